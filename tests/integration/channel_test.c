@@ -62,7 +62,7 @@ static void a_shared_channel_reports_the_main_cq(void **state)
     expect_nothing_shared(&session);
 }
 
-static void a_shared_channel_tells_both_cqs_apart(void **state)
+static void a_shared_channel_distinguishes_both_cqs(void **state)
 {
     struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10, .shared = true});
@@ -107,7 +107,7 @@ static void receives_complete_on_the_receive_cq_only(void **state)
 
 static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(a_shared_channel_reports_the_main_cq),
-        INTEGRATION_TEST(a_shared_channel_tells_both_cqs_apart),
+        INTEGRATION_TEST(a_shared_channel_distinguishes_both_cqs),
         INTEGRATION_TEST(receives_complete_on_the_receive_cq_only),
 };
 

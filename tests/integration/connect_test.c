@@ -10,7 +10,7 @@
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 
-/* Rejects as many requests as the argument says, then accepts one. */
+/* Rejects as many requests as the argument specifies, then accepts one. */
 static void serve_after_rejecting(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -59,7 +59,7 @@ static void a_request_that_cannot_be_built_is_rejected(void **state)
     connect_to(self, peer, server->port, NULL);
 }
 
-static void nobody_listening_rejects_the_client(void **state)
+static void a_port_without_a_listener_rejects_the_client(void **state)
 {
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
@@ -93,7 +93,7 @@ static void serve_silently(struct side *self, const char *argument)
 {
     char port[8];
     make_ep(self, make_peer(self), port);
-    hear(self->link, "end");
+    expect_line(self->link, "end");
 }
 
 static void a_client_may_give_up_before_the_server_answers(void **state)
@@ -108,7 +108,7 @@ static void a_client_may_give_up_before_the_server_answers(void **state)
         else
             scope_drop(&self->scope, req);
     }
-    say(server->link, "end");
+    send_line(server->link, "end");
 }
 
 static void an_address_that_cannot_be_used_is_refused(void **state)
@@ -124,11 +124,11 @@ static void an_address_that_cannot_be_used_is_refused(void **state)
     CHECK_EQ(errno, EADDRINUSE);
     CHECK_RPMA(rpma_ep_listen(peer, self->addr, "no such port", &ep), RPMA_E_PROVIDER);
     CHECK_RPMA(rpma_conn_req_new(peer, self->addr, "no such port", NULL, &req), RPMA_E_PROVIDER);
-    CHECK_RPMA(rpma_ep_listen(peer, "192.0.2.1" /* of no machine */, "7", &ep), RPMA_E_PROVIDER);
+    CHECK_RPMA(rpma_ep_listen(peer, "192.0.2.1" /* not an address of any machine */, "7", &ep), RPMA_E_PROVIDER);
     CHECK(ep == NULL && req == NULL);
 }
 
-/* Takes as many requests as the argument says before it looks at any of them, then establishes all. */
+/* Takes as many requests as the argument specifies before it processes any of them, then establishes all. */
 static void serve_late(struct side *self, const char *argument)
 {
     struct rpma_conn_req *reqs[32];
@@ -137,14 +137,14 @@ static void serve_late(struct side *self, const char *argument)
     CHECK(count <= 32);
     char port[8];
     struct rpma_ep *ep = make_ep(self, make_peer(self), port);
-    hear(self->link, "all have asked");
+    expect_line(self->link, "all have asked");
     for (int i = 0; i < count; ++i)
         reqs[i] = next_request(self, ep, NULL);
     for (int i = 0; i < count; ++i)
         conns[i] = connect_request(self, reqs[i], NULL);
     for (int i = 0; i < count; ++i)
         expect_event(conns[i], RPMA_CONN_ESTABLISHED);
-    say(self->link, "established all");
+    send_line(self->link, "established all");
     for (int i = 0; i < count; ++i)
         expect_end(conns[i]);
 }
@@ -157,10 +157,10 @@ static void requests_wait_for_a_server_that_is_busy(void **state)
     struct rpma_conn *conns[32];
     for (int i = 0; i < 32; ++i)
         conns[i] = connect_request(self, new_request(self, peer, server->port, NULL), NULL);
-    say(server->link, "all have asked");
+    send_line(server->link, "all have asked");
     for (int i = 0; i < 32; ++i)
         expect_event(conns[i], RPMA_CONN_ESTABLISHED);
-    hear(server->link, "established all");
+    expect_line(server->link, "established all");
 }
 
 /* Shuts its endpoint down with two requests pending: accepts the first, rejects the second. */
@@ -173,7 +173,7 @@ static void serve_without_endpoint(struct side *self, const char *argument)
     char port[8];
     struct rpma_ep *ep = make_ep(self, peer, port);
     struct rpma_conn_req *first = next_request(self, ep, NULL);
-    say(self->link, "first");
+    send_line(self->link, "first");
     struct rpma_conn_req *second = next_request(self, ep, NULL);
     scope_drop(&self->scope, ep);
     struct rpma_conn *conn = connect_request(self, first, &pdata);
@@ -188,11 +188,11 @@ static void pending_requests_survive_the_shutdown_of_their_endpoint(void **state
 {
     needs_no_older_library();
     struct side *self = *state;
-    struct server *server = start_server(self, "without endpoint", "-");
+    struct server *server = start_server(self, "no endpoint", "-");
     struct rpma_peer *peer = make_peer(self);
     struct region local = make_region(self, peer, 4096, USAGE_MEMORY);
     struct rpma_conn *first = connect_request(self, new_request(self, peer, server->port, NULL), NULL);
-    hear(server->link, "first");
+    expect_line(server->link, "first");
     struct rpma_conn *second = connect_request(self, new_request(self, peer, server->port, NULL), NULL);
     expect_event(first, RPMA_CONN_ESTABLISHED);
     expect_event(second, RPMA_CONN_REJECTED);
@@ -219,7 +219,7 @@ static void connections_run_over_ipv6(void **state)
     struct side *self = *state;
     struct ibv_context *device = NULL;
     if (!has_ipv6() || network_of_servers())
-        skip_because("this machine, or that of the servers, has no ::1");
+        skip_because("this machine, or that of the servers, lacks ::1");
     self->addr = "::1";
     /* librpma 1.3.0 gives no device and no error where only part of the kernel's RDMA knows the address. */
     if (rpma_utils_get_ibv_context(self->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &device) || !device)
@@ -279,7 +279,7 @@ static void a_receive_posted_on_the_request_gets_the_first_message(void **state)
 static const struct CMUnitTest tests[] = {
         INTEGRATION_TEST(a_deleted_request_rejects_the_client),
         INTEGRATION_TEST(a_request_that_cannot_be_built_is_rejected),
-        INTEGRATION_TEST(nobody_listening_rejects_the_client),
+        INTEGRATION_TEST(a_port_without_a_listener_rejects_the_client),
         INTEGRATION_TEST(a_rejected_connection_takes_no_operations),
         INTEGRATION_TEST(a_client_may_give_up_before_the_server_answers),
         INTEGRATION_TEST(an_address_that_cannot_be_used_is_refused),
@@ -295,7 +295,7 @@ static const struct role roles[] = {
         {"after failing", serve_after_failing},
         {"silent", serve_silently},
         {"late", serve_late},
-        {"without endpoint", serve_without_endpoint},
+        {"no endpoint", serve_without_endpoint},
         {NULL, NULL},
 };
 

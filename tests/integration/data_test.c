@@ -41,7 +41,7 @@ static void read_fetches_the_bytes_at_the_offset_and_no_others(void **state)
     }
 }
 
-// What is kept goes out with the flush, more of it than the connection keeps at a time.
+// Queued operations are posted with the flush, more of them than the connection queues at a time.
 static void a_batch_of_writes_is_flushed_as_a_whole(void **state)
 {
     struct rpma_conn_cfg *cfg = NULL;

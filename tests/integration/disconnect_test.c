@@ -18,14 +18,14 @@ static void the_client_disconnects(void **state)
     expect_event(session.conn, RPMA_CONN_CLOSED);
 }
 
-/* Accepts connections and ends each as the argument says: "disconnect" or "delete". */
+/* Accepts connections and ends each in the way of the argument: "disconnect" or "delete". */
 static void serve_endings(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
     char port[8];
     struct rpma_ep *ep = make_ep(self, peer, port);
     struct rpma_conn *conn = accept_next(self, ep, NULL, NULL);
-    hear(self->link, "end");
+    expect_line(self->link, "end");
     if (!strcmp(argument, "disconnect"))
         disconnect(conn);
     scope_drop(&self->scope, conn);
@@ -35,12 +35,12 @@ static void server_ends_by(struct side *self, const char *way)
 {
     struct server *server = start_server(self, "endings", "%s", way);
     struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
-    say(server->link, "end");
+    send_line(server->link, "end");
     expect_end(conn);
     CHECK_OK(rpma_conn_disconnect(conn));
 }
 
-/* Before it can know that the connection stands. */
+/* The disconnection happens before the server can know that the connection is established. */
 static void serve_and_disconnect_at_once(struct side *self, const char *argument)
 {
     char port[8];
@@ -113,7 +113,7 @@ static void both_sides_may_disconnect_at_once(void **state)
     for (int i = 0; i < CROSSINGS; ++i) {
         struct rpma_conn *conn = connect_to(self, peer, server->port, NULL);
         int64_t moment_ns = clock_ns() + 2000000;
-        say(server->link, "%lld", (long long)moment_ns);
+        send_line(server->link, "%lld", (long long)moment_ns);
         disconnect_at(conn, moment_ns);
         scope_drop(&self->scope, conn);
     }
@@ -263,8 +263,8 @@ static void serve_and_die(struct side *self, const char *argument)
     struct rpma_ep *ep = make_ep(self, peer, port);
     accept_next(self, ep, NULL, NULL);
     next_request(self, ep, NULL);
-    say(self->link, "both");
-    hear(self->link, "never said");
+    send_line(self->link, "both");
+    expect_line(self->link, "never sent");
 }
 
 static void a_request_pending_at_a_killed_server_fails(void **state)
@@ -274,7 +274,7 @@ static void a_request_pending_at_a_killed_server_fails(void **state)
     struct rpma_peer *peer = make_peer(self);
     struct rpma_conn *first = connect_to(self, peer, server->port, NULL);
     struct rpma_conn *second = connect_request(self, new_request(self, peer, server->port, NULL), NULL);
-    hear(server->link, "both");
+    expect_line(server->link, "both");
     kill_server(server);
     expect_end(first);
     enum rpma_conn_event event = next_event(second);
@@ -288,7 +288,7 @@ static void write_for_ever(struct side *self, const char *argument)
     struct region local = make_region(self, peer, MEMORY_SIZE, USAGE_MEMORY);
     struct rpma_conn *conn = connect_to(self, peer, argument, NULL);
     struct rpma_mr_remote *remote = remote_region(self, conn, 0);
-    say(self->link, "writing");
+    send_line(self->link, "writing");
     for (;;) {
         CHECK_OK(rpma_write(conn, remote, 0, local.mr, 0, MEMORY_SIZE, ALWAYS, &local));
         expect_completion(main_cq(conn), IBV_WC_RDMA_WRITE, &local);
@@ -307,7 +307,7 @@ static void killed_clients_do_no_harm_to_the_server(void **state)
         struct server *client = start_process(self, self->addr, "endless writer", port);
         struct rpma_conn *conn = accept_next(self, ep, NULL, &greeting);
         CHECK_OK(rpma_recv(conn, memory.mr, 0, 64, &greeting));
-        hear(client->link, "writing");
+        expect_line(client->link, "writing");
         kill_server(client);
         expect_end(conn);
         CHECK_OK(rpma_conn_disconnect(conn));

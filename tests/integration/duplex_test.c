@@ -20,8 +20,8 @@ struct duplex {
     struct region messages;
     struct rpma_conn *conn;
     struct rpma_mr_remote *remote;
-    unsigned seed;         /* of what this side writes */
-    unsigned foreign_seed; /* of what the other side writes */
+    unsigned seed;         /* pattern that the local side writes */
+    unsigned foreign_seed; /* pattern that the peer writes */
 };
 
 static struct region make_memory(struct side *self, struct rpma_peer *peer)
@@ -39,7 +39,7 @@ static void collect_one(struct duplex *duplex, const char *what, unsigned *sent,
     *read += wc.opcode == IBV_WC_RDMA_READ;
 }
 
-/* Writes a chunk, reads it back, tells the other side and waits until it did the same. */
+/* Writes a chunk, reads it back, notifies the peer and waits until the peer did the same. */
 static void play_round(struct duplex *duplex, unsigned round)
 {
     char *memory = duplex->memory.ptr;
@@ -55,7 +55,7 @@ static void play_round(struct duplex *duplex, unsigned round)
     check_pattern(memory + BACK * CHUNK, CHUNK, duplex->seed + round);
     check_pattern(memory + FOREIGN * CHUNK, CHUNK, duplex->foreign_seed + round);
 
-    /* The next write of the other side may come only when this one's check is over. */
+    /* The next write of the peer must not arrive before this check has ended. */
     CHECK_OK(rpma_recv(duplex->conn, duplex->messages.mr, 0, 8, NULL));
     CHECK_OK(rpma_send(duplex->conn, NULL, 0, 0, ALWAYS, NULL));
     while (sent < 2 || received < 2)
@@ -88,7 +88,7 @@ static void serve_duplex(struct side *self, const char *argument)
             connect_request(self, req, &(struct rpma_conn_private_data){.ptr = &greeting, .len = sizeof(greeting)});
     expect_event(duplex.conn, RPMA_CONN_ESTABLISHED);
     play(&duplex);
-    say(self->link, "played");
+    send_line(self->link, "played");
     expect_end(duplex.conn);
 }
 
@@ -108,7 +108,7 @@ static void both_sides_write_and_read_megabytes_at_once(void **state)
     expect_event(duplex.conn, RPMA_CONN_ESTABLISHED);
     duplex.remote = remote_region(self, duplex.conn, 0);
     play(&duplex);
-    hear(server->link, "played");
+    expect_line(server->link, "played");
 }
 
 static const struct CMUnitTest tests[] = {

@@ -186,7 +186,7 @@ static void ranges_outside_a_region_are_refused_before_posting(void **state)
     CHECK_RPMA(rpma_flush(conn, remote, 0, 8, (enum rpma_flush_type)7, ALWAYS, NULL), RPMA_E_INVAL);
     CHECK_RPMA(rpma_write(conn, remote, 0, local, 0, 8, 0, NULL), RPMA_E_INVAL);
 
-    /* Nothing was posted: the connection works and this is its first completion. */
+    /* No operation was posted: the connection works and this is its first completion. */
     CHECK_OK(rpma_write(conn, remote, 0, local, 0, MEMORY_SIZE, ALWAYS, &session));
     expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
 }

@@ -194,7 +194,7 @@ static void serve_event_loop(struct side *self, const char *argument)
     }
     for (int i = 0; i < CLIENTS; ++i)
         CHECK(loop.clients[i].established);
-    say(self->link, "all closed");
+    send_line(self->link, "all closed");
 }
 
 static void a_nonblocking_event_loop_serves_many_clients(void **state)
@@ -225,7 +225,7 @@ static void a_nonblocking_event_loop_serves_many_clients(void **state)
     }
     for (int i = 0; i < CLIENTS; ++i)
         disconnect(conns[i]);
-    hear(server->link, "all closed");
+    expect_line(server->link, "all closed");
 }
 
 static volatile sig_atomic_t signals;
@@ -248,7 +248,7 @@ static void serve_slowly(struct side *self, const char *argument)
     struct rpma_peer *peer = make_peer(self);
     char port[8];
     struct rpma_conn *conn = accept_next(self, make_ep(self, peer, port), NULL, NULL);
-    hear(self->link, "go");
+    expect_line(self->link, "go");
     sleep_ms(atoi(argument));
     CHECK_OK(rpma_send(conn, NULL, 0, 0, ALWAYS, self));
     expect_completion(main_cq(conn), IBV_WC_SEND, self);
@@ -267,7 +267,7 @@ static void a_signal_does_not_end_a_wait(void **state)
     struct itimerval often = {.it_interval.tv_usec = 5000, .it_value.tv_usec = 5000};
     CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
     scope_add(&self->scope, stop_signals, server->port);
-    say(server->link, "go");
+    send_line(server->link, "go");
     CHECK_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
     CHECK_OK(rpma_cq_wait(main_cq(conn)));
     struct ibv_wc wc;

@@ -38,7 +38,7 @@ static void serve_a_log_reader(struct side *self, const char *argument)
             check_record(memory.ptr, ++seen);
         CHECK(now_ms() < until);
     }
-    say(self->link, "read all");
+    send_line(self->link, "read all");
 }
 
 static void append(struct session *session, uint64_t number, bool signalled)
@@ -64,10 +64,10 @@ static void the_pointer_is_never_ahead_of_the_data(void **state)
     struct session session = open_session_with(self, server, MEMORY_SIZE, cfg);
     for (uint64_t number = 1; number <= RECORDS; ++number)
         append(&session, number, number % 8 == 0);
-    hear(server->link, "read all");
+    expect_line(server->link, "read all");
 }
 
-/* How many bytes are watched, at offset 8 of the memory. */
+/* Bytes that are watched, from offset 8 of the memory on. */
 #define CACHE_LINE 64
 #define LARGE 200000
 #define WATCHED_SIZE (8 + LARGE)
@@ -99,12 +99,12 @@ static void serve_a_word_watcher(struct side *self, const char *argument)
             check_words(memory.ptr + 8, size);
         CHECK(now_ms() < until);
     } while (load_word(memory.ptr + size) != UINT64_MAX); /* the last word watched */
-    say(self->link, "whole");
+    send_line(self->link, "whole");
 }
 
 static int write_value(struct session *session, size_t size, int value, bool atomically, int flags)
 {
-    /* What is being sent must not change: the source of the previous write is another one. */
+    /* Data being sent must not change: the previous write has another source. */
     char *source = session->local.ptr + (value % 2 ? 0 : LARGE);
     memset(source, value, size);
     if (atomically)
@@ -126,7 +126,7 @@ static void write_words(struct side *self, size_t size, unsigned times, bool ato
         else if (signalled)
             expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
     }
-    hear(server->link, "whole");
+    expect_line(server->link, "whole");
 }
 
 static void atomic_writes_are_never_seen_torn(void **state)

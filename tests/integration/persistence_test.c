@@ -100,7 +100,7 @@ static void check_file(const char *path, size_t offset, size_t length, unsigned 
     CHECK_EQ(munmap(content, FILE_SIZE), 0);
 }
 
-/* Pages of the file that storage does not have yet; -1 where the kernel cannot tell. */
+/* Returns the number of pages of the file that are not in storage yet, or -1 where the kernel cannot report it. */
 static long long unstored_pages(const char *path)
 {
     /* Persistent memory has no page cache, and Linux 7.3 dies when it is asked for that of a DAX file. */
@@ -145,7 +145,7 @@ static void the_data_is_on_storage_when_the_flush_completes(void **state)
     struct side *self = *state;
     const char *path = make_file(self);
     if (unstored_pages(path) < 0)
-        skip_because("there is no page cache that cachestat can tell of");
+        skip_because("cachestat reports no page cache");
     struct session session = open_session_with(self, start_file_server(self, path), FILE_SIZE, NULL);
     for (unsigned i = 1; i <= 5; ++i) {
         fill_pattern(session.local.ptr, 20000, i);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What InfiniBand and RoCE carry for the TCP port space. */
+/* Sizes of private data that InfiniBand and RoCE carry for the TCP port space. */
 #define REQUEST_LIMIT 56
 #define ANSWER_LIMIT 196
 
@@ -30,7 +30,7 @@ static void check_private_data(
     }
 }
 
-/* argument: length of the request's data and of the answer's; 0 is none. Answers each line with what came of it. */
+/* argument: lengths of the private data of request and response, 0 for none. Reports the result for each line. */
 static void serve_private_data(struct side *self, const char *argument)
 {
     size_t request_length, answer_length;
@@ -51,15 +51,15 @@ static void serve_private_data(struct side *self, const char *argument)
     int result = rpma_conn_req_connect(&req, answer_length ? &pdata : NULL, &conn);
     if (result) {
         CHECK(req == NULL && conn == NULL);
-        say(self->link, "refused %d", result);
+        send_line(self->link, "refused %d", result);
         return;
     }
     scope_add(&self->scope, release_conn, conn);
     expect_event(conn, RPMA_CONN_ESTABLISHED);
     CHECK_OK(rpma_conn_get_private_data(conn, &after));
     CHECK(after.ptr == before.ptr && after.len == before.len);
-    say(self->link, "established");
-    hear(self->link, "leave");
+    send_line(self->link, "established");
+    expect_line(self->link, "leave");
 }
 
 static void exchange(struct side *self, size_t request_length, size_t answer_length)
@@ -79,8 +79,8 @@ static void exchange(struct side *self, size_t request_length, size_t answer_len
     struct rpma_conn_private_data answer;
     CHECK_OK(rpma_conn_get_private_data(conn, &answer));
     check_private_data(&answer, answer_length, 2, is_infiniband(self), ANSWER_LIMIT);
-    hear(server->link, "established");
-    say(server->link, "leave");
+    expect_line(server->link, "established");
+    send_line(server->link, "leave");
 }
 
 static void private_data_may_be_absent_on_both_sides(void **state)
@@ -123,13 +123,13 @@ static void a_request_with_too_much_private_data_fails(void **state)
         CHECK_EQ(errno, EINVAL);
         CHECK(req == NULL && conn == NULL);
     }
-    /* Nothing of it reached the server: the next request is the first it sees. */
+    /* The data did not reach the server: the next request is the first that it receives. */
     fill_pattern(request, 4, 1);
     struct rpma_conn_private_data pdata = {.ptr = request, .len = 4};
     struct rpma_conn *conn = connect_request(self, new_request(self, peer, server->port, NULL), &pdata);
     expect_event(conn, RPMA_CONN_ESTABLISHED);
-    hear(server->link, "established");
-    say(server->link, "leave");
+    expect_line(server->link, "established");
+    send_line(server->link, "leave");
 }
 
 static void an_answer_with_too_much_private_data_rejects_the_client(void **state)
@@ -144,7 +144,7 @@ static void an_answer_with_too_much_private_data_rejects_the_client(void **state
     expect_event(conn, RPMA_CONN_REJECTED);
     char expected[32];
     snprintf(expected, sizeof(expected), "refused %d", RPMA_E_PROVIDER);
-    hear(server->link, expected);
+    expect_line(server->link, expected);
     struct rpma_conn_private_data pdata;
     CHECK_OK(rpma_conn_get_private_data(conn, &pdata));
     CHECK(pdata.ptr == NULL && pdata.len == 0);

@@ -47,7 +47,7 @@ static bool memory_is_comparable(void)
 
 #define MANY 64
 
-/* Holds as many connections at once as the argument says and gives each a slot of one region. */
+/* Holds as many connections at once as the argument specifies and gives each a slot of one region. */
 static void serve_many(struct side *self, const char *argument)
 {
     int count = atoi(argument);
@@ -60,10 +60,10 @@ static void serve_many(struct side *self, const char *argument)
     struct rpma_ep *ep = make_ep(self, peer, port);
     for (int i = 0; i < count; ++i)
         conns[i] = accept_next(self, ep, NULL, &greeting);
-    hear(self->link, "written");
+    expect_line(self->link, "written");
     for (int i = 0; i < count; ++i)
         check_pattern(memory.ptr + i * SLOT_SIZE, SLOT_SIZE, (unsigned)i + 1);
-    say(self->link, "ok");
+    send_line(self->link, "ok");
     for (int i = 0; i < count; ++i)
         expect_end(conns[i]);
 }
@@ -130,10 +130,10 @@ static void serve_rounds(struct side *self, const char *argument)
             CHECK_OK(rpma_conn_disconnect(conn));
             scope_drop(&self->scope, conn);
         }
-        say(self->link, "round over");
+        send_line(self->link, "round over");
     }
     check_no_growth(before);
-    say(self->link, "nothing left");
+    send_line(self->link, "nothing left");
 }
 
 static void connections_leave_nothing_behind(void **state)
@@ -156,13 +156,13 @@ static void connections_leave_nothing_behind(void **state)
         }
         scope_drop(&self->scope, conn);
         scope_drop(&self->scope, region.mr);
-        hear(server->link, "round over");
+        expect_line(server->link, "round over");
     }
-    hear(server->link, "nothing left");
+    expect_line(server->link, "nothing left");
     check_no_growth(before);
 }
 
-/* Tells of the sockets, event descriptors and devices that it finds open; its own link is descriptor 0. */
+/* Reports the sockets, event descriptors and devices that it finds open; its own link is descriptor 0. */
 static void serve_nothing(struct side *self, const char *argument)
 {
     int inherited = 0;
@@ -173,7 +173,7 @@ static void serve_nothing(struct side *self, const char *argument)
         inherited += length > 0 && (!strncmp(target, "socket:", 7) || !strncmp(target, "anon_inode:", 11) ||
                                            !strncmp(target, "/dev/infiniband", 15));
     }
-    say(self->link, "inherited %d", inherited);
+    send_line(self->link, "inherited %d", inherited);
 }
 
 static void a_program_started_meanwhile_inherits_no_descriptor(void **state)
@@ -183,7 +183,7 @@ static void a_program_started_meanwhile_inherits_no_descriptor(void **state)
     char port[8];
     make_ep(self, session.peer, port);
     struct server *heir = start_process(self, self->addr, "heir", "-");
-    hear(heir->link, "inherited 0");
+    expect_line(heir->link, "inherited 0");
 }
 
 static const struct CMUnitTest tests[] = {

@@ -7,7 +7,7 @@
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define CONNECTIONS 4
-#define MESSAGES 25 /* of each connection */
+#define MESSAGES 25 /* per connection */
 #define SLOT_SIZE 256
 #define SLOTS 8
 
@@ -17,7 +17,7 @@ static void require_srq(struct side *self)
     struct ibv_device_attr_ex attributes = {0};
     query_device(self, &context, &attributes);
     if (attributes.orig_attr.max_srq == 0)
-        skip_because("the device has no shared receive queues");
+        skip_because("the device lacks shared receive queues");
 }
 
 struct srq_server {
@@ -34,7 +34,7 @@ static void post_slot(struct srq_server *server, size_t slot)
     CHECK_OK(rpma_srq_recv(server->srq, server->messages.mr, slot * SLOT_SIZE, SLOT_SIZE, buffer));
 }
 
-/* Every message says who sent it: its immediate value is the client's number times 1000 plus its own number. */
+/* Each message identifies its sender: its immediate value is the client's number times 1000 plus its own number. */
 static void check_message(struct srq_server *server, const struct ibv_wc *wc)
 {
     CHECK(wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV);
@@ -81,7 +81,7 @@ static void serve_srq(struct side *self, const char *argument)
     CHECK_RPMA(rpma_recv(server.conns[0], server.messages.mr, 0, 8, NULL), RPMA_E_PROVIDER);
     for (size_t slot = 0; slot < SLOTS; ++slot)
         post_slot(&server, slot);
-    say(self->link, "posted");
+    send_line(self->link, "posted");
 
     int64_t until = deadline();
     for (int left = CONNECTIONS * MESSAGES; left > 0;) {
@@ -96,7 +96,7 @@ static void serve_srq(struct side *self, const char *argument)
             --left;
         }
     }
-    say(self->link, "got all");
+    send_line(self->link, "got all");
     for (int i = 0; i < CONNECTIONS; ++i)
         expect_end(server.conns[i]);
 }
@@ -110,7 +110,7 @@ static void send_to_an_srq(struct side *self, const char *place)
     struct rpma_conn *conns[CONNECTIONS];
     for (int i = 0; i < CONNECTIONS; ++i)
         conns[i] = connect_to(self, peer, server->port, NULL);
-    hear(server->link, "posted");
+    expect_line(server->link, "posted");
     for (unsigned number = 0; number < MESSAGES; ++number) {
         for (unsigned i = 0; i < CONNECTIONS; ++i) {
             fill_pattern(source.ptr + i * SLOT_SIZE, SLOT_SIZE, i + number + 1);
@@ -120,7 +120,7 @@ static void send_to_an_srq(struct side *self, const char *place)
         for (unsigned i = 0; i < CONNECTIONS; ++i)
             expect_completion(main_cq(conns[i]), IBV_WC_SEND, conns[i]);
     }
-    hear(server->link, "got all");
+    expect_line(server->link, "got all");
 }
 
 static void receives_complete_on_the_srqs_own_cq(void **state)
@@ -138,7 +138,7 @@ static void receives_complete_on_the_main_cq(void **state)
     send_to_an_srq(*state, "main");
 }
 
-/* Waits on the channel of the SRQ's CQ for one message to a receive that is posted when the test says so. */
+/* Waits on the channel of the SRQ's CQ for one message to a receive that is posted when the test requests it. */
 static void serve_hungry_srq(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -146,13 +146,13 @@ static void serve_hungry_srq(struct side *self, const char *argument)
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.srq = srq});
     char port[8];
     struct rpma_conn *conn = accept_next(self, make_ep(self, peer, port), cfg, NULL);
-    hear(self->link, "post");
+    expect_line(self->link, "post");
     CHECK_OK(rpma_srq_recv(srq, NULL, 0, 0, &srq));
     struct rpma_cq *rcq = NULL;
     CHECK_OK(rpma_srq_get_rcq(srq, &rcq));
     struct ibv_wc wc = expect_completion(rcq, IBV_WC_RECV, &srq);
     CHECK_EQ(ntohl(wc.imm_data), 99);
-    say(self->link, "got it");
+    send_line(self->link, "got it");
     expect_end(conn);
 }
 
@@ -166,9 +166,9 @@ static void a_message_waits_for_a_receive_of_the_srq(void **state)
     sleep_ms(50);
     struct ibv_wc wc;
     CHECK_RPMA(rpma_cq_get_wc(main_cq(conn), 1, &wc, NULL), RPMA_E_NO_COMPLETION);
-    say(server->link, "post");
+    send_line(server->link, "post");
     expect_completion(main_cq(conn), IBV_WC_SEND, conn);
-    hear(server->link, "got it");
+    expect_line(server->link, "got it");
 }
 
 static void an_srq_with_its_own_cq_excludes_a_shared_channel(void **state)

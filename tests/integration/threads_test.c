@@ -70,7 +70,7 @@ static void serve_with_a_listening_thread(struct side *self, const char *argumen
         }
     }
     join_worker(self, listener);
-    say(self->link, "took all");
+    send_line(self->link, "took all");
 }
 
 static void a_listening_thread_swallows_no_event_of_a_connection(void **state)
@@ -85,7 +85,7 @@ static void a_listening_thread_swallows_no_event_of_a_connection(void **state)
         if (i % 2 == 0)
             CHECK_OK(rpma_conn_disconnect(conn));
     }
-    hear(server->link, "took all");
+    expect_line(server->link, "took all");
 }
 
 #define THREADS 8
@@ -123,7 +123,7 @@ static void accept_in_a_thread(struct side *self, void *argument)
 {
     struct rpma_conn *conn = argument;
     enum rpma_conn_event event = next_event(conn);
-    /* The end can overtake the handshake in the kernel, which then tells of the end only, as an older librpma does. */
+    /* The end can overtake the handshake in the kernel, which then reports the end only, as an older librpma does. */
     if (event != RPMA_CONN_CLOSED || !with_older_library()) {
         CHECK_EQ(event, RPMA_CONN_ESTABLISHED);
         expect_end(conn);

@@ -11,7 +11,7 @@ static void serve_silently(struct side *self, const char *argument)
 {
     char port[8];
     make_ep(self, make_peer(self), port);
-    hear(self->link, "end");
+    expect_line(self->link, "end");
 }
 
 static int resume_server(void *object)
@@ -19,7 +19,7 @@ static int resume_server(void *object)
     struct server *server = object;
     if (kill(server->link->pid, SIGCONT))
         return -1;
-    say(server->link, "end");
+    send_line(server->link, "end");
     return 0;
 }
 

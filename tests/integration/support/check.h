@@ -5,8 +5,8 @@
 #include <librpma.h>
 
 /*
- * A failed check ends what runs: the test in the test process, the thread in a worker (whose join fails in turn), the
- * process in a server, which tells the test why.
+ * A failed check ends the running code: the test in the test process, the thread in a worker (whose join fails in
+ * turn), the process in a server, which reports the cause to the test.
  */
 _Noreturn void check_failed(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * How long anything that must happen may take. Only failures wait that long. RPMA_TEST_DEADLINE_S, in seconds, says
- * it for devices or machines that are slower than those that the default of 20 is for.
+ * Time limit of each expected event. Only failures wait that long. RPMA_TEST_DEADLINE_S sets it in seconds, for devices
+ * or machines that are too slow for the default of 20.
  */
 int deadline_ms(void);
 
@@ -17,7 +17,7 @@ int64_t now_ms(void);
 /* The moment until which to wait for something that starts now. */
 int64_t deadline(void);
 
-/* Whether fd became readable, or reached its end, before the moment until. */
+/* Returns whether fd became readable, or reached its end, before the moment until. */
 bool readable_by(int fd, int64_t until);
 
 void sleep_ms(int milliseconds);

@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-__attribute__((format(printf, 2, 0))) static void say_arguments(
+__attribute__((format(printf, 2, 0))) static void send_arguments(
         struct link *link, const char *format, va_list arguments)
 {
     char line[sizeof(link->buffer)];
@@ -28,11 +28,11 @@ __attribute__((format(printf, 2, 0))) static void say_arguments(
     CHECK_EQ(send(link->fd, line, (size_t)length, MSG_NOSIGNAL), length);
 }
 
-void say(struct link *link, const char *format, ...)
+void send_line(struct link *link, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say_arguments(link, format, arguments);
+    send_arguments(link, format, arguments);
     va_end(arguments);
 }
 
@@ -61,22 +61,22 @@ bool link_read(struct link *link, char *line, size_t size)
     }
 }
 
-void hear(struct link *link, const char *expected)
+void expect_line(struct link *link, const char *expected)
 {
     char line[sizeof(link->buffer)];
     if (!link_read(link, line, sizeof(line)))
-        check_failed(__FILE__, __LINE__, "the other side ended instead of saying \"%s\"", expected);
+        check_failed(__FILE__, __LINE__, "the peer ended instead of sending \"%s\"", expected);
     if (strcmp(line, expected))
-        check_failed(__FILE__, __LINE__, "heard \"%s\" instead of \"%s\"", line, expected);
+        check_failed(__FILE__, __LINE__, "received \"%s\" instead of \"%s\"", line, expected);
 }
 
 void ask(struct link *link, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say_arguments(link, format, arguments);
+    send_arguments(link, format, arguments);
     va_end(arguments);
-    hear(link, "ok");
+    expect_line(link, "ok");
 }
 
 /* A copy of the environment whose LD_LIBRARY_PATH is what the server is to use; the caller frees both. */

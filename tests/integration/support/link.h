@@ -9,20 +9,20 @@
 /* Lines of text between a test and a server, over a socket pair: readiness, commands and results. */
 struct link {
     int fd;
-    pid_t pid; /* of the server, in the test */
+    pid_t pid; /* process of the server, in the test */
     size_t fill;
     char buffer[1024];
 };
 
-void say(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void send_line(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The next line without its end. False when the other side has closed its end. */
 bool link_read(struct link *link, char *line, size_t size);
 
-/* The next line must be this one. */
-void hear(struct link *link, const char *expected);
+/* Fails unless the next line is this one. */
+void expect_line(struct link *link, const char *expected);
 
-/* Says a line and hears "ok". */
+/* Sends a line and expects "ok". */
 void ask(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -38,7 +38,7 @@ const char *network_of_servers(void);
 /* SIGKILL and no zombie. */
 void link_kill(struct link *link);
 
-/* Closes the socket and frees the link. Returns 0 if the server ended by itself with success, or was killed before. */
+/* Closes the socket and frees the link. Returns 0 if the server ended on its own with success, or was killed before. */
 int link_finish(struct link *link, bool kill_it);
 
 #endif

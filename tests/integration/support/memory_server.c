@@ -35,11 +35,12 @@ static void send_message(struct memory_server *server, size_t offset, size_t len
     expect_completion(main_cq(server->conn), IBV_WC_SEND, server);
 }
 
-static void tell_completion(struct memory_server *server)
+static void report_completion(struct memory_server *server)
 {
     struct ibv_wc wc = next_completion(main_cq(server->conn));
     uint32_t imm = (wc.wc_flags & IBV_WC_WITH_IMM) ? ntohl(wc.imm_data) : 0;
-    say(server->self->link, "completion %d %d %u %u %u", (int)wc.status, (int)wc.opcode, wc.byte_len, wc.wc_flags, imm);
+    send_line(server->self->link, "completion %d %d %u %u %u", (int)wc.status, (int)wc.opcode, wc.byte_len, wc.wc_flags,
+            imm);
 }
 
 static void end_connection(struct memory_server *server)
@@ -57,7 +58,7 @@ static bool obey(struct memory_server *server, const char *line)
     int count = sscanf(line, "%15s %zu %zu %u %lld", word, &offset, &length, &number, &imm);
     CHECK(count >= 1);
     if (!strcmp(word, "collect")) {
-        tell_completion(server);
+        report_completion(server);
         return true;
     }
     if (!strcmp(word, "fill"))
@@ -76,7 +77,7 @@ static bool obey(struct memory_server *server, const char *line)
         end_connection(server);
     else
         return false;
-    say(server->self->link, "ok");
+    send_line(server->self->link, "ok");
     return true;
 }
 
@@ -106,13 +107,13 @@ void serve_memory(struct side *self, const char *argument)
 
 struct ibv_wc collect_completion(struct server *server)
 {
-    say(server->link, "collect");
+    send_line(server->link, "collect");
     char line[256];
     CHECK(link_read(server->link, line, sizeof(line)));
     int status, opcode;
     struct ibv_wc wc = {0};
     if (sscanf(line, "completion %d %d %u %u %u", &status, &opcode, &wc.byte_len, &wc.wc_flags, &wc.imm_data) != 5)
-        check_failed(__FILE__, __LINE__, "heard \"%s\" instead of a completion", line);
+        check_failed(__FILE__, __LINE__, "received \"%s\" instead of a completion", line);
     wc.status = (enum ibv_wc_status)status;
     wc.opcode = (enum ibv_wc_opcode)opcode;
     return wc;

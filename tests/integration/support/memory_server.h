@@ -21,14 +21,14 @@ void serve_memory(struct side *self, const char *argument);
 
 #define MESSAGE_REGION_SIZE 65536
 
-/* The server's next completion as the test hears of it; imm is in host order, 0 if there is none. */
+/* Returns the server's next completion as reported to the test; imm is in host order, 0 if absent. */
 struct ibv_wc collect_completion(struct server *server);
 
 /* A client of the memory role, or of one that greets likewise. */
 struct session {
     struct server *server;
     struct rpma_peer *peer;
-    struct region local; /* for every purpose */
+    struct region local; /* registered for every usage */
     struct rpma_conn *conn;
     struct rpma_cq *cq;
     struct rpma_mr_remote *remote;

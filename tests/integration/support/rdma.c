@@ -197,7 +197,7 @@ struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8])
     CHECK_OK(result);
     scope_add(&self->scope, release_ep, ep);
     if (self->link)
-        say(self->link, "port %s", port);
+        send_line(self->link, "port %s", port);
     return ep;
 }
 

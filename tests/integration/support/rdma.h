@@ -50,10 +50,10 @@ struct queues {
 struct rpma_conn_cfg *make_cfg(struct side *self, struct queues queues);
 struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_size);
 
-/* A port at which nobody listens while the test runs, nor any other program. */
+/* Reserves a port at which no program listens while the test runs. */
 void reserve_port(struct side *self, char port[8]);
 
-/* Listens at a free port, and tells the test which if this is a server. */
+/* Listens at a free port, and reports it to the test if this is a server. */
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8]);
 
 struct rpma_conn_req *next_request(struct side *self, struct rpma_ep *ep, const struct rpma_conn_cfg *cfg);
@@ -85,7 +85,7 @@ struct ibv_wc expect_failure(struct rpma_cq *cq, enum ibv_wc_status status, cons
 void expect_flush(struct rpma_cq *cq, const void *op_context);
 void expect_atomic_write(struct rpma_cq *cq, const void *op_context);
 
-/* What a server tells about itself while connecting: its peer configuration and up to eight regions. */
+/* Data that a server sends about itself while connecting: its peer configuration and up to eight regions. */
 #define GREETING_REGIONS 8
 #define DESCRIPTOR_SIZE 21
 struct greeting {

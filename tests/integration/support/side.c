@@ -14,10 +14,10 @@
 #define CLIENT_LIBRARY "RPMA_TEST_CLIENT_LIBRARY_PATH"
 #define SERVER_LIBRARY "RPMA_TEST_SERVER_LIBRARY_PATH"
 
-/* A server that nobody ends is stuck: no test takes so many deadlines. */
+/* Lifetime of a server, in deadlines, that no test needs: a server that lives longer is stuck. */
 #define SERVER_LIFETIME_DEADLINES 5
 
-/* Whether a check of the running test failed: its servers are then killed rather than waited for. */
+/* True if a check of the running test failed: its servers are then killed rather than waited for. */
 static bool test_failed;
 
 static const char *test_address(void)
@@ -59,7 +59,7 @@ struct server *start_server(struct side *self, const char *role, const char *arg
     char line[64];
     CHECK(link_read(server->link, line, sizeof(line)));
     if (sscanf(line, "port %7s", server->port) != 1)
-        check_failed(__FILE__, __LINE__, "heard \"%s\" instead of a port", line);
+        check_failed(__FILE__, __LINE__, "received \"%s\" instead of a port", line);
     return server;
 }
 
@@ -184,7 +184,7 @@ static bool library_is_missing(const char *variable)
     char path[4096];
     if (!library_wanted(variable, path) || access(path, R_OK) == 0)
         return false;
-    fprintf(stderr, "skipped: there is no %s\n", path);
+    fprintf(stderr, "skipped: %s not found\n", path);
     return true;
 }
 
@@ -210,7 +210,7 @@ static void server_check_failed(void *argument, const char *message)
             *at = ' ';
     }
     if (write(link->fd, line, (size_t)length) < 0)
-        perror("cannot tell the test");
+        perror("cannot report to the test");
     _exit(1);
 }
 

@@ -22,15 +22,15 @@ struct server {
     bool killed;
 };
 
-/* What a server process does; argument is what start_server was given. */
+/* Function of a server process; argument is the one that start_server was given. */
 struct role {
     const char *name;
     void (*run)(struct side *self, const char *argument);
 };
 
 /*
- * Starts a process of a role of this program, which must end by itself when the test is over. It does the role at addr;
- * the argument is any text.
+ * Starts a process of a role of this program, which must end on its own when the test has ended. It runs the role at
+ * addr; the argument is any text.
  */
 struct server *start_process(struct side *self, const char *addr, const char *role, const char *argument);
 
@@ -50,10 +50,10 @@ int side_teardown(void **state);
 
 #define INTEGRATION_TEST(function) cmocka_unit_test_setup_teardown(function, side_setup, side_teardown)
 
-/* Skips the running test and says why. */
+/* Skips the running test and prints the reason. */
 _Noreturn void skip_because(const char *reason);
 
-/* Whether another librpma, which may be older, is on one side: see integration_main. */
+/* Returns whether another librpma, which may be older, is on one side: see integration_main. */
 bool with_older_library(void);
 
 /* Skips the running test if so. */
@@ -61,10 +61,10 @@ void needs_no_older_library(void);
 
 /*
  * The main function of a test program: runs the tests, or one role as a server. Environment:
- *   RPMA_TEST_ADDR             the address to test at; 127.0.0.1 unless set
+ *   RPMA_TEST_ADDR             address to test at (default: 127.0.0.1)
  *   RPMA_TEST_REQUIRE_DEVICE   if set, fails where no device serves the address, rather than skipping the program (77)
  *   RPMA_TEST_DEADLINE_S       see deadline.h
- *   RPMA_TEST_QUICK_UNREACHABLE  if set, says that the device takes seconds to give up on a server that does not answer
+ *   RPMA_TEST_QUICK_UNREACHABLE  set if the device takes seconds to give up on a server that does not respond
  *   RPMA_TEST_CLIENT_LIBRARY_PATH, RPMA_TEST_SERVER_LIBRARY_PATH  directory of the librpma.so.0 that the test or its
  *                              servers must use; LD_LIBRARY_PATH leads the test there, link_start the servers. The
  *                              program is skipped (77) where the directory has none.
