@@ -60,11 +60,11 @@ static int find_text(void)
 {
     for (int at = 0; at < MEMORY_SIZE - (int)sizeof(text); ++at) {
         if (memcmp(memory + at, text, sizeof(text)) == 0) {
-            printf("what was written to offset %d is at offset %d\n", WRITE_OFFSET, at);
+            printf("data written to offset %d is at offset %d\n", WRITE_OFFSET, at);
             return at == WRITE_OFFSET ? 0 : 3;
         }
     }
-    puts("what was written is nowhere");
+    puts("the written data was not found");
     return 3;
 }
 
@@ -135,8 +135,8 @@ static int write_and_read(char *addr, char *port, int flags, unsigned limit_s)
         return 3;
     }
     if (memcmp(memory + READ_OFFSET, text, sizeof(text)) != 0)
-        errx(1, "the read brought something else than what was written");
-    puts("the read brought what was written");
+        errx(1, "the read returned other data than was written");
+    puts("the read returned the written data");
     return rdma_disconnect(id) ? 1 : 0;
 }
 

@@ -81,7 +81,7 @@ static void check(const char *path, uint64_t acknowledged)
     CHECK(log != MAP_FAILED);
     uint64_t count;
     memcpy(&count, log, sizeof(count));
-    printf("%llu records acknowledged, the pointer tells of %llu\n", (unsigned long long)acknowledged,
+    printf("%llu records acknowledged, the pointer shows %llu\n", (unsigned long long)acknowledged,
             (unsigned long long)count);
     CHECK(count >= acknowledged && count <= CAPACITY);
     for (uint64_t record = 0; record < count; ++record)

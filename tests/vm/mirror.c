@@ -92,8 +92,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
     siglongjmp(bad_read, 1);
 }
 
-/* Whether reading the page raises the signal that the kernel has for it: of memory that is lost, not of a file's end.
- */
+/* Returns whether reading the page raises the signal of the kernel for lost memory, not that for the end of a file. */
 static bool is_poisoned(char *page)
 {
     if (sigsetjmp(bad_read, 1) == 0) {
@@ -123,7 +122,7 @@ static void check_error(struct rpma_mirror_error error, uint64_t page)
     CHECK(error.precise && error.contained && error.live, true);
 }
 
-/* What cannot be read of the home copy is exactly these pages; the error information has them, too. */
+/* The unreadable pages of the local copy are exactly these; the error information contains them, too. */
 static void check_bad_pages(struct rpma_mirror *mirror, const uint64_t *pages, size_t count)
 {
     struct rpma_mirror_error found[4], known[4];
@@ -153,7 +152,7 @@ static void verify(struct rpma_mirror *mirror, unsigned copy)
     CHECK(report.different, 0);
 }
 
-/* The first page of a range, and one behind all ranges, are poisoned while the devices have the home copy pinned. */
+/* The first page of a range, and one behind all ranges, are poisoned while the devices have the local copy pinned. */
 static void repair_poisoned_pages(struct rpma_mirror *mirror, char *memory, uint64_t *number)
 {
     const uint64_t pages[] = {STRIDE, LENGTH - PAGE};
@@ -179,7 +178,8 @@ static void repair_poisoned_pages(struct rpma_mirror *mirror, char *memory, uint
     CHECK(is_poisoned(memory + pages[0]), false);
     CHECK(memcmp(memory + pages[0], before[0], PAGE), 0);
     check_bad_pages(mirror, pages + 1, 1);
-    /* The devices cannot have the home copy again before all of it is repaired: they would send what was pinned. */
+    /* The devices cannot register the local copy again before all of it is repaired: they would send the pinned
+     * pages. */
     CHECK(put(mirror, memory, *number + 1), RPMA_MIRROR_E_MEDIA);
     CHECK(rpma_mirror_repair_range(mirror, pages[1], PAGE, 2), 0);
     check_bad_pages(mirror, NULL, 0);
@@ -218,7 +218,7 @@ static void lose(const struct rpma_mirror_cfg *cfg, char **commands)
     run(commands[0]);
     put_many(mirror, memory, &number);
     CHECK(state_of(mirror).in_sync, 3);
-    printf("the second target has left the set, and the writer went on\n");
+    printf("the second target has left the set, and the writer continued\n");
 
     run(commands[1]);
     CHECK(rpma_mirror_resync(mirror, 2, NULL), 0);
@@ -228,7 +228,7 @@ static void lose(const struct rpma_mirror_cfg *cfg, char **commands)
     printf("the second target is in sync again\n");
 
     repair_poisoned_pages(mirror, memory, &number);
-    printf("two pages that the kernel had poisoned are repaired, and the writer went on\n");
+    printf("two pages that the kernel had poisoned are repaired, and the writer continued\n");
 
     run(commands[2]);
     CHECK(put(mirror, memory, number + 1), RPMA_MIRROR_E_FENCED);

@@ -101,7 +101,7 @@ static void a_native_peer_flushes_at_one_that_emulates(void **state)
     write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, 2);
 }
 
-/* What many clients do although nothing is flushed at them. */
+/* Many clients register like this although nothing is flushed to their memory. */
 static void ordinary_memory_may_be_registered_as_persistent(void **state)
 {
     struct side *self = *state;
@@ -109,7 +109,7 @@ static void ordinary_memory_may_be_registered_as_persistent(void **state)
     CHECK(region.mr != NULL);
 }
 
-/* It is visible at most, which its descriptor says. */
+/* Such a flush reaches visibility at most, as its descriptor shows. */
 static void a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility(void **state)
 {
     struct session session = open_between(*state, NULL, NULL, "/dev/shm/rpma-native-test");

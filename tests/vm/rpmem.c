@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #define PAGE ((size_t)4096)
-#define SIZE ((size_t)8 * 1024 * 1024) /* of each set that is used */
+#define SIZE ((size_t)8 * 1024 * 1024) /* size of each set that is used */
 #define WORDS (PAGE / sizeof(uint64_t))
 
 static void give_up(const char *what, const char *why)

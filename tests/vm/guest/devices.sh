@@ -41,7 +41,7 @@ lose_packets() {
     [ "$RPMA_VM_LOSS_PERCENT" -eq 0 ] || tc qdisc add dev rdma0 root netem loss "$RPMA_VM_LOSS_PERCENT%"
 }
 
-# What an earlier guest left on the memory stays.
+# The content that an earlier guest left in the memory stays.
 make_device_dax() {
     [ -e /dev/dax0.0 ] || ndctl create-namespace -f -e namespace0.0 -m devdax -M mem -a 4k >>/tmp/ndctl.log 2>&1
 }

@@ -18,11 +18,11 @@ GUEST = "/source/tests/vm/guest"
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What the guests do: one serves memory of a kind, the other appends to it and tells of what is durable."""
+    """Commands of the guests: one serves memory of a kind, the other appends to it and reports what is durable."""
     pmem: str
     serve: str
     append: str
-    check: str  # for {count} records, in a guest with the same memory
+    check: str  # checks {count} records, in a guest with the same memory
     most: int  # records
     kernel: str = "debian"
 
@@ -33,7 +33,8 @@ LOG = Work(
     f'{GUEST}/on-peer "{GUEST}/await-listener {PORT}" && exec bin/vm_log append 192.168.77.2 {PORT}',
     'bin/vm_log check "$RPMA_VM_PMEM_PATH" {count}',
     1500)
-# The kernel of Debian's backports can register a mapping on a DAX file system. It writes whole pages where it is told.
+# The kernel of Debian's backports can register a mapping on a DAX file system. It writes whole pages to the requested
+# address.
 REPLICAS = Work(
     "both",
     f"{GUEST}/serve-replica & {SERVE_PEER}",
@@ -44,12 +45,12 @@ REPLICAS = Work(
 
 
 class Acknowledgements:
-    """Reads what the appending guest tells."""
+    """Reads the output of the appending guest."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.count = 0
-        self.complaint = ""  # the first line that is no acknowledgement
+        self.complaint = ""  # the first line that is not an acknowledgement
         self.text = b""
 
     def read(self, patience_s: float) -> bool:
@@ -85,7 +86,7 @@ class Acknowledgements:
 @contextlib.contextmanager
 def appending(prepared: Prepared, directory: pathlib.Path, environment: dict[str, str], work: Work = LOG,
               ) -> Iterator[tuple[Acknowledgements, Machine]]:
-    """What the appending guest tells, and the guest that serves, whose memory is the file `pmem`."""
+    """Output of the appending guest, and the guest that serves, whose memory is the file `pmem`."""
     guests = [
         Guest(1, "two-guests", "none", directory / "none", work.append, LIMIT_S, environment),
         Guest(2, "two-guests", work.pmem, directory / "pmem", work.serve, LIMIT_S, environment)]

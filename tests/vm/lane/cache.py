@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Directories that are made once. Their names tell what they were made from, so what changes is made anew."""
+"""Directories that are built once. Their names identify their inputs, so a changed input causes a rebuild."""
 
 import contextlib
 import fcntl

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The frequency of this processor's time stamp counter, which is what an emulated x86 processor counts with.
 
-A guest that measures it by itself while its host is busy gets a wrong one now and then, for instance a seventh of it.
-Its time then passes seven times too fast: programs run out of time, and the network is believed to lose packets."""
+A guest that measures it while its host is busy sometimes gets a wrong one, for instance a seventh of it.
+Its time then passes seven times too fast: programs run out of time, and the network appears to lose packets."""
 
 import ctypes
 import functools
@@ -17,7 +17,7 @@ ATTEMPTS = 20
 
 @functools.cache
 def counter_khz() -> int | None:
-    """None where it is not known: then guests have to measure it."""
+    """Returns None if it is unknown: then guests must measure it."""
     if platform.machine() != "x86_64":
         return None
     try:

@@ -11,7 +11,7 @@ from lane import CannotRun, LaneFailed
 from lane.cache import key_of, provide
 
 SUITE = "trixie"
-SUITES = {"debian": SUITE, "backports": f"{SUITE}-backports"}  # of kernels
+SUITES = {"debian": SUITE, "backports": f"{SUITE}-backports"}  # suites of kernels
 PACKAGES = (
     "g++ cmake ninja-build pkgconf libibverbs-dev librdmacm-dev libpmem2-dev libcmocka-dev "
     "libcli11-dev libfmt-dev libcurl4-openssl-dev nlohmann-json3-dev libxxhash-dev "
@@ -82,7 +82,7 @@ def inside(root: pathlib.Path, binds: dict[str, pathlib.Path], script: str) -> l
 def mirror() -> str:
     """Where this system gets Debian's packages from."""
     if not shutil.which("apt-get"):
-        raise CannotRun("there is no apt-get here: the root is made from the packages of a Debian mirror")
+        raise CannotRun("apt-get not found: the root is built from the packages of a Debian mirror")
     found = run_quietly(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian",
          "Component: main"], "asking apt-get for the mirror").split()
@@ -128,7 +128,7 @@ def read_package(name: str) -> bytes:
     try:
         return pathlib.Path(name).read_bytes()
     except OSError as error:
-        raise LaneFailed(f"--kernel {name}: {error.strerror}: name a linux-image package, debian or backports") from error
+        raise LaneFailed(f"--kernel {name}: {error.strerror} (use a linux-image package, debian or backports)") from error
 
 
 def kernel(cache: pathlib.Path, system: pathlib.Path, choice: str) -> pathlib.Path:

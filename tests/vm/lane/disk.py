@@ -7,7 +7,7 @@ import pathlib
 from lane.cache import locked
 from lane.debian import inside, run_quietly
 
-SIZE = "4G"  # of which only what is used takes space
+SIZE = "4G"  # only the used blocks take space
 
 
 def path(directory: pathlib.Path) -> pathlib.Path:

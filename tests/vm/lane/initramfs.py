@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the kernel starts with: a static busybox, the modules that are needed and the script that mounts the root."""
+"""Initial file system of the kernel: a static busybox, the modules that are needed and the script that mounts the root."""
 
 import pathlib
 import shutil
@@ -50,7 +50,7 @@ def initramfs(cache: pathlib.Path, system: pathlib.Path, kernel: pathlib.Path) -
         shutil.copyfile(INIT, directory / "tree" / "init")
         run_quietly(inside(system, {"kernel": kernel, "initramfs": directory}, script()), "building the initramfs")
         if "rdma_rxe" not in (directory / "paths").read_text():
-            raise LaneFailed(f"the kernel in {kernel} has no rdma_rxe: choose another --kernel")
+            raise LaneFailed(f"the kernel in {kernel} lacks rdma_rxe (choose another --kernel)")
 
     image = path(cache, kernel)
     provide(image.parent, make)

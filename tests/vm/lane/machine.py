@@ -46,7 +46,7 @@ class Guest:
 
     @property
     def pmem_files(self) -> list[pathlib.Path]:
-        """What keeps the content of each NVDIMM: the first one for device DAX, if there are both kinds."""
+        """Files with the content of each NVDIMM: the first one for device DAX, if there are both kinds."""
         second = self.pmem_file.with_name(f"{self.pmem_file.name}-fsdax")
         return {"none": [], "both": [self.pmem_file, second]}.get(self.pmem, [self.pmem_file])
 
@@ -105,7 +105,7 @@ def qemu_command(prepared: Prepared, guest: Guest, control: pathlib.Path, consol
         *share("source", SOURCE, True), *share("control", control, False),
     ]
     if guest.network_fd is not None:
-        # The MTU leaves room for RoCE packets of 4096 bytes.
+        # RoCE packets of 4096 bytes fit into the MTU.
         command += [
             "-netdev", f"stream,id=net0,server=off,addr.type=fd,addr.str={guest.network_fd}",
             "-device", f"virtio-net-pci,netdev=net0,host_mtu=4500,mac=52:54:00:00:77:0{guest.number}"]
@@ -137,7 +137,7 @@ class Machine:
                 self.status()
             if time.monotonic() > deadline:
                 raise NotStarted(
-                    f"the guest has not begun with its command after {BOOT_LIMIT_S} seconds; its console:\n"
+                    f"the guest did not begin its command within {BOOT_LIMIT_S} seconds; its console:\n"
                     f"{self.console()}")
             time.sleep(0.05)
 

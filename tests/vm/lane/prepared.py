@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `prepare` makes: everything that a guest is started from."""
+"""Results of `prepare`: everything that a guest is started from."""
 
 import dataclasses
 import pathlib
@@ -20,7 +20,7 @@ class Prepared:
         for pattern in ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"):
             for image in self.kernel.glob(pattern):
                 return image
-        raise LaneFailed(f"the kernel in {self.kernel} has no image: choose another --kernel")
+        raise LaneFailed(f"the kernel in {self.kernel} lacks an image (choose another --kernel)")
 
 
 def make(cache: pathlib.Path, kernel_choice: str, jobs: int) -> Prepared:
@@ -38,5 +38,5 @@ def find(cache: pathlib.Path, kernel_choice: str) -> Prepared:
     found = Prepared(kernel, initramfs.path(cache, kernel), disk.path(root), build, disk.path(build))
     for path in (found.kernel, found.initramfs, found.root_disk, found.build_disk):
         if not path.exists():
-            raise CannotRun(f"there is no {path}: run tests/vm/prepare")
+            raise CannotRun(f"{path} not found (run tests/vm/prepare)")
     return found
