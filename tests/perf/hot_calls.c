@@ -109,7 +109,7 @@ __attribute__((noinline)) int control_locks_and_calls(void)
 struct hot_call {
     const char *name;
     int (*call)(struct fixture *f);
-    // Of the work completion that shows which path the call took: without and with native capabilities.
+    // Opcode of the work completion, which shows the path of the call: without and with native capabilities.
     int opcode;
     int native_opcode;
 };

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The hot path calls nothing but the device, and none of its functions contains a lock or a system call.
 
-Callgrind tells which functions of librpma.so.0 the hot calls run and what they call in other objects; the disassembly
-of those functions is searched for instructions that lock the bus or enter the kernel. Each half first has to find what
-it looks for in code that is known to contain it, so that a blind check fails.
+Callgrind shows which functions of librpma.so.0 the hot calls run and their calls into other objects; the disassembly
+of those functions is searched for instructions that lock the bus or enter the kernel. Each half must first find the
+instructions that it searches for in code that is known to contain them, so that a blind check fails.
 """
 
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A static probe that nobody uses costs a call a nop and no other instruction. Polling for a completion has two."""
+"""An unused static probe costs a call a nop and no other instruction. Polling for a completion has two probes."""
 
 import pathlib
 import subprocess
@@ -32,7 +32,7 @@ def main():
     if dearer:
         print(f"failed: more than the nops: {', '.join(dearer)}")
     if all(instructions <= without[row] for row, instructions in with_probes.items()):
-        profile.fail("not even a nop is seen: the two libraries are not what is measured")
+        profile.fail("no nop was found: these two libraries are not the measured ones")
     return 1 if dearer else 0
 
 

@@ -18,7 +18,7 @@ static void connecting_does_not_wait_for_the_other_side(void **state)
     assert_not_readable(event_fd(active));
 }
 
-static void nobody_who_listens_is_a_rejection(void **state)
+static void a_port_without_a_listener_rejects(void **state)
 {
     char port[8];
     pick_port(port);
@@ -54,7 +54,7 @@ static void without_an_event_a_nonblocking_connection_has_none(void **state)
     }
 }
 
-static void a_nonblocking_connection_tells_its_events(void **state)
+static void a_nonblocking_connection_reports_its_events(void **state)
 {
     struct pair pair = connect_pair();
     make_nonblocking(event_fd(pair.server.conn));
@@ -226,11 +226,11 @@ static void connections_can_be_made_again_and_again(void **state)
 static const struct test_case cases[] = {
         CASE(both_sides_are_told_that_it_is_established),
         CASE(connecting_does_not_wait_for_the_other_side),
-        CASE(nobody_who_listens_is_a_rejection),
+        CASE(a_port_without_a_listener_rejects),
         CASE(the_event_descriptor_is_readable_when_an_event_waits),
         CASE(each_connection_has_its_own_event_descriptor),
         CASE(without_an_event_a_nonblocking_connection_has_none),
-        CASE(a_nonblocking_connection_tells_its_events),
+        CASE(a_nonblocking_connection_reports_its_events),
         CASE(the_queue_pair_number_is_that_of_completions),
         CASE(queue_pair_numbers_differ),
         CASE(the_queue_pair_number_outlives_the_end),

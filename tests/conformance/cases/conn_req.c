@@ -24,7 +24,7 @@ static struct meeting meet(void)
     return meeting;
 }
 
-static void preparing_needs_nobody_who_listens(void **state)
+static void a_request_can_be_prepared_without_a_listener(void **state)
 {
     char port[8];
     pick_port(port);
@@ -285,7 +285,7 @@ static void a_rejected_request_leaves_nothing_behind(void **state)
 #define BAD_PRIVATE_DATA_ENTRY(name, pointer, length)                                                                  \
     CASE(name##_consumes_an_outgoing_request), CASE(name##_rejects_an_incoming_request),
 static const struct test_case cases[] = {
-        CASE(preparing_needs_nobody_who_listens),
+        CASE(a_request_can_be_prepared_without_a_listener),
         CASE(deleting_no_request_succeeds),
         CASE(an_unknown_service_is_a_provider_error),
         CASE(a_port_may_be_given_by_name),

@@ -127,7 +127,7 @@ static void the_descriptor_is_readable_when_a_completion_waits(void **state)
     await_readable(cq_fd(pair.client.cq));
     assert_done(rpma_cq_wait(pair.client.cq));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
-    /* A device may tell what waited when the queue was armed again once more. */
+    /* A device may report a waiting completion once more when the queue was armed again. */
     make_nonblocking(cq_fd(pair.client.cq));
     while (rpma_cq_wait(pair.client.cq) == 0)
         ;

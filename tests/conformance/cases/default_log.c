@@ -13,7 +13,7 @@
 
 static char printed[4096];
 
-/* What the function writes to standard error ends up in printed. */
+/* Stores the output of the function to standard error in `printed`. */
 static void catch_stderr(void (*function)(void))
 {
     int file = memfd_create("stderr", MFD_CLOEXEC);

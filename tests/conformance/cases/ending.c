@@ -111,7 +111,7 @@ static void an_unsignalled_operation_after_the_end_fails(void **state)
     operation_after_the_end(ON_ERROR);
 }
 
-/* Those that are through by the end succeed, the rest is flushed. */
+/* Operations that have completed by the end succeed, the others are flushed. */
 static void operations_of_before_complete_in_order_after_the_end(void **state)
 {
     struct pair pair = connect_pair();
@@ -136,7 +136,7 @@ static void nothing_but_closed_follows_closed(void **state)
     make_nonblocking(event_fd(pair.client.conn));
     for (int i = 0; i < 10; ++i) {
         enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-        /* What an empty channel gives is not the matter here. */
+        /* The result of reading an empty channel does not matter here. */
         if (rpma_conn_next_event(pair.client.conn, &event) == 0)
             assert_int_equal(event, RPMA_CONN_CLOSED);
         usleep(20000);
@@ -153,7 +153,7 @@ static void other_connections_go_on(void **state)
     expect_success(second.client.cq, IBV_WC_RDMA_WRITE, &first);
 }
 
-/* Tells its port, accepts one connection and tells that. */
+/* Reports its port, accepts one connection and reports that. */
 static void serve_one(int fd)
 {
     struct rpma_peer *peer = new_peer();
@@ -208,8 +208,8 @@ static void after_the_death_of_the_other_process_everything_can_be_released(void
     assert_done(rpma_peer_delete(&server.peer));
 }
 
-/* Tells its port and does nothing else. */
-static void serve_nobody(int fd)
+/* Reports its port and then stays idle. */
+static void serve_no_client(int fd)
 {
     struct listener listener = listen_somewhere(new_peer());
     assert_int_equal(write(fd, listener.port, sizeof(listener.port)), sizeof(listener.port));
@@ -219,7 +219,7 @@ static void a_server_that_does_not_answer_is_unreachable(void **state)
 {
     if (!getenv("RPMA_TEST_QUICK_UNREACHABLE"))
         skip_because("the device may take minutes to give up on a server that does not answer");
-    struct process server = start_process(serve_nobody);
+    struct process server = start_process(serve_no_client);
     char port[8];
     assert_int_equal(read(server.fd, port, sizeof(port)), sizeof(port));
     stop_process(&server);

@@ -190,7 +190,7 @@ static void a_pending_request_can_be_rejected_after_the_shutdown(void **state)
     expect_event(active, RPMA_CONN_REJECTED);
 }
 
-static void nobody_listens_after_the_shutdown(void **state)
+static void a_port_has_no_listener_after_the_shutdown(void **state)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -217,7 +217,7 @@ static const struct test_case cases[] = {
         CASE(connections_survive_the_shutdown),
         CASE(a_pending_request_can_be_accepted_after_the_shutdown),
         CASE(a_pending_request_can_be_rejected_after_the_shutdown),
-        CASE(nobody_listens_after_the_shutdown),
+        CASE(a_port_has_no_listener_after_the_shutdown),
 };
 
 SUITE(ep, cases);

@@ -107,7 +107,7 @@ static struct region new_file_region(struct rpma_peer *peer, FILE *file, size_t 
     return region;
 }
 
-/* A device with native flush may refuse persistence for a file, and its descriptor says so. */
+/* A device with native flush may reject persistence for a file, and its descriptor shows this. */
 static void with_direct_write_to_pmem_persistence_is_flushed_to(void **state)
 {
     unsigned char stored[4096];

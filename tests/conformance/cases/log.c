@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* What the program's own log function got, by level. */
+/* Last message that the program's own log function received, by level. */
 static struct {
     unsigned count;
     char file[256];

@@ -65,8 +65,8 @@ static void a_region_of_0_bytes_is_refused(void **state)
 
 static void memory_that_is_not_mapped_is_a_provider_error(void **state)
 {
-    /* Nothing maps the first pages: the kernel keeps them free (vm.mmap_min_addr). A hole made by munmap could be
-     * filled again before it is registered. */
+    /* The first pages are never mapped: the kernel keeps them free (vm.mmap_min_addr). A hole made by munmap could
+     * be filled again before it is registered. */
     refused((void *)4096, 8192, RPMA_MR_USAGE_READ_SRC, RPMA_E_PROVIDER);
 }
 

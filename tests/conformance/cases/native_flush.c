@@ -30,7 +30,7 @@ static int type_of(struct rpma_peer *peer, int usage)
     return type;
 }
 
-static void a_flush_completes_as_the_connection_tells(void **state)
+static void a_flush_completes_as_the_connection_reports(void **state)
 {
     bool native = false;
     struct pair pair = connect_pair();
@@ -75,7 +75,7 @@ static void null_is_refused_and_changes_nothing(void **state)
 }
 
 static const struct test_case cases[] = {
-        CASE(a_flush_completes_as_the_connection_tells),
+        CASE(a_flush_completes_as_the_connection_reports),
         CASE(no_flush_is_native_where_the_environment_forbids_it),
         CASE(native_flushes_reach_no_more_than_a_region_is_registered_for),
         CASE(null_is_refused_and_changes_nothing),

@@ -7,7 +7,7 @@ static const void *const context = "any address";
 
 #define SIZES(ROW) ROW(1) ROW(7) ROW(8) ROW(64) ROW(4095) ROW(4096) ROW(65536)
 
-/* Moves the bytes from an odd place to another and looks at what is around them. */
+/* Copies the bytes from an odd address to another and checks the bytes around them. */
 static void writes(size_t length)
 {
     struct pair pair = connect_pair();

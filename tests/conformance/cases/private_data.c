@@ -3,11 +3,11 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
-/* What InfiniBand and RoCE carry. */
+/* Sizes of private data that InfiniBand and RoCE carry. */
 #define REQUEST_LIMIT 56
 #define ANSWER_LIMIT 196
 
-/* Whether they are padded is up to the device; the padding is zeros. */
+/* A device may pad private data; the padding is zeros. */
 static void assert_arrived(const struct rpma_conn_private_data *pdata, size_t length, size_t limit)
 {
     assert_true(pdata->len == length || pdata->len == limit);
@@ -45,7 +45,7 @@ struct exchange {
     struct rpma_conn *passive;
 };
 
-/* Sends the request with so many bytes of data, which are gone afterwards. */
+/* Sends the request with `length` bytes of data, which are freed afterwards. */
 static struct exchange request_with(uint8_t length)
 {
     unsigned char sent[255];

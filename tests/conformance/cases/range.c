@@ -98,7 +98,7 @@ static struct region region_longer_than_a_message(struct rpma_peer *peer, size_t
     struct region region = {.size = *limit + 1};
     region.ptr = mmap(NULL, region.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (region.ptr == MAP_FAILED)
-        skip_because("there is no room for %zu bytes of memory", region.size);
+        skip_because("cannot map %zu bytes of memory", region.size);
     if (rpma_mr_reg(peer, region.ptr, region.size, USAGE_ALL, &region.mr))
         skip_because("the device does not register %zu bytes of memory: %s", region.size, strerror(errno));
     return region;

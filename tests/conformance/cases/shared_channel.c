@@ -33,7 +33,7 @@ static void receive(struct shared *shared)
     assert_done(rpma_send(shared->pair.server.conn, NULL, 0, 0, ALWAYS, NULL));
 }
 
-static void waiting_tells_the_main_queue(void **state)
+static void waiting_returns_the_main_queue(void **state)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -45,7 +45,7 @@ static void waiting_tells_the_main_queue(void **state)
     expect_success(cq, IBV_WC_RDMA_WRITE, &shared);
 }
 
-static void waiting_tells_the_receive_queue(void **state)
+static void waiting_returns_the_receive_queue(void **state)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -57,7 +57,7 @@ static void waiting_tells_the_receive_queue(void **state)
     expect_success(cq, IBV_WC_RECV, &shared);
 }
 
-static void waiting_need_not_tell_which_kind(void **state)
+static void waiting_need_not_return_the_kind(void **state)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -139,7 +139,7 @@ static void waiting_arms_the_queue_again(void **state)
     }
 }
 
-static void a_channel_without_receive_queue_tells_the_main_queue(void **state)
+static void a_channel_without_receive_queue_returns_the_main_queue(void **state)
 {
     struct shared shared = connect_shared(0);
     struct rpma_cq *cq = NULL;
@@ -180,7 +180,7 @@ static void its_descriptor_is_readable_when_a_completion_waits(void **state)
     await_readable(shared.fd);
     assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
     expect_success(cq, IBV_WC_RECV, &shared);
-    /* A device may tell what waited when the queue was armed again once more. */
+    /* A device may report a waiting completion once more when the queue was armed again. */
     make_nonblocking(shared.fd);
     while (rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL) == 0)
         ;
@@ -239,14 +239,14 @@ static void a_shared_queue_without_its_own_cq_goes_with_it(void **state)
 }
 
 static const struct test_case cases[] = {
-        CASE(waiting_tells_the_main_queue),
-        CASE(waiting_tells_the_receive_queue),
-        CASE(waiting_need_not_tell_which_kind),
+        CASE(waiting_returns_the_main_queue),
+        CASE(waiting_returns_the_receive_queue),
+        CASE(waiting_need_not_return_the_kind),
         CASE(waiting_ignores_its_flags),
         CASE(both_queues_are_told),
         CASE(queues_are_told_in_the_order_of_their_completions),
         CASE(waiting_arms_the_queue_again),
-        CASE(a_channel_without_receive_queue_tells_the_main_queue),
+        CASE(a_channel_without_receive_queue_returns_the_main_queue),
         CASE(waiting_for_the_main_queue_alone_is_refused),
         CASE(waiting_for_the_receive_queue_alone_is_refused),
         CASE(its_descriptor_is_that_of_both_queues),

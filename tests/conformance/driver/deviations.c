@@ -79,7 +79,7 @@ struct deviations *read_deviations(const char *path)
             usage_error("%s:%d: not a case, a tab and a reason", path, number);
         *tab = '\0';
         if (!is_case(line))
-            usage_error("%s:%d: there is no case '%s'", path, number, line);
+            usage_error("%s:%d: unknown case '%s'", path, number, line);
         if (deviation_reason(all, line))
             usage_error("%s:%d: '%s' is listed twice", path, number, line);
         all = new_deviation(line, tab + 1, all);

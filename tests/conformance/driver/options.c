@@ -12,7 +12,7 @@
 
 static const char help[] =
         "Usage: rpma-conformance [OPTION]...\n"
-        "Judges the librpma.so.0 that the dynamic linker finds (LD_LIBRARY_PATH chooses it) on the RDMA device that "
+        "Tests the librpma.so.0 that the dynamic linker finds (see LD_LIBRARY_PATH) on the RDMA device that "
         "serves\n"
         "an address of this machine.\n"
         "\n"
@@ -23,7 +23,7 @@ static const char help[] =
         "  -d, --deviations FILE  cases known to fail, one per line: name, tab, reason; a case that is listed and "
         "passes\n"
         "                         fails the run; or the name of an installed list: librpma-1.2.0, librpma-1.3.0\n"
-        "  -t, --timeout SECONDS  how long one case may take (default: 20)\n"
+        "  -t, --timeout SECONDS  time limit of a case (default: 20)\n"
         "  -h, --help             print this text\n"
         "  -V, --version          print the version of librpma of which this suite is a part\n"
         "\n"

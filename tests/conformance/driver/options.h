@@ -31,7 +31,7 @@ struct options parse_options(int argc, char **argv);
 /* Prints one line naming the cause and ends the program. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Whether the filters let the case through; without a filter each case passes. */
+/* Returns whether the filters select the case; without a filter each case is selected. */
 bool selected(const struct options *options, const char *full_name);
 
 #endif

@@ -24,7 +24,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* The case: it tells about its failure on standard error. */
+/* Runs the case in this process: it reports its failure on standard error. */
 static _Noreturn void be_the_case(const struct test_case *test, int error_fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -55,7 +55,7 @@ static bool take_output(int fd, struct output *output)
     return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-/* Waits for the end of the process, reading what it says. False if it had to be killed. */
+/* Waits for the end of the process and reads its output. Returns false if the process had to be killed. */
 static bool await_end(pid_t pid, int fd, double until, struct output *output, int *status)
 {
     bool open = true;
@@ -67,7 +67,7 @@ static bool await_end(pid_t pid, int fd, double until, struct output *output, in
         siginfo_t info = {.si_pid = 0};
         ended = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
     }
-    /* While the case is not reaped nobody else can have its process group. */
+    /* While the case is not reaped its process group cannot be reused. */
     kill(-pid, SIGKILL);
     waitpid(pid, status, 0);
     while (open) {

@@ -13,7 +13,7 @@ enum outcome {
 struct result {
     enum outcome outcome;
     double seconds;
-    char text[2048]; /* what failed or which capability is missing, in one line */
+    char text[2048]; /* the failed check or the missing capability, in one line */
 };
 
 /* Runs the case as a process and ends all that it started. */

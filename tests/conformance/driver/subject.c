@@ -57,7 +57,7 @@ static bool describe_device(const char *addr, char *text, size_t size)
     return true;
 }
 
-/* The device is looked at in a process of its own: one that has used a device must not fork the cases. */
+/* The device is opened in a process of its own: a process that has used a device must not fork the cases. */
 bool find_subject(const char *addr, struct subject *subject)
 {
     dl_iterate_phdr(note_library, subject);
@@ -78,6 +78,6 @@ bool find_subject(const char *addr, struct subject *subject)
     if (pid > 0)
         waitpid(pid, &status, 0);
     if (got <= 0)
-        snprintf(subject->device, sizeof(subject->device), "looking for the device of %s crashed", addr);
+        snprintf(subject->device, sizeof(subject->device), "the search for the device of %s crashed", addr);
     return got > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

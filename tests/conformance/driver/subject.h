@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* What is judged. */
+/* Library and device under test. */
 struct subject {
     char library[4096]; /* file of the librpma.so.0 in use */
     char device[512];   /* name, kind and capabilities */

@@ -23,7 +23,7 @@ struct suite {
     }
 #define SUITE(name, cases) const struct suite name##_suite = {#name, cases, sizeof(cases) / sizeof((cases)[0])}
 
-/* What this program judges by; ends with NULL. */
+/* Suites that this program runs; ends with NULL. */
 extern const struct suite *const suites[];
 
 #endif

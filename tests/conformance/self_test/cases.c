@@ -48,7 +48,7 @@ static void leaves_a_process(void **state)
 static void prints_much(void **state)
 {
     for (int i = 0; i < 20000; ++i)
-        print_error("a line of output that nobody wants to read in full\n");
+        print_error("a line of output that is not printed in full\n");
     fail();
 }
 

@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-# Nothing outside the library can bring these about: memory must run out, a provider must misbehave, or the build must
+# These errors cannot be caused outside the library: memory must run out, a provider must misbehave, or the build must
 # lack atomic operations.
 OUT_OF_REACH = {"RPMA_E_NOMEM", "RPMA_E_UNKNOWN", "RPMA_E_AGAIN"}
 

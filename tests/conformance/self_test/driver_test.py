@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the driver makes of cases whose outcome is known."""
+"""Results that the driver reports for cases whose outcome is known."""
 
 import os
 import pathlib
@@ -68,7 +68,7 @@ class Outcomes(DriverTest):
         self.expect(result, FAILED, "FAILED   known.prints_much")
         self.assertLess(len(result.stdout), 5000)
 
-    def test_it_says_what_it_judges(self):
+    def test_it_reports_the_library_and_the_device(self):
         self.expect(run_only("passes"), OK, "library: /", "librpma.so.0\n", "device: ", " at 127.0.0.1: ")
 
     def test_without_a_device_it_cannot_run(self):
@@ -104,7 +104,7 @@ class Deviations(DriverTest):
     def test_lists_that_are_wrong_are_refused(self):
         for text, message in (("known.fails\n", ":1: not a case, a tab and a reason"),
                               ("known.fails\t\n", ":1: not a case, a tab and a reason"),
-                              ("#\nknown.unheard_of\ta defect\n", ":2: there is no case 'known.unheard_of'"),
+                              ("#\nknown.unheard_of\ta defect\n", ":2: unknown case 'known.unheard_of'"),
                               ("known.fails\ta\nknown.fails\tb\n", ":2: 'known.fails' is listed twice")):
             self.expect(self.run_with(text), USAGE, message)
 

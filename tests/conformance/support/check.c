@@ -42,7 +42,7 @@ void *since_1_4(const char *name)
 {
     void *function = dlsym(RTLD_DEFAULT, name);
     if (function == NULL)
-        skip_because("the library has no %s: it is older than 1.4", name);
+        skip_because("the library lacks %s: it is older than 1.4", name);
     return function;
 }
 

@@ -15,7 +15,7 @@ void check_rpma(int actual, int expected, const char *call, const char *file, in
 void check_errno(int expected, const char *file, int line);
 #define assert_errno(expected) check_errno(expected, __FILE__, __LINE__)
 
-/* The call must fail in the provider and tell why in errno. */
+/* The call must fail in the provider and report the cause in errno. */
 #define assert_provider(call, error)                                                                                   \
     do {                                                                                                               \
         assert_rpma(call, RPMA_E_PROVIDER);                                                                            \

@@ -11,15 +11,15 @@ struct process {
 };
 
 /*
- * Starts a process that runs the function and then waits to be killed. To be called before the case uses a device. fd
- * is one end of a socket between the two, of which the function has the other.
+ * Starts a process that runs the function and then waits to be killed. Call it before the case uses a device. fd is one
+ * end of a socket between the two, of which the function has the other.
  */
 struct process start_process(void (*run)(int fd));
 
 /* SIGKILL; the process is gone when it returns. */
 void kill_process(const struct process *process);
 
-/* SIGSTOP; the process does nothing any more when it returns. */
+/* Stops the process by SIGSTOP; all its threads are stopped on return. */
 void stop_process(const struct process *process);
 
 #endif

@@ -69,7 +69,7 @@ struct rpma_conn *connect_request(struct rpma_conn_req *req, const struct rpma_c
 
 void expect_event(struct rpma_conn *conn, enum rpma_conn_event expected);
 
-/* CLOSED or LOST: which of them tells that the other side is gone depends on the device. */
+/* CLOSED or LOST: the device determines which of them reports that the peer is gone. */
 void expect_end(struct rpma_conn *conn);
 
 struct rpma_cq *main_cq(const struct rpma_conn *conn);

@@ -3,8 +3,8 @@
 #define CONFORMANCE_SIGNALS_H
 
 /*
- * From now on a signal whose handler does nothing and that restarts nothing interrupts the calling thread every few
- * milliseconds, and nobody else.
+ * After this call, a signal without effect and without restart interrupts the calling thread, and no other, every few
+ * milliseconds.
  */
 void begin_interrupting(void);
 

@@ -3,12 +3,12 @@
 #ifndef CONFORMANCE_SYSLOG_SPY_H
 #define CONFORMANCE_SYSLOG_SPY_H
 
-/* How often the library has set the identity and facility of the whole program. */
+/* Number of times that the library has set the identity and facility of the whole program. */
 unsigned syslog_opened(void);
 
 unsigned syslog_messages(void);
 
-/* Of the newest message; the facility is that of the message or of openlog. */
+/* Text of the newest message; the facility is that of the message or of openlog. */
 const char *syslog_text(void);
 int syslog_priority(void);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What operations of the device cost, each beside what the machine itself takes for the same work, measured in turns.
+ * Cost of the device's operations, each beside the time of the machine itself for the same work, measured in turns.
  *
  * usage: softrdma run -- device_speed local|tcp
  *
  * Prints a line for each: operation, bytes, nanoseconds, floor, its nanoseconds, and 1 if a processor was slowed down
- * meanwhile, separated by tabs.
+ * during the measurement, separated by tabs.
  */
 #include "floors.h"
 #include "native.h"
@@ -20,12 +20,12 @@
 #include <unistd.h>
 
 enum {
-    window = stream_window, /* of large writes that are posted at once: all that the queue takes */
+    window = stream_window, /* large writes that are posted at once: the capacity of the queue */
     rate_window = 14,
     crowd = 512,
     receives = 8,
-    apart = 2048,             /* source and target in one piece of memory */
-    unread = memory_size / 2, /* what is sent comes from there, and nothing arrives there */
+    apart = 2048,             /* source and target in one buffer */
+    unread = memory_size / 2, /* data to send comes from there, and no data arrives there */
     access_all = everything | access_flush_global | access_flush_persistent,
 };
 
@@ -94,7 +94,7 @@ static void do_read(void *bench)
     complete(b);
 }
 
-/* Only the last one says that it is done. */
+/* Only the last one reports its completion. */
 static void write_many(struct bench *b, unsigned count)
 {
     ibv_wr_start(b->qp);
@@ -151,7 +151,8 @@ static void prepare_server(void)
 static void meet(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
 {
     *b = (struct bench){.floors.source = malloc(memory_size), .flush_level = flush_global};
-    fill(b->floors.source, memory_size, 1); /* what was never written is one page of zeros, which is read faster */
+    fill(b->floors.source, memory_size,
+            1); /* memory that was never written is one page of zeros, which is read faster */
     start_server(&b->r,
             &(struct server_plan){.prepare = prepare_server,
                     .size = memory_size,
@@ -241,7 +242,7 @@ static void measure_durable(void)
     leave(&b);
 }
 
-/* Both sides poll. Of there and back, half. */
+/* Both ends poll. The result is half of a round trip. */
 static void measure_messages(void)
 {
     struct partner p;
@@ -262,7 +263,7 @@ static void measure_messages(void)
 
 struct connections {
     struct pair *pairs;
-    size_t count; /* of those that take turns */
+    size_t count; /* pairs that take turns */
     size_t next;
 };
 
@@ -286,7 +287,7 @@ static void measure_in_turn(const char *operation, bool one_region)
     setrlimit(RLIMIT_NOFILE, &descriptors);
     for (size_t i = 0; i < crowd; ++i)
         open_pair(&c.pairs[i], one_region && i > 0 ? &borrowing : NULL);
-    for (size_t i = 0; i < crowd; ++i) /* what is done once for each */
+    for (size_t i = 0; i < crowd; ++i) /* first operation of each pair, not measured */
         write_in_turn(&c);
     struct connections alone = {.pairs = &c.pairs[crowd - 1], .count = 1};
     compare(operation, &(struct contender){write_in_turn, &c, 1, 0}, "one connection",
@@ -301,7 +302,7 @@ static void measure_connections(void)
     measure_in_turn("WRITE, 512 in turn", true);
 }
 
-/* Memory that is written in turn, the processor and the kernel have to look for as well. */
+/* If regions are written in turn, the processor and the kernel must look up their memory, too. */
 static void measure_connections_and_regions(void)
 {
     measure_in_turn("WRITE, 512 in turn, own memory", false);

@@ -20,15 +20,15 @@ import time
 from collections.abc import Callable, Iterator
 
 SIZES = (8, 4096, 65536, 1 << 20)
-# How much longer an operation may take than in the build before.
+# Maximum ratio of an operation's time to that in the build before.
 LIMIT = 1.25
 BEFORE = "before"
 TIMEOUT_S = 120
 EPILOG = """\
 UCX needs a build that found libucx-dev and the tool ucx_perftest (ucx-utils), libfabric the tool fi_pingpong
-(libfabric-bin); what is missing is said. UCX writes into memory that the program allocated, as the device does.
-Nothing is measured while another machine slows a processor down; where that takes too long, the table says for how many
-runs of a row it was measured all the same.
+(libfabric-bin); missing tools are reported. UCX writes into memory that the program allocated, as the device does.
+Measurements pause while another machine slows a processor down; if that takes too long, the table shows for how many
+runs of a row the measurement continued.
 Exit status: 0 done, 1 a program failed, or a row takes more than 1.25 times what it took before, 2 wrong command line."""
 
 Row = tuple[str, int]
@@ -54,7 +54,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def serving(command: list[str], **environment: str) -> Iterator[None]:
-    """The server's end, which ends by itself after its client."""
+    """Runs the server, which ends on its own after its client."""
     process = subprocess.Popen(
         ["taskset", "-c", "1", *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, env={**os.environ, **environment})
@@ -80,7 +80,7 @@ def of_client(command: list[str], **environment: str) -> str:
 
 
 def of_two(server: Callable[[str], list[str]], client: Callable[[str], list[str]], **environment: str) -> str:
-    """The output of the client; both are given a port. Sometimes one of UCX ends without a word: then both start anew."""
+    """Returns the output of the client; both get a port. Sometimes a program of UCX ends without output: then both are restarted."""
     failure = ConnectionError()
     for _ in range(3):
         port = str(free_port())
@@ -129,7 +129,7 @@ def libfabric_messages(provider: str) -> dict[int, float]:
 class Beside:
     """Another library's times for an operation of the device."""
     name: str
-    missing: str  # what to do to have it; empty if it is there
+    missing: str  # how to install it; empty if it is installed
     operation: str
     measure: Callable[[], dict[int, float]]
 
@@ -196,7 +196,7 @@ def main() -> int:
         parser.error("--runs: at least one")
     for build in filter(None, (options.build, options.before)):
         if not (build / "bin" / "device_speed").exists():
-            parser.error(f"{build} has no bin/device_speed: it is built with the tests")
+            parser.error(f"{build}: bin/device_speed not found (build the tests)")
 
     table = Table()
     beside = others(options.build)

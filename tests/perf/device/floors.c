@@ -75,7 +75,7 @@ static void take(struct ring *r, uint64_t turn, uint8_t *message, size_t bytes)
     memcpy(message, r->message, bytes);
 }
 
-/* As fork(); the child ends with its parent and has the second processor. */
+/* Like fork(), but the child ends with its parent and runs on the second processor. */
 static pid_t fork_partner(void)
 {
     const pid_t pid = fork();
@@ -159,7 +159,7 @@ static void start_on_tcp(struct partner *p, size_t bytes, unsigned pieces)
 {
     int ends[2];
     *p = (struct partner){.bytes = bytes, .source = malloc(bytes)};
-    memset(p->source, 1, bytes); /* what was never written is one page of zeros, which is read faster */
+    memset(p->source, 1, bytes); /* memory that was never written is one page of zeros, which is read faster */
     connect_ends(ends);
     p->pid = fork_partner();
     if (p->pid != 0) {

@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 struct floors {
-    size_t bytes;    /* of one operation */
-    uint8_t *source; /* of what is moved */
+    size_t bytes;    /* bytes of one operation */
+    uint8_t *source; /* data to copy */
     uint8_t *target; /* memory of the other process, where this one has it mapped */
     uint8_t *theirs; /* the same memory, where the other process has it */
     pid_t owner;     /* the other process */
@@ -38,7 +38,7 @@ void exchange_message(void *partner);
 /* A request with data and its acknowledgement of 32 bytes over TCP on loopback, both sides polling. */
 void start_responder(struct partner *p, size_t bytes);
 void request_and_acknowledgement(void *partner);
-/* `stream_window` pieces over TCP on loopback, and one acknowledgement. */
+/* Sends `stream_window` chunks over TCP on loopback, and receives one acknowledgement. */
 void start_sink(struct partner *p, size_t bytes);
 void stream(void *partner);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs take for a message over the software device, one way, beside what they take for it in another way.
+"""Time of programs for a message over the software device, one way, beside their time over another transport.
 
 Both take turns in one run, on the same two processors; the table shows medians, of the ratios as well."""
 
@@ -20,12 +20,12 @@ SIZES = (8, 4096)
 ROUNDS = "2000"
 PING_PONG = pathlib.Path(__file__).with_name("ping_pong.c")
 EPILOG = """\
-What limits the rows: a datagram takes a lock of its queue pair, its port and its ring at each end, a message one of its
+Limits of the rows: a datagram takes a lock of its queue pair, its port and its ring at each end, a message one of its
 queue pair. UCX and Open MPI receive from shared receive queues, which lend their receives to each sender of the host.
 
-To be believed on an idle machine only: where other processes want the same processors, both ends of a message wait for
-their turn at them, and that is all that is measured.
-Needs perftest, ucx-utils, openmpi-bin and libopenmpi-dev; what is missing is said.
+The results are valid on an idle machine only: if other processes use the same processors, both ends of a message wait
+for a processor, and this wait determines the result.
+Needs perftest, ucx-utils, openmpi-bin and libopenmpi-dev; missing tools are reported.
 Exit status: 0 done, 1 a program failed, 2 wrong command line."""
 
 Times = dict[int, float]  # ns by size
@@ -69,7 +69,7 @@ class Programs:
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    ours: str
+    device: str
     other: str
     tool: str
     measure: Callable[[], Times]
@@ -89,10 +89,10 @@ def pairs(p: Programs) -> list[Pair]:
     ]
 
 
-def show(pair: Pair, ours: list[Times], others: list[Times]) -> None:
-    for size in ours[0]:
-        ratio = statistics.median(mine[size] / other[size] for mine, other in zip(ours, others))
-        print(f"{pair.ours:32} {size:8} {statistics.median(t[size] for t in ours):10.0f}  {pair.other:18} "
+def show(pair: Pair, device: list[Times], others: list[Times]) -> None:
+    for size in device[0]:
+        ratio = statistics.median(mine[size] / other[size] for mine, other in zip(device, others))
+        print(f"{pair.device:32} {size:8} {statistics.median(t[size] for t in device):10.0f}  {pair.other:18} "
               f"{statistics.median(t[size] for t in others):10.0f} {ratio:7.2f}")
 
 
@@ -105,15 +105,15 @@ def main() -> int:
     if options.runs < 1:
         parser.error("--runs: at least one")
     if not (options.build / "bin" / "softrdma").exists():
-        parser.error(f"{options.build} has no bin/softrdma")
+        parser.error(f"{options.build}: bin/softrdma not found")
     with tempfile.TemporaryDirectory() as directory:
         print(f"{'operation':32} {'bytes':>8} {'ns':>10}  {'beside':18} {'ns':>10} {'ratio':>7}")
         for pair in pairs(Programs(options.build.resolve(), directory)):
             if shutil.which(pair.tool) is None:
-                print(f"without {pair.ours}: there is no {pair.tool}")
+                print(f"{pair.device} not measured: {pair.tool} not found")
                 continue
             turns = [(pair.measure(), pair.measure_other()) for _ in range(options.runs)]
-            show(pair, [ours for ours, _ in turns], [others for _, others in turns])
+            show(pair, [device for device, _ in turns], [others for _, others in turns])
     return 0
 
 

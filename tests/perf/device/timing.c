@@ -19,7 +19,7 @@ enum {
     probes = 21,
 };
 
-static const double slowed = 1.1; /* of the time that a processor takes at best */
+static const double slowed = 1.1; /* ratio to the shortest time of the processor */
 static double patience_ns = 2e9;
 static double best_ns[processors];
 
@@ -73,7 +73,7 @@ static double time_of_work(void)
     unsigned b = 0;
     unsigned c = 0;
     unsigned d = 0;
-    for (unsigned n = 0; n < 20000; ++n) { /* as much at once as there is room for */
+    for (unsigned n = 0; n < 20000; ++n) { /* fills the processor with independent instructions */
         a += n;
         b ^= n;
         c -= n;
@@ -89,7 +89,7 @@ struct probe {
     double ns;
 };
 
-/* What the same work takes on this processor, while the others are at it. */
+/* Measures the same work on this processor while the others do it, too. */
 static void *time_one(void *probe)
 {
     struct probe *p = probe;
@@ -158,7 +158,7 @@ struct both time_in_turns(const struct contender *one, const struct contender *o
         const double start = now_ns();
         pairs[i].one = time_of_batch(one, calls);
         pairs[i].other = one == other ? 1 : time_of_batch(other, calls);
-        const bool slow = calls > 1 && is_slowed_down(); /* what is long would have to warm up after each question */
+        const bool slow = calls > 1 && is_slowed_down(); /* a long operation would need a warm-up after each check */
         if (slow && patience_ns > 0) {
             patience_ns -= now_ns() - start;
             continue;

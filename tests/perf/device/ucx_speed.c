@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What UCX takes for a put and a flush into memory that the other process allocated by itself and whose thread polls.
+ * Time of UCX for a put and a flush into memory that the other process allocated itself and whose thread polls.
  *
  * usage: UCX_TLS=posix,cma ucx_speed
  *
@@ -57,13 +57,13 @@ static ssize_t write_some(int fd, void *data, size_t length)
     return write(fd, data, length);
 }
 
-static void tell(int fd, const void *data, size_t length)
+static void send_data(int fd, const void *data, size_t length)
 {
     transfer(fd, &length, sizeof(length), write_some);
     transfer(fd, (void *)(uintptr_t)data, length, write_some);
 }
 
-static void *hear(int fd)
+static void *receive_data(int fd)
 {
     size_t length = 0;
     transfer(fd, &length, sizeof(length), read);
@@ -97,10 +97,10 @@ static void serve(int fd)
     void *key = NULL;
     size_t length = 0;
     check(ucp_worker_get_address(e.worker, &address, &length), "ucp_worker_get_address");
-    tell(fd, address, length);
+    send_data(fd, address, length);
     check(ucp_rkey_pack(e.context, region, &key, &length), "ucp_rkey_pack");
-    tell(fd, key, length);
-    tell(fd, &memory, sizeof(memory));
+    send_data(fd, key, length);
+    send_data(fd, &memory, sizeof(memory));
     for (;;)
         ucp_worker_progress(e.worker);
 }
@@ -137,10 +137,10 @@ int main(void)
     pin(0);
     struct put p = {.source = calloc(1, memory_size)};
     open_end(&p.end);
-    const ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = hear(ends[0])};
+    const ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = receive_data(ends[0])};
     check(ucp_ep_create(p.end.worker, &to, &p.ep), "ucp_ep_create");
-    check(ucp_ep_rkey_unpack(p.ep, hear(ends[0]), &p.key), "ucp_ep_rkey_unpack");
-    memcpy(&p.target, hear(ends[0]), sizeof(p.target));
+    check(ucp_ep_rkey_unpack(p.ep, receive_data(ends[0]), &p.key), "ucp_ep_rkey_unpack");
+    memcpy(&p.target, receive_data(ends[0]), sizeof(p.target));
     for (size_t i = 0; i < size_count; ++i) {
         p.bytes = sizes[i];
         printf("%zu\t%.1f\n", p.bytes, time_of(&(struct contender){put_and_flush, &p, 1, 0}, p.bytes));
