@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# RPMA_FIO_SOURCE: what the engines of src/fio are built with. The tests fetch it themselves if it is not given.
+# RPMA_FIO_SOURCE: source tree of fio for the engines of src/fio. The tests download one if it is not set.
 option(RPMA_FIO_TESTS "Test the engines with fio, also with Debian's fio built against this library" OFF)
-set(RPMA_FIO_SOURCE "" CACHE PATH "Configured source tree of fio to build the engines for; empty: none are built")
-set(RPMA_FIO_CACHE "" CACHE PATH "Where utils/fio keeps what it makes; empty: the user's cache directory")
+set(RPMA_FIO_SOURCE "" CACHE PATH "Configured source tree of fio to build the engines for; empty: no engines are built")
+set(RPMA_FIO_CACHE "" CACHE PATH "Cache directory of utils/fio; empty: the user's cache directory")
 
 if(RPMA_FIO_CACHE)
   set(RPMA_FIO_CACHE_OPTION --cache ${RPMA_FIO_CACHE})

@@ -43,8 +43,8 @@ if(TARGET rpma_mirror)
   rpma_install_library(librpma_mirror rpma_mirror PREFIX mirror- HEADERS librpma_mirror.h)
 endif()
 
-# A program finds a shared library in a directory of the system only once the loader's cache knows it. A staged tree has
-# no cache, and who is not root cannot write it: both are left to whoever moves the tree, or sets LD_LIBRARY_PATH.
+# Updates the loader's cache, without which programs do not find a shared library in a system directory. Skipped for a
+# staged tree, which has no cache, and without root: the user then runs ldconfig or sets LD_LIBRARY_PATH.
 install(CODE [[
   execute_process(COMMAND id -u OUTPUT_VARIABLE uid OUTPUT_STRIP_TRAILING_WHITESPACE)
   find_program(LDCONFIG ldconfig PATHS /sbin /usr/sbin)
