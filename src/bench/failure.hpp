@@ -16,7 +16,7 @@ enum exit_status {
     exit_cannot_run = 77
 };
 
-// What ends the program or a measurement: one line that names the cause and, where there is one, the remedy.
+// Fatal error of the program or of a measurement: one line with the cause and, if known, the remedy.
 class failure : public std::runtime_error
 {
 public:

@@ -9,7 +9,7 @@
 #include "control/agent.hpp"
 #include "failure.hpp"
 
-// The two processes of a measurement. rpma-bench starts them, plans the points and keeps the results.
+// Entry of the two processes of a measurement. rpma-bench starts them, plans the points and stores the results.
 namespace
 {
 
@@ -43,7 +43,7 @@ void run(int argc, char **argv)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             throw bench::failure("the program that started this one has ended");
-        signal(SIGINT, SIG_IGN); // a terminal sends it to all processes; the parent decides
+        signal(SIGINT, SIG_IGN); // a terminal sends it to all processes; the parent handles it
     }
     if (direct_write != "auto")
         serving.direct_write = direct_write == "on";

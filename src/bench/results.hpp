@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-// What a measurement consists of. An absent optional is "not measured" or "not known", never zero.
+// Parameters and results of a measurement. An empty optional means not measured or unknown; zero is a measured value.
 namespace bench
 {
 
-// What the timed loop calls.
+// Interface that the timed loop calls.
 enum class api {
     librpma,
     verbs,
@@ -39,24 +39,24 @@ struct parameters {
     std::uint64_t block_size = 0; // bytes
     std::uint32_t depth = 1;      // operations in flight on a connection
     std::uint32_t connections = 1;
-    std::uint32_t threads = 1; // of the client
+    std::uint32_t threads = 1; // client threads
     flush_kind flush = flush_kind::none;
     std::uint32_t flush_interval = 1; // operations between two flushes
     bench::polling polling = bench::polling::busy;
     bench::access access = bench::access::sequential;
-    std::optional<std::uint32_t> read_percent; // of a mix
+    std::optional<std::uint32_t> read_percent; // reads in a mix
     std::uint32_t cpu_load = 0;                // percent of the target's cores kept busy
     std::string target = "dram";               // the target's memory: dram, pmem, file ...
 
     bool operator==(const parameters &) const = default;
 };
 
-// What a point measures. Two points with the same setup are measurements of one thing.
+// Subject of a point. Points with equal setups are comparable.
 struct setup {
     std::string workload; // read, write_flush, gpspm, aof, send_recv, write_with_imm, atomic_write, log_append, mix,
                           // connect, rpmem_persist, rpmem_flush_drain
     bench::api api = bench::api::librpma;
-    std::string library; // the label of an entry of results::libraries; empty when the api is not librpma
+    std::string library; // label of an entry of results::libraries; empty unless the api is librpma
     bench::parameters parameters;
 
     bool operator==(const setup &) const = default;
@@ -68,7 +68,7 @@ struct percentile {
 };
 
 struct bucket {
-    double ns = 0; // the highest latency that falls into it
+    double ns = 0; // upper limit of the bucket
     std::uint64_t count = 0;
 };
 
@@ -96,7 +96,7 @@ struct repeat {
     std::optional<measure> reads, writes; // the halves of a mix
     both_ends cpu_s;
     both_ends memory_per_connection_bytes;
-    std::optional<bool> verified; // the data was compared after the run
+    std::optional<bool> verified; // result of the data comparison after the run
 };
 
 struct host {
@@ -108,7 +108,7 @@ struct host {
 };
 
 struct library {
-    std::string file; // what was really mapped
+    std::string file; // path of the mapped library
     std::string version;
 };
 

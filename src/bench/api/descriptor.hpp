@@ -10,7 +10,7 @@
 namespace bench
 {
 
-// False if the descriptor does not become readable in time. timeout_ms below 0: for ever.
+// Returns false if the descriptor does not become readable within timeout_ms. A negative timeout_ms means no limit.
 inline bool wait_readable(int fd, int timeout_ms)
 {
     const std::uint64_t end = now_ns() + static_cast<std::uint64_t>(timeout_ms) * 1'000'000U;

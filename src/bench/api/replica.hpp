@@ -27,7 +27,7 @@ public:
     void flush(std::size_t offset, std::size_t len, unsigned lane);
     void drain(unsigned lane);
 
-    // What the daemon keeps, as this process sees the file.
+    // The replica, mapped from its file into this process.
     std::byte *part() const;
 
 private:

@@ -48,7 +48,7 @@ std::uint8_t peer_cfg_descriptor(bool direct_write)
     return descriptor;
 }
 
-// A descriptor may be readable on account of an event that has moved to another channel meanwhile. Librpma up to 1.3.0
+// A descriptor can be readable because of an event that has moved to another channel. Librpma up to 1.3.0
 // reports that of a non-blocking one as a failure of the provider.
 bool nothing_waits(int returned)
 {

@@ -52,7 +52,7 @@ private:
 class connection
 {
 public:
-    // data and messages outlive the connection; messages may be NULL.
+    // data and messages must outlive the connection; messages may be NULL.
     static std::unique_ptr<connection> connect(const device &on, const address &to, const queue_sizes &sizes,
             const region *data, const region *messages, const greeting &hello);
 
@@ -91,7 +91,7 @@ public:
         check(rpma_send(conn_.get(), messages_, offset, len, RPMA_F_COMPLETION_ALWAYS, as_context(context)),
                 "rpma_send");
     }
-    // An empty message that carries imm.
+    // Sends an empty message with the immediate data imm.
     void send_imm(std::uint32_t imm, std::uint64_t context)
     {
         check(rpma_send_with_imm(conn_.get(), nullptr, 0, 0, RPMA_F_COMPLETION_ALWAYS, imm, as_context(context)),
@@ -102,7 +102,7 @@ public:
         check(rpma_recv(conn_.get(), messages_, offset, len, as_context(context)), "rpma_recv");
     }
 
-    // The number of completions collected, at once.
+    // Polls the CQ once. Returns the number of completions.
     int poll(ibv_wc *wc, int wanted)
     {
         int got = 0;
@@ -113,13 +113,13 @@ public:
             fail(returned, "rpma_cq_get_wc");
         return 0;
     }
-    // Readable when acknowledge_event has something to take, after which poll until there is nothing.
+    // Descriptor, readable when acknowledge_event can take an event. After the event poll until the CQ is empty.
     int completion_fd() const;
     void acknowledge_event();
     static constexpr std::uint32_t epoll_events = EPOLLIN;
 
     int event_fd() const;
-    // Takes an event; true if the connection has ended by it.
+    // Takes a connection event. Returns true if the connection has ended.
     bool has_ended();
     void disconnect() { (void)rpma_conn_disconnect(conn_.get()); }
 
@@ -146,10 +146,10 @@ class listener
 {
 public:
     listener(const device &on, const address &at);
-    // Readable when a request waits.
+    // Descriptor, readable when a request is pending.
     int fd() const;
-    // Takes the request that waits, posts its receives, accepts it and waits until the connection stands. Without a
-    // connection if the request is not of this program.
+    // Takes the pending request, posts its receives, accepts it and waits until the connection is established. Returns
+    // no connection if the request is not from rpma-bench.
     accepted<connection> accept(const acceptance<region> &how);
 
 private:

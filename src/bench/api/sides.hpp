@@ -9,7 +9,7 @@
 #include <string>
 #include <type_traits>
 
-// What the apis share: the engine is a template over one of them, so that the timed loop calls it directly.
+// Types shared by the apis. The engine is a template over an api, so the timed loop calls it directly.
 namespace bench
 {
 
@@ -19,15 +19,15 @@ struct queue_sizes {
 };
 
 enum class signal {
-    on_error, // the operation completes only if it fails, or a later one succeeds
+    on_error, // reports a completion only if the operation fails
     always
 };
 
-// Which side of the connection a region is for.
+// Purpose of a memory region.
 enum class region_use {
     local_data,  // source and destination of the client's reads and writes
-    target_data, // what the client reads and writes, flushed to visibility
-    target_pmem, // the same, flushed to persistence as well
+    target_data, // target of the client's reads and writes, flushed to visibility
+    target_pmem, // like target_data, also flushed to persistence
     messages
 };
 
@@ -39,25 +39,25 @@ constexpr std::uint32_t greeting_magic = 0x31424d52; // "RMB1" in memory
 // Private data of a request and, for TCP, the first bytes on the connection.
 struct greeting {
     std::uint32_t magic = greeting_magic;
-    std::uint32_t connection = 0; // its number, which says where its slice of the data is
+    std::uint32_t connection = 0; // connection number, which determines its slice of the data
 };
 
-// The 21 bytes by which librpma describes a region.
+// Descriptor of a region as in librpma: 21 bytes.
 struct [[gnu::packed]] region_descriptor {
     std::uint64_t address, size;
     std::uint32_t key;
     std::uint8_t usage;
 };
 
-// Private data of the server's answer.
+// Private data of the server's response.
 struct [[gnu::packed]] welcome {
     std::uint32_t magic = greeting_magic;
     region_descriptor region{};
-    std::uint8_t peer_cfg = 0; // the descriptor of a peer configuration
+    std::uint8_t peer_cfg = 0; // descriptor of a peer configuration
 };
 static_assert(sizeof(welcome) == 26);
 
-// Reads what the transport may have padded. False if it is too short or something else.
+// Reads private data, which the transport may have padded. Returns false if it is too short or has another magic.
 template<class T>
 bool read_private_data(const void *data, std::size_t len, T &to)
 {
@@ -73,16 +73,16 @@ struct address {
     std::string port;
 };
 
-// How a server accepts a connection of a point.
+// Parameters of a server for accepting the connections of a point.
 template<class Region>
 struct acceptance {
     queue_sizes sizes;
     const Region *data;
-    const Region *messages;      // or NULL
-    std::size_t receives, slot;  // how many to post before the connection stands, of what size
-    std::size_t messages_of_one; // bytes of messages that belong to each connection
-    bool direct_write;           // what the server claims of its platform
-    std::uint32_t connections;   // numbers from this one on are refused
+    const Region *messages;      // may be NULL
+    std::size_t receives, slot;  // receives to post before the connection is established, and their size
+    std::size_t messages_of_one; // message bytes of each connection
+    bool direct_write;           // whether the server declares direct write to PMem
+    std::uint32_t connections;   // connection numbers from this one on are rejected
 };
 
 template<class Connection>
@@ -91,7 +91,7 @@ struct accepted {
     std::uint32_t number;
 };
 
-// The direction in which a device is looked for.
+// Side of a connection, for the device lookup.
 enum class end {
     client,
     server

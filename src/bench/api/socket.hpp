@@ -5,13 +5,13 @@
 
 #include "sides.hpp"
 
-// TCP sockets for the control channel and for the TCP baseline. Errors are failures of one line.
+// TCP sockets for the control channel and for the TCP baseline. The functions throw failure.
 namespace bench
 {
 
 int listen_on(const address &at);
 int connect_to(const address &to);
-// A port of host that nobody uses now.
+// Returns a port of host that is free at the moment.
 std::string free_port(const std::string &host);
 std::string port_of(int fd);
 

@@ -61,7 +61,7 @@ void connection::atomic_write(std::size_t remote, const char (&value)[8], signal
             reinterpret_cast<const std::byte *>(kept.value));
 }
 
-// What nothing waits for leaves together with what follows.
+// Unsignaled frames are sent together with the next ones.
 void connection::post(const frame &header, const std::byte *content)
 {
     outgoing_.push_back({header, content});
@@ -134,7 +134,7 @@ int connection::poll(ibv_wc *wc, int wanted)
     return got;
 }
 
-// Bytes received, into the buffer or, of long content, straight to where it belongs.
+// Receives into the buffer, or directly into the destination of long content.
 std::size_t connection::fill()
 {
     const bool direct = in_frame_ && missing_ >= buffer_.size();
@@ -163,7 +163,7 @@ std::size_t connection::fill()
     return static_cast<std::size_t>(got);
 }
 
-// True if something of the buffer was used.
+// Returns true if bytes of the buffer were consumed.
 bool connection::take_frame()
 {
     if (!in_frame_) {

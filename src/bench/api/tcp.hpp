@@ -13,8 +13,8 @@
 #include "sides.hpp"
 
 /*
- * The baseline without RDMA: requests and answers on a TCP socket, executed by the server's program. It has the
- * interface of the RDMA apis: the initiator reads, writes and flushes regions, and completions tell the outcome.
+ * Baseline without RDMA: requests and responses on a TCP socket, executed by the server's program. With the interface
+ * of the RDMA apis: the initiator reads, writes and flushes regions, and completions report the results.
  */
 namespace bench::tcp
 {
@@ -32,7 +32,7 @@ public:
         : data_(static_cast<std::byte *>(data)), size_(size)
     {
     }
-    // Who makes writes durable when a flush to persistence asks for it.
+    // Memory whose writes a persistent flush makes durable.
     void persist_with(const target_memory &target) { target_ = &target; }
 
     std::byte *at(std::size_t offset, std::size_t len) const
@@ -68,8 +68,8 @@ enum class frame_kind : std::uint8_t {
 struct frame {
     std::uint64_t context;
     std::uint64_t remote; // offset in the target's data
-    std::uint64_t local;  // offset in the initiator's data, given back in the answer to a read
-    std::uint32_t len;    // of the range; the content follows in writes, messages and answers to reads
+    std::uint64_t local;  // offset in the initiator's data, returned in the response to a read
+    std::uint32_t len;    // length of the range; the content follows in writes, messages and read responses
     std::uint32_t imm;
     frame_kind kind;
     bool signalled;
@@ -139,7 +139,7 @@ private:
 
     struct piece {
         frame header;
-        const std::byte *content; // or NULL
+        const std::byte *content; // may be NULL
     };
     struct posted_receive {
         std::size_t offset, len;
@@ -162,7 +162,7 @@ private:
     const region *data_;
     const region *messages_;
     std::deque<piece> outgoing_;
-    std::size_t sent_ = 0;   // bytes of the first piece
+    std::size_t sent_ = 0;   // sent bytes of the first entry of outgoing_
     std::deque<word> words_; // content of atomic writes that wait in outgoing_
     std::deque<posted_receive> receives_;
     std::deque<ibv_wc> completions_;
@@ -171,7 +171,7 @@ private:
     std::size_t begin_ = 0, end_ = 0;
     bool in_frame_ = false;
     frame current_{};
-    std::byte *destination_ = nullptr; // of the content of the current frame
+    std::byte *destination_ = nullptr; // destination of the current frame's content
     std::size_t missing_ = 0;
 };
 

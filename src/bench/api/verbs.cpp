@@ -12,8 +12,8 @@ namespace bench::verbs
 namespace
 {
 
-// Of rdma-core 45 and newer; older headers lack some of them.
-constexpr std::uint64_t device_flushes = 1ULL << 38 | 1ULL << 39; // to visibility and to persistence
+// Device capabilities of rdma-core 45 and newer, which older headers lack.
+constexpr std::uint64_t device_flushes = 1ULL << 38 | 1ULL << 39; // flush to visibility and to persistence
 constexpr std::uint64_t device_writes_atomically = 1ULL << 40;
 constexpr std::uint64_t send_op_flush = 1ULL << 11;
 constexpr std::uint64_t send_op_atomic_write = 1ULL << 12;
@@ -34,7 +34,7 @@ addrinfo_owner resolve(const address &where, int flags)
     return addrinfo_owner(list);
 }
 
-// A synchronous identifier whose remote address and, if wanted, route is resolved.
+// Creates a synchronous identifier and resolves its remote address and, on request, its route.
 owner<rdma_cm_id, rdma_destroy_id> resolved_id(const address &to, bool with_route)
 {
     rdma_cm_id *id = nullptr;
@@ -57,7 +57,7 @@ owner<rdma_cm_id, rdma_destroy_id> bound_id(rdma_event_channel *events, const ad
     return owned;
 }
 
-// NULL if the descriptor was readable on account of an event that has moved to another channel meanwhile.
+// Returns NULL if the descriptor was readable because of an event that has moved to another channel.
 event_owner next_event(rdma_event_channel *events)
 {
     rdma_cm_event *event = nullptr;
@@ -154,7 +154,7 @@ region_descriptor region::descriptor() const
 
 endpoint_parts::~endpoint_parts()
 {
-    if (id && has_qp) // not moved away
+    if (id && has_qp) // false after a move
         rdma_destroy_qp(id.get());
     cq.reset();
     channel.reset();

@@ -11,8 +11,8 @@
 #include "sides.hpp"
 
 /*
- * libibverbs and librdmacm without librpma, posting what librpma posts: the same work requests, signalled alike, on
- * queues of the same sizes, flushing and writing atomically in the same way. What librpma costs above this is its own.
+ * libibverbs and librdmacm without librpma. Posts the same work requests as librpma, with the same signaling, queue
+ * sizes, flushes and atomic writes. The difference to librpma is the cost of librpma.
  */
 namespace bench::verbs
 {
@@ -37,7 +37,7 @@ class device
 public:
     device(const std::string &host, end which);
     ibv_pd *pd() const { return pd_.get(); }
-    // What the device does natively and librpma would have it do.
+    // Operations that the device executes natively, under librpma's settings.
     bool flushes() const { return flushes_; }
     bool writes_atomically() const { return writes_atomically_; }
 
@@ -110,7 +110,7 @@ public:
         post_rdma(IBV_WR_RDMA_WRITE, sge, remote_.address + remote, flags(when) | IBV_SEND_INLINE | IBV_SEND_FENCE,
                 context);
     }
-    // Without the native operation by reading after writing: 8 bytes from the beginning of the range.
+    // Without native flush, reads after the write: 8 bytes from the start of the range.
     void flush(std::size_t remote, std::size_t len, bool persistent, signal when, std::uint64_t context)
     {
         if (native_flush_ != nullptr) {

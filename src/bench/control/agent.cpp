@@ -30,17 +30,17 @@ namespace
 {
 
 constexpr int port_attempts = 5;
-// A client says hello at once, in a short line.
+// Limits of the first message: a client sends it immediately, in a short line.
 constexpr double hello_s = 10;
 constexpr std::size_t longest_hello = 4096;
-// Opening and warming up take less; a run takes as long as the client announces, an hour at most.
+// Limits of later messages: opening and warm-up take less; a run takes the time that the client announces.
 constexpr double silence_s = 180;
 constexpr double longest_run_s = 3600;
 constexpr std::size_t longest_request = 64 << 10;
 
 using handlers = std::map<std::string, std::function<json(const json &)>>;
 
-// What a request asks for; empty when it does not say so in words.
+// Returns the operation of a request; empty if it is not a string.
 std::string verb_of(const json &request)
 {
     const auto found = request.find("do");
@@ -67,19 +67,19 @@ json answer_to(const json &request, const handlers &known)
         return answer;
     } catch (const failure &problem) {
         return {{"ok", false}, {"error", problem.what()}, {"status", int{problem.status()}}};
-    } catch (const std::exception &problem) { // a malformed request, or no memory
+    } catch (const std::exception &problem) { // malformed request, or out of memory
         return {{"ok", false}, {"error", problem.what()}, {"status", int{exit_failed}}};
     }
 }
 
-// How long the client will be busy with the run that this request begins.
+// Returns the duration of the run that this request starts at the client, in seconds.
 double announced_s(const json &request)
 {
     const auto found = request.find("for_s");
     return found != request.end() && found->is_number() ? std::clamp(found->get<double>(), 0.0, longest_run_s) : 0;
 }
 
-// Until the other end is gone or silent for too long, or the first request is refused.
+// Serves requests until the peer exits or is silent for too long, or its first request is rejected.
 void serve_session(channel &control, const handlers &known, bool trusted)
 {
     try {
@@ -115,7 +115,7 @@ setup setup_in(const json &request)
     return what;
 }
 
-// A client's setup does not take the memory from everybody else.
+// Limits the memory of a client's setup, so that other processes keep enough.
 void check_memory(const layout &shape, std::size_t connections)
 {
     const double wanted = static_cast<double>(shape.data_size()) +
@@ -173,7 +173,7 @@ private:
         return *point_;
     }
 
-    // A free port may be taken by somebody else before it is used: then another one.
+    // Another process may take the free port before its use: tries another one.
     std::string open(const setup &what)
     {
         point_.reset();
@@ -205,7 +205,7 @@ private:
     std::unique_ptr<server> point_;
 };
 
-// A client whose machine vanishes is noticed within a minute.
+// Detects within a minute that the client's machine no longer responds.
 void watch_peer(int fd)
 {
     const int on = 1, idle_s = 20, interval_s = 10, count = 3;
@@ -214,7 +214,7 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const timeval answer_limit{20, 0}; // of a client that does not read what it asked for
+    const timeval answer_limit{20, 0}; // limit for a client that does not read its response
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &answer_limit, sizeof answer_limit);
 }
 

@@ -4,19 +4,19 @@
 #include <optional>
 #include <string>
 
-// The processes that carry connections: both take requests over a control channel.
+// Server and client process of a measurement. Both receive requests over a control channel.
 namespace bench
 {
 
 struct server_settings {
     std::string host = "127.0.0.1";
-    std::string port = "7205";        // of the control channel, 0 for any
-    std::string rdma_port;            // empty: one that is free
-    std::string target_path;          // of file or PMem targets; empty: DRAM only
-    std::optional<bool> direct_write; // empty: on softrdma only, which makes it true
-    bool once = false;                // end after one client
-    double idle_limit_s = 0;          // end when no client comes for so long; 0: never
-    int ready_fd = -1;                // where to write the port and a line feed, instead of telling people
+    std::string port = "7205";        // port of the control channel; "0": any free port
+    std::string rdma_port;            // empty: a free port
+    std::string target_path;          // path of file or PMem targets; empty: DRAM only
+    std::optional<bool> direct_write; // empty: only on softrdma, which ensures it
+    bool once = false;                // exits after one client
+    double idle_limit_s = 0;          // exits without a client for this time; 0 disables the limit
+    int ready_fd = -1;                // descriptor for the port and a line feed; -1: prints a message
 };
 
 // Throws failure.
@@ -24,8 +24,8 @@ void serve(const server_settings &settings);
 
 struct client_settings {
     int control_fd;
-    std::string server_host; // of the RDMA device
-    std::string target_path; // for memcpy and librpmem
+    std::string server_host; // address of the server's RDMA device
+    std::string target_path; // target path for memcpy and librpmem
 };
 
 void serve_client(const client_settings &settings);

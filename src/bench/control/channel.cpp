@@ -51,7 +51,7 @@ void channel::send(const json &message)
 
 json channel::receive(double timeout_s, std::size_t most)
 {
-    // A peer that sends a byte now and then gains no time by it.
+    // The deadline covers the whole message, not each read.
     const std::uint64_t end = now_ns() + static_cast<std::uint64_t>(std::max(timeout_s, 0.0) * 1e9);
     for (;;) {
         if (const std::size_t length = buffer_.find('\n'); length != std::string::npos) {

@@ -5,8 +5,8 @@
 #include <string>
 
 /*
- * The control protocol: requests and answers, each one line of JSON, on a stream socket. A request has "do"; an answer
- * has "ok", and if that is false "error", a line, and "status", the exit status it deserves. The first request is
+ * Control protocol: requests and responses, each one line of JSON, on a stream socket. A request contains "do". A
+ * response contains "ok", and if that is false "error", one line, and "status", the exit status. The first request is
  * "hello" with the version of the protocol.
  */
 namespace bench
@@ -16,7 +16,7 @@ using json = nlohmann::json;
 
 constexpr int protocol_version = 2;
 
-// The other end is gone: distinct from an answer that tells of a failure.
+// The peer has closed the connection. Distinct from a response that reports an error.
 class peer_gone : public std::runtime_error
 {
 public:
@@ -26,14 +26,14 @@ public:
 class channel
 {
 public:
-    // Owns the socket. peer names the other end in errors: "the server at 10.0.0.1".
+    // Takes ownership of the socket. peer is the name of the peer in errors: "the server at 10.0.0.1".
     channel(int fd, std::string peer);
     ~channel();
     channel(channel &&other) noexcept;
     channel &operator=(channel &&) = delete;
 
     void send(const json &message);
-    // The whole message must be there in time; negative: no time limit. Longer messages than `most` bytes are refused.
+    // Receives a whole message within timeout_s; a negative value means no limit. Rejects messages above `most` bytes.
     json receive(double timeout_s, std::size_t most = 64 << 20);
 
 private:

@@ -3,12 +3,12 @@
 
 #include "results.hpp"
 
-// What is known of this machine and process without asking a person.
+// Facts about this machine and process for the results.
 namespace bench
 {
 
 host describe_host();
-// The librpma.so.0 that is really mapped, without a label.
+// The mapped librpma.so.0, without a label.
 library describe_library();
 std::string rdma_core_version();
 // "SoftRoCE (rxe)" for the device rxe0; the driver's name for hardware.

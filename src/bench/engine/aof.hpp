@@ -3,8 +3,8 @@
 
 #include "gpspm.hpp"
 
-// The messages of an append-only file whose server persists, as fio's engines encode them: the request names where the
-// data and the pointer to its end are; the answer is that of the general-purpose server persistency method.
+// Messages of an append-only file whose server persists, encoded like those of fio's engines. The request contains the
+// location of the data and of the pointer to its end; the response is that of gpspm.
 namespace bench::aof_wire
 {
 

@@ -17,7 +17,7 @@ public:
     ~burner() { stop(); }
     burner(const burner &) = delete;
     burner &operator=(const burner &) = delete;
-    // Processor time that was burnt; nothing burns any more.
+    // Stops the load. Returns the processor time used, in nanoseconds.
     std::uint64_t stop();
 
 private:

@@ -76,7 +76,7 @@ public:
     void run(control_block &control, tally &result) override
     {
         result.begin_ns = now_ns();
-        // Once at least: a busy machine may start this thread after the time is over.
+        // Runs at least once: a busy machine may start this thread after the end of the time.
         do {
             const std::uint64_t begun = now_ns();
             const auto made = connect_();

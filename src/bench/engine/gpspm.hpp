@@ -7,8 +7,8 @@
 
 #include "failure.hpp"
 
-// The messages of the general-purpose server persistency method as librpma's examples and fio's engines encode them: a
-// key byte and 8 bytes little-endian for each field, all of which are required.
+// Messages of the general-purpose server persistency method, encoded like those of librpma's examples and fio's
+// engines: a key byte and 8 bytes in little-endian order for each field. All fields are required.
 namespace bench::gpspm_wire
 {
 

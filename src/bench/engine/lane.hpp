@@ -11,13 +11,13 @@
 namespace bench
 {
 
-// The part of the client's memory that belongs to one connection, and what has been done to it in this run.
+// Part of the client's memory for one connection, and its reads and writes in the current run.
 class lane
 {
 public:
     lane(const bench::layout &shape, const parameters &p, std::uint32_t number, std::byte *data, std::byte *messages);
 
-    // Starts a run: fills the client's memory, forgets what was touched.
+    // Starts a run: fills the client's memory and resets the record of touched blocks.
     void begin(std::uint64_t seed);
 
     std::uint32_t number() const { return number_; }
@@ -26,10 +26,10 @@ public:
     std::size_t slice() const { return slice_; }
     std::uint64_t seed() const { return seed_; }
 
-    // Offset in the data of the next block to read, or to write.
+    // Return the offset of the next block to read or to write.
     std::size_t next_read() { return next(reads_, 0, blocks_read_); }
     std::size_t next_write() { return next(writes_, blocks_read_, blocks_); }
-    // True for read_percent of the calls.
+    // Returns true for read_percent of the calls.
     bool is_read_next() { return random() % 100 < read_percent_; }
 
     std::size_t send_slot(std::uint32_t slot) const { return message_base_ + slot * slot_size_; }
@@ -39,9 +39,9 @@ public:
     const std::byte *content(std::size_t offset) const { return data_ + offset; }
     void set_head(std::uint64_t head) { head_ = head; }
 
-    // Whether every block that was read has arrived as it should be.
+    // Returns whether every block that was read has the expected content.
     bool verify_reads() const;
-    // Writes what the target's slice should contain now to at.
+    // Writes the expected content of the target's slice to at.
     void expect(std::byte *at) const;
 
 private:
@@ -80,7 +80,7 @@ private:
     std::vector<std::uint8_t> touched_;
 };
 
-// What the target's slices contain when a run starts: the pattern where they are read, zeros elsewhere.
+// Fills the target's slices for a run: the pattern in the blocks that are read, zeros elsewhere.
 void fill_target(std::byte *data, const layout &shape, const parameters &p, std::uint64_t seed);
 
 } // namespace bench

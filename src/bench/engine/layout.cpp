@@ -126,7 +126,7 @@ layout::layout(const setup &what) : kind_(workload_from(what.workload)), connect
     const std::size_t in_flight = std::size_t{p.depth} * p.flush_interval;
     blocks_ = std::max({wanted / block_, in_flight, std::size_t{2}});
     if (kind_ == workload::connect || kind_ == workload::send_recv)
-        blocks_ = 2; // their data is elsewhere
+        blocks_ = 2; // message workloads keep their data in the message buffers
     if (kind_ == workload::read)
         blocks_read_ = blocks_;
     if (kind_ == workload::mix)

@@ -27,20 +27,20 @@ enum class workload {
 };
 
 const std::vector<std::string> &workload_names();
-// Throws failure when there is no workload of this name.
+// Throws failure if the workload is unknown.
 workload workload_from(const std::string &name);
 
-// Throws failure when a value is outside of what can be measured.
+// Throws failure if a value is out of range.
 void check_setup(const setup &what);
 
-// Whether the server's program takes part in each operation.
+// Returns whether the server's program takes part in each operation.
 bool needs_responder(workload kind);
-// Whether librpmem does the work, whose daemon is the other end.
+// Returns whether the workload uses librpmem, whose daemon is the peer.
 bool is_replica(workload kind);
-// Why the api cannot do the workload; empty when it can.
+// Returns the reason why the api does not support the workload; empty if it does.
 std::string why_not(const setup &what);
 
-// What both ends derive from a setup alone: sizes of memory and queues.
+// Sizes of memory and queues, which both ends derive from a setup.
 class layout
 {
 public:
@@ -48,17 +48,17 @@ public:
 
     bench::workload kind() const { return kind_; }
     std::size_t block() const { return block_; }
-    // Each connection has a slice of the target's data: a header, then blocks.
+    // Slice of each connection in the target's data: a header, then blocks.
     std::size_t header() const { return header_; }
     std::size_t blocks() const { return blocks_; }
-    // The blocks up to this one are read, those from it on written.
+    // The blocks before this one are read, the others are written.
     std::size_t blocks_read() const { return blocks_read_; }
     std::size_t slice() const { return header_ + blocks_ * block_; }
     std::size_t data_size() const { return slice() * connections_; }
     std::size_t slice_base(std::size_t connection) const { return connection * slice(); }
     std::size_t block_offset(std::size_t index) const { return header_ + index * block_; }
 
-    // Message buffers of a connection. The server has more: it posts a receive again only once its answer is out.
+    // Message buffers of a connection. The server has more: it reposts a receive only after its response was sent.
     std::size_t slot() const { return slot_; }
     std::size_t client_receives() const { return receives_; }
     std::size_t server_receives() const { return receives_ == 0 ? 0 : 3 * receives_ + 1; }

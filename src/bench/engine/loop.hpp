@@ -17,30 +17,30 @@
 namespace bench
 {
 
-// What a thread of the client has measured.
+// Measurements of one client thread.
 struct tally {
     histogram all, reads, writes;
-    std::uint64_t operations = 0; // as the workload counts them
+    std::uint64_t operations = 0; // operations of the workload
     std::uint64_t read_operations = 0;
     std::uint64_t begin_ns = 0, end_ns = 0;
 };
 
-// Shared with the thread that runs the loop.
+// Control block shared with the thread that runs the loop.
 struct control_block {
     std::atomic<bool> stop{false};
-    alignas(64) std::atomic<std::uint64_t> operations{0}; // so far, for whoever watches
+    alignas(64) std::atomic<std::uint64_t> operations{0}; // completed operations, for progress
 };
 
-// The connections of one thread, whatever their api and workload.
+// Connections of one thread, for any api and workload.
 class runner
 {
 public:
     virtual ~runner() = default;
-    // Keeps every connection busy until control.stop, then waits for what is under way. Throws failure.
+    // Keeps every connection busy until control.stop, then waits for outstanding operations. Throws failure.
     virtual void run(control_block &control, tally &result) = 0;
 };
 
-// Watches the completion descriptors of a thread's connections; they are waited for together.
+// Epoll set of the completion descriptors of a thread's connections.
 class waiter
 {
 public:
@@ -61,7 +61,7 @@ public:
         if (fd >= 0 && epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0)
             throw system_failure("epoll_ctl() failed");
     }
-    // Calls ready(index) for each descriptor that is readable. Comes back after a tenth of a second at the latest.
+    // Calls ready(index) for each readable descriptor. Returns after at most 100 ms.
     template<class Ready>
     void wait(Ready ready)
     {
@@ -89,7 +89,7 @@ public:
           batch_(static_cast<int>(p.depth < batch_limit ? p.depth : batch_limit))
     {
     }
-    // Both outlive the loop.
+    // Both must outlive the loop.
     void add(Connection &connection, lane &share, const parameters &p)
     {
         if (sleeps_)
@@ -126,7 +126,7 @@ private:
         seat(Connection &on, lane &share, const parameters &p) : connection(on), work(on, share, p), begun(p.depth) {}
         Connection &connection;
         Workload work;
-        std::vector<std::uint64_t> begun; // when each slot's operation was posted
+        std::vector<std::uint64_t> begun; // post time of each slot's operation
     };
 
     void begin(seat &at, std::uint32_t slot, std::uint64_t now)
@@ -135,7 +135,7 @@ private:
         at.work.post(slot);
     }
 
-    // Collects what has completed on a connection and posts anew. False if there was nothing.
+    // Polls the completions of a connection and posts the next operations. Returns false without completions.
     bool serve(seat &at, const control_block &control, tally &result)
     {
         std::array<ibv_wc, batch_limit> completions;

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-// The content of the data: a function of the run's seed and of the place, so that either end can tell what the other
-// should have, and data of an earlier run or of another place is not mistaken for it.
+// Content of the data: a function of the run's seed and of the offset. Each end can compute the expected data of the
+// other, and detects data of an earlier run or of another offset.
 namespace bench
 {
 
@@ -18,7 +18,7 @@ inline std::uint64_t pattern_word(std::uint64_t seed, std::size_t word)
     return x ^ x >> 31;
 }
 
-// Fills len bytes at to with what belongs at offset, a multiple of 8.
+// Fills len bytes at to with the content of offset, a multiple of 8.
 inline void fill_pattern(std::byte *to, std::uint64_t seed, std::size_t offset, std::size_t len)
 {
     for (std::size_t done = 0; done < len; done += 8) {

@@ -25,7 +25,7 @@ public:
     void run(control_block &control, tally &result) override
     {
         result.begin_ns = now_ns();
-        // Once at least: a busy machine may start this thread after the time is over.
+        // Runs at least once: a busy machine may start this thread after the end of the time.
         do {
             for (lane *const share : lanes_) {
                 const std::uint64_t begun = now_ns();
@@ -52,7 +52,7 @@ private:
     }
 
     replica::pool &pool_;
-    std::uint32_t batch_; // 0: each block is persisted by itself
+    std::uint32_t batch_; // flushes for each drain; 0 means rpmem_persist for each block
     std::vector<lane *> lanes_;
 };
 
@@ -61,7 +61,7 @@ class replica_client final : public timed_client
 public:
     replica_client(const setup &what, const std::string &target_path)
         : timed_client(what),
-          // Anonymous memory goes up to the end of its last page.
+          // Anonymous memory extends to the end of its last page.
           pool_({data_.data(), (shape_.data_size() + page - 1) / page * page}, params().connections, target_path)
     {
         for (std::uint32_t t = 0; t < params().threads; ++t) {

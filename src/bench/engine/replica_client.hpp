@@ -6,7 +6,8 @@
 namespace bench
 {
 
-// Measures librpmem, whose daemon is the other end. target_path: where the replica is; empty: in memory.
+// Creates a client that measures librpmem, whose daemon is the peer. target_path: location of the replica; empty: in
+// memory.
 std::unique_ptr<client> open_replica_client(const setup &what, const std::string &target_path);
 
 } // namespace bench

@@ -14,7 +14,7 @@
 namespace bench
 {
 
-// The server's part in operations that need it: answers the messages of some connections.
+// Server side of operations with messages: responds to the messages of several connections.
 template<class Connection>
 class responder
 {
@@ -32,7 +32,7 @@ public:
         served_.push_back({&connection, number * shape_.server_messages()});
     }
 
-    // Answers until stop. Throws failure.
+    // Responds until stop. Throws failure.
     void run(const std::atomic<bool> &stop)
     {
         while (!stop.load(std::memory_order_relaxed)) {
@@ -47,7 +47,7 @@ public:
 private:
     struct served {
         Connection *connection;
-        std::size_t messages; // where its buffers begin: those of receives, then as many of answers
+        std::size_t messages; // offset of its buffers: receives, then as many responses
     };
 
     bool serve(const served &at)
@@ -59,7 +59,7 @@ private:
             if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
                 fail_completion(wc);
             const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
-            // The receive is posted again once its answer is out: until then the answer may lie in its buffer.
+            // Reposts the receive after its response was sent: until then the response may be in its buffer.
             if ((wc.wr_id & receive_mark) == 0)
                 at.connection->receive(receive_buffer(at, buffer), shape_.slot(), receive_mark | buffer);
             else
@@ -89,7 +89,7 @@ private:
         at.connection->send(reply, gpspm_wire::response_size, buffer);
     }
 
-    // Does what a request to persist asks for. Its context, which goes into the answer.
+    // Executes a request to persist. Returns its context for the response.
     std::uint64_t act_on(const std::byte *message)
     {
         if (shape_.kind() == workload::gpspm) {

@@ -112,7 +112,7 @@ private:
                 is_connecting() ? params().threads : params().connections};
     }
 
-    // Until the destructor: accepts, and where connecting is the workload, lets go of what has ended.
+    // Runs until the destructor: accepts connections, and in the workload connect deletes closed ones.
     void accept_all()
     {
         resident_before_ = resident_bytes();

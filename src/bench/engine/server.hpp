@@ -11,26 +11,26 @@ namespace bench
 
 struct server_sample {
     double cpu_s;
-    std::uint64_t target_hash; // of the target's data
+    std::uint64_t target_hash; // hash of the target's data
 };
 
-// The serving end of a point: it listens from the start, accepts in a thread of its own. Everything throws failure.
+// Server of a point. Listens after construction and accepts in a separate thread. All functions throw failure.
 class server
 {
 public:
     virtual ~server() = default;
-    // Waits until all connections stand; returns the bytes of this process's memory that each takes.
+    // Waits until all connections are established. Returns the memory of this process for each, in bytes.
     virtual double wait_for_connections() = 0;
-    // Fills the target for a run and begins to answer.
+    // Fills the target for a run and starts to respond.
     virtual void begin(std::uint64_t seed) = 0;
-    // Stops answering. Throws if an answer failed.
+    // Stops responding. Throws if a response failed.
     virtual server_sample end() = 0;
 };
 
 struct server_options {
-    address at;              // of the RDMA device; a port that is free
+    address at;              // address of the RDMA device; a free port
     std::string target_path; // empty for anonymous memory
-    bool direct_write;       // what to claim of the platform
+    bool direct_write;       // whether to declare direct write to PMem
 };
 
 std::unique_ptr<server> open_server(const setup &what, const server_options &options);

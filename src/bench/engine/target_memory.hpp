@@ -9,13 +9,13 @@ struct pmem2_map;
 namespace bench
 {
 
-// Memory that the other side reads and writes: anonymous, or of a file or PMem device mapped by libpmem2.
+// Memory that the peer reads and writes: anonymous, or of a file or PMem device mapped by libpmem2.
 class target_memory
 {
 public:
     // Anonymous memory.
     explicit target_memory(std::size_t size);
-    // A file without a name in the directory path, or the device DAX at path, which is overwritten. Throws failure.
+    // Creates an unnamed file in the directory path, or overwrites the device DAX at path. Throws failure.
     target_memory(std::size_t size, const std::string &path);
     ~target_memory();
     target_memory(const target_memory &) = delete;
@@ -23,7 +23,7 @@ public:
 
     std::byte *data() const { return data_; }
     std::size_t size() const { return size_; }
-    // Makes stores by this process durable as far as the memory can be: cache lines or pages are written back.
+    // Makes stores of this process as durable as the memory permits: writes back cache lines or pages.
     void persist(std::size_t offset, std::size_t len) const
     {
         if (persist_ != nullptr)
@@ -37,14 +37,14 @@ private:
     void (*persist_)(const void *, std::size_t) = nullptr;
 };
 
-// What a target is, for people and for the results.
+// Description of a target for messages and results.
 struct target_kind {
     std::string word;        // dram, file or pmem
     std::string description; // "a file on ext4 at /var/tmp"
-    std::string persistence; // what a persistent flush of it guarantees
+    std::string persistence; // guarantee of a persistent flush
 };
 
-// path is empty for anonymous memory. direct_write: what the server claims of its platform. Throws failure.
+// path is empty for anonymous memory. direct_write: the server declares direct write to PMem. Throws failure.
 target_kind describe_target(const std::string &path, bool on_softrdma, bool direct_write);
 
 } // namespace bench

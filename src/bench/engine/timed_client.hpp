@@ -13,7 +13,7 @@
 namespace bench
 {
 
-// What measuring clients of every api have in common: memory, threads, clocks and the check of the data.
+// Base of the measuring clients of all apis: memory, threads, clocks and the data check.
 class timed_client : public client
 {
 public:
@@ -26,12 +26,12 @@ protected:
     explicit timed_client(const setup &what);
 
     const parameters &params() const { return setup_.parameters; }
-    // What the target's memory holds, where this process can see it: then the client compares by itself.
+    // The target's memory if this process can read it: the client then compares it directly.
     virtual std::optional<bool> compare_target(const std::vector<std::byte> &) const { return std::nullopt; }
 
     setup setup_;
     bench::layout shape_;
-    target_memory data_, messages_; // the client's own
+    target_memory data_, messages_; // memory of the client
     std::deque<lane> lanes_;
     std::vector<std::unique_ptr<runner>> runners_; // one for each thread
     std::optional<double> memory_per_connection_;

@@ -11,8 +11,8 @@
 #include "lane.hpp"
 
 /*
- * What one operation of each workload posts, and when it is complete. A workload is a template over the api's
- * connection and serves one connection; its operations are known by the number of their slot, below the depth.
+ * Workloads: the posts of an operation, and its completion. A workload is a template over the api's connection and
+ * serves one connection. Its operations are identified by the number of their slot, which is below the depth.
  * collect() returns the slot that a completion finishes, or none.
  */
 namespace bench::workloads
@@ -29,7 +29,7 @@ public:
           flushes_(p.flush != flush_kind::none), interval_(p.flush_interval)
     {
     }
-    // What has to be in place before the first operation.
+    // Prepares the first operation.
     void prepare(std::uint32_t) {}
     std::uint32_t collect(const ibv_wc &wc) { return static_cast<std::uint32_t>(wc.wr_id); }
     // Operations that a slot counts for.
@@ -98,7 +98,7 @@ public:
     }
 };
 
-// A record, then the number of bytes appended so far at the head of the log, each made durable before what follows.
+// Writes a record, then the length of the log at its head. Each is durable before the next step.
 template<class Connection>
 class log_append : public base<Connection>
 {
@@ -148,8 +148,8 @@ private:
     std::vector<std::uint8_t> reads_;
 };
 
-// Operations that end with an answer of the server: its message and the completion of the request may come in any
-// order. The answer names the slot.
+// Operations that end with a response of the server. The response and the completion of the request can arrive in any
+// order. The response contains the slot.
 template<class Connection>
 class answered : public base<Connection>
 {
@@ -212,7 +212,7 @@ protected:
     }
 };
 
-// As gpspm; the server then moves the pointer to the end of what it has persisted, and persists it too.
+// Like gpspm, but the server then moves the pointer to the end of the persisted data, and persists it, too.
 template<class Connection>
 class aof : public gpspm<Connection>
 {
@@ -228,7 +228,7 @@ public:
     }
 };
 
-// The answer is the message itself. Its first words are the slot and a number that never repeats.
+// The response is the message itself. Its first words are the slot and a number that never repeats.
 template<class Connection>
 class send_recv : public answered<Connection>
 {
@@ -263,7 +263,7 @@ private:
     std::uint64_t sent_ = 0;
 };
 
-// The server's answer is an empty message with the same number, which is the slot.
+// The server's response is an empty message with the same number, which is the slot.
 template<class Connection>
 class write_with_imm : public answered<Connection>
 {
