@@ -16,7 +16,7 @@ static const struct program program = {
         .retry_s = 45,
 };
 
-/* One attempt. *event says how it ended: a connection stands after RPMA_CONN_ESTABLISHED only. */
+/* Tries once. *event is its result: the connection is established only after RPMA_CONN_ESTABLISHED. */
 static int connect_once(
         const struct arguments *args, struct rpma_peer *peer, struct rpma_conn **conn, enum rpma_conn_event *event)
 {

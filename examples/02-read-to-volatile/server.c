@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = explain_registration(
                 sizeof(greeting), rpma_mr_reg(peer, greeting, sizeof(greeting), RPMA_MR_USAGE_READ_SRC, &mr));
-    if (status == STATUS_OK) /* what the client has to know of the region: the descriptor in the private data */
+    if (status == STATUS_OK) /* the descriptor of the region for the client, in the private data */
         status = handshake_make(&handshake, mr, 0, NULL);
     if (status == STATUS_OK)
         status = accept_one_client(&args, peer, NULL, &pdata, NULL, NULL, &conn);

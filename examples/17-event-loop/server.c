@@ -52,7 +52,7 @@ static int prepare(struct client *client, struct rpma_conn_req *req)
     const struct games *games = client->service->context;
     struct game *game = game_of(client);
 
-    int status = mailbox_close(&game->mailbox); /* that of an earlier client in this slot */
+    int status = mailbox_close(&game->mailbox); /* context of an earlier client in this slot */
     *game = (struct game){0};
     if (status == STATUS_OK)
         status = mailbox_open(&game->mailbox, games->peer, PING_PONG_MESSAGE_SIZE, NULL);
@@ -121,7 +121,8 @@ static int collect(struct client *client)
         return STATUS_OK;
 
     int status = check("rpma_conn_wait", ret);
-    while (status == STATUS_OK && !client->is_done) { /* what is under way is dropped when the client goes */
+    while (status == STATUS_OK &&
+            !client->is_done) { /* outstanding operations are dropped when the client disconnects */
         struct ibv_wc wc;
         ret = rpma_cq_get_wc(cq, 1, &wc, NULL);
         if (ret == RPMA_E_NO_COMPLETION)

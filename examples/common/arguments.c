@@ -175,7 +175,7 @@ struct arguments arguments_parse(int argc, char **argv, const struct program *pr
         case 'v':
             log_verbosely();
             break;
-        default: /* getopt_long has said what is wrong */
+        default: /* getopt_long has printed the error */
             exit(STATUS_USAGE);
         }
     }

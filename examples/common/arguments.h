@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The part of the command line that differs between programs. */
+/* Part of the command line that differs between programs. */
 struct program {
     const char *purpose;       /* one sentence for --help */
-    const char *operands;      /* what follows <addr> <port>, for the usage line; "" for nothing */
-    const char *operands_help; /* a line for each of them */
-    int min_operands;          /* how many of them cannot be left out */
+    const char *operands;      /* operands after <addr> <port>, for the usage line; may be "" */
+    const char *operands_help; /* one line for each operand */
+    int min_operands;          /* number of required operands */
     int max_operands;
     int timeout_s;         /* default of --timeout */
     int retry_s;           /* default of --retry, or RETRY_NOT_OFFERED for a server, which has --ready-fd instead */
@@ -24,21 +24,21 @@ enum {
 struct arguments {
     const char *addr;
     const char *port;
-    char **operands; /* what follows the port */
+    char **operands; /* operands after the port */
     int operand_count;
-    int timeout_s;    /* longest wait for the peer in any one step, 0: no limit */
-    int retry_s;      /* how long to retry a connection that nobody accepts */
-    int client_count; /* how many clients to serve, 0: as many as come */
-    int ready_fd;     /* where to announce that the server listens, or -1 */
+    int timeout_s;    /* maximum wait for the peer in one step; 0 means no limit */
+    int retry_s;      /* duration of retries while no server accepts */
+    int client_count; /* number of clients to serve; 0 means no limit */
+    int ready_fd;     /* descriptor for the line "ready", or -1 */
 };
 
-/* Never fails: --help ends the program with 0 and a wrong command line with STATUS_USAGE. */
+/* Parses the command line. Never fails: --help exits with 0, a wrong command line with STATUS_USAGE. */
 struct arguments arguments_parse(int argc, char **argv, const struct program *program);
 
-/* Operand number index, or NULL if the command line ends before it. */
+/* Returns operand number index, or NULL if the command line has fewer operands. */
 const char *arguments_operand(const struct arguments *args, int index);
 
-/* Operand number index as a decimal number, or fallback without it. Ends the program as arguments_parse does. */
+/* Returns operand number index as a decimal number, or fallback without it. Exits like arguments_parse. */
 uint64_t arguments_number(const struct arguments *args, int index, const char *name, uint64_t fallback);
 
 /* Prints the error of the command line and exits with STATUS_USAGE. */

@@ -8,17 +8,17 @@
 
 #include "arguments.h"
 
-/* All of them return a status (status.h), and give up after args->timeout_s seconds without a completion. */
+/* All functions return a status (status.h), and fail after args->timeout_s seconds without a completion. */
 
 /*
- * Takes the next completion, of whatever status, unless the other side has gone. It may come from the connection's main
- * CQ, its receive CQ if it has one, or that of srq if there is an srq and it has one: the order of completions from
- * different queues is not the order in which the operations completed.
+ * Takes the next completion, with any status, unless the peer has disconnected. It can come from the connection's main
+ * CQ, from its receive CQ if it has one, or from the CQ of srq if it has one. The order of completions of different
+ * queues is not the order in which the operations completed.
  */
 int next_completion(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc);
 
-/* The same, for who takes the other side's going for an answer: *has_ended says that it went before a completion. */
+/* Like next_completion(), but sets *has_ended and succeeds if the peer disconnects before a completion. */
 int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq,
         struct ibv_wc *wc, bool *has_ended);
 
@@ -35,7 +35,7 @@ int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, co
 int wait_for_last_send(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, const char *op_context);
 
-/* The status that a completion stands for; op_context of the operation is its name. */
+/* Returns the status of a completion; op_context of the operation is its name. */
 int check_completion(const struct ibv_wc *wc);
 
 #endif /* EXAMPLES_COMPLETION_H */

@@ -54,7 +54,7 @@ int accept_one_client(const struct arguments *args, struct rpma_peer *peer, cons
     return status;
 }
 
-/* One attempt. *event says how it ended; only after RPMA_CONN_ESTABLISHED there is a *conn. */
+/* Tries once. *event is its result; *conn exists only after RPMA_CONN_ESTABLISHED. */
 static int try_to_connect(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
         const struct rpma_conn_private_data *pdata, struct rpma_conn **conn, enum rpma_conn_event *event)
 {

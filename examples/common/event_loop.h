@@ -12,24 +12,24 @@ struct event_loop {
 
 /* Action for a readable descriptor. Owned by the caller, and must not move while it is watched. */
 struct watch {
-    int (*handle)(void *context); /* takes what there is, which may be nothing; returns a status */
+    int (*handle)(void *context); /* handles the input, if any; returns a status */
     void *context;
     int fd;
 };
 
 #define NO_DEADLINE INT64_MAX
 
-/* Returns a status, as the others with an int result do. */
+/* Opens the loop. Functions with an int result return a status. */
 int event_loop_open(struct event_loop *loop);
 void event_loop_close(struct event_loop *loop);
 
-/* Watches fd, which becomes non-blocking: a librpma function that takes from it then answers instead of waiting. */
+/* Watches fd and makes it non-blocking: librpma functions that use it then return instead of waiting. */
 int event_loop_watch(struct event_loop *loop, struct watch *watch, int fd);
 void event_loop_unwatch(struct event_loop *loop, const struct watch *watch);
 
 /*
- * Handles one event, which may therefore delete whatever else is watched. Nothing until deadline_ms, a time of now_ms()
- * or NO_DEADLINE, makes *is_silent true.
+ * Handles one event, whose handler may thus delete other watched objects. Sets *is_silent without an event until
+ * deadline_ms, a time of now_ms() or NO_DEADLINE.
  */
 int event_loop_step(struct event_loop *loop, int64_t deadline_ms, bool *is_silent);
 

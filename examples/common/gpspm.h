@@ -11,20 +11,20 @@
 #include "variant.h"
 
 /*
- * The General Purpose Server Persistency Method of 09 and 09scch: the client writes, then asks the server by message to
- * persist what was written. Messages are those of GPSPM_flush.proto.
+ * General Purpose Server Persistency Method of 09 and 09scch: the client writes, then sends the server a request to
+ * persist the data. GPSPM_flush.proto defines the messages.
  */
 enum {
-    GPSPM_SLOT_SIZE = 512 /* for one message */
+    GPSPM_SLOT_SIZE = 512 /* maximum size of a message */
 };
 
-/* The programs, but for the configuration of their connections. Return an exit status. */
+/* The programs, without the configuration of their connections. Return an exit status. */
 int gpspm_client(int argc, char **argv, configure_conn *configure);
 int gpspm_server(int argc, char **argv, configure_conn *configure);
 
 /*
- * Persists what the request in the mailbox asks for, and fills in the response. Rejects a malformed request, or a range
- * beyond memory, without effect. Returns a status; *response_size is that of the response.
+ * Persists the range of the request in the mailbox, and fills in the response. Rejects a malformed request, or a range
+ * beyond memory, without effect. Returns a status; *response_size is the size of the response.
  */
 int gpspm_persist(const struct memory *memory, const struct mailbox *mailbox, size_t *response_size);
 

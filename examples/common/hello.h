@@ -7,10 +7,10 @@
 
 /*
  * The text that 03, 04 and 05 move from client to server. The client owns a record: a language (a C int: 0 English,
- * 1 Spanish), then the text in it. The server owns an area for the text alone, which is all that crosses the wire.
+ * 1 Spanish), then the text in it. The server owns an area for the text, the only data that is transferred.
  */
 enum {
-    HELLO_TEXT_OFFSET = 4, /* of the text in the record */
+    HELLO_TEXT_OFFSET = 4, /* offset of the text in the record */
     HELLO_TEXT_SIZE = 1024,
     HELLO_SIZE = HELLO_TEXT_OFFSET + HELLO_TEXT_SIZE
 };

@@ -14,8 +14,8 @@ struct mailbox {
     struct memory memory;
     struct rpma_mr_local *mr;
     size_t slot_size;
-    struct rpma_srq *srq; /* where receives are posted, the caller's; NULL: on the connection */
-    size_t received_size; /* of the message in the slot to receive into */
+    struct rpma_srq *srq; /* queue of the receives, owned by the caller; without it the connection's */
+    size_t received_size; /* size of the received message */
 };
 
 enum mailbox_progress {
@@ -23,11 +23,11 @@ enum mailbox_progress {
     MESSAGE_RECEIVED = 1 << 1
 };
 
-/* Messages may have up to slot_size bytes. srq may be NULL. This and the others with an int result return a status. */
+/* Messages have up to slot_size bytes. srq may be NULL. Functions with an int result return a status. */
 int mailbox_open(struct mailbox *mailbox, struct rpma_peer *peer, size_t slot_size, struct rpma_srq *srq);
 int mailbox_close(struct mailbox *mailbox);
 
-/* The message to send next, to be filled in, and the one received last. */
+/* Return the next message to send, which the caller fills in, and the last received message. */
 char *mailbox_outgoing(const struct mailbox *mailbox);
 const char *mailbox_incoming(const struct mailbox *mailbox);
 
@@ -42,8 +42,8 @@ int mailbox_inspect_request(struct rpma_conn_req *req, void *context);
 int mailbox_send(struct mailbox *mailbox, struct rpma_conn *conn, size_t size);
 
 /*
- * Waits for everything in progress, a set of enum mailbox_progress in any order, and for nothing else. Where only
- * MESSAGE_SENT is left, wait_for_last_send() waits.
+ * Waits for the operations in progress, a set of enum mailbox_progress, in any order. If only MESSAGE_SENT remains, it
+ * calls wait_for_last_send().
  */
 int mailbox_wait(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn, unsigned progress);
 

@@ -12,12 +12,12 @@
 struct memory {
     char *base;
     size_t size;
-    size_t data_offset; /* where the user data starts */
-    bool is_new;        /* the user data was never initialised */
+    size_t data_offset; /* offset of the user data */
+    bool is_new;        /* the user data was never initialized */
     bool is_persistent; /* whether memory_persist() makes data survive a power failure */
 
     struct pmem2_map *map;                             /* NULL for anonymous memory */
-    void (*persist)(const void *address, size_t size); /* what the mapping needs: CPU cache flushes or msync */
+    void (*persist)(const void *address, size_t size); /* CPU cache flushes or msync, depending on the mapping */
 };
 
 /* Zeroed anonymous memory, page-aligned. Returns a status. */
@@ -32,12 +32,10 @@ int memory_open(struct memory *memory, const char *path, size_t offset, size_t d
 /* Like memory_open, but for data without a signature that starts at offset; does not return is_new. */
 int memory_open_unsigned(struct memory *memory, const char *path, size_t offset, size_t data_size);
 
-/* The user data has been initialised: makes its first size bytes persistent and then signs them. */
+/* Makes the first size bytes of the initialized user data persistent, and then stores the signature. */
 void memory_sign(struct memory *memory, size_t size);
 
-/* Make the first size bytes of the user data, or size bytes at any offset, persistent. Has no effect on anonymous
- * memory.
- */
+/* Make the first size bytes of the user data, or size bytes at any offset, persistent. No effect on DRAM. */
 void memory_persist(const struct memory *memory, size_t size);
 void memory_persist_range(const struct memory *memory, size_t offset, size_t size);
 
@@ -45,8 +43,8 @@ void memory_persist_range(const struct memory *memory, size_t offset, size_t siz
 void memory_close(struct memory *memory);
 
 /*
- * The two operations which need libpmem2. memory_map_file fills in everything but data_offset and is_new, and writes
- * its failure to stderr.
+ * The two operations that need libpmem2. memory_map_file fills in all members except data_offset and is_new, and prints
+ * an error on stderr.
  */
 int memory_map_file(struct memory *memory, const char *path, int fd);
 void memory_unmap_file(struct memory *memory);

@@ -28,7 +28,7 @@ enum {
 struct names {
     struct memory memory;
     struct rpma_mr_local *mr;
-    int count; /* that were read */
+    int count; /* number of names read */
 };
 
 static const char *parse_name(const struct arguments *args)
@@ -109,7 +109,7 @@ static int read_name_of(struct client *client)
         status = check(read_name, rpma_read(client->conn, names->mr, (size_t)client->slot * NAME_SIZE, src, src_offset,
                                           NAME_SIZE, RPMA_F_COMPLETION_ALWAYS, read_name));
 
-    status |= check("rpma_mr_remote_delete", rpma_mr_remote_delete(&src)); /* what is posted does not need it */
+    status |= check("rpma_mr_remote_delete", rpma_mr_remote_delete(&src)); /* posted operations do not need it */
     return status;
 }
 

@@ -6,7 +6,7 @@
 
 /*
  * Code of 06 and 06scch: a server that reads the name of each client from the client's memory. The
- * programs, but for the configuration of the server's connections. Return an exit status.
+ * programs, without the configuration of the server's connections. Return an exit status.
  */
 int names_client(int argc, char **argv);
 int names_server(int argc, char **argv, configure_conn *configure);

@@ -43,14 +43,14 @@ enum ping_pong_rules {
 struct ping_pong_plan {
     enum ping_pong_rules rules;
     uint64_t seed;
-    uint64_t numbers; /* to send before the end; UINT64_MAX means to continue until interrupted */
+    uint64_t numbers; /* numbers to send; UINT64_MAX means until interrupted */
     struct timespec pause;
 };
 
 /* Reads the operands. Ends the program as arguments_parse does. */
 struct ping_pong_plan ping_pong_parse(const struct arguments *args, enum ping_pong_rules rules);
 
-/* The clients, and the servers of one client, but for the configuration of their connections. Return an exit status. */
+/* Clients, and servers of one client, without the configuration of their connections. Return an exit status. */
 int ping_pong_client(int argc, char **argv, enum ping_pong_rules rules, configure_conn *configure);
 int ping_pong_server(int argc, char **argv, configure_conn *configure);
 

@@ -7,7 +7,7 @@
 #include "arguments.h"
 
 /*
- * The client of 16 and 17: several games of ping_pong.h at a time, each with a connection and a thread of its own.
+ * The client of 16 and 17: several games of ping_pong.h at a time, each with its own connection and thread.
  * Returns the exit status.
  */
 int players_main(int argc, char **argv);

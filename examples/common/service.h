@@ -10,7 +10,7 @@
 #include "arguments.h"
 #include "event_loop.h"
 
-/* A server of many clients at a time, in one thread: what 06 and 13 have in common. */
+/* Server of many clients at a time, in one thread: shared code of 06 and 13. */
 
 enum {
     MAX_CLIENTS = 10
@@ -18,8 +18,8 @@ enum {
 
 struct client {
     struct service *service;
-    int slot;               /* 0 to MAX_CLIENTS - 1, its own as long as it is connected */
-    struct rpma_conn *conn; /* NULL: the slot is free */
+    int slot;               /* 0 to MAX_CLIENTS - 1, reserved while it is connected */
+    struct rpma_conn *conn; /* NULL if the slot is free */
     bool is_established;
     bool is_done;
     bool is_sending; /* at the disposal of the handlers */
@@ -27,21 +27,21 @@ struct client {
     struct watch completions; /* at the disposal of the handlers; unwatched when the client goes, if its fd is not -1 */
 };
 
-/* A handler that returns something else than STATUS_OK costs its client the connection, and the server its success. */
+/* If a handler returns another value than STATUS_OK, the client is disconnected and the server fails in the end. */
 struct service_handlers {
-    /* Before the client is accepted: the time to post a receive for its first message. May be NULL. */
+    /* Called before the client is accepted, for example to post a receive for its first message. May be NULL. */
     int (*requested)(struct client *client, struct rpma_conn_req *req);
-    int (*established)(struct client *client); /* the connection is: operations may be posted */
-    int (*completed)(struct client *client);   /* for completions.handle; NULL if the handlers do not watch them */
+    int (*established)(struct client *client); /* the connection is established: operations may be posted */
+    int (*completed)(struct client *client);   /* function for completions.handle; NULL if not watched */
 };
 
 struct service {
     const struct arguments *args;
     struct rpma_peer *peer;
-    const struct rpma_conn_cfg *cfg; /* of every connection; NULL: the defaults */
+    const struct rpma_conn_cfg *cfg; /* configuration of every connection; NULL means the defaults */
     const struct service_handlers *handlers;
-    void *context; /* the handlers' own */
-    int listen_s;  /* how long to listen for another client; 0: no limit */
+    void *context; /* context of the handlers */
+    int listen_s;  /* maximum wait for another client; 0 means no limit */
 
     /* The following members belong to the service. */
     struct event_loop loop; /* epoll_fd is -1 before service_open */
@@ -49,8 +49,8 @@ struct service {
     struct watch requests;
     int64_t listen_until_ms;
     struct client clients[MAX_CLIENTS];
-    int accepted_count;  /* so far */
-    int connected_count; /* now */
+    int accepted_count;  /* clients accepted so far */
+    int connected_count; /* clients connected now */
     int status;
 };
 
@@ -60,12 +60,12 @@ int service_close(struct service *service);
 
 /*
  * Listens until no client has connected for listen_s seconds, or until the number of clients of the command line has
- * connected, and returns when all of them have disconnected. A client that finds all places taken is rejected. Returns
+ * connected, and returns when all of them have disconnected. A client beyond MAX_CLIENTS is rejected. Returns
  * a status: failure if no client came, or if one of them was lost before it was done.
  */
 int service_run(struct service *service);
 
-/* The client has got what it came for: disconnects it. Returns a status. */
+/* Disconnects a client that is done. Returns a status. */
 int service_dismiss(struct client *client);
 
 /* Disconnects a client that failed. */

@@ -10,7 +10,7 @@ enum status {
     STATUS_NO_DEVICE = 77
 };
 
-/* Description of the error ret of a librpma function: that of errno for a provider's failure, else that of the code. */
+/* Returns the description of the error ret of a librpma function: of errno for a provider's error, else of the code. */
 const char *reason(int ret);
 
 /* Converts the return value of a librpma function to a status. On error, prints the failed call and the reason. */
