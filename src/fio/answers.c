@@ -13,8 +13,8 @@ struct message {
 };
 
 /*
- * Requests come in where a receive was posted, and wait for room to answer them. Answers go out round the slots,
- * whatever slot the request was in, as sends complete in the order in which they are posted.
+ * Requests arrive in the buffers of posted receives, and wait for a free response slot. Responses use the slots in
+ * turn, independent of the slot of the request, because sends complete in the order in which they are posted.
  */
 struct answers {
     struct rpma_mr_local *mr;

@@ -12,7 +12,7 @@
 #include "report.h"
 #include "requests.h"
 
-/* The pointer is no part of what fio writes to, so it begins where the workspace ends for fio. */
+/* Returns the offset of the pointer, which follows the workspace that fio writes to. */
 static uint64_t pointer_offset(const struct client *client)
 {
     return client->workspace_size;

@@ -33,8 +33,8 @@ struct client_kind {
             const struct client *client, uint64_t offset, uint64_t length, uint64_t number, void *message);
 
     /*
-     * Takes the completion of a send or a receive, and raises flushed. NULL: there are none, and what is executed is
-     * flushed. -EPROTO: the server broke the protocol, which is not reported.
+     * Takes the completion of a send or a receive, and advances flushed. NULL if there are no messages: executed
+     * operations are then flushed. Returns -EPROTO without a report if the server violated the protocol.
      */
     int (*take_message)(struct client *client, const struct ibv_wc *wc);
 

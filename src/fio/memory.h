@@ -13,13 +13,13 @@ struct memory {
     size_t size;
     bool is_pmem;                                      /* a device or a file, on which clients flush to persistence */
     bool is_file;                                      /* a regular file */
-    void *mapping;                                     /* DRAM: the base; otherwise a struct pmem2_map */
-    void (*persist)(const void *address, size_t size); /* NULL: DRAM, there is nothing to do */
+    void *mapping;                                     /* the base for DRAM, otherwise a struct pmem2_map */
+    void (*persist)(const void *address, size_t size); /* NULL for DRAM */
 };
 
 /*
- * filename=malloc is DRAM, a character device a PMem device of which each thread takes its part, anything else a file
- * that is made or lengthened if need be. Returns 0 or a negative errno, which it has reported.
+ * filename=malloc means DRAM, a character device is a PMem device of which each thread uses its part, any other name is
+ * a file that is created or extended if necessary. Returns 0 or a negative errno, which it has reported.
  */
 int memory_open(struct thread_data *td, const char *name, size_t size, struct memory *memory);
 

@@ -14,13 +14,13 @@ struct server;
 
 /* The part that differs between servers. Functions return 0 or a negative errno, which they have reported. */
 struct server_kind {
-    /* Requests that it takes at once. NULL: it takes none. */
+    /* Returns the maximum number of outstanding requests. NULL if the server accepts no requests. */
     unsigned int (*max_messages)(const struct thread_data *td);
 
-    /* Puts the sizes of the queues into cfg. Returns an error of librpma. May be NULL. */
+    /* Sets the sizes of the queues in cfg. Returns an error of librpma. May be NULL. */
     int (*configure)(const struct server *server, struct rpma_conn_cfg *cfg);
 
-    /* Makes a request ready for the first message of the client. May be NULL. */
+    /* Prepares a connection request for the first message of the client. May be NULL. */
     int (*welcome)(struct thread_data *td, struct server *server, struct rpma_conn_req *request);
 
     /* Does what there is to do for the client, or sleeps a little; 1: the client is done. */

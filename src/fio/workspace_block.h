@@ -15,7 +15,7 @@ enum {
 };
 
 struct workspace_block {
-    uint16_t max_messages;        /* requests that the server takes at once; 0: an APM server */
+    uint16_t max_messages;        /* maximum outstanding requests; 0 for an APM server */
     uint8_t direct_write_to_pmem; /* 0 or 1 */
     uint8_t descriptor_size;
     uint8_t descriptor[MAX_DESCRIPTOR_SIZE]; /* descriptor of the memory region, padded with zeros */
