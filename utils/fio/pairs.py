@@ -30,7 +30,7 @@ class Fio:
     engines: pathlib.Path | None
     library: pathlib.Path
     softrdma: pathlib.Path
-    variables: dict[str, str] = dataclasses.field(default_factory=dict)  # of the environment, besides
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)  # additional environment variables
 
     def engine(self, name: str) -> str:
         return f"external:{self.engines}/{name}.so" if self.engines else name

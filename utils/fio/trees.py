@@ -33,12 +33,12 @@ def this_suite() -> str:
     lines = pathlib.Path("/etc/os-release").read_text(encoding="utf-8").splitlines()
     release = dict(line.split("=", 1) for line in lines if "=" in line)
     if release.get("ID") != "debian" or "VERSION_CODENAME" not in release:
-        raise CannotRun("this is no release of Debian: name one with --suite, or set RPMA_FIO_SOURCE to a tree of fio's")
+        raise CannotRun("not a Debian release (select one with --suite, or set RPMA_FIO_SOURCE to a source tree of fio)")
     return release["VERSION_CODENAME"]
 
 
 def download(suite: str, directory: pathlib.Path) -> None:
-    """apt's own settings may name no source packages, and stay as they are."""
+    """Downloads with separate settings: apt's own might not list source packages, and are not changed."""
     for name in ("lists/partial", "cache"):
         (directory / name).mkdir(parents=True)
     signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
@@ -50,12 +50,12 @@ def download(suite: str, directory: pathlib.Path) -> None:
         result = subprocess.run(command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                 timeout=300, check=False)
         if result.returncode != 0:
-            raise CannotRun(f"the mirror of this system has no source package of fio for Debian {suite}: "
+            raise CannotRun(f"cannot download the source package of fio for Debian {suite}: "
                             f"{result.stderr.strip().partition(chr(10))[0]}")
 
 
 def source(cache: pathlib.Path, suite: str) -> pathlib.Path:
-    """The source tree, configured: what the engines outside fio are built with."""
+    """Returns the configured source tree, with which the engines outside fio are built."""
     def make(path: pathlib.Path) -> None:
         need("apt-get", "dpkg-source", "gcc", "make")
         package = path / "package"
@@ -70,14 +70,14 @@ def source(cache: pathlib.Path, suite: str) -> pathlib.Path:
 def library_variable(prefix: pathlib.Path, name: str) -> pathlib.Path:
     directories = ":".join(str(file.parent) for file in prefix.rglob("librpma.pc"))
     if not directories:
-        raise LaneFailed(f"there is no librpma.pc below {prefix}: install the component devel there")
+        raise LaneFailed(f"{prefix}: librpma.pc not found (install the component devel there)")
     result = subprocess.run(["pkg-config", f"--variable={name}", "librpma"], capture_output=True, text=True, check=False,
                             env=os.environ | {"PKG_CONFIG_PATH": directories})
     return pathlib.Path(result.stdout.strip())
 
 
 def in_tree(cache: pathlib.Path, tree: pathlib.Path, prefix: pathlib.Path) -> pathlib.Path:
-    """fio with the engines of its own source, built against the librpma installed at prefix. fio's configure knows no
+    """Returns fio with its own engines, built with the librpma installed at prefix. fio's configure does not use
     pkg-config: the compiler finds the library as in a system directory."""
     need("gcc", "make", "pkg-config")
     include, library = library_variable(prefix, "includedir"), library_variable(prefix, "libdir")
@@ -93,7 +93,7 @@ def in_tree(cache: pathlib.Path, tree: pathlib.Path, prefix: pathlib.Path) -> pa
         for wanted in ("CONFIG_LIBRPMA_APM", "CONFIG_LIBRPMA_GPSPM"):
             if wanted not in config:
                 raise CannotRun(f"fio's configure does not set {wanted}: libpmem-dev or libprotobuf-c-dev is missing, "
-                                f"or this version has no such engine")
+                                f"or this version lacks the engine")
         run_quietly(["sh", "-c", f"cd {work} && env {settings} make -j{os.cpu_count()} fio"], "building fio with librpma")
         shutil.copy2(work / "fio", path / "fio")
         shutil.rmtree(work)
