@@ -109,7 +109,7 @@ bool explore(const stage &s, const world_options &options, totals &sum)
 }
 
 // The plans with more requests take minutes in an instrumented build, and run the same code.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __SANITIZE_ADDRESS__
 constexpr std::size_t max_depth = 2;
 #else
 constexpr std::size_t max_depth = 4;
