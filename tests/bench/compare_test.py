@@ -32,7 +32,7 @@ class Compare(BenchTest):
         done = self.bench("compare", "--transport", "softrdma", "--against", against, "--out", "c.json", "--duration", "0.4",
                           "--repeats", "3", "--warm-up", "0", "--report", "none", *words)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        # Whatever the machine is doing, the last word is a verdict or why there is none.
+        # Under any load, the last line is a verdict or the reason why there is none.
         last = [line for line in done.stdout.splitlines() if line.startswith(("No conclusion: ", "latency_p50: "))]
         self.assertEqual(len(last), 1, done.stdout)
         busy = self.result("c.json")["environment"]["client"]

@@ -53,7 +53,7 @@ void histogram_finds_percentiles(void **)
     assert_true(rank_of(l, 50) >= 50'000 && rank_of(l, 50) <= 50'500);
     assert_true(rank_of(l, 99.9) >= 99'900 && rank_of(l, 99.9) <= 100'000);
     assert_true(*l.min_ns == 1 && *l.max_ns == 100'000 && *l.mean_ns == 50'000.5);
-    // With 100,000 values the 99.999th percentile is the last but one: it is told. With 1000 it would be invented.
+    // With 100,000 values the 99.999th percentile is the last but one: it is reported. With 1000 it would be invented.
     assert_true(rank_of(l, 99.999) > 99'000);
     const auto few = std::make_unique<histogram>();
     for (std::uint64_t ns = 1; ns <= 1000; ++ns)

@@ -60,11 +60,11 @@ class WrongInput(BenchTest):
 
     def test_path_of_one_host_that_is_not_there_is_told_with_the_reason(self):
         points = ("--workload", "read", "--block-size", "64")
-        for setting, said in (("tcp", "not used: SOFTRDMA_PATH=tcp"), ("auto", None)):
+        for setting, status in (("tcp", "not used: SOFTRDMA_PATH=tcp"), ("auto", None)):
             done = self.local(*points, env={**os.environ, "SOFTRDMA_PATH": setting})
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = [line for line in done.stdout.splitlines() if "path for programs of one host" in line]
-            self.assertEqual([f"The path for programs of one host is {said}."] if said else [], lines)
+            self.assertEqual([f"The path for programs of one host is {status}."] if status else [], lines)
 
     def test_target_that_is_a_file(self):
         (self.place / "precious").write_text("precious")
@@ -94,7 +94,7 @@ class WrongInput(BenchTest):
             done = self.on_softrdma("server", "--port", port)
         self.refused(done, 1, f"port {port} of 127.0.0.1 is in use: .*--port")
 
-    def test_nobody_listens(self):
+    def test_a_port_without_a_server(self):
         with socket.create_server(("127.0.0.1", 0)) as gone:
             port = gone.getsockname()[1]
         self.refused(self.bench("client", "127.0.0.1", "--port", port, *SHORT), 1, "Connection refused")
@@ -160,7 +160,7 @@ class OtherPeers(BenchTest):
             return json.dumps({"do": "open", "setup": point}).encode() + b"\n"
 
         with self.server() as (process, port):
-            # Nothing is said: the next client waits for as long as a hello may take, and is served.
+            # The client sends no data: the next client waits until the handshake times out, and is served.
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S):
                 self.assertTrue(asked(port, hello)[0]["ok"])
             self.assertEqual(asked(port, b'{"do":5}\n'), [])
@@ -229,7 +229,7 @@ class DyingPeers(BenchTest):
                 self.assertTrue(wait_until(lambda: not any(map(is_alive, own))))
                 (self.place / "r.json").unlink()
 
-    def test_server_ends_when_nobody_comes(self):
+    def test_server_ends_without_clients(self):
         with self.server("--idle-limit", "0.2") as (server, _):
             self.assertEqual(server.wait(timeout=LIMIT_S), 0)
 
@@ -266,7 +266,7 @@ class Resuming(BenchTest):
     def busy(self):
         return (self.place / "r.json").exists()
 
-    def test_interrupted_run_says_how_to_go_on(self):
+    def test_interrupted_run_reports_how_to_continue(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number=number):
                 with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "read", "--duration", "30",
@@ -297,7 +297,7 @@ class FullDisk(BenchTest):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertRegex(done.stderr, r"^rpma-bench: .*r\.json.*File too large")
-        # What fitted before is whole, and no half-written file is left.
+        # Results that fitted before are complete, and no partly written file remains.
         self.assertEqual(self.result()["format"], "rpma-bench-results")
         self.assertEqual([entry.name for entry in self.place.iterdir()], ["r.json"])
 
@@ -308,7 +308,7 @@ class FullDisk(BenchTest):
 
 
 class Verification(BenchTest):
-    def test_data_that_somebody_else_changes_is_noticed(self):
+    def test_data_changed_by_another_process_is_detected(self):
         """The target changes while it is read."""
         target = self.place / "target"
         target.mkdir()

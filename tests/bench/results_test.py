@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Result files, plans and what a comparison says."""
+"""Result files, plans and the output of a comparison."""
 
 import copy
 import json

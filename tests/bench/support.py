@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of rpma-bench share: running it, and its result files."""
+"""Facilities shared by the tests of rpma-bench: running it, and its result files."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ PROGRAM = os.environ["RPMA_BENCH"]
 LAUNCHER = os.environ["RPMA_SOFTRDMA"]
 # On a hang: a run of all workloads takes seconds, on a busy machine with a sanitizer a minute.
 LIMIT_S = 600
-# As short as a point can be: the tests look at what is done, never at how fast.
+# The shortest possible point: the tests check the work that is done, never its speed.
 SHORT = ["--duration", "0.02", "--repeats", "1", "--warm-up", "0", "--report", "none"]
 
 

@@ -26,7 +26,7 @@ class CommandLineTest(support.ExamplesTest):
         with self.subTest(command=command):
             result = support.execute(command, **options)
             self.assert_status(result, status)
-            # A server of persistent data may have told by then what it has.
+            # A server of persistent data may have reported its content by then.
             self.assertEqual([], [line for line in result.stdout.splitlines() if not line.startswith("Records in")])
             self.assert_one_line(complaints(result.stderr), *words)
 
@@ -146,10 +146,10 @@ class CommandLineTest(support.ExamplesTest):
                 result = support.on_softrdma(number, "client", "--retry=0", ADDR, port, *operands)
                 self.assert_status(result, 1)
                 self.assert_one_line(complaints(result.stderr), *words)
-                self.says_nothing_of_success(result.stdout)
+                self.reports_no_success(result.stdout)
 
-    def says_nothing_of_success(self, said: str) -> None:
-        self.assertNotRegex(said, "Received|Read a message|translating|Translation|is supported")
+    def reports_no_success(self, output: str) -> None:
+        self.assertNotRegex(output, "Received|Read a message|translating|Translation|is supported")
 
     def test_unknown_host(self) -> None:
         self.check_everywhere(2, ("cannot find the host 'host.invalid'", "--help"), "host.invalid", "7204")
@@ -226,7 +226,7 @@ class CommandLineTest(support.ExamplesTest):
             [line.split()[3] for line in result.stderr.splitlines() if "surplus operand" in line])
 
     def test_output_that_cannot_be_written_is_a_failure(self) -> None:
-        """Nobody is told by the exit status that a full disk swallowed what was received."""
+        """The exit status must show that received data was lost on a full disk."""
         with open("/dev/full", "wb") as full:
             result = subprocess.run([support.program("01", "client"), "--help"], stdout=full, stderr=subprocess.PIPE,
                 text=True, check=False, timeout=support.TIMEOUT_S)

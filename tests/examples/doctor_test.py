@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rpma-doctor: what it finds here, and on machines that it is told of."""
+"""rpma-doctor: its findings on this machine, and on simulated ones."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class DoctorTest(support.ExamplesTest):
             self.assertIn(topic, texts)
 
     def test_closed_devices_are_opened_for_a_group(self) -> None:
-        """Not with chmod, which lasts until the device appears anew."""
+        """Not with chmod, which lasts until the device is created again."""
         with (tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(transport, "SYSFS", pathlib.Path(directory)),
               unittest.mock.patch.object(doctor, "DEVICES", pathlib.Path(directory)),
               unittest.mock.patch.object(doctor, "ask_verbs", return_value=([], "")),
@@ -89,7 +89,7 @@ class DoctorTest(support.ExamplesTest):
         self.assert_status(result, 0)
         self.assertTrue(json.loads(result.stdout)["ready"])
 
-    def test_the_runner_tells_where_to_get_it(self) -> None:
+    def test_the_runner_reports_where_to_get_it(self) -> None:
         with tempfile.TemporaryDirectory() as empty:
             result = support.execute([str(support.RUNNER), "doctor", "--build", empty],
                                      env={**os.environ, "PATH": "/usr/bin:/bin"})

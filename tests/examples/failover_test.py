@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What mirror-failover promises: a whole story in which nothing acknowledged is lost, and a loss without flushes."""
+"""mirror-failover: a complete failover in which no acknowledged data is lost, and a loss without flushes."""
 
 import pathlib
 import tempfile
@@ -8,7 +8,7 @@ import support
 
 
 class FailoverTest(support.ExamplesTest):
-    def tell(self, *arguments: str) -> object:
+    def run_example(self, *arguments: str) -> object:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
             result = support.execute([str(support.RUNNER), "mirror-failover", "--build", str(support.BUILD), "--pmem", place,
                                       *arguments])
@@ -16,14 +16,14 @@ class FailoverTest(support.ExamplesTest):
         return result
 
     def test_nothing_acknowledged_is_missing(self) -> None:
-        result = self.tell()
+        result = self.run_example()
         self.assert_status(result, 0)
         self.assertRegex(result.stdout, r"(?s)target B +is KILLED.*B has left the set.*the writer is KILLED.*promote takes.*"
                                         r"in sync: 1, 2 and 3.*\n *\d+\.\d\d s  machine 2 counts: (\d+) puts were "
                                         r"acknowledged, \d+ are there, 0 missing\n.*\nok: nothing")
 
     def test_without_flushes_something_is_missing(self) -> None:
-        result = self.tell("--without-flush")
+        result = self.run_example("--without-flush")
         self.assert_status(result, 1)
         self.assertRegex(result.stdout, r"acknowledged, 0 are there, (\d+) missing\n.*\n.*\nFAILED: acknowledged puts are missing")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each pair of programs prints and leaves behind, and that nothing that went wrong ends with status 0."""
+"""Output and results of each pair of programs; no failure ends with status 0."""
 
 import contextlib
 import os
@@ -63,7 +63,7 @@ class TranscriptTest(support.ExamplesTest):
                     self.check_files("05", offset, (word,), [CLIENT_TEXT[0], line, *CLIENT_TEXT[1:]])
 
     def test_persistent_memory_raises_no_warning(self) -> None:
-        """libpmem2 takes a file for persistent memory if the environment says so."""
+        """libpmem2 treats a file as persistent memory if the environment requests this."""
         with (unittest.mock.patch.dict(os.environ, PMEM2_FORCE_GRANULARITY="CACHE_LINE"),
               support.pmem_file() as server_path, support.pmem_file() as client_path):
             outcome = support.pair("05", "05", (str(server_path), "on"), (str(client_path),))

@@ -7,8 +7,8 @@
 #include <librpma.h>
 
 /*
- * Stands in for the functions of librpma that need a device. Events and completions come in the order in which a test
- * scripts them; a wait without a scripted one never ends by itself.
+ * Replaces the functions of librpma that need a device. Events and completions come in the order in which a test
+ * scripts them; a wait without a scripted one never ends.
  */
 struct fake_connection {
     const enum rpma_conn_event *events;
@@ -16,14 +16,14 @@ struct fake_connection {
     const struct ibv_wc *completions; /* status FAKE_NO_COMPLETION: an event without a completion */
     int completions_left;
     int disconnects;        /* calls to rpma_conn_disconnect */
-    uintptr_t send_context; /* of the last rpma_send */
+    uintptr_t send_context; /* context of the last rpma_send */
 };
 
 #define FAKE_NO_COMPLETION ((enum ibv_wc_status) - 1)
 
 extern struct fake_connection fake_connection;
 
-/* What rpma_mr_get_descriptor gives: base 0x1000, 8192 bytes, rkey 0x01020304, WRITE_DST and both flush types. */
+/* Result of rpma_mr_get_descriptor: base 0x1000, 8192 bytes, rkey 0x01020304, WRITE_DST and both flush types. */
 extern const unsigned char fake_mr_descriptor[21];
 
 /* Sets everything back, and readies the descriptors that the waits poll. */

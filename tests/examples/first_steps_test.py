@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a newcomer gets wrong first, with the programs and with the runner: one line with the cause and the remedy."""
+"""Common first errors with the programs and the runner: each prints one line with the cause and the remedy."""
 
 import os
 import pathlib
@@ -109,7 +109,7 @@ class FirstStepsTest(support.ExamplesTest):
 
     def test_ipv6_literal(self) -> None:
         if not pathlib.Path("/proc/net/if_inet6").read_text(encoding="ascii"):
-            self.skipTest("this machine has no IPv6 address")
+            self.skipTest("this machine lacks an IPv6 address")
         port = support.free_port("::1")
         result = support.on_softrdma("01", "client", "--retry=0", "::1", port)
         self.assert_status(result, 1)

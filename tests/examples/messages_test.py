@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What 07, 09, 10, 11 and log print, leave behind, and refuse."""
+"""Output, results and rejected input of 07, 09, 10, 11 and log."""
 
 import os
 import struct
@@ -34,7 +34,7 @@ class LogFileTest(support.ExamplesTest):
         self.assertEqual(b"x" * (4096 - 30), content[30:])
 
     def test_log_can_be_filled_to_its_last_byte_and_no_further(self) -> None:
-        """Also where the memory of the server goes on behind the log, and where it does not."""
+        """Also if the memory of the server continues behind the log, and if it does not."""
         long, last = "w" * (LOG_SIZE - LOG_DATA_OFFSET - 5), "end"
         with support.pmem_file() as path:
             for operand in (None, str(path)):
@@ -91,7 +91,7 @@ class GpspmTest(support.ExamplesTest):
                 self.assertEqual(SPANISH, client_path.read_bytes()[1024 + 21 :].split(b"\0", 1)[0].decode())
 
     def test_translation_is_printed_on_persistent_memory_as_well(self) -> None:
-        """libpmem2 takes a file for persistent memory if the environment says so."""
+        """libpmem2 treats a file as persistent memory if the environment requests this."""
         for number in ("09", "09scch"):
             with (self.subTest(number=number), support.pmem_file() as server_path, support.pmem_file() as client_path,
                   unittest.mock.patch.dict(os.environ, PMEM2_FORCE_GRANULARITY="CACHE_LINE")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What 19 promises: the right order survives every power cut, a wrong one does not survive a hundred."""
+"""Example 19: the right order survives every power cut, a wrong one does not survive a hundred."""
 
 import os
 import pathlib

@@ -34,7 +34,7 @@ class Python(ExamplesTest):
         self.assert_status(outcome.client, 1)
         self.assert_one_line(outcome.client.stderr, "client.py: RPMA_E_NOSUPP")
 
-    def test_nobody_listens_and_the_command_line_is_wrong(self):
+    def test_a_port_without_a_server_and_a_wrong_command_line(self):
         result = execute([sys.executable, str(CLIENT), ADDR, free_port(ADDR)], env=os.environ | {"RPMA_DEVICE": "software"})
         self.assert_status(result, 1)
         self.assert_one_line(result.stderr, "REJECTED")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What 14 to 18 promise: full queues, lost peers, many clients, and handles which are not leaked after a failure."""
+"""Examples 14 to 18: full queues, lost peers, many clients, and handles which are not leaked after a failure."""
 
 import contextlib
 import os

@@ -67,7 +67,7 @@ class ModesTest(support.ExamplesTest):
         path.write_text(f'#!/bin/sh\n{script}\nexec "{support.program(number, "client")}" "$@"\n', encoding="utf-8")
         path.chmod(0o755)
 
-    def test_junit_tells_good_from_bad(self) -> None:
+    def test_junit_distinguishes_success_and_failure(self) -> None:
         path = self.directory / "programs" / support.TOPICS["02"] / "client"
         path.parent.mkdir(parents=True)
         path.write_text("#!/bin/sh\nprintf 'bad <\\033>'\nexit 3\n", encoding="utf-8")
@@ -159,7 +159,7 @@ class TwoMachinesTest(support.ExamplesTest):
 
 
 class PmemTest(support.ExamplesTest):
-    """No persistent memory is at hand: a table like the kernel's, which says that a directory is on some."""
+    """Instead of persistent memory, a table like the kernel's shows a directory as being on it."""
 
     def with_mount(self, directory: str, options: str) -> unittest.mock._patch:
         device = pathlib.Path(directory).stat().st_dev

@@ -149,7 +149,7 @@ class RunnerTest(support.ExamplesTest):
 
     def test_ipv6(self) -> None:
         if not pathlib.Path("/proc/net/if_inet6").read_text(encoding="ascii"):
-            self.skipTest("this machine has no IPv6 address")
+            self.skipTest("this machine lacks an IPv6 address")
         self.assert_status(support.run_examples("01", "05", "--addr", "::1"), 0)
 
     def test_failure_of_a_program_is_reported_with_its_output(self) -> None:

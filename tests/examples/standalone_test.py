@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every example builds alone, from a copy of its directory and the common one, against an installed librpma. Of what is built
-so a few run: the other tests run them all, built from the same sources."""
+"""Every example builds alone, from a copy of its directory and the common one, against an installed librpma. Only a few
+of these programs run: the other tests run them all, built from the same sources."""
 
 import os
 import pathlib
@@ -118,7 +118,7 @@ class StandaloneTest(support.ExamplesTest):
         packages.mkdir()
         text = original.read_text(encoding="utf-8").replace("prefix=/usr", f"prefix={library.parents[2]}/usr", 1)
         (packages / "librpma.pc").write_text(text, encoding="utf-8")
-        # There is no rpma.hpp beside the released header.
+        # The released header comes without rpma.hpp.
         self.topics = {number: topic for number, topic in TOPICS.items() if number != "18"}
         build = self.build_all("-DCMAKE_DISABLE_FIND_PACKAGE_librpma=ON", PKG_CONFIG_PATH=str(packages))
         self.check_some(build, library, support.BUILD / "lib")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What mirror-steps promises: each action of the SNIA, the packets of each as tshark reads them, and a repaired page."""
+"""mirror-steps: each action of the SNIA, the packets of each as tshark reads them, and a repaired page."""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the examples share: the build under test, its programs and the runner's own parts."""
+"""Facilities shared by the tests of the examples: the build under test, its programs and the runner's own parts."""
 
 import contextlib
 import os

@@ -31,7 +31,7 @@ enum {
     DEADLINE_MS = 20000
 };
 
-static uint8_t messages[2 * DEPTH * MESSAGE]; /* those that go out, then those that come in */
+static uint8_t messages[2 * DEPTH * MESSAGE]; /* outgoing messages, then incoming ones */
 static struct rpma_mr_local *messages_mr;
 static struct rpma_conn *conn;
 static struct rpma_cq *cq;
@@ -117,7 +117,7 @@ static void established(void)
     must("rpma_conn_get_cq", rpma_conn_get_cq(conn, &cq));
 }
 
-/* What the client knows of the server's workspace. */
+/* Description of the server's workspace that the client received. */
 struct workspace {
     struct rpma_mr_remote *mr;
     size_t size;
@@ -217,14 +217,14 @@ static void act_as_client(struct rpma_peer *peer, bool is_hw, char **argv)
             put(messages + (size_t)9 * i, (uint8_t)(0x09 + 8 * i), 0);
         send_message(0, REQUEST_SIZE);
         if (next_event() != RPMA_CONN_CLOSED)
-            errx(EXIT_FAILURE, "the server does not end when it is told to");
+            errx(EXIT_FAILURE, "the server does not end on request");
     }
     must("rpma_conn_disconnect", rpma_conn_disconnect(conn));
     must("rpma_mr_remote_delete", rpma_mr_remote_delete(&workspace.mr));
     must("rpma_mr_dereg", rpma_mr_dereg(&mr));
 }
 
-/* Until the client says that it is done. */
+/* Serves until the client reports that it is done. */
 static void serve(uint8_t *workspace, size_t size)
 {
     for (;;) {
@@ -273,7 +273,7 @@ static void act_as_server(struct rpma_peer *peer, bool is_hw, char **argv)
     struct rpma_ep *ep = NULL;
     size_t size = 0;
     uint8_t *workspace = map(argv[5], &size);
-    /* Of hw, the number of messages is what the memory happened to hold in the engines of old. */
+    /* For hw, the number of messages is uninitialized memory in older engines. */
     uint8_t description[DESCRIPTION_SIZE] = {is_hw ? 0xa5 : DEPTH, is_hw ? 0xa5 : 0, is_hw ? 1 : 0, DESCRIPTOR_SIZE};
     const struct rpma_conn_private_data data = {.ptr = description, .len = sizeof(description)};
     const int usage = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC |

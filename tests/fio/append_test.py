@@ -15,7 +15,7 @@ from support import (
 BLOCK = 4096
 PATTERN = bytes.fromhex("c0ffee42")
 END_S = 20
-# What persists differs: the server's CPU, or flushes of the client to memory that is written directly.
+# The persistence method differs: the server's CPU, or flushes of the client to memory that is written directly.
 DIRECT = {"sw": 0, "hw": 1}
 
 
@@ -79,8 +79,8 @@ class Pairs(AppendTest):
                     self.assertEqual(PATTERN * (SIZE // len(PATTERN)), file.read_bytes()[:SIZE])
                     self.assertEqual(SIZE, pointer_of(file))
 
-    def test_a_full_file_begins_anew_and_spares_the_pointer(self) -> None:
-        """Without a size of its own, the client fills what the server has but for the pointer: 64 blocks and 4088 bytes."""
+    def test_a_full_file_is_overwritten_except_for_the_pointer(self) -> None:
+        """Without a size of its own, the client fills the server's file except for the pointer: 64 blocks and 4088 bytes."""
         count = COUNT + 7
         for mode in MODES:
             with self.subTest(mode=mode), workspace() as file:
@@ -93,7 +93,7 @@ class Pairs(AppendTest):
 
 
 class Independent(AppendTest):
-    """What is encoded twice, by those who never saw the other's code, is what was agreed on."""
+    """Two independent encoders, written without knowledge of each other, agree on the format."""
 
     def test_its_client_appends_to_the_server(self) -> None:
         for mode in MODES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was written is there: read back by fio, and in the server's file."""
+"""Written data is read back by fio, and is in the server's file."""
 
 import contextlib
 import pathlib
@@ -32,7 +32,7 @@ class Data(FioTest):
                         self.assertEqual(COUNT, done.client_report["read"]["total_ios"])
 
     def test_what_is_not_there_is_missed(self) -> None:
-        """Verification is one: what was never written is not what the pattern says."""
+        """Verification is effective: data that was never written does not match the pattern."""
         done = run("apm", client_values=VERIFY | {"rw": "read"})
         self.assertEqual(1, done.client.status)
         self.assertIn("verify", done.client.stderr)

@@ -13,7 +13,7 @@ from support import ADDRESS, DEEP, EXTERNAL, IN_TREE, METHODS, SERVER, Fio, FioT
 
 EVERY_METHOD = (*METHODS, "aof")
 LONG = {"number_ios": None, "time_based": True, "runtime": 60}
-# Well below the minute that the client would go on for.
+# Well below the minute for which the client would continue.
 END_S = 20
 
 
@@ -65,7 +65,7 @@ class Endings(FioTest):
                     result = client.result(END_S)
                 self.assertEqual(1, result.status, result)
 
-    def test_an_interrupted_client_says_goodbye(self) -> None:
+    def test_an_interrupted_client_shuts_down(self) -> None:
         for method in EVERY_METHOD:
             for server_fio in (EXTERNAL, IN_TREE) if method in METHODS else (EXTERNAL,):
                 with self.subTest(method=method, server=server_fio.engines):

@@ -57,7 +57,7 @@ class Load(FioTest):
 
     def test_debians_fio_loads_them(self) -> None:
         if EXTERNAL.program == IN_TREE.program:
-            self.skipTest(f"the system has no fio of the version {version(IN_TREE)}")
+            self.skipTest(f"the system lacks fio of the version {version(IN_TREE)}")
         self.assertEqual(os.environ["FIO_PROGRAM"], EXTERNAL.program)
         self.assert_succeeds(run("apm"))
 

@@ -14,7 +14,7 @@ START_S = 20
 
 class Mistakes(FioTest):
     def alone(self, method: str, side: str, values: dict, failures: int = 1) -> str:
-        """stderr of one side, which has to end by itself. fio's status is the number of threads that failed."""
+        """stderr of one side, which must end on its own. fio's status is the number of threads that failed."""
         standard = {"serverip": ADDRESS, "port": free_port(ADDRESS), **(SHORT if side == "client" else SERVER)}
         with tempfile.TemporaryDirectory() as directory:
             with Job(EXTERNAL, method, side, standard | values, pathlib.Path(directory)) as job:
@@ -26,7 +26,7 @@ class Mistakes(FioTest):
         with self.subTest(method=method, side=side, values=values):
             self.assert_one_line(self.alone(method, side, values), f"librpma_{method}_{side}", *words)
 
-    def test_nobody_listens(self) -> None:
+    def test_a_port_without_a_server(self) -> None:
         port = free_port(ADDRESS)
         for method in ("apm", "gpspm"):
             self.check(method, "client", {"port": port, "connect_timeout": 1}, f"nobody listens on {ADDRESS} port {port}",

@@ -58,7 +58,7 @@ class Pairs(FioTest):
         self.check(client=DEEP | {"size": "96k", "io_size": "1m"}, server={"size": "96k"})
 
     def test_a_workspace_that_no_number_of_blocks_fills(self) -> None:
-        """What does not fit at its end cuts batches short: there are more flushes than fit, and each waits for another."""
+        """The end of the workspace shortens batches: there are more flushes than fit, and each waits for another."""
         for method in METHODS:
             for pair in ("both outside", "server of fio's own"):
                 with self.subTest(method=method, pair=pair):
@@ -68,7 +68,7 @@ class Pairs(FioTest):
                     self.assertGreater(done.client_report["write"]["total_ios"], COUNT)
 
     def test_a_batch_that_does_not_divide_the_depth(self) -> None:
-        """fio's own client posts more flushes than its queue has room for, and fails."""
+        """fio's own client posts more flushes than fit into its queue, and fails."""
         self.check(client=DEEP | {"iodepth": 7, "iodepth_batch_submit": 3, "iodepth_batch_complete_min": 2},
                    pairs=("both outside", "server of fio's own"))
 

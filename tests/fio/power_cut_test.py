@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An append-only file after a power cut of its server: the durable pointer never passes the durable data.
 
-With mode=sw the device loses what the server has not made durable with msync(); a pointer that the server has stored
+With mode=sw the device loses data that the server did not make durable with msync(); a pointer that the server has stored
 counts as durable at once.
 
 The server runs on the software device, which cuts the power after a number of operations that the seed decides, while 8
@@ -25,7 +25,7 @@ CUT = 137  # the server's status then
 END_S = 60
 BLOCK = 192  # three lines of the cache
 COUNT = 40
-# Of an append: a write, a flush, the pointer and its flush; or a write and a request.
+# Operations of an append: a write, a flush, the pointer and its flush; or a write and a request.
 OPERATIONS = {"hw": 4 * COUNT, "sw": 2 * COUNT}
 SIZE = 64 * 1024
 DEEP = SHORT | {"sync": None, "iodepth": 8, "iodepth_batch_submit": 1, "blocksize": BLOCK, "number_ios": COUNT,
@@ -34,7 +34,7 @@ DEEP = SHORT | {"sync": None, "iodepth": 8, "iodepth_batch_submit": 1, "blocksiz
 
 
 def block(number: int) -> bytes:
-    """Its bytes say where it belongs."""
+    """Returns the content of a block, which contains its offset."""
     return (bytes.fromhex("0123456789abcdef") + struct.pack("<Q", number * BLOCK)) * (BLOCK // 16)
 
 
@@ -45,8 +45,8 @@ class Method:
     mode: str
     server: Fio = EXTERNAL
     client: Fio = EXTERNAL
-    device: str = ""  # of both sides
-    fault: str = ""  # of the client
+    device: str = ""  # device of both sides
+    fault: str = ""  # fault of the client
 
     def side(self, fio: Fio, **variables: str) -> Fio:
         device = {"SOFTRDMA_NATIVE": self.device} if self.device else {}
@@ -54,11 +54,11 @@ class Method:
 
 
 class Cut(Exception):
-    """The run itself went wrong: nothing is said about the file."""
+    """The run itself failed: there is no result for the file."""
 
 
 def cut(method: Method, seed: int) -> str | None:
-    """What is wrong with the file after the power cut of that seed, or None."""
+    """Returns the fault of the file after the power cut of that seed, or None."""
     after = random.Random(seed).randint(1, OPERATIONS[method.mode])
     server_fio = method.side(method.server, SOFTRDMA_POWERCUT=f"after:{after},seed:{seed}")
     client_fio = method.side(method.client, **({"SOFTRDMA_FAULT": method.fault} if method.fault else {}))
@@ -71,13 +71,13 @@ def cut(method: Method, seed: int) -> str | None:
         with Job(server_fio, "aof", "server", values, directory) as server:
             server.wait_until_listening()
             with Job(client_fio, "aof", "client", DEEP | shared, directory) as client:
-                said = client.result(END_S)
+                client_result = client.result(END_S)
             result = server.result(END_S)
         if result.status != CUT or f"power cut after {after} operations with seed {seed}" not in result.stderr:
-            raise Cut(f"seed {seed}: the server was not cut after operation {after}: {result} {said}")
+            raise Cut(f"seed {seed}: the server was not cut after operation {after}: {result} {client_result}")
         report = report_of(directory, "client")
         if "write" not in report:
-            raise Cut(f"seed {seed}: the client reports nothing: {said}")
+            raise Cut(f"seed {seed}: the client printed no report: {client_result}")
         fault = check(file.read_bytes(), report["write"]["io_bytes"])
         return f"seed {seed}, cut after operation {after}: {fault}" if fault else None
 
@@ -100,7 +100,7 @@ def faults(method: Method, cuts: int) -> list[str]:
 
 
 def first_fault(method: Method, cuts: int) -> str | None:
-    """Of at most so many cuts. A mutant may fail by what it does before the power is cut: that says nothing of the file."""
+    """Returns the first fault of at most `cuts` cuts. A mutant may fail before the power is cut: then the file has no result."""
     for seed in range(FIRST_SEED, FIRST_SEED + cuts):
         with contextlib.suppress(Cut):
             if found := cut(method, seed):
@@ -130,7 +130,7 @@ SLOW_REQUESTS = "delay=2000:op=send"
 
 
 class Mutants(FioTest):
-    """What is wrong in the engines is found by a few cuts."""
+    """A few cuts detect faults of the engines."""
 
     def assert_caught(self, method: Method) -> None:
         self.assertRegex(str(first_fault(method, 40)), "is not whole")

@@ -18,7 +18,7 @@
 
 enum {
     PAGE = 4096,
-    MESSAGES = PAGE, /* of the memory: what comes in is behind the page that peers write to */
+    MESSAGES = PAGE, /* offset in the memory: received messages follow the page that peers write to */
     MESSAGE_SIZE = 512,
     BLOCK_SIZE = 28,
     DEADLINE_MS = 20000

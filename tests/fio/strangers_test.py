@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A peer that breaks the protocol is told from one that keeps it, whatever it sends."""
+"""Peers that violate the protocol are detected, whatever they send."""
 
 import pathlib
 import struct

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests share: fio with the engines outside it, fio with its own, and pairs of them."""
+"""Facilities shared by the tests: fio with the engines outside it, fio with its own, and pairs of them."""
 
 import os
 import pathlib
@@ -26,12 +26,12 @@ IN_TREE = Fio(
     subprocess.run([*shlex.split(os.environ["FIO_IN_TREE"]), "--build-only"], stdout=subprocess.PIPE, text=True, check=True,
                    timeout=600).stdout.strip(), None, LIBRARY, SOFTRDMA)
 ENGINES = [*IN_TREE_ENGINES, "librpma_aof_client", "librpma_aof_server"]
-METHODS = ("apm", "gpspm")  # those that fio had itself
-MODES = ("sw", "hw")  # of the append-only file
+METHODS = ("apm", "gpspm")  # methods of fio itself
+MODES = ("sw", "hw")  # modes of the append-only file
 COUNT = 64
 SIZE = COUNT * 4096
-APPEND_SIZE = SIZE + 4096  # as much, and the pointer behind it
-# So many writes and no more, instead of a minute of them; asleep between them, as other tests want the processor as well.
+APPEND_SIZE = SIZE + 4096  # the data, and the pointer behind it
+# A fixed number of writes instead of a minute of them, with sleeps between them, because other tests need the processor.
 SHORT = {"time_based": None, "ramp_time": None, "runtime": None, "number_ios": COUNT, "size": SIZE,
          "busy_wait_polling": 0}
 DEEP = SHORT | {"sync": None, "iodepth": 16, "iodepth_batch_submit": 4}
@@ -68,7 +68,7 @@ class FioTest(unittest.TestCase):
         self.assertEqual(0, run.client_report.get("error"), run.client)
 
     def assert_one_line(self, text: str, engine: str, *words: str) -> None:
-        """Of the engine; fio adds its own."""
+        """Checks the line of the engine; fio prints its own."""
         lines = [line for line in text.splitlines() if line.startswith(f"{engine}: ")]
         lines = [line for line in lines if " listening on " not in line and " volatile memory" not in line]
         self.assertEqual(1, len(lines), text)

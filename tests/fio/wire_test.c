@@ -85,7 +85,7 @@ static void what_is_no_block_is_refused(void **state)
     struct workspace_block block = {.max_messages = 7};
     assert_false(workspace_block_read(NULL, 0, &block));
     assert_false(workspace_block_read(data, BLOCK_SIZE - 1, &block));
-    data[3] = 0; /* what a peer that sent nothing looks like */
+    data[3] = 0; /* result of a peer that sent no data */
     assert_false(workspace_block_read(data, BLOCK_SIZE, &block));
     data[3] = MAX_DESCRIPTOR_SIZE + 1;
     assert_false(workspace_block_read(data, BLOCK_SIZE, &block));
@@ -113,7 +113,7 @@ static void appends_have_the_bytes_of_the_schema(void **state)
     assert_true(append_request_read(bytes, APPEND_SIZE, &found));
     assert_memory_equal(&found, &request, sizeof(found));
     assert_false(append_request_read(bytes, APPEND_SIZE - 1, &found));
-    assert_false(append_request_read(request_bytes, REQUEST_SIZE, &found)); /* of GPSPM */
+    assert_false(append_request_read(request_bytes, REQUEST_SIZE, &found)); /* a request of GPSPM */
     struct flush_request other = {0};
     assert_true(flush_request_read(bytes, APPEND_SIZE, &other)); /* a field that it does not know is nothing to it */
 }

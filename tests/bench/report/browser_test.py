@@ -38,7 +38,7 @@ def undo_filter(kind: int, row: bytearray, above: bytes, step: int) -> None:
 
 
 def colours_of(png: bytes) -> collections.Counter[tuple[int, ...]]:
-    """How often each colour occurs."""
+    """Returns the number of pixels of each color."""
     position, packed = 8, b""
     while position < len(png):
         length, kind = struct.unpack_from(">I4s", png, position)
@@ -116,6 +116,6 @@ class BrowserTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if BROWSER is None:
-        print("skipped: there is no chromium")
+        print("skipped: chromium not found")
         sys.exit(77)
     unittest.main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What figures contain, and that a value is the same wherever it stands."""
+"""Contents of figures; a value is the same in each place."""
 
 import os
 import pathlib
@@ -69,7 +69,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(len(page["points"]["rows"]), len(self.entries))
         self.assertEqual(len(page["missing"]["rows"]), 2)
 
-    def test_logarithmic_axes_say_so(self):
+    def test_logarithmic_axes_are_labeled(self):
         self.assertIn("block size, log scale", charts.draw(titled(self.drawn, "Latency side by side")[0], "f1"))
 
     def test_all_ratios_of_a_metric_are_in_one_figure(self):

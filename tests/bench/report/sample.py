@@ -92,7 +92,7 @@ def points():
         yield point("gpspm", "librpma", cost(4096) * (2 + load / 20), {"flush": "persistent", "cpu_load": load})
     lost = point("read", "librpma", 1, {"connections": 1024})
     yield lost | {"status": "failed", "reason": "the server closed the connection after 12 s", "repeats": []}
-    yield lost | {"parameters": parameters(target="pmem"), "status": "skipped", "reason": "there is no PMem",
+    yield lost | {"parameters": parameters(target="pmem"), "status": "skipped", "reason": "PMem not found",
                   "repeats": []}
 
 

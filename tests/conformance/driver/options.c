@@ -28,7 +28,7 @@ static const char help[] =
         "  -V, --version          print the version of librpma of which this suite is a part\n"
         "\n"
         "Exit code: 0 the library conforms, 1 it does not, 2 wrong usage, 77 no device serves the address.\n"
-        "Environment: RPMA_TEST_QUICK_UNREACHABLE, if set, says that the device takes seconds, not minutes, to give up "
+        "Environment: RPMA_TEST_QUICK_UNREACHABLE, set if the device takes seconds, not minutes, to give up "
         "on\n"
         "a server that does not answer.\n";
 
