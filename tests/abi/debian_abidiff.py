@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""abidiff finds nothing changed from Debian's library to ours, neither in its symbols nor in the types behind them.
+"""abidiff finds no change between Debian's library and this build, neither in its symbols nor in the types behind them.
 
 Debian's library carries no debug information. Its types come from its header: a library of empty functions is generated
-from Debian's prototypes and compared with ours.
+from Debian's prototypes and compared with this build.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs built with Debian's header and library run unchanged on ours, and the same programs on Debian's. Built with
-our header and library, they run on Debian's as long as they use nothing that is newer, in C++ with rpma.hpp, too."""
+"""Programs built with Debian's header and library run unchanged on this build, and on Debian's library. Built with
+this header and library, they run on Debian's as long as they use no newer function, also in C++ with rpma.hpp."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ def main():
     parser.add_argument("--library", required=True, type=pathlib.Path)
     parser.add_argument("--header", required=True, type=pathlib.Path)
     parser.add_argument("--debian", required=True, type=pathlib.Path)
-    parser.add_argument("--provider", required=True, type=pathlib.Path, help="preloaded for want of a device")
+    parser.add_argument("--provider", required=True, type=pathlib.Path, help="preloaded instead of a device")
     parser.add_argument("sources", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     for tool in ("cc", "c++", "readelf"):

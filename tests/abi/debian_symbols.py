@@ -23,7 +23,7 @@ def main():
                        [(name, kind) for name, kind in ours.items() if name not in newer], theirs.items())
     suite.expect_equal("SONAME", suite.dynamic_entries(options.library, "SONAME"),
                        suite.dynamic_entries(debian, "SONAME"))
-    print(f"{len(theirs)} symbols, the same as Debian's")
+    print(f"{len(theirs)} symbols, equal to Debian's")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def through_find_package(prefix, scratch, generator):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, type=pathlib.Path, help="the project's build directory")
-    parser.add_argument("--generator", required=True, help="of the consumer's CMake project")
+    parser.add_argument("--generator", required=True, help="generator of the consumer's CMake project")
     options = parser.parse_args()
     for tool in ("cmake", "pkg-config", "cc", "readelf"):
         suite.need_tool(tool)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What came to the interface under the symbol version LIBRPMA_1.4. It is included after released_1_0.h and read as that
- * is.
+ * Additions to the interface under the symbol version LIBRPMA_1.4. This file is included after released_1_0.h, with the
+ * same macros.
  */
 VALUE(LIBRPMA_VERSION, LIBRPMA_VERSION_MAJOR * 0x10000 + LIBRPMA_VERSION_MINOR * 0x100 + LIBRPMA_VERSION_PATCH);
 VALUE(RPMA_F_MORE, 0x100000);
@@ -23,7 +23,7 @@ int rpma_conn_ring(struct rpma_conn *conn);
 int rpma_conn_get_native_flush(const struct rpma_conn *conn, bool *native);
 int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type);
 
-/* Members may be appended: the program says how many it knows. */
+/* Members may be appended: the program passes the size that it knows. */
 int rpma_conn_get_counters(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size);
 
 #ifdef __cplusplus

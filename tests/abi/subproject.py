@@ -13,7 +13,7 @@ import suite
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True, type=pathlib.Path, help="the source of librpma")
-    parser.add_argument("--generator", required=True, help="of the consumer's CMake project")
+    parser.add_argument("--generator", required=True, help="generator of the consumer's CMake project")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         build = pathlib.Path(directory) / "build"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the scripts of this suite share: results, commands, facts about shared objects and the released interface."""
+"""Facilities shared by the scripts of this suite: results, commands, facts about shared objects and the released interface."""
 
 import pathlib
 import re

@@ -9,7 +9,7 @@ constexpr auto always = rpma::completion::always;
 namespace
 {
 
-// What a program does with a status.
+// Use of a status by a program.
 int told(int code)
 {
     return code == 0 ? 7 : 9;
@@ -35,7 +35,7 @@ extern "C" {
         return told(cpp);                                                                                              \
     }
 
-// Of a function that stores what it tells; `otherwise` is what there is if it fails.
+// Compares a function that stores its result; `otherwise` is the result if it fails.
 #define PART(name, parameters, type, otherwise, stored, part, c, cpp)                                                  \
     type c_##name parameters;                                                                                          \
     type c_##name parameters                                                                                           \
@@ -77,7 +77,7 @@ PAIR(early_recv, (const rpma::request &req, rpma_mr_local *l, std::size_t at),
 PAIR(shared_recv, (const rpma::shared_receive_queue &srq, rpma_mr_local *l, std::size_t at),
         rpma_srq_recv(srq.get(), l, at, 64, nullptr), srq.recv({l, at, 64}))
 
-// Posting what is kept, by hand and by a batch. Whoever gives no context wants no completion.
+// Compares posting queued operations by hand and by a batch. An operation without a context requests no completion.
 #define KEPT RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE
 constexpr auto kept = rpma::completion::on_error_more;
 PAIR(kept_read, (ON_CONNECTION, rpma_mr_local *l, rpma_mr_remote *r),
@@ -148,7 +148,7 @@ PAIR(set_channel, (const rpma::conn_cfg &cfg), rpma_conn_cfg_set_compl_channel(c
 PAIR(set_srq, (const rpma::conn_cfg &cfg, const rpma::shared_receive_queue &srq),
         rpma_conn_cfg_set_srq(cfg.get(), srq.get()), cfg.set_srq(srq))
 
-// What comes in more than one word
+// Results of more than one word.
 PART(counters, (ON_CONNECTION), std::uint64_t, 0, rpma_conn_counters, value.writes,
         rpma_conn_get_counters(conn.get(), &value, sizeof(value)), conn.counters().writes)
 PART(private_data, (ON_CONNECTION), std::size_t, 0, rpma_conn_private_data, value.len,

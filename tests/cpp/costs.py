@@ -13,7 +13,7 @@ import sys
 
 
 def instructions(path):
-    """How many instructions each function of the object has, without what fills up to the next one."""
+    """Returns the number of instructions of each function of the object, without padding."""
     output = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path],
                             capture_output=True, text=True, timeout=60, check=True).stdout
     counts, name = {}, None
@@ -27,8 +27,8 @@ def instructions(path):
 
 
 def uncompared(header, source):
-    """The functions that the header calls and the source does not compare. Of those that make or delete an object, a
-    destructor is the difference, and a peer is made where its device is found."""
+    """Returns the functions that the header calls and the source does not compare. For functions that create or delete an object, a
+    destructor is the difference, and a peer is created where its device is found."""
     text = re.sub(r"//[^\n]*", "", header.read_text())
     wrapped = set(re.findall(r"\b(rpma_\w+)\(", text))
     return sorted(name for name in wrapped if not re.search(rf"\b{name}\(", source.read_text())

@@ -14,7 +14,7 @@ import tempfile
 
 SOURCE = "#include <rpma.hpp>\n#include <rpma.hpp>\ntemplate class rpma::result<rpma::connection>;\n"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror"]
-STANDARDS = ["c++20", "c++2b"]  # what c++23 was called before it was one
+STANDARDS = ["c++20", "c++2b"]  # c++2b: name of c++23 before its publication
 FLAVOURS = [[], ["-fno-exceptions", "-fno-rtti"]]
 
 

@@ -26,7 +26,7 @@ static_assert(!std::is_copy_constructible_v<rpma::connection> && std::is_nothrow
 constexpr auto all = rpma::usage::read_src | rpma::usage::read_dst | rpma::usage::write_src | rpma::usage::write_dst |
                      rpma::usage::flush_visibility;
 
-// A coroutine that nobody waits for.
+// A coroutine without an awaiting caller.
 struct task {
     struct promise_type {
         task get_return_object() { return {}; }
@@ -118,7 +118,7 @@ void meet_on_other_queues(const rpma::peer &peer, const rpma::endpoint &ep, cons
     CHECK(fired && fired->get() == pair.server.rcq().get() && fired->poll(wc) && wc.opcode == IBV_WC_RECV);
 }
 
-void tell_of_a_peer(const rpma::connection &conn)
+void send_to_a_peer(const rpma::connection &conn)
 {
     auto mine = rpma::peer_cfg::create();
     CHECK(mine && !mine->direct_write_to_pmem() && mine->set_direct_write_to_pmem(true));
@@ -182,7 +182,7 @@ int main()
         CHECK(pair.server.cq().resume_completed() && pair.client.cq().resume_completed());
     CHECK(imm == 0x01020304 && far[2002] == 'n' && far[2003] == 0 && far[2012] == 'n' && far[2013] == 0);
     CHECK(std::memcmp(&far[16], "atomic!", 8) == 0);
-    tell_of_a_peer(pair.client);
+    send_to_a_peer(pair.client);
     CHECK(remote->flush_types() == rpma::usage::flush_visibility);
     CHECK(target->native_flush_types() == (pair.client.native_flush() ? rpma::usage::flush_visibility : rpma::usage{}));
     CHECK(local->memory().data() == static_cast<void *>(near.data()) && local->memory().size() == near.size());

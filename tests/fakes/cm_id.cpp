@@ -36,7 +36,7 @@ ibv_sa_path_rec resolved_path()
     return path;
 }
 
-// What the private data of RDMA_PS_TCP holds on InfiniBand.
+// Capacity of the private data of RDMA_PS_TCP on InfiniBand.
 constexpr unsigned request_data_limit = 56;
 constexpr unsigned answer_data_limit = 196;
 

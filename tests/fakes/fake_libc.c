@@ -127,7 +127,7 @@ void __wrap_syslog(int priority, const char *format, ...);
 void __wrap_vsyslog(int priority, const char *format, va_list arguments);
 void __wrap_openlog(const char *ident, int option, int facility);
 void __wrap_closelog(void);
-// What calls are compiled to with _FORTIFY_SOURCE.
+// Functions that calls are compiled to with _FORTIFY_SOURCE.
 int __wrap___vsnprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, va_list arguments);
 int __wrap___snprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, ...);
 void __wrap___syslog_chk(int priority, int flag, const char *format, ...);

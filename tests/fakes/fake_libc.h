@@ -33,7 +33,7 @@ void fake_libc_fail_none(void);
 /* Called when a failure is delivered; NULL for nothing. Reset by fake_libc_fail_none(). */
 void fake_libc_on_failure(void (*function)(void));
 
-/* Whether a failure was delivered since it was asked for. */
+/* Returns whether a failure was delivered since it was requested. */
 bool fake_libc_failed(enum fake_libc_call which);
 
 /* The next allocation is at this address, which the caller has mapped and unmaps after the object's end. */

@@ -3,8 +3,8 @@
  * A whole RDMA stack inside the test process: every ibv_* and rdma_* function the library calls, over one device.
  *
  * It keeps state: objects know what they depend on and cannot be destroyed before their dependants, channels have real
- * descriptors, events wait for acknowledgement. It moves no data: posted work is recorded. Whatever the library does
- * wrong (leaks, destroys twice, uses what it did not ask for) is collected for fake_problems().
+ * descriptors, events wait for acknowledgement. It moves no data: posted work is recorded. Each error of the library
+ * (leaks, double destruction, use of functions that it did not request) is collected for fake_problems().
  * Every function may be called from any thread. Strings and pointers returned live until the next call of the same
  * function.
  */
@@ -37,7 +37,7 @@ enum {
     FAKE_PORTS = 4
 };
 
-/* What the device is like. Change it before the call that is to see the change. */
+/* Properties of the device. Change them before the call that is to see the change. */
 struct fake_traits {
     uint64_t capabilities; /* device_cap_flags_ex */
     uint64_t odp_general;
@@ -57,9 +57,9 @@ struct fake_traits {
     int persistent_error;    /* errno for memory registered with FLUSH_PERSISTENT, 0 if it is accepted */
     bool unpinnable;         /* memory needs ON_DEMAND, otherwise EOPNOTSUPP */
     unsigned addresses;      /* results of rdma_getaddrinfo */
-    unsigned bad_addresses;  /* of which the first this many cannot be bound or resolved */
+    unsigned bad_addresses;  /* number of the first addresses that cannot be bound or resolved */
     unsigned bad_routes;     /* or have no route */
-    int name_error;          /* what rdma_getaddrinfo returns, 0 for success */
+    int name_error;          /* result of rdma_getaddrinfo, 0 for success */
     bool ipv6;               /* resolved addresses are IPv6 */
     unsigned send_room;      /* how many requests of one ibv_post_send fit, 0 for all; the others: ENOMEM */
     unsigned poll_surplus;   /* entries ibv_poll_cq claims beyond those asked for */
@@ -68,7 +68,7 @@ struct fake_traits {
 
 struct fake_traits *fake_device(void);
 
-/* The device's context, following what fake_device() says. Called before threads use the device. */
+/* Returns the device's context, configured like fake_device(). Called before threads use the device. */
 struct ibv_context *fake_context(void);
 
 /* A capable device has native flush and native atomic write. */
@@ -122,7 +122,7 @@ void fake_fail_only(const char *name);
 /* Name of the call that failed first, NULL if none did. */
 const char *fake_failed_call(void);
 
-/* What the latest calls were given. */
+/* Arguments of the latest calls. */
 struct fake_arguments {
     char node[64];
     char service[16];
@@ -130,7 +130,7 @@ struct fake_arguments {
     int resolve_addr_timeout_ms;
     int resolve_route_timeout_ms;
     int backlog;
-    unsigned ack_timeout; /* of rdma_set_option; 0: not asked for */
+    unsigned ack_timeout; /* argument of rdma_set_option; 0 if not requested */
     int access;
     void *mr_addr;
     size_t mr_length;
@@ -151,7 +151,7 @@ const struct fake_arguments *fake_seen(void);
 /* Work */
 
 enum fake_work_kind {
-    FAKE_WORK_SEND, /* ibv_post_send: opcode says what */
+    FAKE_WORK_SEND, /* ibv_post_send; opcode contains the operation */
     FAKE_WORK_RECV,
     FAKE_WORK_SRQ_RECV,
     FAKE_WORK_FLUSH, /* native */

@@ -206,7 +206,7 @@ void wr_atomic_write(ibv_qp_ex *extended, uint32_t rkey, uint64_t remote_addr, c
     std::memcpy(work.data, data, sizeof(work.data));
 }
 
-// What stands in the place of a function that was not asked for: a provider older than the header has other data there.
+// Takes the place of a function that was not requested: a provider older than the header has other data there.
 void not_granted()
 {
     const std::lock_guard<std::mutex> locked(the().mutex);
@@ -232,7 +232,7 @@ void fill_extended(qp &made, uint64_t granted)
     const auto foreign = reinterpret_cast<void *>(not_granted);
     extended.wr_start = wr_start;
     extended.wr_complete = wr_complete;
-    if ((granted & IBV_QP_EX_WITH_SEND) != 0) { // which the library asks for with all that is classic
+    if ((granted & IBV_QP_EX_WITH_SEND) != 0) { // the library requests it together with all other classic operations
         extended.wr_rdma_read = wr_rdma_read;
         extended.wr_rdma_write = wr_rdma_write;
         extended.wr_rdma_write_imm = wr_rdma_write_imm;

@@ -26,7 +26,7 @@ object *stack::find(const void *handle, const char *caller)
 {
     object *const found = peek(handle);
     if (found == nullptr)
-        problem(std::string(caller) + " with a dead or foreign object");
+        problem(std::string(caller) + " used a dead or foreign object");
     return found;
 }
 
@@ -127,7 +127,7 @@ void await_acknowledged(call &c, const unsigned &unacknowledged)
 {
     const auto all = [&] { return unacknowledged == 0; };
     if (!the().changed.wait_for(c.lock(), std::chrono::seconds(5), all))
-        the().problem(std::string(c.name()) + " would wait for ever for an acknowledgement");
+        the().problem(std::string(c.name()) + " would wait forever for an acknowledgement");
 }
 
 } // namespace fake

@@ -25,7 +25,7 @@ struct object {
     unsigned long serial = 0;
     std::set<object *> parents;
     std::set<object *> children;
-    // Destroying it failed, so that it is no leak when it stays.
+    // Destroying it failed, so it does not count as a leak.
     bool lost = false;
 };
 
@@ -50,7 +50,7 @@ struct stack {
 
     void problem(const std::string &text) { problems += text + "; "; }
 
-    // The object behind a provider pointer; a pointer that is none is a problem of the caller.
+    // Returns the object behind a provider pointer; an invalid pointer is an error of the caller.
     object *find(const void *handle, const char *caller);
     object *peek(const void *handle) const;
     void add(const void *handle, std::unique_ptr<object> made);
@@ -76,7 +76,7 @@ public:
     explicit call(const char *name, kind which = kind::fallible);
 
     const char *name() const { return name_; }
-    // Errno the call is to fail with, 0 if it goes on.
+    // Errno with which the call must fail, or 0 if it continues.
     int error() const { return error_; }
     std::unique_lock<std::mutex> &lock() { return lock_; }
 
@@ -144,7 +144,7 @@ int await_entry(call &c, bell &rung, const std::deque<T> &queue)
     }
 }
 
-// Waits until the count is 0; a real provider would wait for ever, which is a problem of the library.
+// Waits until the count is 0; a real provider would wait forever, which is an error of the library.
 void await_acknowledged(call &c, const unsigned &unacknowledged);
 
 } // namespace fake

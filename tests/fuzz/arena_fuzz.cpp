@@ -19,7 +19,7 @@ constexpr connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_por
 constexpr std::uint64_t file_offset = 12 << 20; // in the arena: of memory that is a shared file
 constexpr std::size_t region_size = 1 << 16;
 constexpr std::uint32_t regions = 4;
-constexpr std::uint32_t used_slots = 64; // of the table of regions
+constexpr std::uint32_t used_slots = 64; // in the table of regions
 constexpr std::uint64_t domain = 1;
 
 class input

@@ -16,7 +16,7 @@ using namespace softrdma;
 namespace
 {
 
-constexpr std::uint32_t receive_area = 2048; // of the receiver's memory: the rest never changes
+constexpr std::uint32_t receive_area = 2048; // in the receiver's memory: the rest never changes
 constexpr std::uint32_t max_receive = 512;
 constexpr std::byte untouched{0x5a};
 
@@ -71,7 +71,7 @@ public:
         }
     }
 
-    // The queue pair has no peer any more. A completion queue that was made overflow keeps what it had.
+    // The queue pair no longer has a peer. A completion queue that overflowed keeps its completions.
     void expect_no_receive_lost()
     {
         ring_.give_back(lent::all);
@@ -113,7 +113,7 @@ private:
         return taken.has_value();
     }
 
-    // As a peer says it.
+    // Delivers a message like a peer.
     void deliver(input &in)
     {
         const std::uint64_t position = ring_.position() + in.number(1) % 2;
@@ -173,7 +173,7 @@ private:
     shared_receive_queue srq_{&device_.pd, shared_attributes()};
     connected_pair pair_{device_, {.srq = shares_ ? &srq_ : nullptr, .start = {.position = UINT32_MAX - 2}}};
     receive_ring &ring_ = pair_.b.qp->receives();
-    const std::uint32_t shared_stride_ = ring_.shared().ring_stride; // which a peer may write over
+    const std::uint32_t shared_stride_ = ring_.shared().ring_stride; // a peer can overwrite it
     const std::uint32_t capacity_ = ring_.shared().ring_capacity;
     std::uint64_t next_ = 1;
     std::map<std::uint64_t, std::uint32_t> posted_; // length of each receive

@@ -9,8 +9,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size);
 
-// Of a longer file, every second one or fewer.
-constexpr std::size_t most_beginnings = 512;
+// Maximum number of prefixes; of a longer file, only some lengths are tried.
+constexpr std::size_t max_prefixes = 512;
 
 int main(int argc, char **argv)
 {
@@ -18,7 +18,7 @@ int main(int argc, char **argv)
     for (const auto &entry : std::filesystem::directory_iterator(argc > 1 ? argv[1] : ".")) {
         std::ifstream file(entry.path(), std::ios::binary);
         const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-        const std::size_t step = 1 + bytes.size() / most_beginnings;
+        const std::size_t step = 1 + bytes.size() / max_prefixes;
         for (std::size_t size = bytes.size() % step; size <= bytes.size(); size += step) {
             const std::vector<std::uint8_t> exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
             LLVMFuzzerTestOneInput(exact.data(), exact.size());

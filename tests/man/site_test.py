@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The site of the documentation: it is built, its links lead somewhere, and a browser asks nobody else for anything.
+"""The site of the documentation: it is built, its links have targets, and a browser loads no file from other sites.
 
 usage: site_test.py MKDOCS
 """
@@ -18,7 +18,7 @@ MKDOCS = sys.argv.pop(1)
 
 
 class Page(html.parser.HTMLParser):
-    """What a page links to, loads, and can be linked to."""
+    """Links of a page, files that it loads, and its anchors."""
 
     def __init__(self, path: pathlib.Path):
         super().__init__()

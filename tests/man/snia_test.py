@@ -40,12 +40,12 @@ def faults(text):
         for suite, function in named:
             source = source_of(suite)
             if source is None:
-                yield f"{number}: there is no suite {suite}"
+                yield f"{number}: suite {suite} not found"
             elif not re.search(rf'cmocka_unit_test\({function}\)|(def |void (?:history|scenario)::|static void ){function}\(|\("{function}", ', source):
-                yield f"{number}: {suite} has no {function}"
+                yield f"{number}: {suite} lacks {function}"
         for name in re.findall(r"\b(?:rpma_mirror|RPMA_MIRROR)_\w+", answer):
             if not re.search(rf"\b{name}\b", HEADER):
-                yield f"{number}: the header has no {name}"
+                yield f"{number}: the header lacks {name}"
 
 
 class Snia(unittest.TestCase):
@@ -58,10 +58,10 @@ class Snia(unittest.TestCase):
     def test_what_is_missing_is_reported(self):
         for before, after, expected in (
                 ("| 7 |", "| 8 |", "the rows are not 1 to 29"),
-                ("`tickets_and_order`", "`tickets_and_chaos`", "11: mirror.set_test has no tickets_and_chaos"),
-                ("`starts_do_not_wait`", "`starts_wait`", "29: mirror.tickets_test has no starts_wait"),
-                ("`mirror.table` `a_wished", "`mirror.chair` `a_wished", "1: there is no suite mirror.chair"),
-                ("`rpma_mirror_sync`", "`rpma_mirror_sink`", "4: the header has no rpma_mirror_sink")):
+                ("`tickets_and_order`", "`tickets_and_chaos`", "11: mirror.set_test lacks tickets_and_chaos"),
+                ("`starts_do_not_wait`", "`starts_wait`", "29: mirror.tickets_test lacks starts_wait"),
+                ("`mirror.table` `a_wished", "`mirror.chair` `a_wished", "1: suite mirror.chair not found"),
+                ("`rpma_mirror_sync`", "`rpma_mirror_sink`", "4: the header lacks rpma_mirror_sink")):
             self.assertIn(before, self.text)
             self.assertIn(expected, list(faults(self.text.replace(before, after, 1))))
 

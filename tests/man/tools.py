@@ -24,11 +24,11 @@ def faults_of_order(headings: list[str]) -> list[str]:
 
 
 def help_of(program: pathlib.Path, *command: str) -> str:
-    """What the program prints about itself, and about each of its subcommands."""
+    """Returns the help of the program and of each of its subcommands."""
     done = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=False, timeout=20)
     if done.returncode != 0:
         sys.exit(f"{program} {' '.join(command)} --help ended with {done.returncode}: {done.stderr}")
-    # That of rpmemd is on standard error, for its standard output is a channel.
+    # The help of rpmemd is on standard error, because its standard output is a channel.
     text = done.stdout or done.stderr
     _, _, listed = text.partition("Subcommands:\n")
     names = re.findall(r"^ +([a-z][\w-]*)(?: .*)?$", listed, flags=re.MULTILINE)

@@ -18,7 +18,7 @@ apt() {
     apt-get -qq -o APT::Sandbox::User=root "$@" >/test/apt.log 2>&1 || fail "apt-get $*: $(cat /test/apt.log)"
 }
 
-# What remains of the packages beyond themselves and this test.
+# Files that remain, other than the packages and this test.
 remains() {
     find / \( -path /proc -o -path /dev -o -path /sys -o -path /packages -o -path /test -o -path /var/log \
         -o -path /var/lib/apt -o -path /var/cache/apt \) -prune -o \( -name '*rpma*' -o -name '*softrdma*' \) -print
@@ -86,7 +86,7 @@ build_consumers() {
     done
 }
 
-# What debian/tests says of the packages, as the distribution would ask it, on this system itself.
+# Runs the tests of debian/tests as the distribution would, on this system itself.
 run_autopkgtest() {
     status=0
     autopkgtest --no-built-binaries /test/source -- null >/test/autopkgtest.log 2>&1 || status=$?
@@ -104,7 +104,7 @@ use_tools() {
     rpma-bench --help >/test/bench.log || fail "rpma-bench does not start"
     rpma-mirror --version | grep -q '^rpma-mirror ' || fail "rpma-mirror does not start"
     nbdkit --dump-plugin rpma-mirror | grep -q '^name=rpma-mirror$' || fail "nbdkit cannot load its plugin"
-    [ ! -e /etc/systemd/system/multi-user.target.wants/rpmemd.service ] || fail "rpmemd is started before anybody said where"
+    [ ! -e /etc/systemd/system/multi-user.target.wants/rpmemd.service ] || fail "rpmemd is started before it was configured"
     rpma-conformance --list --deviations librpma-1.2.0 >/test/cases.log || fail "rpma-conformance lists no cases"
     softrdma run -- rpma-conformance --filter 'flush.*' --format tap >/test/flush.log 2>&1 ||
         fail "rpma-conformance: $(cat /test/flush.log)"
@@ -117,7 +117,7 @@ apt install --no-install-recommends /packages/*.deb
 expect_installed
 for page in librpma.7 rpma_flush.3 librpmem.7 rpmem_persist.3 rpma-bench.1 rpma-conformance.1 rpma-ddio.1 rpma-doctor.1 rpma-mirror.1 \
     nbdkit-rpma-mirror-plugin.1 rpmemd.1 rpmem-doctor.1 rpmem-ssh.1 softrdma.1; do
-    gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "there is no manual page $page"
+    gzip -t "/usr/share/man/man${page##*.}/$page.gz" || fail "manual page $page not found"
 done
 use_tools
 build_consumers

@@ -19,11 +19,11 @@ from lane import SOURCE, CannotRun, LaneFailed, default_cache, report_failures  
 from lane.cache import key_of, provide  # noqa: E402
 from lane.debian import QUIET_APT, inside, mirror, run_quietly  # noqa: E402
 
-# Of the source tree nothing but this is known to belong to it where there is no git.
+# Directories that do not belong to the source tree, for trees without git.
 NO_SOURCES = shutil.ignore_patterns("build", ".git", "__pycache__")
 ENVIRONMENT = "export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive HOME=/root; "
 STEP_LIMIT_S = 2400
-# Whatever the command starts ends with it.
+# All processes that the command starts end with it.
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 CACHE = default_cache().with_name("librpma-packages")
 TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt", "tar": "tar", "zstd": "zstd"}
@@ -31,7 +31,7 @@ TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt", 
 
 @contextlib.contextmanager
 def step(purpose: str) -> Iterator[None]:
-    """Tells what is being done, and how long it took."""
+    """Prints the purpose of a step and its duration."""
     print(f"{purpose} ... ", end="", flush=True)
     start = time.monotonic()
     try:
@@ -44,13 +44,13 @@ def step(purpose: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What a root consists of: one made before is taken again as long as its recipe is the same."""
+    """Contents of a root: an existing one is reused as long as its recipe is the same."""
 
     name: str
     suite: str
     packages: Sequence[str]
     foreign: Sequence[str] = ()  # architectures
-    build_dependencies: str | None = None  # for those of debian/control: options of `apt-get build-dep`
+    build_dependencies: str | None = None  # options of `apt-get build-dep` for the build dependencies of debian/control
 
     @property
     def key(self) -> str:
@@ -59,7 +59,7 @@ class Recipe:
 
 
 def packagers(suite: str) -> Recipe:
-    """The machine of somebody who builds the packages."""
+    """A machine for building the packages."""
     return Recipe(f"{suite}-build", suite, ["build-essential", "lintian"], build_dependencies="")
 
 
@@ -121,7 +121,7 @@ def make_root(recipe: Recipe, directory: pathlib.Path) -> None:
 def fill_root(recipe: Recipe, root: Root) -> None:
     own = run_quietly(["dpkg", "--print-architecture"], "asking dpkg for the architecture").strip()
     with step(f"making a root of Debian {recipe.suite}"):
-        # Nothing of it has to survive a crash of the machine, and waiting for the disk takes most of an installation.
+        # The contents need not survive a crash of the machine, and waiting for the disk takes most of an installation.
         run_quietly(
             [*ALONE, "mmdebstrap", "--quiet", "--variant=apt", "--dpkgopt=force-unsafe-io",
              f"--architectures={','.join([own, *recipe.foreign])}", f"--include={','.join(recipe.packages)}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the operations of the package for Python move, over the software device."""
+"""Data transfers of the package for Python, over the software device."""
 
 import array
 import mmap
@@ -132,7 +132,7 @@ class Transfers(Test):
             pair.client.wait(0)
         self.assertIsNone(pair.client.rcq)
 
-    def test_tells_by_descriptors_when_there_is_something_to_take(self):
+    def test_descriptors_are_readable_when_completions_are_available(self):
         pair = self.pair()
         self.assertEqual([], select.select([pair.client, pair.client.cq], [], [], 0)[0])
         pair.client.write(pair.remote, 0, pair.client_region, 0, 1)

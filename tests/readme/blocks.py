@@ -28,7 +28,7 @@ class Block:
 
 
 class BadDocument(Exception):
-    """A document has code of which nobody can say whether it is to be typed."""
+    """A document has code without a mark that it is, or is not, a command."""
 
 
 def examples_of(text: str) -> tuple[int, str]:
@@ -48,7 +48,7 @@ def fenced(path: pathlib.Path) -> list[Block]:
     for found in FENCE.finditer(text):
         line = whole.count("\n", 0, start + found.start()) + 1
         if not found.group(1):
-            raise BadDocument(f"{document}:{line}: write ```sh for commands, ```text for what is no command")
+            raise BadDocument(f"{document}:{line}: unmarked code (use ```sh for commands, ```text for other text)")
         introduction = text[:found.start()].rstrip().rpartition("\n\n")[2]
         blocks.append(Block(document, line, found.group(1), found.group(2), introduction))
     return blocks

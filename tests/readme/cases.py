@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How each command block is run: what has to be there before it, what is done beside it, and what shows that it did what
-the text says. A block is known by its document and its first line; a block that is not named here fails the test."""
+"""Conditions of each command block: its preparation, the commands beside it, and the output that proves that it did what
+the text promises. Its document and first line identify a block; a block that is not listed here fails the test."""
 
 import dataclasses
 import re
@@ -15,13 +15,13 @@ class Case:
     before: str = ""  # a script that makes what the text takes for given
     beside: str = ""  # a script that runs while the block does, which then is ended if it has not ended
     after: str = ""
-    root: bool = False  # the text has to say so
+    root: bool = False  # the text must state this
     network: bool = False  # it fetches packages; other blocks have a network of their own
-    status: int = 0  # what the last command exits with
-    on_device: bool = False  # for RDMA hardware, for which softrdma stands here
+    status: int = 0  # exit status of the last command
+    on_device: bool = False  # requires RDMA hardware, which softrdma replaces here
     typed: bool = False  # it starts something in the background: the lines come one by one, as a person types them
     prints_next: bool = False  # the output has each line of the block of text that follows
-    elsewhere: str = ""  # what else runs the block, and why it is not run here
+    elsewhere: str = ""  # other test that runs the block, and the reason why it is not run here
 
 
 def case(document: str, first_line: str, *expected: str, **options) -> Case:
@@ -130,7 +130,7 @@ CASES = (
     page("rpmem-ssh.1", "RPMEM_SSH=rpmem-ssh pmempool rm -r pool.set", elsewhere="rpmem.several_targets: it needs targets"),
     page("rpmemd.1", "mkdir -p /etc/rpmemd /var/lib/rpmemd", r"it listens", root=True, on_device=True,
          beside="for i in $(seq 100); do grep -qi ':1D2E ' /proc/net/tcp && echo 'it listens' && break; sleep 0.1; done"),
-    page("rpmemd.1", "echo RPMEMD_LISTEN=192.168.77.1:7470 >/etc/default/rpmemd", elsewhere="nobody: no systemd runs in a root"),
+    page("rpmemd.1", "echo RPMEMD_LISTEN=192.168.77.1:7470 >/etc/default/rpmemd", elsewhere="not run: systemd does not run in a root"),
     page("rpma-mirror.1", "rpma-mirror resync /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
     page("rpma-mirror.1", "rpma-mirror promote /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
     page("rpma-mirror.1", "rpma-mirror status --json /etc/rpma/log.set", r'"in_sync": \[\s*0,\s*1\s*\]', before=MIRROR),

@@ -176,8 +176,8 @@ void greetings_come_back(void **)
     assert_string_equal(got.text.c_str(), "poolset directory");
 }
 
-// What an old daemon or client sees and says.
-void other_versions_are_told_apart(void **)
+// Messages that an old daemon or client receives and sends.
+void other_versions_are_distinguished(void **)
 {
     const bytes wire = bytes_of(encode(greeting{}));
     int first = 0;
@@ -363,7 +363,7 @@ int main()
             cmocka_unit_test(answers_come_back),
             cmocka_unit_test(failures_carry_their_text),
             cmocka_unit_test(greetings_come_back),
-            cmocka_unit_test(other_versions_are_told_apart),
+            cmocka_unit_test(other_versions_are_distinguished),
             cmocka_unit_test(bytes_are_as_documented),
             cmocka_unit_test(what_is_cut_is_malformed),
             cmocka_unit_test(what_a_later_minor_appends_is_ignored),

@@ -154,7 +154,7 @@ void a_file_without_a_whole_slot_is_refused(void **)
     assert_int_equal(mirror_file().open(at.path.c_str()), EBADMSG);
 }
 
-// What the version before this one has written: slots of format 1, in which the checksum follows the state.
+// A file that the version before this one has written: slots of format 1, in which the checksum follows the state.
 void a_file_without_stamps_is_read(void **)
 {
     const place at;
@@ -184,7 +184,7 @@ void a_file_without_stamps_is_read(void **)
 }
 
 // Each property of the files, and each page of the sample, is in the stamp.
-void a_stamp_tells_what_changed(void **)
+void a_stamp_detects_changes(void **)
 {
     constexpr std::uint64_t pages = 1000, step = pages / 64, number = 7;
     std::vector<std::byte> content(pages * 4096);
@@ -269,7 +269,7 @@ void what_is_no_record_is_malformed(void **)
         assert_true(decode(good.bytes().first(size), got) == decoded::malformed);
 }
 
-void a_proof_tells_its_epoch(void **)
+void a_proof_contains_its_epoch(void **)
 {
     token t{};
     t.fill(std::byte{1});
@@ -316,10 +316,10 @@ int main()
             cmocka_unit_test(a_torn_slot_leaves_the_state_before),
             cmocka_unit_test(a_file_without_a_whole_slot_is_refused),
             cmocka_unit_test(a_file_without_stamps_is_read),
-            cmocka_unit_test(a_stamp_tells_what_changed),
+            cmocka_unit_test(a_stamp_detects_changes),
             cmocka_unit_test(messages_come_back),
             cmocka_unit_test(what_is_no_record_is_malformed),
-            cmocka_unit_test(a_proof_tells_its_epoch),
+            cmocka_unit_test(a_proof_contains_its_epoch),
             cmocka_unit_test(the_key_answers_each_challenge_differently),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

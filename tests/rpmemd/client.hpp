@@ -38,7 +38,7 @@ class test_lane
 {
 public:
     test_lane(const replica::session_answer &session, std::uint32_t number);
-    // The proof is of another token, or tells an epoch.
+    // Sends a proof of another token, or of an epoch.
     test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token,
             std::uint64_t epoch = 0);
     ~test_lane();
@@ -53,8 +53,8 @@ public:
     // Each returns the errno of the answer, or -1 if the lane is gone.
     int request(replica::lane_request_kind kind, const std::vector<replica::range> &ranges);
     int send_raw(std::span<const std::byte> bytes);
-    int flush(std::uint64_t offset, std::uint64_t length); // by rpma_flush
-    bool is_gone();                                        // waits for it
+    int flush(std::uint64_t offset, std::uint64_t length); // uses rpma_flush
+    bool is_gone();                                        // waits for its end
 
 private:
     void connect(const replica::token &token, std::uint64_t epoch);

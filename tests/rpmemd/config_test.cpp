@@ -106,7 +106,7 @@ void later_wins(void **)
     const config over = read({"--log-level=warn", "--use-syslog", "--log-file", "/tmp/line", "-t", "4"});
     assert_true(over.level == log_level::warn && over.threads == 4);
     assert_string_equal(over.log_file.c_str(), "/tmp/line");
-    assert_true(over.use_syslog); // said beside a file it wins
+    assert_true(over.use_syslog); // on the command line it overrides a file
     assert_false(read({"--log-file", "/tmp/line"}).use_syslog);
 }
 
@@ -167,7 +167,7 @@ void a_forced_command_takes_a_removal_only(void **)
     unsetenv("SSH_ORIGINAL_COMMAND");
 }
 
-// What the client quoted comes as it was; librpmem quotes each word, and so does rpmem-doctor.
+// Quoted words of the client are unchanged; librpmem quotes each word, and so does rpmem-doctor.
 void a_forced_command_is_read_as_a_shell_does(void **)
 {
     const scratch home;

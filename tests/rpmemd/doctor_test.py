@@ -177,9 +177,9 @@ class Doctor(DaemonTest):
         self.environment["RPMEM_SSH"] = "no-such-ssh"
         self.found(1, "gap  login: no-such-ssh: No such file", "     fix: install no-such-ssh", target="127.0.0.1")
         # As librpmem reads it, this is not set.
-        self.stand_in_for_ssh("echo nobody >&2; exit 255\n")
+        self.stand_in_for_ssh("echo failed >&2; exit 255\n")
         self.environment.update(RPMEM_SSH="", PATH=f"{self.place}:{self.environment['PATH']}")
-        self.found(1, "gap  login: nobody: exit status 255", target="127.0.0.1")
+        self.found(1, "gap  login: failed: exit status 255", target="127.0.0.1")
 
     def test_wrong_usage(self):
         for target in ("", "@host", "a@b@host", "host:70000", "host:x", "-oProxyCommand=x"):

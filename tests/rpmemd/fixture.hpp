@@ -23,7 +23,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
-// What the tests of the daemon's parts share.
+// Facilities shared by the tests of the daemon's parts.
 
 // A directory that goes with its contents. The settings have it as the poolset directory.
 struct scratch {

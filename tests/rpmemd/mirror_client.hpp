@@ -132,7 +132,7 @@ public:
         connection_.reset();
     }
 
-    // False: the daemon hung up.
+    // Returns false if the daemon closed the connection.
     bool send(replica::request r, replica::answer &a)
     {
         r.number = ++number_;

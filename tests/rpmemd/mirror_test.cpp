@@ -90,7 +90,7 @@ void a_higher_epoch_fences_the_lower_one(void **)
     const replica::answer prepared = now.ask(now.about(request_type::mirror_prepare, second));
     assert_int_equal(prepared.status, status::success);
     assert_true(prepared.mirror.promised == second && prepared.mirror.committed.epoch == 1);
-    // Whatever the old writer tries now comes too late.
+    // All later attempts of the old writer fail.
     assert_int_not_equal(lane.flush(0, 6), 0);
     assert_int_equal(old.commit(first, 2), status::fenced);
     assert_int_equal(old.attach(first).status, status::fenced);
@@ -114,7 +114,7 @@ void segments_are_hashed_where_they_are(void **)
     replica::request asked = w.about(request_type::mirror_hash, first);
     asked.mirror.offset = replica::segment_size;
     asked.mirror.length = 2 * replica::segment_size + 10;
-    assert_int_equal(w.ask(asked).status, status::bad_config); // without lanes nothing is open
+    assert_int_equal(w.ask(asked).status, status::bad_config); // no set is open without lanes
     const replica::session_answer session = w.attach(first).session;
     test_lane lane(session, 0, session.token, first.epoch);
     lane.write(2 * replica::segment_size, "other");
@@ -150,7 +150,7 @@ void a_cursor_is_of_one_epoch(void **)
     assert_int_equal(w.ask(asked).status, status::fenced);
 }
 
-// The old writer does not stop writing; when the new one has its answer, nothing changes any more.
+// The old writer continues to write; after the new one has its response, the content no longer changes.
 void nothing_is_written_after_the_promise(void **)
 {
     const place at;
@@ -229,7 +229,7 @@ void what_a_dead_writer_asked_for_is_not_done(void **)
     daemon.stop();
     dead.leave_with(dead.about(request_type::mirror_prepare, second));
     daemon.go_on();
-    // Its session has had the time to look at it.
+    // The delay gives its session time to process the message.
     usleep(100'000);
     assert_true(living.state().mirror.promised == first);
     lane.write(0, "living");
@@ -251,7 +251,7 @@ void strangers_change_nothing(void **)
     replica::request r;
     r.type = request_type::mirror_prove;
     r.proof = replica::prove_key(right_key(), {});
-    assert_false(unasked.send(r, a)); // without a challenge
+    assert_false(unasked.send(r, a)); // no challenge was requested
     assert_false(at.has("a.set.mirror"));
     assert_int_equal(writer(daemon).state().status, status::missing);
 }

@@ -83,7 +83,7 @@ void parts_are_one_range_without_their_headers(void **)
         pool p = pool::create(place.settings, "a.set", size_of_two, original_attributes());
         assert_int_equal(p.memory().size(), size_of_two);
         p.memory().populate();
-        // Across the border of the parts: the second one goes on after its header.
+        // The write crosses the border of the parts: the second one continues after its header.
         std::memcpy(p.memory().address() + 8 * mib - 4, "leftright", 9);
         assert_int_equal(p.memory().persist(8 * mib - 4, 9), 0);
         assert_int_equal(p.memory().deep_persist(8 * mib - 4, 9), 0);
@@ -195,7 +195,7 @@ void damaged_and_mixed_headers_are_refused(void **)
     };
     assert_int_equal(open("single.set", "SINGLEHDR"), EINVAL);
     assert_int_equal(open("three.set", ""), ENOENT);
-    assert_int_equal(open("swapped.set", ""), 0); // of two each is the neighbour of the other
+    assert_int_equal(open("swapped.set", ""), 0); // each of two parts is the neighbor of the other
 
     const auto change = [&](const std::function<void(pool_header &)> &f) {
         pool_header header = decode(second);
@@ -266,7 +266,7 @@ void attributes_are_replaced_in_every_header(void **)
     assert_true(pool::open(place.settings, "a.set", 8 * mib).attributes() == now);
 }
 
-// Whatever can be opened for writing and is no memory.
+// Other files that can be opened for writing are rejected.
 void only_files_and_dax_devices_are_parts(void **)
 {
     const scratch place;
@@ -383,7 +383,7 @@ void a_part_is_created_as_a_whole(void **)
     assert_int_equal(create(), EFBIG);
     setrlimit(RLIMIT_FSIZE, &before);
     assert_false(place.has("p0") || place.has("p1"));
-    // Of a creation that was killed.
+    // Remains of a creation that was killed.
     place.write("p1", "");
     assert_int_equal(create(), 0);
     assert_int_equal(std::filesystem::file_size(place.path + "/p1"), 8 * mib);

@@ -48,7 +48,7 @@ class Remove(DaemonTest):
         self.assertTrue(self.set.exists())
 
     def test_a_damaged_part_goes(self):
-        # pmempool sync makes a replica again from nothing, and removes with --force what is left of it.
+        # pmempool sync rebuilds a lost replica, and removes the rest of it with --force.
         for words in ([], ["--force"]):
             parts = [self.write_part("p0", 7), self.write_part("p1", 0)]
             self.assertEqual(self.rpmemd("--remove", "sets/a.set", *words).returncode, 0)

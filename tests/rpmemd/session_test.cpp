@@ -70,7 +70,7 @@ void the_attributes_come_back_and_change(void **)
         assert_int_equal(created.status, status::success);
         replica::request change;
         change.type = replica::request_type::set_attributes;
-        // Nothing is what must not be; the daemon lives on.
+        // An empty request is rejected; the daemon continues to run.
         assert_int_equal(daemon.ask(change).status, status::bad_config);
         rpmemd::pool_attributes now = original_attributes();
         now.signature = {'N', 'E', 'W'};
@@ -132,7 +132,7 @@ void each_refusal_has_its_status_and_a_text(void **)
     }
 }
 
-void a_pool_nobody_used_goes_with_its_client(void **)
+void an_unused_pool_is_removed_with_its_client(void **)
 {
     const place at;
     {
@@ -144,7 +144,7 @@ void a_pool_nobody_used_goes_with_its_client(void **)
         assert_int_equal(daemon.exit_status(), 1);
     }
     assert_true(at.is_empty());
-    { // Who closes and asks for it gets it removed as well.
+    { // A client that closes the pool can request its removal, too.
         daemon_process daemon(at);
         daemon.greet();
         const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
@@ -383,7 +383,7 @@ int main()
             cmocka_unit_test(a_session_goes_from_greeting_to_close),
             cmocka_unit_test(the_attributes_come_back_and_change),
             cmocka_unit_test(each_refusal_has_its_status_and_a_text),
-            cmocka_unit_test(a_pool_nobody_used_goes_with_its_client),
+            cmocka_unit_test(an_unused_pool_is_removed_with_its_client),
             cmocka_unit_test(strangers_get_no_lane),
             cmocka_unit_test(a_bad_request_closes_its_lane_only),
             cmocka_unit_test(what_is_no_message_ends_the_session),

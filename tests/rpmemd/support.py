@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of rpmemd share: running it in a directory of its own."""
+"""Facilities shared by the tests of rpmemd: running it in a directory of its own."""
 
 import errno
 import os

@@ -54,7 +54,7 @@ void the_next_session_of_a_client_that_is_gone_takes_over(void **)
     assert_int_equal(lane.flush(4096, 6), 0);
     const replica::session_answer second = begin(next, false, keep_alive_ms);
     assert_int_equal(orphan.exit_status(), 1);
-    // Nothing of the first session arrives after that.
+    // No data of the first session arrives after that.
     assert_false(lane.try_write(4096, "behind"));
     test_lane own(second, 0);
     assert_string_equal(at.read("p0").substr(4096, 6).c_str(), "before");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""bpftrace sees the probes of a running program, with the arguments that the program says of itself, and the scripts
-that are installed say what it did."""
+"""bpftrace sees the probes of a running program, with the arguments that the program prints, and the installed scripts
+report its operations."""
 
 import os
 import re
@@ -21,7 +21,7 @@ INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel
 
 
 def watched(script):
-    """What bpftrace says while the program runs, what the program says, and its pid: others may use the libraries, too."""
+    """Returns the output of bpftrace and of the program, and its pid: other processes may use the libraries, too."""
     # Probes are attached one after the other, in the order of the script or in reverse.
     script = f'interval:ms:100 {{ printf("READY 1\\n"); }}\n{script}\ninterval:ms:100 {{ printf("READY 2\\n"); }}\n'
     with tempfile.NamedTemporaryFile("w", suffix=".bt") as file, tempfile.TemporaryFile("w+") as complaints:
@@ -34,7 +34,7 @@ def watched(script):
             said = []
 
             def wait_until_ready():
-                """Reads both lines anew. Whoever waits twice has what was probed before: one round may have begun earlier."""
+                """Waits for new READY lines. A second wait ensures that all probes of a round were attached before it began."""
                 missing = {"READY 1", "READY 2"}
                 for line in bpftrace.stdout:
                     said.append(line)
@@ -88,7 +88,7 @@ class Probes(unittest.TestCase):
         self.assertEqual(support.of_program(of_itself), seen)
         self.assertGreater(len(seen), 20)
 
-        # What a receive gets, the program takes from the memory of the sender itself.
+        # The program reads received data from the memory of the sender itself.
         completed = {line.partition(" ")[2] for line in lines if line.startswith("DEVICE ")}
         collected = {line.removeprefix("completions 1 ") for line in seen
                      if line.startswith("completions ") and "0x105" not in line}

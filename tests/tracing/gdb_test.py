@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Looks at each probe of librpma as the program passes it: the arguments are what the program says of itself. Needs no
+"""Checks each probe of librpma when the program passes it: the arguments equal those that the program prints. Needs no
 uprobes."""
 
 import json
@@ -15,8 +15,8 @@ import support
 
 TIME_LIMIT_S = 150
 
-# Runs in gdb. The program never stops for the user: at such a stop gdb takes all breakpoints out and halts all threads,
-# and what another thread meets meanwhile may be lost.
+# Runs in gdb. The program never stops for the user: at such a stop gdb removes all breakpoints and halts all threads,
+# and breakpoints that another thread reaches at that time can be lost.
 WATCH = """
 import json
 
@@ -57,7 +57,7 @@ def probes():
 
 
 def watched():
-    """What the program says of itself, and what gdb saw of it."""
+    """Returns the output of the program, and the observations of gdb."""
     with tempfile.TemporaryDirectory() as scratch:
         script, output, seen = (pathlib.Path(scratch, name) for name in ("script.py", "output", "seen"))
         known = {"output": str(output), "seen_by_gdb": str(seen), "probes": json.dumps(list(probes()))}

@@ -20,7 +20,7 @@ def notes(library, provider):
 
 
 def documented(provider):
-    """How many arguments the table of the document has for each probe of a provider."""
+    """Returns the number of arguments that the document lists for each probe of a provider."""
     rows = re.findall(rf"^\| `{provider}:(\w+)` \| ([^|]*) \|", support.DOCUMENT.read_text(), re.MULTILINE)
     return {name: len(arguments.split(",")) for name, arguments in rows}
 
@@ -33,7 +33,7 @@ class Notes(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(0, int(semaphore, 16), "a semaphore is a test and a branch in the path")
                 for argument in arguments.split():
-                    self.assertRegex(argument, r"^-?[48]@.", "of no other size, and in one place")
+                    self.assertRegex(argument, r"^-?[48]@.", "unexpected size or location")
 
     def test_of_the_library(self):
         self.check(support.LIBRPMA, "librpma", {name: len(formats) for name, formats in support.FORMATS.items()})

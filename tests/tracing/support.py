@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the probes share: the names and arguments of the probes, and the program that passes them."""
+"""Facilities shared by the tests of the probes: the names and arguments of the probes, and the program that passes them."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ FORMATS = {
     "conn_delete": ["%u"],
     "provider_error": ["%s", "%d"],
 }
-# What the program says of a completion besides: wr_id, status and qp_num.
+# Further fields that the program prints of a completion: wr_id, status and qp_num.
 COMPLETION = ["0x%lx", "%d", "%u"]
 SOFTRDMA = {"completion": 3, "qp_state": 3}
 
@@ -40,5 +40,5 @@ def skip(reason):
 
 
 def of_program(output):
-    """The lines that the program has said of probes. It polls as often as it takes, and says what it got."""
+    """Returns the lines that the program printed about probes. It polls until it has all completions, and prints them."""
     return sorted(line for line in output.splitlines() if line.split(" ")[0] in FORMATS)

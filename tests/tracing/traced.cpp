@@ -70,7 +70,7 @@ void event(const rpma::connection &conn, rpma_conn_event expected)
     } while (found != expected);
 }
 
-// One at which nobody else listens while this program runs: a socket that does not holds it for it.
+// Returns a port without a listener: a socket that does not listen reserves it for this program.
 std::string held_port()
 {
     const int holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -138,7 +138,7 @@ int main()
         rpma::batch batch(client);
         must(batch.write(remote.part(0, 16), local.part(0, 16), context(0x107)));
         std::printf("post_rdma %u 0 0x107 2147483650 16 0x%" PRIxPTR "\n", qp, base);
-        must(batch.send(rpma::local_slice{nullptr, 0, 0}, context(0x108))); // nobody receives it: it waits
+        must(batch.send(rpma::local_slice{nullptr, 0, 0}, context(0x108))); // no receive is posted: it waits
         std::printf("post_send %u 2 0x108 2147483650 0\n", qp);
     }
     std::printf("post_batch %u 2\n", qp);
