@@ -16,7 +16,7 @@ LOG_WORDS = ["1st_word", "2nd_word", "3rd_word"]
 LOG_DATA_OFFSET = 16
 IMMEDIATE, WORD = "1234", "1st_word"
 GAMES = (("1", "3"), ("5", "3"), ("10", "3"))
-LISTEN_S = "10"  # for servers that do not know --clients; on a busy machine a client can take seconds to start
+LISTEN_S = "10"  # limit for servers without --clients; on a busy machine a client can take seconds to start
 BLOCKS = 1000
 RECORDS, DROP_AFTER, PAUSE_US = 100, 10, "2000"  # so slow that the server finds the time to drop the connection
 RECORDS_OFFSET, RECORD_SIZE = 64, 64
@@ -39,7 +39,7 @@ class Example:
     purpose: str
     server_operands: Callable[[Run], list[str]]
     client_operands: Callable[[Run], list[str]]
-    judge: Callable[[Run, Outcome], str]  # says what was proved, or raises ExampleFailed
+    judge: Callable[[Run, Outcome], str]  # returns the proven result, or raises ExampleFailed
     more_clients: tuple[tuple[str, ...], ...] = ()  # operands of clients that run together with the first one
     listens_again: bool = False  # at times the running server does not accept clients
     server_topic: str | None = None  # the example whose server it uses, if not its own; its client is a script in Python
@@ -78,7 +78,7 @@ def constantly(*operands: str) -> Callable[[Run], list[str]]:
 
 
 def values(output: str, verb: str) -> list[int]:
-    """The numbers sent or received; where and when each was printed is no matter."""
+    """Returns the numbers sent or received, independent of the place and time of their output."""
     return [int(value) for value in re.findall(f"(?i)value {verb}: ([0-9]+)", output)]
 
 

@@ -151,7 +151,7 @@ def write_set(place: pathlib.Path, copy: int, key: pathlib.Path, ports: list[str
 
 
 def show(build: pathlib.Path, place: pathlib.Path, without_flush: bool, stack: contextlib.ExitStack) -> bool:
-    """Tells the story. Returns whether all acknowledged puts exist."""
+    """Runs the events step by step. Returns whether all acknowledged puts exist."""
     program, tool = build / "examples" / "mirror-failover" / "kv-log", build / "bin" / "rpma-mirror"
     daemon, key = build / "bin" / "rpmemd", place / "key"
     key.touch(0o600)
@@ -203,7 +203,7 @@ def scratch_directory(choice: str) -> Iterator[pathlib.Path]:
 
 
 def run_all(build: pathlib.Path, choice: str, without_flush: bool) -> int:
-    """0: nothing acknowledged is missing, 1: something is, or it could not be shown."""
+    """Returns 0 if all acknowledged puts exist, 1 if one is missing or a step failed."""
     lacking = [program for program in ("examples/mirror-failover/kv-log", "bin/rpmemd", "bin/rpma-mirror")
                if not (build / program).is_file()]
     if lacking:

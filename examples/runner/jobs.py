@@ -29,10 +29,10 @@ class Setting:
 
     device: Transport
     pmem: str
-    direct_write: bool  # whether files, where they are used, are persistent once they are visible
+    direct_write: bool  # whether data in files is persistent as soon as it is visible
     timeout_s: int
-    role: str | None = None  # the only one played here; None: both
-    first_port: int = 0  # with a role: the port of the catalogue's first example
+    role: str | None = None  # the role that runs on this machine, or None for both
+    first_port: int = 0  # port of the catalogue's first example if a role is set
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Verdict:
     kind: str  # ok, FAIL or skip
     name: str
     transport: str
-    level: str  # of persistence that the data has reached
-    detail: str  # what was proved, or what went wrong
+    level: str  # persistence level that the data has reached
+    detail: str  # proven result, or the error
     seconds: float
     outcome: Outcome | None
     commands: list[str]  # the programs as they can be started by hand, on the files of storage.BY_HAND

@@ -32,7 +32,7 @@ class Side:
     """Where the programs of one side come from and what they run with."""
 
     directory: pathlib.Path  # holds NN-topic/client and NN-topic/server
-    has_options: bool  # False: programs that take positional arguments only
+    has_options: bool  # false for programs with positional arguments only
     library: pathlib.Path | None = None  # directory of another librpma.so.0
     python: pathlib.Path | None = None  # directory of the package rpma: the programs are scripts
 
@@ -153,8 +153,8 @@ def die_with_parent() -> None:
 
 
 def free_port(addr: str) -> str:
-    """One that nobody else is given, in whatever process, before many more were asked for here: its server may not listen
-    yet. It may listen all the same, for the software device says SO_REUSEADDR, and so does who holds the port."""
+    """Returns a port that no other caller, in any process, gets until many more were returned: its server might not listen
+    yet. The server can listen although the port is held, because both sockets have SO_REUSEADDR."""
     family = socket.AF_INET6 if ":" in addr else socket.AF_INET
     for port in random.sample(PORTS, 100):
         with socket.socket(family, socket.SOCK_STREAM) as holder:
@@ -207,7 +207,7 @@ def run_pair(
 ) -> Outcome:
     """Commands are without options; the clients start, all at once, when the server listens for the first time."""
     deadline = time.monotonic() + timeout_s
-    step_s = str(max(1, int(timeout_s / 2)))  # so that a program can still say what it waited for in vain
+    step_s = str(max(1, int(timeout_s / 2)))  # programs time out first and report the missing event
     ready_fd, server_fd = os.pipe()
     try:
         if server.has_options:

@@ -55,7 +55,7 @@ def dax_mounts() -> list[Mount]:
 
 
 def has_map_sync(directory: pathlib.Path) -> bool | None:
-    """Whether files in directory are mapped without a page cache between program and memory; None: cannot be tried."""
+    """Returns whether files in directory are mapped without a page cache; returns None if this cannot be tested."""
     try:
         file = tempfile.TemporaryFile(prefix="rpma-map-sync-", dir=directory)
     except OSError:

@@ -30,7 +30,7 @@ PROGRAMS = (
 
 
 def targets(build: pathlib.Path) -> list[str]:
-    """What of the programs, the daemon and the software device can be built and is missing."""
+    """Returns the missing ones of the programs, the daemon and the software device that can be built."""
     place = build / "examples" / "remote-replica"
     known = [name for name, _, _ in PROGRAMS if (place / "CMakeFiles" / f"example-remote-replica-{name}.dir").is_dir()]
     missing = [f"example-remote-replica-{name}" for name in known if not (place / name).is_file()]
@@ -42,7 +42,7 @@ def targets(build: pathlib.Path) -> list[str]:
 
 
 def run_one(program: pathlib.Path, words: list[str], environment: dict[str, str], wanted: str) -> str:
-    """What went wrong, or nothing."""
+    """Returns the error, or an empty string."""
     try:
         done = subprocess.run([str(program), *words], env=environment, capture_output=True, text=True, errors="replace",
                               timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL)

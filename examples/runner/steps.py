@@ -63,7 +63,7 @@ def show(build: pathlib.Path, place: pathlib.Path, trace: pathlib.Path, stack: c
 
 
 def run_all(build: pathlib.Path, choice: str, trace: pathlib.Path | None) -> int:
-    """0: each step did what it should, 1: one did not."""
+    """Returns 0 if each step succeeded, otherwise 1."""
     for program in (PROGRAM, "bin/rpmemd", "bin/rpma-mirror", "bin/softrdma"):
         if not (build / program).is_file():
             raise CannotRun(f"{build / program} is not built: configure with RPMA_BUILD_RPMEM and RPMA_BUILD_SOFTRDMA")

@@ -32,14 +32,14 @@ PERSISTENT_MEMORY = "persistent memory"
 @dataclasses.dataclass(frozen=True)
 class Storage:
     description: str
-    server_path: pathlib.Path | None  # None: DRAM
+    server_path: pathlib.Path | None  # path of the server's file, or None for DRAM
     client_path: pathlib.Path | None
     client_offset: int
-    level: str  # of persistence of what a flush, or the server, made persistent
-    scratch: pathlib.Path | None = None  # the directory of the files, if it goes at the end
+    level: str  # persistence level of data that a flush, or the server, made persistent
+    scratch: pathlib.Path | None = None  # temporary directory of the files, if it is removed at the end
 
     def by_hand(self, command: str) -> str:
-        """The command with files that are still there when somebody repeats it."""
+        """Returns the command with files that still exist when a user repeats it."""
         return command.replace(str(self.scratch), str(BY_HAND)) if self.scratch else command
 
     def read_server(self, size: int) -> bytes:
@@ -110,7 +110,7 @@ def best_directory() -> pathlib.Path:
 
 
 def is_shared(choice: str) -> bool:
-    """Whether what prepare(choice) gives is one and the same file for all."""
+    """Returns whether prepare(choice) returns the same file for all examples."""
     return choice not in ("auto", "none") and not pathlib.Path(choice).is_dir()
 
 

@@ -21,8 +21,8 @@ class Transport:
     name: str
     description: str
     addr: str
-    prefix: tuple[str, ...]  # what comes before the command of a program
-    makes_files_durable: bool  # whether a flush to persistence holds for ordinary files
+    prefix: tuple[str, ...]  # launcher before the command of a program
+    makes_files_durable: bool  # whether a flush to persistence makes ordinary files durable
 
 
 def mapped_ipv4(port: pathlib.Path) -> str | None:

@@ -10,7 +10,7 @@ RANKS = (50, 90, 99, 99.9, 99.99, 99.999)
 
 
 def why_skip(setup):
-    """Why fio has no such point; empty if it has."""
+    """Returns the reason why fio does not support the point; empty if it does."""
     p = setup["parameters"]
     if setup["workload"] not in ENGINES or setup["api"] != "librpma":
         return f"fio has no engine for {setup['workload']} over {setup['api']}"

@@ -60,7 +60,7 @@ def why_no_conclusion(result):
 
 
 def judge(ratio, low, high, lower_is_better):
-    """An interval that contains 1 is no difference."""
+    """Returns the verdict of a ratio. An interval that contains 1 means no difference."""
     if low <= 1 <= high or abs(ratio - 1) <= NOISE:
         return "no difference"
     return "better" if (ratio < 1) == lower_is_better else "worse"
@@ -87,7 +87,7 @@ def is_crowded(environment):
 
 
 def settle(setups, ends):
-    """What a plan leaves to the place: the kind of the target, and whether there are processors to poll at both ends."""
+    """Sets the parameters that depend on the machines: the kind of the target, and polling if both ends have processors."""
     for one in setups:
         p = one["parameters"]
         if p["target"] == plan.TARGET and ends.target["word"] != "dram":

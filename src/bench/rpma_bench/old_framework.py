@@ -31,7 +31,7 @@ WORDS = [(re.compile(pattern + END, re.IGNORECASE), meaning) for pattern, meanin
     (r"(?:rand)?write", {"direction": "write"}),
     (r"(?:/?dev[-_/])?dax\d+\.\d+|(?:/?mnt[-_/])?pmem\d*(?:\.\d+)?|(?:fs|dev)dax", {"target": "pmem"}),
     (r"dram|malloc", {"target": "dram"}),
-    # What the rows or the environment say as well.
+    # Words that repeat facts of the rows or of the environment.
     (r"fio|rpma[-_]fio[-_]bench(?:\.sh)?|rpma|bench|benchmark|ib[-_]read\.sh|standardized|csv|results?", {}),
     (r"bw[-_](?:bs|th|dp[-_](?:exp|lin)|cpu(?:[-_]mt)?)|lat[-_]cpu|lat|bw|cpu|mt", {}),
     (r"(?:node|numa|another[-_]numa|th|dp|bs|qp|tx|d(?=\d)|cpuload|threads|iodepth)[-_]?\d*[km]?(?:ib)?|\d+[-_]\d+(?=[_-]|$)", {}),
@@ -41,7 +41,7 @@ ALL_WORDS = "apm, gpspm, aof_sw, aof_hw, ib, read, randread, write, randwrite, r
 
 
 class Meaning(dict):
-    """What rows measured: method, api, direction, half, target, polling, random, direct_write."""
+    """Measurement of the rows: method, api, direction, half, target, polling, random, direct_write."""
 
     def take(self, text, source):
         """Throws Failure for a word that is unknown, or that contradicts another."""
@@ -219,7 +219,7 @@ def empty(path, profile="imported"):
 
 
 def series_points(path, identity, series, direct_write, place):
-    """The points of a series; None if it was not measured."""
+    """Returns the points of a series, or None if it was not measured."""
     if not isinstance(series, dict):
         raise Failure(f"{place}: is not an object")
     meaning = Meaning(direct_write=direct_write)

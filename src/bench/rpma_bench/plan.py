@@ -64,7 +64,7 @@ def check_axes(axes):
 
 
 def normalized(workload, values):
-    """What the workload has no use for gets its plain value, so that equal measurements have equal setups."""
+    """Sets unused parameters of a workload to their default, so that equal measurements have equal setups."""
     p = {name: values[name] for name in ("block_size", "depth", "connections", "threads", "flush", "flush_interval", "polling",
                                          "access", "read_percent", "cpu_load")}
     p["target"] = values["memory"] or (TARGET if p["flush"] == "persistent" else "dram")

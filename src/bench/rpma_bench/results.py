@@ -76,7 +76,7 @@ def check(value, shape, place):
 
 
 def parse_json(text, name):
-    """What is no JSON is named with its line."""
+    """Parses JSON. The error of invalid JSON contains the line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -10,10 +10,10 @@ from ..measure import NOISE
 WIDTH, HEIGHT = 460, 290
 LEFT, RIGHT, TOP, BOTTOM = 66, WIDTH - 16, 26, HEIGHT - 44
 COLORS = 8
-# Five shapes and eight colors: forty series differ in one of them. Dashes tell the second eight from the first.
+# Five shapes and eight colors: forty series differ in one of them. Dashes distinguish the second eight from the first.
 SHAPES = ("m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0", "m-3.2-3.2h6.4v6.4h-6.4z", "m0-4.2l4 7h-8z",
           "m0-4.4l4.4 4.4l-4.4 4.4l-4.4-4.4z", "m-4-2.8h8l-4 7z")
-# Spans of less than this say more on a scale that starts at zero.
+# Ratio of maximum to minimum below which a linear scale from zero replaces a logarithmic one.
 NARROW = 4
 
 

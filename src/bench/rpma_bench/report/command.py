@@ -296,7 +296,7 @@ def picture(path):
 
 
 def page_of(runs, title, wanted, template):
-    """What the templates are given."""
+    """Returns the variables of the templates."""
     entries = entries_of(runs)
     drawn = figures.figures_of(runs, entries, wanted)
     ceiling = template.get("ceiling_gbit_s", 0) * 1e9 / 8

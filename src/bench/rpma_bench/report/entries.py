@@ -13,7 +13,7 @@ API_NAMES = {"librpma": "librpma", "verbs": "raw verbs", "tcp": "plain TCP", "me
 OPERATIONS = {"write_flush": "write + flush", "gpspm": "GPSPM", "aof": "AoF", "send_recv": "send/receive",
               "write_with_imm": "write with immediate", "atomic_write": "atomic write", "log_append": "log append",
               "rpmem_flush_drain": "rpmem_flush + rpmem_drain"}
-# Where the target's data is. Operations of librpmem work on a mapped file, all others on private memory unless it says so.
+# Location of the target's data. Operations of librpmem use a mapped file, all others private memory unless stated.
 MEMORIES = {"dram": "private DRAM", "pmem": "PMem", "file": "mapped file"}
 # Runs of a point that differ by more than this factor are marked.
 WIDE = 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is drawn: curves, bars and ratios, made of the entries of a report."""
+"""Figures of a report: curves, bars and ratios, computed from its entries."""
 
 import dataclasses
 import math
@@ -22,7 +22,7 @@ SECTIONS = {"compare": ("Against another library", "Libraries"), "latency": ("La
 @dataclasses.dataclass
 class Series:
     label: str
-    index: int  # of its color and its mark
+    index: int  # index of its color and its mark
     tail: bool = False
     data: list = dataclasses.field(default_factory=list)  # (x, Summary)
     failed: list = dataclasses.field(default_factory=list)
@@ -137,7 +137,7 @@ def series_of(label, index, entries, x, metric, tail=False):
 
 
 def lines_of(entries, lines):
-    """Label, index and entries of each line. An interface keeps its color from figure to figure if it tells them apart."""
+    """Label, index and entries of each line. An interface keeps its color in all figures if only the interface distinguishes the lines."""
     distinct = varying(entries, lines)
     parts = sorted(split(entries, lines), key=lambda part: APIS.index(part[0].point["api"]))
     apis = [part[0].point["api"] for part in parts]
@@ -195,7 +195,7 @@ def line_figures(entries, size, selection):
             series = [one for one in series if len(one.data) >= 2 or one.failed]
         if longest(series) >= max(len(x) + 1, 2):
             made.append((series, panel[0], without(without(without(ATTRIBUTES, x), distinct), ("run",))))
-    # Where there are real curves, two points of something else are no figure of their own.
+    # Series of two points get no separate figure if there are longer curves.
     if any(longest(series) >= 3 for series, _, _ in made):
         made = [one for one in made if longest(one[0]) >= 3]
     firsts = [first for _, first, _ in made]
