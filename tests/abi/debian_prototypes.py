@@ -29,13 +29,13 @@ def main():
     for tool in ("cc", "c++"):
         suite.need_tool(tool)
     debian = suite.Debian(options.debian).header
-    ours, theirs = suite.prototypes(options.header), suite.prototypes(debian)
-    ours = {name: prototype for name, prototype in ours.items() if name in suite.released_functions("LIBRPMA_1.0")}
-    suite.expect_equal("functions of the header", ours, theirs)
+    build_prototypes, debian_prototypes = suite.prototypes(options.header), suite.prototypes(debian)
+    build_prototypes = {name: prototype for name, prototype in build_prototypes.items() if name in suite.released_functions("LIBRPMA_1.0")}
+    suite.expect_equal("functions of the header", build_prototypes, debian_prototypes)
     with tempfile.TemporaryDirectory() as scratch:
-        compile_over(debian, ours.values(), pathlib.Path(scratch))
-        compile_over(options.header, theirs.values(), pathlib.Path(scratch))
-    print(f"{len(ours)} prototypes, each compatible with Debian's")
+        compile_over(debian, build_prototypes.values(), pathlib.Path(scratch))
+        compile_over(options.header, debian_prototypes.values(), pathlib.Path(scratch))
+    print(f"{len(build_prototypes)} prototypes, each compatible with Debian's")
 
 
 if __name__ == "__main__":

@@ -15,15 +15,15 @@ def main():
     options = parser.parse_args()
     suite.need_tool("readelf")
     debian = suite.Debian(options.debian).library
-    theirs = suite.exported_symbols(debian)
-    newer = {name for node in suite.NODES if node not in theirs for name in (node, *(
+    debian_symbols = suite.exported_symbols(debian)
+    newer = {name for node in suite.NODES if node not in debian_symbols for name in (node, *(
         f"{function}@@{node}" for function in suite.released_functions(node)))}
-    ours = suite.exported_symbols(options.library)
+    build_symbols = suite.exported_symbols(options.library)
     suite.expect_equal("exported symbols and their types",
-                       [(name, kind) for name, kind in ours.items() if name not in newer], theirs.items())
+                       [(name, kind) for name, kind in build_symbols.items() if name not in newer], debian_symbols.items())
     suite.expect_equal("SONAME", suite.dynamic_entries(options.library, "SONAME"),
                        suite.dynamic_entries(debian, "SONAME"))
-    print(f"{len(theirs)} symbols, equal to Debian's")
+    print(f"{len(debian_symbols)} symbols, equal to Debian's")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def main():
                if not re.search(r"@(GLIBC|IBVERBS|RDMACM)_[0-9.]+$", name) and name not in UNVERSIONED]
     suite.expect_equal("symbols from other libraries", foreign, [])
     suite.expect_equal("symbols of C++", [name for name in imported if name.startswith("_Z")], [])
-    print(f"needs {', '.join(needed)}; {len(imported)} imported symbols, all of theirs")
+    print(f"needs {', '.join(needed)}; {len(imported)} imported symbols, all provided by these")
 
 
 if __name__ == "__main__":

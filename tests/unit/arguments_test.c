@@ -31,7 +31,7 @@ static void cover(const char *function, const char *parameter)
     ++covered_count;
 }
 
-// NULL for the parameter is refused before any other argument is looked at.
+// NULL for the parameter is rejected before any other argument is checked.
 #define REFUSED(function, parameter, ...)                                                                              \
     do {                                                                                                               \
         cover(#function, #parameter);                                                                                  \
@@ -44,7 +44,7 @@ static void cover(const char *function, const char *parameter)
 // NULL for the context of an operation is the context 0, which operation_test, srq_test and flush_test post.
 #define CONTEXT_OF(function) MEANINGFUL(function, op_context, without_regions_each_operation_moves_no_bytes)
 
-// What librpma has had since 1.3: the list is that of rpma-conformance.
+// Functions of librpma since 1.3: the list is that of rpma-conformance.
 static void null_is_refused(void **state)
 {
     static const char word[8];

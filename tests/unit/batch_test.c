@@ -235,13 +235,13 @@ static void what_the_device_refuses_is_dropped_with_all_after_it(void **state)
     assert_int_equal(fake_work_count(), 2);
     assert_non_null(strstr(log_texts(), "2 of 4 work requests"));
     fake_device()->send_room = 0;
-    // Nothing of them comes later.
+    // Their completions do not arrive later, either.
     assert_int_equal(write_one(ALWAYS, 5), 0);
     assert_int_equal(fake_work_count(), 3);
     assert_write(2, 5, IBV_SEND_SIGNALED);
 }
 
-static void a_failed_ring_says_so(void **state)
+static void a_failed_ring_returns_an_error(void **state)
 {
     assert_int_equal(write_one(KEEP, 1), 0);
     fake_fail_only("ibv_post_send");
@@ -369,7 +369,7 @@ int main(void)
             BATCH_TEST(a_connection_keeps_so_many_and_then_posts),
             BATCH_TEST(ringing_for_nothing_does_nothing),
             BATCH_TEST(what_the_device_refuses_is_dropped_with_all_after_it),
-            BATCH_TEST(a_failed_ring_says_so),
+            BATCH_TEST(a_failed_ring_returns_an_error),
             NATIVE_TEST(a_refused_native_batch_is_dropped_as_a_whole),
             BATCH_TEST(without_memory_operations_are_posted_at_once),
             BATCH_TEST(waiting_posts_what_is_kept),

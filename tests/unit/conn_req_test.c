@@ -24,7 +24,7 @@ static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
     assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id");
 }
 
-static void debug_builds_tell_the_gids_of_a_request(void **state)
+static void debug_builds_log_the_gids_of_a_request(void **state)
 {
 #ifdef RPMA_DEBUG_BUILD
     const bool told = true;
@@ -80,7 +80,7 @@ static void the_configuration_is_read_during_the_call_only(void **state)
     drop_req(req);
 }
 
-static void receives_complete_where_the_documented_table_says(void **state)
+static void receives_complete_as_in_the_documented_table(void **state)
 {
     enum queue {
         MAIN,
@@ -88,7 +88,7 @@ static void receives_complete_where_the_documented_table_says(void **state)
         OF_SRQ
     };
     const struct {
-        int srq; /* 0: none, 1: without receive CQ, 2: with one */
+        int srq; /* 0 for none, 1 without receive CQ, 2 with one */
         uint32_t rcq_size;
         enum queue expected;
     } rows[] = {{0, 0, MAIN}, {0, 16, OWN}, {1, 0, MAIN}, {1, 16, OWN}, {2, 0, OF_SRQ}, {2, 16, OF_SRQ}};
@@ -279,10 +279,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             SERVER_TEST(an_outgoing_request_resolves_and_builds_its_queues),
-            SERVER_TEST(debug_builds_tell_the_gids_of_a_request),
+            SERVER_TEST(debug_builds_log_the_gids_of_a_request),
             SERVER_TEST(the_queue_pair_has_the_documented_attributes),
             SERVER_TEST(the_configuration_is_read_during_the_call_only),
-            SERVER_TEST(receives_complete_where_the_documented_table_says),
+            SERVER_TEST(receives_complete_as_in_the_documented_table),
             SERVER_TEST(a_shared_channel_serves_both_queues),
             SERVER_TEST(a_contradictory_configuration_is_refused_before_anything_is_called),
             SERVER_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own),

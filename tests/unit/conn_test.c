@@ -37,7 +37,7 @@ static void assert_private_data(const char *expected)
     }
 }
 
-static void getters_tell_what_the_connection_has(void **state)
+static void getters_return_the_parts_of_the_connection(void **state)
 {
     int fd = -1;
     uint32_t qp_num = 0;
@@ -197,7 +197,7 @@ static void a_failed_acknowledgement_drops_what_came_with_the_event(void **state
     assert_private_data(NULL);
 }
 
-static void disconnecting_tells_the_other_side(void **state)
+static void disconnecting_notifies_the_peer(void **state)
 {
     errno = 77;
     assert_int_equal(rpma_conn_disconnect(conn), 0);
@@ -257,7 +257,7 @@ static void a_page_that_cannot_be_unmapped_is_invalid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            CONN_TEST(getters_tell_what_the_connection_has),
+            CONN_TEST(getters_return_the_parts_of_the_connection),
             CONN_TEST(every_event_of_a_connection_is_mapped),
             CONN_TEST(every_other_event_is_unknown_and_named),
             CONN_TEST(connection_event_names_are_the_documented_ones),
@@ -269,7 +269,7 @@ int main(void)
             CONN_TEST(private_data_without_memory_is_nomem_and_the_event_acknowledged),
             CONN_TEST(a_failed_acknowledgement_keeps_private_data_handed_out_before),
             CONN_TEST(a_failed_acknowledgement_drops_what_came_with_the_event),
-            CONN_TEST(disconnecting_tells_the_other_side),
+            CONN_TEST(disconnecting_notifies_the_peer),
             CONN_TEST(deleting_destroys_the_queue_pair_before_the_buffer_of_flush),
             CONN_TEST(deleting_goes_on_after_a_failure_and_reports_the_first),
             CONN_TEST(a_page_that_cannot_be_unmapped_is_invalid),

@@ -50,7 +50,7 @@ static void the_queue_that_fired_is_told_and_armed_again(void **state)
     }
 }
 
-static void the_shared_descriptor_tells_of_both_queues(void **state)
+static void the_shared_descriptor_reports_both_queues(void **state)
 {
     int fd = -1;
     struct rpma_cq *fired = NULL;
@@ -144,7 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             WAIT_TEST(the_queue_that_fired_is_told_and_armed_again),
-            WAIT_TEST(the_shared_descriptor_tells_of_both_queues),
+            WAIT_TEST(the_shared_descriptor_reports_both_queues),
             WAIT_TEST(a_connection_without_shared_channel_is_told_so),
             WAIT_TEST(an_empty_nonblocking_channel_is_no_completion),
             WAIT_TEST(a_signal_does_not_end_the_wait),

@@ -122,8 +122,8 @@ static struct rpma_conn *accepted(void)
     return made;
 }
 
-// The other side knew that the connection stands, and its last message of the handshake was lost.
-static void an_end_without_a_beginning_is_told_as_both(void **state)
+// The peer had established the connection, and its last message of the handshake was lost.
+static void an_end_without_a_beginning_is_reported_as_both(void **state)
 {
     conn = accepted();
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
@@ -329,7 +329,7 @@ int main(void)
             SERVER_TEST(without_a_peer_timeout_the_device_decides),
             SERVER_TEST(a_peer_timeout_that_is_none_is_refused_before_anything_is_called),
             SERVER_TEST(a_peer_timeout_that_cannot_be_set_is_a_provider_error),
-            SERVER_TEST(an_end_without_a_beginning_is_told_as_both),
+            SERVER_TEST(an_end_without_a_beginning_is_reported_as_both),
             SERVER_TEST(an_end_after_the_beginning_is_told_once),
             SERVER_TEST(an_end_that_this_side_asked_for_has_no_beginning),
             SERVER_TEST(a_disconnection_before_the_beginning_is_made_again),

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// What a connection counts, and how it is read.
+// Counters of a connection, and how they are read.
 
 enum {
     ALWAYS = RPMA_F_COMPLETION_ALWAYS,

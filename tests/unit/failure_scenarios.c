@@ -210,7 +210,7 @@ static int run_get_remote_context(void)
     CREATE(context, struct ibv_context *, rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &made));
 }
 
-// The rest of a row says how it differs.
+// The other arguments of a row describe its difference.
 #define CREATES(call, ...)                                                                                             \
     {                                                                                                                  \
         .name = #call ": " #__VA_ARGS__, .run = run_##call, .creates = true, .uses_memory = true, __VA_ARGS__          \
@@ -288,7 +288,7 @@ void clean_up(const struct scenario *scenario)
 {
     fake_fail_call(0, 0, false);
     fake_libc_fail_none();
-    // What a failed deletion left behind keeps the protection domain from going.
+    // Objects that a failed deletion left prevent the deallocation of the protection domain.
     rpma_conn_delete(&conn);
     rpma_conn_req_delete(&req);
     rpma_ep_shutdown(&ep);

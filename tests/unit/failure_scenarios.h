@@ -7,10 +7,10 @@
 
 struct scenario {
     const char *name;
-    void (*device)(void);  /* NULL: the plain one */
-    void (*prepare)(void); /* NULL: nothing is needed */
+    void (*device)(void);  /* NULL for the plain one */
+    void (*prepare)(void); /* NULL if no preparation is needed */
     int (*run)(void);
-    /* Calls whose failure alone is no failure of the function. */
+    /* Calls whose failure alone does not make the function fail. */
     const char *tolerated[3];
     bool creates; /* its output keeps what it held when the call fails */
     bool deletes; /* the object is gone even when the call fails */

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 // Every function that creates, connects or deletes, with its first, second, third ... call to the provider or for
-// memory failing, once and from then on, until it succeeds. Whatever fails: the first error is reported with its errno,
-// outputs are left alone, what is to be deleted is deleted, and nothing is left over.
+// memory failing, once or permanently, until it succeeds. For each failure: the first error is reported with its errno,
+// outputs are unchanged, objects to delete are deleted, and no object is left.
 
 enum {
     FIRST_ERRNO = 1000,
@@ -61,8 +61,8 @@ static void fail_all_calls(void)
     fake_fail_call(1, FIRST_ERRNO, true);
 }
 
-// Fails the n-th request for memory, and with it the provider calls of the clean-up if asked to; false if there is
-// none.
+// Fails the n-th request for memory, and on request the provider calls of the cleanup. Returns false if there is no
+// n-th request.
 static bool fail_memory(
         const struct scenario *scenario, enum fake_libc_call which, unsigned n, bool persistent, bool calls_too)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-// What the other tests rely on: the fake stack notices what a library could do wrong.
+// Base of the other tests: the fake stack detects the errors that a library can make.
 
 static int begin(void **state)
 {

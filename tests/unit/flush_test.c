@@ -14,7 +14,8 @@ static int flush(const struct path *path, size_t offset, size_t len, enum rpma_f
 
 static const enum rpma_flush_type types[] = {RPMA_FLUSH_TYPE_PERSISTENT, RPMA_FLUSH_TYPE_VISIBILITY};
 
-// Whether the latest flush was emulated, which the connection tells; what is common to both ways is checked.
+// Returns whether the latest flush was emulated, as the connection reports; the common properties of both ways are
+// checked.
 static bool was_emulated(const struct rpma_conn *used)
 {
     bool native = false;
@@ -153,7 +154,7 @@ static void the_environment_can_forbid_native_flush(void **state)
 
 static void native_flush_needs_capability_and_grant(void **state)
 {
-    // Every queue pair has the extended view; that alone says nothing.
+    // Every queue pair has the extended view; that alone proves nothing.
     fake_device()->extended_qps = true;
     const uint64_t atomic_write_only = 1ULL << FAKE_CAP_ATOMIC_WRITE;
     const uint64_t capabilities[] = {0, atomic_write_only, atomic_write_only | 1ULL << FAKE_CAP_FLUSH_GLOBAL,
@@ -190,7 +191,7 @@ static void persistence_needs_the_remote_peers_word(void **state)
         assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), logged + 1);
         assert_calls("");
         assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, NULL), 0);
-        // The region is not looked at before.
+        // The region is not checked before.
         assert_int_equal(
                 rpma_flush(fresh, path.remote, 0, SIZE_MAX, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), RPMA_E_NOSUPP);
         apply_direct_write(fresh, true);

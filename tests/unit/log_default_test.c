@@ -23,7 +23,7 @@ static void provoke_error(void)
     assert_int_equal(rpma_peer_cfg_from_descriptor("", 0, &pcfg), RPMA_E_INVAL);
 }
 
-// What provoke writes to stderr ends up in printed.
+// Stores the output of provoke to stderr in `printed`.
 static void catch_stderr(void (*provoke)(void))
 {
     FILE *const file = tmpfile();

@@ -67,7 +67,7 @@ static void a_length_of_more_than_32_bits_is_refused_even_inside_the_region(void
     drop_mr(huge);
 }
 
-static void what_the_device_says_decides_the_error(void **state)
+static void the_result_of_the_device_determines_the_error(void **state)
 {
     const struct {
         int error;
@@ -97,7 +97,7 @@ int main(void)
             ADVISE_TEST(a_missing_region_is_refused),
             ADVISE_TEST(a_range_outside_the_region_is_refused),
             ADVISE_TEST(a_length_of_more_than_32_bits_is_refused_even_inside_the_region),
-            ADVISE_TEST(what_the_device_says_decides_the_error),
+            ADVISE_TEST(the_result_of_the_device_determines_the_error),
             ADVISE_TEST(a_device_that_takes_no_advice_is_not_supported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,8 +151,8 @@ static void the_fallback_keeps_everything_else_the_usage_needs(void **state)
     drop_peer(peer);
 }
 
-// A set of usages that is of no use to register, see mr.cpp; peers read the types of flush from it as ever.
-static void a_region_that_is_visible_at_most_says_so_in_its_descriptor(void **state)
+// A set of usages that need not be registered, see mr.cpp; peers still read the types of flush from it.
+static void the_descriptor_of_a_region_shows_that_it_reaches_visibility_only(void **state)
 {
     fake_make_native();
     fake_device()->persistent_error = EINVAL;
@@ -181,14 +181,14 @@ static int native_flush_type(int usage)
     return flush_type;
 }
 
-static void a_region_tells_what_native_flushes_reach_there(void **state)
+static void a_region_reports_the_level_of_native_flushes(void **state)
 {
     const int visibility = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, persistent = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
     peer = make_peer();
     assert_int_equal(native_flush_type(ALL_USAGES), 0);
     drop_peer(peer);
 
-    // What this side does itself is another thing.
+    // The local flush method does not affect the result.
     fake_make_native();
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
     peer = make_peer();
@@ -219,7 +219,7 @@ static void another_refusal_of_persistent_flush_is_final(void **state)
     drop_peer(peer);
 }
 
-static void a_region_tells_where_it_is(void **state)
+static void a_region_reports_its_address(void **state)
 {
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
@@ -375,10 +375,10 @@ int main(void)
             TEST(without_on_demand_paging_there_is_one_attempt),
             TEST(memory_refused_for_persistent_flush_is_flushed_to_visibility),
             TEST(the_fallback_keeps_everything_else_the_usage_needs),
-            TEST(a_region_that_is_visible_at_most_says_so_in_its_descriptor),
-            TEST(a_region_tells_what_native_flushes_reach_there),
+            TEST(the_descriptor_of_a_region_shows_that_it_reaches_visibility_only),
+            TEST(a_region_reports_the_level_of_native_flushes),
             TEST(another_refusal_of_persistent_flush_is_final),
-            TEST(a_region_tells_where_it_is),
+            TEST(a_region_reports_its_address),
             TEST(a_failed_deregistration_still_forgets_the_region),
             TEST(deregistering_leaves_errno_alone),
             TEST(a_descriptor_has_its_layout_at_every_alignment),

@@ -72,7 +72,7 @@ static int do_send_with_imm(struct rpma_conn *to, struct rpma_mr_local *mr, size
 static int do_recv(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
         size_t far_offset, size_t len, int flags, const void *op_context)
 {
-    // A receive has no flags; this one stands in for the check of theirs.
+    // A receive has no flags; this check replaces the check of the flags of the others.
     return flags == 0 ? RPMA_E_INVAL : rpma_recv(to, mr, offset, len, op_context);
 }
 
@@ -229,8 +229,8 @@ static void what_lies_outside_a_region_is_refused_before_posting(void **state)
     }
 }
 
-// Regions of 8 GiB: nothing is transferred, so there need be no memory behind them.
-static void assert_longest(uint32_t longest)
+// Regions of 8 GiB: no data is transferred, so they need no memory.
+static void assert_max_length(uint32_t longest)
 {
     const size_t size = 0x200000000;
     struct rpma_mr_remote *huge_remote = make_remote(REMOTE_BASE, size, 0xff);
@@ -251,7 +251,7 @@ static void assert_longest(uint32_t longest)
 
 static void a_message_is_at_most_2_gib_long(void **state)
 {
-    assert_longest(0x80000000);
+    assert_max_length(0x80000000);
 }
 
 static void a_message_is_at_most_as_long_as_the_smallest_port_allows(void **state)
@@ -267,7 +267,7 @@ static void a_message_is_at_most_as_long_as_the_smallest_port_allows(void **stat
     peer = make_peer();
     conn = make_conn(peer, NULL);
     local = make_mr(peer);
-    assert_longest(1U << 20);
+    assert_max_length(1U << 20);
 }
 
 static void a_device_that_claims_more_than_the_transport_is_not_believed(void **state)
@@ -279,7 +279,7 @@ static void a_device_that_claims_more_than_the_transport_is_not_believed(void **
     peer = make_peer();
     conn = make_conn(peer, NULL);
     local = make_mr(peer);
-    assert_longest(0x80000000);
+    assert_max_length(0x80000000);
 }
 
 // A page where the next object is to be; its address has one bit that no other such page has.

@@ -41,7 +41,7 @@ __attribute__((format(printf, 5, 6))) static void capture(enum rpma_log_level le
     memcpy(captured.text[level], text, sizeof(text));
     strncat(captured.texts, text, sizeof(captured.texts) - strlen(captured.texts) - 1);
     pthread_mutex_unlock(&captured.mutex);
-    // A log function may change errno; what the library reports may not depend on it.
+    // A log function may change errno; the reported result must not depend on it.
     errno = 4095;
 }
 

@@ -44,8 +44,8 @@ int end_conn_test(void **state);
 #define BOGUS ((void *)0x0bad)
 
 enum {
-    ODD_FLAGS = 0xC412, /* signalled, with bits nobody defined */
-    RKEY = 0x10111213,  /* of every region of the other side */
+    ODD_FLAGS = 0xC412, /* signaled, with undefined bits */
+    RKEY = 0x10111213,  /* key of every region of the peer */
     MR_SIZE = 4096
 };
 
@@ -69,7 +69,7 @@ void drop_peer(struct rpma_peer *dropped);
 struct rpma_mr_local *make_mr(struct rpma_peer *of);
 void drop_mr(struct rpma_mr_local *mr);
 
-/* A region of the other side, as its descriptor would tell. */
+/* Creates a region of the peer, as from its descriptor. */
 struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage);
 void drop_remote(struct rpma_mr_remote *mr);
 
@@ -100,14 +100,14 @@ struct path {
 struct path make_path(uint64_t address, uint64_t size, int usage);
 void drop_path(struct path path);
 
-/* Tells the connection whether its remote peer writes directly to PMem. */
+/* Configures whether the remote peer of the connection writes directly to PMem. */
 void apply_direct_write(struct rpma_conn *to, bool supported);
 
 /* The latest queue pair or identifier. */
 struct ibv_qp *newest_qp(void);
 struct rdma_cm_id *newest_id(void);
 
-/* How many messages of the level came since the test began, and the latest one. */
+/* Number of messages of the level since the test began, and the latest one. */
 unsigned log_count(enum rpma_log_level level);
 const char *log_text(enum rpma_log_level level);
 

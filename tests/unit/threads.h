@@ -25,7 +25,7 @@ void expect(bool right);
 /* Runs each function in a thread of its own, all starting together; fails the test if an expectation was not met. */
 void run_together(void (*const runs[THREADS])(unsigned index));
 
-/* The same function in every thread. */
+/* Runs the same function in every thread. */
 void run_all(void (*run)(unsigned index));
 
 #endif /* UNIT_THREADS_H */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "threads.h"
 
-// What the public header allows at the same time is done at the same time. Wrong counts fail the test; data races are
-// found where it is built with ThreadSanitizer.
+// Calls that the public header allows at the same time run at the same time. Wrong counts fail the test; data races are
+// detected in builds with ThreadSanitizer.
 
 static void register_memory(unsigned index)
 {
