@@ -46,7 +46,7 @@ HELLO_CLIENT = "build/release/bin/softrdma run -- build/release/examples/01-conn
 # the lane has built in another place, at another time, by another user.
 UNINSTALL = "sudo xargs rm -f <build/release/install_manifest.txt; sudo ldconfig"
 PACKAGES = """for package in ../*.deb; do
-    cmp "$package" "/packages/$(basename "$package")" && echo "as built before: $(basename "$package")"
+    cmp "$package" "/packages/$(basename "$package")" && echo "package unchanged: $(basename "$package")"
 done"""
 LOG_PROGRAMS = "cp build/release/examples/19-power-cut/server . && rm -f log.pmem && truncate -s 64K log.pmem"
 LOG_CLIENT = "softrdma run build/release/examples/19-power-cut/client 127.0.0.1 7204 300 || true"
@@ -100,8 +100,8 @@ CASES = (
     examples("cd examples/01-connection", after="./client --help && ./server --help; rm client server; cd ../01-connection; "
              "./client --help; rm client server"),
     examples("cmake -G Ninja -S examples/05-flush-to-persistent -B build/05", after="build/05/client --help && build/05/server --help"),
-    readme("sudo apt-get build-dep ./ && dpkg-buildpackage -us -uc -b", r"as built before: librpma0_",
-           r"as built before: softrdma_", r"as built before: python3-rpma_", before=UNINSTALL, after=PACKAGES, network=True),
+    readme("sudo apt-get build-dep ./ && dpkg-buildpackage -us -uc -b", r"package unchanged: librpma0_",
+           r"package unchanged: softrdma_", r"package unchanged: python3-rpma_", before=UNINSTALL, after=PACKAGES, network=True),
 
     page("librpmem.7", "cc -o mirror mirror.c $(pkg-config --cflags --libs librpmem)", r"\|saved\.", before=SET),
     page("librpmem.7", "rpmem-doctor user@host pool.set", r"ready", before=f"{SET}\n{LOG_IN}",

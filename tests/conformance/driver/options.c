@@ -20,7 +20,7 @@ static const char help[] =
         "  -f, --filter PATTERN   run only the cases whose name matches the shell pattern; may be repeated\n"
         "  -F, --format FORMAT    text (default), tap or junit, on standard output\n"
         "  -a, --addr ADDRESS     numeric address of the device (default: 127.0.0.1)\n"
-        "  -d, --deviations FILE  cases known to fail, one per line: name, tab, reason; a case that is listed and "
+        "  -d, --deviations FILE  cases known to fail, one per line (name, tab, reason); a case that is listed and "
         "passes\n"
         "                         fails the run; or the name of an installed list: librpma-1.2.0, librpma-1.3.0\n"
         "  -t, --timeout SECONDS  time limit of a case (default: 20)\n"

@@ -29,7 +29,7 @@ UCX needs a build that found libucx-dev and the tool ucx_perftest (ucx-utils), l
 (libfabric-bin); missing tools are reported. UCX writes into memory that the program allocated, as the device does.
 Measurements pause while another machine slows a processor down; if that takes too long, the table shows for how many
 runs of a row the measurement continued.
-Exit status: 0 done, 1 a program failed, or a row takes more than 1.25 times what it took before, 2 wrong command line."""
+Exit status: 0 done, 1 a program failed, or a row takes more than 1.25 times its previous time, 2 wrong command line."""
 
 Row = tuple[str, int]
 
