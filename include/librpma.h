@@ -84,8 +84,8 @@ int rpma_utils_get_ibv_context(
 
 enum rpma_device_kind {
     RPMA_DEVICE_ANY,
-    RPMA_DEVICE_HARDWARE,
-    RPMA_DEVICE_SOFTWARE
+    RPMA_DEVICE_KERNEL,
+    RPMA_DEVICE_SOFTRDMA
 };
 
 /*
@@ -97,10 +97,10 @@ enum rpma_device_kind {
  * RPMA_E_INVAL: also an unknown type or kind. RPMA_E_PROVIDER: also ENODEV (RDMA device not found) and ELIBACC
  * (softrdma not found).
  */
-int rpma_utils_get_ibv_context_of_kind(const char *addr, enum rpma_util_ibv_context_type type,
+int rpma_utils_get_ibv_context_by_kind(const char *addr, enum rpma_util_ibv_context_type type,
         enum rpma_device_kind kind, struct ibv_context **ibv_ctx_ptr);
 
-/* Stores RPMA_DEVICE_HARDWARE or RPMA_DEVICE_SOFTWARE. Since 1.4. */
+/* Stores RPMA_DEVICE_KERNEL or RPMA_DEVICE_SOFTRDMA. Since 1.4. */
 int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_device_kind *kind);
 
 /*
@@ -430,7 +430,7 @@ int rpma_conn_delete(struct rpma_conn **conn_ptr);
  * consecutive operations must use RPMA_F_COMPLETION_ALWAYS. Operations are ordered as in RDMA: a read or a flush is
  * executed after the writes that were posted before it.
  * RPMA_F_MORE, or-ed to the flags, announces another operation: this one is queued. The next operation without the
- * flag, or rpma_conn_ring, posts it. A connection queues up to 64 operations, then posts them. Arguments are checked,
+ * flag, or rpma_conn_submit, posts it. A connection queues up to 64 operations, then posts them. Arguments are checked,
  * and the 8 bytes of rpma_atomic_write copied, during the call. A queued operation does not complete before it is
  * posted. If posting returns RPMA_E_PROVIDER, the rejected operation and all later ones are dropped, including the
  * operation of the call. If the batch contains a native flush or atomic write, all are dropped. rpma_cq_wait,
@@ -494,7 +494,7 @@ int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, 
 int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context);
 
 /* Posts the operations that RPMA_F_MORE queued. Since 1.4. RPMA_E_PROVIDER. */
-int rpma_conn_ring(struct rpma_conn *conn);
+int rpma_conn_submit(struct rpma_conn *conn);
 
 /* Completion queues, owned by a connection or an SRQ */
 

@@ -30,31 +30,31 @@ extern "C" {
 
 /* Error codes */
 
-#define RPMA_MIRROR_E_INVAL (-110000)       /* an argument is NULL, out of range or contradicts another */
-#define RPMA_MIRROR_E_NOMEM (-110001)       /* out of memory */
-#define RPMA_MIRROR_E_SYSTEM (-110002)      /* a system call failed, see errno */
-#define RPMA_MIRROR_E_TIMEOUT (-110003)     /* not completed in time; the operation might take effect later */
-#define RPMA_MIRROR_E_FENCED (-110004)      /* another writer owns the set; this mirror has failed permanently */
-#define RPMA_MIRROR_E_NO_ARBITER (-110005)  /* the arbiter does not respond, or the lease has expired */
-#define RPMA_MIRROR_E_ALONE (-110006)       /* no target is in sync, and the policy is safety; the mirror has failed */
-#define RPMA_MIRROR_E_INCOMPLETE (-110007)  /* a target that was in sync does not respond: start it, or use force */
-#define RPMA_MIRROR_E_STALE (-110008)       /* the copy is not in sync */
-#define RPMA_MIRROR_E_LINK (-110009)        /* the target cannot be reached, or broke the connection */
-#define RPMA_MIRROR_E_TARGET (-110010)      /* the target rejected the request */
-#define RPMA_MIRROR_E_LEVEL (-110011)       /* a copy is below the requested level */
-#define RPMA_MIRROR_E_VERIFY (-110012)      /* data read back differs from the written data */
-#define RPMA_MIRROR_E_MEDIA (-110013)       /* memory cannot be read or written back */
-#define RPMA_MIRROR_E_BUSY (-110014)        /* another process has the set open, or another call works on the copy */
-#define RPMA_MIRROR_E_EXISTS (-110015)      /* a copy exists already */
-#define RPMA_MIRROR_E_MISSING (-110016)     /* copy, file or set not found */
-#define RPMA_MIRROR_E_PAUSED (-110017)      /* stopped by the progress function; a new call continues */
-#define RPMA_MIRROR_E_STOPPED (-110018)     /* the program rejected an eviction; the mirror has failed */
-#define RPMA_MIRROR_E_CHANGED (-110019)     /* the local file was replaced or resized: put the right file back */
-#define RPMA_MIRROR_E_UNFOUND (-110020)     /* the last writer may have written alone: open there, or use force */
-#define RPMA_MIRROR_E_DOWN (-110021)        /* no copy that was in sync responds, even by force: start a target */
-#define RPMA_MIRROR_E_INTERRUPTED (-110022) /* a target was lost during the opening: open again */
-#define RPMA_MIRROR_E_UNCLEAN (-110023)     /* no target confirmed the end: the next opening needs one of them */
-#define RPMA_MIRROR_E_UNFENCED (-110024)    /* a target in sync made no promise: fence the writer again */
+#define RPMA_MIRROR_E_INVAL (-110000)      /* an argument is NULL, out of range or contradicts another */
+#define RPMA_MIRROR_E_NOMEM (-110001)      /* out of memory */
+#define RPMA_MIRROR_E_SYSTEM (-110002)     /* a system call failed, see errno */
+#define RPMA_MIRROR_E_TIMEOUT (-110003)    /* not completed in time; the operation might take effect later */
+#define RPMA_MIRROR_E_FENCED (-110004)     /* another writer owns the set; this mirror has failed permanently */
+#define RPMA_MIRROR_E_ARBITER (-110005)    /* the arbiter does not respond, or the lease has expired */
+#define RPMA_MIRROR_E_NO_TARGET (-110006)  /* no target is in sync, and the policy is safety; the mirror has failed */
+#define RPMA_MIRROR_E_INCOMPLETE (-110007) /* a target that was in sync does not respond: start it, or use force */
+#define RPMA_MIRROR_E_STALE (-110008)      /* the copy is not in sync */
+#define RPMA_MIRROR_E_CONNECTION (-110009) /* the target cannot be reached, or broke the connection */
+#define RPMA_MIRROR_E_REJECTED (-110010)   /* the target rejected the request */
+#define RPMA_MIRROR_E_LEVEL_TOO_LOW (-110011) /* a copy is below the requested level */
+#define RPMA_MIRROR_E_VERIFY (-110012)        /* data read back differs from the written data */
+#define RPMA_MIRROR_E_MEDIA (-110013)         /* memory cannot be read or written back */
+#define RPMA_MIRROR_E_BUSY (-110014)          /* another process has the set open, or another call works on the copy */
+#define RPMA_MIRROR_E_EXISTS (-110015)        /* a copy exists already */
+#define RPMA_MIRROR_E_NOT_FOUND (-110016)     /* copy, file or set not found */
+#define RPMA_MIRROR_E_CANCELED (-110017)      /* stopped by the progress function; a new call continues */
+#define RPMA_MIRROR_E_EVICTION_REFUSED (-110018) /* the program rejected an eviction; the mirror has failed */
+#define RPMA_MIRROR_E_CHANGED (-110019)          /* the local file was replaced or resized: put the right file back */
+#define RPMA_MIRROR_E_UNFOUND (-110020)          /* the last writer may have written alone: open there, or use force */
+#define RPMA_MIRROR_E_DOWN (-110021)             /* no copy that was in sync responds, even by force: start a target */
+#define RPMA_MIRROR_E_INTERRUPTED (-110022)      /* a target was lost during the opening: open again */
+#define RPMA_MIRROR_E_UNCLEAN (-110023)          /* no target confirmed the end: the next opening needs one of them */
+#define RPMA_MIRROR_E_UNFENCED (-110024)         /* a target in sync made no promise: fence the writer again */
 
 /* Static English text for an error code, never NULL. */
 const char *rpma_mirror_err_2str(int error);
@@ -64,7 +64,7 @@ const char *rpma_mirror_error_message(void);
 
 /* Configuration of a set */
 
-#define RPMA_MIRROR_MOST_COPIES 16
+#define RPMA_MIRROR_MAX_COPIES 16
 
 struct rpma_mirror_cfg;
 
@@ -77,7 +77,7 @@ enum rpma_mirror_policy {
 /* Persistence of flushed data, weakest first. */
 enum rpma_mirror_level {
     RPMA_MIRROR_LEVEL_VOLATILE,     /* in memory that loses its content without power: redundant only */
-    RPMA_MIRROR_LEVEL_PAGE_CACHE,   /* written back to the device of an ordinary file */
+    RPMA_MIRROR_LEVEL_WRITTEN_BACK, /* written back to the device of an ordinary file */
     RPMA_MIRROR_LEVEL_CPU_FLUSHED,  /* in persistent memory, flushed from the processor's caches */
     RPMA_MIRROR_LEVEL_DIRECT_WRITE, /* in persistent memory, bypassing caches, as the operator declared */
     RPMA_MIRROR_LEVEL_NATIVE_FLUSH  /* in persistent memory, flushed by the RDMA devices of both sides */
@@ -85,8 +85,8 @@ enum rpma_mirror_level {
 
 enum rpma_mirror_device {
     RPMA_MIRROR_DEVICE_ANY, /* hardware if the target has it; default */
-    RPMA_MIRROR_DEVICE_HARDWARE,
-    RPMA_MIRROR_DEVICE_SOFTWARE
+    RPMA_MIRROR_DEVICE_KERNEL,
+    RPMA_MIRROR_DEVICE_SOFTRDMA
 };
 
 /* Creates an empty configuration: policy safety, arbiter operator, one lane, timeouts of 2000 ms for an operation and
@@ -95,7 +95,7 @@ int rpma_mirror_cfg_new(struct rpma_mirror_cfg **cfg_ptr);
 /* Deletes the configuration and sets *cfg_ptr to NULL. A NULL *cfg_ptr is accepted. */
 int rpma_mirror_cfg_delete(struct rpma_mirror_cfg **cfg_ptr);
 
-/* Reads a set file; see librpma_mirror(7) for its lines. RPMA_MIRROR_E_MISSING, RPMA_MIRROR_E_SYSTEM: it cannot be
+/* Reads a set file; see librpma_mirror(7) for its lines. RPMA_MIRROR_E_NOT_FOUND, RPMA_MIRROR_E_SYSTEM: it cannot be
  * read. RPMA_MIRROR_E_INVAL: the message contains line and error. */
 int rpma_mirror_cfg_from_file(const char *path, struct rpma_mirror_cfg **cfg_ptr);
 
@@ -104,11 +104,11 @@ int rpma_mirror_cfg_from_file(const char *path, struct rpma_mirror_cfg **cfg_ptr
  * redundant but not durable. With length 0 the length is that of the file. state_path is the file for the state of the
  * copy; NULL selects PATH.mirror.
  */
-int rpma_mirror_cfg_set_home(
+int rpma_mirror_cfg_set_local_copy(
         struct rpma_mirror_cfg *cfg, unsigned copy, const char *path, size_t length, const char *state_path);
 
 /* Adds a target: the number of its copy, "ADDRESS:PORT" of its rpmemd, and its poolset. */
-int rpma_mirror_cfg_add_target(struct rpma_mirror_cfg *cfg, unsigned copy, const char *target, const char *set_name);
+int rpma_mirror_cfg_add_target(struct rpma_mirror_cfg *cfg, unsigned copy, const char *target, const char *poolset);
 
 /* Sets the file with the key of the targets, 64 hexadecimal digits, which other users must not be able to read. Each
  * call that connects reads it. */
@@ -126,7 +126,7 @@ int rpma_mirror_cfg_set_min_level(struct rpma_mirror_cfg *cfg, enum rpma_mirror_
 
 /* Sets timeouts in milliseconds, 1 to 3600000. operation_ms limits an operation before the target is evicted, and the
  * commit of the eviction again. It restarts with each chunk of 1 MiB that the target has received;
- * RPMA_MIRROR_F_LAST_RANGE_AFTER makes two operations. open_ms limits opening, without resynchronization. */
+ * RPMA_MIRROR_F_LAST_RANGE_ORDERED makes two operations. open_ms limits opening, without resynchronization. */
 int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation_ms, unsigned open_ms);
 
 /* Sets the number of lanes, 1 to 1023, and the maximum of outstanding ranges of each, 2 to 65536 (default 128). */
@@ -137,28 +137,28 @@ int rpma_mirror_cfg_set_device(struct rpma_mirror_cfg *cfg, enum rpma_mirror_dev
 /* Events and errors */
 
 enum rpma_mirror_event_type {
-    RPMA_MIRROR_EVENT_EVICTED = 1, /* a copy left the set durably; flushes continue without it */
-    RPMA_MIRROR_EVENT_ALONE,       /* no target is in sync */
-    RPMA_MIRROR_EVENT_FENCED,      /* another writer owns the set */
-    RPMA_MIRROR_EVENT_NO_ARBITER,  /* the lease has expired */
-    RPMA_MIRROR_EVENT_RESYNC,      /* resynchronization of a copy started */
-    RPMA_MIRROR_EVENT_IN_SYNC,     /* a copy is in sync */
+    RPMA_MIRROR_EVENT_EVICTED = 1,    /* a copy left the set durably; flushes continue without it */
+    RPMA_MIRROR_EVENT_NO_TARGET,      /* no target is in sync */
+    RPMA_MIRROR_EVENT_FENCED,         /* another writer owns the set */
+    RPMA_MIRROR_EVENT_LEASE_EXPIRED,  /* the lease has expired */
+    RPMA_MIRROR_EVENT_RESYNC_STARTED, /* resynchronization of a copy started */
+    RPMA_MIRROR_EVENT_IN_SYNC,        /* a copy is in sync */
     RPMA_MIRROR_EVENT_ADDED,
-    RPMA_MIRROR_EVENT_DROPPED,
-    RPMA_MIRROR_EVENT_MEDIA,    /* memory of a copy cannot be read or written back */
-    RPMA_MIRROR_EVENT_REPAIRED, /* a range was rewritten from another copy */
-    RPMA_MIRROR_EVENT_STOPPED   /* the program rejected an eviction */
+    RPMA_MIRROR_EVENT_REMOVED,
+    RPMA_MIRROR_EVENT_MEDIA,           /* memory of a copy cannot be read or written back */
+    RPMA_MIRROR_EVENT_REPAIRED,        /* a range was rewritten from another copy */
+    RPMA_MIRROR_EVENT_EVICTION_REFUSED /* the program rejected an eviction */
 };
 
 /* Kind of an error; see the recovery table of librpma_mirror(7) for the possible actions of a program. */
 enum rpma_mirror_error_kind {
     RPMA_MIRROR_ERROR_NONE,
-    RPMA_MIRROR_ERROR_LINK,
+    RPMA_MIRROR_ERROR_CONNECTION,
     RPMA_MIRROR_ERROR_TIMEOUT,
     RPMA_MIRROR_ERROR_MEDIA,
     RPMA_MIRROR_ERROR_VERIFY,
     RPMA_MIRROR_ERROR_FENCED,
-    RPMA_MIRROR_ERROR_TARGET
+    RPMA_MIRROR_ERROR_REJECTED
 };
 
 struct rpma_mirror_error {
@@ -166,7 +166,7 @@ struct rpma_mirror_error {
     uint32_t copy;
     enum rpma_mirror_error_kind kind;
     int code;           /* RPMA_MIRROR_E_* */
-    int system;         /* an errno, or 0 */
+    int os_errno;       /* an errno, or 0 */
     uint32_t precise;   /* offset and length are exact; otherwise the whole copy can be affected */
     uint32_t contained; /* wrong data has not reached another copy or a caller */
     uint32_t live;      /* the program can continue */
@@ -191,9 +191,9 @@ int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_
 /*
  * Eviction function, called before a failed copy that was in sync is evicted. error contains the copy and the reason.
  * If it returns 0, the copy is evicted and an event follows. Otherwise the mirror fails: no flush is acknowledged
- * without the copy, the record still contains it, and outstanding calls fail with RPMA_MIRROR_E_STOPPED. It is not
- * called for the last target with the policy safety, if another writer owns the set, for a copy that was not in sync,
- * and by rpma_mirror_drop_target().
+ * without the copy, the record still contains it, and outstanding calls fail with RPMA_MIRROR_E_EVICTION_REFUSED. It is
+ * not called for the last target with the policy safety, if another writer owns the set, for a copy that was not in
+ * sync, and by rpma_mirror_remove_target().
  *
  * Thread and restrictions are those of the event function. Calls that wait for the copy or change the membership wait
  * for the function, which extends their duration, and a lease of the arbiter can expire. It is called once for each
@@ -204,7 +204,7 @@ int rpma_mirror_cfg_set_eviction_function(
         struct rpma_mirror_cfg *cfg, rpma_mirror_eviction_function function, void *context);
 
 /* Progress of a long call. The progress function returns 0 to continue; otherwise the call ends with
- * RPMA_MIRROR_E_PAUSED. */
+ * RPMA_MIRROR_E_CANCELED. */
 enum rpma_mirror_phase {
     RPMA_MIRROR_PHASE_COMPARE,
     RPMA_MIRROR_PHASE_COMMIT
@@ -214,9 +214,9 @@ struct rpma_mirror_progress {
     uint32_t copy;
     enum rpma_mirror_phase phase;
     uint32_t seconds_left;     /* at the current rate; UINT32_MAX if unknown */
-    uint64_t done;             /* bytes */
-    uint64_t total;            /* bytes */
-    uint64_t sent;             /* bytes sent because they, or the batch before, differed */
+    uint64_t compared_bytes;   /* bytes */
+    uint64_t total_bytes;      /* bytes */
+    uint64_t sent_bytes;       /* bytes sent because they, or the batch before, differed */
     uint64_t bytes_per_second; /* rate of the compared bytes */
 };
 typedef int (*rpma_mirror_progress_function)(void *context, const struct rpma_mirror_progress *progress);
@@ -230,7 +230,7 @@ struct rpma_mirror_resync_options {
 };
 
 /* Sets the options of resynchronization during opening; options may be NULL. Several threads can call the progress
- * function concurrently, each for another copy. If it stops, the opening fails with RPMA_MIRROR_E_PAUSED. */
+ * function concurrently, each for another copy. If it stops, the opening fails with RPMA_MIRROR_E_CANCELED. */
 int rpma_mirror_cfg_set_resync_options(struct rpma_mirror_cfg *cfg, const struct rpma_mirror_resync_options *options);
 
 /* Creating, opening and closing a set */
@@ -242,7 +242,7 @@ struct rpma_mirror;
 /*
  * Creates a set: the local file if it is missing, its state, and a copy on each target. The targets create the parts of
  * their poolsets. The set is not opened. RPMA_MIRROR_E_EXISTS: the local copy or that of a target has a state.
- * RPMA_MIRROR_E_LINK, RPMA_MIRROR_E_TARGET, RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_SYSTEM.
+ * RPMA_MIRROR_E_CONNECTION, RPMA_MIRROR_E_REJECTED, RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_SYSTEM.
  */
 int rpma_mirror_create(const struct rpma_mirror_cfg *cfg);
 
@@ -251,26 +251,27 @@ int rpma_mirror_create(const struct rpma_mirror_cfg *cfg);
  * previous writer, selects the newest copy, resynchronizes the others from it, and registers the memory. Stores the
  * address of the local copy. On another machine this is the promotion of that machine.
  * RPMA_MIRROR_E_INCOMPLETE, RPMA_MIRROR_E_UNFOUND, RPMA_MIRROR_E_DOWN, RPMA_MIRROR_E_INTERRUPTED,
- * RPMA_MIRROR_E_FENCED (another machine opens it at the same time), RPMA_MIRROR_E_NO_ARBITER,
- * RPMA_MIRROR_E_LEVEL, RPMA_MIRROR_E_BUSY, RPMA_MIRROR_E_MISSING, RPMA_MIRROR_E_LINK, RPMA_MIRROR_E_TARGET,
- * RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_SYSTEM. RPMA_MIRROR_E_CHANGED: the local file has another length, or was
- * replaced or changed and no target in sync responds.
+ * RPMA_MIRROR_E_FENCED (another machine opens it at the same time), RPMA_MIRROR_E_ARBITER,
+ * RPMA_MIRROR_E_LEVEL_TOO_LOW, RPMA_MIRROR_E_BUSY, RPMA_MIRROR_E_NOT_FOUND, RPMA_MIRROR_E_CONNECTION,
+ * RPMA_MIRROR_E_REJECTED, RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_SYSTEM. RPMA_MIRROR_E_CHANGED: the local file has
+ * another length, or was replaced or changed and no target in sync responds.
  */
 int rpma_mirror_map(
         const struct rpma_mirror_cfg *cfg, void *hint, unsigned flags, void **address, struct rpma_mirror **mirror_ptr);
 
 /* Like rpma_mirror_map, but for page-aligned memory that the program has mapped: the local file of the cfg or, without
  * one, memory that is not durable. It must stay mapped until rpma_mirror_unmap. */
-int rpma_mirror_attach(const struct rpma_mirror_cfg *cfg, void *address, size_t length, unsigned flags,
+int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, size_t length, unsigned flags,
         struct rpma_mirror **mirror_ptr);
 
 /*
  * UNMAP: waits for outstanding flushes, makes the copies in sync equal, including data that was stored and not flushed,
  * records that the set is clean, and closes it. The call takes as long as a comparison of the copies. A target that is
  * lost in the meantime leaves the set. *mirror_ptr becomes NULL except after RPMA_MIRROR_E_BUSY; NULL is accepted.
- * RPMA_MIRROR_E_UNCLEAN, or with the policy safety RPMA_MIRROR_E_ALONE: the last targets in sync did not confirm the
- * end, and the next opening needs them. RPMA_MIRROR_E_TIMEOUT: a target did not respond within the timeout of opening,
- * and the end is that of a crash. RPMA_MIRROR_E_BUSY: called by a function that the mirror waits for; without effect.
+ * RPMA_MIRROR_E_UNCLEAN, or with the policy safety RPMA_MIRROR_E_NO_TARGET: the last targets in sync did not confirm
+ * the end, and the next opening needs them. RPMA_MIRROR_E_TIMEOUT: a target did not respond within the timeout of
+ * opening, and the end is that of a crash. RPMA_MIRROR_E_BUSY: called by a function that the mirror waits for; without
+ * effect.
  */
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 
@@ -284,27 +285,29 @@ struct rpma_mirror_range {
 };
 
 /* Maximum number of ranges of one call. */
-#define RPMA_MIRROR_MOST_RANGES 1024
+#define RPMA_MIRROR_MAX_RANGES 1024
 
-#define RPMA_MIRROR_F_LAST_RANGE_AFTER (1 << 1) /* make the last range durable after all others, for tails of logs */
-#define RPMA_MIRROR_F_DEEP (1 << 2)             /* flush to the deepest level that software reaches on each copy */
+#define RPMA_MIRROR_F_LAST_RANGE_ORDERED                                                                               \
+    (1 << 1)                        /* make the last range durable after all others, for tails of logs                 \
+                                     */
+#define RPMA_MIRROR_F_DEEP (1 << 2) /* flush to the deepest level that software reaches on each copy */
 
 /*
  * OPTIMIZED_FLUSH: makes the ranges durable on each copy in sync. The ranges are neither atomic nor ordered; words of 8
  * bytes are not torn. If a mixture of old and new data matters, they must not change during the call. A target that
- * fails is evicted durably before the function returns 0. n may be 0.
+ * fails is evicted durably before the function returns 0. n_ranges may be 0.
  * After an error, any part of the ranges can be durable on any copy. The call may be repeated, except after
- * RPMA_MIRROR_E_FENCED, RPMA_MIRROR_E_ALONE, RPMA_MIRROR_E_NO_ARBITER and RPMA_MIRROR_E_STOPPED: the mirror has failed.
- * RPMA_MIRROR_E_MEDIA: the local copy cannot be written back, or part of it is not repaired
- * (rpma_mirror_repair_range). RPMA_MIRROR_E_NO_ARBITER.
+ * RPMA_MIRROR_E_FENCED, RPMA_MIRROR_E_NO_TARGET, RPMA_MIRROR_E_ARBITER and RPMA_MIRROR_E_EVICTION_REFUSED: the mirror
+ * has failed. RPMA_MIRROR_E_MEDIA: the local copy cannot be written back, or part of it is not repaired
+ * (rpma_mirror_repair_range). RPMA_MIRROR_E_ARBITER.
  */
-int rpma_mirror_optimized_flush(
-        struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n, unsigned flags);
+int rpma_mirror_optimized_flush(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges,
+        size_t n_ranges, unsigned flags);
 
 /* Starts a flush. The ranges must not change before it has completed. Stores the ticket for rpma_mirror_flush_wait. A
- * later flush of the lane is not durable before this one. RPMA_MIRROR_F_LAST_RANGE_AFTER is not supported. */
-int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n,
-        unsigned flags, uint64_t *ticket);
+ * later flush of the lane is not durable before this one. RPMA_MIRROR_F_LAST_RANGE_ORDERED is not supported. */
+int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges,
+        size_t n_ranges, unsigned flags, uint64_t *ticket);
 /* Waits for the flush and all earlier ones of the lane, at most timeout_ms milliseconds; -1 selects the timeout of
  * operations. RPMA_MIRROR_E_TIMEOUT: the flush is outstanding. Otherwise errors are as rpma_mirror_optimized_flush. */
 int rpma_mirror_flush_wait(struct rpma_mirror *mirror, unsigned lane, uint64_t ticket, int timeout_ms);
@@ -319,19 +322,19 @@ enum rpma_mirror_verify_level {
 /*
  * OPTIMIZED_FLUSH_AND_VERIFY: flushes, reads back from each copy in sync, and compares. Unless level is NULL, stores
  * the weakest method of verification; RPMA_MIRROR_VERIFY_NONE if no target remained. A target that is lost while it is
- * read is evicted, as by a flush. RPMA_MIRROR_E_VERIFY: *first_bad, unless NULL, contains the location. The copy stays
- * in the set; the program can repair or drop it.
+ * read is evicted, as by a flush. RPMA_MIRROR_E_VERIFY: *first_mismatch, unless NULL, contains the location. The copy
+ * stays in the set; the program can repair or drop it.
  */
 int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned lane,
-        const struct rpma_mirror_range *ranges, size_t n, unsigned flags, enum rpma_mirror_verify_level *level,
-        struct rpma_mirror_error *first_bad);
+        const struct rpma_mirror_range *ranges, size_t n_ranges, unsigned flags, enum rpma_mirror_verify_level *level,
+        struct rpma_mirror_error *first_mismatch);
 
 /* SYNC: flushes one range. flags: RPMA_MIRROR_F_DEEP or 0. */
 int rpma_mirror_sync(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t length, unsigned flags);
 
 /* Stores value atomically at offset, a multiple of 8, in the local copy and on each copy in sync, after all earlier
  * flushes of the lane are durable. Returns when value is durable. */
-int rpma_mirror_publish8(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value);
+int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value);
 
 /*
  * Sets a consistency point: everything flushed before, on all lanes, is consistent for the program, which numbers these
@@ -340,52 +343,52 @@ int rpma_mirror_publish8(struct rpma_mirror *mirror, unsigned lane, uint64_t off
  * and later flushes can be present. A target that fails is evicted first. The call takes as long as a change of
  * membership: several writes to a disk. After an error the previous point or this one can be stored; the call may be
  * repeated with the exceptions of rpma_mirror_optimized_flush. RPMA_MIRROR_E_BUSY: called by a function that the mirror
- * waits for. RPMA_MIRROR_E_SYSTEM, RPMA_MIRROR_E_STOPPED.
+ * waits for. RPMA_MIRROR_E_SYSTEM, RPMA_MIRROR_E_EVICTION_REFUSED.
  */
-int rpma_mirror_consistent(struct rpma_mirror *mirror, uint64_t mark);
+int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t point);
 
-/* Reads a range of a copy that is in sync. RPMA_MIRROR_E_STALE, RPMA_MIRROR_E_LINK: the copy was dropped. */
+/* Reads a range of a copy that is in sync. RPMA_MIRROR_E_STALE, RPMA_MIRROR_E_CONNECTION: the copy was dropped. */
 int rpma_mirror_read(
-        struct rpma_mirror *mirror, unsigned lane, unsigned copy, void *to, uint64_t offset, uint64_t length);
+        struct rpma_mirror *mirror, unsigned lane, unsigned copy, void *dst, uint64_t offset, uint64_t length);
 
 /* State */
 
 enum rpma_mirror_copy_state {
-    RPMA_MIRROR_COPY_NONE,    /* not in the set */
-    RPMA_MIRROR_COPY_OFFLINE, /* does not respond */
-    RPMA_MIRROR_COPY_STALE,   /* lacks acknowledged data */
-    RPMA_MIRROR_COPY_RESYNC,  /* resynchronizing: receives each flush, without being waited for */
+    RPMA_MIRROR_COPY_ABSENT,    /* not in the set */
+    RPMA_MIRROR_COPY_OFFLINE,   /* does not respond */
+    RPMA_MIRROR_COPY_STALE,     /* lacks acknowledged data */
+    RPMA_MIRROR_COPY_RESYNCING, /* resynchronizing: receives each flush, without being waited for */
     RPMA_MIRROR_COPY_IN_SYNC
 };
 
 struct rpma_mirror_copy {
     enum rpma_mirror_copy_state state;
     enum rpma_mirror_level level; /* while connected */
-    uint32_t home;                /* 1 for the local copy of this machine */
+    uint32_t is_local;            /* 1 for the local copy of this machine */
     int last_error;               /* RPMA_MIRROR_E_*, or 0 */
     uint64_t promised_epoch;      /* highest known promise */
     uint64_t record_epoch;        /* epoch of the newest known record of the copy */
     uint64_t record_version;
     uint64_t cursor;    /* position of a resync, in bytes */
-    char target[272];   /* "ADDRESS:PORT", or the path of the local copy; empty for anonymous memory */
-    char set_name[256]; /* poolset of a target */
+    char location[272]; /* "ADDRESS:PORT", or the path of the local copy; empty for anonymous memory */
+    char poolset[256];  /* poolset of a target */
 };
 
 struct rpma_mirror_state {
     uint32_t size;
-    uint32_t open; /* 1 if this process has the set open */
-    unsigned char set[16];
+    uint32_t is_open; /* 1 if this process has the set open */
+    unsigned char uuid[16];
     uint64_t length;
     uint64_t epoch; /* epoch of the newest record */
     uint64_t version;
     uint64_t writer;
     enum rpma_mirror_policy policy;
-    uint32_t closed;              /* 1 if the writer closed the set, and all copies in sync are equal */
+    uint32_t clean;               /* 1 if the writer closed the set, and all copies in sync are equal */
     uint32_t members;             /* copies as bits */
     uint32_t in_sync;             /* copies as bits */
     enum rpma_mirror_level level; /* the weakest of the copies in sync */
-    struct rpma_mirror_copy copies[RPMA_MIRROR_MOST_COPIES];
-    uint64_t consistent; /* last consistency point, or 0 */
+    struct rpma_mirror_copy copies[RPMA_MIRROR_MAX_COPIES];
+    uint64_t consistency_point; /* last consistency point, or 0 */
 };
 
 int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *state);
@@ -400,7 +403,7 @@ struct rpma_mirror_attributes {
     uint32_t size;
     enum rpma_mirror_level level;
     uint32_t interrupted_store_atomicity; /* size of an aligned store that is not torn, in bytes: 8 */
-    uint32_t atomicity_proven;            /* 1 if the device guarantees it; 0 if assumed of the platform */
+    uint32_t atomicity_guaranteed;        /* 1 if the device guarantees it; 0 if assumed of the platform */
     uint32_t map_copy_on_write;           /* 0, because mappings are shared */
     uint32_t fundamental_error_range;     /* bytes that are lost together when a cell fails */
     uint32_t fundamental_error_offset;
@@ -414,19 +417,21 @@ struct rpma_mirror_attributes {
     uint32_t error_event_live;    /* and the program can continue */
 };
 
-/* Returns the attributes of a copy; RPMA_MIRROR_SET selects the weakest of the copies in sync. RPMA_MIRROR_E_MISSING.
+/* Returns the attributes of a copy; RPMA_MIRROR_ALL_COPIES selects the weakest of the copies in sync.
+ * RPMA_MIRROR_E_NOT_FOUND.
  */
-#define RPMA_MIRROR_SET (~0U)
+#define RPMA_MIRROR_ALL_COPIES (~0U)
 int rpma_mirror_get_attributes(struct rpma_mirror *mirror, unsigned copy, struct rpma_mirror_attributes *attributes);
 
 /* Returns a descriptor that is readable while an event is pending. The mirror owns it. */
 int rpma_mirror_get_event_fd(const struct rpma_mirror *mirror, int *fd);
-/* Returns the oldest of at most 256 pending events; older ones are dropped. RPMA_MIRROR_E_MISSING: no event. */
+/* Returns the oldest of at most 256 pending events; older ones are dropped. RPMA_MIRROR_E_NOT_FOUND: no event. */
 int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event *event);
 
-/* GET_ERROR_INFO: stores the last errors, at most 64, oldest first. *n contains the capacity of errors and receives
- * their number; the caller sets the size of each. They remain until the copy is in sync, or their range is repaired. */
-int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_error *errors, size_t *n);
+/* GET_ERROR_INFO: stores the last errors, at most 64, oldest first. *n_errors contains the capacity of errors and
+ * receives their number; the caller sets the size of each. They remain until the copy is in sync, or their range is
+ * repaired. */
+int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_error *errors, size_t *n_errors);
 
 struct rpma_mirror_statistics {
     uint32_t size;
@@ -443,15 +448,15 @@ int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_st
 
 /* Errors and repair */
 
-/* Reads a range of a copy and reports unreadable pages. *n is as in rpma_mirror_get_error_info; 0 if all are readable.
- * The local copy is read without raising SIGBUS. Each of its pages that is reported for the first time raises
+/* Reads a range of a copy and reports unreadable pages. *n_errors is as in rpma_mirror_get_error_info; 0 if all are
+ * readable. The local copy is read without raising SIGBUS. Each of its pages that is reported for the first time raises
  * RPMA_MIRROR_EVENT_MEDIA. */
 int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset, uint64_t length,
-        struct rpma_mirror_error *errors, size_t *n);
+        struct rpma_mirror_error *errors, size_t *n_errors);
 
 /* In-line recovery: rewrites whole pages of the local copy from source, a copy in sync, or from the first readable one
- * (RPMA_MIRROR_SET). Data that was stored there after the last flush is lost. The local copy is registered for RDMA
- * again, between flushes. A device can reject this while another page is unreadable; flushes then fail with
+ * (RPMA_MIRROR_ALL_COPIES). Data that was stored there after the last flush is lost. The local copy is registered for
+ * RDMA again, between flushes. A device can reject this while another page is unreadable; flushes then fail with
  * RPMA_MIRROR_E_MEDIA until that page is repaired. RPMA_MIRROR_E_STALE. RPMA_MIRROR_E_MEDIA: the range cannot be
  * written, and the mirror has failed. The next opening rebuilds the local copy from a target, even after a crash during
  * the repair. */
@@ -462,15 +467,15 @@ int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64
 /*
  * Connects a target of the set that is not in sync, and resynchronizes it while the program continues: the target
  * receives each flush, and the data that differs by hash. options may be NULL. Continues an interrupted resync of the
- * same epoch. Returns 0 for a copy in sync. RPMA_MIRROR_E_PAUSED, RPMA_MIRROR_E_LINK, RPMA_MIRROR_E_BUSY.
+ * same epoch. Returns 0 for a copy in sync. RPMA_MIRROR_E_CANCELED, RPMA_MIRROR_E_CONNECTION, RPMA_MIRROR_E_BUSY.
  */
 int rpma_mirror_resync(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options);
 
 struct rpma_mirror_verify_report {
     uint32_t size;
-    uint32_t different; /* segments */
-    uint64_t compared;  /* bytes */
-    uint64_t first;     /* offset of the first segment that differs */
+    uint32_t differing_segments; /* segments */
+    uint64_t compared_bytes;     /* bytes */
+    uint64_t first_difference;   /* offset of the first segment that differs */
     enum rpma_mirror_verify_level level;
 };
 
@@ -480,32 +485,32 @@ int rpma_mirror_verify(struct rpma_mirror *mirror, unsigned copy, const struct r
         struct rpma_mirror_verify_report *report);
 
 /* Creates a copy on another target, connects and resynchronizes it. options are those of rpma_mirror_resync. */
-int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char *target, const char *set_name,
+int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char *target, const char *poolset,
         const struct rpma_mirror_resync_options *options);
 /* Removes a copy from the set, durably. After this call, no write of this writer reaches the copy.
- * RPMA_MIRROR_E_ALONE: it is the last target in sync, and the policy is safety. */
-int rpma_mirror_drop_target(struct rpma_mirror *mirror, unsigned copy);
+ * RPMA_MIRROR_E_NO_TARGET: it is the last target in sync, and the policy is safety. */
+int rpma_mirror_remove_target(struct rpma_mirror *mirror, unsigned copy);
 
 /* Reason for the choice of the source. */
 enum rpma_mirror_source_reason {
-    RPMA_MIRROR_SOURCE_HOME_NEWEST,   /* the local copy has the newest record, and is in sync in it */
+    RPMA_MIRROR_SOURCE_LOCAL_NEWEST,  /* the local copy has the newest record, and is in sync in it */
     RPMA_MIRROR_SOURCE_TARGET_NEWEST, /* the local copy lacks the newest record */
     RPMA_MIRROR_SOURCE_FORCED,        /* not all required copies responded */
-    RPMA_MIRROR_SOURCE_HOME_CHANGED   /* the local file was replaced, or can have changed since the set was closed */
+    RPMA_MIRROR_SOURCE_LOCAL_CHANGED  /* the local file was replaced, or can have changed since the set was closed */
 };
 
 struct rpma_mirror_recovery_report {
     uint32_t size;
     uint32_t source;
     enum rpma_mirror_source_reason reason;
-    uint32_t was_closed; /* 1 if the copies were equal without a comparison */
-    uint32_t answered;   /* copies as bits */
-    uint32_t in_sync;    /* copies as bits, afterwards */
-    uint64_t epoch;      /* acquired epoch */
-    uint64_t compared;   /* bytes */
-    uint64_t sent;       /* bytes */
-    char why[256];       /* one sentence */
-    uint64_t consistent; /* last consistency point of the source, or 0 */
+    uint32_t was_clean;         /* 1 if the copies were equal without a comparison */
+    uint32_t responded;         /* copies as bits */
+    uint32_t in_sync;           /* copies as bits, afterwards */
+    uint64_t epoch;             /* acquired epoch */
+    uint64_t compared_bytes;    /* bytes */
+    uint64_t sent_bytes;        /* bytes */
+    char reason_text[256];      /* one sentence */
+    uint64_t consistency_point; /* last consistency point of the source, or 0 */
 };
 
 /*

@@ -397,7 +397,7 @@ public:
         bool native = false;
         return rpma_conn_get_native_flush(get(), &native) == 0 && native;
     }
-    status ring() const noexcept { return rpma_conn_ring(get()); }
+    status ring() const noexcept { return rpma_conn_submit(get()); }
     // Returns the number of operations posted on this connection.
     rpma_conn_counters counters() const noexcept
     {
@@ -585,7 +585,7 @@ public:
     static result<peer> at(const char *address, rpma_util_ibv_context_type type, rpma_device_kind kind) noexcept
     {
         ibv_context *device = nullptr;
-        if (const status found = rpma_utils_get_ibv_context_of_kind(address, type, kind, &device); !found.ok())
+        if (const status found = rpma_utils_get_ibv_context_by_kind(address, type, kind, &device); !found.ok())
             return found;
         return on(device);
     }

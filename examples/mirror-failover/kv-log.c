@@ -102,7 +102,7 @@ static int put(struct store *s, uint64_t number, bool flushes)
     }
     const struct rpma_mirror_range range = {(uint64_t)((char *)r - s->memory), sizeof(*r)};
     const int ret = rpma_mirror_optimized_flush(s->mirror, 0, &range, 1, 0);
-    return ret != 0 ? ret : rpma_mirror_publish8(s->mirror, 0, 0, number);
+    return ret != 0 ? ret : rpma_mirror_atomic_write(s->mirror, 0, 0, number);
 }
 
 static int put_many(struct store *s, bool flushes)

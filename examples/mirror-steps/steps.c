@@ -61,7 +61,7 @@ static int flush(struct steps *s)
 
 static int publish(struct steps *s)
 {
-    return end_step(s, "publish8", rpma_mirror_publish8(s->mirror, 0, 0, PAGES));
+    return end_step(s, "atomic_write", rpma_mirror_atomic_write(s->mirror, 0, 0, PAGES));
 }
 
 static int flush_and_verify(struct steps *s)
@@ -96,7 +96,7 @@ static int repair(struct steps *s)
     if (mprotect(page, PAGE, PROT_READ | PROT_WRITE) != 0)
         return 1;
     memset(page, 0, PAGE);
-    const int code = rpma_mirror_repair_range(s->mirror, BROKEN_PAGE * PAGE, PAGE, RPMA_MIRROR_SET);
+    const int code = rpma_mirror_repair_range(s->mirror, BROKEN_PAGE * PAGE, PAGE, RPMA_MIRROR_ALL_COPIES);
     for (unsigned i = 0; code == 0 && i < PAGE; ++i) {
         if (page[i] != 'p') {
             fprintf(stderr, "steps: byte %u of the page is not what was flushed\n", i);

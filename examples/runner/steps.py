@@ -15,7 +15,7 @@ OPCODES = {6: "WRITE", 7: "WRITE", 8: "WRITE", 10: "WRITE", 4: "SEND", 12: "READ
 MEANING = {
     "MAP": "the set is opened, fences whoever wrote before, and registers the memory once",
     "OPTIMIZED_FLUSH": "three ranges of 64 bytes are durable on all copies",
-    "publish8": "a word is stored as a whole, after everything before it",
+    "atomic_write": "a word is stored as a whole, after everything before it",
     "OPTIMIZED_FLUSH_AND_VERIFY": "a page is durable, and was read back from each target",
     "GET_ERROR_INFO": "a page that cannot be read (simulated) is found: precise, contained, live",
     "repair": "the page is written again from target A, and the program goes on",

@@ -288,7 +288,7 @@ int rpma_conn_disconnect(struct rpma_conn *conn)
     return to_int(conn->disconnect());
 }
 
-int rpma_conn_ring(struct rpma_conn *conn)
+int rpma_conn_submit(struct rpma_conn *conn)
 {
     if (conn == nullptr)
         return RPMA_E_INVAL;

@@ -43,15 +43,15 @@ result<ibv_context *> find_software(const char *addr, rpma_util_ibv_context_type
 
 result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_context_type type, rpma_device_kind kind)
 {
-    if (kind == RPMA_DEVICE_SOFTWARE)
+    if (kind == RPMA_DEVICE_SOFTRDMA)
         return find_software(addr, type);
     const int before = errno;
     const library &system = library::system();
     if (system.has_hardware()) {
         auto found = find_device(system, addr, type);
-        if (found.ok() || kind == RPMA_DEVICE_HARDWARE)
+        if (found.ok() || kind == RPMA_DEVICE_KERNEL)
             return found;
-    } else if (kind == RPMA_DEVICE_HARDWARE) {
+    } else if (kind == RPMA_DEVICE_KERNEL) {
         RPMA_LOG_ERROR("RDMA device not found on this machine\n");
         errno = ENODEV;
         return errc::provider;
@@ -70,9 +70,9 @@ result<ibv_context *> find_wanted_device(const char *addr, rpma_util_ibv_context
     if (std::strcmp(wanted, "any") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_ANY);
     if (std::strcmp(wanted, "hardware") == 0)
-        return find_device_of_kind(addr, type, RPMA_DEVICE_HARDWARE);
+        return find_device_of_kind(addr, type, RPMA_DEVICE_KERNEL);
     if (std::strcmp(wanted, "software") == 0)
-        return find_device_of_kind(addr, type, RPMA_DEVICE_SOFTWARE);
+        return find_device_of_kind(addr, type, RPMA_DEVICE_SOFTRDMA);
     RPMA_LOG_ERROR("RPMA_DEVICE: invalid value \"%s\" (use any, hardware or software)\n", wanted);
     return errc::inval;
 }
@@ -100,12 +100,12 @@ int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type
     return hand_out(find_wanted_device(addr, type), ibv_ctx_ptr);
 }
 
-int rpma_utils_get_ibv_context_of_kind(const char *addr, enum rpma_util_ibv_context_type type,
+int rpma_utils_get_ibv_context_by_kind(const char *addr, enum rpma_util_ibv_context_type type,
         enum rpma_device_kind kind, struct ibv_context **ibv_ctx_ptr)
 {
     if (addr == nullptr || ibv_ctx_ptr == nullptr || !known(type))
         return RPMA_E_INVAL;
-    if (kind != RPMA_DEVICE_ANY && kind != RPMA_DEVICE_HARDWARE && kind != RPMA_DEVICE_SOFTWARE)
+    if (kind != RPMA_DEVICE_ANY && kind != RPMA_DEVICE_KERNEL && kind != RPMA_DEVICE_SOFTRDMA)
         return RPMA_E_INVAL;
     return hand_out(find_device_of_kind(addr, type, kind), ibv_ctx_ptr);
 }
@@ -114,7 +114,7 @@ int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_devic
 {
     if (ibv_ctx == nullptr || kind == nullptr)
         return RPMA_E_INVAL;
-    *kind = rdma::is_software(ibv_ctx) ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE;
+    *kind = rdma::is_software(ibv_ctx) ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL;
     return 0;
 }
 

@@ -13,7 +13,7 @@ namespace mirror
 // Whoever decides which writer may have a set. It is not trusted for safety: the targets accept one writer at a time
 // whatever it says. What it knows is the record that was committed with it last.
 //
-// Functions throw failure: E_FENCED if another writer has the right to write, E_NO_ARBITER if nobody answers before the
+// Functions throw failure: E_FENCED if another writer has the right to write, E_ARBITER if nobody answers before the
 // deadline. They are called by one thread at a time, except renew(), which may run beside commit(), and lost() and
 // lost_fd().
 class arbiter

@@ -55,7 +55,7 @@ int rpma_mirror_cfg_from_file(const char *path, struct rpma_mirror_cfg **cfg_ptr
     return guarded([&] { *cfg_ptr = new rpma_mirror_cfg{read_set_file(path)}; });
 }
 
-int rpma_mirror_cfg_set_home(
+int rpma_mirror_cfg_set_local_copy(
         struct rpma_mirror_cfg *cfg, unsigned copy, const char *path, size_t length, const char *state_path)
 {
     return change(cfg, [&](settings &s) { s.set_home(copy, path, length, state_path); });
@@ -116,7 +116,7 @@ int rpma_mirror_cfg_set_lanes(struct rpma_mirror_cfg *cfg, unsigned lanes, unsig
 int rpma_mirror_cfg_set_device(struct rpma_mirror_cfg *cfg, enum rpma_mirror_device device)
 {
     return change(cfg, [&](settings &s) {
-        check_range(device, RPMA_MIRROR_DEVICE_SOFTWARE, "kind of device");
+        check_range(device, RPMA_MIRROR_DEVICE_SOFTRDMA, "kind of device");
         s.device = device;
     });
 }

@@ -38,7 +38,7 @@ address_info resolve(const target_settings &to)
     wanted.ai_socktype = SOCK_STREAM;
     addrinfo *found = nullptr;
     if (const int error = getaddrinfo(to.address.c_str(), to.port.c_str(), &wanted, &found); error != 0)
-        throw failure(RPMA_MIRROR_E_LINK, "target " + to.name() + ": " + gai_strerror(error));
+        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + gai_strerror(error));
     return address_info(found);
 }
 
@@ -76,11 +76,11 @@ int code_of(replica::status status)
     case replica::status::exists:
         return RPMA_MIRROR_E_EXISTS;
     case replica::status::missing:
-        return RPMA_MIRROR_E_MISSING;
+        return RPMA_MIRROR_E_NOT_FOUND;
     case replica::status::busy:
         return RPMA_MIRROR_E_BUSY;
     default:
-        return RPMA_MIRROR_E_TARGET;
+        return RPMA_MIRROR_E_REJECTED;
     }
 }
 
@@ -131,7 +131,7 @@ void channel::connect(const target_settings &to, const replica::deadline &until)
         if (error == 0)
             return watch_peer(connection_.get());
     }
-    throw failure(error == ETIMEDOUT ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_LINK,
+    throw failure(error == ETIMEDOUT ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_CONNECTION,
             name_ + ": " + std::strerror(error) + ": is rpmemd --listen running there?", error);
 }
 
@@ -141,11 +141,11 @@ void channel::introduce(const replica::mirror_key &key, const replica::deadline 
     replica::greeting greeting;
     const replica::received got = receive(connection_.get(), until, buffer_, greeting);
     if (got == replica::received::other_version)
-        broken(held, RPMA_MIRROR_E_TARGET, "speaks another version of the protocol");
+        broken(held, RPMA_MIRROR_E_REJECTED, "speaks another version of the protocol");
     if (got == replica::received::timed_out)
         broken(held, RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
     if (got != replica::received::message || greeting.error != 0 || greeting.features != replica::feature_mirror)
-        broken(held, RPMA_MIRROR_E_TARGET, "is no rpmemd --listen, or has too many clients");
+        broken(held, RPMA_MIRROR_E_REJECTED, "is no rpmemd --listen, or has too many clients");
     held.unlock();
     replica::request r;
     r.type = replica::request_type::mirror_challenge;
@@ -154,8 +154,8 @@ void channel::introduce(const replica::mirror_key &key, const replica::deadline 
     try {
         ask(r, until);
     } catch (const failure &problem) {
-        if (problem.code() == RPMA_MIRROR_E_LINK)
-            broken(held, RPMA_MIRROR_E_TARGET, "has another key");
+        if (problem.code() == RPMA_MIRROR_E_CONNECTION)
+            broken(held, RPMA_MIRROR_E_REJECTED, "has another key");
         throw;
     }
 }
@@ -204,7 +204,7 @@ channel::question channel::begin(replica::request asked, const replica::deadline
     hold held(lock_);
     wait(held, until, [this] { return !sending_ || broken_; });
     if (broken_)
-        throw failure(RPMA_MIRROR_E_LINK, name_ + " closed the connection");
+        throw failure(RPMA_MIRROR_E_CONNECTION, name_ + " closed the connection");
     made.of_ = this;
     made.number_ = asked.number = ++number_;
     expected_.push_back({asked.number, asked.type, false, std::nullopt});
@@ -215,7 +215,7 @@ channel::question channel::begin(replica::request asked, const replica::deadline
     sending_ = false;
     changed_.notify_all();
     if (!sent)
-        broken(held, RPMA_MIRROR_E_LINK, "closed the connection");
+        broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
     return made;
 }
 
@@ -233,11 +233,11 @@ void channel::read_one(hold &held, const replica::deadline &until)
     if (got == replica::received::timed_out)
         broken(held, RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
     if (got == replica::received::ended || got == replica::received::broken)
-        broken(held, RPMA_MIRROR_E_LINK, "closed the connection");
+        broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
     const auto next = std::ranges::find_if(expected_, [](const expected &e) { return !e.answer; });
     if (got != replica::received::message || next == expected_.end() || answer.number != next->number ||
             answer.type != next->type)
-        broken(held, RPMA_MIRROR_E_TARGET, "answered what is not understood");
+        broken(held, RPMA_MIRROR_E_REJECTED, "answered what is not understood");
     if (next->dropped)
         expected_.erase(next);
     else
@@ -250,7 +250,7 @@ replica::answer channel::finish(question asked, const replica::deadline &until)
     const auto mine = std::ranges::find(expected_, asked.number_, &expected::number);
     while (!mine->answer) {
         if (broken_)
-            throw failure(RPMA_MIRROR_E_LINK, name_ + " closed the connection");
+            throw failure(RPMA_MIRROR_E_CONNECTION, name_ + " closed the connection");
         if (!reading_)
             read_one(held, until);
         else

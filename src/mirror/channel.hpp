@@ -19,8 +19,8 @@ namespace mirror
 replica::mirror_key read_key(const std::string &path);
 
 // The control connection to a target. Threads may ask at the same time, and each more before it waits for an answer;
-// the target answers in the order of the questions. Functions throw failure: E_LINK and E_TIMEOUT if the connection is
-// at its end, and what the target refuses as E_FENCED, E_EXISTS, E_MISSING, E_BUSY or E_TARGET.
+// the target answers in the order of the questions. Functions throw failure: E_CONNECTION and E_TIMEOUT if the
+// connection is at its end, and what the target refuses as E_FENCED, E_EXISTS, E_NOT_FOUND, E_BUSY or E_REJECTED.
 class channel
 {
 public:

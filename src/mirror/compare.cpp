@@ -47,15 +47,15 @@ void rpma_mirror::comparison::step(rpma_mirror_phase phase)
         p.size = sizeof(p);
         p.copy = copy.where.copy;
         p.phase = phase;
-        p.done = done;
-        p.total = total;
-        p.sent = sent;
+        p.compared_bytes = done;
+        p.total_bytes = total;
+        p.sent_bytes = sent;
         p.bytes_per_second = done * 1000 / (passed == 0 ? 1 : passed);
         p.seconds_left = p.bytes_per_second == 0
                                  ? UINT32_MAX
                                  : static_cast<std::uint32_t>((total - std::min(done, total)) / p.bytes_per_second);
         if (within.progress(within.context, &p) != 0)
-            throw failure(RPMA_MIRROR_E_PAUSED, "paused by the program");
+            throw failure(RPMA_MIRROR_E_CANCELED, "paused by the program");
     }
     if (due > passed)
         sleep_ms(due - passed);
@@ -162,7 +162,7 @@ std::uint64_t rpma_mirror::look(comparison &c, batch &b)
     const replica::segment_hashes theirs =
             c.copy.control->finish(std::move(*b.asked), deadline(settings_.operation_ms)).hashes;
     if (theirs.count != ours.count)
-        throw failure(RPMA_MIRROR_E_TARGET, "target " + c.copy.where.name() + " compared something else");
+        throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.copy.where.name() + " compared something else");
     std::uint64_t bits = 0;
     for (std::uint32_t i = 0; i < ours.count; ++i)
         if (ours.hashes[i] != theirs.hashes[i])

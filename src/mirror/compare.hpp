@@ -6,7 +6,7 @@
 #include "set.hpp"
 
 // A target's copy that a thread works on for long: one does at a time, and meanwhile the copy stays in the set. Throws
-// E_MISSING and E_BUSY.
+// E_NOT_FOUND and E_BUSY.
 class rpma_mirror::work_on_copy
 {
 public:
@@ -56,6 +56,6 @@ struct rpma_mirror::comparison {
     // Is told up to where the copies are level, durably.
     std::function<void(std::uint64_t end)> level_up_to;
 
-    // Tells the program, and waits where the rate asks for it. Throws E_PAUSED.
+    // Tells the program, and waits where the rate asks for it. Throws E_CANCELED.
     void step(rpma_mirror_phase phase);
 };

@@ -94,7 +94,7 @@ void rpma_mirror::refuse_foreign(const replica::mirror_state &own, bool begun) c
         if (!c)
             continue;
         if (!c->answered) {
-            if (c->last_error != RPMA_MIRROR_E_MISSING || own.committed.epoch != 0)
+            if (c->last_error != RPMA_MIRROR_E_NOT_FOUND || own.committed.epoch != 0)
                 throw *c->problem;
             continue;
         }

@@ -71,7 +71,7 @@ auto understood(F &&f)
     try {
         return f();
     } catch (const json::exception &problem) {
-        throw failure(RPMA_MIRROR_E_NO_ARBITER, std::string("etcd answered what is not understood: ") + problem.what());
+        throw failure(RPMA_MIRROR_E_ARBITER, std::string("etcd answered what is not understood: ") + problem.what());
     }
 }
 
@@ -210,7 +210,7 @@ etcd_arbiter::promise etcd_arbiter::take(
         grant(until);
         while (!try_take(wanted, seize, known, given, until))
             if (until.passed())
-                throw failure(RPMA_MIRROR_E_NO_ARBITER, "others change the keys of the set at etcd all the time");
+                throw failure(RPMA_MIRROR_E_ARBITER, "others change the keys of the set at etcd all the time");
         return given;
     });
 }
@@ -227,7 +227,7 @@ void etcd_arbiter::commit(const record &next, const replica::deadline &until)
     if (done)
         return;
     if (understood([&] { return look(*client_, "writer", until); }).revision == "0")
-        throw failure(RPMA_MIRROR_E_NO_ARBITER, "the lease at etcd has run out");
+        throw failure(RPMA_MIRROR_E_ARBITER, "the lease at etcd has run out");
     throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set, says etcd");
 }
 
@@ -237,10 +237,10 @@ void etcd_arbiter::renew(const replica::deadline &until)
     understood([&] {
         const json answer = renewing_->call("/v3/lease/keepalive", {{"ID", lease_}}, until);
         if (answer.at("result").value("TTL", "0") == "0")
-            throw failure(RPMA_MIRROR_E_NO_ARBITER, "the lease at etcd has run out");
+            throw failure(RPMA_MIRROR_E_ARBITER, "the lease at etcd has run out");
         const seen_key writer = look(*renewing_, "writer", until);
         if (writer.revision != writer_revision_)
-            throw failure(writer.revision == "0" ? RPMA_MIRROR_E_NO_ARBITER : RPMA_MIRROR_E_FENCED,
+            throw failure(writer.revision == "0" ? RPMA_MIRROR_E_ARBITER : RPMA_MIRROR_E_FENCED,
                     "another writer has the set, says etcd");
     });
     holds_from(asked_at);

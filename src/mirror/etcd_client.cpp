@@ -74,7 +74,7 @@ std::string from_base64(const std::string &text)
     std::string bytes(text.size() + 1, '\0');
     const int size = b64_pton(text.c_str(), reinterpret_cast<unsigned char *>(bytes.data()), bytes.size());
     if (size < 0)
-        throw failure(RPMA_MIRROR_E_NO_ARBITER, "etcd answered what is not understood");
+        throw failure(RPMA_MIRROR_E_ARBITER, "etcd answered what is not understood");
     bytes.resize(static_cast<std::size_t>(size));
     return bytes;
 }
@@ -179,7 +179,7 @@ nlohmann::json etcd_client::call_once(
             return answer;
         }
     }
-    throw failure(RPMA_MIRROR_E_NO_ARBITER, "etcd does not answer: " + problem_);
+    throw failure(RPMA_MIRROR_E_ARBITER, "etcd does not answer: " + problem_);
 }
 
 } // namespace mirror

@@ -28,7 +28,7 @@ class etcd_client
 public:
     explicit etcd_client(const etcd_settings &of);
 
-    // One call, at the first endpoint that answers. Throws failure with E_NO_ARBITER.
+    // One call, at the first endpoint that answers. Throws failure with E_ARBITER.
     nlohmann::json call(const std::string &path, const nlohmann::json &asked, const replica::deadline &until);
 
 private:

@@ -21,7 +21,7 @@ rpma_mirror_error make_error(unsigned copy, int code, int system)
     e.size = sizeof(e);
     e.copy = copy;
     e.code = code;
-    e.system = system;
+    e.os_errno = system;
     e.contained = 1;
     e.live = 1;
     switch (code) {
@@ -41,15 +41,15 @@ rpma_mirror_error make_error(unsigned copy, int code, int system)
         e.kind = RPMA_MIRROR_ERROR_FENCED;
         e.live = 0;
         break;
-    case RPMA_MIRROR_E_STOPPED:
-        e.kind = RPMA_MIRROR_ERROR_TARGET;
+    case RPMA_MIRROR_E_EVICTION_REFUSED:
+        e.kind = RPMA_MIRROR_ERROR_REJECTED;
         e.live = 0;
         break;
-    case RPMA_MIRROR_E_LINK:
-        e.kind = RPMA_MIRROR_ERROR_LINK;
+    case RPMA_MIRROR_E_CONNECTION:
+        e.kind = RPMA_MIRROR_ERROR_CONNECTION;
         break;
     default:
-        e.kind = RPMA_MIRROR_ERROR_TARGET;
+        e.kind = RPMA_MIRROR_ERROR_REJECTED;
     }
     return e;
 }

@@ -15,7 +15,7 @@ int rpma_mirror::over() const noexcept
     if (const int code = over_; code != 0)
         return fail(code, "the mirror is over: %s", over_reason_.c_str());
     if (arbiter_->lost())
-        return fail(RPMA_MIRROR_E_NO_ARBITER, "the right to write has run out");
+        return fail(RPMA_MIRROR_E_ARBITER, "the right to write has run out");
     return 0;
 }
 
@@ -35,8 +35,8 @@ int rpma_mirror::check_ranges(unsigned lane, const rpma_mirror_range *ranges, st
 {
     if (lane >= lanes_.size())
         return fail(RPMA_MIRROR_E_INVAL, "there is no lane %u: the set has %zu", lane, lanes_.size());
-    if ((ranges == nullptr && n != 0) || n > RPMA_MIRROR_MOST_RANGES)
-        return fail(RPMA_MIRROR_E_INVAL, "there are no ranges, or more than %d", RPMA_MIRROR_MOST_RANGES);
+    if ((ranges == nullptr && n != 0) || n > RPMA_MIRROR_MAX_RANGES)
+        return fail(RPMA_MIRROR_E_INVAL, "there are no ranges, or more than %d", RPMA_MIRROR_MAX_RANGES);
     for (std::size_t i = 0; i < n; ++i)
         if (!replica::range_fits({ranges[i].offset, ranges[i].length}, 0, home_.length()))
             return fail(RPMA_MIRROR_E_INVAL, "range %zu does not lie within the set", i);
@@ -194,7 +194,7 @@ int rpma_mirror::flush(unsigned lane, const rpma_mirror_range *ranges, std::size
     counted_.ranges += n;
     for (std::size_t i = 0; i < n; ++i)
         counted_.bytes += ranges[i].length;
-    if ((flags & RPMA_MIRROR_F_LAST_RANGE_AFTER) == 0 || n == 1)
+    if ((flags & RPMA_MIRROR_F_LAST_RANGE_ORDERED) == 0 || n == 1)
         return flush_once(lane, ranges, n, deep);
     const int first = flush_once(lane, ranges, n - 1, deep);
     return first != 0 ? first : flush_once(lane, ranges + n - 1, 1, deep);
@@ -259,7 +259,7 @@ int rpma_mirror::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms)
     return late ? fail(RPMA_MIRROR_E_TIMEOUT, "the flush is still under way") : 0;
 }
 
-int rpma_mirror::publish8(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept
+int rpma_mirror::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept
 {
     program_lane &used = lanes_[lane];
     if (const int code = unready(); code != 0)

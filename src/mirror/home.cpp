@@ -92,7 +92,7 @@ bool home::open_file()
     data_.reset(::open(settings_.home_path.c_str(), O_RDWR | O_CLOEXEC));
     if (!data_.valid())
         throw errno == ENOENT
-                ? failure(RPMA_MIRROR_E_MISSING, "there is no home copy " + settings_.home_path + remedy(), ENOENT)
+                ? failure(RPMA_MIRROR_E_NOT_FOUND, "there is no home copy " + settings_.home_path + remedy(), ENOENT)
                 : system_failure("cannot open " + settings_.home_path);
     return check_length();
 }
@@ -265,7 +265,7 @@ void home::choose_flush(pmem2_map *map)
     pmem_ = pmem2_map_get_store_granularity(map) != PMEM2_GRANULARITY_PAGE;
     level_ = pmem_                             ? RPMA_MIRROR_LEVEL_CPU_FLUSHED
              : is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE
-                                               : RPMA_MIRROR_LEVEL_PAGE_CACHE;
+                                               : RPMA_MIRROR_LEVEL_WRITTEN_BACK;
 }
 
 void home::adopt(void *address, std::uint64_t length)
@@ -278,7 +278,7 @@ void home::adopt(void *address, std::uint64_t length)
         return;
     if (!open_file()) {
         // Whether the program's mapping is one of MAP_SYNC is not known: msync() is right for each.
-        level_ = is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_PAGE_CACHE;
+        level_ = is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_WRITTEN_BACK;
         check_stamp();
         return;
     }

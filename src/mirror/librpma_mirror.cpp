@@ -81,7 +81,7 @@ int rpma_mirror_map(
     });
 }
 
-int rpma_mirror_attach(const struct rpma_mirror_cfg *cfg, void *address, size_t length, unsigned flags,
+int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, size_t length, unsigned flags,
         struct rpma_mirror **mirror_ptr)
 {
     if (cfg == nullptr || address == nullptr || mirror_ptr == nullptr)
@@ -118,7 +118,7 @@ int rpma_mirror_get_length(const struct rpma_mirror *mirror, size_t *length)
 int rpma_mirror_optimized_flush(
         struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n, unsigned flags)
 {
-    constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_AFTER | RPMA_MIRROR_F_DEEP;
+    constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
     if (const int code = check_flush(mirror, lane, ranges, n, flags, known); code != 0)
         return code;
     return mirror->flush(lane, ranges, n, flags);
@@ -147,7 +147,7 @@ int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned 
         const struct rpma_mirror_range *ranges, size_t n, unsigned flags, enum rpma_mirror_verify_level *level,
         struct rpma_mirror_error *first_bad)
 {
-    constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_AFTER | RPMA_MIRROR_F_DEEP;
+    constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
     if (const int code = check_flush(mirror, lane, ranges, n, flags, known); code != 0)
         return code;
     return guarded([&] {
@@ -165,7 +165,7 @@ int rpma_mirror_sync(struct rpma_mirror *mirror, unsigned lane, uint64_t offset,
     return rpma_mirror_optimized_flush(mirror, lane, &r, 1, flags);
 }
 
-int rpma_mirror_publish8(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value)
+int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value)
 {
     const struct rpma_mirror_range r = {offset, sizeof(value)};
     if (mirror == nullptr)
@@ -174,10 +174,10 @@ int rpma_mirror_publish8(struct rpma_mirror *mirror, unsigned lane, uint64_t off
         return code;
     if (offset % sizeof(value) != 0)
         return fail(RPMA_MIRROR_E_INVAL, "the offset is no multiple of 8");
-    return mirror->publish8(lane, offset, value);
+    return mirror->atomic_write(lane, offset, value);
 }
 
-int rpma_mirror_consistent(struct rpma_mirror *mirror, uint64_t mark)
+int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t mark)
 {
     return mirror == nullptr ? null("mirror") : guarded([&] { mirror->mark_consistent(mark); });
 }
@@ -224,7 +224,7 @@ int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event 
         return null("mirror");
     return fill(event, [&](rpma_mirror_event &to) {
         if (!mirror->told().next(to))
-            throw failure(RPMA_MIRROR_E_MISSING, "no event waits");
+            throw failure(RPMA_MIRROR_E_NOT_FOUND, "no event waits");
     });
 }
 
@@ -256,7 +256,7 @@ int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64
 {
     if (const int code = check_range(mirror, offset, length); code != 0)
         return code;
-    if (source != RPMA_MIRROR_SET && source >= RPMA_MIRROR_MOST_COPIES)
+    if (source != RPMA_MIRROR_ALL_COPIES && source >= RPMA_MIRROR_MAX_COPIES)
         return fail(RPMA_MIRROR_E_INVAL, "there is no copy %u", source);
     return length == 0 ? 0 : guarded([&] { mirror->repair_range({offset, length}, source); });
 }
@@ -274,11 +274,11 @@ int rpma_mirror_verify(struct rpma_mirror *mirror, unsigned copy, const struct r
     bool different = false;
     const int code = fill(report, [&](rpma_mirror_verify_report &to) {
         mirror->verify(copy, limits_of(options), to);
-        different = to.different != 0;
+        different = to.differing_segments != 0;
     });
     if (code != 0 || !different)
         return code;
-    return fail(RPMA_MIRROR_E_VERIFY, "%u segments of copy %u differ", report->different, copy);
+    return fail(RPMA_MIRROR_E_VERIFY, "%u segments of copy %u differ", report->differing_segments, copy);
 }
 
 int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char *target, const char *set_name,
@@ -289,9 +289,9 @@ int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char
     return guarded([&] { mirror->add_target(copy, target, set_name, limits_of(options)); });
 }
 
-int rpma_mirror_drop_target(struct rpma_mirror *mirror, unsigned copy)
+int rpma_mirror_remove_target(struct rpma_mirror *mirror, unsigned copy)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->drop_target(copy); });
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->remove_target(copy); });
 }
 
 int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struct rpma_mirror_recovery_report *report)

@@ -20,7 +20,7 @@ int code_of_link(int error)
     case ENOSPC:
         return RPMA_MIRROR_E_MEDIA;
     default:
-        return RPMA_MIRROR_E_LINK;
+        return RPMA_MIRROR_E_CONNECTION;
     }
 }
 
@@ -106,8 +106,8 @@ void rpma_mirror::ask_program(std::uint32_t leaving)
         if (settings_.eviction == nullptr || settings_.eviction(settings_.eviction_context, &why) == 0)
             return;
         const failure stopped(
-                RPMA_MIRROR_E_STOPPED, "the program stopped rather than lose copy " + std::to_string(copy));
-        end(stopped.code(), stopped.what(), RPMA_MIRROR_EVENT_STOPPED, copy);
+                RPMA_MIRROR_E_EVICTION_REFUSED, "the program stopped rather than lose copy " + std::to_string(copy));
+        end(stopped.code(), stopped.what(), RPMA_MIRROR_EVENT_EVICTION_REFUSED, copy);
         throw stopped;
     });
 }
@@ -121,9 +121,9 @@ void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint
     for (std::uint32_t gone = 0, asked = dropped;;) {
         const std::uint32_t targets = next.in_sync & ~home_bit();
         if (targets == 0 && next.policy == replica::mirror_policy::safety)
-            throw failure(RPMA_MIRROR_E_ALONE, "no target is in sync any more, and the policy is safety");
+            throw failure(RPMA_MIRROR_E_NO_TARGET, "no target is in sync any more, and the policy is safety");
         if (targets != 0 && before != 0 && (targets & before) == 0)
-            throw failure(RPMA_MIRROR_E_ALONE, "the targets that were in sync before are all gone");
+            throw failure(RPMA_MIRROR_E_NO_TARGET, "the targets that were in sync before are all gone");
         // It may have the record that says closed, by which another machine may take the set: this one must need it.
         if (targets == 0 && before != 0 && next.closed)
             throw failure(RPMA_MIRROR_E_UNCLEAN,
@@ -187,16 +187,16 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::max
     // Only now flushes go on without them.
     leave(copies & (roles_.load().awaited | roles_.load().syncing));
     if (before != 0 && (record_.in_sync & ~home_bit()) == 0)
-        events_.tell(RPMA_MIRROR_EVENT_ALONE, settings_.home_copy, record_);
+        events_.tell(RPMA_MIRROR_EVENT_NO_TARGET, settings_.home_copy, record_);
 }
 
 // A change of the membership has failed with that code.
 void rpma_mirror::end_by(int code, const char *reason, unsigned copy)
 {
     end(code, reason,
-            code == RPMA_MIRROR_E_FENCED       ? RPMA_MIRROR_EVENT_FENCED
-            : code == RPMA_MIRROR_E_NO_ARBITER ? RPMA_MIRROR_EVENT_NO_ARBITER
-                                               : RPMA_MIRROR_EVENT_ALONE,
+            code == RPMA_MIRROR_E_FENCED    ? RPMA_MIRROR_EVENT_FENCED
+            : code == RPMA_MIRROR_E_ARBITER ? RPMA_MIRROR_EVENT_LEASE_EXPIRED
+                                            : RPMA_MIRROR_EVENT_NO_TARGET,
             copy);
 }
 
@@ -228,7 +228,7 @@ void rpma_mirror::mark_consistent(std::uint64_t mark)
         return;
     // Without the arbiter nothing has changed. Else a record may be durable that lacks copies for which flushes still
     // wait.
-    if (code != RPMA_MIRROR_E_NO_ARBITER)
+    if (code != RPMA_MIRROR_E_ARBITER)
         end_by(code, last_failure(), settings_.home_copy);
     throw failure(code, last_failure());
 }

@@ -25,8 +25,8 @@ std::uint64_t epoch_of_time()
 
 std::uint32_t devices_of(rpma_mirror_device device)
 {
-    return device == RPMA_MIRROR_DEVICE_HARDWARE   ? replica::device_hardware
-           : device == RPMA_MIRROR_DEVICE_SOFTWARE ? replica::device_software
+    return device == RPMA_MIRROR_DEVICE_KERNEL     ? replica::device_hardware
+           : device == RPMA_MIRROR_DEVICE_SOFTRDMA ? replica::device_software
                                                    : replica::device_hardware | replica::device_software;
 }
 
@@ -99,8 +99,8 @@ void rpma_mirror::each_in_parallel(std::uint32_t copies, scope whom, const deadl
     now.finish([&](std::uint32_t answered) { return whom == scope::needed && has_needed(copies, answered); });
     // These are not of one copy alone.
     for (const auto &c : copies_)
-        if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL ||
-                         c->last_error == RPMA_MIRROR_E_PAUSED))
+        if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL_TOO_LOW ||
+                         c->last_error == RPMA_MIRROR_E_CANCELED))
             throw *c->problem;
 }
 
@@ -155,9 +155,9 @@ std::uint64_t rpma_mirror::learn_set()
     }
     if (set_ == replica::set_uuid{}) {
         for (const auto &c : copies_)
-            if (c && c->last_error != RPMA_MIRROR_E_MISSING)
+            if (c && c->last_error != RPMA_MIRROR_E_NOT_FOUND)
                 throw *c->problem;
-        throw failure(RPMA_MIRROR_E_MISSING, "the set does not exist: create it first");
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "the set does not exist: create it first");
     }
     return length;
 }
@@ -227,10 +227,10 @@ void rpma_mirror::choose_source(bool force)
 {
     const auto sentence = [&](rpma_mirror_source_reason reason, const std::string &why) {
         report_.reason = reason;
-        report_.why[why.copy(report_.why, sizeof(report_.why) - 1)] = '\0';
+        report_.reason_text[why.copy(report_.reason_text, sizeof(report_.reason_text) - 1)] = '\0';
     };
     if (newest_.epoch == 0)
-        throw failure(RPMA_MIRROR_E_MISSING, "the set was never created to its end: create it again");
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "the set was never created to its end: create it again");
     needed_ = needed_targets(newest_);
     const std::uint32_t missing = needed_ & ~answered();
     if (missing != 0 && !force)
@@ -245,7 +245,7 @@ void rpma_mirror::choose_source(bool force)
         if (match == stamp_match::changed)
             sentence(RPMA_MIRROR_SOURCE_FORCED, "the local file was replaced or changed, and it was forced");
         else
-            sentence(RPMA_MIRROR_SOURCE_HOME_NEWEST, "the home copy was in sync in the newest record");
+            sentence(RPMA_MIRROR_SOURCE_LOCAL_NEWEST, "the home copy was in sync in the newest record");
         return;
     }
     if (own && needed_ == 0)
@@ -275,7 +275,7 @@ void rpma_mirror::choose_source(bool force)
     if (overrides_)
         sentence(RPMA_MIRROR_SOURCE_FORCED, "not all copies that were in sync answered, and it was forced");
     else if (own)
-        sentence(RPMA_MIRROR_SOURCE_HOME_CHANGED, "the local file may have changed since the set had it");
+        sentence(RPMA_MIRROR_SOURCE_LOCAL_CHANGED, "the local file may have changed since the set had it");
     else
         sentence(RPMA_MIRROR_SOURCE_TARGET_NEWEST, "the home copy lacks the newest record, which this target has");
 }
@@ -287,9 +287,9 @@ mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const de
     r.mirror.devices = devices_of(settings_.device);
     const replica::session_answer session = control.ask(r, until).session;
     if (session.lanes < settings_.lanes + 1)
-        throw failure(RPMA_MIRROR_E_TARGET, "target " + c.where.name() + " gives " + std::to_string(session.lanes) +
-                                                    " lanes, and " + std::to_string(settings_.lanes + 1) +
-                                                    " are needed: see max-lanes in rpmemd.conf");
+        throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + " gives " + std::to_string(session.lanes) +
+                                                      " lanes, and " + std::to_string(settings_.lanes + 1) +
+                                                      " are needed: see max-lanes in rpmemd.conf");
     connected made{std::make_unique<replica::region>(), RPMA_MIRROR_LEVEL_VOLATILE};
     if (const int error = made.region->lost().open(); error != 0)
         throw system_failure("cannot make an event", error);
@@ -302,10 +302,10 @@ mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const de
     terms.epoch = promise_.epoch;
     replica::error_text why;
     if (const int error = made.region->open(session, terms, until, &why); error != 0)
-        throw failure(RPMA_MIRROR_E_LINK, "target " + c.where.name() + ": " + why.c_str(), error);
+        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": " + why.c_str(), error);
     made.level = static_cast<rpma_mirror_level>(made.region->level());
     if (made.level < settings_.min_level)
-        throw failure(RPMA_MIRROR_E_LEVEL, "target " + c.where.name() + " has a lower level than is asked for");
+        throw failure(RPMA_MIRROR_E_LEVEL_TOO_LOW, "target " + c.where.name() + " has a lower level than is asked for");
     return made;
 }
 
@@ -313,7 +313,7 @@ mirror::connected rpma_mirror::attach(remote_copy &c, channel &control, const de
 void rpma_mirror::check_home_level() const
 {
     if (home_.level() < std::min(settings_.min_level, RPMA_MIRROR_LEVEL_CPU_FLUSHED))
-        throw failure(RPMA_MIRROR_E_LEVEL, "the home copy has a lower level than is asked for");
+        throw failure(RPMA_MIRROR_E_LEVEL_TOO_LOW, "the home copy has a lower level than is asked for");
 }
 
 void rpma_mirror::attach_all(const deadline &until)
@@ -370,7 +370,7 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
     home_.store(own);
     prepare_all(until.share(2));
     choose_source(force);
-    report_.was_closed = newest_.closed;
+    report_.was_clean = newest_.closed;
     attach_all(until.share(1));
     choose_source(force);
     for (const auto &c : copies_)
@@ -381,10 +381,10 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
     commit_first(force);
     report_.size = sizeof(report_);
     report_.source = source_;
-    report_.answered = answered();
+    report_.responded = answered();
     report_.in_sync = record_.in_sync;
     report_.epoch = record_.epoch;
-    report_.consistent = record_.mark;
+    report_.consistency_point = record_.mark;
     start_watching();
 }
 

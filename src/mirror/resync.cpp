@@ -19,7 +19,7 @@ constexpr std::int64_t cursor_ms = 5000;
 remote_copy &rpma_mirror::target(unsigned copy)
 {
     if (copy >= copies_.size() || !copies_[copy])
-        throw failure(RPMA_MIRROR_E_MISSING, "there is no target with copy " + std::to_string(copy));
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "there is no target with copy " + std::to_string(copy));
     return *copies_[copy];
 }
 
@@ -113,7 +113,7 @@ void rpma_mirror::resync(unsigned copy, const limits &within)
         const std::lock_guard hold(membership_);
         const roles now = roles_;
         set_roles(now.awaited, now.syncing & ~c.bit());
-        if (problem.code() != RPMA_MIRROR_E_PAUSED)
+        if (problem.code() != RPMA_MIRROR_E_CANCELED)
             c.last_error = problem.code();
         throw;
     }
@@ -134,7 +134,7 @@ void rpma_mirror::bring_level(remote_copy &c, const limits &within)
         const std::lock_guard hold(membership_);
         const roles now = roles_;
         set_roles(now.awaited, now.syncing | c.bit());
-        events_.tell(RPMA_MIRROR_EVENT_RESYNC, c.where.copy, record_);
+        events_.tell(RPMA_MIRROR_EVENT_RESYNC_STARTED, c.where.copy, record_);
     }
     comparison job(c, direction::to_target, within);
     job.total = home_.length() - resumed_at;
@@ -197,7 +197,7 @@ void rpma_mirror::join(remote_copy &c)
             throw failure(code_of_link(error), "target " + c.where.name() + " is lost", error);
         const roles now = roles_;
         if ((now.syncing & c.bit()) == 0)
-            throw failure(RPMA_MIRROR_E_LINK, "target " + c.where.name() + " is lost");
+            throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + " is lost");
         set_roles(now.awaited | c.bit(), now.syncing & ~c.bit());
     }
     record next = record_;
@@ -210,7 +210,7 @@ void rpma_mirror::join(remote_copy &c)
         throw;
     }
     if (!is_synced(c.where.copy))
-        throw failure(RPMA_MIRROR_E_LINK, "target " + c.where.name() + " was lost again");
+        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + " was lost again");
     c.resumable = false;
     c.cursor = 0;
     events_.tell(RPMA_MIRROR_EVENT_IN_SYNC, c.where.copy, record_);
@@ -222,7 +222,7 @@ void rpma_mirror::take_back(remote_copy &c)
     const auto before = static_cast<std::uint16_t>(record_.in_sync & ~home_bit());
     const int code = over_ != 0 ? 0 : guarded([&] { commit_everywhere(record_, before); });
     if (code != 0)
-        end(code, last_failure(), code == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_ALONE,
+        end(code, last_failure(), code == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_NO_TARGET,
                 c.where.copy);
     const roles now = roles_;
     set_roles(now.awaited & ~c.bit(), now.syncing);
@@ -251,7 +251,7 @@ void rpma_mirror::add_target(unsigned copy, const char *place, const char *set_n
     resync(copy, within);
 }
 
-void rpma_mirror::drop_target(unsigned copy)
+void rpma_mirror::remove_target(unsigned copy)
 {
     membership_.refuse_holder();
     const std::lock_guard hold(membership_);
@@ -272,5 +272,5 @@ void rpma_mirror::drop_target(unsigned copy)
         set_roles(now.awaited & ~gone->bit(), now.syncing & ~gone->bit());
     });
     std::erase_if(settings_.targets, [copy](const target_settings &t) { return t.copy == copy; });
-    events_.tell(RPMA_MIRROR_EVENT_DROPPED, copy, record_);
+    events_.tell(RPMA_MIRROR_EVENT_REMOVED, copy, record_);
 }

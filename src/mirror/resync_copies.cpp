@@ -29,15 +29,15 @@ bool rpma_mirror::fetch_from(remote_copy &source)
         compare(job, 0, job.total);
     } catch (const failure &problem) {
         const bool at_home = problem.code() == RPMA_MIRROR_E_MEDIA && problem.system() == 0;
-        if (at_home || problem.code() == RPMA_MIRROR_E_PAUSED)
+        if (at_home || problem.code() == RPMA_MIRROR_E_CANCELED)
             throw;
         source.problem = problem;
         source.last_error = problem.code();
         source.answered = false;
         return false;
     }
-    report_.sent += job.sent;
-    report_.compared += job.done;
+    report_.sent_bytes += job.sent;
+    report_.compared_bytes += job.done;
     return true;
 }
 
@@ -73,6 +73,6 @@ void rpma_mirror::make_level(bool force)
         flushing.join();
     if (flushed != 0)
         throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
-    report_.sent += sent;
-    report_.compared += compared;
+    report_.sent_bytes += sent;
+    report_.compared_bytes += compared;
 }

@@ -119,7 +119,7 @@ public:
     int flush_start(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,
             std::uint64_t *ticket) noexcept;
     int flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;
-    int publish8(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept;
+    int atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept;
     int read(unsigned lane, unsigned copy, void *to, replica::range r) noexcept;
     int check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept;
 
@@ -134,7 +134,7 @@ public:
     // resync.cpp
     void resync(unsigned copy, const mirror::limits &within);
     void add_target(unsigned copy, const char *place, const char *set_name, const mirror::limits &within);
-    void drop_target(unsigned copy);
+    void remove_target(unsigned copy);
 
     // membership.cpp
     void mark_consistent(std::uint64_t mark);

@@ -142,7 +142,7 @@ settings read_set_file(const std::string &path)
 {
     std::ifstream file(path);
     if (!file)
-        throw errno == ENOENT ? failure(RPMA_MIRROR_E_MISSING, "there is no set file " + path, ENOENT)
+        throw errno == ENOENT ? failure(RPMA_MIRROR_E_NOT_FOUND, "there is no set file " + path, ENOENT)
                               : system_failure("cannot read " + path);
     settings to;
     std::string text;

@@ -115,7 +115,7 @@ void settings::set_timeouts(unsigned operation, unsigned opening)
 void settings::check() const
 {
     if (!has_home)
-        refuse("the set has no home copy: see rpma_mirror_cfg_set_home");
+        refuse("the set has no home copy: see rpma_mirror_cfg_set_local_copy");
     if (targets.empty())
         refuse("the set has no target: see rpma_mirror_cfg_add_target");
     if (key_file.empty())

@@ -23,10 +23,10 @@ void put_record(const replica::mirror_record &r, rpma_mirror_state &to)
     to.version = r.version;
     to.writer = r.writer;
     to.policy = static_cast<rpma_mirror_policy>(r.policy);
-    to.closed = r.closed;
+    to.clean = r.closed;
     to.members = r.members;
     to.in_sync = r.in_sync;
-    to.consistent = r.mark;
+    to.consistency_point = r.mark;
 }
 
 void put_known(const replica::mirror_state &known, rpma_mirror_copy &to)
@@ -45,17 +45,17 @@ void rpma_mirror::state(rpma_mirror_state &to)
     const std::lock_guard hold(membership_);
     to = {};
     to.size = sizeof(to);
-    to.open = over_ == 0;
-    std::memcpy(to.set, set_.data(), sizeof(to.set));
+    to.is_open = over_ == 0;
+    std::memcpy(to.uuid, set_.data(), sizeof(to.uuid));
     to.length = home_.length();
     put_record(record_, to);
     to.level = home_.level();
     rpma_mirror_copy &own = to.copies[settings_.home_copy];
     own.state = RPMA_MIRROR_COPY_IN_SYNC;
     own.level = home_.level();
-    own.home = 1;
+    own.is_local = 1;
     put_known(home_.state(), own);
-    put_text(own.target, sizeof(own.target), settings_.home_path);
+    put_text(own.location, sizeof(own.location), settings_.home_path);
     const roles now = roles_;
     for (const auto &c : copies_) {
         if (!c)
@@ -63,15 +63,15 @@ void rpma_mirror::state(rpma_mirror_state &to)
         rpma_mirror_copy &copy = to.copies[c->where.copy];
         const bool awaited = (now.awaited & c->bit()) != 0, syncing = (now.syncing & c->bit()) != 0;
         copy.state = is_synced(c->where.copy) && awaited ? RPMA_MIRROR_COPY_IN_SYNC
-                     : awaited || syncing                ? RPMA_MIRROR_COPY_RESYNC
+                     : awaited || syncing                ? RPMA_MIRROR_COPY_RESYNCING
                      : c->region                         ? RPMA_MIRROR_COPY_STALE
                                                          : RPMA_MIRROR_COPY_OFFLINE;
         copy.level = c->level;
         copy.last_error = c->last_error;
         put_known(c->known, copy);
         copy.cursor = std::atomic_ref(c->cursor);
-        put_text(copy.target, sizeof(copy.target), c->where.name());
-        put_text(copy.set_name, sizeof(copy.set_name), c->where.set_name);
+        put_text(copy.location, sizeof(copy.location), c->where.name());
+        put_text(copy.poolset, sizeof(copy.poolset), c->where.set_name);
         if (copy.state == RPMA_MIRROR_COPY_IN_SYNC)
             to.level = std::min(to.level, c->level);
     }
@@ -102,19 +102,19 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
         some = some.length == 0 ? c->known : some;
         newest = is_newer(c->known.committed, newest) ? c->known.committed : newest;
     }
-    std::memcpy(to.set, some.set.data(), sizeof(to.set));
+    std::memcpy(to.uuid, some.set.data(), sizeof(to.uuid));
     to.length = some.length;
     put_record(newest, to);
     const auto state_of = [&](unsigned copy, const record &held) {
         return held == newest && (newest.in_sync >> copy & 1) != 0 ? RPMA_MIRROR_COPY_IN_SYNC : RPMA_MIRROR_COPY_STALE;
     };
     rpma_mirror_copy &own = to.copies[of.home_copy];
-    own.home = 1;
+    own.is_local = 1;
     own.state = home_known  ? state_of(of.home_copy, m.home_.state().committed)
                 : home_used ? state_of(of.home_copy, newest)
                             : RPMA_MIRROR_COPY_OFFLINE;
     own.last_error = home_used ? RPMA_MIRROR_E_BUSY : 0;
-    put_text(own.target, sizeof(own.target), of.home_path);
+    put_text(own.location, sizeof(own.location), of.home_path);
     if (home_known)
         put_known(m.home_.state(), own);
     for (const auto &c : m.copies_) {
@@ -124,8 +124,8 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
         copy.state = c->answered ? state_of(c->where.copy, c->known.committed) : RPMA_MIRROR_COPY_OFFLINE;
         copy.last_error = c->last_error;
         put_known(c->known, copy);
-        put_text(copy.target, sizeof(copy.target), c->where.name());
-        put_text(copy.set_name, sizeof(copy.set_name), c->where.set_name);
+        put_text(copy.location, sizeof(copy.location), c->where.name());
+        put_text(copy.poolset, sizeof(copy.poolset), c->where.set_name);
     }
 }
 
@@ -133,9 +133,9 @@ void rpma_mirror::attributes(unsigned copy, rpma_mirror_attributes &to)
 {
     rpma_mirror_state now{};
     state(now);
-    const bool whole = copy == RPMA_MIRROR_SET;
-    if (!whole && (copy >= RPMA_MIRROR_MOST_COPIES || now.copies[copy].state == RPMA_MIRROR_COPY_NONE))
-        throw failure(RPMA_MIRROR_E_MISSING, "there is no copy " + std::to_string(copy));
+    const bool whole = copy == RPMA_MIRROR_ALL_COPIES;
+    if (!whole && (copy >= RPMA_MIRROR_MAX_COPIES || now.copies[copy].state == RPMA_MIRROR_COPY_ABSENT))
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "there is no copy " + std::to_string(copy));
     const bool own = !whole && copy == settings_.home_copy;
     const bool user_flush = home_.flushes_without_system();
     to = {};

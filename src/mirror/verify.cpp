@@ -165,7 +165,7 @@ void rpma_mirror::repair_range(range r, unsigned source)
     const range whole{first_page * replica::page_size, (end_page - first_page) * replica::page_size};
     std::vector<std::byte> good(whole.length);
     int code = RPMA_MIRROR_E_STALE;
-    const std::uint32_t candidates = source == RPMA_MIRROR_SET ? roles_.load().awaited : 1U << source;
+    const std::uint32_t candidates = source == RPMA_MIRROR_ALL_COPIES ? roles_.load().awaited : 1U << source;
     for (std::uint32_t left = candidates; left != 0 && code != 0; left &= left - 1)
         code = read(0, static_cast<unsigned>(std::countr_zero(left)), good.data(), whole);
     if (code != 0)
@@ -196,8 +196,8 @@ void rpma_mirror::verify(unsigned copy, const limits &within, rpma_mirror_verify
     compare(job, 0, job.total);
     report = {};
     report.size = sizeof(report);
-    report.different = static_cast<std::uint32_t>(job.different);
-    report.compared = job.done;
-    report.first = job.first == UINT64_MAX ? 0 : job.first;
+    report.differing_segments = static_cast<std::uint32_t>(job.different);
+    report.compared_bytes = job.done;
+    report.first_difference = job.first == UINT64_MAX ? 0 : job.first;
     report.level = RPMA_MIRROR_VERIFY_CACHE;
 }

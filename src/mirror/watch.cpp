@@ -62,7 +62,7 @@ void rpma_mirror::watch()
         if (pollers[0].revents != 0)
             return;
         look_at_targets();
-        int lost = arbiter_->lost() ? RPMA_MIRROR_E_NO_ARBITER : 0;
+        int lost = arbiter_->lost() ? RPMA_MIRROR_E_ARBITER : 0;
         if (renew_ms != 0 && replica::now_ms() >= renew_at && lost == 0) {
             renew_at = replica::now_ms() + renew_ms;
             // One failed renewal loses nothing: the arbiter reports when the lease has expired.

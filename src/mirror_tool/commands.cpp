@@ -66,9 +66,9 @@ exit_status verify(const options &what)
     std::vector<std::vector<std::string>> rows = {{"COPY", "LEVEL", "COMPARED", "DIFFERENT", "FIRST", "WHERE"}};
     json copies = json::array();
     bool equal = true, found = false;
-    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES; ++copy) {
         const rpma_mirror_copy &c = state->copies[copy];
-        if (c.state == RPMA_MIRROR_COPY_NONE || c.home != 0 || (what.copy && *what.copy != copy))
+        if (c.state == RPMA_MIRROR_COPY_ABSENT || c.is_local != 0 || (what.copy && *what.copy != copy))
             continue;
         found = true;
         auto report = sized<rpma_mirror_verify_report>();
@@ -76,32 +76,32 @@ exit_status verify(const options &what)
                 {RPMA_MIRROR_E_VERIFY, RPMA_MIRROR_E_STALE});
         equal = equal && code == 0;
         if (code == RPMA_MIRROR_E_STALE) {
-            rows.push_back({std::to_string(copy), "-", "-", "-", "-", std::string(c.target) + ": not in sync"});
+            rows.push_back({std::to_string(copy), "-", "-", "-", "-", std::string(c.location) + ": not in sync"});
             copies.push_back({{"copy", copy}, {"in_sync", false}});
             continue;
         }
-        const bool differs = report->different != 0;
-        rows.push_back({std::to_string(copy), level_text(c.level), size_text(report->compared),
-                fmt::format("{} segments", report->different), differs ? fmt::format("{:#x}", report->first) : "-",
-                c.target});
-        copies.push_back(
-                {{"copy", copy}, {"in_sync", true}, {"level", level_text(c.level)}, {"compared", report->compared},
-                        {"different", report->different}, {"first", differs ? json(report->first) : json()}});
+        const bool differs = report->differing_segments != 0;
+        rows.push_back({std::to_string(copy), level_text(c.level), size_text(report->compared_bytes),
+                fmt::format("{} segments", report->differing_segments),
+                differs ? fmt::format("{:#x}", report->first_difference) : "-", c.location});
+        copies.push_back({{"copy", copy}, {"in_sync", true}, {"level", level_text(c.level)},
+                {"compared", report->compared_bytes}, {"different", report->differing_segments},
+                {"first", differs ? json(report->first_difference) : json()}});
     }
     if (!found)
         throw failure(fmt::format("there is no target with copy {}", what.copy.value_or(0)), exit_usage);
     shown.end_line();
-    const char *const reason = opening->was_closed == 0 ? "the set was not closed"
-                               : opening->sent != 0     ? "files of a copy were changed after the set was closed"
-                                                        : nullptr;
+    const char *const reason = opening->was_clean == 0    ? "the set was not closed"
+                               : opening->sent_bytes != 0 ? "files of a copy were changed after the set was closed"
+                                                          : nullptr;
     const std::string before =
-            reason == nullptr ? "" : fmt::format("{}: opening it sent {}\n\n", reason, size_text(opening->sent));
+            reason == nullptr ? "" : fmt::format("{}: opening it sent {}\n\n", reason, size_text(opening->sent_bytes));
     print(what,
             before + table(rows) +
                     (equal ? "\nthe copies are equal\n"
                            : "\nthe copies are NOT equal, and were left so: rpma-mirror resync takes that of this "
                              "machine\n"),
-            {{"equal", equal}, {"was_closed", opening->was_closed != 0}, {"sent_by_opening", opening->sent},
+            {{"equal", equal}, {"was_closed", opening->was_clean != 0}, {"sent_by_opening", opening->sent_bytes},
                     {"copies", copies}});
     // The end of a set makes all copies like that of this machine, which may be the one that is wrong.
     if (equal)
@@ -176,7 +176,7 @@ exit_status add(const options &what)
 exit_status drop(const options &what)
 {
     return change(what, [&](open_set &set, const progress &) {
-        call([&] { return rpma_mirror_drop_target(set.get(), *what.copy); });
+        call([&] { return rpma_mirror_remove_target(set.get(), *what.copy); });
         remove_target_line(what.set_file, *what.copy);
     });
 }

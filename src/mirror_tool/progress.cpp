@@ -38,8 +38,9 @@ std::string line_of(const rpma_mirror_progress &p)
 {
     const std::string left =
             p.seconds_left == UINT32_MAX ? "" : fmt::format(", {} left", duration_text(p.seconds_left));
-    return fmt::format("copy {}: {:3}% of {}, {}/s{}, {} sent", p.copy, p.total == 0 ? 100 : p.done * 100 / p.total,
-            size_text(p.total), size_text(p.bytes_per_second), left, size_text(p.sent));
+    return fmt::format("copy {}: {:3}% of {}, {}/s{}, {} sent", p.copy,
+            p.total_bytes == 0 ? 100 : p.compared_bytes * 100 / p.total_bytes, size_text(p.total_bytes),
+            size_text(p.bytes_per_second), left, size_text(p.sent_bytes));
 }
 
 } // namespace
@@ -85,7 +86,7 @@ void progress::show(const rpma_mirror_progress &p)
 {
     const std::lock_guard hold(lock_);
     copies_[p.copy] = p;
-    const bool done = p.done == p.total && p.phase == RPMA_MIRROR_PHASE_COMPARE;
+    const bool done = p.compared_bytes == p.total_bytes && p.phase == RPMA_MIRROR_PHASE_COMPARE;
     if (!done && now_ms() - shown_at_ms_ < interval_ms)
         return;
     shown_at_ms_ = now_ms();
@@ -94,7 +95,7 @@ void progress::show(const rpma_mirror_progress &p)
         return;
     }
     const auto last = std::ranges::max_element(
-            copies_, {}, [](const auto &entry) { return entry.second.total - entry.second.done; });
+            copies_, {}, [](const auto &entry) { return entry.second.total_bytes - entry.second.compared_bytes; });
     fmt::print(stderr, "\r{:<78}", line_of(last->second));
     std::fflush(stderr);
     in_line_ = true;

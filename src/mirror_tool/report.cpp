@@ -21,7 +21,7 @@ const char *text_of(rpma_mirror_copy_state state)
         return "offline";
     case RPMA_MIRROR_COPY_STALE:
         return "stale";
-    case RPMA_MIRROR_COPY_RESYNC:
+    case RPMA_MIRROR_COPY_RESYNCING:
         return "resync";
     case RPMA_MIRROR_COPY_IN_SYNC:
         return "in sync";
@@ -38,11 +38,11 @@ const char *text_of(rpma_mirror_policy policy)
 const char *text_of(rpma_mirror_source_reason reason)
 {
     switch (reason) {
-    case RPMA_MIRROR_SOURCE_HOME_NEWEST:
+    case RPMA_MIRROR_SOURCE_LOCAL_NEWEST:
         return "home-newest";
     case RPMA_MIRROR_SOURCE_TARGET_NEWEST:
         return "target-newest";
-    case RPMA_MIRROR_SOURCE_HOME_CHANGED:
+    case RPMA_MIRROR_SOURCE_LOCAL_CHANGED:
         return "home-changed";
     default:
         return "forced";
@@ -59,9 +59,9 @@ std::string set_name(const unsigned char (&set)[16])
 
 std::string place_of(const rpma_mirror_copy &c)
 {
-    if (c.home != 0)
-        return std::string(c.target[0] == '\0' ? "anonymous memory" : c.target) + " (this machine)";
-    return std::string(c.target) + " " + c.set_name;
+    if (c.is_local != 0)
+        return std::string(c.location[0] == '\0' ? "anonymous memory" : c.location) + " (this machine)";
+    return std::string(c.location) + " " + c.poolset;
 }
 
 } // namespace
@@ -120,8 +120,8 @@ std::string table(const std::vector<std::vector<std::string>> &rows)
 std::vector<unsigned> listed_copies(const rpma_mirror_state &state)
 {
     std::vector<unsigned> listed;
-    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy)
-        if (state.copies[copy].home != 0 || state.copies[copy].state != RPMA_MIRROR_COPY_NONE)
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES; ++copy)
+        if (state.copies[copy].is_local != 0 || state.copies[copy].state != RPMA_MIRROR_COPY_ABSENT)
             listed.push_back(copy);
     return listed;
 }
@@ -129,7 +129,7 @@ std::vector<unsigned> listed_copies(const rpma_mirror_state &state)
 bool is_in_use(const rpma_mirror_state &state)
 {
     return std::ranges::any_of(
-            state.copies, [](const auto &c) { return c.home != 0 && c.last_error == RPMA_MIRROR_E_BUSY; });
+            state.copies, [](const auto &c) { return c.is_local != 0 && c.last_error == RPMA_MIRROR_E_BUSY; });
 }
 
 std::vector<unsigned> missing_copies(const rpma_mirror_state &state)
@@ -141,11 +141,11 @@ std::vector<unsigned> missing_copies(const rpma_mirror_state &state)
 
 std::string state_text(const rpma_mirror_state &state)
 {
-    std::string text = fmt::format("set {}: {}, policy {}, epoch {}, version {}, {}\n\n", set_name(state.set),
+    std::string text = fmt::format("set {}: {}, policy {}, epoch {}, version {}, {}\n\n", set_name(state.uuid),
             size_text(state.length), text_of(state.policy), state.epoch, state.version,
-            state.closed != 0 ? "closed" : "open, or its writer crashed");
-    if (state.consistent != 0)
-        text.insert(text.size() - 1, fmt::format("last consistency point: {}\n", state.consistent));
+            state.clean != 0 ? "closed" : "open, or its writer crashed");
+    if (state.consistency_point != 0)
+        text.insert(text.size() - 1, fmt::format("last consistency point: {}\n", state.consistency_point));
     std::vector<std::vector<std::string>> rows = {{"COPY", "STATE", "RECORD", "WHERE", ""}};
     for (const unsigned copy : listed_copies(state)) {
         const rpma_mirror_copy &c = state.copies[copy];
@@ -163,10 +163,10 @@ std::string state_text(const rpma_mirror_state &state)
 std::string absence_text(const rpma_mirror_state &state)
 {
     std::string unreachable;
-    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy) {
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES; ++copy) {
         const rpma_mirror_copy &c = state.copies[copy];
-        if (c.home == 0 && c.last_error != 0 && c.last_error != RPMA_MIRROR_E_MISSING)
-            unreachable += fmt::format("{}copy {} at {}: {}", unreachable.empty() ? "" : "; ", copy, c.target,
+        if (c.is_local == 0 && c.last_error != 0 && c.last_error != RPMA_MIRROR_E_NOT_FOUND)
+            unreachable += fmt::format("{}copy {} at {}: {}", unreachable.empty() ? "" : "; ", copy, c.location,
                     rpma_mirror_err_2str(c.last_error));
     }
     if (!unreachable.empty())
@@ -182,30 +182,31 @@ json state_json(const rpma_mirror_state &state)
     json copies = json::array();
     for (const unsigned copy : listed_copies(state)) {
         const rpma_mirror_copy &c = state.copies[copy];
-        copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"home", c.home != 0}, {"place", c.target},
-                {"poolset", c.set_name}, {"promised_epoch", c.promised_epoch}, {"record_epoch", c.record_epoch},
+        copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"home", c.is_local != 0}, {"place", c.location},
+                {"poolset", c.poolset}, {"promised_epoch", c.promised_epoch}, {"record_epoch", c.record_epoch},
                 {"record_version", c.record_version}, {"resync_cursor", c.cursor},
                 {"error", c.last_error == 0 ? json() : json(rpma_mirror_err_2str(c.last_error))}});
     }
-    return {{"set", set_name(state.set)}, {"length", state.length}, {"policy", text_of(state.policy)},
-            {"epoch", state.epoch}, {"version", state.version}, {"closed", state.closed != 0},
+    return {{"set", set_name(state.uuid)}, {"length", state.length}, {"policy", text_of(state.policy)},
+            {"epoch", state.epoch}, {"version", state.version}, {"closed", state.clean != 0},
             {"in_use", is_in_use(state)}, {"members", copies_of(state.members)}, {"in_sync", copies_of(state.in_sync)},
-            {"not_in_sync", missing_copies(state)}, {"consistent", state.consistent}, {"copies", copies}};
+            {"not_in_sync", missing_copies(state)}, {"consistent", state.consistency_point}, {"copies", copies}};
 }
 
 std::string recovery_text(const rpma_mirror_recovery_report &r)
 {
-    return fmt::format("epoch {}: {}\nsource: copy {}; compared {}, sent {}{}\nin sync: {}\n{}", r.epoch, r.why,
-            r.source, size_text(r.compared), size_text(r.sent), r.was_closed != 0 ? " (the set was closed)" : "",
-            list_text(copies_of(r.in_sync)),
-            r.consistent == 0 ? "" : fmt::format("last consistency point: {}\n", r.consistent));
+    return fmt::format("epoch {}: {}\nsource: copy {}; compared {}, sent {}{}\nin sync: {}\n{}", r.epoch, r.reason_text,
+            r.source, size_text(r.compared_bytes), size_text(r.sent_bytes),
+            r.was_clean != 0 ? " (the set was closed)" : "", list_text(copies_of(r.in_sync)),
+            r.consistency_point == 0 ? "" : fmt::format("last consistency point: {}\n", r.consistency_point));
 }
 
 json recovery_json(const rpma_mirror_recovery_report &r)
 {
-    return {{"epoch", r.epoch}, {"source", r.source}, {"reason", text_of(r.reason)}, {"why", r.why},
-            {"was_closed", r.was_closed != 0}, {"compared", r.compared}, {"sent", r.sent},
-            {"answered", copies_of(r.answered)}, {"in_sync", copies_of(r.in_sync)}, {"consistent", r.consistent}};
+    return {{"epoch", r.epoch}, {"source", r.source}, {"reason", text_of(r.reason)}, {"why", r.reason_text},
+            {"was_closed", r.was_clean != 0}, {"compared", r.compared_bytes}, {"sent", r.sent_bytes},
+            {"answered", copies_of(r.responded)}, {"in_sync", copies_of(r.in_sync)},
+            {"consistent", r.consistency_point}};
 }
 
 } // namespace mirror_tool

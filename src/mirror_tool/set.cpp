@@ -37,8 +37,8 @@ void check_nobody_writes(const rpma_mirror_cfg *cfg)
 {
     const auto state = inspect(cfg);
     const bool ours = std::ranges::any_of(state->copies,
-            [](const rpma_mirror_copy &c) { return c.home != 0 && c.state == RPMA_MIRROR_COPY_IN_SYNC; });
-    if (state->epoch != 0 && !state->closed && !ours)
+            [](const rpma_mirror_copy &c) { return c.is_local != 0 && c.state == RPMA_MIRROR_COPY_IN_SYNC; });
+    if (state->epoch != 0 && !state->clean && !ours)
         throw failure("another machine wrote last and may still be writing: work on the set there, or take it to this "
                       "machine with rpma-mirror promote",
                 exit_failed);
@@ -65,7 +65,7 @@ void open_set::close()
 std::vector<unsigned> copies_of(unsigned bits)
 {
     std::vector<unsigned> copies;
-    for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy)
+    for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES; ++copy)
         if ((bits >> copy & 1) != 0)
             copies.push_back(copy);
     return copies;

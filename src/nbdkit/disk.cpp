@@ -188,7 +188,7 @@ void disk::erase(std::uint64_t block)
 
 void disk::store_clean(std::uint64_t clean)
 {
-    if (rpma_mirror_publish8(mirror_, 0, offsetof(superblock, clean), clean) != 0)
+    if (rpma_mirror_atomic_write(mirror_, 0, offsetof(superblock, clean), clean) != 0)
         refuse(rpma_mirror_error_message());
 }
 
@@ -206,13 +206,13 @@ void disk::on_event(const rpma_mirror_event &event)
     case RPMA_MIRROR_EVENT_FENCED:
         fail("another writer owns the set");
         break;
-    case RPMA_MIRROR_EVENT_NO_ARBITER:
+    case RPMA_MIRROR_EVENT_LEASE_EXPIRED:
         fail("the lease of the arbiter has expired");
         break;
     case RPMA_MIRROR_EVENT_EVICTED:
         event_function_(copy + " left the set: " + rpma_mirror_err_2str(event.error.code));
         break;
-    case RPMA_MIRROR_EVENT_ALONE:
+    case RPMA_MIRROR_EVENT_NO_TARGET:
         event_function_("no target is in sync");
         break;
     case RPMA_MIRROR_EVENT_IN_SYNC:
@@ -258,7 +258,7 @@ void disk::background(const std::stop_token &stop, std::chrono::seconds interval
             return;
         if (passed < interval || interval.count() == 0 || rpma_mirror_get_state(mirror_, state.get()) != 0)
             continue;
-        for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES && !stop.stop_requested(); ++copy)
+        for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES && !stop.stop_requested(); ++copy)
             if ((state->members & ~state->in_sync) >> copy & 1)
                 rpma_mirror_resync(mirror_, copy, &options);
         passed = {};

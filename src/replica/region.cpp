@@ -55,8 +55,8 @@ int region::prepare_peer(const session_answer &target, const terms &wanted, erro
 {
     ibv_context *device = nullptr;
     const bool software = target.devices == device_software;
-    const int found = rpma_utils_get_ibv_context_of_kind(target.address.c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
-            software ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE, &device);
+    const int found = rpma_utils_get_ibv_context_by_kind(target.address.c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
+            software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL, &device);
     if (found != 0)
         return fail(why, ENOMEDIUM, "RDMA device that reaches %s not found%s", target.address.c_str(),
                 software ? " (install softrdma)" : "");

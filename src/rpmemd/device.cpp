@@ -59,12 +59,12 @@ device open_device(const std::string &address, std::uint32_t kinds)
 {
     constexpr std::uint32_t any = replica::device_hardware | replica::device_software;
     const rpma_device_kind wanted = (kinds & any) == any                      ? RPMA_DEVICE_ANY
-                                    : (kinds & replica::device_software) != 0 ? RPMA_DEVICE_SOFTWARE
-                                                                              : RPMA_DEVICE_HARDWARE;
+                                    : (kinds & replica::device_software) != 0 ? RPMA_DEVICE_SOFTRDMA
+                                                                              : RPMA_DEVICE_KERNEL;
     ibv_context *context = nullptr;
     const int result =
-            rpma_utils_get_ibv_context_of_kind(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, wanted, &context);
-    if (result != 0 && wanted == RPMA_DEVICE_HARDWARE)
+            rpma_utils_get_ibv_context_by_kind(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, wanted, &context);
+    if (result != 0 && wanted == RPMA_DEVICE_KERNEL)
         throw failure(EMEDIUMTYPE,
                 "RDMA device not found at the target for the address of the connection (allow the software "
                 "device with RPMEM_ENABLE_SOCKETS=1, or run rpma-doctor there)");
@@ -73,7 +73,7 @@ device open_device(const std::string &address, std::uint32_t kinds)
     rpma_device_kind kind = RPMA_DEVICE_ANY;
     check_rpma(rpma_utils_ibv_context_get_kind(context, &kind), "cannot query the device kind at the target");
     device found;
-    found.is_software = kind == RPMA_DEVICE_SOFTWARE;
+    found.is_software = kind == RPMA_DEVICE_SOFTRDMA;
     rpma_peer *peer = nullptr;
     check_rpma(rpma_peer_new(context, &peer), "cannot use the RDMA device of the target");
     found.peer.reset(peer);

@@ -89,7 +89,7 @@ PAIR(kept_flush, (ON_CONNECTION, rpma_mr_remote *r),
         conn.flush({r, 0, 64}, RPMA_FLUSH_TYPE_PERSISTENT, kept))
 PAIR(kept_send, (ON_CONNECTION, rpma_mr_local *l), rpma_send(conn.get(), l, 0, 64, KEPT, nullptr),
         conn.send({l, 0, 64}, kept))
-PAIR(ring, (ON_CONNECTION), rpma_conn_ring(conn.get()), conn.ring())
+PAIR(ring, (ON_CONNECTION), rpma_conn_submit(conn.get()), conn.ring())
 
 // Collecting
 PAIR(poll, (const rpma::completion_queue &cq, ibv_wc *wc), rpma_cq_get_wc(cq.get(), 1, wc, nullptr), cq.poll(*wc))

@@ -150,7 +150,7 @@ int main()
 {
     char port[8];
     std::snprintf(port, sizeof(port), "%d", 20000 + getpid() % 10000);
-    auto peer = rpma::peer::at("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE);
+    auto peer = rpma::peer::at("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTRDMA);
     CHECK(peer);
     auto ep = peer->listen("127.0.0.1", port);
     CHECK(ep);

@@ -19,13 +19,13 @@ class StepsTest(support.ExamplesTest):
             self.assertEqual([], list(pathlib.Path(place).iterdir()))
             self.assertEqual(trace.read_bytes()[:4], b"\n\r\r\n")
         self.assertEqual(re.findall(r"(?m)^\d\. (\w+):", result.stdout),
-                         ["MAP", "OPTIMIZED_FLUSH", "publish8", "OPTIMIZED_FLUSH_AND_VERIFY", "GET_ERROR_INFO", "repair", "UNMAP"])
+                         ["MAP", "OPTIMIZED_FLUSH", "atomic_write", "OPTIMIZED_FLUSH_AND_VERIFY", "GET_ERROR_INFO", "repair", "UNMAP"])
         if shutil.which("tshark") is None:
             self.assertIn("tshark is not installed", result.stdout)
             return
         # Three ranges: three writes and one flush to each of two targets.
         self.assertRegex(result.stdout, r"OPTIMIZED_FLUSH: .*\n +requests to both targets: 2 FLUSH, 6 WRITE\n")
-        self.assertRegex(result.stdout, r"publish8: .*\n +requests to both targets: 2 ATOMIC WRITE, 2 FLUSH\n")
+        self.assertRegex(result.stdout, r"atomic_write: .*\n +requests to both targets: 2 ATOMIC WRITE, 2 FLUSH\n")
         self.assertRegex(result.stdout, r"OPTIMIZED_FLUSH_AND_VERIFY: .*\n +requests to both targets: 2 FLUSH, 2 READ, 2 WRITE\n")
         self.assertRegex(result.stdout, r"repair: .*\n +requests to both targets: 1 READ\n")
 

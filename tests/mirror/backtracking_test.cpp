@@ -48,7 +48,7 @@ public:
         pool_ = pmemobj_open(path.c_str(), layout);
         assert_non_null(pool_);
         root_ = pmemobj_root(pool_, sizeof(ledger));
-        assert_ok(rpma_mirror_attach(cfg.get(), pool_, length, 0, &mirror_));
+        assert_ok(rpma_mirror_map_memory(cfg.get(), pool_, length, 0, &mirror_));
         flush();
     }
     ~program()
@@ -67,7 +67,7 @@ public:
     void flush() const
     {
         assert_ok(rpma_mirror_sync(mirror_, 0, 0, length, 0));
-        assert_ok(rpma_mirror_consistent(mirror_, data().number));
+        assert_ok(rpma_mirror_set_consistency_point(mirror_, data().number));
     }
 
     // Damages the given pages while the transaction stores. Returns false if it was aborted.
@@ -165,14 +165,14 @@ void the_program_goes_back_and_on(void **)
             for (int i = 0; i < round; ++i)
                 bad.push_back(first + random() % (values * sizeof(std::uint64_t) / page));
             assert_false(p.transact(bad));
-            assert_ok(rpma_mirror_repair_range(p.mirror(), 0, length, RPMA_MIRROR_SET));
+            assert_ok(rpma_mirror_repair_range(p.mirror(), 0, length, RPMA_MIRROR_ALL_COPIES));
             p.check(number);
             const std::string home = h.bytes(0, length);
             assert_true(home == a.bytes(0, length) && home == b.bytes(0, length));
             rpma_mirror_state s{};
             s.size = sizeof(s);
             assert_ok(rpma_mirror_get_state(p.mirror(), &s));
-            assert_true(s.in_sync == 7 && s.consistent == number);
+            assert_true(s.in_sync == 7 && s.consistency_point == number);
         }
         assert_true(p.transact({}));
         p.flush();

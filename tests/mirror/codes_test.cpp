@@ -82,14 +82,14 @@ void other_lanes_get_the_message_with_the_code(void **)
     const opened m(cfg.get());
     lanes.mirror = m.get();
     b.kill();
-    assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_STOPPED);
+    assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_EVICTION_REFUSED);
     lanes.other.join();
     expect_message(rpma_mirror_error_message(), "rather than lose copy 2");
-    assert_int_equal(lanes.code, RPMA_MIRROR_E_STOPPED);
+    assert_int_equal(lanes.code, RPMA_MIRROR_E_EVICTION_REFUSED);
     expect_message(lanes.message, "rather than lose copy 2");
     // So do calls that begin later, in threads that have had no failure.
     std::thread([&] {
-        assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_STOPPED);
+        assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_EVICTION_REFUSED);
         expect_message(rpma_mirror_error_message(), "rather than lose copy 2");
     }).join();
 }
@@ -114,7 +114,7 @@ void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
     // Under the policy safety the last one is the end.
     before_read = [&] { b.kill(); };
     assert_int_equal(
-            rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr), RPMA_MIRROR_E_ALONE);
+            rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr), RPMA_MIRROR_E_NO_TARGET);
 }
 
 void without_a_target_nothing_is_verified(void **)
@@ -184,7 +184,7 @@ void without_any_copy_in_sync_the_set_is_down(void **)
         const opened m(cfg.get());
         m.put(0, "precious");
         assert_int_equal(mprotect(m.address(), 4096, PROT_READ), 0);
-        assert_int_equal(rpma_mirror_repair_range(m.get(), 0, 4096, RPMA_MIRROR_SET), RPMA_MIRROR_E_MEDIA);
+        assert_int_equal(rpma_mirror_repair_range(m.get(), 0, 4096, RPMA_MIRROR_ALL_COPIES), RPMA_MIRROR_E_MEDIA);
     }
     a.kill();
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);

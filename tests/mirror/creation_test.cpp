@@ -22,7 +22,7 @@ void fail_to_create(const host &h, const target &a, const target &b, unsigned lo
     const faulty_port between(fault::cuts, static_cast<unsigned>(lost), lossy == 1 ? a : b);
     const cfg_ptr cfg = h.cfg({lossy == 1 ? nullptr : &a, lossy == 2 ? nullptr : &b},
             "target " + std::to_string(lossy) + " " + between.place() + " set\n");
-    assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_LINK);
+    assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_CONNECTION);
     assert_true(between.has_struck());
 }
 
@@ -77,7 +77,7 @@ void what_is_begun_cannot_be_opened(void **)
     const host h;
     fail_to_create(h, a, b, 2, answer_to::create);
     const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_MISSING);
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_NOT_FOUND);
     assert_non_null(std::strstr(rpma_mirror_error_message(), "create it again"));
     assert_ok(rpma_mirror_create(cfg.get()));
     check_set(h, cfg, a, b, "");
@@ -110,7 +110,7 @@ void a_creation_goes_on_with_the_same_length(void **)
     const host h;
     fail_to_create(h, a, b, 1, answer_to::create);
     const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_cfg_set_home(cfg.get(), 0, (h.where.path + "/home").c_str(), 4 * megabyte, nullptr));
+    assert_ok(rpma_mirror_cfg_set_local_copy(cfg.get(), 0, (h.where.path + "/home").c_str(), 4 * megabyte, nullptr));
     assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_INVAL);
     assert_ok(rpma_mirror_create(h.cfg({&a, &b}).get()));
 }

@@ -120,12 +120,12 @@ void without_etcd_the_right_runs_out(void **)
         const opened m(cfg.get());
         m.put(0, "acknowledged");
         e.kill();
-        m.expect(RPMA_MIRROR_EVENT_NO_ARBITER);
+        m.expect(RPMA_MIRROR_EVENT_LEASE_EXPIRED);
         m.store(0, "too late....");
-        assert_int_equal(m.flush(0, 12), RPMA_MIRROR_E_NO_ARBITER);
+        assert_int_equal(m.flush(0, 12), RPMA_MIRROR_E_ARBITER);
         assert_true(a.bytes(0, 12) == "acknowledged");
     }
-    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_NO_ARBITER);
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_ARBITER);
     e.start();
     take_over(cfg.get());
 }
@@ -233,8 +233,8 @@ void no_eviction_without_etcd(void **)
     e.stop();
     b.kill();
     m.store(0, "not known...");
-    assert_int_equal(m.flush(0, 12), RPMA_MIRROR_E_NO_ARBITER);
-    m.expect(RPMA_MIRROR_EVENT_NO_ARBITER);
+    assert_int_equal(m.flush(0, 12), RPMA_MIRROR_E_ARBITER);
+    m.expect(RPMA_MIRROR_EVENT_LEASE_EXPIRED);
     e.go_on();
     rpma_mirror_state s{};
     s.size = sizeof(s);
@@ -278,7 +278,7 @@ void a_writer_that_slept_is_fenced(void **)
     const std::uint64_t acknowledged = seen->acknowledged;
     kill(writer, SIGCONT);
     waitpid(writer, nullptr, 0);
-    assert_true(seen->ended_with == RPMA_MIRROR_E_FENCED || seen->ended_with == RPMA_MIRROR_E_NO_ARBITER);
+    assert_true(seen->ended_with == RPMA_MIRROR_E_FENCED || seen->ended_with == RPMA_MIRROR_E_ARBITER);
     assert_int_equal(seen->acknowledged, acknowledged);
     std::uint64_t found = 0;
     std::memcpy(&found, second.bytes(0, sizeof(found)).data(), sizeof(found));
@@ -294,8 +294,8 @@ void tls_is_checked_on_both_sides(void **)
     const std::string own = "certificate " + e.file("cert") + " key " + e.file("key");
     const std::string whole = "ca " + e.file("cert") + " " + own;
     assert_ok(rpma_mirror_create(h.cfg({&a}, e.line(whole)).get()));
-    assert_int_equal(map_code(h.cfg({&a}, e.line(own)).get()), RPMA_MIRROR_E_NO_ARBITER);
-    assert_int_equal(map_code(h.cfg({&a}, e.line("ca " + e.file("cert"))).get()), RPMA_MIRROR_E_NO_ARBITER);
+    assert_int_equal(map_code(h.cfg({&a}, e.line(own)).get()), RPMA_MIRROR_E_ARBITER);
+    assert_int_equal(map_code(h.cfg({&a}, e.line("ca " + e.file("cert"))).get()), RPMA_MIRROR_E_ARBITER);
     assert_int_equal(map_code(h.cfg({&a}, e.line(whole)).get()), 0);
 }
 
@@ -319,8 +319,8 @@ void a_user_has_a_password(void **)
     h.where.write("wrong", "word\n");
     const std::string user = "user writer password-file " + h.where.path;
     assert_ok(rpma_mirror_create(h.cfg({&a}, e.line("")).get()));
-    assert_int_equal(map_code(h.cfg({&a}, e.line("")).get()), RPMA_MIRROR_E_NO_ARBITER);
-    assert_int_equal(map_code(h.cfg({&a}, e.line(user + "/wrong")).get()), RPMA_MIRROR_E_NO_ARBITER);
+    assert_int_equal(map_code(h.cfg({&a}, e.line("")).get()), RPMA_MIRROR_E_ARBITER);
+    assert_int_equal(map_code(h.cfg({&a}, e.line(user + "/wrong")).get()), RPMA_MIRROR_E_ARBITER);
     assert_null(std::strstr(rpma_mirror_error_message(), "word\n"));
     assert_int_equal(map_code(h.cfg({&a}, e.line(user + "/none")).get()), RPMA_MIRROR_E_SYSTEM);
     const cfg_ptr cfg = h.cfg({&a}, e.line(user + "/password ttl 60"));

@@ -72,8 +72,8 @@ void bring_back(rpma_mirror *m)
 {
     rpma_mirror_state s{};
     s.size = sizeof(s);
-    while (rpma_mirror_get_state(m, &s) == 0 && s.open != 0) {
-        for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES; ++copy)
+    while (rpma_mirror_get_state(m, &s) == 0 && s.is_open != 0) {
+        for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES; ++copy)
             if (s.copies[copy].state == RPMA_MIRROR_COPY_STALE)
                 rpma_mirror_resync(m, copy, nullptr);
         usleep(50'000);
@@ -375,7 +375,7 @@ private:
     void judge_writer() const
     {
         const int code = facts_.ended_with;
-        if (!killed_ && code != RPMA_MIRROR_E_FENCED && code != RPMA_MIRROR_E_ALONE)
+        if (!killed_ && code != RPMA_MIRROR_E_FENCED && code != RPMA_MIRROR_E_NO_TARGET)
             fail_msg("the writer ended with %s", rpma_mirror_err_2str(code));
         const char *const late = getenv("MIRROR_FAULT_LATE_MS");
         const std::int64_t limit = 2 * operation_ms + (late == nullptr ? 60'000 : std::strtol(late, nullptr, 10));

@@ -65,9 +65,9 @@ void the_last_target_stops_a_safe_writer(void **)
         m.put(0, "before");
         a.kill();
         m.store(0, "never!");
-        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_ALONE);
-        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_ALONE);
-        m.expect(RPMA_MIRROR_EVENT_ALONE);
+        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_NO_TARGET);
+        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_NO_TARGET);
+        m.expect(RPMA_MIRROR_EVENT_NO_TARGET);
     }
     // Nor does it open alone.
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
@@ -88,7 +88,7 @@ void an_available_writer_goes_on_alone(void **)
         m.put(0, "both..");
         a.kill();
         m.put(0, "alone!");
-        m.expect(RPMA_MIRROR_EVENT_ALONE);
+        m.expect(RPMA_MIRROR_EVENT_NO_TARGET);
         assert_int_equal(m.state().in_sync, 1);
         a.start();
         // That copy lacks the data that was acknowledged by the local copy alone: it is never selected as the newest
@@ -98,7 +98,7 @@ void an_available_writer_goes_on_alone(void **)
     }
     const opened back(cfg.get());
     assert_true(a.bytes(0, 6) == "alone!");
-    assert_int_equal(back.report().reason, RPMA_MIRROR_SOURCE_HOME_NEWEST);
+    assert_int_equal(back.report().reason, RPMA_MIRROR_SOURCE_LOCAL_NEWEST);
 }
 
 void targets_are_added_and_dropped(void **)
@@ -109,15 +109,15 @@ void targets_are_added_and_dropped(void **)
     assert_ok(rpma_mirror_create(cfg.get()));
     opened m(cfg.get());
     m.put(4096, "early");
-    assert_int_equal(rpma_mirror_drop_target(m.get(), 1), RPMA_MIRROR_E_ALONE);
+    assert_int_equal(rpma_mirror_remove_target(m.get(), 1), RPMA_MIRROR_E_NO_TARGET);
     assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
     assert_true(b.bytes(4096, 5) == "early");
     assert_int_equal(rpma_mirror_add_target(m.get(), 2, c.place().c_str(), "set", nullptr), RPMA_MIRROR_E_INVAL);
     assert_int_equal(m.state().in_sync, 7);
-    assert_ok(rpma_mirror_drop_target(m.get(), 1));
+    assert_ok(rpma_mirror_remove_target(m.get(), 1));
     m.put(4096, "later");
     assert_true(a.bytes(4096, 5) == "early" && b.bytes(4096, 5) == "later");
-    assert_true(m.state().members == 5 && m.state().copies[1].state == RPMA_MIRROR_COPY_NONE);
+    assert_true(m.state().members == 5 && m.state().copies[1].state == RPMA_MIRROR_COPY_ABSENT);
     m.close();
     // The removed target is neither a source nor required.
     a.kill();
@@ -151,8 +151,8 @@ void a_writer_that_crashed_starts_again(void **)
     // Otherwise a later failover would go back behind what the program has seen.
     assert_true(a.bytes(2 * megabyte, 6) == "leaked" && b.bytes(2 * megabyte, 6) == "leaked");
     const rpma_mirror_recovery_report r = m.report();
-    assert_true(r.source == 0 && r.reason == RPMA_MIRROR_SOURCE_HOME_NEWEST && r.was_closed == 0);
-    assert_true(r.sent == 2 * 65536 && r.compared == 2 * length && r.in_sync == 7 && r.epoch == 3);
+    assert_true(r.source == 0 && r.reason == RPMA_MIRROR_SOURCE_LOCAL_NEWEST && r.was_clean == 0);
+    assert_true(r.sent_bytes == 2 * 65536 && r.compared_bytes == 2 * length && r.in_sync == 7 && r.epoch == 3);
 }
 
 void after_a_clean_end_nothing_is_compared(void **)
@@ -163,12 +163,12 @@ void after_a_clean_end_nothing_is_compared(void **)
     assert_ok(rpma_mirror_create(cfg.get()));
     opened(cfg.get()).close();
     opened m(cfg.get());
-    assert_true(m.report().was_closed == 1 && m.report().compared == 0);
+    assert_true(m.report().was_clean == 1 && m.report().compared_bytes == 0);
     m.close();
     rpma_mirror_recovery_report r{};
     r.size = sizeof(r);
     assert_ok(rpma_mirror_recover(cfg.get(), 0, &r));
-    assert_true(r.was_closed == 1 && r.in_sync == 3);
+    assert_true(r.was_clean == 1 && r.in_sync == 3);
 }
 
 // Another machine takes the set while the writer still assumes that it has it.

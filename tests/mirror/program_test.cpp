@@ -58,18 +58,18 @@ void it_is_asked_before_a_copy_leaves(void **)
     m.put(0, "after!");
     assert_int_equal(program.questions.size(), 1);
     const rpma_mirror_error &why = program.questions[0];
-    assert_true(why.size == sizeof(why) && why.copy == 2 && why.code == RPMA_MIRROR_E_LINK);
-    assert_true(why.kind == RPMA_MIRROR_ERROR_LINK && why.contained == 1 && why.live == 1 && why.precise == 0);
+    assert_true(why.size == sizeof(why) && why.copy == 2 && why.code == RPMA_MIRROR_E_CONNECTION);
+    assert_true(why.kind == RPMA_MIRROR_ERROR_CONNECTION && why.contained == 1 && why.live == 1 && why.precise == 0);
     assert_int_equal(program.in_sync_there, 15);
     assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_EVICTED});
     assert_int_equal(inspected(there.get())->in_sync, 11);
     // The program is not asked about a copy that it removes itself.
-    assert_ok(rpma_mirror_drop_target(m.get(), 3));
+    assert_ok(rpma_mirror_remove_target(m.get(), 3));
     assert_int_equal(program.questions.size(), 1);
     // Nor for the last one, which cannot leave where the policy is safety.
     program.looks_at = nullptr;
     a.kill();
-    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_ALONE);
+    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_NO_TARGET);
     assert_int_equal(program.questions.size(), 1);
 }
 
@@ -85,7 +85,7 @@ void it_is_asked_for_each_copy(void **)
     opened m(cfg.get());
     b.kill();
     c.kill();
-    assert_ok(rpma_mirror_consistent(m.get(), 1));
+    assert_ok(rpma_mirror_set_consistency_point(m.get(), 1));
     assert_int_equal(program.questions.size(), 2);
     assert_int_equal(program.questions[0].copy + program.questions[1].copy, 5);
     assert_int_equal(m.state().in_sync, 3);
@@ -108,19 +108,19 @@ void it_stops_rather_than_lose_a_copy(void **)
         m.put(0, "before");
         b.kill();
         m.store(0, "never!");
-        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_STOPPED);
-        const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_STOPPED);
-        assert_true(e.copy == 2 && e.error.code == RPMA_MIRROR_E_STOPPED && e.error.live == 0);
-        assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_STOPPED});
+        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_EVICTION_REFUSED);
+        const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_EVICTION_REFUSED);
+        assert_true(e.copy == 2 && e.error.code == RPMA_MIRROR_E_EVICTION_REFUSED && e.error.live == 0);
+        assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_EVICTION_REFUSED});
         // Each call fails from then on.
         std::uint64_t ticket = 0;
         const rpma_mirror_range r{0, 6};
         for (const int code : {m.flush(0, 6), rpma_mirror_flush_start(m.get(), 0, &r, 1, 0, &ticket),
-                     rpma_mirror_publish8(m.get(), 0, 0, 1), rpma_mirror_consistent(m.get(), 1),
-                     rpma_mirror_resync(m.get(), 2, nullptr), rpma_mirror_drop_target(m.get(), 2)})
-            assert_int_equal(code, RPMA_MIRROR_E_STOPPED);
+                     rpma_mirror_atomic_write(m.get(), 0, 0, 1), rpma_mirror_set_consistency_point(m.get(), 1),
+                     rpma_mirror_resync(m.get(), 2, nullptr), rpma_mirror_remove_target(m.get(), 2)})
+            assert_int_equal(code, RPMA_MIRROR_E_EVICTION_REFUSED);
         assert_int_equal(program.questions.size(), 1);
-        assert_int_equal(m.state().open, 0);
+        assert_int_equal(m.state().is_open, 0);
         // The record names the copy, so that no writer continues without it.
         assert_int_equal(inspected(there.get())->in_sync, 7);
     }
@@ -130,10 +130,10 @@ void it_stops_rather_than_lose_a_copy(void **)
     assert_true(std::memcmp(address, "before", 6) == 0 || std::memcmp(address, "never!", 6) == 0);
     // A later unmap returns the error that stopped the mirror.
     b.kill();
-    assert_int_equal(rpma_mirror_publish8(again, 0, 0, 1), RPMA_MIRROR_E_STOPPED);
-    assert_int_equal(rpma_mirror_unmap(&again), RPMA_MIRROR_E_STOPPED);
+    assert_int_equal(rpma_mirror_atomic_write(again, 0, 0, 1), RPMA_MIRROR_E_EVICTION_REFUSED);
+    assert_int_equal(rpma_mirror_unmap(&again), RPMA_MIRROR_E_EVICTION_REFUSED);
     assert_null(again);
-    assert_int_equal(inspected(there.get())->closed, 0);
+    assert_int_equal(inspected(there.get())->clean, 0);
 }
 
 // The program is asked before the writer continues alone.
@@ -147,7 +147,7 @@ void it_does_not_go_on_alone(void **)
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
     a.kill();
-    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_STOPPED);
+    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_EVICTION_REFUSED);
     assert_int_equal(program.questions.size(), 1);
 }
 
@@ -194,8 +194,8 @@ struct calls_back {
         rpma_mirror *ended = mirror;
         const rpma_mirror_range r{4096, 1};
         refused = {rpma_mirror_get_state(mirror, state.get()), rpma_mirror_get_attributes(mirror, 0, &attributes),
-                rpma_mirror_consistent(mirror, 1), rpma_mirror_resync(mirror, 1, nullptr),
-                rpma_mirror_verify(mirror, 1, nullptr, &verified), rpma_mirror_drop_target(mirror, 1),
+                rpma_mirror_set_consistency_point(mirror, 1), rpma_mirror_resync(mirror, 1, nullptr),
+                rpma_mirror_verify(mirror, 1, nullptr, &verified), rpma_mirror_remove_target(mirror, 1),
                 rpma_mirror_add_target(mirror, 3, place.c_str(), "set", nullptr),
                 rpma_mirror_repair_range(mirror, 0, 1, 1),
                 rpma_mirror_optimized_flush_and_verify(mirror, 1, &r, 1, 0, nullptr, nullptr),
@@ -260,7 +260,7 @@ void functions_do_not_wait_for_themselves(void **)
     assert_ok(after.flushed);
     assert_int_equal(m.state().in_sync, 3);
     // The rejected calls have had no effect.
-    assert_int_equal(m.state().consistent, 0);
+    assert_int_equal(m.state().consistency_point, 0);
     assert_int_equal(m.state().members, 7);
     assert_int_equal(access((c.where().path + "/part").c_str(), F_OK), -1);
 }
@@ -269,7 +269,7 @@ void mark_and_go_on(void *cfg)
 {
     const opened m(static_cast<const rpma_mirror_cfg *>(cfg));
     m.put(0, "whole");
-    assert_ok(rpma_mirror_consistent(m.get(), 9));
+    assert_ok(rpma_mirror_set_consistency_point(m.get(), 9));
     m.put(4096, "half");
 }
 
@@ -280,35 +280,35 @@ void marks_are_found_after_a_crash(void **)
     const host h, other(5);
     const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_create(cfg.get()));
-    assert_int_equal(inspected(cfg.get())->consistent, 0);
+    assert_int_equal(inspected(cfg.get())->consistency_point, 0);
     {
         const opened m(cfg.get());
-        assert_int_equal(m.report().consistent, 0);
+        assert_int_equal(m.report().consistency_point, 0);
         for (const std::uint64_t mark : {7UL, ~0UL, 3UL}) {
             const std::uint64_t version = m.state().version;
-            assert_ok(rpma_mirror_consistent(m.get(), mark));
-            assert_int_equal(m.state().consistent, mark);
+            assert_ok(rpma_mirror_set_consistency_point(m.get(), mark));
+            assert_int_equal(m.state().consistency_point, mark);
             assert_int_equal(m.state().version, version + 1);
             for (const target *t : {&a, &b})
                 assert_int_equal(
-                        inspected(other.cfg({t == &a ? t : nullptr, t == &b ? t : nullptr}).get())->consistent, mark);
+                        inspected(other.cfg({t == &a ? t : nullptr, t == &b ? t : nullptr}).get())->consistency_point, mark);
         }
         // Other changes keep it.
-        assert_ok(rpma_mirror_drop_target(m.get(), 2));
+        assert_ok(rpma_mirror_remove_target(m.get(), 2));
         assert_ok(rpma_mirror_add_target(m.get(), 3, c.place().c_str(), "set", nullptr));
-        assert_int_equal(m.state().consistent, 3);
+        assert_int_equal(m.state().consistency_point, 3);
     }
     const cfg_ptr now = h.cfg({&a, nullptr, &c}), elsewhere = other.cfg({&a, nullptr, &c});
     in_process_that_dies(mark_and_go_on, now.get());
     {
         const opened m(now.get());
-        assert_int_equal(m.report().consistent, 9);
+        assert_int_equal(m.report().consistency_point, 9);
         assert_true(std::string(m.address(), 5) == "whole" && std::string(m.address() + 4096, 4) == "half");
     }
     in_process_that_dies(mark_and_go_on, now.get());
     const opened m(elsewhere.get());
-    assert_int_equal(m.report().consistent, 9);
-    assert_int_equal(m.state().consistent, 9);
+    assert_int_equal(m.report().consistency_point, 9);
+    assert_int_equal(m.state().consistency_point, 9);
     assert_true(std::string(m.address(), 5) == "whole");
 }
 
@@ -321,21 +321,21 @@ void a_mark_leaves_a_lost_target_out(void **)
     const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
-    assert_ok(rpma_mirror_consistent(m.get(), 4));
+    assert_ok(rpma_mirror_set_consistency_point(m.get(), 4));
     b.kill();
-    assert_ok(rpma_mirror_consistent(m.get(), 5));
+    assert_ok(rpma_mirror_set_consistency_point(m.get(), 5));
     assert_int_equal(m.state().in_sync, 3);
     m.expect(RPMA_MIRROR_EVENT_EVICTED);
     b.start();
     const cfg_ptr at_b = other.cfg({nullptr, &b});
-    assert_int_equal(inspected(at_b.get())->consistent, 4);
+    assert_int_equal(inspected(at_b.get())->consistency_point, 4);
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
-    assert_int_equal(inspected(at_b.get())->consistent, 5);
+    assert_int_equal(inspected(at_b.get())->consistency_point, 5);
     // A writer that lost the set cannot set a consistency point.
     assert_ok(rpma_mirror_fence(other.cfg({&a, &b}).get(), 0, nullptr));
-    assert_int_equal(rpma_mirror_consistent(m.get(), 6), RPMA_MIRROR_E_FENCED);
-    assert_int_equal(inspected(at_b.get())->consistent, 5);
-    assert_int_equal(rpma_mirror_consistent(nullptr, 6), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_set_consistency_point(m.get(), 6), RPMA_MIRROR_E_FENCED);
+    assert_int_equal(inspected(at_b.get())->consistency_point, 5);
+    assert_int_equal(rpma_mirror_set_consistency_point(nullptr, 6), RPMA_MIRROR_E_INVAL);
 }
 
 // A consistency point that no target has stored ends the set, like a flush that no target has stored.
@@ -346,12 +346,12 @@ void a_mark_that_no_target_takes_is_the_end(void **)
     const cfg_ptr cfg = h.cfg({&a});
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
-    assert_ok(rpma_mirror_consistent(m.get(), 1));
+    assert_ok(rpma_mirror_set_consistency_point(m.get(), 1));
     a.kill();
-    assert_int_equal(rpma_mirror_consistent(m.get(), 2), RPMA_MIRROR_E_ALONE);
-    assert_int_equal(m.state().open, 0);
-    assert_int_equal(m.expect(RPMA_MIRROR_EVENT_ALONE).error.code, RPMA_MIRROR_E_ALONE);
-    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_ALONE);
+    assert_int_equal(rpma_mirror_set_consistency_point(m.get(), 2), RPMA_MIRROR_E_NO_TARGET);
+    assert_int_equal(m.state().is_open, 0);
+    assert_int_equal(m.expect(RPMA_MIRROR_EVENT_NO_TARGET).error.code, RPMA_MIRROR_E_NO_TARGET);
+    assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_NO_TARGET);
 }
 
 } // namespace

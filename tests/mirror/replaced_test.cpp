@@ -47,7 +47,7 @@ struct closed_set {
         assert_true(h.bytes(0, 3) == "new");
         // Now the file is the one that the state describes.
         opened again(cfg.get());
-        assert_true(again.report().reason == RPMA_MIRROR_SOURCE_HOME_NEWEST && again.report().compared == 0);
+        assert_true(again.report().reason == RPMA_MIRROR_SOURCE_LOCAL_NEWEST && again.report().compared_bytes == 0);
         again.close();
     }
 };
@@ -70,14 +70,14 @@ void a_file_that_was_restored_in_place_is_no_source(void **)
 {
     const closed_set s;
     restore_in_place(s);
-    s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
+    s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
 void a_file_that_was_replaced_is_no_source(void **)
 {
     const closed_set s;
     fs::rename(s.backup, s.home);
-    s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
+    s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
 // In memory a mapping changes no time of its file: as after a rollback of the device below the file system.
@@ -90,7 +90,7 @@ void older_content_of_the_same_identity_is_no_source(void **)
     std::memcpy(memory, "old", 3);
     munmap(memory, 4096);
     close(fd);
-    s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
+    s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
 // Changed times do not indicate changed content: the content is compared, and nothing has to be sent.
@@ -101,11 +101,11 @@ void a_file_with_another_owner_or_mode_is_compared(void **)
     {
         opened m(s.cfg.get());
         const rpma_mirror_recovery_report r = m.report();
-        assert_true(r.reason == RPMA_MIRROR_SOURCE_HOME_CHANGED && r.compared == length && r.sent == 0);
-        assert_non_null(std::strstr(r.why, "changed"));
+        assert_true(r.reason == RPMA_MIRROR_SOURCE_LOCAL_CHANGED && r.compared_bytes == length && r.sent_bytes == 0);
+        assert_non_null(std::strstr(r.reason_text, "changed"));
         m.close();
     }
-    s.expect_new(RPMA_MIRROR_SOURCE_HOME_NEWEST);
+    s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_NEWEST);
 }
 
 // Both are of the first end: the target has a newer record.
@@ -151,7 +151,7 @@ void another_length_in_the_set_file_is_rejected(void **)
 {
     const closed_set s;
     const cfg_ptr other = s.h.cfg({&s.a});
-    assert_ok(rpma_mirror_cfg_set_home(other.get(), 0, s.home.c_str(), length / 2, nullptr));
+    assert_ok(rpma_mirror_cfg_set_local_copy(other.get(), 0, s.home.c_str(), length / 2, nullptr));
     assert_int_equal(map_code(other.get()), RPMA_MIRROR_E_INVAL);
     assert_non_null(std::strstr(rpma_mirror_error_message(), std::to_string(length).c_str()));
 }
@@ -173,7 +173,7 @@ void a_file_that_was_replaced_after_a_crash_is_no_source(void **)
     s.a.kill();
     assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
     s.a.start();
-    s.expect_new(RPMA_MIRROR_SOURCE_HOME_CHANGED);
+    s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
 // No other copy has what it wrote alone: neither of them is taken without being asked for.
@@ -228,10 +228,11 @@ void parts_that_were_restored_are_compared(void **)
         restore_part(s.a, same_file);
         assert_true(s.a.bytes(0, 3) == "new");
         opened m(s.cfg.get());
-        assert_true(std::string(m.address(), 3) == "two" && s.a.bytes(0, 3) == "two" && m.report().compared == length);
+        assert_true(std::string(m.address(), 3) == "two" && s.a.bytes(0, 3) == "two" &&
+                    m.report().compared_bytes == length);
         m.close();
         opened again(s.cfg.get());
-        assert_int_equal(again.report().compared, 0);
+        assert_int_equal(again.report().compared_bytes, 0);
     }
 }
 

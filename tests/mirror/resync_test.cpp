@@ -22,8 +22,8 @@ void a_target_that_returns_is_brought_level(void **)
     m.put(0, "first");
     b.kill();
     m.put(5 * megabyte, "missed");
-    assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_LINK);
-    assert_int_equal(rpma_mirror_resync(m.get(), 9, nullptr), RPMA_MIRROR_E_MISSING);
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_CONNECTION);
+    assert_int_equal(rpma_mirror_resync(m.get(), 9, nullptr), RPMA_MIRROR_E_NOT_FOUND);
     b.start();
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
     assert_true(b.bytes(5 * megabyte, 6) == "missed");
@@ -47,8 +47,8 @@ struct pausing {
 int pause_after(void *context, const rpma_mirror_progress *progress)
 {
     auto *const p = static_cast<pausing *>(context);
-    p->done = progress->done;
-    p->total = progress->total;
+    p->done = progress->compared_bytes;
+    p->total = progress->total_bytes;
     return --p->left == 0;
 }
 
@@ -68,7 +68,7 @@ void a_resync_is_paused_and_goes_on(void **)
     options.size = sizeof(options);
     options.progress = pause_after;
     options.context = &p;
-    assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_PAUSED);
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_CANCELED);
     assert_true(p.done == 3 * megabyte && p.total == length);
     assert_int_equal(m.state().in_sync, 3);
     // Below the cursor, while the target does not get it.
@@ -128,7 +128,7 @@ struct interruption {
 int interrupt(void *context, const rpma_mirror_progress *progress)
 {
     auto *const i = static_cast<interruption *>(context);
-    i->done = std::max<std::uint64_t>(i->done, progress->done);
+    i->done = std::max<std::uint64_t>(i->done, progress->compared_bytes);
     if (std::exchange(i->over, true))
         return 0;
     if (i->stopped)
@@ -154,7 +154,8 @@ void lose_a_target_in_the_middle(bool stopped)
         const host h;
         const auto describe = [&](const std::string &times) {
             cfg_ptr made = h.cfg(all, times);
-            assert_ok(rpma_mirror_cfg_set_home(made.get(), 0, (h.where.path + "/home").c_str(), long_set, nullptr));
+            assert_ok(
+                    rpma_mirror_cfg_set_local_copy(made.get(), 0, (h.where.path + "/home").c_str(), long_set, nullptr));
             return made;
         };
         assert_ok(rpma_mirror_create(describe("").get()));
@@ -182,7 +183,7 @@ void lose_a_target_in_the_middle(bool stopped)
         options.size = sizeof(options);
         options.progress = interrupt;
         options.context = &i;
-        const int expected = stopped ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_LINK;
+        const int expected = stopped ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_CONNECTION;
         assert_int_equal(rpma_mirror_resync(m.get(), count, &options), expected);
         assert_true(i.done < long_set);
         come_back();

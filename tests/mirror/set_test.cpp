@@ -55,14 +55,14 @@ void arguments_are_checked(void **)
     rpma_mirror *m = nullptr;
     assert_int_equal(rpma_mirror_map(nullptr, nullptr, 0, &address, &m), RPMA_MIRROR_E_INVAL);
     assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 64, &address, &m), RPMA_MIRROR_E_INVAL);
-    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_MISSING);
+    assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_NOT_FOUND);
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened o(cfg.get());
     assert_int_equal(o.flush(length, 1), RPMA_MIRROR_E_INVAL);
     assert_int_equal(o.flush(UINT64_MAX, 2), RPMA_MIRROR_E_INVAL);
     assert_int_equal(o.flush(0, 1, 0, 1), RPMA_MIRROR_E_INVAL);
     assert_int_equal(o.flush(0, 1, 1 << 9), RPMA_MIRROR_E_INVAL);
-    assert_int_equal(rpma_mirror_publish8(o.get(), 0, 4, 1), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_atomic_write(o.get(), 0, 4, 1), RPMA_MIRROR_E_INVAL);
     assert_int_equal(rpma_mirror_flush_wait(o.get(), 0, 1, 0), RPMA_MIRROR_E_INVAL);
     // The process itself has the set.
     assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_BUSY);
@@ -91,9 +91,9 @@ void tickets_and_order(void **)
     const rpma_mirror_range log[] = {{8192, 4}, {64, 4}};
     m.store(8192, "body");
     m.store(64, "tail");
-    assert_ok(rpma_mirror_optimized_flush(m.get(), 0, log, 2, RPMA_MIRROR_F_LAST_RANGE_AFTER));
+    assert_ok(rpma_mirror_optimized_flush(m.get(), 0, log, 2, RPMA_MIRROR_F_LAST_RANGE_ORDERED));
     assert_true(b.bytes(8192, 4) == "body" && b.bytes(64, 4) == "tail");
-    assert_ok(rpma_mirror_publish8(m.get(), 0, 128, 0x0807060504030201));
+    assert_ok(rpma_mirror_atomic_write(m.get(), 0, 128, 0x0807060504030201));
     for (const std::string &copy : {std::string(m.address() + 128, 8), a.bytes(128, 8), b.bytes(128, 8)})
         assert_true(copy == "\1\2\3\4\5\6\7\10");
 }
@@ -123,14 +123,14 @@ void copies_are_read_and_verified(void **)
     rpma_mirror_verify_report report{};
     report.size = sizeof(report);
     assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
-    assert_true(report.compared == length && report.different == 0);
+    assert_true(report.compared_bytes == length && report.differing_segments == 0);
     // Something else than the writer changes a copy.
     FILE *const part = std::fopen((b.where().path + "/part").c_str(), "r+");
     std::fseek(part, 3'000'000, SEEK_SET);
     std::fputs("rot", part);
     std::fclose(part);
     assert_int_equal(rpma_mirror_verify(m.get(), 2, nullptr, &report), RPMA_MIRROR_E_VERIFY);
-    assert_true(report.different == 1 && report.first == 3'000'000 / 65536 * 65536);
+    assert_true(report.differing_segments == 1 && report.first_difference == 3'000'000 / 65536 * 65536);
     assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
 }
 
@@ -186,7 +186,7 @@ void only_files_and_dax_devices_are_local_copies(void **)
             {"/dev/zero", "neither a regular file nor a DAX device"},
             {h.where.path, "neither a regular file nor a DAX device"}, {small, "has 9 bytes"}};
     for (const auto &[path, part] : bad) {
-        assert_ok(rpma_mirror_cfg_set_home(cfg.get(), 0, path.c_str(), length, state.c_str()));
+        assert_ok(rpma_mirror_cfg_set_local_copy(cfg.get(), 0, path.c_str(), length, state.c_str()));
         assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_INVAL);
         assert_non_null(std::strstr(rpma_mirror_error_message(), path.c_str()));
         assert_non_null(std::strstr(rpma_mirror_error_message(), part));
@@ -207,7 +207,7 @@ int call_others(void *context, const rpma_mirror_progress *)
     auto *const tried = static_cast<other_calls *>(context);
     rpma_mirror_verify_report report{};
     report.size = sizeof(report);
-    tried->drop = rpma_mirror_drop_target(tried->mirror, 1);
+    tried->drop = rpma_mirror_remove_target(tried->mirror, 1);
     tried->resync = rpma_mirror_resync(tried->mirror, 1, nullptr);
     tried->verify = rpma_mirror_verify(tried->mirror, 1, nullptr, &report);
     return 0;
@@ -232,7 +232,7 @@ void one_call_works_on_a_copy(void **)
     assert_int_equal(tried.drop, RPMA_MIRROR_E_BUSY);
     assert_int_equal(tried.resync, RPMA_MIRROR_E_BUSY);
     assert_int_equal(tried.verify, RPMA_MIRROR_E_BUSY);
-    assert_ok(rpma_mirror_drop_target(m.get(), 1));
+    assert_ok(rpma_mirror_remove_target(m.get(), 1));
 }
 
 void memory_of_the_program_is_attached(void **)
@@ -246,9 +246,9 @@ void memory_of_the_program_is_attached(void **)
     assert_true(memory != MAP_FAILED);
     rpma_mirror *m = nullptr;
     assert_int_equal(
-            rpma_mirror_attach(cfg.get(), static_cast<char *>(memory) + 8, length, 0, &m), RPMA_MIRROR_E_INVAL);
-    assert_int_equal(rpma_mirror_attach(cfg.get(), memory, 4096, 0, &m), RPMA_MIRROR_E_INVAL);
-    assert_ok(rpma_mirror_attach(cfg.get(), memory, length, 0, &m));
+            rpma_mirror_map_memory(cfg.get(), static_cast<char *>(memory) + 8, length, 0, &m), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_map_memory(cfg.get(), memory, 4096, 0, &m), RPMA_MIRROR_E_INVAL);
+    assert_ok(rpma_mirror_map_memory(cfg.get(), memory, length, 0, &m));
     std::memcpy(memory, "attached", 8);
     assert_ok(rpma_mirror_sync(m, 0, 0, 8, 0));
     assert_true(a.bytes(0, 8) == "attached");
@@ -273,21 +273,21 @@ void a_set_reports_its_state(void **)
     rpma_mirror_state s{};
     s.size = sizeof(s);
     assert_ok(rpma_mirror_inspect(cfg.get(), &s));
-    assert_true(s.open == 0 && s.epoch == 1 && s.members == 7 && s.in_sync == 7 && s.length == length);
+    assert_true(s.is_open == 0 && s.epoch == 1 && s.members == 7 && s.in_sync == 7 && s.length == length);
     {
         opened m(cfg.get());
         s = m.state();
-        assert_true(s.open == 1 && s.epoch == 2 && s.closed == 0 && s.in_sync == 7);
+        assert_true(s.is_open == 1 && s.epoch == 2 && s.clean == 0 && s.in_sync == 7);
         for (const unsigned copy : {0U, 1U, 2U})
             assert_int_equal(s.copies[copy].state, RPMA_MIRROR_COPY_IN_SYNC);
-        assert_int_equal(s.copies[3].state, RPMA_MIRROR_COPY_NONE);
-        assert_string_equal(s.copies[1].target, a.place().c_str());
-        assert_string_equal(s.copies[1].set_name, "set");
-        assert_int_equal(s.copies[0].home, 1);
+        assert_int_equal(s.copies[3].state, RPMA_MIRROR_COPY_ABSENT);
+        assert_string_equal(s.copies[1].location, a.place().c_str());
+        assert_string_equal(s.copies[1].poolset, "set");
+        assert_int_equal(s.copies[0].is_local, 1);
         rpma_mirror_attributes attributes{};
         attributes.size = sizeof(attributes);
-        assert_int_equal(rpma_mirror_get_attributes(m.get(), 9, &attributes), RPMA_MIRROR_E_MISSING);
-        assert_ok(rpma_mirror_get_attributes(m.get(), RPMA_MIRROR_SET, &attributes));
+        assert_int_equal(rpma_mirror_get_attributes(m.get(), 9, &attributes), RPMA_MIRROR_E_NOT_FOUND);
+        assert_ok(rpma_mirror_get_attributes(m.get(), RPMA_MIRROR_ALL_COPIES, &attributes));
         assert_true(attributes.interrupted_store_atomicity == 8 && attributes.level == s.level);
         rpma_mirror_statistics counted{};
         counted.size = sizeof(counted);
@@ -300,7 +300,7 @@ void a_set_reports_its_state(void **)
         m.close();
     }
     assert_ok(rpma_mirror_inspect(cfg.get(), &s));
-    assert_int_equal(s.closed, 1);
+    assert_int_equal(s.clean, 1);
     a.kill();
     assert_ok(rpma_mirror_inspect(cfg.get(), &s));
     assert_int_equal(s.copies[1].state, RPMA_MIRROR_COPY_OFFLINE);
@@ -341,7 +341,7 @@ void pages_that_cannot_be_read_are_repaired(void **)
     assert_true(n == 1 && errors[0].copy == 0 && errors[0].offset == 3 * 4096 && errors[0].length == 4096);
     assert_int_equal(mprotect(m.address() + 3 * 4096, 4096, PROT_READ | PROT_WRITE), 0);
     std::memset(m.address() + 3 * 4096, 0, 4096);
-    assert_ok(rpma_mirror_repair_range(m.get(), 3 * 4096 + 10, 8, RPMA_MIRROR_SET));
+    assert_ok(rpma_mirror_repair_range(m.get(), 3 * 4096 + 10, 8, RPMA_MIRROR_ALL_COPIES));
     assert_true(std::string(m.address() + 3 * 4096 + 10, 8) == "precious");
     assert_true(h.bytes(3 * 4096 + 10, 8) == "precious");
     rpma_mirror_event next{};
@@ -370,7 +370,8 @@ void a_repair_that_fails_is_none(void **)
         const opened m(cfg.get());
         m.put(3 * 4096 + 10, "precious");
         assert_int_equal(mprotect(m.address() + 3 * 4096, 4096, PROT_READ), 0);
-        assert_int_equal(rpma_mirror_repair_range(m.get(), 3 * 4096, 4096, RPMA_MIRROR_SET), RPMA_MIRROR_E_MEDIA);
+        assert_int_equal(
+                rpma_mirror_repair_range(m.get(), 3 * 4096, 4096, RPMA_MIRROR_ALL_COPIES), RPMA_MIRROR_E_MEDIA);
         assert_int_equal(m.expect(RPMA_MIRROR_EVENT_MEDIA).copy, 0);
         assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_MEDIA);
     }

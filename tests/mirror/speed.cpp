@@ -66,7 +66,7 @@ rpma_peer *peer_at(rpma_util_ibv_context_type type)
 {
     ibv_context *context = nullptr;
     rpma_peer *peer = nullptr;
-    must(rpma_utils_get_ibv_context_of_kind("127.0.0.1", type, RPMA_DEVICE_SOFTWARE, &context));
+    must(rpma_utils_get_ibv_context_by_kind("127.0.0.1", type, RPMA_DEVICE_SOFTRDMA, &context));
     must(rpma_peer_new(context, &peer));
     return peer;
 }
@@ -236,8 +236,8 @@ double to_open(const made_set &set, std::uint64_t &compared, std::uint64_t &sent
     const auto start = clock_type::now();
     opened o(set.cfg.get());
     const double seconds = seconds_since(start);
-    compared = o.report().compared;
-    sent = o.report().sent;
+    compared = o.report().compared_bytes;
+    sent = o.report().sent_bytes;
     o.close();
     return seconds;
 }
@@ -306,8 +306,8 @@ int note_rate(void *context, const rpma_mirror_progress *progress)
 {
     auto *const w = static_cast<walk *>(context);
     if (w->begun_at == 0)
-        *w = {clock_type::now(), progress->done};
-    w->rate = static_cast<double>(progress->done - w->begun_at) / 1e9 / seconds_since(w->begin);
+        *w = {clock_type::now(), progress->compared_bytes};
+    w->rate = static_cast<double>(progress->compared_bytes - w->begun_at) / 1e9 / seconds_since(w->begin);
     return 0;
 }
 

@@ -100,7 +100,7 @@ void flushes_register_nothing(void **)
     assert_true(opened_with > before);
     for (std::uint64_t i = 0; i < 200; ++i)
         m.put(i * 4096, "flushed");
-    assert_ok(rpma_mirror_publish8(m.get(), 0, 8, 1));
+    assert_ok(rpma_mirror_atomic_write(m.get(), 0, 8, 1));
     assert_ok(rpma_mirror_sync(m.get(), 0, 0, length, RPMA_MIRROR_F_DEEP));
     assert_int_equal(registrations.load(), opened_with);
 }
@@ -123,7 +123,7 @@ void check_attributes(const opened &m, const expected_attributes &e)
     // These are the same for every copy.
     assert_int_equal(a.size, sizeof(a));
     assert_int_equal(a.interrupted_store_atomicity, 8);
-    assert_int_equal(a.atomicity_proven, 0);
+    assert_int_equal(a.atomicity_guaranteed, 0);
     assert_int_equal(a.map_copy_on_write, 0);
     assert_int_equal(a.fundamental_error_offset, 0);
     assert_int_equal(a.optimized_flush_capable, 1);
@@ -146,7 +146,7 @@ std::uint32_t level_here(const host &h)
     struct statfs facts {
     };
     assert_int_equal(statfs(h.where.path.c_str(), &facts), 0);
-    return facts.f_type == 0x01021994 ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_PAGE_CACHE;
+    return facts.f_type == 0x01021994 ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_WRITTEN_BACK;
 }
 
 // Level of a target whose device flushes natively.
@@ -170,13 +170,13 @@ void each_attribute_of_each_copy(void **)
         const expected_attributes table[] = {
                 {0, level, range, pmem, pmem, 1, RPMA_MIRROR_VERIFY_NONE},
                 {1, of_target, range, pmem, pmem, 0, RPMA_MIRROR_VERIFY_CACHE},
-                {RPMA_MIRROR_SET, level, range, pmem, pmem, 0, RPMA_MIRROR_VERIFY_CACHE},
+                {RPMA_MIRROR_ALL_COPIES, level, range, pmem, pmem, 0, RPMA_MIRROR_VERIFY_CACHE},
         };
         for (const expected_attributes &e : table)
             check_attributes(m, e);
         auto none = sized<rpma_mirror_attributes>();
         for (const unsigned copy : {2U, 15U, 16U})
-            assert_int_equal(rpma_mirror_get_attributes(m.get(), copy, &none), RPMA_MIRROR_E_MISSING);
+            assert_int_equal(rpma_mirror_get_attributes(m.get(), copy, &none), RPMA_MIRROR_E_NOT_FOUND);
         assert_int_equal(m.state().level, level);
         assert_int_equal(m.state().copies[0].level, level);
         assert_int_equal(m.state().copies[1].level, of_target);
@@ -187,7 +187,7 @@ void each_attribute_of_each_copy(void **)
     const opened m(memory.cfg({&a}).get());
     check_attributes(m, {4, RPMA_MIRROR_LEVEL_VOLATILE, 4096, 0, 0, 1, RPMA_MIRROR_VERIFY_NONE});
     check_attributes(m, {1, of_target, range, pmem, pmem, 0, RPMA_MIRROR_VERIFY_CACHE});
-    check_attributes(m, {RPMA_MIRROR_SET, RPMA_MIRROR_LEVEL_VOLATILE, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE});
+    check_attributes(m, {RPMA_MIRROR_ALL_COPIES, RPMA_MIRROR_LEVEL_VOLATILE, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE});
 }
 
 void a_level_is_demanded(void **)
@@ -203,7 +203,7 @@ void a_level_is_demanded(void **)
         void *address = nullptr;
         rpma_mirror *m = nullptr;
         const int code = rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m);
-        assert_int_equal(code, level <= here ? 0 : RPMA_MIRROR_E_LEVEL);
+        assert_int_equal(code, level <= here ? 0 : RPMA_MIRROR_E_LEVEL_TOO_LOW);
         assert_ok(rpma_mirror_unmap(&m));
     }
 }
@@ -221,9 +221,9 @@ void native_flush_takes_both_sides(void **)
         const opened m(cfg.get());
         assert_int_equal(m.state().copies[1].level, native);
         assert_int_equal(m.state().copies[2].level, level);
-        assert_int_equal(attributes_of(m, RPMA_MIRROR_SET).level, level);
+        assert_int_equal(attributes_of(m, RPMA_MIRROR_ALL_COPIES).level, level);
         m.put(4096, "both");
-        assert_ok(rpma_mirror_publish8(m.get(), 0, 8, 0x1122334455667788));
+        assert_ok(rpma_mirror_atomic_write(m.get(), 0, 8, 0x1122334455667788));
         assert_ok(rpma_mirror_sync(m.get(), 0, 0, length, RPMA_MIRROR_F_DEEP));
         assert_int_equal(m.state().in_sync, 7);
         for (const target *t : {&a, &b}) {
@@ -242,7 +242,7 @@ void native_flush_takes_both_sides(void **)
     b.kill();
     b.start({"SOFTRDMA_NATIVE=off"});
     m.put(0, "two");
-    assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_LEVEL);
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_LEVEL_TOO_LOW);
     assert_int_equal(m.state().in_sync, 3);
 }
 
@@ -251,7 +251,7 @@ void an_error_may_not_be_precise(void **)
 {
     const bool on_disk = [] {
         const host h;
-        return level_here(h) == RPMA_MIRROR_LEVEL_PAGE_CACHE;
+        return level_here(h) == RPMA_MIRROR_LEVEL_WRITTEN_BACK;
     }();
     if (!on_disk)
         skip();
@@ -264,23 +264,23 @@ void an_error_may_not_be_precise(void **)
     std::uint64_t ticket = 0;
     fails_from = m.address();
     const int codes[] = {m.flush(0, 8), rpma_mirror_flush_start(m.get(), 0, &r, 1, 0, &ticket),
-            rpma_mirror_publish8(m.get(), 0, 0, 1)};
+            rpma_mirror_atomic_write(m.get(), 0, 0, 1)};
     fails_from = nullptr;
     for (const int code : codes) {
         assert_int_equal(code, RPMA_MIRROR_E_MEDIA);
         const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_MEDIA);
         assert_true(e.copy == 0 && e.error.kind == RPMA_MIRROR_ERROR_MEDIA && e.error.code == RPMA_MIRROR_E_MEDIA);
         assert_true(e.error.offset == 0 && e.error.length == length);
-        assert_true(e.error.system == EIO && e.error.precise == 0 && e.error.contained == 1 && e.error.live == 1);
+        assert_true(e.error.os_errno == EIO && e.error.precise == 0 && e.error.contained == 1 && e.error.live == 1);
     }
     rpma_mirror_error errors[4];
     std::size_t n = 4;
     assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
     assert_int_equal(n, 3);
-    assert_ok(rpma_mirror_repair_range(m.get(), 0, length - 4096, RPMA_MIRROR_SET));
+    assert_ok(rpma_mirror_repair_range(m.get(), 0, length - 4096, RPMA_MIRROR_ALL_COPIES));
     assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
     assert_int_equal(n, 3);
-    assert_ok(rpma_mirror_repair_range(m.get(), 0, length, RPMA_MIRROR_SET));
+    assert_ok(rpma_mirror_repair_range(m.get(), 0, length, RPMA_MIRROR_ALL_COPIES));
     assert_ok(rpma_mirror_get_error_info(m.get(), errors, &n));
     assert_int_equal(n, 0);
     assert_ok(m.flush(0, length));
@@ -355,15 +355,15 @@ void each_action_reports_its_event(void **)
     m.put(0, "all");
     b.kill();
     m.put(0, "one");
-    told(RPMA_MIRROR_EVENT_EVICTED, 2, RPMA_MIRROR_ERROR_LINK);
+    told(RPMA_MIRROR_EVENT_EVICTED, 2, RPMA_MIRROR_ERROR_CONNECTION);
     b.start();
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
-    told(RPMA_MIRROR_EVENT_RESYNC, 2, RPMA_MIRROR_ERROR_NONE);
+    told(RPMA_MIRROR_EVENT_RESYNC_STARTED, 2, RPMA_MIRROR_ERROR_NONE);
     told(RPMA_MIRROR_EVENT_IN_SYNC, 2, RPMA_MIRROR_ERROR_NONE);
     assert_ok(rpma_mirror_add_target(m.get(), 3, c.place().c_str(), "set", nullptr));
     told(RPMA_MIRROR_EVENT_ADDED, 3, RPMA_MIRROR_ERROR_NONE);
-    assert_ok(rpma_mirror_drop_target(m.get(), 3));
-    told(RPMA_MIRROR_EVENT_DROPPED, 3, RPMA_MIRROR_ERROR_NONE);
+    assert_ok(rpma_mirror_remove_target(m.get(), 3));
+    told(RPMA_MIRROR_EVENT_REMOVED, 3, RPMA_MIRROR_ERROR_NONE);
     assert_ok(rpma_mirror_repair_range(m.get(), 0, 1, 1));
     told(RPMA_MIRROR_EVENT_REPAIRED, 0, RPMA_MIRROR_ERROR_NONE);
     auto counted = sized<rpma_mirror_statistics>();
@@ -378,10 +378,10 @@ void each_action_reports_its_event(void **)
     assert_int_equal(counted.repaired_bytes, 4096);
     assert_ok(rpma_mirror_fence(other.cfg({&a, &b}).get(), 0, nullptr));
     assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_FENCED);
-    told(RPMA_MIRROR_EVENT_FENCED, m.state().copies[1].state == RPMA_MIRROR_COPY_NONE ? 0 : 1,
+    told(RPMA_MIRROR_EVENT_FENCED, m.state().copies[1].state == RPMA_MIRROR_COPY_ABSENT ? 0 : 1,
             RPMA_MIRROR_ERROR_FENCED);
     auto none = sized<rpma_mirror_event>();
-    assert_int_equal(rpma_mirror_next_event(m.get(), &none), RPMA_MIRROR_E_MISSING);
+    assert_int_equal(rpma_mirror_next_event(m.get(), &none), RPMA_MIRROR_E_NOT_FOUND);
 }
 
 // OPTIMIZED_FLUSH_AND_VERIFY: something else than the program changes a copy between the write and the reading back.
@@ -434,12 +434,12 @@ void each_setting_and_its_limits(void **)
         int code, expected;
     } table[] = {
             {rpma_mirror_create(cfg), RPMA_MIRROR_E_INVAL}, // nothing is set
-            {rpma_mirror_cfg_set_home(nullptr, 0, home.c_str(), length, nullptr), RPMA_MIRROR_E_INVAL},
-            {rpma_mirror_cfg_set_home(cfg, 16, home.c_str(), length, nullptr), RPMA_MIRROR_E_INVAL},
-            {rpma_mirror_cfg_set_home(cfg, 0, home.c_str(), 4097, nullptr), RPMA_MIRROR_E_INVAL},
-            {rpma_mirror_cfg_set_home(cfg, 0, "", length, nullptr), RPMA_MIRROR_E_INVAL},
-            {rpma_mirror_cfg_set_home(cfg, 0, nullptr, 0, nullptr), RPMA_MIRROR_E_INVAL},
-            {rpma_mirror_cfg_set_home(cfg, 0, home.c_str(), length, state.c_str()), 0},
+            {rpma_mirror_cfg_set_local_copy(nullptr, 0, home.c_str(), length, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_local_copy(cfg, 16, home.c_str(), length, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_local_copy(cfg, 0, home.c_str(), 4097, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_local_copy(cfg, 0, "", length, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_local_copy(cfg, 0, nullptr, 0, nullptr), RPMA_MIRROR_E_INVAL},
+            {rpma_mirror_cfg_set_local_copy(cfg, 0, home.c_str(), length, state.c_str()), 0},
             {rpma_mirror_cfg_add_target(cfg, 0, a.place().c_str(), "set"), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_add_target(cfg, 1, "nowhere", "set"), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_add_target(cfg, 1, "127.0.0.1:72040", "set"), RPMA_MIRROR_E_INVAL},
@@ -459,7 +459,7 @@ void each_setting_and_its_limits(void **)
             {rpma_mirror_cfg_set_lanes(cfg, 1024, 128), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_set_lanes(cfg, 1, 1), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_set_lanes(cfg, 3, 2), 0},
-            {rpma_mirror_cfg_set_device(cfg, RPMA_MIRROR_DEVICE_SOFTWARE), 0},
+            {rpma_mirror_cfg_set_device(cfg, RPMA_MIRROR_DEVICE_SOFTRDMA), 0},
             {rpma_mirror_create(cfg), 0},
             {rpma_mirror_map(cfg, nullptr, 0, &address, &m), 0},
     };
@@ -467,8 +467,8 @@ void each_setting_and_its_limits(void **)
         if (table[i].code != table[i].expected)
             fail_msg("row %zu: %s", i, rpma_mirror_err_2str(table[i].code));
     assert_int_equal(access(state.c_str(), F_OK), 0);
-    std::vector<rpma_mirror_range> most(RPMA_MIRROR_MOST_RANGES + 1, {0, 8});
-    assert_ok(rpma_mirror_optimized_flush(m, 2, most.data(), RPMA_MIRROR_MOST_RANGES, 0));
+    std::vector<rpma_mirror_range> most(RPMA_MIRROR_MAX_RANGES + 1, {0, 8});
+    assert_ok(rpma_mirror_optimized_flush(m, 2, most.data(), RPMA_MIRROR_MAX_RANGES, 0));
     assert_int_equal(rpma_mirror_optimized_flush(m, 2, most.data(), most.size(), 0), RPMA_MIRROR_E_INVAL);
     auto s = sized<rpma_mirror_state>();
     assert_ok(rpma_mirror_get_state(m, &s));
@@ -483,7 +483,7 @@ void each_setting_and_its_limits(void **)
     assert_int_equal(rpma_mirror_map(cfg, nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
     assert_int_equal(rpma_mirror_add_target(nullptr, 2, "x:1", "set", nullptr), RPMA_MIRROR_E_INVAL);
     assert_ok(rpma_mirror_inspect(cfg, &s));
-    assert_int_equal(s.copies[1].last_error, RPMA_MIRROR_E_TARGET);
+    assert_int_equal(s.copies[1].last_error, RPMA_MIRROR_E_REJECTED);
     assert_ok(rpma_mirror_cfg_delete(&cfg));
     assert_null(cfg);
 }

@@ -32,14 +32,15 @@ int write_one(const opened &m, std::uint64_t number, shared_facts &facts)
         code = rpma_mirror_flush_start(m.get(), 0, ranges, 3, 0, &ticket);
         code = code == 0 ? rpma_mirror_flush_wait(m.get(), 0, ticket, -1) : code;
     } else {
-        code = rpma_mirror_optimized_flush(m.get(), 0, ranges, 3, number % 3 == 1 ? RPMA_MIRROR_F_LAST_RANGE_AFTER : 0);
+        code = rpma_mirror_optimized_flush(
+                m.get(), 0, ranges, 3, number % 3 == 1 ? RPMA_MIRROR_F_LAST_RANGE_ORDERED : 0);
     }
     if (code != 0)
         return code;
     facts.acknowledged = number;
     if (number % 4 != 0)
         return 0;
-    code = rpma_mirror_publish8(m.get(), 0, published_at, word);
+    code = rpma_mirror_atomic_write(m.get(), 0, published_at, word);
     if (code == 0)
         facts.published = number;
     return code;

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     puts("open");
     while (fgets(line, sizeof(line), stdin) != NULL) {
         if (strncmp(line, "mark ", 5) == 0) {
-            printf("%d\n", rpma_mirror_consistent(mirror, strtoull(line + 5, NULL, 10)));
+            printf("%d\n", rpma_mirror_set_consistency_point(mirror, strtoull(line + 5, NULL, 10)));
             continue;
         }
         const struct rpma_mirror_range range = {0, strcspn(line, "\n")};

@@ -80,7 +80,7 @@ static void *no_mapping(void)
 
 #define PROVIDER fail_with(EIO, RPMA_E_PROVIDER)
 
-STAND_IN(int, rpma_utils_get_ibv_context_of_kind,
+STAND_IN(int, rpma_utils_get_ibv_context_by_kind,
         (const char *address, enum rpma_util_ibv_context_type type, enum rpma_device_kind kind,
                 struct ibv_context **device),
         (address, type, kind, device), PROVIDER)

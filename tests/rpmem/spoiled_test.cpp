@@ -53,7 +53,7 @@ void describe(std::size_t size, int usage, descriptor &to)
     rpma_peer *peer = nullptr;
     rpma_mr_local *region = nullptr;
     assert_int_equal(
-            rpma_utils_get_ibv_context_of_kind("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE, &device),
+            rpma_utils_get_ibv_context_by_kind("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTRDMA, &device),
             0);
     assert_int_equal(rpma_peer_new(device, &peer), 0);
     assert_int_equal(rpma_mr_reg(peer, pool_memory, size, usage, &region), 0);

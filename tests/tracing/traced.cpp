@@ -97,7 +97,7 @@ int main()
     const char *port = held.c_str();
     constexpr auto all = rpma::usage::read_src | rpma::usage::read_dst | rpma::usage::write_src |
                          rpma::usage::write_dst | rpma::usage::flush_visibility | rpma::usage::send | rpma::usage::recv;
-    auto peer = must(rpma::peer::at("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE));
+    auto peer = must(rpma::peer::at("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTRDMA));
     auto ep = must(peer.listen("127.0.0.1", port));
     alignas(8) static std::array<char, 4096> near, far;
     auto local = must(peer.reg(std::span(near), all));

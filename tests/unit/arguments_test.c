@@ -57,8 +57,8 @@ static void null_is_refused(void **state)
 
 static void null_is_refused_by_what_came_with_1_4(void **state)
 {
-    REFUSED(rpma_utils_get_ibv_context_of_kind, addr, NULL, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, BOGUS);
-    REFUSED(rpma_utils_get_ibv_context_of_kind, ibv_ctx_ptr, BOGUS, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, NULL);
+    REFUSED(rpma_utils_get_ibv_context_by_kind, addr, NULL, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, BOGUS);
+    REFUSED(rpma_utils_get_ibv_context_by_kind, ibv_ctx_ptr, BOGUS, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, NULL);
     REFUSED(rpma_utils_ibv_context_get_kind, ibv_ctx, NULL, BOGUS);
     REFUSED(rpma_utils_ibv_context_get_kind, kind, BOGUS, NULL);
     REFUSED(rpma_conn_get_counters, conn, NULL, BOGUS, 8);
@@ -67,7 +67,7 @@ static void null_is_refused_by_what_came_with_1_4(void **state)
     REFUSED(rpma_conn_get_native_flush, native, BOGUS, NULL);
     REFUSED(rpma_mr_get_native_flush_type, mr, NULL, BOGUS);
     REFUSED(rpma_mr_get_native_flush_type, flush_type, BOGUS, NULL);
-    REFUSED(rpma_conn_ring, conn, NULL);
+    REFUSED(rpma_conn_submit, conn, NULL);
 }
 
 static void null_has_a_meaning(void **state)

@@ -106,7 +106,7 @@ static void every_operation_can_be_kept(void **state)
     // The word may change as soon as the call has returned.
     memset(word, 0, sizeof(word));
     assert_calls("");
-    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(rpma_conn_submit(on), 0);
     assert_calls("ibv_post_send");
     static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE,
             IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ};
@@ -198,7 +198,7 @@ static void arguments_are_checked_before_anything_is_kept(void **state)
     assert_int_equal(rpma_atomic_write(on, remote, 4, word, KEEP, NULL), RPMA_E_INVAL);
     assert_int_equal(rpma_flush(on, remote, MR_SIZE, 1, RPMA_FLUSH_TYPE_PERSISTENT, KEEP, NULL), RPMA_E_INVAL);
     assert_int_equal(rpma_send(on, local, MR_SIZE, 1, KEEP, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(rpma_conn_submit(on), 0);
     assert_calls("");
 }
 
@@ -211,17 +211,17 @@ static void a_connection_keeps_so_many_and_then_posts(void **state)
     assert_calls("ibv_post_send");
     assert_int_equal(fake_work_count(), KEPT_AT_MOST);
     assert_int_equal(write_one(KEEP, 1), 0);
-    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(rpma_conn_submit(on), 0);
     assert_int_equal(fake_work_count(), KEPT_AT_MOST + 1);
     assert_calls("ibv_post_send ibv_post_send");
 }
 
 static void ringing_for_nothing_does_nothing(void **state)
 {
-    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(rpma_conn_submit(on), 0);
     assert_int_equal(write_one(KEEP, 1), 0);
-    assert_int_equal(rpma_conn_ring(on), 0);
-    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(rpma_conn_submit(on), 0);
+    assert_int_equal(rpma_conn_submit(on), 0);
     assert_calls("ibv_post_send");
 }
 
@@ -246,9 +246,9 @@ static void a_failed_ring_returns_an_error(void **state)
     assert_int_equal(write_one(KEEP, 1), 0);
     fake_fail_only("ibv_post_send");
     fake_fail_call(1, EINVAL, false);
-    assert_provider(rpma_conn_ring(on), EINVAL);
+    assert_provider(rpma_conn_submit(on), EINVAL);
     assert_int_equal(fake_work_count(), 0);
-    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(rpma_conn_submit(on), 0);
 }
 
 static void a_refused_native_batch_is_dropped_as_a_whole(void **state)
@@ -346,7 +346,7 @@ static void threads_share_a_batch(void **state)
         assert_int_equal(pthread_join(threads[i], &failed), 0);
         assert_null(failed);
     }
-    assert_int_equal(rpma_conn_ring(on), 0);
+    assert_int_equal(rpma_conn_submit(on), 0);
     assert_int_equal(fake_work_count(), THREADS * ROUNDS * 3);
 }
 

@@ -92,7 +92,7 @@ static void what_is_kept_is_counted_when_it_is_kept(void **state)
 {
     post(KEEP);
     assert_counters(&posted_once);
-    assert_int_equal(rpma_conn_ring(path.conn), 0);
+    assert_int_equal(rpma_conn_submit(path.conn), 0);
     assert_counters(&posted_once);
 }
 

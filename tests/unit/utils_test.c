@@ -151,17 +151,17 @@ static void a_device_that_cannot_be_queried_is_a_provider_error(void **state)
 static struct ibv_context *of_kind(enum rpma_device_kind kind)
 {
     struct ibv_context *context = NULL;
-    assert_int_equal(rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, kind, &context), 0);
+    assert_int_equal(rpma_utils_get_ibv_context_by_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, kind, &context), 0);
     return context;
 }
 
 static void an_rdma_device_is_hardware(void **state)
 {
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
-    assert_ptr_equal(of_kind(RPMA_DEVICE_HARDWARE), fake_context());
+    assert_ptr_equal(of_kind(RPMA_DEVICE_KERNEL), fake_context());
     assert_ptr_equal(of_kind(RPMA_DEVICE_ANY), fake_context());
     assert_int_equal(rpma_utils_ibv_context_get_kind(fake_context(), &kind), 0);
-    assert_int_equal(kind, RPMA_DEVICE_HARDWARE);
+    assert_int_equal(kind, RPMA_DEVICE_KERNEL);
 }
 
 static void without_an_rdma_device_there_is_no_hardware(void **state)
@@ -169,7 +169,7 @@ static void without_an_rdma_device_there_is_no_hardware(void **state)
     struct ibv_context *context = BOGUS;
     fake_device()->absent = true;
     assert_provider(
-            rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_HARDWARE, &context),
+            rpma_utils_get_ibv_context_by_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_KERNEL, &context),
             ENODEV);
     assert_calls("ibv_get_device_list ibv_free_device_list");
     assert_ptr_equal(context, BOGUS);
@@ -179,10 +179,10 @@ static void unknown_kinds_and_types_are_refused(void **state)
 {
     struct ibv_context *context = BOGUS;
     assert_int_equal(
-            rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, (enum rpma_device_kind)3, &context),
+            rpma_utils_get_ibv_context_by_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, (enum rpma_device_kind)3, &context),
             RPMA_E_INVAL);
     assert_int_equal(
-            rpma_utils_get_ibv_context_of_kind("here", (enum rpma_util_ibv_context_type)2, RPMA_DEVICE_ANY, &context),
+            rpma_utils_get_ibv_context_by_kind("here", (enum rpma_util_ibv_context_type)2, RPMA_DEVICE_ANY, &context),
             RPMA_E_INVAL);
     setenv("RPMA_DEVICE", "both", 1);
     assert_int_equal(rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_INVAL);
@@ -213,17 +213,17 @@ static void softrdma_in_the_place_of_the_libraries_is_the_software_device(void *
     // These tests have no libsoftrdma.so beside them.
     struct ibv_context *context = BOGUS;
     assert_provider(
-            rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTWARE, &context),
+            rpma_utils_get_ibv_context_by_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTRDMA, &context),
             ELIBACC);
     assert_ptr_equal(context, BOGUS);
     fake_device()->software = true;
     assert_provider(
-            rpma_utils_get_ibv_context_of_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_HARDWARE, &context),
+            rpma_utils_get_ibv_context_by_kind("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_KERNEL, &context),
             ENODEV);
-    assert_ptr_equal(of_kind(RPMA_DEVICE_SOFTWARE), fake_context());
+    assert_ptr_equal(of_kind(RPMA_DEVICE_SOFTRDMA), fake_context());
     assert_ptr_equal(of_kind(RPMA_DEVICE_ANY), fake_context());
     assert_int_equal(rpma_utils_ibv_context_get_kind(fake_context(), &kind), 0);
-    assert_int_equal(kind, RPMA_DEVICE_SOFTWARE);
+    assert_int_equal(kind, RPMA_DEVICE_SOFTRDMA);
 }
 
 int main(void)

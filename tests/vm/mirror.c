@@ -60,7 +60,7 @@ static int put(struct rpma_mirror *mirror, char *memory, uint64_t number)
         memset(memory + ranges[i].offset, (int)(number % 255) + 1, ranges[i].length);
     }
     const int ret = rpma_mirror_optimized_flush(mirror, 0, ranges, RANGES, 0);
-    return ret != 0 ? ret : rpma_mirror_publish8(mirror, 0, 0, number);
+    return ret != 0 ? ret : rpma_mirror_atomic_write(mirror, 0, 0, number);
 }
 
 static void put_many(struct rpma_mirror *mirror, char *memory, uint64_t *number)
@@ -149,7 +149,7 @@ static void verify(struct rpma_mirror *mirror, unsigned copy)
 {
     struct rpma_mirror_verify_report report = {.size = sizeof(report)};
     CHECK(rpma_mirror_verify(mirror, copy, NULL, &report), 0);
-    CHECK(report.different, 0);
+    CHECK(report.differing_segments, 0);
 }
 
 /* The first page of a range, and one behind all ranges, are poisoned while the devices have the local copy pinned. */
@@ -174,7 +174,7 @@ static void repair_poisoned_pages(struct rpma_mirror *mirror, char *memory, uint
     for (int i = 0; i < 2; ++i)
         check_error(next_event(mirror, RPMA_MIRROR_EVENT_MEDIA).error, pages[i]);
 
-    CHECK(rpma_mirror_repair_range(mirror, pages[0] + 1, 1, RPMA_MIRROR_SET), 0);
+    CHECK(rpma_mirror_repair_range(mirror, pages[0] + 1, 1, RPMA_MIRROR_ALL_COPIES), 0);
     CHECK(is_poisoned(memory + pages[0]), false);
     CHECK(memcmp(memory + pages[0], before[0], PAGE), 0);
     check_bad_pages(mirror, pages + 1, 1);
@@ -245,7 +245,7 @@ static void append(const struct rpma_mirror_cfg *cfg, uint64_t acknowledged, boo
         CHECK(rpma_mirror_create(cfg), 0);
     CHECK(rpma_mirror_map(cfg, NULL, 0, &memory, &mirror), 0);
     CHECK(rpma_mirror_get_recovery_report(mirror, &report), 0);
-    CHECK(report.reason, stale ? RPMA_MIRROR_SOURCE_TARGET_NEWEST : RPMA_MIRROR_SOURCE_HOME_NEWEST);
+    CHECK(report.reason, stale ? RPMA_MIRROR_SOURCE_TARGET_NEWEST : RPMA_MIRROR_SOURCE_LOCAL_NEWEST);
     uint64_t number = find_puts(memory, acknowledged);
     verify(mirror, 1);
     /* Device DAX has no other pages to give: the same are written again. */

@@ -261,7 +261,7 @@ class Connection(Waitable, Operations):
 
     def ring(self) -> None:
         """Posts the queued operations of a batch, if any. Error: PROVIDER."""
-        check(lib.rpma_conn_ring(self._handle.pointer))
+        check(lib.rpma_conn_submit(self._handle.pointer))
 
     def batch(self) -> Batch:
         """Operations that are posted together at the end of a `with` block."""

@@ -25,8 +25,8 @@ class DeviceKind(IntEnum):
     """Kind of an RDMA device."""
 
     ANY = lib.RPMA_DEVICE_ANY, "A device of the kernel if there is one, otherwise softrdma."
-    HARDWARE = lib.RPMA_DEVICE_HARDWARE, "An RDMA device of the kernel, SoftRoCE included."
-    SOFTWARE = lib.RPMA_DEVICE_SOFTWARE, "The software device softrdma."
+    HARDWARE = lib.RPMA_DEVICE_KERNEL, "An RDMA device of the kernel, SoftRoCE included."
+    SOFTWARE = lib.RPMA_DEVICE_SOFTRDMA, "The software device softrdma."
 
 
 class Device:
@@ -41,7 +41,7 @@ class Device:
         if kind is None:
             code = lib.rpma_utils_get_ibv_context(c_string(addr), side, box)
         else:
-            code = lib.rpma_utils_get_ibv_context_of_kind(c_string(addr), side, kind, box)
+            code = lib.rpma_utils_get_ibv_context_by_kind(c_string(addr), side, kind, box)
         check_address(code, "device for", addr)
         self._context = box[0]
         self._addr = addr

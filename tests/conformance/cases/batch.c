@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Operations with RPMA_F_MORE, which a library before 1.4 posts at once: what they do is the same. rpma_conn_ring() is
- * looked for at run time, for such a library does not have it.
+ * Operations with RPMA_F_MORE, which a library before 1.4 posts at once: what they do is the same. rpma_conn_submit()
+ * is looked for at run time, for such a library does not have it.
  */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
@@ -11,7 +11,7 @@
 static int ring(struct rpma_conn *conn)
 {
     int (*function)(struct rpma_conn * conn);
-    *(void **)&function = since_1_4("rpma_conn_ring");
+    *(void **)&function = since_1_4("rpma_conn_submit");
     return function(conn);
 }
 

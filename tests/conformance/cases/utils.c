@@ -85,7 +85,7 @@ static int context_of_kind(const char *addr, enum rpma_util_ibv_context_type typ
         struct ibv_context **context)
 {
     int (*function)(const char *, enum rpma_util_ibv_context_type, enum rpma_device_kind, struct ibv_context **);
-    *(void **)&function = since_1_4("rpma_utils_get_ibv_context_of_kind");
+    *(void **)&function = since_1_4("rpma_utils_get_ibv_context_by_kind");
     return function(addr, type, kind, context);
 }
 
@@ -102,7 +102,7 @@ static void any_device_is_of_one_kind_or_the_other(void **state)
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     assert_done(context_of_kind(case_address, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, &context));
     assert_done(kind_of(context, &kind));
-    assert_true(kind == RPMA_DEVICE_HARDWARE || kind == RPMA_DEVICE_SOFTWARE);
+    assert_true(kind == RPMA_DEVICE_KERNEL || kind == RPMA_DEVICE_SOFTRDMA);
 }
 
 static void a_device_that_is_asked_for_by_its_kind_is_of_that_kind(void **state)

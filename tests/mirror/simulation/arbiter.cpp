@@ -80,7 +80,7 @@ private:
     void check_writer() const
     {
         if (!is_held())
-            throw mirror::failure(RPMA_MIRROR_E_NO_ARBITER, "the lease has run out");
+            throw mirror::failure(RPMA_MIRROR_E_ARBITER, "the lease has run out");
         if (keeper::present->writer != own_)
             throw mirror::failure(RPMA_MIRROR_E_FENCED, "another writer has the set");
     }

@@ -144,7 +144,7 @@ void scenario::go_without(unsigned machine)
             continue;
         const bool drops = world_.one_in(2);
         const int code =
-                drops ? rpma_mirror_drop_target(s.mirror, target) : rpma_mirror_resync(s.mirror, target, nullptr);
+                drops ? rpma_mirror_remove_target(s.mirror, target) : rpma_mirror_resync(s.mirror, target, nullptr);
         world_.log("%s of %u: %s", drops ? "drop" : "resync", target, code == 0 ? "done" : rpma_mirror_error_message());
         if (drops && code != 0)
             world_.violated("a silent target cannot be dropped: %s", rpma_mirror_error_message());

@@ -52,7 +52,7 @@ const char *rpma_err_2str(int)
     return "the simulated device";
 }
 
-int rpma_utils_get_ibv_context_of_kind(
+int rpma_utils_get_ibv_context_by_kind(
         const char *address, rpma_util_ibv_context_type, rpma_device_kind, ibv_context **to)
 {
     static ibv_context the_only{};
@@ -62,7 +62,7 @@ int rpma_utils_get_ibv_context_of_kind(
 
 int rpma_utils_ibv_context_get_kind(ibv_context *, rpma_device_kind *kind)
 {
-    *kind = adapter->software ? RPMA_DEVICE_SOFTWARE : RPMA_DEVICE_HARDWARE;
+    *kind = adapter->software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL;
     return 0;
 }
 

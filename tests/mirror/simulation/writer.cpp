@@ -25,7 +25,7 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
 {
     rpma_mirror_cfg *cfg = nullptr;
     rpma_mirror_cfg_new(&cfg);
-    rpma_mirror_cfg_set_home(cfg, copy_of(machine), (directory(machine) + "/home").c_str(), history_.length, nullptr);
+    rpma_mirror_cfg_set_local_copy(cfg, copy_of(machine), (directory(machine) + "/home").c_str(), history_.length, nullptr);
     for (unsigned m = writers; m < writers + targets_; ++m)
         rpma_mirror_cfg_add_target(cfg, copy_of(m), (address_of(m) + ":7").c_str(), "set");
     rpma_mirror_cfg_set_key_file(cfg, (directory(machine) + "/key").c_str());
@@ -87,7 +87,7 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
             rpma_mirror_get_recovery_report(s.mirror, &report);
             s.address = static_cast<char *>(address);
             s.epoch = report.epoch;
-            history_.opened(copy_of(s.machine), report.epoch, report.in_sync, report.consistent);
+            history_.opened(copy_of(s.machine), report.epoch, report.in_sync, report.consistency_point);
             closed_[s.machine] = false;
             if (world_.one_in(2))
                 for (const std::string &path : {directory(s.machine) + "/home", directory(writers) + "/part"})
@@ -138,12 +138,12 @@ int scenario::flush(session &s, unsigned lane, history::call &c)
             world_.sleep(world_.between(0, 20 * ms));
         return code != 0 ? code : rpma_mirror_flush_wait(s.mirror, lane, ticket, -1);
     case 1:
-        return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, RPMA_MIRROR_F_LAST_RANGE_AFTER);
+        return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, RPMA_MIRROR_F_LAST_RANGE_ORDERED);
     case 2:
         return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, RPMA_MIRROR_F_DEEP);
     case 3:
         c.parts = {0};
-        return rpma_mirror_publish8(s.mirror, lane, at, word_of(c.number));
+        return rpma_mirror_atomic_write(s.mirror, lane, at, word_of(c.number));
     case 4:
         return rpma_mirror_optimized_flush(s.mirror, lane, chain, 64, 0);
     default:
@@ -155,7 +155,7 @@ void scenario::mark(session &s)
 {
     const std::uint64_t mark = history_.next_mark();
     const time_us began = world_.now();
-    const int code = rpma_mirror_consistent(s.mirror, mark);
+    const int code = rpma_mirror_set_consistency_point(s.mirror, mark);
     world_.log("mark %lu: %d", mark, code);
     if (code == 0)
         history_.marked(s.epoch, mark, began);
@@ -189,8 +189,8 @@ void scenario::bring_back(session &s)
 {
     rpma_mirror_state now{};
     now.size = sizeof(now);
-    while (s.code == 0 && !s.over && rpma_mirror_get_state(s.mirror, &now) == 0 && now.open != 0) {
-        for (unsigned copy = 0; copy < RPMA_MIRROR_MOST_COPIES && !s.over; ++copy)
+    while (s.code == 0 && !s.over && rpma_mirror_get_state(s.mirror, &now) == 0 && now.is_open != 0) {
+        for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES && !s.over; ++copy)
             if (now.copies[copy].state == RPMA_MIRROR_COPY_STALE ||
                     now.copies[copy].state == RPMA_MIRROR_COPY_OFFLINE) {
                 const int code = rpma_mirror_resync(s.mirror, copy, nullptr);
