@@ -35,7 +35,7 @@ public:
     constexpr bool ok() const noexcept { return code_ == 0; }
     constexpr explicit operator bool() const noexcept { return ok(); }
     constexpr int code() const noexcept { return code_; }
-    const char *text() const noexcept { return rpma_err_2str(code_); }
+    const char *message() const noexcept { return rpma_err_2str(code_); }
     // Throws std::system_error if it is an error; without exceptions, ends the program.
     void value() const
     {
@@ -47,7 +47,7 @@ private:
     [[noreturn]] void fail() const
     {
 #ifdef __cpp_exceptions
-        throw std::system_error(code_ == RPMA_E_PROVIDER ? errno : 0, std::generic_category(), text());
+        throw std::system_error(code_ == RPMA_E_PROVIDER ? errno : 0, std::generic_category(), message());
 #else
         std::abort();
 #endif
@@ -63,6 +63,7 @@ public:
     result(status error) noexcept : error_(error) {}
     result(T value) noexcept : value_(std::move(value)) {}
     bool ok() const noexcept { return error_.ok(); }
+    bool has_value() const noexcept { return ok(); }
     explicit operator bool() const noexcept { return ok(); }
     status error() const noexcept { return error_; }
     T &operator*() noexcept { return value_; }
@@ -79,15 +80,15 @@ private:
     T value_{};
 };
 
-// Owns what a function of librpma.h made, and gives it back to Delete. An owner outlives what is made from it.
+// Owns what a function of librpma.h made, and gives it back to Delete. A handle outlives what is made from it.
 template<class T, int (*Delete)(T **)>
-class owner
+class unique_handle
 {
 public:
-    owner() noexcept = default;
-    explicit owner(T *object) noexcept : object_(object) {}
-    owner(owner &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-    owner &operator=(owner &&other) noexcept
+    unique_handle() noexcept = default;
+    explicit unique_handle(T *object) noexcept : object_(object) {}
+    unique_handle(unique_handle &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    unique_handle &operator=(unique_handle &&other) noexcept
     {
         if (this != &other) {
             (void)reset();
@@ -95,7 +96,7 @@ public:
         }
         return *this;
     }
-    ~owner() { (void)reset(); }
+    ~unique_handle() { (void)reset(); }
     T *get() const noexcept { return object_; }
     T *release() noexcept { return std::exchange(object_, nullptr); }
     explicit operator bool() const noexcept { return object_ != nullptr; }
@@ -103,24 +104,24 @@ public:
     status reset() noexcept { return Delete(&object_); }
 
     // Returns the object that function(arguments..., &object) creates.
-    template<class Owner, class... Parameters, class... Arguments>
-    static result<Owner> make(int (*function)(Parameters...), Arguments... arguments) noexcept
+    template<class Handle, class... Parameters, class... Arguments>
+    static result<Handle> create_with(int (*function)(Parameters...), Arguments... arguments) noexcept
     {
         T *created = nullptr;
         const int ret = function(arguments..., &created);
         if (ret != 0)
             return status(ret);
-        return Owner(created);
+        return Handle(created);
     }
 
 private:
     T *object_ = nullptr;
 };
 
-enum class completion : int {
+enum class completion_flags : int {
     on_error = RPMA_F_COMPLETION_ON_ERROR,
     always = RPMA_F_COMPLETION_ALWAYS,
-    on_error_more = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, // kept until one without "more", or ring()
+    on_error_more = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, // kept until one without "more", or submit()
     always_more = RPMA_F_COMPLETION_ALWAYS | RPMA_F_MORE
 };
 
@@ -149,12 +150,12 @@ struct slice {
 using local_slice = slice<rpma_mr_local>;
 using remote_slice = slice<rpma_mr_remote>;
 
-class local_region : public owner<rpma_mr_local, rpma_mr_dereg>
+class local_region : public unique_handle<rpma_mr_local, rpma_mr_dereg>
 {
 public:
-    using owner::owner;
-    local_slice part(std::size_t offset, std::size_t length) const noexcept { return {get(), offset, length}; }
-    std::span<std::byte> memory() const noexcept
+    using unique_handle::unique_handle;
+    local_slice slice(std::size_t offset, std::size_t length) const noexcept { return {get(), offset, length}; }
+    std::span<std::byte> bytes() const noexcept
     {
         void *begin = nullptr;
         std::size_t size = 0;
@@ -173,7 +174,10 @@ public:
         return rpma_mr_advise(get(), offset, length, advice, flags);
     }
     // The bytes to send to the other side; desc has at least descriptor_size().
-    status describe(std::span<std::byte> desc) const noexcept { return rpma_mr_get_descriptor(get(), desc.data()); }
+    status get_descriptor(std::span<std::byte> desc) const noexcept
+    {
+        return rpma_mr_get_descriptor(get(), desc.data());
+    }
     std::size_t descriptor_size() const noexcept
     {
         std::size_t size = 0;
@@ -181,15 +185,16 @@ public:
     }
 };
 
-class remote_region : public owner<rpma_mr_remote, rpma_mr_remote_delete>
+class remote_region : public unique_handle<rpma_mr_remote, rpma_mr_remote_delete>
 {
 public:
-    using owner::owner;
-    static result<remote_region> from(std::span<const std::byte> desc) noexcept
+    using unique_handle::unique_handle;
+    static result<remote_region> from_descriptor(std::span<const std::byte> desc) noexcept
     {
-        return make<remote_region>(rpma_mr_remote_from_descriptor, static_cast<const void *>(desc.data()), desc.size());
+        return create_with<remote_region>(
+                rpma_mr_remote_from_descriptor, static_cast<const void *>(desc.data()), desc.size());
     }
-    remote_slice part(std::size_t offset, std::size_t length) const noexcept { return {get(), offset, length}; }
+    remote_slice slice(std::size_t offset, std::size_t length) const noexcept { return {get(), offset, length}; }
     std::size_t size() const noexcept
     {
         std::size_t size = 0;
@@ -204,14 +209,15 @@ public:
 };
 
 // Capabilities that a peer sends to the other side.
-class peer_cfg : public owner<rpma_peer_cfg, rpma_peer_cfg_delete>
+class peer_cfg : public unique_handle<rpma_peer_cfg, rpma_peer_cfg_delete>
 {
 public:
-    using owner::owner;
-    static result<peer_cfg> create() noexcept { return make<peer_cfg>(rpma_peer_cfg_new); }
-    static result<peer_cfg> from(std::span<const std::byte> desc) noexcept
+    using unique_handle::unique_handle;
+    static result<peer_cfg> create() noexcept { return create_with<peer_cfg>(rpma_peer_cfg_new); }
+    static result<peer_cfg> from_descriptor(std::span<const std::byte> desc) noexcept
     {
-        return make<peer_cfg>(rpma_peer_cfg_from_descriptor, static_cast<const void *>(desc.data()), desc.size());
+        return create_with<peer_cfg>(
+                rpma_peer_cfg_from_descriptor, static_cast<const void *>(desc.data()), desc.size());
     }
     status set_direct_write_to_pmem(bool supported) const noexcept
     {
@@ -223,7 +229,7 @@ public:
         return rpma_peer_cfg_get_direct_write_to_pmem(get(), &supported) == 0 && supported;
     }
     // The bytes to send to the other side; desc has at least descriptor_size().
-    status describe(std::span<std::byte> desc) const noexcept
+    status get_descriptor(std::span<std::byte> desc) const noexcept
     {
         return rpma_peer_cfg_get_descriptor(get(), desc.data());
     }
@@ -234,15 +240,15 @@ public:
     }
 };
 
-// An operation that a coroutine waits for. Its address is the context of the operation. resume_completed() of the
+// An operation that a coroutine waits for. Its address is the context of the operation. dispatch_completions() of the
 // connection's CQ resumes the coroutine. The context of each operation that completes in this CQ must be such an object
 // or NULL.
-class pending
+class awaited_operation
 {
 public:
-    explicit pending(status posted) noexcept : posted_(posted) {}
-    pending(const pending &) = delete;
-    pending &operator=(const pending &) = delete;
+    explicit awaited_operation(status posted) noexcept : posted_(posted) {}
+    awaited_operation(const awaited_operation &) = delete;
+    awaited_operation &operator=(const awaited_operation &) = delete;
     void complete(const ibv_wc &wc) noexcept
     {
         wc_ = wc;
@@ -261,15 +267,15 @@ protected:
 // Awaitable operation. co_await returns the status of posting, and completion() then the completion. Post is called
 // when the coroutine starts to wait, so the operation cannot complete before.
 template<class Post>
-class operation : public pending
+class operation : public awaited_operation
 {
 public:
-    explicit operation(Post post) noexcept : pending(status()), post_(std::move(post)) {}
+    explicit operation(Post post) noexcept : awaited_operation(status()), post_(std::move(post)) {}
     bool await_ready() const noexcept { return false; }
     bool await_suspend(std::coroutine_handle<> waiting) noexcept
     {
         waiting_ = waiting;
-        posted_ = post_(static_cast<const void *>(static_cast<pending *>(this)));
+        posted_ = post_(static_cast<const void *>(static_cast<awaited_operation *>(this)));
         if (!posted_.ok())
             waiting_ = nullptr;
         return posted_.ok();
@@ -301,7 +307,7 @@ public:
     status wait() const noexcept { return rpma_cq_wait(cq_); }
     status poll(ibv_wc &wc) const noexcept { return rpma_cq_get_wc(cq_, 1, &wc, nullptr); }
     // Resumes the coroutine of each available completion. Returns their number, or an error; an empty queue is not one.
-    result<int> resume_completed() const
+    result<int> dispatch_completions() const
     {
         ibv_wc wc;
         int resumed = 0;
@@ -309,7 +315,7 @@ public:
         while ((ret = rpma_cq_get_wc(cq_, 1, &wc, nullptr)) == 0) {
             ++resumed;
             if (wc.wr_id != 0)
-                reinterpret_cast<pending *>(static_cast<std::uintptr_t>(wc.wr_id))->complete(wc);
+                reinterpret_cast<awaited_operation *>(static_cast<std::uintptr_t>(wc.wr_id))->complete(wc);
         }
         if (ret != RPMA_E_NO_COMPLETION)
             return status(ret);
@@ -320,20 +326,20 @@ private:
     rpma_cq *cq_ = nullptr;
 };
 
-class srq_cfg : public owner<rpma_srq_cfg, rpma_srq_cfg_delete>
+class srq_cfg : public unique_handle<rpma_srq_cfg, rpma_srq_cfg_delete>
 {
 public:
-    using owner::owner;
+    using unique_handle::unique_handle;
     // With the library's defaults.
-    static result<srq_cfg> create() noexcept { return make<srq_cfg>(rpma_srq_cfg_new); }
+    static result<srq_cfg> create() noexcept { return create_with<srq_cfg>(rpma_srq_cfg_new); }
     status set_rq_size(std::uint32_t size) const noexcept { return rpma_srq_cfg_set_rq_size(get(), size); }
     status set_rcq_size(std::uint32_t size) const noexcept { return rpma_srq_cfg_set_rcq_size(get(), size); }
 };
 
-class shared_receive_queue : public owner<rpma_srq, rpma_srq_delete>
+class shared_receive_queue : public unique_handle<rpma_srq, rpma_srq_delete>
 {
 public:
-    using owner::owner;
+    using unique_handle::unique_handle;
     status recv(local_slice dst, const void *context = nullptr) const noexcept
     {
         return rpma_srq_recv(get(), dst.region, dst.offset, dst.length, context);
@@ -346,12 +352,12 @@ public:
     }
 };
 
-class conn_cfg : public owner<rpma_conn_cfg, rpma_conn_cfg_delete>
+class conn_cfg : public unique_handle<rpma_conn_cfg, rpma_conn_cfg_delete>
 {
 public:
-    using owner::owner;
+    using unique_handle::unique_handle;
     // With the library's defaults.
-    static result<conn_cfg> create() noexcept { return make<conn_cfg>(rpma_conn_cfg_new); }
+    static result<conn_cfg> create() noexcept { return create_with<conn_cfg>(rpma_conn_cfg_new); }
     status set_timeout_ms(int timeout_ms) const noexcept { return rpma_conn_cfg_set_timeout(get(), timeout_ms); }
     status set_cq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_cq_size(get(), size); }
     status set_rcq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_rcq_size(get(), size); }
@@ -362,10 +368,10 @@ public:
     status set_srq(const shared_receive_queue &srq) const noexcept { return rpma_conn_cfg_set_srq(get(), srq.get()); }
 };
 
-class connection : public owner<rpma_conn, rpma_conn_delete>
+class connection : public unique_handle<rpma_conn, rpma_conn_delete>
 {
 public:
-    using owner::owner;
+    using unique_handle::unique_handle;
 
     result<rpma_conn_event> next_event() const noexcept
     {
@@ -381,7 +387,7 @@ public:
     }
     status disconnect() const noexcept { return rpma_conn_disconnect(get()); }
     // Lets flush() know what the other side's peer supports.
-    status apply(const peer_cfg &of_peer) const noexcept
+    status apply_remote_peer_cfg(const peer_cfg &of_peer) const noexcept
     {
         return rpma_conn_apply_remote_peer_cfg(get(), of_peer.get());
     }
@@ -392,12 +398,12 @@ public:
         return rpma_conn_get_qp_num(get(), &number) == 0 ? number : 0;
     }
     // Returns whether flushes are native. The device of the peer must then support them, too.
-    bool native_flush() const noexcept
+    bool has_native_flush() const noexcept
     {
         bool native = false;
         return rpma_conn_get_native_flush(get(), &native) == 0 && native;
     }
-    status ring() const noexcept { return rpma_conn_submit(get()); }
+    status submit() const noexcept { return rpma_conn_submit(get()); }
     // Returns the number of operations posted on this connection.
     rpma_conn_counters counters() const noexcept
     {
@@ -417,7 +423,7 @@ public:
         return rpma_conn_get_rcq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
     }
     // With conn_cfg::set_compl_channel(): the descriptor of both queues, and the one of them that has completions.
-    int completion_fd() const noexcept
+    int completion_channel_fd() const noexcept
     {
         int fd = -1;
         return rpma_conn_get_compl_fd(get(), &fd) == 0 ? fd : -1;
@@ -438,37 +444,39 @@ public:
     }
 
     // The length is that of the source, for a read of the destination.
-    status read(local_slice dst, remote_slice src, completion flags, const void *context = nullptr) const noexcept
+    status read(local_slice dst, remote_slice src, completion_flags flags, const void *context = nullptr) const noexcept
     {
         return rpma_read(
                 get(), dst.region, dst.offset, src.region, src.offset, dst.length, static_cast<int>(flags), context);
     }
-    status write(remote_slice dst, local_slice src, completion flags, const void *context = nullptr) const noexcept
+    status write(
+            remote_slice dst, local_slice src, completion_flags flags, const void *context = nullptr) const noexcept
     {
         return rpma_write(
                 get(), dst.region, dst.offset, src.region, src.offset, src.length, static_cast<int>(flags), context);
     }
-    status write_with_imm(remote_slice dst, local_slice src, std::uint32_t imm, completion flags,
+    status write_with_imm(remote_slice dst, local_slice src, std::uint32_t imm, completion_flags flags,
             const void *context = nullptr) const noexcept
     {
         return rpma_write_with_imm(get(), dst.region, dst.offset, src.region, src.offset, src.length,
                 static_cast<int>(flags), imm, context);
     }
-    status atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word, completion flags,
+    status atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word, completion_flags flags,
             const void *context = nullptr) const noexcept
     {
         return rpma_atomic_write(get(), dst, offset, word.data(), static_cast<int>(flags), context);
     }
-    status flush(remote_slice dst, rpma_flush_type type, completion flags, const void *context = nullptr) const noexcept
+    status flush(remote_slice dst, rpma_flush_type type, completion_flags flags,
+            const void *context = nullptr) const noexcept
     {
         return rpma_flush(get(), dst.region, dst.offset, dst.length, type, static_cast<int>(flags), context);
     }
-    status send(local_slice src, completion flags, const void *context = nullptr) const noexcept
+    status send(local_slice src, completion_flags flags, const void *context = nullptr) const noexcept
     {
         return rpma_send(get(), src.region, src.offset, src.length, static_cast<int>(flags), context);
     }
     status send_with_imm(
-            local_slice src, std::uint32_t imm, completion flags, const void *context = nullptr) const noexcept
+            local_slice src, std::uint32_t imm, completion_flags flags, const void *context = nullptr) const noexcept
     {
         return rpma_send_with_imm(get(), src.region, src.offset, src.length, static_cast<int>(flags), imm, context);
     }
@@ -479,41 +487,43 @@ public:
 
     // Awaitable operations. They post operations that RPMA_F_MORE queued. A coroutine must not be destroyed while it
     // waits, because the device writes to it. The word of atomic_write() is copied during the call.
-    auto read(local_slice dst, remote_slice src) const noexcept
+    auto async_read(local_slice dst, remote_slice src) const noexcept
     {
-        return await([=, this](const void *context) { return read(dst, src, completion::always, context); });
+        return await([=, this](const void *context) { return read(dst, src, completion_flags::always, context); });
     }
-    auto write(remote_slice dst, local_slice src) const noexcept
+    auto async_write(remote_slice dst, local_slice src) const noexcept
     {
-        return await([=, this](const void *context) { return write(dst, src, completion::always, context); });
+        return await([=, this](const void *context) { return write(dst, src, completion_flags::always, context); });
     }
-    auto flush(remote_slice dst, rpma_flush_type type) const noexcept
+    auto async_flush(remote_slice dst, rpma_flush_type type) const noexcept
     {
-        return await([=, this](const void *context) { return flush(dst, type, completion::always, context); });
+        return await([=, this](const void *context) { return flush(dst, type, completion_flags::always, context); });
     }
-    auto send(local_slice src) const noexcept
+    auto async_send(local_slice src) const noexcept
     {
-        return await([=, this](const void *context) { return send(src, completion::always, context); });
+        return await([=, this](const void *context) { return send(src, completion_flags::always, context); });
     }
-    auto write_with_imm(remote_slice dst, local_slice src, std::uint32_t imm) const noexcept
+    auto async_write_with_imm(remote_slice dst, local_slice src, std::uint32_t imm) const noexcept
+    {
+        return await([=, this](const void *context) {
+            return write_with_imm(dst, src, imm, completion_flags::always, context);
+        });
+    }
+    auto async_send_with_imm(local_slice src, std::uint32_t imm) const noexcept
     {
         return await(
-                [=, this](const void *context) { return write_with_imm(dst, src, imm, completion::always, context); });
+                [=, this](const void *context) { return send_with_imm(src, imm, completion_flags::always, context); });
     }
-    auto send_with_imm(local_slice src, std::uint32_t imm) const noexcept
-    {
-        return await([=, this](const void *context) { return send_with_imm(src, imm, completion::always, context); });
-    }
-    auto atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word) const noexcept
+    auto async_atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word) const noexcept
     {
         std::array<char, 8> copy;
         std::memcpy(copy.data(), word.data(), copy.size());
         return await([=, this](const void *context) {
-            return atomic_write(dst, offset, copy, completion::always, context);
+            return atomic_write(dst, offset, copy, completion_flags::always, context);
         });
     }
-    // Waits for the message that the receive gets: recv() that is awaited.
-    auto receive(local_slice dst) const noexcept
+    // Posts a receive and waits for its message.
+    auto async_recv(local_slice dst) const noexcept
     {
         return await([=, this](const void *context) { return recv(dst, context); });
     }
@@ -526,10 +536,10 @@ private:
     }
 };
 
-class request : public owner<rpma_conn_req, rpma_conn_req_delete>
+class conn_request : public unique_handle<rpma_conn_req, rpma_conn_req_delete>
 {
 public:
-    using owner::owner;
+    using unique_handle::unique_handle;
     status recv(local_slice dst, const void *context = nullptr) const noexcept
     {
         return rpma_conn_req_recv(get(), dst.region, dst.offset, dst.length, context);
@@ -549,102 +559,105 @@ public:
         const rpma_conn_private_data data{
                 const_cast<std::byte *>(private_data.data()), static_cast<std::uint8_t>(private_data.size())};
         rpma_conn_req *taken = release();
-        return connection::make<connection>(rpma_conn_req_connect, &taken, private_data.empty() ? nullptr : &data);
+        return connection::create_with<connection>(
+                rpma_conn_req_connect, &taken, private_data.empty() ? nullptr : &data);
     }
 };
 
-class endpoint : public owner<rpma_ep, rpma_ep_shutdown>
+class endpoint : public unique_handle<rpma_ep, rpma_ep_shutdown>
 {
 public:
-    using owner::owner;
+    using unique_handle::unique_handle;
     int fd() const noexcept
     {
         int fd = -1;
         return rpma_ep_get_fd(get(), &fd) == 0 ? fd : -1;
     }
-    result<request> next_request(const rpma_conn_cfg *cfg = nullptr) const noexcept
+    result<conn_request> next_conn_request(const rpma_conn_cfg *cfg = nullptr) const noexcept
     {
-        return request::make<request>(rpma_ep_next_conn_req, get(), cfg);
+        return conn_request::create_with<conn_request>(rpma_ep_next_conn_req, get(), cfg);
     }
 };
 
-class peer : public owner<rpma_peer, rpma_peer_delete>
+class peer : public unique_handle<rpma_peer, rpma_peer_delete>
 {
 public:
-    using owner::owner;
+    using unique_handle::unique_handle;
     // The caller owns the device and must not close it before the peer.
-    static result<peer> on(ibv_context *device) noexcept { return make<peer>(rpma_peer_new, device); }
+    static result<peer> create(ibv_context *device) noexcept { return create_with<peer>(rpma_peer_new, device); }
     // Creates a peer on the device that owns the local address, or that reaches the remote address.
-    static result<peer> at(const char *address, rpma_util_ibv_context_type type) noexcept
+    static result<peer> create_for_address(const char *address, rpma_util_ibv_context_type type) noexcept
     {
         ibv_context *device = nullptr;
         if (const status found = rpma_utils_get_ibv_context(address, type, &device); !found.ok())
             return found;
-        return on(device);
+        return create(device);
     }
-    static result<peer> at(const char *address, rpma_util_ibv_context_type type, rpma_device_kind kind) noexcept
+    static result<peer> create_for_address(
+            const char *address, rpma_util_ibv_context_type type, rpma_device_kind kind) noexcept
     {
         ibv_context *device = nullptr;
         if (const status found = rpma_utils_get_ibv_context_by_kind(address, type, kind, &device); !found.ok())
             return found;
-        return on(device);
+        return create(device);
     }
     template<class Byte, std::size_t Extent>
-    result<local_region> reg(std::span<Byte, Extent> memory, usage uses) const noexcept
+    result<local_region> register_memory(std::span<Byte, Extent> memory, usage uses) const noexcept
     {
-        return local_region::make<local_region>(
+        return local_region::create_with<local_region>(
                 rpma_mr_reg, get(), static_cast<void *>(memory.data()), memory.size_bytes(), static_cast<int>(uses));
     }
-    result<shared_receive_queue> share_receives(const srq_cfg &cfg = {}) const noexcept
+    result<shared_receive_queue> create_srq(const srq_cfg &cfg = {}) const noexcept
     {
-        return shared_receive_queue::make<shared_receive_queue>(rpma_srq_new, get(), cfg.get());
+        return shared_receive_queue::create_with<shared_receive_queue>(rpma_srq_new, get(), cfg.get());
     }
     result<endpoint> listen(const char *address, const char *port) const noexcept
     {
-        return endpoint::make<endpoint>(rpma_ep_listen, get(), address, port);
+        return endpoint::create_with<endpoint>(rpma_ep_listen, get(), address, port);
     }
-    result<request> request_to(const char *address, const char *port, const rpma_conn_cfg *cfg = nullptr) const noexcept
+    result<conn_request> create_request(
+            const char *address, const char *port, const rpma_conn_cfg *cfg = nullptr) const noexcept
     {
-        return request::make<request>(rpma_conn_req_new, get(), address, port, cfg);
+        return conn_request::create_with<conn_request>(rpma_conn_req_new, get(), address, port, cfg);
     }
 };
 
-// Operations posted together: each is kept, and the end of the batch, or post(), hands them to the device.
+// Operations posted together: each is kept, and the end of the batch, or submit(), hands them to the device.
 class batch
 {
 public:
     explicit batch(const connection &on) noexcept : on_(on) {}
     batch(const batch &) = delete;
     batch &operator=(const batch &) = delete;
-    ~batch() { (void)post(); }
+    ~batch() { (void)submit(); }
     status read(local_slice dst, remote_slice src, const void *context = nullptr) const noexcept
     {
-        return on_.read(dst, src, kept(context), context);
+        return on_.read(dst, src, flags_for(context), context);
     }
     status write(remote_slice dst, local_slice src, const void *context = nullptr) const noexcept
     {
-        return on_.write(dst, src, kept(context), context);
+        return on_.write(dst, src, flags_for(context), context);
     }
     status flush(remote_slice dst, rpma_flush_type type, const void *context = nullptr) const noexcept
     {
-        return on_.flush(dst, type, kept(context), context);
+        return on_.flush(dst, type, flags_for(context), context);
     }
     status atomic_write(rpma_mr_remote *dst, std::size_t offset, std::span<const char, 8> word,
             const void *context = nullptr) const noexcept
     {
-        return on_.atomic_write(dst, offset, word, kept(context), context);
+        return on_.atomic_write(dst, offset, word, flags_for(context), context);
     }
     status send(local_slice src, const void *context = nullptr) const noexcept
     {
-        return on_.send(src, kept(context), context);
+        return on_.send(src, flags_for(context), context);
     }
-    status post() const noexcept { return on_.ring(); }
+    status submit() const noexcept { return on_.submit(); }
 
 private:
     // An operation with a context always reports its completion.
-    static completion kept(const void *context) noexcept
+    static completion_flags flags_for(const void *context) noexcept
     {
-        return context != nullptr ? completion::always_more : completion::on_error_more;
+        return context != nullptr ? completion_flags::always_more : completion_flags::on_error_more;
     }
     const connection &on_;
 };

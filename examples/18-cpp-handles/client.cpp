@@ -51,10 +51,10 @@ bool succeeded(const char *name, rpma::result<ibv_wc> done)
 
 task store(const rpma::connection &conn, rpma::remote_slice to, rpma::local_slice from)
 {
-    const auto written = co_await conn.write(to, from);
+    const auto written = co_await conn.async_write(to, from);
     if (!succeeded("rpma_write", written))
         co_return STATUS_FAILED;
-    const auto flushed = co_await conn.flush(to, RPMA_FLUSH_TYPE_VISIBILITY);
+    const auto flushed = co_await conn.async_flush(to, RPMA_FLUSH_TYPE_VISIBILITY);
     co_return succeeded("rpma_flush", flushed) ? STATUS_OK : STATUS_FAILED;
 }
 
@@ -68,7 +68,7 @@ int finish(const task &work, const rpma::completion_queue &cq, int timeout_s)
             return STATUS_FAILED;
         }
         require(check("rpma_cq_wait", cq.wait().code()));
-        require(check("rpma_cq_get_wc", cq.resume_completed().error().code()));
+        require(check("rpma_cq_get_wc", cq.dispatch_completions().error().code()));
     }
     return work.status();
 }
@@ -85,7 +85,7 @@ void write_text(const arguments &args, std::string_view text)
     std::size_t offset = 0;
     const auto dst = find_memory(conn, offset);
 
-    const task storing = store(conn, dst.part(offset, TEXT_SIZE), src.part(0, TEXT_SIZE));
+    const task storing = store(conn, dst.slice(offset, TEXT_SIZE), src.slice(0, TEXT_SIZE));
     require(finish(storing, conn.cq(), args.timeout_s));
     require(disconnect(&args, conn.get()));
     require(print_text("Wrote a text", memory.data(), memory.size()));

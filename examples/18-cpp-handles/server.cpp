@@ -21,7 +21,8 @@ constexpr program server{
 rpma::connection accept_client(const arguments &args, const rpma::peer &peer, std::span<const std::byte> pdata)
 {
     const auto ep = own<rpma::endpoint>([&](auto **object) { return listen_for_clients(&args, peer.get(), object); });
-    auto request = own<rpma::request>([&](auto **object) { return take_request(&args, ep.get(), nullptr, object); });
+    auto request =
+            own<rpma::conn_request>([&](auto **object) { return take_request(&args, ep.get(), nullptr, object); });
     auto conn = need("rpma_conn_req_connect", std::move(request).connect(pdata));
     require(wait_until_established(&args, conn.get()));
     return conn;

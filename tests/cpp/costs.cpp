@@ -4,7 +4,7 @@
 #include <rpma.hpp>
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
-constexpr auto always = rpma::completion::always;
+constexpr auto always = rpma::completion_flags::always;
 
 namespace
 {
@@ -72,14 +72,14 @@ PAIR(send_with_imm, (ON_CONNECTION, rpma_mr_local *l, std::size_t at),
         rpma_send_with_imm(conn.get(), l, at, 64, ALWAYS, 5, nullptr), conn.send_with_imm({l, at, 64}, 5, always))
 PAIR(recv, (ON_CONNECTION, rpma_mr_local *l, std::size_t at), rpma_recv(conn.get(), l, at, 64, nullptr),
         conn.recv({l, at, 64}))
-PAIR(early_recv, (const rpma::request &req, rpma_mr_local *l, std::size_t at),
+PAIR(early_recv, (const rpma::conn_request &req, rpma_mr_local *l, std::size_t at),
         rpma_conn_req_recv(req.get(), l, at, 64, nullptr), req.recv({l, at, 64}))
 PAIR(shared_recv, (const rpma::shared_receive_queue &srq, rpma_mr_local *l, std::size_t at),
         rpma_srq_recv(srq.get(), l, at, 64, nullptr), srq.recv({l, at, 64}))
 
 // Compares posting queued operations by hand and by a batch. An operation without a context requests no completion.
 #define KEPT RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE
-constexpr auto kept = rpma::completion::on_error_more;
+constexpr auto kept = rpma::completion_flags::on_error_more;
 PAIR(kept_read, (ON_CONNECTION, rpma_mr_local *l, rpma_mr_remote *r),
         rpma_read(conn.get(), l, 0, r, 8, 64, KEPT, nullptr), conn.read({l, 0, 64}, {r, 8, 64}, kept))
 PAIR(kept_write, (ON_CONNECTION, rpma_mr_local *l, rpma_mr_remote *r),
@@ -89,7 +89,7 @@ PAIR(kept_flush, (ON_CONNECTION, rpma_mr_remote *r),
         conn.flush({r, 0, 64}, RPMA_FLUSH_TYPE_PERSISTENT, kept))
 PAIR(kept_send, (ON_CONNECTION, rpma_mr_local *l), rpma_send(conn.get(), l, 0, 64, KEPT, nullptr),
         conn.send({l, 0, 64}, kept))
-PAIR(ring, (ON_CONNECTION), rpma_conn_submit(conn.get()), conn.ring())
+PAIR(submit, (ON_CONNECTION), rpma_conn_submit(conn.get()), conn.submit())
 
 // Collecting
 PAIR(poll, (const rpma::completion_queue &cq, ibv_wc *wc), rpma_cq_get_wc(cq.get(), 1, wc, nullptr), cq.poll(*wc))
@@ -97,7 +97,7 @@ PAIR(wait, (const rpma::completion_queue &cq), rpma_cq_wait(cq.get()), cq.wait()
 VALUE(cq_fd, (const rpma::completion_queue &cq), int, -1, rpma_cq_get_fd(cq.get(), &value), cq.fd())
 VALUE(either, (ON_CONNECTION), rpma_cq *, nullptr, rpma_conn_wait(conn.get(), 0, &value, nullptr),
         conn.wait().value_or({}).get())
-VALUE(either_fd, (ON_CONNECTION), int, -1, rpma_conn_get_compl_fd(conn.get(), &value), conn.completion_fd())
+VALUE(either_fd, (ON_CONNECTION), int, -1, rpma_conn_get_compl_fd(conn.get(), &value), conn.completion_channel_fd())
 VALUE(cq, (ON_CONNECTION), rpma_cq *, nullptr, rpma_conn_get_cq(conn.get(), &value), conn.cq().get())
 VALUE(rcq, (ON_CONNECTION), rpma_cq *, nullptr, rpma_conn_get_rcq(conn.get(), &value), conn.rcq().get())
 VALUE(shared_rcq, (const rpma::shared_receive_queue &srq), rpma_cq *, nullptr, rpma_srq_get_rcq(srq.get(), &value),
@@ -109,15 +109,16 @@ VALUE(next_event, (ON_CONNECTION), rpma_conn_event, RPMA_CONN_UNDEFINED, rpma_co
 VALUE(event_fd, (ON_CONNECTION), int, -1, rpma_conn_get_event_fd(conn.get(), &value), conn.event_fd())
 VALUE(endpoint_fd, (const rpma::endpoint &ep), int, -1, rpma_ep_get_fd(ep.get(), &value), ep.fd())
 VALUE(qp_num, (ON_CONNECTION), std::uint32_t, 0, rpma_conn_get_qp_num(conn.get(), &value), conn.qp_num())
-VALUE(native_flush, (ON_CONNECTION), bool, false, rpma_conn_get_native_flush(conn.get(), &value), conn.native_flush())
+VALUE(native_flush, (ON_CONNECTION), bool, false, rpma_conn_get_native_flush(conn.get(), &value),
+        conn.has_native_flush())
 PAIR(disconnect, (ON_CONNECTION), rpma_conn_disconnect(conn.get()), conn.disconnect())
 PAIR(apply, (ON_CONNECTION, const rpma::peer_cfg &cfg), rpma_conn_apply_remote_peer_cfg(conn.get(), cfg.get()),
-        conn.apply(cfg))
+        conn.apply_remote_peer_cfg(cfg))
 
 // Regions
 PAIR(advise, (const rpma::local_region &mr), rpma_mr_advise(mr.get(), 0, 64, 1, 2), mr.advise(0, 64, 1, 2))
 PAIR(describe, (const rpma::local_region &mr, std::byte *desc), rpma_mr_get_descriptor(mr.get(), desc),
-        mr.describe({desc, 21}))
+        mr.get_descriptor({desc, 21}))
 VALUE(descriptor_size, (const rpma::local_region &mr), std::size_t, 0, rpma_mr_get_descriptor_size(mr.get(), &value),
         mr.descriptor_size())
 VALUE(native_flush_types, (const rpma::local_region &mr), int, 0, rpma_mr_get_native_flush_type(mr.get(), &value),
@@ -129,7 +130,7 @@ VALUE(flush_types, (const rpma::remote_region &mr), int, 0, rpma_mr_remote_get_f
 
 // Configurations
 PAIR(describe_peer, (const rpma::peer_cfg &cfg, std::byte *desc), rpma_peer_cfg_get_descriptor(cfg.get(), desc),
-        cfg.describe({desc, 1}))
+        cfg.get_descriptor({desc, 1}))
 VALUE(peer_descriptor_size, (const rpma::peer_cfg &cfg), std::size_t, 0,
         rpma_peer_cfg_get_descriptor_size(cfg.get(), &value), cfg.descriptor_size())
 VALUE(direct_write, (const rpma::peer_cfg &cfg), bool, false, rpma_peer_cfg_get_direct_write_to_pmem(cfg.get(), &value),
@@ -153,14 +154,14 @@ PART(counters, (ON_CONNECTION), std::uint64_t, 0, rpma_conn_counters, value.writ
         rpma_conn_get_counters(conn.get(), &value, sizeof(value)), conn.counters().writes)
 PART(private_data, (ON_CONNECTION), std::size_t, 0, rpma_conn_private_data, value.len,
         rpma_conn_get_private_data(conn.get(), &value), conn.private_data().size())
-PART(request_data, (const rpma::request &req), std::size_t, 0, rpma_conn_private_data, value.len,
+PART(request_data, (const rpma::conn_request &req), std::size_t, 0, rpma_conn_private_data, value.len,
         rpma_conn_req_get_private_data(req.get(), &value), req.private_data().size())
 struct pointer_and_size {
     void *ptr;
     std::size_t size;
 };
 PART(memory, (const rpma::local_region &mr), std::size_t, 0, pointer_and_size, value.size,
-        rpma_mr_get_ptr(mr.get(), &value.ptr) || rpma_mr_get_size(mr.get(), &value.size), mr.memory().size())
-VALUE(text, (int code), char, 0, (value = *rpma_err_2str(code), 0), *rpma::status(code).text())
+        rpma_mr_get_ptr(mr.get(), &value.ptr) || rpma_mr_get_size(mr.get(), &value.size), mr.bytes().size())
+VALUE(text, (int code), char, 0, (value = *rpma_err_2str(code), 0), *rpma::status(code).message())
 
 } // extern "C"

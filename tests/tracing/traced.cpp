@@ -22,7 +22,7 @@ template<class T>
 T must(rpma::result<T> made)
 {
     if (!made) {
-        std::fprintf(stderr, "traced: %s, errno %d\n", made.error().text(), errno);
+        std::fprintf(stderr, "traced: %s, errno %d\n", made.error().message(), errno);
         std::exit(1);
     }
     return std::move(made).value();
@@ -31,7 +31,7 @@ T must(rpma::result<T> made)
 void must(rpma::status done)
 {
     if (!done) {
-        std::fprintf(stderr, "traced: %s, errno %d\n", done.text(), errno);
+        std::fprintf(stderr, "traced: %s, errno %d\n", done.message(), errno);
         std::exit(1);
     }
 }
@@ -97,46 +97,47 @@ int main()
     const char *port = held.c_str();
     constexpr auto all = rpma::usage::read_src | rpma::usage::read_dst | rpma::usage::write_src |
                          rpma::usage::write_dst | rpma::usage::flush_visibility | rpma::usage::send | rpma::usage::recv;
-    auto peer = must(rpma::peer::at("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTRDMA));
+    auto peer = must(rpma::peer::create_for_address("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_SOFTRDMA));
     auto ep = must(peer.listen("127.0.0.1", port));
     alignas(8) static std::array<char, 4096> near, far;
-    auto local = must(peer.reg(std::span(near), all));
-    auto target = must(peer.reg(std::span(far), all));
+    auto local = must(peer.register_memory(std::span(near), all));
+    auto target = must(peer.register_memory(std::span(far), all));
     std::vector<std::byte> descriptor(target.descriptor_size());
-    must(target.describe(descriptor));
-    auto remote = must(rpma::remote_region::from(descriptor));
+    must(target.get_descriptor(descriptor));
+    auto remote = must(rpma::remote_region::from_descriptor(descriptor));
 
-    auto client = must(must(peer.request_to("127.0.0.1", port)).connect());
+    auto client = must(must(peer.create_request("127.0.0.1", port)).connect());
     const std::uint32_t qp = number_of(client);
     std::printf("connect %u\n", qp);
-    auto server = must(must(ep.next_request()).connect());
+    auto server = must(must(ep.next_conn_request()).connect());
     std::printf("accept %u\n", number_of(server));
     event(client, RPMA_CONN_ESTABLISHED);
     event(server, RPMA_CONN_ESTABLISHED);
 
     const auto base = reinterpret_cast<std::uintptr_t>(far.data());
-    must(client.write(remote.part(64, 100), local.part(0, 100), rpma::completion::always, context(0x101)));
+    must(client.write(remote.slice(64, 100), local.slice(0, 100), rpma::completion_flags::always, context(0x101)));
     std::printf("post_rdma %u 0 0x101 2 100 0x%" PRIxPTR "\n", qp, base + 64);
     collect(client.cq(), 0x101);
-    must(client.read(local.part(0, 30), remote.part(64, 30), rpma::completion::always, context(0x102)));
+    must(client.read(local.slice(0, 30), remote.slice(64, 30), rpma::completion_flags::always, context(0x102)));
     std::printf("post_rdma %u 4 0x102 2 30 0x%" PRIxPTR "\n", qp, base + 64);
     collect(client.cq(), 0x102);
-    must(client.flush(remote.part(64, 100), RPMA_FLUSH_TYPE_VISIBILITY, rpma::completion::always, context(0x103)));
+    must(client.flush(
+            remote.slice(64, 100), RPMA_FLUSH_TYPE_VISIBILITY, rpma::completion_flags::always, context(0x103)));
     if (collect(client.cq(), 0x103).opcode != IBV_WC_RDMA_READ)
         std::printf("post_flush %u 0x103 2 100 0x%" PRIxPTR "\n", qp, base + 64);
     const std::array<char, 8> word{};
-    must(client.atomic_write(remote.get(), 8, word, rpma::completion::always, context(0x104)));
+    must(client.atomic_write(remote.get(), 8, word, rpma::completion_flags::always, context(0x104)));
     if (collect(client.cq(), 0x104).opcode != IBV_WC_RDMA_WRITE)
         std::printf("post_atomic_write %u 0x104 2 0x%" PRIxPTR "\n", qp, base + 8);
-    must(server.recv(target.part(1024, 200), context(0x105)));
+    must(server.recv(target.slice(1024, 200), context(0x105)));
     std::printf("post_recv %u 0x105 200\n", number_of(server));
-    must(client.send(local.part(0, 50), rpma::completion::always, context(0x106)));
+    must(client.send(local.slice(0, 50), rpma::completion_flags::always, context(0x106)));
     std::printf("post_send %u 2 0x106 2 50\n", qp);
     collect(client.cq(), 0x106);
     collect(server.cq(), 0x105);
     {
         rpma::batch batch(client);
-        must(batch.write(remote.part(0, 16), local.part(0, 16), context(0x107)));
+        must(batch.write(remote.slice(0, 16), local.slice(0, 16), context(0x107)));
         std::printf("post_rdma %u 0 0x107 2147483650 16 0x%" PRIxPTR "\n", qp, base);
         must(batch.send(rpma::local_slice{nullptr, 0, 0}, context(0x108))); // no receive is posted: it waits
         std::printf("post_send %u 2 0x108 2147483650 0\n", qp);
