@@ -68,8 +68,8 @@ def why_no_local_path(launcher: str) -> str:
     """Why two programs on the software device do not reach each other's memory here; empty if they do."""
     said = subprocess.run([launcher, "info"], capture_output=True, text=True, errors="replace", check=False).stdout
     for line in said.splitlines():
-        if line.startswith("path local:"):
-            use = line.removeprefix("path local:").strip()
+        if line.startswith("path shm:"):
+            use = line.removeprefix("path shm:").strip()
             return use if use.startswith("not ") else ""
     return ""
 

@@ -60,8 +60,8 @@ class WrongInput(BenchTest):
 
     def test_path_of_one_host_that_is_not_there_is_told_with_the_reason(self):
         points = ("--workload", "read", "--block-size", "64")
-        for setting, status in (("tcp", "not used: SOFTRDMA_PATH=tcp"), ("auto", None)):
-            done = self.local(*points, env={**os.environ, "SOFTRDMA_PATH": setting})
+        for setting, status in (("tcp", "not used: SOFTRDMA_TRANSPORT=tcp"), ("auto", None)):
+            done = self.local(*points, env={**os.environ, "SOFTRDMA_TRANSPORT": setting})
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = [line for line in done.stdout.splitlines() if "path for programs of one host" in line]
             self.assertEqual([f"The path for programs of one host is {status}."] if status else [], lines)

@@ -125,7 +125,7 @@ class Workloads(BenchTest):
         result = self.measured("-w", "read", "-c", "4")
         environment = result["environment"]
         self.assertEqual(environment["device"], "softrdma0")
-        self.assertEqual(environment["transport"], f"softrdma (path {os.environ.get('SOFTRDMA_PATH', 'auto')})")
+        self.assertEqual(environment["transport"], f"softrdma (path {os.environ.get('SOFTRDMA_TRANSPORT', 'auto')})")
         self.assertTrue(environment["same_host"])
         for member in ("cpu", "kernel", "os"):
             self.assertTrue(environment["client"][member], member)

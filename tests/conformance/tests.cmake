@@ -18,9 +18,9 @@ endfunction()
 add_conformance_test(librpma ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
 if(TARGET softrdma_device)
   add_conformance_test(librpma.tcp ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
-  set_property(TEST conformance.librpma.tcp APPEND PROPERTY ENVIRONMENT SOFTRDMA_PATH=tcp)
+  set_property(TEST conformance.librpma.tcp APPEND PROPERTY ENVIRONMENT SOFTRDMA_TRANSPORT=tcp)
   add_conformance_test(librpma.emulated ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
-  set_property(TEST conformance.librpma.emulated APPEND PROPERTY ENVIRONMENT SOFTRDMA_NATIVE=off)
+  set_property(TEST conformance.librpma.emulated APPEND PROPERTY ENVIRONMENT SOFTRDMA_NATIVE_VERBS=off)
 endif()
 
 if(TARGET softrdma AND NOT RPMA_SANITIZE) # the library loads the device itself
@@ -46,7 +46,7 @@ else()
     --deviations ${CMAKE_CURRENT_SOURCE_DIR}/deviations/librpma-1.2.0.txt)
   set_tests_properties(conformance.debian_1.2.0 PROPERTIES FIXTURES_REQUIRED debian)
   # Its deviations are listed as they show on a device without native flush.
-  set_property(TEST conformance.debian_1.2.0 APPEND PROPERTY ENVIRONMENT SOFTRDMA_NATIVE=off)
+  set_property(TEST conformance.debian_1.2.0 APPEND PROPERTY ENVIRONMENT SOFTRDMA_NATIVE_VERBS=off)
   add_conformance_test(standalone
     ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/standalone_test.py ${CMAKE_BINARY_DIR} ${CMAKE_GENERATOR})
 endif()

@@ -23,7 +23,7 @@ class PowerCutTest(support.ExamplesTest):
         self.assert_status(result, 0)
 
     def test_the_right_order_survives_with_emulated_flushes(self) -> None:
-        result = self.cut("--cuts", "30", SOFTRDMA_NATIVE="off")
+        result = self.cut("--cuts", "30", SOFTRDMA_NATIVE_VERBS="off")
         self.assertEqual("30 cuts, 30 whole logs\n", result.stdout + result.stderr)
 
     def test_wrong_orders_are_convicted(self) -> None:

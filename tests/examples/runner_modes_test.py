@@ -37,8 +37,8 @@ class ModesTest(support.ExamplesTest):
         self.assertRegex(result.stdout, "ok +05-flush-to-persistent +softrdma, volatile: ")
 
     def test_path_of_one_host_that_is_not_there_is_told_with_the_reason(self) -> None:
-        for setting, said in (("tcp", "the one for programs of one host is not used: SOFTRDMA_PATH=tcp"), ("auto", None)):
-            result = support.run_examples("01", env={**os.environ, "SOFTRDMA_PATH": setting})
+        for setting, said in (("tcp", "the one for programs of one host is not used: SOFTRDMA_TRANSPORT=tcp"), ("auto", None)):
+            result = support.run_examples("01", env={**os.environ, "SOFTRDMA_TRANSPORT": setting})
             self.assert_status(result, 0)
             lines = [line.split(maxsplit=1)[1] for line in result.stdout.splitlines() if line.startswith("Path:")]
             self.assertEqual([said] if said else [], lines)

@@ -49,7 +49,7 @@ class Method:
     fault: str = ""  # fault of the client
 
     def side(self, fio: Fio, **variables: str) -> Fio:
-        device = {"SOFTRDMA_NATIVE": self.device} if self.device else {}
+        device = {"SOFTRDMA_NATIVE_VERBS": self.device} if self.device else {}
         return dataclasses.replace(fio, variables=device | variables)
 
 

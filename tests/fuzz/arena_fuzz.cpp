@@ -98,7 +98,7 @@ public:
 private:
     honest_peer()
     {
-        setenv("SOFTRDMA_PATH", "auto", 1);
+        setenv("SOFTRDMA_TRANSPORT", "auto", 1);
         private_ = new std::byte[region_size]{};
         completion_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         i_ = make_impostor();

@@ -137,7 +137,7 @@ static void atomic_writes_are_never_seen_torn(void **state)
 /* Where the kernel copies between two processes, an interrupt can be seen in the middle of a word: softrdma(1). */
 static void skip_where_the_kernel_copies(void)
 {
-    const char *path = getenv("SOFTRDMA_PATH");
+    const char *path = getenv("SOFTRDMA_TRANSPORT");
     if (path != NULL && strcmp(path, "tcp") != 0) {
         print_message("skipped: the local path does not promise it for this memory\n");
         skip();

@@ -141,7 +141,7 @@ public:
             std::vector<std::string> environment;
             // A target whose device does not flush is asked to do so by messages.
             if (choose(2) == 0)
-                environment = {"SOFTRDMA_NATIVE=off", "SOFTRDMA_READ_FLUSH=off"};
+                environment = {"SOFTRDMA_NATIVE_VERBS=off", "SOFTRDMA_READ_FLUSH=off"};
             if (fault_ == fault::power && is_hit(i)) {
                 // So that the device knows what the daemon itself makes durable.
                 environment.push_back(std::string("LD_PRELOAD=") + getenv("TEST_SOFTRDMA_DEVICE"));

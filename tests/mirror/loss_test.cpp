@@ -49,7 +49,7 @@ void a_killed_target_leaves_the_set(void **)
 void a_stopped_target_leaves_the_set(void **)
 {
     // On one host the writer works in the memory of a target that sleeps.
-    if (getenv("SOFTRDMA_PATH") == nullptr)
+    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
         skip();
     a_lost_target_leaves_the_set(true);
 }

@@ -205,7 +205,7 @@ void a_target_is_killed_in_the_middle(void **)
 void a_target_is_stopped_in_the_middle(void **)
 {
     // On one host the writer works in the memory of a target that sleeps.
-    if (getenv("SOFTRDMA_PATH") == nullptr)
+    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
         skip();
     lose_a_target_in_the_middle(true);
 }

@@ -360,8 +360,8 @@ int main()
     auto *const memory = static_cast<char *>(
             mmap(nullptr, big_set, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
-    const char *const path = std::getenv("SOFTRDMA_PATH");
-    std::printf("SOFTRDMA_PATH %s\n\n", path == nullptr ? "not set: through memory of the same host" : path);
+    const char *const path = std::getenv("SOFTRDMA_TRANSPORT");
+    std::printf("SOFTRDMA_TRANSPORT %s\n\n", path == nullptr ? "not set: through memory of the same host" : path);
     const rates opening = measure_opening();
     const rates back = measure_return();
     connect_plain(std::getenv("RPMEM_TEST_DIR"), memory);

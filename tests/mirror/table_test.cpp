@@ -212,7 +212,7 @@ void a_level_is_demanded(void **)
 // has a lower level. The minimum level applies to each target, and to one that is added or returns.
 void native_flush_takes_both_sides(void **)
 {
-    target a, b("", {}, {"SOFTRDMA_NATIVE=off"});
+    target a, b("", {}, {"SOFTRDMA_NATIVE_VERBS=off"});
     const host h;
     const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_create(cfg.get()));
@@ -240,7 +240,7 @@ void native_flush_takes_both_sides(void **)
         return;
     const opened m(h.cfg({&a, &b}, "min-level native-flush\n").get());
     b.kill();
-    b.start({"SOFTRDMA_NATIVE=off"});
+    b.start({"SOFTRDMA_NATIVE_VERBS=off"});
     m.put(0, "two");
     assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_LEVEL_TOO_LOW);
     assert_int_equal(m.state().in_sync, 3);

@@ -122,7 +122,7 @@ void any_number_in_any_order(void **)
 // On one host the writer works in the memory of a target that sleeps.
 bool targets_work_themselves()
 {
-    return getenv("SOFTRDMA_PATH") != nullptr;
+    return getenv("SOFTRDMA_TRANSPORT") != nullptr;
 }
 
 void starts_do_not_wait(void **)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares nbdkit-rpma-mirror-plugin with nbdkit's file plugin: same directory, same client, one run.
 
-Random writes of 4 KiB with FUA (depth 1 and 16), and sequential writes of 1 MiB. SOFTRDMA_PATH=tcp measures the network
+Random writes of 4 KiB with FUA (depth 1 and 16), and sequential writes of 1 MiB. SOFTRDMA_TRANSPORT=tcp measures the network
 path instead of shared memory. Needs the environment of the tests (ctest -V -R nbdkit.clients shows it).
 """
 

@@ -108,7 +108,7 @@ CASES = (
          after="rpmemd --remove pool.set"),
     page("rpma-bench.1", "rpma-bench local --profile quick", elsewhere="README.md: it is the default"),
     page("rpma-bench.1", "rpma-bench compare --against verbs --workload read,write_flush", VERDICT),
-    page("rpma-bench.1", "SOFTRDMA_PATH=local build/release/bin/rpma-bench compare --repeats 15 --duration 0.25 \\",
+    page("rpma-bench.1", "SOFTRDMA_TRANSPORT=shm build/release/bin/rpma-bench compare --repeats 15 --duration 0.25 \\",
          VERDICT, network=True),
     page("rpma-bench.1", BENCH_SERVER, r"write_flush", on_device=True,
          before="sudo ip address add 192.0.2.1/32 dev lo", beside=BENCH_CLIENT),

@@ -97,7 +97,7 @@ class Report(unittest.TestCase):
         devices = [{"SOFTRDMA_FAULT": "status=loc_prot:op=write,nth=2"}]
         # The runtime of a sanitizer keeps the signal from the device.
         if "SANITIZED" not in os.environ:
-            devices += [{"SOFTRDMA_PATH": "auto"}, {"SOFTRDMA_PATH": "tcp"}]
+            devices += [{"SOFTRDMA_TRANSPORT": "auto"}, {"SOFTRDMA_TRANSPORT": "tcp"}]
         for device in devices:
             for on_loss in ("error", "degrade"):
                 done = self.create(call="unreadable", RPMEM_ON_LOSS=on_loss, **device)

@@ -15,7 +15,7 @@ LIMIT_S = 60
 # Another program may take the port before sshd does.
 STARTS = 5
 # Environment variables that a session at the target gets in addition to those of sshd.
-PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "SOFTRDMA_PATH")
+PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "SOFTRDMA_TRANSPORT")
 
 
 def lacking():

@@ -56,7 +56,7 @@ class Doctor(DaemonTest):
         for variables, device, level in (
                 ({}, "which flushes natively", r"\d"),
                 ({"PMEM_IS_PMEM_FORCE": "1"}, "which flushes natively", "2, 4 where .*natively, too"),
-                ({"PMEM_IS_PMEM_FORCE": "1", "SOFTRDMA_NATIVE": "off"}, "which does not flush natively", "2")):
+                ({"PMEM_IS_PMEM_FORCE": "1", "SOFTRDMA_NATIVE_VERBS": "off"}, "which does not flush natively", "2")):
             self.environment.update(variables)
             self.found(0, f"ok   device: softrdma, the software device, {device}$", f"ok   level: {level}$")
         self.environment["RPMEM_MIN_LEVEL"] = "3"

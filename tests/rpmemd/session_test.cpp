@@ -341,10 +341,10 @@ void methods_and_levels_are_told(void **)
 void a_device_that_cannot_flush_is_sent_messages(void **)
 {
     const place at;
-    setenv("SOFTRDMA_NATIVE", "off", 1);
+    setenv("SOFTRDMA_NATIVE_VERBS", "off", 1);
     setenv("SOFTRDMA_READ_FLUSH", "off", 1);
     daemon_process daemon(at);
-    unsetenv("SOFTRDMA_NATIVE");
+    unsetenv("SOFTRDMA_NATIVE_VERBS");
     unsetenv("SOFTRDMA_READ_FLUSH");
     daemon.greet();
     const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib)).session;

@@ -63,7 +63,7 @@ static void give_up_a_stopped_peer_in_a_long_write(void)
     meet_server(&r);
     suspend_server(&r);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 2, 0, plan.size, &r.target, 0, 0), 0);
-    const char *path = getenv("SOFTRDMA_PATH");
+    const char *path = getenv("SOFTRDMA_TRANSPORT");
     const bool needs_the_peer = path != NULL && strcmp(path, "auto") != 0; /* it is private memory or far away */
     if (needs_the_peer)
         expect_completion(r.pair.client.cq, 2, IBV_WC_RETRY_EXC_ERR);

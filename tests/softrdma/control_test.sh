@@ -36,22 +36,22 @@ expect_failure() {
 }
 
 timeout 10 "$softrdma" info >"$work/info" || fail "info"
-for line in "^device: *softrdma0$" "^native verbs: *flush yes" "^path tcp: *available" "^path local: " \
-    "^path descriptors: *used" "^limits: "; do
+for line in "^device: *softrdma0$" "^native verbs: *flush yes" "^path tcp: *available" "^path shm: " \
+    "^path shm-fd: *used" "^limits: "; do
     grep -q "$line" "$work/info" || fail "info lacks '$line'"
 done
-SOFTRDMA_NATIVE=off SOFTRDMA_TRUST=none timeout 10 "$softrdma" info >"$work/info" || fail "info"
-for line in "flush no" "not used: SOFTRDMA_TRUST=none" "^setting: *SOFTRDMA_NATIVE=off"; do
+SOFTRDMA_NATIVE_VERBS=off SOFTRDMA_TRUST=none timeout 10 "$softrdma" info >"$work/info" || fail "info"
+for line in "flush no" "not used: SOFTRDMA_TRUST=none" "^setting: *SOFTRDMA_NATIVE_VERBS=off"; do
     grep -q "$line" "$work/info" || fail "info lacks '$line'"
 done
 
-SOFTRDMA_PATH=tcp timeout 10 "$softrdma" info | grep -q "not used: SOFTRDMA_PATH=tcp" || fail "info of a path not taken"
+SOFTRDMA_TRANSPORT=tcp timeout 10 "$softrdma" info | grep -q "not used: SOFTRDMA_TRANSPORT=tcp" || fail "info of a path not taken"
 
 start SOFTRDMA_POWERCUT=
 timeout 20 "$softrdma" ps >"$work/ps" || fail "ps"
 grep -Eq "^ *$pid  softrdma_idle_p  +3  " "$work/ps" || fail "ps does not show process $pid with 3 queue pairs"
 timeout 20 "$softrdma" ps $pid >"$work/ps" || fail "ps $pid"
-[ "$(grep -c "^qp number=[0-9]* type=rc state=RTS peer=[0-9]* path=" "$work/ps")" -eq 2 ] || fail "ps $pid shows no 2 connected queue pairs"
+[ "$(grep -c "^qp number=[0-9]* type=rc state=RTS peer=[0-9]* transport=" "$work/ps")" -eq 2 ] || fail "ps $pid shows no 2 connected queue pairs"
 grep -Eq "^qp number=[0-9]+ type=ud state=RTS posted=1 sends=1 send_bytes=0 received=0 received_bytes=0 refused=1$" "$work/ps" ||
     fail "ps $pid does not show the datagram that was refused"
 kill -STOP $pid

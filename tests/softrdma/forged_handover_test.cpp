@@ -229,7 +229,7 @@ void a_file_that_is_too_short_is_not_written(void **)
 
 int main()
 {
-    setenv("SOFTRDMA_PATH", "descriptors", 1); // what is not private memory has to be handed over
+    setenv("SOFTRDMA_TRANSPORT", "shm-fd", 1); // what is not private memory has to be handed over
     if (net::start_event_loop() == nullptr)
         return 1;
     const CMUnitTest tests[] = {

@@ -281,7 +281,7 @@ void an_arena_of_another_version_is_rejected_with_both_versions(void **)
 
 int main()
 {
-    setenv("SOFTRDMA_PATH", "local", 1);
+    setenv("SOFTRDMA_TRANSPORT", "shm", 1);
     const CMUnitTest tests[] = {
             cmocka_unit_test(an_arena_of_another_version_is_rejected_with_both_versions),
             cmocka_unit_test(an_honest_arena_is_accepted),

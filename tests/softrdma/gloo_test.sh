@@ -3,7 +3,7 @@
 # usage: gloo_test.sh SOFTRDMA PATH [ADDRESS AT_OTHER]: 2 and 4 processes add up vectors over Gloo's transport for verbs.
 # Every other one is started by AT_OTHER, a command that runs its arguments on another host.
 softrdma=$1
-export SOFTRDMA_PATH="$2"
+export SOFTRDMA_TRANSPORT="$2"
 at_other=$4
 if [ ! -e /usr/include/gloo/transport/ibverbs/device.h ]; then
     echo "skipped: libgloo-dev is not installed"

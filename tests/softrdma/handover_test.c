@@ -400,7 +400,7 @@ static void drop_rights_and_accept_a_stopped_caller(void)
 static void accept_a_slow_caller_by_memory_only(void)
 {
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
-    setenv("SOFTRDMA_PATH", "local", 1);
+    setenv("SOFTRDMA_TRANSPORT", "shm", 1);
     accept_a_caller_stopped_for(4000);
 }
 

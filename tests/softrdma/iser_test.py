@@ -134,7 +134,7 @@ def main():
     if sys.argv[1] == "initiate":
         initiate(*sys.argv[2:])
         return 0
-    softrdma, os.environ["SOFTRDMA_PATH"] = sys.argv[1:3]
+    softrdma, os.environ["SOFTRDMA_TRANSPORT"] = sys.argv[1:3]
     if len(sys.argv) == 3:  # tgtd listens on all addresses, and nobody chooses its port
         own = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
         if subprocess.run([*own, "true"], capture_output=True).returncode != 0:

@@ -39,10 +39,10 @@ expect 2 1 "$softrdma" run --
 expect 2 1 "$softrdma" run --no-such-option true
 expect 127 1 "$softrdma" run "$work/absent"
 # A misspelt variable is reported, and the program runs.
-expect 0 1 env SOFTRDMA_PTAH=tcp "$softrdma" run true
+expect 0 1 env SOFTRDMA_TRANSPROT=tcp "$softrdma" run true
 cp "$work/err" "$work/out"
-expect_output '^softrdma: SOFTRDMA_PTAH: unknown variable: ignored'
-expect 0 2 env SOFTRDMA_PTAH=tcp SOFTRDMA_=1 SOFTRDMA=/bin/softrdma SOFTRDMA_PATH=tcp "$softrdma" info
+expect_output '^softrdma: SOFTRDMA_TRANSPROT: unknown variable: ignored'
+expect 0 2 env SOFTRDMA_TRANSPROT=tcp SOFTRDMA_=1 SOFTRDMA=/bin/softrdma SOFTRDMA_TRANSPORT=tcp "$softrdma" info
 touch "$work/plain"
 expect 126 1 "$softrdma" run "$work/plain"
 expect 0 0 "$softrdma" run true

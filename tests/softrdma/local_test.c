@@ -251,7 +251,7 @@ static void be_refused_what_the_path_needs(void)
 static void expect_the_network(const struct server_plan *plan)
 {
     struct remote r;
-    unsetenv("SOFTRDMA_PATH");
+    unsetenv("SOFTRDMA_TRANSPORT");
     start_server(&r, plan, NULL);
     meet_server(&r);
     suspend_server(&r);
@@ -484,7 +484,7 @@ static void who_has_dropped_its_rights_is_reached_over_the_network(void **state)
 
 int main(void)
 {
-    setenv("SOFTRDMA_PATH", "local", 1);
+    setenv("SOFTRDMA_TRANSPORT", "shm", 1);
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_stopped_process_is_reached),
             cmocka_unit_test(a_shared_receive_queue_is_reached),

@@ -123,19 +123,19 @@ class LogTest(unittest.TestCase):
             self.skipTest("running a program as another user needs root, and a build that this user can read")
         for program in self.meet_for_long(prefix=other_user):
             program.wait_for(f"{TCP_ONLY}: they belong to different users")
-            self.path_of(program, r"path=tcp why=user ")
+            self.path_of(program, r"transport=tcp reason=other-user ")
 
     def test_both_sides_say_that_the_system_refuses_it(self) -> None:
         for program in self.meet_for_long(confine=lambda: forbid("memfd_create")):
             program.wait_for(f"{TCP_ONLY}: the system does not let one reach the other")
-            self.path_of(program, r"path=tcp why=refused ")
+            self.path_of(program, r"transport=tcp reason=denied ")
 
     def test_private_memory_that_the_system_refuses_is_named(self) -> None:
         server, client = self.meet_for_long(confine=lambda: forbid("process_vm_readv"))
         client.wait_for(rf"info: the private memory of process {server.process.pid} is out of reach "
                         r"\(process_vm_readv: Operation not permitted\)")
         for program in (server, client):
-            self.path_of(program, r"path=(local|descriptors) posted")
+            self.path_of(program, r"transport=(shm|shm-fd) posted")
 
     def test_nothing_is_said_unless_it_is_asked_for(self) -> None:
         for level in ("", "off", "warn"):

@@ -5,7 +5,7 @@
 # openshmem (that of Open MPI). Half of the ranks run on the host that has the address, where AT_OTHER runs its
 # arguments; the default is this host.
 softrdma=$1
-export SOFTRDMA_PATH="$2" SOFTRDMA_LOG=warn
+export SOFTRDMA_TRANSPORT="$2" SOFTRDMA_LOG=warn
 open_mpi='--allow-run-as-root --oversubscribe'
 case $3 in
 openmpi) compiler=mpicc.openmpi source=message_passing.c starter="mpirun.openmpi $open_mpi" layers='libfabric ucx datagrams defaults' ;;
@@ -29,7 +29,7 @@ if [ -n "$5" ]; then
     # What the starters take for ssh: after options and a host it has a command, which the shell there reads.
     printf '#!/bin/sh\nwhile [ "$1" != %s ]; do shift; done\nshift\nexec %s sh -c "$*"\n' "$4" "$5" >"$work/shell"
     chmod +x "$work/shell"
-    export SOFTRDMA_LOOPBACK=any # see softrdma(1)
+    export SOFTRDMA_LOOPBACK=wildcard # see softrdma(1)
     case $3 in
     mpich) starter="$starter -launcher ssh -launcher-exec $work/shell -hosts 10.77.0.1,$4 -ppn 1" ;;
     *) starter="$starter --mca plm_rsh_agent $work/shell --host $(hostname):2,$4:2 --map-by node" ;;

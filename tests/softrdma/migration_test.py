@@ -110,7 +110,7 @@ def migrate(softrdma, directory, pin_all, address, at_target):
 
 
 def main():
-    softrdma, os.environ["SOFTRDMA_PATH"] = sys.argv[1:3]
+    softrdma, os.environ["SOFTRDMA_TRANSPORT"] = sys.argv[1:3]
     address, at_target = sys.argv[3:] or ("127.0.0.1", "")
     for program in ("qemu-system-x86_64", "as", "ld"):
         if shutil.which(program) is None:

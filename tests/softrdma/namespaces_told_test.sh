@@ -4,7 +4,7 @@
 launcher=$1
 command -v rping >/dev/null || { echo "skipped: rping is not installed"; exit 77; }
 . "$2"
-unset SOFTRDMA_PATH
+unset SOFTRDMA_TRANSPORT
 export SOFTRDMA_LOG=info
 work=$(mktemp -d)
 trap 'kill $peer; rm -rf "$work"' EXIT

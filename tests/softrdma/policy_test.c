@@ -77,7 +77,7 @@ int main(int argc, char **argv)
             cmocka_unit_test(volatile_memory_refused),
             cmocka_unit_test(reads_that_flush_nothing),
     };
-    const char *const variables[] = {"SOFTRDMA_NATIVE", "SOFTRDMA_VOLATILE", "SOFTRDMA_READ_FLUSH"};
+    const char *const variables[] = {"SOFTRDMA_NATIVE_VERBS", "SOFTRDMA_VOLATILE", "SOFTRDMA_READ_FLUSH"};
     for (size_t i = 0; argc == 2 && i < 3; ++i) {
         if (strcmp(argv[1], variables[i]) == 0 && getenv(variables[i]) != NULL)
             return _cmocka_run_group_tests("policy", &tests[i], 1, NULL, NULL);

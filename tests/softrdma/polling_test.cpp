@@ -269,7 +269,7 @@ int main()
             cmocka_unit_test(empty_polls_over_tcp_hardly_ever_sleep),
             cmocka_unit_test(polls_alone_connect_queue_pairs),
     };
-    if (const char *path = getenv("SOFTRDMA_PATH"); path != nullptr && strcmp(path, "tcp") == 0)
+    if (const char *path = getenv("SOFTRDMA_TRANSPORT"); path != nullptr && strcmp(path, "tcp") == 0)
         return cmocka_run_group_tests_name("polling over TCP", over_tcp, nullptr, nullptr);
     const CMUnitTest tests[] = {
             cmocka_unit_test(messages_come_in_memory),

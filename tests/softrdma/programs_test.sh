@@ -21,8 +21,8 @@ loopback | local | netns) ;;
 esac
 at_server= address=127.0.0.1 address6=::1
 case $lane in
-loopback) export SOFTRDMA_PATH=tcp ;;
-local) export SOFTRDMA_PATH=local ;;
+loopback) export SOFTRDMA_TRANSPORT=tcp ;;
+local) export SOFTRDMA_TRANSPORT=shm ;;
 netns) . "$here/two_namespaces.sh" ;;
 esac
 

@@ -184,7 +184,7 @@ static void receives_of_messages_that_nobody_has_seen_survive_a_reset(void **sta
     for (uint64_t i = 0; i < 16; ++i)
         assert_int_equal(post_shared(p, i, 0, 64), 0);
     assert_int_equal(post_shared(p, 99, 0, 64), ENOMEM);
-    const char *path = getenv("SOFTRDMA_PATH");
+    const char *path = getenv("SOFTRDMA_TRANSPORT");
     if (path == NULL || strcmp(path, "tcp") != 0) {
         for (uint64_t i = 0; i < 3; ++i) {
             assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 64, NULL, 0, 0), 0);

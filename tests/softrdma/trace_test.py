@@ -79,7 +79,7 @@ class TraceTest(unittest.TestCase):
         return frames
 
     def test_native_operations_are_all_there(self) -> None:
-        self.trace("softrdma_native_test", SOFTRDMA_PATH="tcp")
+        self.trace("softrdma_native_test", SOFTRDMA_TRANSPORT="tcp")
         packets = self.packets()
         count = collections.Counter((packet.opcode, packet.direction) for packet in packets)
         for opcode in (WRITE_ONLY, ACK, READ_ONLY, ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE):
@@ -87,7 +87,7 @@ class TraceTest(unittest.TestCase):
             self.assertLessEqual(count[opcode, INBOUND], count[opcode, OUTBOUND], opcode)
 
     def test_long_messages_are_cut_and_numbered(self) -> None:
-        self.trace("softrdma_data_test", SOFTRDMA_PATH="tcp")
+        self.trace("softrdma_data_test", SOFTRDMA_TRANSPORT="tcp")
         for family in ((WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST), (READ_FIRST, READ_MIDDLE, READ_LAST)):
             next_psn: dict[int, int] = {}
             seen = 0
@@ -101,7 +101,7 @@ class TraceTest(unittest.TestCase):
             self.assertGreater(seen, 100)
 
     def test_only_what_asks_for_an_answer_gets_one(self) -> None:
-        self.trace("softrdma_answers_test", SOFTRDMA_PATH="tcp")
+        self.trace("softrdma_answers_test", SOFTRDMA_TRANSPORT="tcp")
         count = collections.Counter((packet.opcode, bool(packet.asks)) for packet in self.packets() if packet.direction == OUTBOUND)
         asking = count[WRITE_ONLY, True] + count[READ_REQUEST, True]
         also_wanted = 2  # where what was to follow did not; hardware has no such packet
@@ -109,14 +109,14 @@ class TraceTest(unittest.TestCase):
         self.assertLessEqual(count[ACK, False], asking + also_wanted)
 
     def test_what_goes_through_memory_is_shown_as_packets(self) -> None:
-        self.trace("softrdma_data_test", SOFTRDMA_PATH="local")
+        self.trace("softrdma_data_test", SOFTRDMA_TRANSPORT="shm")
         count = collections.Counter(packet.opcode for packet in self.packets())
         for opcode in (WRITE_ONLY, WRITE_FIRST, WRITE_MIDDLE, READ_REQUEST, READ_MIDDLE, ACK):
             self.assertGreater(count[opcode], 0, opcode)
 
     def test_datagrams_have_their_header(self) -> None:
         for path in ("tcp", "auto"):
-            self.trace("softrdma_datagram_test", SOFTRDMA_PATH=path)
+            self.trace("softrdma_datagram_test", SOFTRDMA_TRANSPORT=path)
             count = collections.Counter((packet.opcode, packet.direction) for packet in self.packets())
             for opcode in (DATAGRAM, DATAGRAM_WITH_IMMEDIATE):
                 self.assertGreater(count[opcode, OUTBOUND], 0, path)
@@ -128,7 +128,7 @@ class TraceTest(unittest.TestCase):
             self.check_checksums()
 
     def test_checksums_are_those_of_the_standard(self) -> None:
-        self.trace("softrdma_native_test", SOFTRDMA_PATH="tcp")
+        self.trace("softrdma_native_test", SOFTRDMA_TRANSPORT="tcp")
         self.check_checksums()
 
     def check_checksums(self) -> None:

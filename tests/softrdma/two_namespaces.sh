@@ -6,7 +6,7 @@ if [ -z "$TEST_OWN_NETWORK" ]; then
     unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
     TEST_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
 fi
-export SOFTRDMA_PATH=tcp # both namespaces are on one host
+export SOFTRDMA_TRANSPORT=tcp # both namespaces are on one host
 unshare -nu sh -c "hostname there && exec sleep 1000" &
 peer=$!
 address=10.77.0.2 address6=fd77::2 at_server="nsenter -t $peer -n -u --"

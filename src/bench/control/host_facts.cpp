@@ -162,7 +162,7 @@ std::string transport_of(const std::string &device)
 {
     if (is_softrdma(device)) {
         // Which path a connection takes, the device decides; what it was told is a fact of the run.
-        const char *path = getenv("SOFTRDMA_PATH");
+        const char *path = getenv("SOFTRDMA_TRANSPORT");
         return fmt::format("softrdma (path {})", path == nullptr || *path == '\0' ? "auto" : path);
     }
     if (device.empty())

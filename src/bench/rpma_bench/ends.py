@@ -53,7 +53,7 @@ class Programs:
         """Why two programs on softrdma do not reach each other's memory; empty if they do."""
         done = subprocess.run([self.softrdma(), "info"], capture_output=True, text=True, check=False, timeout=ANSWER_S)
         for line in done.stdout.splitlines():
-            if line.startswith("path local:"):
+            if line.startswith("path shm:"):
                 text = line.partition(":")[2].strip()
                 return text if text.startswith("not ") else ""
         return ""

@@ -36,13 +36,13 @@ struct entry {
 
 // In the order of enum setting.
 constexpr std::array<entry, count> entries = {{
-        {.name = "SOFTRDMA_PATH", .words = {"auto", "local", "descriptors", "tcp"}},
+        {.name = "SOFTRDMA_TRANSPORT", .words = {"auto", "shm", "shm-fd", "tcp"}},
         {.name = "SOFTRDMA_TRUST", .words = {"user", "none"}},
-        {.name = "SOFTRDMA_NATIVE", .words = {"on", "off"}},
+        {.name = "SOFTRDMA_NATIVE_VERBS", .words = {"on", "off"}},
         {.name = "SOFTRDMA_READ_FLUSH", .words = {"on", "off"}},
-        {.name = "SOFTRDMA_VOLATILE", .words = {"accept", "refuse"}},
+        {.name = "SOFTRDMA_VOLATILE", .words = {"accept", "reject"}},
         {.name = "SOFTRDMA_PRIVATE_DATA", .words = {"padded", "exact"}},
-        {.name = "SOFTRDMA_LOOPBACK", .words = {"device", "any"}},
+        {.name = "SOFTRDMA_LOOPBACK", .words = {"device", "wildcard"}},
         {.name = "SOFTRDMA_LINK", .words = {"ethernet", "infiniband"}},
         {.name = "SOFTRDMA_LOG", .words = {"off", "error", "warn", "info", "debug"}},
         {.name = "SOFTRDMA_CM_TIMEOUT_MS", .lowest = 1, .highest = day_ms, .fallback = 20000},

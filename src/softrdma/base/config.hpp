@@ -7,9 +7,9 @@ namespace softrdma::config
 {
 
 enum class setting {
-    path,
+    transport,
     trust,
-    native,
+    native_verbs,
     read_flush,
     volatile_memory,
     private_data,
@@ -30,10 +30,10 @@ int value(setting s);
 // String of a setting that another module parses; NULL if it is absent.
 const char *text(setting s);
 
-enum class path_word {
+enum class transport_word {
     automatic,
-    local,
-    descriptors,
+    shm,
+    shm_fd,
     tcp
 };
 enum class trust_word {
@@ -46,7 +46,7 @@ enum class switch_word {
 };
 enum class volatile_word {
     accept,
-    refuse
+    reject
 };
 enum class private_data_word {
     padded,
@@ -54,7 +54,7 @@ enum class private_data_word {
 };
 enum class loopback_word {
     device,
-    any
+    wildcard
 };
 enum class link_word {
     ethernet,

@@ -17,7 +17,7 @@ const settings_values &settings()
                 .response_timeout = std::chrono::milliseconds(value(setting::cm_timeout_ms)),
                 .timewait = std::chrono::milliseconds(value(setting::timewait_ms)),
                 .exact_private_data = config::is(setting::private_data, config::private_data_word::exact),
-                .loopback_is_any = config::is(setting::loopback, config::loopback_word::any),
+                .loopback_is_wildcard = config::is(setting::loopback, config::loopback_word::wildcard),
         };
     });
 }

@@ -12,7 +12,7 @@ struct settings_values {
     std::chrono::milliseconds response_timeout; // SOFTRDMA_CM_TIMEOUT_MS
     std::chrono::milliseconds timewait;         // SOFTRDMA_TIMEWAIT_MS
     bool exact_private_data;                    // SOFTRDMA_PRIVATE_DATA=exact
-    bool loopback_is_any;                       // SOFTRDMA_LOOPBACK=any
+    bool loopback_is_wildcard;                  // SOFTRDMA_LOOPBACK=wildcard
 };
 
 const settings_values &settings();

@@ -162,8 +162,8 @@ int bind(cm_id &id, const sockaddr *address)
         return -1;
     detail::fill_gids(id);
     // The connection manager of the kernel treats a loopback address like a wildcard address.
-    const bool stands_for_all =
-            detail::is_wildcard(address) || (settings().loopback_is_any && is_loopback(id.route.addr.addr.ibaddr.sgid));
+    const bool stands_for_all = detail::is_wildcard(address) ||
+                                (settings().loopback_is_wildcard && is_loopback(id.route.addr.addr.ibaddr.sgid));
     return stands_for_all ? 0 : detail::adopt_device(id);
 }
 

@@ -109,18 +109,18 @@ void print_path(const char *label, const char *setting, const std::string &why, 
 void print_paths()
 {
     using config::setting;
-    const auto path = static_cast<config::path_word>(config::value(setting::path));
+    const auto transport = static_cast<config::transport_word>(config::value(setting::transport));
     const bool trusted = config::is(setting::trust, config::trust_word::user);
-    const char *neither = !trusted                         ? "SOFTRDMA_TRUST=none"
-                          : path == config::path_word::tcp ? "SOFTRDMA_PATH=tcp"
-                                                           : nullptr;
-    const char *not_taken = path == config::path_word::descriptors ? "SOFTRDMA_PATH=descriptors" : neither;
-    const char *not_handed = path == config::path_word::local ? "SOFTRDMA_PATH=local" : neither;
+    const char *neither = !trusted                                   ? "SOFTRDMA_TRUST=none"
+                          : transport == config::transport_word::tcp ? "SOFTRDMA_TRANSPORT=tcp"
+                                                                     : nullptr;
+    const char *not_taken = transport == config::transport_word::shm_fd ? "SOFTRDMA_TRANSPORT=shm-fd" : neither;
+    const char *not_handed = transport == config::transport_word::shm ? "SOFTRDMA_TRANSPORT=shm" : neither;
     const std::string no_handing_over = try_handing_over();
     const std::string no_memory = no_handing_over.empty() ? try_direct_path() : no_handing_over;
     print_path("path tcp:", nullptr, "", "available");
-    print_path("path local:", not_taken, no_memory, "used with programs of the same user on this host");
-    print_path("path descriptors:", not_handed, no_handing_over, "used with those that refuse the former");
+    print_path("path shm:", not_taken, no_memory, "used with programs of the same user on this host");
+    print_path("path shm-fd:", not_handed, no_handing_over, "used with those that refuse the former");
     printf("trust:         %s\n", trusted ? "programs of the same user" : "none");
 }
 

@@ -46,8 +46,8 @@ totals add_up(const std::string &report)
         if (!line.starts_with("qp "))
             continue;
         ++sum.pairs;
-        const std::string path = value_of(line, "path");
-        sum.local += path == "local" || path == "descriptors";
+        const std::string transport = value_of(line, "transport");
+        sum.local += transport == "shm" || transport == "shm-fd";
         sum.posted += strtoull(value_of(line, "posted").c_str(), nullptr, 10);
         sum.executed += strtoull(value_of(line, "executed").c_str(), nullptr, 10);
     }

@@ -7,7 +7,7 @@ namespace softrdma::pmem
 
 bool native_verbs() noexcept
 {
-    return config::is(config::setting::native, config::switch_word::on);
+    return config::is(config::setting::native_verbs, config::switch_word::on);
 }
 
 bool read_flushes() noexcept
@@ -17,7 +17,7 @@ bool read_flushes() noexcept
 
 bool refuses_volatile() noexcept
 {
-    return config::is(config::setting::volatile_memory, config::volatile_word::refuse);
+    return config::is(config::setting::volatile_memory, config::volatile_word::reject);
 }
 
 } // namespace softrdma::pmem

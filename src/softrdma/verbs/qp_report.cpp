@@ -25,7 +25,7 @@ std::string queue_pair::report()
     const lock_guard lock(lock_);
     const char *path = ep_.path != nullptr ? "tcp" : "none";
     if (ep_.local != nullptr)
-        path = ep_.local->leaves_private_memory() ? "descriptors" : "local";
+        path = ep_.local->leaves_private_memory() ? "shm-fd" : "shm";
     const posted_total reads = queue_.posted({IBV_WR_RDMA_READ});
     const posted_total writes = queue_.posted({IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM});
     const posted_total atomics =
@@ -36,10 +36,11 @@ std::string queue_pair::report()
     const bool is_told = ep_.local == nullptr && ep_.obstacle != local::obstacle::none;
     char line[512];
     snprintf(line, sizeof(line),
-            "qp number=%" PRIu32 " type=rc state=%s peer=%" PRIu32 " path=%s%s%s posted=%" PRIu64 " executed=%" PRIu64
-            " reads=%" PRIu64 " read_bytes=%" PRIu64 " writes=%" PRIu64 " write_bytes=%" PRIu64 " atomics=%" PRIu64
-            " flushes=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64 " receives=%" PRIu64 " windows=%" PRIu64 "\n",
-            qp_base.qp_num, name_of(ep_.attr.qp_state), ep_.attr.dest_qp_num, path, is_told ? " why=" : "",
+            "qp number=%" PRIu32 " type=rc state=%s peer=%" PRIu32 " transport=%s%s%s posted=%" PRIu64
+            " executed=%" PRIu64 " reads=%" PRIu64 " read_bytes=%" PRIu64 " writes=%" PRIu64 " write_bytes=%" PRIu64
+            " atomics=%" PRIu64 " flushes=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64 " receives=%" PRIu64
+            " windows=%" PRIu64 "\n",
+            qp_base.qp_num, name_of(ep_.attr.qp_state), ep_.attr.dest_qp_num, path, is_told ? " reason=" : "",
             is_told ? name_of(ep_.obstacle) : "",
             reads.requests + writes.requests + atomics.requests + flushes.requests + sends.requests + windows.requests,
             transport_->executed_count(), reads.requests, reads.bytes, writes.requests, writes.bytes, atomics.requests,

@@ -22,7 +22,8 @@ const char *text_of(obstacle why) noexcept
 
 const char *name_of(obstacle why) noexcept
 {
-    constexpr std::array<const char *, obstacles> names{"unknown", "unshared", "host", "user", "network", "refused"};
+    constexpr std::array<const char *, obstacles> names{
+            "unknown", "not-shared", "other-host", "other-user", "other-netns", "denied"};
     return names[static_cast<std::size_t>(why)];
 }
 

@@ -2,7 +2,7 @@
 /*
  * Cost of the device's operations, each beside the time of the machine itself for the same work, measured in turns.
  *
- * usage: softrdma run -- device_speed local|tcp
+ * usage: softrdma run -- device_speed shm|tcp
  *
  * Prints a line for each: operation, bytes, nanoseconds, floor, its nanoseconds, and 1 if a processor was slowed down
  * during the measurement, separated by tabs.
@@ -333,12 +333,12 @@ static void measure_tcp(void)
 
 int main(int argc, char **argv)
 {
-    const bool local = argc == 2 && strcmp(argv[1], "local") == 0;
+    const bool local = argc == 2 && strcmp(argv[1], "shm") == 0;
     if (!local && (argc != 2 || strcmp(argv[1], "tcp") != 0)) {
-        fprintf(stderr, "Usage: softrdma run -- device_speed local|tcp\n");
+        fprintf(stderr, "Usage: softrdma run -- device_speed shm|tcp\n");
         return 2;
     }
-    setenv("SOFTRDMA_PATH", argv[1], 1);
+    setenv("SOFTRDMA_TRANSPORT", argv[1], 1);
     pin(0);
     know_processors();
     if (local) {

@@ -204,7 +204,7 @@ def main() -> int:
         print(f"without {absent.name}: {absent.missing}")
     beside = [other for other in beside if not other.missing]
     for _ in range(options.runs):
-        for path in ("local", "tcp"):
+        for path in ("shm", "tcp"):
             for measured in of_device(options.build, path):
                 table.add_device(*measured)
             for row, ns, *_ in of_device(options.before, path) if options.before else ():

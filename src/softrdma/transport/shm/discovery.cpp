@@ -39,8 +39,8 @@ void complain(const address_text &peer, const char *why)
 {
     log::write(log::level::info, "no memory is shared with the peer at %s: %s", peer.data(), why);
     if (required())
-        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_PATH=%s\n", why,
-                local::policy() == path_policy::direct ? "local" : "descriptors");
+        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_TRANSPORT=%s\n", why,
+                local::policy() == path_policy::direct ? "shm" : "shm-fd");
 }
 
 address_text name_of_peer(const packet_path &path)

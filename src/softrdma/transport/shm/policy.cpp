@@ -11,12 +11,12 @@ path_policy policy() noexcept
     // The undo log of a simulated power cut does not record direct stores of a peer.
     if (config::is(setting::trust, config::trust_word::none) || config::text(setting::powercut) != nullptr)
         return path_policy::tcp;
-    switch (static_cast<config::path_word>(config::value(setting::path))) {
-    case config::path_word::tcp:
+    switch (static_cast<config::transport_word>(config::value(setting::transport))) {
+    case config::transport_word::tcp:
         return path_policy::tcp;
-    case config::path_word::descriptors:
+    case config::transport_word::shm_fd:
         return path_policy::descriptors;
-    case config::path_word::local:
+    case config::transport_word::shm:
         return path_policy::direct;
     default:
         return path_policy::automatic;

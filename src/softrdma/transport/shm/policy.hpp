@@ -4,7 +4,7 @@
 namespace softrdma::local
 {
 
-// SOFTRDMA_PATH and SOFTRDMA_TRUST, read once.
+// SOFTRDMA_TRANSPORT and SOFTRDMA_TRUST, read once.
 enum class path_policy {
     tcp,         // all traffic uses the connection
     automatic,   // the fastest path that both sides support
