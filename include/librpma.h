@@ -89,10 +89,10 @@ enum rpma_device_kind {
 };
 
 /*
- * Like rpma_utils_get_ibv_context, but selects the kind of device. HARDWARE: a device of the kernel, SoftRoCE included.
- * SOFTWARE: softrdma. ANY: a device of the kernel that owns addr, otherwise softrdma. The library loads softrdma from
+ * Like rpma_utils_get_ibv_context, but selects the kind of device. KERNEL: a device of the kernel, SoftRoCE included.
+ * SOFTRDMA: softrdma. ANY: a device of the kernel that owns addr, otherwise softrdma. The library loads softrdma from
  * its own directory, unless the process runs on softrdma already. Its context can be passed to rpma_peer_new, but not
- * to libibverbs. The environment variable RPMA_DEVICE (any, hardware, software) selects the kind for
+ * to libibverbs. The environment variable RPMA_DEVICE (any, kernel, softrdma) selects the kind for
  * rpma_utils_get_ibv_context, which returns RPMA_E_INVAL for another value. Since 1.4.
  * RPMA_E_INVAL: also an unknown type or kind. RPMA_E_PROVIDER: also ENODEV (RDMA device not found) and ELIBACC
  * (softrdma not found).

@@ -31,7 +31,7 @@ async def serve_client(request: rpma.ConnectionRequest, handshake: bytes, memory
 async def serve(addr: str, port: str, path: str, clients: int) -> None:
     device = rpma.Device(addr, rpma.Side.LOCAL, rpma.DeviceKind.ANY)
     # softrdma writes the file back before it completes a flush. RDMA hardware does not.
-    persistent = device.kind == rpma.DeviceKind.SOFTWARE
+    persistent = device.kind == rpma.DeviceKind.SOFTRDMA
     usage = rpma.Usage.WRITE_DST | rpma.Usage.FLUSH_TYPE_VISIBILITY | rpma.Usage.FLUSH_TYPE_PERSISTENT
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory, rpma.Peer(device) as peer, \
             peer.register(memory, usage) as region, peer.listen(addr, port) as endpoint:

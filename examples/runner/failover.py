@@ -146,7 +146,7 @@ def write_set(place: pathlib.Path, copy: int, key: pathlib.Path, ports: list[str
     place.mkdir()
     lines = [f"target {number} 127.0.0.1:{port} log.set" for number, port in enumerate(ports, 1)]
     (place / "mirror.set").write_text("\n".join(
-        ["RPMAMIRROR", f"home {copy} {place}/log {LENGTH_MIB}M", f"key-file {key}", "device software", *lines]) + "\n")
+        ["RPMAMIRROR", f"local {copy} {place}/log {LENGTH_MIB}M", f"key-file {key}", "device softrdma", *lines]) + "\n")
     return place / "mirror.set"
 
 

@@ -51,7 +51,7 @@ def run_parser() -> Parser:
     add = parser.add_argument
     add("examples", nargs="*", metavar="EXAMPLE", help="number or name of an example; `all`, or none: all of them")
     add_build(parser)
-    add("--transport", choices=["auto", "hardware", "softrdma"], default="auto",
+    add("--transport", choices=["auto", "kernel", "softrdma"], default="auto",
         help="auto (default): RDMA hardware if a port of it is active, else softrdma")
     add("--addr", help="address to listen on (default: that of the hardware, or 127.0.0.1)")
     add("--pmem", default="auto", metavar="PATH",

@@ -82,13 +82,13 @@ def check_addr(addr: str | None) -> None:
 
 
 def choose(kind: str, addr: str | None, build: pathlib.Path) -> Transport:
-    """kind is hardware, softrdma or auto: hardware if an active port is there and an address known, else softrdma."""
+    """kind is kernel, softrdma or auto: kernel if an active port is there and an address known, else softrdma."""
     check_addr(addr)
     devices = active_hardware() if kind != "softrdma" else []
     for name, address in devices:
         if addr or address:
             return Transport(name, f"RDMA device {name} of the kernel", addr or address or "", (), False)
-    if kind == "hardware":
+    if kind == "kernel":
         raise CannotRun("no RDMA device has an active port and an IPv4 address: see `rdma link show`, or use softrdma")
 
     reason = {"softrdma": "as asked for"}.get(kind, "no RDMA device has an active port with an IPv4 address")

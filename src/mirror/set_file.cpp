@@ -73,7 +73,7 @@ void need(const line &l, std::size_t least, std::size_t most, const char *usage)
 
 void apply_home(settings &to, const line &l)
 {
-    need(l, 2, 4, "home COPY PATH [LENGTH [STATE-PATH]], or home COPY anonymous LENGTH");
+    need(l, 2, 4, "local COPY PATH [LENGTH [STATE-PATH]], or local COPY anonymous LENGTH");
     const bool anonymous = l.words[1] == "anonymous";
     to.set_home(small(l.words[0]), anonymous ? nullptr : l.words[1].c_str(),
             l.words.size() > 2 ? number(l.words[2], true) : 0, l.words.size() > 3 ? l.words[3].c_str() : nullptr);
@@ -81,7 +81,7 @@ void apply_home(settings &to, const line &l)
 
 void apply(settings &to, const line &l)
 {
-    if (l.key == "home")
+    if (l.key == "local")
         return apply_home(to, l);
     if (l.key == "target") {
         need(l, 3, 3, "target COPY ADDRESS:PORT POOLSET");
@@ -109,9 +109,9 @@ void apply(settings &to, const line &l)
         to.policy = static_cast<replica::mirror_policy>(choose(word, {"safety", "availability"}));
     else if (l.key == "min-level")
         to.min_level = static_cast<rpma_mirror_level>(
-                choose(word, {"volatile", "page-cache", "cpu-flushed", "direct-write", "native-flush"}));
+                choose(word, {"volatile", "written-back", "cpu-flushed", "direct-write", "native-flush"}));
     else if (l.key == "device")
-        to.device = static_cast<rpma_mirror_device>(choose(word, {"any", "hardware", "software"}));
+        to.device = static_cast<rpma_mirror_device>(choose(word, {"any", "kernel", "softrdma"}));
     else
         throw failure(RPMA_MIRROR_E_INVAL, "unknown key '" + l.key + "'");
 }
@@ -158,7 +158,7 @@ settings read_set_file(const std::string &path)
                 throw failure(RPMA_MIRROR_E_INVAL, std::string("the first line of a set file is ") + first_line);
             if (number_of_line > 1 && !l.key.empty())
                 apply(to, l);
-            if (l.key == "home")
+            if (l.key == "local")
                 check_state_is_not(path, to.state_path);
         } catch (const failure &problem) {
             throw failure(problem.code(), path + ":" + std::to_string(number_of_line) + ": " + problem.what());

@@ -101,7 +101,7 @@ exit_status verify(const options &what)
                     (equal ? "\nthe copies are equal\n"
                            : "\nthe copies are NOT equal, and were left so: rpma-mirror resync takes that of this "
                              "machine\n"),
-            {{"equal", equal}, {"was_closed", opening->was_clean != 0}, {"sent_by_opening", opening->sent_bytes},
+            {{"equal", equal}, {"was_clean", opening->was_clean != 0}, {"resynced_bytes", opening->sent_bytes},
                     {"copies", copies}});
     // The end of a set makes all copies like that of this machine, which may be the one that is wrong.
     if (equal)
@@ -173,7 +173,7 @@ exit_status add(const options &what)
     });
 }
 
-exit_status drop(const options &what)
+exit_status remove_copy(const options &what)
 {
     return change(what, [&](open_set &set, const progress &) {
         call([&] { return rpma_mirror_remove_target(set.get(), *what.copy); });
@@ -187,7 +187,7 @@ exit_status run(const options &what)
 {
     const std::map<std::string, exit_status (*)(const options &)> commands = {{"status", show_status},
             {"create", create}, {"verify", verify}, {"resync", resync}, {"promote", recover}, {"fence", fence},
-            {"add", add}, {"drop", drop}};
+            {"add", add}, {"remove", remove_copy}};
     try {
         return commands.at(what.command)(what);
     } catch (const failure &problem) {

@@ -33,13 +33,13 @@ void add_copy(CLI::App &app, options &to, const std::string &text)
 std::optional<options> parse(int argc, const char *const *argv)
 {
     options to;
-    CLI::App app("Shows and changes mirrored sets of persistent memory. SET is a set file: see librpma_mirror(7).",
+    CLI::App app("Shows and changes mirrored sets of persistent memory. SET-FILE is a set file: see librpma_mirror(7).",
             "rpma-mirror");
     app.set_version_flag("-V,--version", "rpma-mirror " RPMA_MIRROR_VERSION);
     app.require_subcommand(1);
     const auto add = [&](const char *name, const char *text) {
         CLI::App *const command = app.add_subcommand(name, text);
-        command->add_option("SET", to.set_file, "the set file")->required();
+        command->add_option("SET-FILE", to.set_file, "the set file")->required();
         command->add_flag("--json", to.json, "print the result as JSON");
         return command;
     };
@@ -70,10 +70,10 @@ std::optional<options> parse(int argc, const char *const *argv)
     adding->add_option("TARGET", to.place, "ADDRESS:PORT of its rpmemd")->required();
     adding->add_option("POOLSET", to.pool_set, "the poolset there")->required();
     add_rate(*adding, to);
-    CLI::App *const drop = add_long("drop", "take a copy out of the set");
-    add_copy(*drop, to, "its number");
-    drop->get_option("COPY")->required();
-    add_force(*drop, to, "although a copy that was in sync does not answer: what only it has is lost");
+    CLI::App *const remove = add_long("remove", "remove a copy from the set");
+    add_copy(*remove, to, "its number");
+    remove->get_option("COPY")->required();
+    add_force(*remove, to, "although a copy that was in sync does not answer: what only it has is lost");
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success &asked) {

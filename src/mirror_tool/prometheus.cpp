@@ -58,7 +58,7 @@ std::string prometheus_text(const rpma_mirror_state &state, const std::string &s
     to.add("length_bytes", "Length of the set.", state.length);
     to.add("epoch", "Epoch of the newest record, 0 if no copy has one.", state.epoch);
     to.add("record_version", "Version of the newest record within its epoch.", state.version);
-    to.add("closed", "1 if the writer closed the set.", state.clean);
+    to.add("clean", "1 if the writer closed the set.", state.clean);
     to.add("in_use", "1 if a program of this machine has the set open.", is_in_use(state) ? 1 : 0);
     to.add("consistency_point", "Number of the last consistency point, or 0.", state.consistency_point);
     to.add("copies", "Copies that belong to the set.", shown.size());
@@ -67,7 +67,7 @@ std::string prometheus_text(const rpma_mirror_state &state, const std::string &s
         to.begin(name, help);
         for (const unsigned copy : shown)
             to.add(static_cast<std::uint64_t>(value(state.copies[copy])),
-                    fmt::format(",copy=\"{}\",place=\"{}\"", copy, escaped(state.copies[copy].location)));
+                    fmt::format(",copy=\"{}\",location=\"{}\"", copy, escaped(state.copies[copy].location)));
     };
     using copy_type = const rpma_mirror_copy &;
     add_copies("copy_online", "1 if the copy responds.", [](copy_type c) {

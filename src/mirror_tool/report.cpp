@@ -39,11 +39,11 @@ const char *text_of(rpma_mirror_source_reason reason)
 {
     switch (reason) {
     case RPMA_MIRROR_SOURCE_LOCAL_NEWEST:
-        return "home-newest";
+        return "local-newest";
     case RPMA_MIRROR_SOURCE_TARGET_NEWEST:
         return "target-newest";
     case RPMA_MIRROR_SOURCE_LOCAL_CHANGED:
-        return "home-changed";
+        return "local-changed";
     default:
         return "forced";
     }
@@ -87,7 +87,7 @@ std::string duration_text(std::uint64_t seconds)
 
 const char *level_text(rpma_mirror_level level)
 {
-    constexpr const char *words[] = {"volatile", "page-cache", "cpu-flushed", "direct-write", "native-flush"};
+    constexpr const char *words[] = {"volatile", "written-back", "cpu-flushed", "direct-write", "native-flush"};
     return level < std::size(words) ? words[level] : "unknown";
 }
 
@@ -182,15 +182,15 @@ json state_json(const rpma_mirror_state &state)
     json copies = json::array();
     for (const unsigned copy : listed_copies(state)) {
         const rpma_mirror_copy &c = state.copies[copy];
-        copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"home", c.is_local != 0}, {"place", c.location},
+        copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"local", c.is_local != 0}, {"location", c.location},
                 {"poolset", c.poolset}, {"promised_epoch", c.promised_epoch}, {"record_epoch", c.record_epoch},
                 {"record_version", c.record_version}, {"resync_cursor", c.cursor},
                 {"error", c.last_error == 0 ? json() : json(rpma_mirror_err_2str(c.last_error))}});
     }
     return {{"set", set_name(state.uuid)}, {"length", state.length}, {"policy", text_of(state.policy)},
-            {"epoch", state.epoch}, {"version", state.version}, {"closed", state.clean != 0},
+            {"epoch", state.epoch}, {"version", state.version}, {"clean", state.clean != 0},
             {"in_use", is_in_use(state)}, {"members", copies_of(state.members)}, {"in_sync", copies_of(state.in_sync)},
-            {"not_in_sync", missing_copies(state)}, {"consistent", state.consistency_point}, {"copies", copies}};
+            {"not_in_sync", missing_copies(state)}, {"consistency_point", state.consistency_point}, {"copies", copies}};
 }
 
 std::string recovery_text(const rpma_mirror_recovery_report &r)
@@ -203,10 +203,10 @@ std::string recovery_text(const rpma_mirror_recovery_report &r)
 
 json recovery_json(const rpma_mirror_recovery_report &r)
 {
-    return {{"epoch", r.epoch}, {"source", r.source}, {"reason", text_of(r.reason)}, {"why", r.reason_text},
-            {"was_closed", r.was_clean != 0}, {"compared", r.compared_bytes}, {"sent", r.sent_bytes},
-            {"answered", copies_of(r.responded)}, {"in_sync", copies_of(r.in_sync)},
-            {"consistent", r.consistency_point}};
+    return {{"epoch", r.epoch}, {"source", r.source}, {"reason", text_of(r.reason)}, {"reason_text", r.reason_text},
+            {"was_clean", r.was_clean != 0}, {"compared", r.compared_bytes}, {"sent", r.sent_bytes},
+            {"responded", copies_of(r.responded)}, {"in_sync", copies_of(r.in_sync)},
+            {"consistency_point", r.consistency_point}};
 }
 
 } // namespace mirror_tool

@@ -25,7 +25,7 @@ endif()
 
 if(TARGET softrdma AND NOT RPMA_SANITIZE) # the library loads the device itself
   add_conformance_test(librpma.loaded $<TARGET_FILE:rpma_conformance>)
-  set_property(TEST conformance.librpma.loaded APPEND PROPERTY ENVIRONMENT RPMA_DEVICE=software)
+  set_property(TEST conformance.librpma.loaded APPEND PROPERTY ENVIRONMENT RPMA_DEVICE=softrdma)
 endif()
 
 add_conformance_program(conformance_self_test self_test/cases.c)

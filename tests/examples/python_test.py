@@ -35,7 +35,7 @@ class Python(ExamplesTest):
         self.assert_one_line(outcome.client.stderr, "client.py: RPMA_E_NOSUPP")
 
     def test_a_port_without_a_server_and_a_wrong_command_line(self):
-        result = execute([sys.executable, str(CLIENT), ADDR, free_port(ADDR)], env=os.environ | {"RPMA_DEVICE": "software"})
+        result = execute([sys.executable, str(CLIENT), ADDR, free_port(ADDR)], env=os.environ | {"RPMA_DEVICE": "softrdma"})
         self.assert_status(result, 1)
         self.assert_one_line(result.stderr, "REJECTED")
         for wrong in ([], [ADDR], [ADDR, "1", "x" * 1024], [ADDR, "1", "x", "y"]):

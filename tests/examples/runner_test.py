@@ -286,7 +286,7 @@ class TransportTest(support.ExamplesTest):
 
     def test_hardware_that_is_not_there_cannot_be_insisted_on(self) -> None:
         with self.assertRaisesRegex(CannotRun, "no RDMA device has an active port"):
-            self.choose({"down0": "1: DOWN"}, [self.MAPPED], kind="hardware")
+            self.choose({"down0": "1: DOWN"}, [self.MAPPED], kind="kernel")
 
 
 class MisuseTest(support.ExamplesTest):

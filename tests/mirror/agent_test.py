@@ -144,7 +144,7 @@ exec {TOOL} "$@"
         a.act(action)
         self.assertEqual(self.flush(writer, "too late"), FENCED)
         self.end(writer)
-        promised = {copy["promised_epoch"] for copy in self.json("status", here)["copies"] if not copy["home"]}
+        promised = {copy["promised_epoch"] for copy in self.json("status", here)["copies"] if not copy["local"]}
         self.assertEqual(promised, {epoch + 1})
 
     def test_no_stale_copy_is_promoted(self):
@@ -199,7 +199,7 @@ exec {TOOL} "$@"
         self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
         b.act("demote")
         a.act("promote")
-        self.done("drop", here, 2)
+        self.done("remove", here, 2)
         a.act("stop")
 
     def test_a_writer_that_may_have_gone_on_alone(self):
@@ -241,7 +241,7 @@ exec {TOOL} "$@"
         (here, _), (a, _) = self.nodes(self.target())
         missing = str(self.place / "none")
         wrong = self.place / "wrong"
-        wrong.write_text("RPMAMIRROR\nhome zero /x 8M\n")
+        wrong.write_text("RPMAMIRROR\nlocal zero /x 8M\n")
         a.act("start", CONFIGURED, "absolute path", OCF_RESKEY_set="")
         a.act("validate-all", CONFIGURED, "absolute path", OCF_RESKEY_set="log.set")
         a.act("validate-all", CONFIGURED, "no number", OCF_RESKEY_status_timeout="soon")

@@ -173,9 +173,9 @@ void target::go_on() const
 cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string &more) const
 {
     where.write("key", key_text);
-    std::string text = "RPMAMIRROR\nhome " + std::to_string(copy) +
+    std::string text = "RPMAMIRROR\nlocal " + std::to_string(copy) +
                        (anonymous ? " anonymous" : " " + where.path + "/home") + " 8M\nkey-file " + where.path +
-                       "/key\ndevice software\ntimeouts 20000 60000\n";
+                       "/key\ndevice softrdma\ntimeouts 20000 60000\n";
     unsigned number = 0;
     for (const target *const t : targets)
         if (++number, t != nullptr)

@@ -138,7 +138,7 @@ void copies_are_read_and_verified(void **)
 void the_set_file_is_not_the_state(void **)
 {
     const host h;
-    const std::string text = "RPMAMIRROR\nkey-file /k\ntarget 1 127.0.0.1:1 set\nhome 0 " + h.where.path + "/log 8M";
+    const std::string text = "RPMAMIRROR\nkey-file /k\ntarget 1 127.0.0.1:1 set\nlocal 0 " + h.where.path + "/log 8M";
     const std::string path = h.where.path + "/log.mirror";
     rpma_mirror_cfg *cfg = nullptr;
     h.where.write("log.mirror", text + "\n");
@@ -159,7 +159,7 @@ void set_files_of_other_systems(void **)
         h.where.write("set", text);
         return rpma_mirror_cfg_from_file(path.c_str(), &cfg);
     };
-    assert_ok(read("RPMAMIRROR\r\nhome 0 anonymous 8M\r\n\r\nkey-file /k\r\ntarget 1 127.0.0.1:1 set\r\n"));
+    assert_ok(read("RPMAMIRROR\r\nlocal 0 anonymous 8M\r\n\r\nkey-file /k\r\ntarget 1 127.0.0.1:1 set\r\n"));
     assert_ok(rpma_mirror_cfg_delete(&cfg));
     assert_int_equal(read("\xef\xbb\xbfRPMAMIRROR\n"), RPMA_MIRROR_E_INVAL);
     assert_non_null(std::strstr(rpma_mirror_error_message(), "set:1: it starts with a byte order mark"));

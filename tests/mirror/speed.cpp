@@ -212,8 +212,8 @@ struct made_set {
     explicit made_set(unsigned count, std::size_t bytes) : targets(count)
     {
         const std::string size = " " + std::to_string(bytes >> 20) + "M";
-        std::string text = "RPMAMIRROR\nhome 0 " + home.where.path + "/home" + size + "\nkey-file " +
-                           targets[0].where().path + "/key\ndevice software\ntimeouts 20000 60000\n";
+        std::string text = "RPMAMIRROR\nlocal 0 " + home.where.path + "/home" + size + "\nkey-file " +
+                           targets[0].where().path + "/key\ndevice softrdma\ntimeouts 20000 60000\n";
         for (unsigned i = 0; i < count; ++i) {
             const scratch &there = targets[i].where();
             there.write("set", "PMEMPOOLSET\nOPTION NOHDRS\n" + size.substr(1) + " " + there.path + "/part\n");

@@ -197,7 +197,7 @@ void a_level_is_demanded(void **)
     assert_ok(rpma_mirror_create(h.cfg({&a}).get()));
     // Levels above that of a processor's flush are required of targets only.
     const std::uint32_t here = level_of_target(h);
-    constexpr const char *names[] = {"volatile", "page-cache", "cpu-flushed", "direct-write", "native-flush"};
+    constexpr const char *names[] = {"volatile", "written-back", "cpu-flushed", "direct-write", "native-flush"};
     for (std::uint32_t level = 0; level < 5; ++level) {
         const cfg_ptr cfg = h.cfg({&a}, std::string("min-level ") + names[level] + "\n");
         void *address = nullptr;

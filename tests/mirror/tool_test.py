@@ -61,7 +61,7 @@ class Tool(MirrorTest):
             elif line.startswith("# TYPE "):
                 self.assertEqual(line, f"# TYPE {family} gauge")
             else:
-                sample = re.fullmatch(r'(\w+)\{set_file="([^"]+)"(?:,copy="(\d+)",place="[^"]+")?\} (\d+)', line)
+                sample = re.fullmatch(r'(\w+)\{set_file="([^"]+)"(?:,copy="(\d+)",location="[^"]+")?\} (\d+)', line)
                 self.assertIsNotNone(sample, line)
                 self.assertEqual((sample[1], sample[2]), (family, str(host)))
                 self.assertNotIn((sample[1], sample[3]), found)
@@ -86,7 +86,7 @@ class Tool(MirrorTest):
         self.assertEqual((found["rpma_mirror_in_use", None], found["rpma_mirror_consistency_point", None]), (1, 77))
         self.assertEqual([found["rpma_mirror_copy_online", copy] for copy in "012"], [1, 1, 0])
         self.assertEqual(found["rpma_mirror_epoch", None], found["rpma_mirror_copy_record_epoch", "1"])
-        self.assertEqual(found["rpma_mirror_closed", None], 0)
+        self.assertEqual(found["rpma_mirror_clean", None], 0)
         self.refused(2, "--json excludes --prometheus", "status", "--json", "--prometheus", host)
 
     def test_a_failure_has_its_code_in_the_json(self):
@@ -148,7 +148,7 @@ class Tool(MirrorTest):
         a, b = self.target(), self.target()
         host = self.host(0, a, b)
         self.done("create", host)
-        for memory, level in (("PAGE", r"(volatile|page-cache)"), ("CACHE_LINE", "native-flush")):
+        for memory, level in (("PAGE", r"(volatile|written-back)"), ("CACHE_LINE", "native-flush")):
             with unittest.mock.patch.dict(os.environ, PMEM2_FORCE_GRANULARITY=memory):
                 for t in (a, b):
                     t.kill()
@@ -166,15 +166,15 @@ class Tool(MirrorTest):
         self.assertEqual(self.json("status", here)["copies"][0]["error"], "the set is in use")
         self.refused(1, "another process has the set open", "resync", here)
         # From elsewhere only a promotion takes it, and nothing else fences by accident.
-        for words in (("verify", there), ("resync", there), ("add", there, 3, a.address, "set"), ("drop", there, 1)):
+        for words in (("verify", there), ("resync", there), ("add", there, 3, a.address, "set"), ("remove", there, 1)):
             self.refused(1, "rpma-mirror promote", *words)
         self.assertEqual(self.flush(writer, "still"), 0)
         self.assertNotIn("consistency point", self.done("status", there, status=1))
         self.assertEqual(self.flush(writer, "mark 12345678901"), 0)
         self.assertIn("\nlast consistency point: 12345678901\n\nCOPY", self.done("status", there, status=1))
-        self.assertEqual(self.json("status", there, status=1)["consistent"], 12345678901)
+        self.assertEqual(self.json("status", there, status=1)["consistency_point"], 12345678901)
         report = self.json("promote", there)
-        self.assertEqual((report["reason"], report["in_sync"], report["consistent"]),
+        self.assertEqual((report["reason"], report["in_sync"], report["consistency_point"]),
                          ("target-newest", [1, 2, 5], 12345678901))
         self.assertEqual(self.flush(writer, "too late"), FENCED)
         self.assertEqual((there.parent / "home").read_bytes()[:12], b"stillwledged")
@@ -202,9 +202,9 @@ class Tool(MirrorTest):
         self.assertEqual(host.stat().st_mode & 0o777, 0o640)
         self.assertTrue(host.read_text().endswith(f"\ntarget 2 {b.address} set\n"))
         self.refused(1, "", "add", host, 2, b.address, "set")
-        self.assertIn("in sync: 0 and 2\n", self.done("drop", host, 1))
+        self.assertIn("in sync: 0 and 2\n", self.done("remove", host, 1))
         self.assertNotIn("target 1", host.read_text())
-        self.refused(1, "policy is safety", "drop", host, 2)
+        self.refused(1, "policy is safety", "remove", host, 2)
         a.kill()
         self.done("status", host)
         self.assertEqual(list(host.parent.glob("set.*")), [])
@@ -227,7 +227,7 @@ class Tool(MirrorTest):
         self.refused(2, "--help", "status")
         self.refused(2, "--help", "destroy", "x")
         self.refused(2, "no set file", "status", self.place / "none")
-        (self.place / "bad").write_text("RPMAMIRROR\nhome zero /x 8M\n")
+        (self.place / "bad").write_text("RPMAMIRROR\nlocal zero /x 8M\n")
         self.refused(2, "bad:2: 'zero' is no number", "status", self.place / "bad")
         self.refused(2, "--help", "add", self.place / "bad", 16, "x:1", "set")
         self.assertIn("promote", self.done("--help"))

@@ -210,7 +210,7 @@ class Mistakes(DiskTest):
         self.refused("another process has the set open|in use", f"set={set_file}")
         self.assertEqual(server.end(), 0)
         broken = self.place / "broken"
-        broken.write_text("RPMAMIRROR\nhome zero\n")
+        broken.write_text("RPMAMIRROR\nlocal zero\n")
         self.refused("broken:2", f"set={broken}")
         target.kill()
         self.refused("is rpmemd --listen running there|does not (answer|respond)", f"set={set_file}")

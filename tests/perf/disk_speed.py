@@ -51,8 +51,8 @@ def main():
         (target.place / "set").write_text(f"PMEMPOOLSET\nOPTION NOHDRS\n256M {target.place}/part\n")
         target.start()
         try:
-            (place / "set").write_text(f"RPMAMIRROR\nhome 0 {place}/home 256M\ntarget 1 {target.address} set\n"
-                                       f"key-file {target.place}/key\ndevice software\n")
+            (place / "set").write_text(f"RPMAMIRROR\nlocal 0 {place}/home 256M\ntarget 1 {target.address} set\n"
+                                       f"key-file {target.place}/key\ndevice softrdma\n")
             subprocess.run([support.TOOL, "create", place / "set"], check=True, stdout=subprocess.DEVNULL)
             mirror = measure(place, os.environ["NBDKIT_PLUGIN"], f"set={place}/set")
         finally:

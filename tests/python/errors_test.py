@@ -43,7 +43,7 @@ class Errors(Test):
         self.assertEqual(f"<rpma.MemoryRegion of {SIZE} bytes>", repr(pair.client_region))
         self.assertEqual(f"<rpma.RemoteMemory of {SIZE} bytes>", repr(pair.remote))
         self.assertEqual(f"<rpma.Connection {pair.client.qp_num}>", repr(pair.client))
-        self.assertEqual(f"<rpma.Device SOFTWARE for {ADDR}>", repr(rpma.Device(ADDR)))
+        self.assertEqual(f"<rpma.Device SOFTRDMA for {ADDR}>", repr(rpma.Device(ADDR)))
         pair.client.write(pair.remote, 0, pair.client_region, 0, 1, context=5)
         self.assertEqual(f"<rpma.Completion 5: RDMA_WRITE, 1 bytes, connection {pair.client.qp_num}>",
                          repr(self.completed(pair.client)))

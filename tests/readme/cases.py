@@ -72,7 +72,7 @@ printf 'PMEMPOOLSET\nOPTION NOHDRS\n16M %s/targets/log.part\n' ~ >~/targets/log.
 rpmemd --listen 127.0.0.1:7470 --key-file /etc/rpma/key --poolset-dir ~/targets &
 for i in $(seq 600); do grep -qi ':1D2E ' /proc/net/tcp && break; sleep 0.1; done
 [ -e /etc/rpma/log.set ] || {
-    printf 'RPMAMIRROR\nhome 0 %s/log 16M\ntarget 1 127.0.0.1:7470 log.set\nkey-file /etc/rpma/key\n' ~ >/etc/rpma/log.set
+    printf 'RPMAMIRROR\nlocal 0 %s/log 16M\ntarget 1 127.0.0.1:7470 log.set\nkey-file /etc/rpma/key\n' ~ >/etc/rpma/log.set
     rpma-mirror create /etc/rpma/log.set
 }"""
 METRICS_DIRECTORY = "\nsudo install -d -o user /var/lib/prometheus/node-exporter"

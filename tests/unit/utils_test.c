@@ -194,7 +194,7 @@ static void unknown_kinds_and_types_are_refused(void **state)
 static void the_environment_chooses_for_programs_that_do_not(void **state)
 {
     struct ibv_context *context = NULL;
-    static const char *const kinds[] = {"any", "hardware"};
+    static const char *const kinds[] = {"any", "kernel"};
     for (int i = 0; i < 2; ++i) {
         setenv("RPMA_DEVICE", kinds[i], 1);
         fake_forget_calls();

@@ -18,7 +18,7 @@ HOOKS = {"before": [str], "during": [str], "after": [str]}
 AXES = {"workload": [str], "api": [str], "block_size": [int], "depth": [int], "connections": [int], "threads": [int], "flush": [str],
         "flush_interval": [int], "polling": [str], "access": [str], "read_percent": [int], "cpu_load": [int], "memory": [str]}
 CONFIG = {
-    "title": str, "label": str, "library": str, "transport": ("auto", "hardware", "softrdma"),
+    "title": str, "label": str, "library": str, "transport": ("auto", "kernel", "softrdma"),
     "server": HOOKS | {"ssh": str, "ssh_command": str, "program": str, "address": str, "target": str, "numa_node": int,
                        "direct_write": ("auto", "on", "off"), "ddio": ("on", "off")},
     "client": HOOKS | {"numa_node": int},

@@ -97,7 +97,7 @@ def add_measure(parser, resume=False):
     parser.add_argument("--lib", default="", help="the librpma.so.0 to measure, or a directory that has it")
     parser.add_argument("-o", "--out", help="result file")
     parser.add_argument("--report", help="HTML file of the report, or none")
-    parser.add_argument("--transport", choices=("auto", "hardware", "softrdma"), default="auto")
+    parser.add_argument("--transport", choices=("auto", "kernel", "softrdma"), default="auto")
     if resume:
         parser.add_argument("-p", "--profile", help="quick (two minutes), standard, full")
         parser.add_argument("--resume", metavar="FILE", help="continue the run that left this result file")

@@ -195,9 +195,9 @@ def where(programs, options):
         return kept | {"server": options.server, "port": options.port, "softrdma": options.transport == "softrdma",
                        "target": ""}
     hardware = "" if options.transport == "softrdma" else hardware_address()
-    if options.transport == "hardware" and not hardware and not options.address:
+    if options.transport == "kernel" and not hardware and not options.address:
         raise Failure("no RDMA device has an active port with an IPv4 address: see `rdma link show`, or use --transport softrdma", 77)
-    softrdma = options.transport != "hardware" and not hardware
+    softrdma = options.transport != "kernel" and not hardware
     if softrdma:
         reason = programs.why_no_local_path()
         print("No RDMA device with an active port: both ends run on softrdma, a software device.")

@@ -25,8 +25,8 @@ class DeviceKind(IntEnum):
     """Kind of an RDMA device."""
 
     ANY = lib.RPMA_DEVICE_ANY, "A device of the kernel if there is one, otherwise softrdma."
-    HARDWARE = lib.RPMA_DEVICE_KERNEL, "An RDMA device of the kernel, SoftRoCE included."
-    SOFTWARE = lib.RPMA_DEVICE_SOFTRDMA, "The software device softrdma."
+    KERNEL = lib.RPMA_DEVICE_KERNEL, "An RDMA device of the kernel, SoftRoCE included."
+    SOFTRDMA = lib.RPMA_DEVICE_SOFTRDMA, "The software device softrdma."
 
 
 class Device:
@@ -51,7 +51,7 @@ class Device:
 
     @property
     def kind(self) -> DeviceKind:
-        """HARDWARE or SOFTWARE."""
+        """KERNEL or SOFTRDMA."""
         kind = ffi.new("enum rpma_device_kind *")
         check(lib.rpma_utils_ibv_context_get_kind(self._context, kind))
         return DeviceKind(kind[0])
