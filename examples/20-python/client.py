@@ -13,8 +13,8 @@ import rpma
 def store(addr: str, port: str, text: bytes) -> None:
     memory = bytearray(text.ljust(1024, b"\0"))
     device = rpma.Device(addr, rpma.Side.REMOTE, rpma.DeviceKind.ANY)
-    with rpma.Peer(device) as peer, peer.register(memory, rpma.Usage.WRITE_SRC) as src, \
-            peer.request(addr, port).connect() as conn:
+    with rpma.Peer(device) as peer, peer.register_memory(memory, rpma.Usage.WRITE_SRC) as src, \
+            peer.create_request(addr, port).connect() as conn:
         conn.expect(rpma.ConnectionEvent.ESTABLISHED, timeout=60)
         # Private data of the server: offset of the text, sizes of two descriptors, then the descriptors.
         handshake = conn.private_data or b""

@@ -34,14 +34,14 @@ async def serve(addr: str, port: str, path: str, clients: int) -> None:
     persistent = device.kind == rpma.DeviceKind.SOFTRDMA
     usage = rpma.Usage.WRITE_DST | rpma.Usage.FLUSH_TYPE_VISIBILITY | rpma.Usage.FLUSH_TYPE_PERSISTENT
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory, rpma.Peer(device) as peer, \
-            peer.register(memory, usage) as region, peer.listen(addr, port) as endpoint:
+            peer.register_memory(memory, usage) as region, peer.listen(addr, port) as endpoint:
         config = rpma.PeerConfig(direct_write_to_pmem=persistent).descriptor
         # Offset of the text, sizes of two descriptors, then the descriptors.
         handshake = bytes([0, 0, len(region.descriptor), len(config)]) + region.descriptor + config
         print(f"listening on {addr} port {port}", flush=True)
         tasks = []
         for _ in range(clients):
-            request = await aio.next_request(endpoint)
+            request = await aio.next_conn_request(endpoint)
             tasks.append(asyncio.create_task(serve_client(request, handshake, memory)))
         await asyncio.gather(*tasks)
         memory.flush()

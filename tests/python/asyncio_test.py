@@ -12,13 +12,13 @@ from support import ADDR, ALL, LIMIT_S, Test, free_port
 class Asyncio(Test, unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
         self.peer = self.enterContext(rpma.Peer(rpma.Device(ADDR)))
-        self.region = self.enterContext(self.peer.register(bytearray(64), ALL))
+        self.region = self.enterContext(self.peer.register_memory(bytearray(64), ALL))
 
     async def connected(self) -> tuple[rpma.Connection, rpma.Connection]:
         port = free_port()
         with self.peer.listen(ADDR, port) as endpoint:
             client = asyncio.create_task(aio.connect(self.peer, ADDR, port, private_data=b"hello"))
-            request = await aio.next_request(endpoint)
+            request = await aio.next_conn_request(endpoint)
             self.assertEqual(b"hello", request.private_data[:5])
             server = self.enterContext(request.connect())
             await aio.expect(server, ConnectionEvent.ESTABLISHED)
@@ -64,7 +64,7 @@ class Asyncio(Test, unittest.IsolatedAsyncioTestCase):
     async def test_closing_ends_a_wait(self):
         async with asyncio.timeout(LIMIT_S):
             with self.peer.listen(ADDR, free_port()) as endpoint:
-                waiting = asyncio.create_task(aio.next_request(endpoint))
+                waiting = asyncio.create_task(aio.next_conn_request(endpoint))
                 await asyncio.sleep(0)
             with self.assert_fails(ErrorCode.INVAL, "closed"):
                 await waiting

@@ -27,7 +27,7 @@ class Errors(Test):
         with self.assertRaises(socket.gaierror) as unknown:
             socket.getaddrinfo("name.invalid", None)
         with rpma.Peer(rpma.Device(ADDR)) as peer:
-            for use in (lambda: rpma.Device("name.invalid"), lambda: peer.request("name.invalid", 1),
+            for use in (lambda: rpma.Device("name.invalid"), lambda: peer.create_request("name.invalid", 1),
                         lambda: peer.listen("name.invalid", 1)):
                 with self.assert_fails(ErrorCode.PROVIDER, "name.invalid", unknown.exception.strerror):
                     use()
@@ -67,7 +67,7 @@ class Errors(Test):
 
     def test_a_flush_that_is_not_possible_is_refused(self):
         pair = self.pair()
-        with pair.server_peer.register(bytearray(16), Usage.WRITE_DST | Usage.FLUSH_TYPE_VISIBILITY) as region, \
+        with pair.server_peer.register_memory(bytearray(16), Usage.WRITE_DST | Usage.FLUSH_TYPE_VISIBILITY) as region, \
                 rpma.RemoteMemory(region.descriptor) as remote:
             with self.assert_fails(ErrorCode.NOSUPP):
                 pair.client.flush(remote, type=FlushType.PERSISTENT)
@@ -83,7 +83,7 @@ class Errors(Test):
         with self.assertRaises(rpma.WorkError) as caught:
             completion.check()
         self.assertEqual(completion, caught.exception.completion)
-        self.assertIn(completion.status_text, str(caught.exception))
+        self.assertIn(completion.status_message, str(caught.exception))
 
     def test_a_full_queue_refuses(self):
         pair = self.pair(client_config=ConnectionConfig(sq_size=1, cq_size=1))
@@ -94,7 +94,7 @@ class Errors(Test):
 
     def test_a_port_without_listener_rejects(self):
         with rpma.Peer(rpma.Device(ADDR)) as peer:
-            with peer.request(ADDR, free_port()).connect() as connection:
+            with peer.create_request(ADDR, free_port()).connect() as connection:
                 with self.assertRaises(rpma.UnexpectedEvent) as caught:
                     connection.expect(ConnectionEvent.ESTABLISHED, LIMIT_S)
                 self.assertEqual(ConnectionEvent.REJECTED, caught.exception.event)
@@ -102,8 +102,8 @@ class Errors(Test):
     def test_a_closed_request_is_rejected(self):
         port = free_port()
         with rpma.Peer(rpma.Device(ADDR)) as peer, peer.listen(ADDR, port) as endpoint:
-            with peer.request(ADDR, port).connect() as connection:
-                endpoint.next_request(timeout=LIMIT_S).close()
+            with peer.create_request(ADDR, port).connect() as connection:
+                endpoint.next_conn_request(timeout=LIMIT_S).close()
                 self.assertEqual(ConnectionEvent.REJECTED, connection.next_event(LIMIT_S))
 
     def test_waits_end_with_their_time(self):
@@ -117,26 +117,26 @@ class Errors(Test):
         with self.assert_fails(ErrorCode.NO_EVENT):
             pair.client.next_event(0.02)
         with pair.server_peer.listen(ADDR, free_port()) as endpoint, self.assert_fails(ErrorCode.NO_EVENT):
-            endpoint.next_request(timeout=0)
+            endpoint.next_conn_request(timeout=0)
 
     def test_arguments_without_sense_are_refused(self):
         with rpma.Peer(rpma.Device(ADDR)) as peer:
-            for make in (lambda: peer.register(bytearray(1), 0), lambda: peer.register(bytearray(1), 1 << 20),
-                         lambda: peer.register(b"", Usage.WRITE_SRC), lambda: rpma.RemoteMemory(bytes(20)),
+            for make in (lambda: peer.register_memory(bytearray(1), 0), lambda: peer.register_memory(bytearray(1), 1 << 20),
+                         lambda: peer.register_memory(b"", Usage.WRITE_SRC), lambda: rpma.RemoteMemory(bytes(20)),
                          lambda: rpma.PeerConfig.from_descriptor(b""), lambda: rpma.Device(ADDR, 7),
                          lambda: rpma.Device(ADDR + "\0"),
-                         lambda: peer.request(ADDR, 1, ConnectionConfig(timeout_ms=-1)),
+                         lambda: peer.create_request(ADDR, 1, ConnectionConfig(timeout_ms=-1)),
                          lambda: rpma.set_log_threshold(99, LogLevel.DEBUG)):
                 with self.assert_fails(ErrorCode.INVAL):
                     make()
             for usage in (Usage.READ_DST, Usage.WRITE_DST, Usage.RECV):
                 with self.assertRaises(BufferError):
-                    peer.register(b"cannot be written", usage)
+                    peer.register_memory(b"cannot be written", usage)
 
     def test_a_request_is_closed_whether_it_connects_or_not(self):
-        with rpma.Peer(rpma.Device(ADDR)) as peer, peer.register(bytearray(8), Usage.RECV) as region, \
+        with rpma.Peer(rpma.Device(ADDR)) as peer, peer.register_memory(bytearray(8), Usage.RECV) as region, \
                 peer.listen(ADDR, port := free_port()):
-            request = peer.request(ADDR, port)
+            request = peer.create_request(ADDR, port)
             with self.assert_fails(ErrorCode.INVAL):
                 request.connect(bytes(256))
             self.assertFalse(request.closed)

@@ -25,7 +25,7 @@ class Lifetimes(Test):
         with rpma.Peer(rpma.Device(ADDR)) as peer:
             memory = Memory(SIZE)
             forgotten = weakref.ref(memory)
-            region = peer.register(memory, ALL)
+            region = peer.register_memory(memory, ALL)
             with self.assertRaises(BufferError):
                 memory.extend(b"more")
             del memory
@@ -34,23 +34,23 @@ class Lifetimes(Test):
             region.close()
             self.assertIsNone(forgotten())
             memory = bytearray(SIZE)
-            with peer.register(memory, ALL):
+            with peer.register_memory(memory, ALL):
                 pass
             memory.extend(b"more")
             with self.assertRaises(rpma.Error):
-                peer.register(memory, 0)
+                peer.register_memory(memory, 0)
             memory.extend(b"more")
 
     def test_a_registered_mapping_cannot_be_unmapped(self):
         with rpma.Peer(rpma.Device(ADDR)) as peer, mmap.mmap(-1, SIZE) as mapping:
-            with peer.register(mapping, ALL), self.assertRaises(BufferError):
+            with peer.register_memory(mapping, ALL), self.assertRaises(BufferError):
                 mapping.close()
 
     def test_a_forgotten_buffer_is_written_to_by_the_remote(self):
         pair = self.pair()
         memory = Memory(SIZE)
         forgotten = weakref.ref(memory)
-        region = pair.server_peer.register(memory, ALL)
+        region = pair.server_peer.register_memory(memory, ALL)
         del memory
         gc.collect()
         with rpma.RemoteMemory(region.descriptor) as remote:
@@ -65,8 +65,8 @@ class Lifetimes(Test):
         pair = self.pair()
         memory = Memory(b"data")
         forgotten = weakref.ref(memory)
-        pair.server.recv(pair.server_peer.register(bytearray(8), Usage.RECV))
-        pair.client.send(pair.client_peer.register(memory, Usage.SEND))
+        pair.server.recv(pair.server_peer.register_memory(bytearray(8), Usage.RECV))
+        pair.client.send(pair.client_peer.register_memory(memory, Usage.SEND))
         del memory
         gc.collect()
         self.completed(pair.client)
@@ -80,10 +80,10 @@ class Lifetimes(Test):
 
     def test_closing_twice_is_harmless_and_use_afterwards_is_refused(self):
         pair = self.pair()
-        queue = pair.server_peer.shared_receive_queue(rpma.SrqConfig(rcq_size=4))
+        queue = pair.server_peer.create_srq(rpma.SrqConfig(rcq_size=4))
         endpoint = pair.server_peer.listen(ADDR, free_port())
         cq, rcq = pair.client.cq, queue.rcq
-        request = pair.client_peer.request(ADDR, free_port())
+        request = pair.client_peer.create_request(ADDR, free_port())
         closed = (request, pair.client, queue, endpoint, pair.server_region, pair.remote, pair.client_peer)
         for closable in closed:
             for _ in range(2):
@@ -92,18 +92,18 @@ class Lifetimes(Test):
         client, region, remote = pair.client, pair.server_region, pair.remote
         for use in (
                 cq.wait, cq.poll, cq.next, cq.fileno, rcq.poll, rcq.wait, lambda: queue.rcq, lambda: queue.recv(None),
-                lambda: client.cq, lambda: client.rcq, client.fileno, client.compl_fileno, client.next_event, client.wait,
-                client.disconnect, client.ring, lambda: client.qp_num, lambda: client.counters, lambda: client.private_data,
-                lambda: client.native_flush, lambda: region.native_flush_type,
+                lambda: client.cq, lambda: client.rcq, client.fileno, client.completion_channel_fileno, client.next_event, client.wait,
+                client.disconnect, client.submit, lambda: client.qp_num, lambda: client.counters, lambda: client.private_data,
+                lambda: client.has_native_flush, lambda: region.native_flush_type,
                 lambda: client.apply_remote_peer_config(rpma.PeerConfig()),
                 lambda: client.recv(None), lambda: client.send(None), lambda: client.read(None, 0, None, 0),
                 lambda: client.write(None, 0, None, 0), lambda: client.batch().send(None),
                 lambda: pair.server.flush(remote), lambda: pair.server.atomic_write(remote, 0, bytes(8)),
                 lambda: pair.server.send(region), lambda: region.descriptor, lambda: region.memory,
                 lambda: region.advise(0, 1, rpma.Advice.PREFETCH), lambda: len(remote), lambda: remote.flush_type,
-                endpoint.fileno, endpoint.next_request, request.connect, lambda: request.private_data,
-                lambda: pair.client_peer.register(bytearray(1), ALL), lambda: pair.client_peer.listen(ADDR, 1),
-                lambda: pair.client_peer.request(ADDR, 1), pair.client_peer.shared_receive_queue):
+                endpoint.fileno, endpoint.next_conn_request, request.connect, lambda: request.private_data,
+                lambda: pair.client_peer.register_memory(bytearray(1), ALL), lambda: pair.client_peer.listen(ADDR, 1),
+                lambda: pair.client_peer.create_request(ADDR, 1), pair.client_peer.create_srq):
             with self.assert_fails(ErrorCode.INVAL, "is closed"):
                 use()
 
@@ -134,7 +134,7 @@ class Lifetimes(Test):
         pair, other = self.pair(), self.pair()
         with pair.server_peer.listen(ADDR, free_port()) as endpoint:
             for closable, wait in ((pair.client, pair.client.cq.next), (other.client, other.client.next_event),
-                                   (endpoint, endpoint.next_request)):
+                                   (endpoint, endpoint.next_conn_request)):
                 outcomes = []
 
                 def wait_for_ever(wait=wait, outcomes=outcomes):
@@ -202,7 +202,7 @@ class Lifetimes(Test):
             status = 1
             try:
                 with self.assert_fails(ErrorCode.INVAL, "fork"):
-                    pair.client.ring()
+                    pair.client.submit()
                 pair.close()
                 status = 0
             finally:

@@ -32,13 +32,13 @@ class Pair:
         device = rpma.Device(ADDR)
         self.client_peer, self.server_peer = peers or [self.owned.enter_context(rpma.Peer(device)) for _ in range(2)]
         self.client_memory, self.server_memory = bytearray(SIZE), bytearray(SIZE)
-        self.client_region = self.owned.enter_context(self.client_peer.register(self.client_memory, ALL))
-        self.server_region = self.owned.enter_context(self.server_peer.register(self.server_memory, ALL))
+        self.client_region = self.owned.enter_context(self.client_peer.register_memory(self.client_memory, ALL))
+        self.server_region = self.owned.enter_context(self.server_peer.register_memory(self.server_memory, ALL))
         port = free_port()
         with self.server_peer.listen(ADDR, port) as endpoint:
-            outgoing = self.client_peer.request(ADDR, port, client_config or ConnectionConfig())
+            outgoing = self.client_peer.create_request(ADDR, port, client_config or ConnectionConfig())
             self.client = self.owned.enter_context(outgoing.connect(b"from the client"))
-            request = endpoint.next_request(server_config or ConnectionConfig(), LIMIT_S)
+            request = endpoint.next_conn_request(server_config or ConnectionConfig(), LIMIT_S)
         self.request_data = request.private_data
         prepare(request, self.server_region)
         answer = self.server_region.descriptor + rpma.PeerConfig(direct_write_to_pmem=True).descriptor

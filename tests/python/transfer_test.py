@@ -22,7 +22,7 @@ class Transfers(Test):
         pair.client.flush(pair.remote, 100, 5, FlushType.PERSISTENT, context=2)
         completion = self.completed(pair.client)
         self.assertEqual(2, completion.op_context)
-        self.assertEqual(Opcode.FLUSH if pair.client.native_flush else Opcode.RDMA_READ, completion.opcode)
+        self.assertEqual(Opcode.FLUSH if pair.client.has_native_flush else Opcode.RDMA_READ, completion.opcode)
         self.assertEqual(pair.client.qp_num, completion.qp_num)
         self.assertEqual(b"bytes", pair.server_memory[100:105])
         pair.client.read(pair.client_region, 200, pair.remote, 100, 5, context=2**64 - 1)
@@ -146,9 +146,9 @@ class Transfers(Test):
 
     def test_shares_a_receive_queue(self):
         with rpma.Peer(rpma.Device(ADDR)) as client, rpma.Peer(rpma.Device(ADDR)) as server, \
-                server.shared_receive_queue(rpma.SrqConfig(rq_size=4, rcq_size=4)) as queue:
+                server.create_srq(rpma.SrqConfig(rq_size=4, rcq_size=4)) as queue:
             memory = bytearray(8)
-            region = server.register(memory, Usage.RECV)
+            region = server.register_memory(memory, Usage.RECV)
             config = ConnectionConfig(srq=queue)
             pairs = [self.pair(server_config=config, peers=(client, server)) for _ in range(2)]
             for number, pair in enumerate(pairs):
@@ -170,7 +170,7 @@ class Transfers(Test):
             with mmap.mmap(file.fileno(), SIZE) as mapping:
                 for buffer in (numbers, mapping, memoryview(bytearray(16)), bytes(16)):
                     usage = Usage.WRITE_SRC if isinstance(buffer, bytes) else Usage.READ_DST | Usage.WRITE_SRC
-                    with pair.client_peer.register(buffer, usage) as region:
+                    with pair.client_peer.register_memory(buffer, usage) as region:
                         self.assertEqual(memoryview(buffer).nbytes, len(region))
                         pair.client.write(pair.remote, 0, region, 0, 16)
                         self.completed(pair.client)
@@ -180,7 +180,7 @@ class Transfers(Test):
         pair = self.pair()
         with tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
             file.truncate(SIZE)
-            with mmap.mmap(file.fileno(), SIZE) as mapping, pair.server_peer.register(mapping, ALL) as region, \
+            with mmap.mmap(file.fileno(), SIZE) as mapping, pair.server_peer.register_memory(mapping, ALL) as region, \
                     rpma.RemoteMemory(region.descriptor) as remote:
                 pair.client_memory[:4] = b"kept"
                 with pair.client.batch() as batch:

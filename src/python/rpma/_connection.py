@@ -86,7 +86,7 @@ def _private_data(get: Any, pointer: Any) -> bytes | None:
 
 
 class ConnectionRequest(Closable):
-    """Connection request: Peer.request creates outgoing ones, Endpoint.next_request returns incoming ones.
+    """Connection request: Peer.create_request creates outgoing ones, Endpoint.next_conn_request returns incoming ones.
     Closing an outgoing request cancels it, closing an incoming one rejects it."""
 
     def __init__(self, box: Any, config: ConnectionConfig, peer: Handle):
@@ -155,7 +155,7 @@ class Endpoint(Waitable):
         """Returns a descriptor, owned by the endpoint, that is readable when a request is available."""
         return out_descriptor(lib.rpma_ep_get_fd, self._handle.pointer)
 
-    def next_request(self, config: ConnectionConfig = ConnectionConfig(), timeout: float | None = None) -> ConnectionRequest:
+    def next_conn_request(self, config: ConnectionConfig = ConnectionConfig(), timeout: float | None = None) -> ConnectionRequest:
         """Waits for the next incoming request for up to timeout seconds, without limit if None.
         Timeout: NO_EVENT. Error: INVAL, NOMEM, PROVIDER."""
         box = ffi.new("struct rpma_conn_req **")
@@ -213,7 +213,7 @@ class Connection(Waitable, Operations):
         return int(number[0])
 
     @property
-    def native_flush(self) -> bool:
+    def has_native_flush(self) -> bool:
         """True if flushes are native. The device of the peer must then support them, too."""
         native = ffi.new("bool *")
         check(lib.rpma_conn_get_native_flush(self._handle.pointer, native))
@@ -243,7 +243,7 @@ class Connection(Waitable, Operations):
         with config._make() as handle:
             check(lib.rpma_conn_apply_remote_peer_cfg(self._handle.pointer, handle.pointer))
 
-    def compl_fileno(self) -> int:
+    def completion_channel_fileno(self) -> int:
         """The descriptor of the channel that both queues share. Error: NOT_SHARED_CHNL."""
         return out_descriptor(lib.rpma_conn_get_compl_fd, self._handle.pointer)
 
@@ -252,14 +252,14 @@ class Connection(Waitable, Operations):
         Timeout: NO_COMPLETION. Error: NOT_SHARED_CHNL, UNKNOWN, PROVIDER."""
         box = ffi.new("struct rpma_cq **")
         check(self._take(lambda: int(lib.rpma_conn_wait(self._handle.pointer, 0, box, ffi.NULL)),
-                         lib.RPMA_E_NO_COMPLETION, self.compl_fileno(), timeout), f"no completion within {timeout} s")
+                         lib.RPMA_E_NO_COMPLETION, self.completion_channel_fileno(), timeout), f"no completion within {timeout} s")
         return CompletionQueue(self, box[0])
 
     def disconnect(self) -> None:
         """Starts to disconnect: CLOSED follows, and outstanding operations complete with an error. Error: PROVIDER."""
         check(lib.rpma_conn_disconnect(self._handle.pointer))
 
-    def ring(self) -> None:
+    def submit(self) -> None:
         """Posts the queued operations of a batch, if any. Error: PROVIDER."""
         check(lib.rpma_conn_submit(self._handle.pointer))
 
@@ -284,4 +284,4 @@ class Batch(Operations):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.ring()
+        self._connection.submit()

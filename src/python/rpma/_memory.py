@@ -46,7 +46,7 @@ _stuck: list[Any] = []
 
 
 class MemoryRegion(Closable):
-    """Registered memory of this process, created by Peer.register.
+    """Registered memory of this process, created by Peer.register_memory.
 
     The buffer is exported while it is registered: it is kept alive, and cannot be resized or unmapped (BufferError).
     A connection keeps references to the regions of its operations until it is closed. Closing a region ends its

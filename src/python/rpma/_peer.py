@@ -105,7 +105,7 @@ class Peer(Closable):
         check(lib.rpma_peer_new(device._context, box), "cannot create a peer")
         self._handle = Handle("peer", box, lib.rpma_peer_delete)
 
-    def register(self, buffer: Buffer, usage: Usage | int) -> MemoryRegion:
+    def register_memory(self, buffer: Buffer, usage: Usage | int) -> MemoryRegion:
         """Registers the memory of a contiguous buffer, which must be writable if usage has READ_DST, WRITE_DST or RECV.
         Error: INVAL (empty buffer or usage), NOMEM, PROVIDER; BufferError."""
         return MemoryRegion(self, buffer, usage)
@@ -114,11 +114,11 @@ class Peer(Closable):
         """Creates an endpoint that listens. Blocks while the name is resolved. Error: NOMEM, PROVIDER."""
         return Endpoint(self, addr, port)
 
-    def request(self, addr: str, port: str | int, config: ConnectionConfig = ConnectionConfig()) -> ConnectionRequest:
+    def create_request(self, addr: str, port: str | int, config: ConnectionConfig = ConnectionConfig()) -> ConnectionRequest:
         """Prepares a connection to the server at addr and port. Blocks while name, address and route are resolved.
         Error: INVAL, NOMEM, PROVIDER."""
         return ConnectionRequest._outgoing(self, addr, port, config)
 
-    def shared_receive_queue(self, config: SrqConfig = SrqConfig()) -> SharedReceiveQueue:
+    def create_srq(self, config: SrqConfig = SrqConfig()) -> SharedReceiveQueue:
         """Creates a shared receive queue. Error: NOMEM, PROVIDER."""
         return SharedReceiveQueue(self, config)

@@ -36,7 +36,7 @@ class WorkError(Error):
 
     def __init__(self, completion: Completion):
         self.completion = completion
-        super().__init__(ErrorCode.PROVIDER, f"operation {completion.op_context} failed: {completion.status_text}")
+        super().__init__(ErrorCode.PROVIDER, f"operation {completion.op_context} failed: {completion.status_message}")
 
 
 class Completion(NamedTuple):
@@ -51,12 +51,12 @@ class Completion(NamedTuple):
     vendor_err: int
 
     def __repr__(self) -> str:
-        operation = self.opcode.name if self.opcode is not None else self.status_text
+        operation = self.opcode.name if self.opcode is not None else self.status_message
         numbers = "" if self.imm is None else f", imm {self.imm}"
         return f"<rpma.Completion {self.op_context}: {operation}, {self.byte_len} bytes{numbers}, connection {self.qp_num}>"
 
     @property
-    def status_text(self) -> str:
+    def status_message(self) -> str:
         """Description of status, in English, from libibverbs."""
         return str(ffi.string(lib.ibv_wc_status_str(self.status)).decode())
 
@@ -151,7 +151,7 @@ class SrqConfig:
 
 
 class SharedReceiveQueue(Waitable):
-    """Pool of receive buffers for several connections, created by Peer.shared_receive_queue."""
+    """Pool of receive buffers for several connections, created by Peer.create_srq."""
 
     def __init__(self, peer: Peer, config: SrqConfig):
         box = ffi.new("struct rpma_srq **")

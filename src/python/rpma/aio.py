@@ -55,9 +55,9 @@ async def expect(connection: Connection, expected: ConnectionEvent) -> None:
         raise UnexpectedEvent(event, expected)
 
 
-async def next_request(endpoint: Endpoint, config: ConnectionConfig = ConnectionConfig()) -> ConnectionRequest:
-    """Like Endpoint.next_request."""
-    return await _until(lambda: endpoint.next_request(config, 0), endpoint, endpoint.fileno)
+async def next_conn_request(endpoint: Endpoint, config: ConnectionConfig = ConnectionConfig()) -> ConnectionRequest:
+    """Like Endpoint.next_conn_request."""
+    return await _until(lambda: endpoint.next_conn_request(config, 0), endpoint, endpoint.fileno)
 
 
 async def next_completion(queue: CompletionQueue) -> Completion:
@@ -67,14 +67,14 @@ async def next_completion(queue: CompletionQueue) -> Completion:
 
 async def wait(connection: Connection) -> CompletionQueue:
     """Like Connection.wait, for queues that share a channel."""
-    return await _until(lambda: connection.wait(0), connection, connection.compl_fileno)
+    return await _until(lambda: connection.wait(0), connection, connection.completion_channel_fileno)
 
 
 async def connect(peer: Peer, addr: str, port: str | int, config: ConnectionConfig = ConnectionConfig(),
                   private_data: bytes = b"") -> Connection:
     """Establishes a connection and returns it. A thread resolves the address, because this blocks. Raises UnexpectedEvent if the
     peer rejected the request, or no program listens."""
-    request = await asyncio.to_thread(peer.request, addr, port, config)
+    request = await asyncio.to_thread(peer.create_request, addr, port, config)
     connection = request.connect(private_data)
     try:
         await expect(connection, ConnectionEvent.ESTABLISHED)
