@@ -61,12 +61,12 @@ int rpma_mirror_cfg_set_local_copy(
     return change(cfg, [&](settings &s) { s.set_home(copy, path, length, state_path); });
 }
 
-int rpma_mirror_cfg_add_target(struct rpma_mirror_cfg *cfg, unsigned copy, const char *target, const char *set_name)
+int rpma_mirror_cfg_add_target(struct rpma_mirror_cfg *cfg, unsigned copy, const char *target, const char *poolset)
 {
     return change(cfg, [&](settings &s) {
         check_text(target, "the target");
-        check_text(set_name, "the name of the poolset");
-        s.add_target(copy, target, set_name);
+        check_text(poolset, "the name of the poolset");
+        s.add_target(copy, target, poolset);
     });
 }
 

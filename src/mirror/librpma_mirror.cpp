@@ -49,14 +49,14 @@ int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uin
 }
 
 // What the calls that flush ranges check first.
-int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirror_range *ranges, std::size_t n,
+int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirror_range *ranges, std::size_t n_ranges,
         unsigned flags, unsigned known) noexcept
 {
     if (mirror == nullptr)
         return null("mirror");
     if (has_unknown(flags, known))
         return RPMA_MIRROR_E_INVAL;
-    return mirror->check_ranges(lane, ranges, n);
+    return mirror->check_ranges(lane, ranges, n_ranges);
 }
 
 } // namespace
@@ -115,23 +115,23 @@ int rpma_mirror_get_length(const struct rpma_mirror *mirror, size_t *length)
     return 0;
 }
 
-int rpma_mirror_optimized_flush(
-        struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n, unsigned flags)
+int rpma_mirror_optimized_flush(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges,
+        size_t n_ranges, unsigned flags)
 {
     constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
-    if (const int code = check_flush(mirror, lane, ranges, n, flags, known); code != 0)
+    if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, known); code != 0)
         return code;
-    return mirror->flush(lane, ranges, n, flags);
+    return mirror->flush(lane, ranges, n_ranges, flags);
 }
 
-int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges, size_t n,
-        unsigned flags, uint64_t *ticket)
+int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges,
+        size_t n_ranges, unsigned flags, uint64_t *ticket)
 {
     if (ticket == nullptr)
         return null("ticket");
-    if (const int code = check_flush(mirror, lane, ranges, n, flags, RPMA_MIRROR_F_DEEP); code != 0)
+    if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, RPMA_MIRROR_F_DEEP); code != 0)
         return code;
-    return mirror->flush_start(lane, ranges, n, flags, ticket);
+    return mirror->flush_start(lane, ranges, n_ranges, flags, ticket);
 }
 
 int rpma_mirror_flush_wait(struct rpma_mirror *mirror, unsigned lane, uint64_t ticket, int timeout_ms)
@@ -144,14 +144,15 @@ int rpma_mirror_flush_wait(struct rpma_mirror *mirror, unsigned lane, uint64_t t
 }
 
 int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned lane,
-        const struct rpma_mirror_range *ranges, size_t n, unsigned flags, enum rpma_mirror_verify_level *level,
-        struct rpma_mirror_error *first_bad)
+        const struct rpma_mirror_range *ranges, size_t n_ranges, unsigned flags, enum rpma_mirror_verify_level *level,
+        struct rpma_mirror_error *first_mismatch)
 {
     constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
-    if (const int code = check_flush(mirror, lane, ranges, n, flags, known); code != 0)
+    if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, known); code != 0)
         return code;
     return guarded([&] {
-        const rpma_mirror_verify_level verified = mirror->flush_and_verify(lane, ranges, n, flags, first_bad);
+        const rpma_mirror_verify_level verified =
+                mirror->flush_and_verify(lane, ranges, n_ranges, flags, first_mismatch);
         if (level != nullptr)
             *level = verified;
     });
@@ -177,20 +178,20 @@ int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t
     return mirror->atomic_write(lane, offset, value);
 }
 
-int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t mark)
+int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t point)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->mark_consistent(mark); });
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->mark_consistent(point); });
 }
 
 int rpma_mirror_read(
-        struct rpma_mirror *mirror, unsigned lane, unsigned copy, void *to, uint64_t offset, uint64_t length)
+        struct rpma_mirror *mirror, unsigned lane, unsigned copy, void *dst, uint64_t offset, uint64_t length)
 {
     const struct rpma_mirror_range r = {offset, length};
-    if (mirror == nullptr || to == nullptr)
-        return null("mirror and to");
+    if (mirror == nullptr || dst == nullptr)
+        return null("mirror and dst");
     if (const int code = mirror->check_ranges(lane, &r, 1); code != 0)
         return code;
-    return length == 0 ? 0 : mirror->read(lane, copy, to, {offset, length});
+    return length == 0 ? 0 : mirror->read(lane, copy, dst, {offset, length});
 }
 
 int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *state)
@@ -228,11 +229,11 @@ int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event 
     });
 }
 
-int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_error *errors, size_t *n)
+int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_error *errors, size_t *n_errors)
 {
-    if (mirror == nullptr || n == nullptr || (errors == nullptr && *n != 0))
-        return null("mirror, errors and n");
-    *n = mirror->told().errors(errors, *n);
+    if (mirror == nullptr || n_errors == nullptr || (errors == nullptr && *n_errors != 0))
+        return null("mirror, errors and n_errors");
+    *n_errors = mirror->told().errors(errors, *n_errors);
     return 0;
 }
 
@@ -243,13 +244,13 @@ int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_st
 }
 
 int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset, uint64_t length,
-        struct rpma_mirror_error *errors, size_t *n)
+        struct rpma_mirror_error *errors, size_t *n_errors)
 {
-    if (n == nullptr || (errors == nullptr && *n != 0))
-        return null("errors and n");
+    if (n_errors == nullptr || (errors == nullptr && *n_errors != 0))
+        return null("errors and n_errors");
     if (const int code = check_range(mirror, offset, length); code != 0)
         return code;
-    return guarded([&] { mirror->check(copy, {offset, length}, errors, n); });
+    return guarded([&] { mirror->check(copy, {offset, length}, errors, n_errors); });
 }
 
 int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64_t length, unsigned source)
@@ -281,12 +282,12 @@ int rpma_mirror_verify(struct rpma_mirror *mirror, unsigned copy, const struct r
     return fail(RPMA_MIRROR_E_VERIFY, "%u segments of copy %u differ", report->differing_segments, copy);
 }
 
-int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char *target, const char *set_name,
+int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char *target, const char *poolset,
         const struct rpma_mirror_resync_options *options)
 {
-    if (mirror == nullptr || target == nullptr || set_name == nullptr)
-        return null("mirror, target and set_name");
-    return guarded([&] { mirror->add_target(copy, target, set_name, limits_of(options)); });
+    if (mirror == nullptr || target == nullptr || poolset == nullptr)
+        return null("mirror, target and poolset");
+    return guarded([&] { mirror->add_target(copy, target, poolset, limits_of(options)); });
 }
 
 int rpma_mirror_remove_target(struct rpma_mirror *mirror, unsigned copy)
