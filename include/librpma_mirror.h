@@ -287,10 +287,8 @@ struct rpma_mirror_range {
 /* Maximum number of ranges of one call. */
 #define RPMA_MIRROR_MAX_RANGES 1024
 
-#define RPMA_MIRROR_F_LAST_RANGE_ORDERED                                                                               \
-    (1 << 1)                        /* make the last range durable after all others, for tails of logs                 \
-                                     */
-#define RPMA_MIRROR_F_DEEP (1 << 2) /* flush to the deepest level that software reaches on each copy */
+#define RPMA_MIRROR_F_LAST_RANGE_ORDERED (1 << 1) /* make the last range durable after all others (tail of a log) */
+#define RPMA_MIRROR_F_DEEP (1 << 2)               /* flush to the deepest level that software reaches on each copy */
 
 /*
  * OPTIMIZED_FLUSH: makes the ranges durable on each copy in sync. The ranges are neither atomic nor ordered; words of 8
