@@ -529,8 +529,8 @@ enum rpma_log_level {
 };
 
 enum rpma_log_threshold {
-    RPMA_LOG_THRESHOLD,     /* for the log function; default WARNING (Debug build: DEBUG) */
-    RPMA_LOG_THRESHOLD_AUX, /* for stderr, by the default function; default DISABLED (Debug build: WARNING) */
+    RPMA_LOG_THRESHOLD,     /* level of the log function; default WARNING (Debug build: DEBUG) */
+    RPMA_LOG_THRESHOLD_AUX, /* level of stderr, used by the default function; default DISABLED (Debug build: WARNING) */
     RPMA_LOG_THRESHOLD_MAX
 };
 

@@ -4,15 +4,19 @@
  *
  * The copies of a set are numbered 0 to 15. The local copy is memory of this machine, to which the program stores. Each
  * other copy is stored by a target, a daemon `rpmemd --listen`. All copies have the same offsets. Only one program at a
- * time can write to a set; docs/mirror.md describes how this is ensured.
+ * time can write to a set: librpma_mirror(7) and docs/mirror.md describe how this is ensured.
  *
  * The following applies to each function unless its comment states an exception.
  *
  * Return value   0 on success, or a negative RPMA_MIRROR_E_* code. rpma_mirror_error_message() describes the error to
- *                the same thread. Arguments are checked first.
+ *                the same thread. Arguments are checked first. Each function can return RPMA_MIRROR_E_INVAL and
+ *                RPMA_MIRROR_E_NOMEM, and a function of a mirror the code with which the mirror has failed.
  * Outputs        Written on success only.
+ * Units          Offsets and lengths are in bytes.
  * Structures     Start with their size, which the caller sets to sizeof. Later versions can append members; members
  *                that the library lacks are set to 0.
+ * Ownership      Strings and structures are read during the call only. The contexts of functions must stay valid until
+ *                rpma_mirror_unmap.
  * Threads        Threads may use different objects concurrently, and call functions of one mirror concurrently, but
  *                only one thread at a time may use a lane. Lanes are not ordered. Only one thread at a time may use a
  *                cfg; calls only read it. No other call may use the mirror during rpma_mirror_unmap.
@@ -48,7 +52,7 @@ extern "C" {
 #define RPMA_MIRROR_E_EXISTS (-110015)        /* a copy exists already */
 #define RPMA_MIRROR_E_NOT_FOUND (-110016)     /* copy, file or set not found */
 #define RPMA_MIRROR_E_CANCELED (-110017)      /* stopped by the progress function; a new call continues */
-#define RPMA_MIRROR_E_EVICTION_REFUSED (-110018) /* the program rejected an eviction; the mirror has failed */
+#define RPMA_MIRROR_E_EVICTION_REFUSED (-110018) /* the program refused an eviction; the mirror has failed */
 #define RPMA_MIRROR_E_CHANGED (-110019)          /* the local file was replaced or resized: put the right file back */
 #define RPMA_MIRROR_E_UNFOUND (-110020)          /* the last writer may have written alone: open there, or use force */
 #define RPMA_MIRROR_E_DOWN (-110021)             /* no copy that was in sync responds, even by force: start a target */
@@ -84,19 +88,19 @@ enum rpma_mirror_level {
 };
 
 enum rpma_mirror_device {
-    RPMA_MIRROR_DEVICE_ANY, /* hardware if the target has it; default */
+    RPMA_MIRROR_DEVICE_ANY, /* a device of the kernel if the target has one, otherwise softrdma; default */
     RPMA_MIRROR_DEVICE_KERNEL,
     RPMA_MIRROR_DEVICE_SOFTRDMA
 };
 
 /* Creates an empty configuration: policy safety, arbiter operator, one lane, timeouts of 2000 ms for an operation and
- * 10000 ms for opening, any level, any device. RPMA_MIRROR_E_NOMEM. */
+ * 10000 ms for opening, any level, any device. Release it with rpma_mirror_cfg_delete. */
 int rpma_mirror_cfg_new(struct rpma_mirror_cfg **cfg_ptr);
-/* Deletes the configuration and sets *cfg_ptr to NULL. A NULL *cfg_ptr is accepted. */
+/* Deletes the configuration, which mirrors no longer need, and sets *cfg_ptr to NULL. Accepts a NULL *cfg_ptr. */
 int rpma_mirror_cfg_delete(struct rpma_mirror_cfg **cfg_ptr);
 
-/* Reads a set file; see librpma_mirror(7) for its lines. RPMA_MIRROR_E_NOT_FOUND, RPMA_MIRROR_E_SYSTEM: it cannot be
- * read. RPMA_MIRROR_E_INVAL: the message contains line and error. */
+/* Creates a configuration from a set file, whose lines librpma_mirror(7) describes. RPMA_MIRROR_E_NOT_FOUND,
+ * RPMA_MIRROR_E_SYSTEM: it cannot be read. RPMA_MIRROR_E_INVAL: the message contains line and error. */
 int rpma_mirror_cfg_from_file(const char *path, struct rpma_mirror_cfg **cfg_ptr);
 
 /*
@@ -115,6 +119,7 @@ int rpma_mirror_cfg_add_target(struct rpma_mirror_cfg *cfg, unsigned copy, const
 int rpma_mirror_cfg_set_key_file(struct rpma_mirror_cfg *cfg, const char *path);
 
 int rpma_mirror_cfg_set_policy(struct rpma_mirror_cfg *cfg, enum rpma_mirror_policy policy);
+int rpma_mirror_cfg_set_device(struct rpma_mirror_cfg *cfg, enum rpma_mirror_device device);
 
 /* Sets the arbiter: "operator", or "etcd URL ...", as in the line `arbiter` of a set file. RPMA_MIRROR_E_INVAL: the
  * arbiter is unknown or not installed. */
@@ -132,8 +137,6 @@ int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation
 /* Sets the number of lanes, 1 to 1023, and the maximum of outstanding ranges of each, 2 to 65536 (default 128). */
 int rpma_mirror_cfg_set_lanes(struct rpma_mirror_cfg *cfg, unsigned lanes, unsigned depth);
 
-int rpma_mirror_cfg_set_device(struct rpma_mirror_cfg *cfg, enum rpma_mirror_device device);
-
 /* Events and errors */
 
 enum rpma_mirror_event_type {
@@ -147,7 +150,7 @@ enum rpma_mirror_event_type {
     RPMA_MIRROR_EVENT_REMOVED,
     RPMA_MIRROR_EVENT_MEDIA,           /* memory of a copy cannot be read or written back */
     RPMA_MIRROR_EVENT_REPAIRED,        /* a range was rewritten from another copy */
-    RPMA_MIRROR_EVENT_EVICTION_REFUSED /* the program rejected an eviction */
+    RPMA_MIRROR_EVENT_EVICTION_REFUSED /* the program refused an eviction */
 };
 
 /* Kind of an error; see the recovery table of librpma_mirror(7) for the possible actions of a program. */
@@ -213,11 +216,11 @@ struct rpma_mirror_progress {
     uint32_t size;
     uint32_t copy;
     enum rpma_mirror_phase phase;
-    uint32_t seconds_left;     /* at the current rate; UINT32_MAX if unknown */
-    uint64_t compared_bytes;   /* bytes */
-    uint64_t total_bytes;      /* bytes */
-    uint64_t sent_bytes;       /* bytes sent because they, or the batch before, differed */
-    uint64_t bytes_per_second; /* rate of the compared bytes */
+    uint32_t seconds_left; /* at the current rate; UINT32_MAX if unknown */
+    uint64_t compared_bytes;
+    uint64_t total_bytes;
+    uint64_t sent_bytes;       /* sent because they, or the batch before, differed */
+    uint64_t bytes_per_second; /* rate of compared_bytes */
 };
 typedef int (*rpma_mirror_progress_function)(void *context, const struct rpma_mirror_progress *progress);
 
@@ -471,9 +474,9 @@ int rpma_mirror_resync(struct rpma_mirror *mirror, unsigned copy, const struct r
 
 struct rpma_mirror_verify_report {
     uint32_t size;
-    uint32_t differing_segments; /* segments */
-    uint64_t compared_bytes;     /* bytes */
-    uint64_t first_difference;   /* offset of the first segment that differs */
+    uint32_t differing_segments;
+    uint64_t compared_bytes;
+    uint64_t first_difference; /* offset of the first segment that differs */
     enum rpma_mirror_verify_level level;
 };
 
@@ -501,12 +504,12 @@ struct rpma_mirror_recovery_report {
     uint32_t size;
     uint32_t source;
     enum rpma_mirror_source_reason reason;
-    uint32_t was_clean;         /* 1 if the copies were equal without a comparison */
-    uint32_t responded;         /* copies as bits */
-    uint32_t in_sync;           /* copies as bits, afterwards */
-    uint64_t epoch;             /* acquired epoch */
-    uint64_t compared_bytes;    /* bytes */
-    uint64_t sent_bytes;        /* bytes */
+    uint32_t was_clean; /* 1 if the copies were equal without a comparison */
+    uint32_t responded; /* copies as bits */
+    uint32_t in_sync;   /* copies as bits, afterwards */
+    uint64_t epoch;     /* acquired epoch */
+    uint64_t compared_bytes;
+    uint64_t sent_bytes;
     char reason_text[256];      /* one sentence */
     uint64_t consistency_point; /* last consistency point of the source, or 0 */
 };

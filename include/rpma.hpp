@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // librpma for C++20, header only: handles that can be moved but not copied, results instead of error codes, typed
 // flags, batches, and completions for coroutines. Only value() of a failed result throws an exception, if exceptions
-// are enabled. The header does not contain an event loop. Each call is the call of librpma.h, which documents it. get()
-// returns the C handle for functions that are not wrapped.
+// are enabled. The header does not contain an event loop.
+//
+// Each member function is one call of librpma.h, which documents arguments, units, errors, blocking and thread safety.
+// Functions without an error return -1, 0, NULL or an empty value if the call fails. get() returns the C handle for
+// functions that are not wrapped.
 #ifndef LIBRPMA_HPP
 #define LIBRPMA_HPP 1
 
@@ -20,6 +23,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include <librpma.h>
@@ -27,7 +31,7 @@
 namespace rpma
 {
 
-// A negative RPMA_E_* code, or 0. After RPMA_E_PROVIDER, errno has the value of the provider.
+// Result of a call: 0 or a negative RPMA_E_* code. After RPMA_E_PROVIDER, errno is the value of the provider.
 class [[nodiscard]] status
 {
 public:
@@ -36,7 +40,7 @@ public:
     constexpr explicit operator bool() const noexcept { return ok(); }
     constexpr int code() const noexcept { return code_; }
     const char *message() const noexcept { return rpma_err_2str(code_); }
-    // Throws std::system_error if it is an error; without exceptions, ends the program.
+    // Throws std::system_error on an error; aborts if exceptions are disabled.
     void value() const
     {
         if (!ok())
@@ -55,7 +59,7 @@ private:
     int code_;
 };
 
-// A value, or the status that kept it from existing.
+// Value or error, like std::expected. error() of a value is 0. On an error, * and -> refer to an empty value.
 template<class T>
 class [[nodiscard]] result
 {
@@ -80,7 +84,7 @@ private:
     T value_{};
 };
 
-// Owns what a function of librpma.h made, and gives it back to Delete. A handle outlives what is made from it.
+// Owns an object of librpma.h and releases it with Delete. It must outlive the objects that are created from it.
 template<class T, int (*Delete)(T **)>
 class unique_handle
 {
@@ -100,7 +104,7 @@ public:
     T *get() const noexcept { return object_; }
     T *release() noexcept { return std::exchange(object_, nullptr); }
     explicit operator bool() const noexcept { return object_ != nullptr; }
-    // Deletes the object, and returns the error that the destructor cannot return.
+    // Releases the object. Returns the error, which the destructor drops.
     status reset() noexcept { return Delete(&object_); }
 
     // Returns the object that function(arguments..., &object) creates.
@@ -118,10 +122,23 @@ private:
     T *object_ = nullptr;
 };
 
+namespace detail
+{
+
+// Returns the value that function stores, or fallback if it fails.
+template<class Object, class T>
+T get_or(int (*function)(const Object *, T *), const Object *object, std::type_identity_t<T> fallback = {}) noexcept
+{
+    T value{};
+    return function(object, &value) == 0 ? value : fallback;
+}
+
+} // namespace detail
+
 enum class completion_flags : int {
     on_error = RPMA_F_COMPLETION_ON_ERROR,
     always = RPMA_F_COMPLETION_ALWAYS,
-    on_error_more = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, // kept until one without "more", or submit()
+    on_error_more = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, // queued until one without "more", or submit()
     always_more = RPMA_F_COMPLETION_ALWAYS | RPMA_F_MORE
 };
 
@@ -140,7 +157,7 @@ constexpr usage operator|(usage one, usage other) noexcept
     return static_cast<usage>(static_cast<int>(one) | static_cast<int>(other));
 }
 
-// A part of a region.
+// Range of a region: offset and length in bytes.
 template<class Region>
 struct slice {
     Region *region;
@@ -166,23 +183,18 @@ public:
     // Returns the levels that a native flush by the peer reaches: usage::flush_visibility, usage::flush_persistent.
     usage native_flush_types() const noexcept
     {
-        int types = 0;
-        return static_cast<usage>(rpma_mr_get_native_flush_type(get(), &types) == 0 ? types : 0);
+        return static_cast<usage>(detail::get_or(rpma_mr_get_native_flush_type, get()));
     }
     status advise(std::size_t offset, std::size_t length, int advice, std::uint32_t flags) const noexcept
     {
         return rpma_mr_advise(get(), offset, length, advice, flags);
     }
-    // The bytes to send to the other side; desc has at least descriptor_size().
+    // Writes the bytes for the other side to desc, which must have at least descriptor_size() bytes.
     status get_descriptor(std::span<std::byte> desc) const noexcept
     {
         return rpma_mr_get_descriptor(get(), desc.data());
     }
-    std::size_t descriptor_size() const noexcept
-    {
-        std::size_t size = 0;
-        return rpma_mr_get_descriptor_size(get(), &size) == 0 ? size : 0;
-    }
+    std::size_t descriptor_size() const noexcept { return detail::get_or(rpma_mr_get_descriptor_size, get()); }
 };
 
 class remote_region : public unique_handle<rpma_mr_remote, rpma_mr_remote_delete>
@@ -195,16 +207,11 @@ public:
                 rpma_mr_remote_from_descriptor, static_cast<const void *>(desc.data()), desc.size());
     }
     remote_slice slice(std::size_t offset, std::size_t length) const noexcept { return {get(), offset, length}; }
-    std::size_t size() const noexcept
-    {
-        std::size_t size = 0;
-        return rpma_mr_remote_get_size(get(), &size) == 0 ? size : 0;
-    }
+    std::size_t size() const noexcept { return detail::get_or(rpma_mr_remote_get_size, get()); }
     // Returns the levels that the peer allows: usage::flush_visibility, usage::flush_persistent.
     usage flush_types() const noexcept
     {
-        int types = 0;
-        return static_cast<usage>(rpma_mr_remote_get_flush_type(get(), &types) == 0 ? types : 0);
+        return static_cast<usage>(detail::get_or(rpma_mr_remote_get_flush_type, get()));
     }
 };
 
@@ -223,26 +230,17 @@ public:
     {
         return rpma_peer_cfg_set_direct_write_to_pmem(get(), supported);
     }
-    bool direct_write_to_pmem() const noexcept
-    {
-        bool supported = false;
-        return rpma_peer_cfg_get_direct_write_to_pmem(get(), &supported) == 0 && supported;
-    }
-    // The bytes to send to the other side; desc has at least descriptor_size().
+    bool direct_write_to_pmem() const noexcept { return detail::get_or(rpma_peer_cfg_get_direct_write_to_pmem, get()); }
+    // Writes the bytes for the other side to desc, which must have at least descriptor_size() bytes.
     status get_descriptor(std::span<std::byte> desc) const noexcept
     {
         return rpma_peer_cfg_get_descriptor(get(), desc.data());
     }
-    std::size_t descriptor_size() const noexcept
-    {
-        std::size_t size = 0;
-        return rpma_peer_cfg_get_descriptor_size(get(), &size) == 0 ? size : 0;
-    }
+    std::size_t descriptor_size() const noexcept { return detail::get_or(rpma_peer_cfg_get_descriptor_size, get()); }
 };
 
-// An operation that a coroutine waits for. Its address is the context of the operation. dispatch_completions() of the
-// connection's CQ resumes the coroutine. The context of each operation that completes in this CQ must be such an object
-// or NULL.
+// Operation that a coroutine waits for. Its address is the context of the operation. dispatch_completions() of the CQ
+// resumes the coroutine. The context of each other operation that completes in this CQ must be NULL.
 class awaited_operation
 {
 public:
@@ -252,20 +250,18 @@ public:
     void complete(const ibv_wc &wc) noexcept
     {
         wc_ = wc;
-        done_ = true;
         if (waiting_)
             std::exchange(waiting_, nullptr).resume();
     }
 
 protected:
     status posted_;
-    bool done_ = false;
     ibv_wc wc_{};
     std::coroutine_handle<> waiting_;
 };
 
-// Awaitable operation. co_await returns the status of posting, and completion() then the completion. Post is called
-// when the coroutine starts to wait, so the operation cannot complete before.
+// Awaitable operation. co_await returns the work completion, or the error of posting. Post is called when the coroutine
+// starts to wait, so the operation cannot complete earlier.
 template<class Post>
 class operation : public awaited_operation
 {
@@ -291,22 +287,18 @@ private:
     Post post_;
 };
 
-// A completion queue of a connection, which owns it. fd() is what an event loop waits for: readable, wait(), then
-// collect until nothing is left.
+// Completion queue, owned by a connection or a shared receive queue. An event loop waits until fd() is readable, calls
+// wait(), and then poll() or dispatch_completions() until the queue is empty.
 class completion_queue
 {
 public:
     completion_queue() noexcept = default;
     explicit completion_queue(rpma_cq *cq) noexcept : cq_(cq) {}
     rpma_cq *get() const noexcept { return cq_; }
-    int fd() const noexcept
-    {
-        int fd = -1;
-        return rpma_cq_get_fd(cq_, &fd) == 0 ? fd : -1;
-    }
+    int fd() const noexcept { return detail::get_or(rpma_cq_get_fd, cq_, -1); }
     status wait() const noexcept { return rpma_cq_wait(cq_); }
     status poll(ibv_wc &wc) const noexcept { return rpma_cq_get_wc(cq_, 1, &wc, nullptr); }
-    // Resumes the coroutine of each available completion. Returns their number, or an error; an empty queue is not one.
+    // Resumes the coroutine of each available completion. Returns their number, 0 for an empty queue, or an error.
     result<int> dispatch_completions() const
     {
         ibv_wc wc;
@@ -330,7 +322,6 @@ class srq_cfg : public unique_handle<rpma_srq_cfg, rpma_srq_cfg_delete>
 {
 public:
     using unique_handle::unique_handle;
-    // With the library's defaults.
     static result<srq_cfg> create() noexcept { return create_with<srq_cfg>(rpma_srq_cfg_new); }
     status set_rq_size(std::uint32_t size) const noexcept { return rpma_srq_cfg_set_rq_size(get(), size); }
     status set_rcq_size(std::uint32_t size) const noexcept { return rpma_srq_cfg_set_rcq_size(get(), size); }
@@ -344,19 +335,14 @@ public:
     {
         return rpma_srq_recv(get(), dst.region, dst.offset, dst.length, context);
     }
-    // Its own queue for receives, which it owns; get() is NULL if it has none.
-    completion_queue rcq() const noexcept
-    {
-        rpma_cq *cq = nullptr;
-        return rpma_srq_get_rcq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
-    }
+    // Returns the own receive CQ. Its get() is NULL if receives complete on the connections.
+    completion_queue rcq() const noexcept { return completion_queue(detail::get_or(rpma_srq_get_rcq, get())); }
 };
 
 class conn_cfg : public unique_handle<rpma_conn_cfg, rpma_conn_cfg_delete>
 {
 public:
     using unique_handle::unique_handle;
-    // With the library's defaults.
     static result<conn_cfg> create() noexcept { return create_with<conn_cfg>(rpma_conn_cfg_new); }
     status set_timeout_ms(int timeout_ms) const noexcept { return rpma_conn_cfg_set_timeout(get(), timeout_ms); }
     status set_cq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_cq_size(get(), size); }
@@ -364,7 +350,7 @@ public:
     status set_sq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_sq_size(get(), size); }
     status set_rq_size(std::uint32_t size) const noexcept { return rpma_conn_cfg_set_rq_size(get(), size); }
     status set_compl_channel(bool shared) const noexcept { return rpma_conn_cfg_set_compl_channel(get(), shared); }
-    // The queue outlives the connections that are made with this.
+    // srq must outlive the connections that are created with this configuration.
     status set_srq(const shared_receive_queue &srq) const noexcept { return rpma_conn_cfg_set_srq(get(), srq.get()); }
 };
 
@@ -380,29 +366,17 @@ public:
             return taken;
         return event;
     }
-    int event_fd() const noexcept
-    {
-        int fd = -1;
-        return rpma_conn_get_event_fd(get(), &fd) == 0 ? fd : -1;
-    }
+    int event_fd() const noexcept { return detail::get_or(rpma_conn_get_event_fd, get(), -1); }
     status disconnect() const noexcept { return rpma_conn_disconnect(get()); }
-    // Lets flush() know what the other side's peer supports.
+    // Sets the capabilities of the remote peer, which flush() checks.
     status apply_remote_peer_cfg(const peer_cfg &of_peer) const noexcept
     {
         return rpma_conn_apply_remote_peer_cfg(get(), of_peer.get());
     }
-    // As in ibv_wc::qp_num; 0 without a connection.
-    std::uint32_t qp_num() const noexcept
-    {
-        std::uint32_t number = 0;
-        return rpma_conn_get_qp_num(get(), &number) == 0 ? number : 0;
-    }
+    // Returns the local queue pair number, which is ibv_wc::qp_num.
+    std::uint32_t qp_num() const noexcept { return detail::get_or(rpma_conn_get_qp_num, get()); }
     // Returns whether flushes are native. The device of the peer must then support them, too.
-    bool has_native_flush() const noexcept
-    {
-        bool native = false;
-        return rpma_conn_get_native_flush(get(), &native) == 0 && native;
-    }
+    bool has_native_flush() const noexcept { return detail::get_or(rpma_conn_get_native_flush, get()); }
     status submit() const noexcept { return rpma_conn_submit(get()); }
     // Returns the number of operations posted on this connection.
     rpma_conn_counters counters() const noexcept
@@ -411,23 +385,11 @@ public:
         (void)rpma_conn_get_counters(get(), &counted, sizeof(counted));
         return counted;
     }
-    completion_queue cq() const noexcept
-    {
-        rpma_cq *cq = nullptr;
-        return rpma_conn_get_cq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
-    }
+    completion_queue cq() const noexcept { return completion_queue(detail::get_or(rpma_conn_get_cq, get())); }
     // Returns the receive CQ. Its get() is NULL if receives complete on cq().
-    completion_queue rcq() const noexcept
-    {
-        rpma_cq *cq = nullptr;
-        return rpma_conn_get_rcq(get(), &cq) == 0 ? completion_queue(cq) : completion_queue();
-    }
-    // With conn_cfg::set_compl_channel(): the descriptor of both queues, and the one of them that has completions.
-    int completion_channel_fd() const noexcept
-    {
-        int fd = -1;
-        return rpma_conn_get_compl_fd(get(), &fd) == 0 ? fd : -1;
-    }
+    completion_queue rcq() const noexcept { return completion_queue(detail::get_or(rpma_conn_get_rcq, get())); }
+    // Require conn_cfg::set_compl_channel(true): descriptor of both queues, and wait for the queue with completions.
+    int completion_channel_fd() const noexcept { return detail::get_or(rpma_conn_get_compl_fd, get(), -1); }
     result<completion_queue> wait() const noexcept
     {
         rpma_cq *cq = nullptr;
@@ -437,13 +399,11 @@ public:
     }
     std::span<const std::byte> private_data() const noexcept
     {
-        rpma_conn_private_data data{};
-        if (rpma_conn_get_private_data(get(), &data) != 0)
-            return {};
+        const auto data = detail::get_or(rpma_conn_get_private_data, get());
         return {static_cast<const std::byte *>(data.ptr), data.len};
     }
 
-    // The length is that of the source, for a read of the destination.
+    // The length of a transfer is that of the local range.
     status read(local_slice dst, remote_slice src, completion_flags flags, const void *context = nullptr) const noexcept
     {
         return rpma_read(
@@ -485,8 +445,8 @@ public:
         return rpma_recv(get(), dst.region, dst.offset, dst.length, context);
     }
 
-    // Awaitable operations. They post operations that RPMA_F_MORE queued. A coroutine must not be destroyed while it
-    // waits, because the device writes to it. The word of atomic_write() is copied during the call.
+    // Awaitable operations. Each posts also the queued ones. A coroutine must not be destroyed while it waits, because
+    // its completion writes to it. async_atomic_write() copies the word during the call.
     auto async_read(local_slice dst, remote_slice src) const noexcept
     {
         return await([=, this](const void *context) { return read(dst, src, completion_flags::always, context); });
@@ -546,12 +506,10 @@ public:
     }
     std::span<const std::byte> private_data() const noexcept
     {
-        rpma_conn_private_data data{};
-        if (rpma_conn_req_get_private_data(get(), &data) != 0)
-            return {};
+        const auto data = detail::get_or(rpma_conn_req_get_private_data, get());
         return {static_cast<const std::byte *>(data.ptr), data.len};
     }
-    // The request is gone afterwards, whatever the outcome, unless the data is too long.
+    // Consumes the request, except if private_data is longer than 255 bytes (RPMA_E_INVAL).
     result<connection> connect(std::span<const std::byte> private_data = {}) &&noexcept
     {
         if (private_data.size() > UINT8_MAX)
@@ -568,11 +526,7 @@ class endpoint : public unique_handle<rpma_ep, rpma_ep_shutdown>
 {
 public:
     using unique_handle::unique_handle;
-    int fd() const noexcept
-    {
-        int fd = -1;
-        return rpma_ep_get_fd(get(), &fd) == 0 ? fd : -1;
-    }
+    int fd() const noexcept { return detail::get_or(rpma_ep_get_fd, get(), -1); }
     result<conn_request> next_conn_request(const rpma_conn_cfg *cfg = nullptr) const noexcept
     {
         return conn_request::create_with<conn_request>(rpma_ep_next_conn_req, get(), cfg);
@@ -583,7 +537,7 @@ class peer : public unique_handle<rpma_peer, rpma_peer_delete>
 {
 public:
     using unique_handle::unique_handle;
-    // The caller owns the device and must not close it before the peer.
+    // device must stay open as long as the peer.
     static result<peer> create(ibv_context *device) noexcept { return create_with<peer>(rpma_peer_new, device); }
     // Creates a peer on the device that owns the local address, or that reaches the remote address.
     static result<peer> create_for_address(const char *address, rpma_util_ibv_context_type type) noexcept
@@ -622,7 +576,7 @@ public:
     }
 };
 
-// Operations posted together: each is kept, and the end of the batch, or submit(), hands them to the device.
+// Queues operations and posts them together, in submit() or in the destructor. connection must outlive it.
 class batch
 {
 public:
@@ -654,7 +608,7 @@ public:
     status submit() const noexcept { return on_.submit(); }
 
 private:
-    // An operation with a context always reports its completion.
+    // An operation with a context always generates a completion.
     static completion_flags flags_for(const void *context) noexcept
     {
         return context != nullptr ? completion_flags::always_more : completion_flags::on_error_more;

@@ -30,7 +30,7 @@ def uncompared(header, source):
     """Returns the functions that the header calls and the source does not compare. For functions that create or delete an object, a
     destructor is the difference, and a peer is created where its device is found."""
     text = re.sub(r"//[^\n]*", "", header.read_text())
-    wrapped = set(re.findall(r"\b(rpma_\w+)\(", text))
+    wrapped = set(re.findall(r"(?:\bget_or\(|\b(?=rpma_\w+\())(rpma_\w+)", text))
     return sorted(name for name in wrapped if not re.search(rf"\b{name}\(", source.read_text())
                   and not name.startswith("rpma_utils_get_ibv_context"))
 
