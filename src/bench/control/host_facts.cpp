@@ -161,7 +161,7 @@ bool is_softrdma(const std::string &device)
 std::string transport_of(const std::string &device)
 {
     if (is_softrdma(device)) {
-        // Which path a connection takes, the device decides; what it was told is a fact of the run.
+        // The device selects the path of a connection; its setting is a fact of the run.
         const char *path = getenv("SOFTRDMA_TRANSPORT");
         return fmt::format("softrdma (path {})", path == nullptr || *path == '\0' ? "auto" : path);
     }
