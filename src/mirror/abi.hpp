@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of the public header are what the library exports.
+// Exports exactly the functions of the public header.
 #pragma GCC visibility push(default)
 #include "librpma_mirror.h"
 #pragma GCC visibility pop

@@ -14,8 +14,8 @@ namespace
 
 using make_function = arbiter *(const std::string *);
 
-// The module is beside this library. libcurl and what that needs are loaded into programs that ask for etcd, and into
-// no others; it stays.
+// Loads the module, which is installed beside this library. Only programs that use etcd load libcurl and its
+// dependencies. The module is never unloaded.
 make_function *load_etcd()
 {
     Dl_info own{};
@@ -27,7 +27,7 @@ make_function *load_etcd()
     void *const found = module == nullptr ? nullptr : dlsym(module, "rpma_mirror_etcd_arbiter");
     if (found == nullptr)
         throw failure(RPMA_MIRROR_E_INVAL,
-                std::string("the arbiter etcd cannot be loaded: install librpma-mirror-etcd (") + dlerror() + ")");
+                std::string("arbiter etcd: cannot load the module: ") + dlerror() + " (install librpma-mirror-etcd)");
     return reinterpret_cast<make_function *>(found);
 }
 
@@ -46,7 +46,7 @@ std::unique_ptr<arbiter> make_arbiter(const std::string &text)
         const std::string words = text.substr(etcd.size());
         return std::unique_ptr<arbiter>(load_etcd()(&words));
     }
-    throw failure(RPMA_MIRROR_E_INVAL, "there is no arbiter '" + text + "': write operator, or etcd URL");
+    throw failure(RPMA_MIRROR_E_INVAL, "unknown arbiter '" + text + "' (use operator, or etcd URL)");
 }
 
 } // namespace mirror

@@ -10,12 +10,11 @@
 namespace mirror
 {
 
-// Whoever decides which writer may have a set. It is not trusted for safety: the targets accept one writer at a time
-// whatever it says. What it knows is the record that was committed with it last.
-//
-// Functions throw failure: E_FENCED if another writer has the right to write, E_ARBITER if nobody answers before the
-// deadline. They are called by one thread at a time, except renew(), which may run beside commit(), and lost() and
-// lost_fd().
+// Interface of an arbiter, which decides which writer may own a set. Safety does not depend on it: the targets accept
+// only one writer at a time. It stores the last record that was committed with it.
+// Functions throw failure: E_FENCED if another writer has the right to write, E_ARBITER if the arbiter does not respond
+// before the deadline. One thread at a time calls them, except renew(), which may run concurrently with commit(), and
+// lost() and lost_fd().
 class arbiter
 {
 public:
@@ -28,38 +27,38 @@ public:
     arbiter &operator=(const arbiter &) = delete;
 
     // Returns the newest record of the set, with epoch 0 if the arbiter has none. Called once, before take(), and
-    // throws E_BUSY like it. Changes nothing at the arbiter.
+    // throws E_BUSY like it. Does not change the state of the arbiter.
     virtual record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) = 0;
 
-    // Takes the right to write for the writer wanted. E_BUSY: another one has it, and it is not to be seized. The epoch
-    // that results is at least that of wanted, and above every epoch that the arbiter has given. known becomes its
-    // newest record; epoch 0: it has none.
+    // Acquires the right to write for the writer `wanted`. Throws E_BUSY if another writer has it and `seize` is false.
+    // The resulting epoch is at least that of `wanted`, and above each epoch that the arbiter has granted. `known`
+    // receives its newest record, with epoch 0 if it has none.
     virtual promise take(const promise &wanted, bool seize, record &known, const replica::deadline &until) = 0;
 
-    // Replaces the record, if it is still the one of this writer. Called before the record is committed on the copies.
-    // The first call of a writer follows take().
+    // Replaces the record if this writer still has the right to write. Called before the record is committed on the
+    // copies. The first call of a writer follows take().
     virtual void commit(const record &next, const replica::deadline &until) = 0;
 
-    // Prolongs the right to write, where it runs out by itself. The library calls it every renew_ms() milliseconds; 0:
-    // never.
+    // Renews the right to write, if it expires. The library calls it every renew_ms() milliseconds, or never if that is
+    // 0.
     virtual void renew(const replica::deadline &until) = 0;
     virtual int renew_ms() const = 0;
 
-    // Whether the right to write is known to be lost: nothing may be acknowledged any more. May be called by any thread
-    // at any time, takes no lock, and is called by each flush.
+    // Returns true if the right to write is known to be lost: no flush may be acknowledged. Any thread may call it at
+    // any time. It takes no lock, and each flush calls it.
     virtual bool lost() const noexcept = 0;
-    // Readable from that moment on, or -1 where nothing tells.
+    // Descriptor that is readable after the loss, or -1 if the arbiter cannot report it.
     virtual int lost_fd() const noexcept = 0;
 
-    // Gives the right back. Does not throw.
+    // Releases the right to write. Does not throw.
     virtual void release(const replica::deadline &until) noexcept = 0;
 };
 
-// Made from the text of rpma_mirror_cfg_set_arbiter(): "operator", or NAME and words that the arbiter NAME understands.
-// Throws failure with E_INVAL.
+// Creates an arbiter from the text of rpma_mirror_cfg_set_arbiter(): "operator", or NAME and the settings of the
+// arbiter NAME. Throws failure with E_INVAL.
 std::unique_ptr<arbiter> make_arbiter(const std::string &text);
 
-// Whether the text is one of those. Throws failure with E_INVAL if not, and connects nowhere.
+// Checks the text of an arbiter without connecting. Throws failure with E_INVAL for an invalid text.
 void check_arbiter(const std::string &text);
 
 } // namespace mirror

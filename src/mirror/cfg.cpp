@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C functions of a configuration.
+// C functions of a configuration.
 #include "arbiter.hpp"
 #include "failure.hpp"
 #include "settings.hpp"
@@ -9,7 +9,7 @@ using namespace mirror;
 namespace
 {
 
-// Calls f with the settings.
+// Calls f with the settings and returns its error code.
 template<class F>
 int change(rpma_mirror_cfg *cfg, F &&f) noexcept
 {
@@ -21,7 +21,7 @@ int change(rpma_mirror_cfg *cfg, F &&f) noexcept
 void check_range(int value, int highest, const char *what)
 {
     if (value < 0 || value > highest)
-        throw failure(RPMA_MIRROR_E_INVAL, std::string("there is no such ") + what);
+        throw failure(RPMA_MIRROR_E_INVAL, std::string("invalid ") + what);
 }
 
 void check_text(const char *text, const char *what)
@@ -58,7 +58,7 @@ int rpma_mirror_cfg_from_file(const char *path, struct rpma_mirror_cfg **cfg_ptr
 int rpma_mirror_cfg_set_local_copy(
         struct rpma_mirror_cfg *cfg, unsigned copy, const char *path, size_t length, const char *state_path)
 {
-    return change(cfg, [&](settings &s) { s.set_home(copy, path, length, state_path); });
+    return change(cfg, [&](settings &s) { s.set_local_copy(copy, path, length, state_path); });
 }
 
 int rpma_mirror_cfg_add_target(struct rpma_mirror_cfg *cfg, unsigned copy, const char *target, const char *poolset)
@@ -123,7 +123,7 @@ int rpma_mirror_cfg_set_device(struct rpma_mirror_cfg *cfg, enum rpma_mirror_dev
 
 int rpma_mirror_cfg_set_resync_options(struct rpma_mirror_cfg *cfg, const struct rpma_mirror_resync_options *options)
 {
-    return change(cfg, [&](settings &s) { s.levelling = limits_of(options); });
+    return change(cfg, [&](settings &s) { s.resync_limits = limits_of(options); });
 }
 
 int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_event_function function, void *context)

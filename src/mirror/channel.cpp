@@ -42,7 +42,7 @@ address_info resolve(const target_settings &to)
     return address_info(found);
 }
 
-// A target's machine that vanished is noticed within a quarter of a minute.
+// Detects a target host that has failed within 15 s.
 void watch_peer(int fd)
 {
     const int on = 1, idle_s = 5, interval_s = 3, probes = 3, unanswered_ms = 15'000;
@@ -54,7 +54,7 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof(unanswered_ms));
 }
 
-// 0 or an errno.
+// Connects a non-blocking socket. Returns 0 or an errno value.
 int connect_to(int fd, const addrinfo &at, const replica::deadline &until)
 {
     if (::connect(fd, at.ai_addr, at.ai_addrlen) == 0)
@@ -94,20 +94,20 @@ replica::mirror_key read_key(const std::string &path)
     if (!file.valid() || fstat(file.get(), &found) != 0)
         throw system_failure("cannot read the key " + path);
     if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        throw failure(RPMA_MIRROR_E_SYSTEM, "others may use the key " + path + ": chmod 600 it", EACCES);
+        throw failure(RPMA_MIRROR_E_SYSTEM, "key " + path + ": accessible to other users (chmod 600)", EACCES);
     replica::mirror_key key{};
     char text[2 * sizeof(key) + 2]{};
     const ssize_t size = read(file.get(), text, sizeof(text));
-    bool good = size == 2 * sizeof(key) || (size == 2 * sizeof(key) + 1 && text[2 * sizeof(key)] == '\n');
-    for (std::size_t i = 0; good && i < key.size(); ++i) {
+    bool valid = size == 2 * sizeof(key) || (size == 2 * sizeof(key) + 1 && text[2 * sizeof(key)] == '\n');
+    for (std::size_t i = 0; valid && i < key.size(); ++i) {
         const int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-        good = high >= 0 && low >= 0;
+        valid = high >= 0 && low >= 0;
         key[i] = static_cast<std::byte>(high * 16 + low);
     }
     explicit_bzero(text, sizeof(text));
-    if (!good)
+    if (!valid)
         throw failure(RPMA_MIRROR_E_SYSTEM,
-                path + " does not have 64 hexadecimal digits: openssl rand -hex 32 makes them", EBADMSG);
+                path + ": does not contain 64 hexadecimal digits (create it with openssl rand -hex 32)", EBADMSG);
     return key;
 }
 
@@ -126,13 +126,13 @@ void channel::connect(const target_settings &to, const replica::deadline &until)
         ++left;
     for (const addrinfo *at = found.get(); at != nullptr; at = at->ai_next) {
         connection_.reset(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        // An address that does not respond leaves time for the others.
+        // Limits the time of each address, so that an unresponsive one leaves time for the others.
         error = connection_.valid() ? connect_to(connection_.get(), *at, until.share(left--)) : errno;
         if (error == 0)
             return watch_peer(connection_.get());
     }
     throw failure(error == ETIMEDOUT ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_CONNECTION,
-            name_ + ": " + std::strerror(error) + ": is rpmemd --listen running there?", error);
+            name_ + ": " + std::strerror(error) + " (is rpmemd --listen running there?)", error);
 }
 
 void channel::introduce(const replica::mirror_key &key, const replica::deadline &until)
@@ -141,11 +141,11 @@ void channel::introduce(const replica::mirror_key &key, const replica::deadline 
     replica::greeting greeting;
     const replica::received got = receive(connection_.get(), until, buffer_, greeting);
     if (got == replica::received::other_version)
-        broken(held, RPMA_MIRROR_E_REJECTED, "speaks another version of the protocol");
+        broken(held, RPMA_MIRROR_E_REJECTED, "uses another version of the protocol");
     if (got == replica::received::timed_out)
-        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
+        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
     if (got != replica::received::message || greeting.error != 0 || greeting.features != replica::feature_mirror)
-        broken(held, RPMA_MIRROR_E_REJECTED, "is no rpmemd --listen, or has too many clients");
+        broken(held, RPMA_MIRROR_E_REJECTED, "is not an rpmemd --listen, or has too many clients");
     held.unlock();
     replica::request r;
     r.type = replica::request_type::mirror_challenge;
@@ -177,7 +177,7 @@ void channel::wait(hold &held, const replica::deadline &until, F condition)
     if (left < 0)
         changed_.wait(held, condition);
     else if (!changed_.wait_for(held, std::chrono::milliseconds(left), condition))
-        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
+        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
 }
 
 channel::question::~question()
@@ -185,12 +185,12 @@ channel::question::~question()
     if (of_ == nullptr)
         return;
     const std::lock_guard held(of_->lock_);
-    const auto mine = std::ranges::find(of_->expected_, number_, &expected::number);
-    if (mine == of_->expected_.end())
+    const auto entry = std::ranges::find(of_->expected_, number_, &expected::number);
+    if (entry == of_->expected_.end())
         return;
-    mine->dropped = true;
-    if (mine->answer)
-        of_->expected_.erase(mine);
+    entry->dropped = true;
+    if (entry->answer)
+        of_->expected_.erase(entry);
 }
 
 replica::answer channel::ask(replica::request asked, const replica::deadline &until)
@@ -200,13 +200,13 @@ replica::answer channel::ask(replica::request asked, const replica::deadline &un
 
 channel::question channel::begin(replica::request asked, const replica::deadline &until)
 {
-    question made;
+    question created;
     hold held(lock_);
     wait(held, until, [this] { return !sending_ || broken_; });
     if (broken_)
         throw failure(RPMA_MIRROR_E_CONNECTION, name_ + " closed the connection");
-    made.of_ = this;
-    made.number_ = asked.number = ++number_;
+    created.of_ = this;
+    created.number_ = asked.number = ++number_;
     expected_.push_back({asked.number, asked.type, false, std::nullopt});
     sending_ = true;
     held.unlock();
@@ -216,11 +216,11 @@ channel::question channel::begin(replica::request asked, const replica::deadline
     changed_.notify_all();
     if (!sent)
         broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
-    return made;
+    return created;
 }
 
-// The next answer, of whichever thread it is. What comes later than the deadline is not waited for any more: nothing
-// follows it.
+// Reads the next response, for any of the threads. After a timeout the connection is closed, because a late response
+// would block all later ones.
 void channel::read_one(hold &held, const replica::deadline &until)
 {
     reading_ = true;
@@ -231,13 +231,13 @@ void channel::read_one(hold &held, const replica::deadline &until)
     reading_ = false;
     changed_.notify_all();
     if (got == replica::received::timed_out)
-        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not answer in time");
+        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
     if (got == replica::received::ended || got == replica::received::broken)
         broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
     const auto next = std::ranges::find_if(expected_, [](const expected &e) { return !e.answer; });
     if (got != replica::received::message || next == expected_.end() || answer.number != next->number ||
             answer.type != next->type)
-        broken(held, RPMA_MIRROR_E_REJECTED, "answered what is not understood");
+        broken(held, RPMA_MIRROR_E_REJECTED, "sent an invalid response");
     if (next->dropped)
         expected_.erase(next);
     else
@@ -247,17 +247,17 @@ void channel::read_one(hold &held, const replica::deadline &until)
 replica::answer channel::finish(question asked, const replica::deadline &until)
 {
     hold held(lock_);
-    const auto mine = std::ranges::find(expected_, asked.number_, &expected::number);
-    while (!mine->answer) {
+    const auto entry = std::ranges::find(expected_, asked.number_, &expected::number);
+    while (!entry->answer) {
         if (broken_)
             throw failure(RPMA_MIRROR_E_CONNECTION, name_ + " closed the connection");
         if (!reading_)
             read_one(held, until);
         else
-            wait(held, until, [&] { return mine->answer || !reading_ || broken_; });
+            wait(held, until, [&] { return entry->answer || !reading_ || broken_; });
     }
-    const replica::answer answer = *mine->answer;
-    expected_.erase(mine);
+    const replica::answer answer = *entry->answer;
+    expected_.erase(entry);
     asked.of_ = nullptr;
     held.unlock();
     if (answer.status != replica::status::success)

@@ -15,16 +15,17 @@
 namespace mirror
 {
 
-// Throws failure.
+// Reads the key from a file. Throws failure.
 replica::mirror_key read_key(const std::string &path);
 
-// The control connection to a target. Threads may ask at the same time, and each more before it waits for an answer;
-// the target answers in the order of the questions. Functions throw failure: E_CONNECTION and E_TIMEOUT if the
-// connection is at its end, and what the target refuses as E_FENCED, E_EXISTS, E_NOT_FOUND, E_BUSY or E_REJECTED.
+// Control connection to a target. Several threads may send requests concurrently, and a thread may send several
+// requests before it waits for a response. The target responds in order. Functions throw failure: E_CONNECTION and
+// E_TIMEOUT if the connection has failed, and E_FENCED, E_EXISTS, E_NOT_FOUND, E_BUSY or E_REJECTED if the target
+// rejects a request.
 class channel
 {
 public:
-    // What was asked and is not answered yet. The answer to one that is destroyed is dropped.
+    // Pending request. If it is destroyed, its response is dropped.
     class question
     {
     public:
@@ -46,19 +47,19 @@ public:
         std::uint32_t number_ = 0;
     };
 
-    // Connects, and proves that this side has the key.
+    // Connects and authenticates with the key.
     channel(const target_settings &to, const replica::mirror_key &key, const replica::deadline &until);
 
     replica::answer ask(replica::request asked, const replica::deadline &until);
-    // The same in two halves, between which this or other targets may be asked more.
+    // Split ask(): begin() sends the request, finish() waits for the response. Other requests may be sent between them.
     question begin(replica::request asked, const replica::deadline &until);
     replica::answer finish(question asked, const replica::deadline &until);
 
-    // Hangs up once the other side has.
+    // Descriptor of the connection, which reports a hang-up of the target.
     int fd() const { return connection_.get(); }
 
 private:
-    // Of a question, in the order of the questions.
+    // Expected response, in the order of the requests.
     struct expected {
         std::uint32_t number;
         replica::request_type type;
@@ -76,12 +77,12 @@ private:
 
     const std::string name_;
     replica::fd_owner connection_;
-    replica::message_buffer buffer_; // of the thread that reads
+    replica::message_buffer buffer_; // used by the reading thread
     std::mutex lock_;
     std::condition_variable changed_;
     std::list<expected> expected_;
     std::uint32_t number_ = 0;
-    // A thread does, and nobody else; the lock is free meanwhile.
+    // True while one thread sends or receives, with lock_ released.
     bool sending_ = false;
     bool reading_ = false;
     bool broken_ = false;

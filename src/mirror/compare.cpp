@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bringing copies level: segments are compared by hash, and those that differ are copied.
+// Resynchronization of copies: compares segments by hash, and copies those that differ.
 #include "compare.hpp"
 
 #include <ctime>
@@ -11,10 +11,11 @@ using namespace mirror;
 namespace
 {
 
-// A program that changes a segment between the two looks at it is given so many more looks.
-constexpr int looks = 4;
-// So many batches at most are sent in a row without a look.
-constexpr std::uint32_t most_unseen = 32;
+// Number of times that verify compares a batch that differs, because the program may change a segment between the two
+// hashes.
+constexpr int max_compare_attempts = 4;
+// Maximum number of consecutive batches that are sent without comparing.
+constexpr std::uint32_t max_unchecked = 32;
 
 void sleep_ms(std::uint64_t ms)
 {
@@ -23,7 +24,7 @@ void sleep_ms(std::uint64_t ms)
     }
 }
 
-// Some of the segments of a place in a row.
+// Returns the range of `count` segments of `place`, from segment `first` on.
 replica::range segments_of(replica::range place, int first, int count)
 {
     const std::uint64_t begin = static_cast<std::uint64_t>(first) * replica::segment_size;
@@ -33,14 +34,15 @@ replica::range segments_of(replica::range place, int first, int count)
 
 [[noreturn]] void lost(const remote_copy &c, int error)
 {
-    throw failure(code_of_link(error), "target " + c.where.name() + " is lost: " + std::strerror(error), error);
+    throw failure(
+            error_code_for(error), "target " + c.where.name() + ": connection lost: " + std::strerror(error), error);
 }
 
 } // namespace
 
 void rpma_mirror::comparison::step(rpma_mirror_phase phase)
 {
-    const std::uint64_t passed = static_cast<std::uint64_t>(replica::now_ms()) - begun_ms;
+    const std::uint64_t passed = static_cast<std::uint64_t>(replica::now_ms()) - started_ms;
     const std::uint64_t due = within.bytes_per_second == 0 ? 0 : done * 1000 / within.bytes_per_second;
     if (within.progress != nullptr) {
         rpma_mirror_progress p{};
@@ -55,7 +57,7 @@ void rpma_mirror::comparison::step(rpma_mirror_phase phase)
                                  ? UINT32_MAX
                                  : static_cast<std::uint32_t>((total - std::min(done, total)) / p.bytes_per_second);
         if (within.progress(within.context, &p) != 0)
-            throw failure(RPMA_MIRROR_E_CANCELED, "paused by the program");
+            throw failure(RPMA_MIRROR_E_CANCELED, "canceled by the progress function");
     }
     if (due > passed)
         sleep_ms(due - passed);
@@ -63,42 +65,43 @@ void rpma_mirror::comparison::step(rpma_mirror_phase phase)
 
 void rpma_mirror::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
 {
-    std::optional<batch> ahead, behind;
+    std::optional<batch> next_batch, previous_batch;
     for (std::uint64_t at = begin; at < end;) {
-        batch now = ahead ? std::move(*ahead) : begin_batch(c, at, end);
-        ahead.reset();
+        batch now = next_batch ? std::move(*next_batch) : begin_batch(c, at, end);
+        next_batch.reset();
         at += now.place.length;
-        // Where everything differs, what comes next may be sent without a look.
+        // Requests the hashes of the next batch early, unless all segments differed, in which case it may be sent
+        // without comparing.
         if (at < end && c.all_different == 0)
-            ahead = begin_batch(c, at, end);
+            next_batch = begin_batch(c, at, end);
         if (now.asked)
             compare_hashes(c, now);
         else
-            send_unseen(c, now);
-        if (behind)
-            end_batch(c, *behind);
-        behind = std::move(now);
+            send_unchecked(c, now);
+        if (previous_batch)
+            end_batch(c, *previous_batch);
+        previous_batch = std::move(now);
     }
-    if (behind)
-        end_batch(c, *behind);
+    if (previous_batch)
+        end_batch(c, *previous_batch);
 }
 
-// A target that has nothing yet differs everywhere: as many batches as differed are sent without a look, so that at
-// most as much is sent in vain, and hashes cost no time.
+// Starts a batch. After n consecutive batches that differed completely, the next n are sent without comparing (see
+// max_unchecked). At most as much data is sent unnecessarily as differed before.
 rpma_mirror::batch rpma_mirror::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
 {
-    batch made;
-    made.place = {at, std::min(batch::most, end - at)};
-    if (c.unseen > 0)
-        --c.unseen;
+    batch created;
+    created.place = {at, std::min(batch::max_size, end - at)};
+    if (c.unchecked > 0)
+        --c.unchecked;
     else
-        made.asked = ask_hashes(c, made.place);
-    return made;
+        created.asked = ask_hashes(c, created.place);
+    return created;
 }
 
 channel::question rpma_mirror::ask_hashes(comparison &c, range r)
 {
-    replica::request asked = about_promise(c.copy, replica::request_type::mirror_hash);
+    replica::request asked = make_promise_request(c.copy, replica::request_type::mirror_hash);
     asked.mirror.offset = r.offset;
     asked.mirror.length = r.length;
     return c.copy.control->begin(asked, deadline(settings_.operation_ms));
@@ -106,8 +109,8 @@ channel::question rpma_mirror::ask_hashes(comparison &c, range r)
 
 void rpma_mirror::end_batch(comparison &c, const batch &of)
 {
-    if (c.way != direction::none) {
-        const std::lock_guard hold(c.copy.own_lane);
+    if (c.dir != direction::none) {
+        const std::lock_guard hold(c.copy.resync_lane_lock);
         int error = c.copy.lane().wait(of.ticket, deadline(settings_.operation_ms));
         if (error == ETIMEDOUT)
             c.copy.region->lost().declare(error);
@@ -118,34 +121,34 @@ void rpma_mirror::end_batch(comparison &c, const batch &of)
     c.sent += of.sent;
     counted_.compared += of.place.length;
     counted_.sent += of.sent;
-    if (c.level_up_to)
-        c.level_up_to(of.place.offset + of.place.length);
+    if (c.on_durable_up_to)
+        c.on_durable_up_to(of.place.offset + of.place.length);
     c.step(RPMA_MIRROR_PHASE_COMPARE);
 }
 
-// What differs is copied. 0 or an errno, with which the target is lost.
-int rpma_mirror::copy_piece(comparison &c, batch &b, range piece)
+// Copies a range that differs. Returns 0, or an errno value with which the target is lost.
+int rpma_mirror::copy_chunk(comparison &c, batch &b, range chunk)
 {
-    b.sent += piece.length;
-    if (c.way == direction::to_target)
-        return c.copy.lane().flush(piece);
-    if (const int error = c.copy.lane().fetch(piece); error != 0)
+    b.sent += chunk.length;
+    if (c.dir == direction::to_target)
+        return c.copy.lane().flush(chunk);
+    if (const int error = c.copy.lane().fetch(chunk); error != 0)
         return error;
-    if (home_.flush(piece) != 0)
-        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
+    if (local_.flush(chunk) != 0)
+        throw failure(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy");
     return 0;
 }
 
-void rpma_mirror::send_unseen(comparison &c, batch &b)
+void rpma_mirror::send_unchecked(comparison &c, batch &b)
 {
-    const std::lock_guard hold(c.copy.own_lane);
-    post_batch(c, b, copy_piece(c, b, b.place));
+    const std::lock_guard hold(c.copy.resync_lane_lock);
+    post_batch(c, b, copy_chunk(c, b, b.place));
 }
 
-// What was sent becomes durable after its ticket; the error is that of sending.
+// Posts the flush of the batch and stores its ticket. `error` is the result of sending.
 void rpma_mirror::post_batch(comparison &c, batch &b, int error)
 {
-    home_.drain();
+    local_.drain();
     if (error == 0)
         error = c.copy.lane().begin_drain(replica::lane_request_kind::flush);
     if (error != 0)
@@ -153,47 +156,47 @@ void rpma_mirror::post_batch(comparison &c, batch &b, int error)
     b.ticket = c.copy.lane().ticket();
 }
 
-// The segments that differ, as bits.
-std::uint64_t rpma_mirror::look(comparison &c, batch &b)
+// Returns a bit mask of the segments that differ.
+std::uint64_t rpma_mirror::diff_batch(comparison &c, batch &b)
 {
     static_assert(replica::max_hashes <= 64);
-    replica::segment_hashes ours;
-    replica::hash_segments({home_.address() + b.place.offset, b.place.length}, ours);
-    const replica::segment_hashes theirs =
+    replica::segment_hashes local_hashes;
+    replica::hash_segments({local_.address() + b.place.offset, b.place.length}, local_hashes);
+    const replica::segment_hashes remote_hashes =
             c.copy.control->finish(std::move(*b.asked), deadline(settings_.operation_ms)).hashes;
-    if (theirs.count != ours.count)
-        throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.copy.where.name() + " compared something else");
+    if (remote_hashes.count != local_hashes.count)
+        throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.copy.where.name() + ": wrong number of segment hashes");
     std::uint64_t bits = 0;
-    for (std::uint32_t i = 0; i < ours.count; ++i)
-        if (ours.hashes[i] != theirs.hashes[i])
+    for (std::uint32_t i = 0; i < local_hashes.count; ++i)
+        if (local_hashes.hashes[i] != remote_hashes.hashes[i])
             bits |= std::uint64_t{1} << i;
     return bits;
 }
 
 void rpma_mirror::compare_hashes(comparison &c, batch &b)
 {
-    std::uint64_t bits = look(c, b);
-    for (int more = 1; c.way == direction::none && bits != 0 && more < looks; ++more) {
+    std::uint64_t bits = diff_batch(c, b);
+    for (int more = 1; c.dir == direction::none && bits != 0 && more < max_compare_attempts; ++more) {
         sleep_ms(5);
         b.asked = ask_hashes(c, b.place);
-        bits = look(c, b);
+        bits = diff_batch(c, b);
     }
     const auto different = static_cast<std::uint64_t>(std::popcount(bits));
     c.different += different;
     if (bits != 0)
         c.first = std::min(c.first, segments_of(b.place, std::countr_zero(bits), 1).offset);
-    if (c.way == direction::none)
+    if (c.dir == direction::none)
         return;
     c.all_different = different * replica::segment_size >= b.place.length ? c.all_different + 1 : 0;
-    c.unseen = std::min(c.all_different, most_unseen);
-    const std::lock_guard hold(c.copy.own_lane);
+    c.unchecked = std::min(c.all_different, max_unchecked);
+    const std::lock_guard hold(c.copy.resync_lane_lock);
     int error = 0;
     while (bits != 0 && error == 0) {
         const int at = std::countr_zero(bits), count = std::countr_one(bits >> at);
-        error = copy_piece(c, b, segments_of(b.place, at, count));
-        bits &= bits + (std::uint64_t{1} << at); // without the lowest ones in a row
+        error = copy_chunk(c, b, segments_of(b.place, at, count));
+        bits &= bits + (std::uint64_t{1} << at); // clears the lowest run of ones
     }
-    // What is equal may not be durable: it was written, and what would have made it durable was lost.
+    // Flushes equal segments, too: they might not be durable after a lost flush.
     if (error == 0)
         error = c.copy.lane().include(b.place);
     post_batch(c, b, error);

@@ -15,13 +15,14 @@ namespace
 
 using nlohmann::json;
 
-// What a writer gives up of its lease, because clocks do not run equally fast.
+// Safety margin that a writer subtracts from its lease, because clocks run at different rates.
 constexpr int margin_percent = 10;
 
-[[noreturn]] void refuse(const std::string &why)
+[[noreturn]] void reject(const std::string &why)
 {
-    throw failure(RPMA_MIRROR_E_INVAL, why + ": write arbiter etcd URL[,URL...] [ttl SECONDS] [prefix PREFIX] [ca "
-                                             "FILE] [certificate FILE key FILE] [user NAME password-file FILE]");
+    throw failure(RPMA_MIRROR_E_INVAL, "arbiter etcd: " + why +
+                                               " (syntax: arbiter etcd URL[,URL...] [ttl SECONDS] [prefix PREFIX] [ca "
+                                               "FILE] [certificate FILE key FILE] [user NAME password-file FILE])");
 }
 
 json write_record(const replica::mirror_record &r)
@@ -64,14 +65,14 @@ bool succeeded(const json &answer)
     return answer.value("succeeded", false);
 }
 
-// What is not as etcd answers is no answer.
+// Calls f. Throws failure for a malformed response of etcd.
 template<class F>
 auto understood(F &&f)
 {
     try {
         return f();
     } catch (const json::exception &problem) {
-        throw failure(RPMA_MIRROR_E_ARBITER, std::string("etcd answered what is not understood: ") + problem.what());
+        throw failure(RPMA_MIRROR_E_ARBITER, std::string("etcd: invalid response: ") + problem.what());
     }
 }
 
@@ -85,17 +86,17 @@ etcd_arbiter::etcd_arbiter(const std::string &words)
     std::istringstream list(urls);
     for (std::string url; std::getline(list, url, ',');) {
         if (!url.starts_with("http://") && !url.starts_with("https://"))
-            refuse("'" + url + "' is no URL of etcd");
+            reject("invalid URL '" + url + "'");
         settings_.endpoints.push_back(url.ends_with('/') ? url.substr(0, url.size() - 1) : url);
     }
     if (settings_.endpoints.empty())
-        refuse("no URL of etcd is named");
+        reject("URL missing");
     for (std::string name, value; from >> name;) {
         if (!(from >> value))
-            refuse("nothing follows '" + name + "'");
+            reject("value of '" + name + "' missing");
         if (name == "ttl") {
             if (value.size() > 4 || value.find_first_not_of("0123456789") != std::string::npos || std::stoi(value) < 2)
-                refuse("the ttl is from 2 to 9999 seconds");
+                reject("invalid ttl '" + value + "' (2 to 9999 seconds)");
             ttl_s_ = std::stoi(value);
         } else if (name == "prefix")
             prefix_ = value;
@@ -110,18 +111,19 @@ etcd_arbiter::etcd_arbiter(const std::string &words)
         else if (name == "password-file")
             settings_.password_file = value;
         else
-            refuse("'" + name + "' is not known");
+            reject("unknown setting '" + name + "'");
     }
     if (settings_.certificate.empty() != settings_.key.empty())
-        refuse("a certificate needs its key");
+        reject("certificate and key require each other");
     if (settings_.user.empty() != settings_.password_file.empty())
-        refuse("a user needs a file with the password");
+        reject("user and password-file require each other");
     expiry_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!expiry_.valid())
-        throw system_failure("cannot make a timer");
+        throw system_failure("cannot create a timer");
 }
 
-etcd_arbiter::seen_key etcd_arbiter::look(etcd_client &with, const char *name, const replica::deadline &until) const
+etcd_arbiter::key_state etcd_arbiter::fetch_key(
+        etcd_client &with, const char *name, const replica::deadline &until) const
 {
     const json answer = with.call("/v3/kv/range", {{"key", key(name)}}, until);
     if (!answer.contains("kvs"))
@@ -130,7 +132,7 @@ etcd_arbiter::seen_key etcd_arbiter::look(etcd_client &with, const char *name, c
     return {found.at("mod_revision"), from_base64(found.value("value", ""))};
 }
 
-// The right holds for the lease from the moment on at which it was asked for.
+// Sets the expiry of the right: the lease time after the request was sent, minus the margin.
 void etcd_arbiter::holds_from(std::int64_t asked_at_ms)
 {
     const std::int64_t end = asked_at_ms + std::int64_t{ttl_s_} * 10 * (100 - margin_percent);
@@ -147,22 +149,22 @@ void etcd_arbiter::grant(const replica::deadline &until)
     lease_ = answer.at("ID");
 }
 
-void etcd_arbiter::refuse_busy(const seen_key &writer) const
+void etcd_arbiter::reject_busy(const key_state &writer) const
 {
     if (writer.revision != "0")
-        throw failure(RPMA_MIRROR_E_BUSY,
-                "writer " + writer.value + " has the set by its lease at etcd: it runs out " + std::to_string(ttl_s_) +
-                        " s or so after that writer has stopped, or fence it (rpma-mirror fence)");
+        throw failure(RPMA_MIRROR_E_BUSY, "set leased to writer " + writer.value + ": expires about " +
+                                                  std::to_string(ttl_s_) +
+                                                  " s after it stops (or run rpma-mirror fence)");
 }
 
-// False: somebody changed a key meanwhile.
+// Tries to acquire the right in one transaction. Returns false if another client changed a key.
 bool etcd_arbiter::try_take(
         const promise &wanted, bool seize, record &known, promise &given, const replica::deadline &until)
 {
-    const seen_key writer = look(*client_, "writer", until), newest = look(*client_, "record", until),
-                   highest = look(*client_, "epoch", until);
+    const key_state writer = fetch_key(*client_, "writer", until), newest = fetch_key(*client_, "record", until),
+                    highest = fetch_key(*client_, "epoch", until);
     if (!seize)
-        refuse_busy(writer);
+        reject_busy(writer);
     known = read_record(newest.value);
     given = wanted;
     const std::uint64_t last = highest.value.empty() ? 0 : json::parse(highest.value).get<std::uint64_t>();
@@ -197,8 +199,8 @@ etcd_arbiter::record etcd_arbiter::newest(const replica::set_uuid &set, bool sei
     connect(set);
     return understood([&] {
         if (!seize)
-            refuse_busy(look(*client_, "writer", until));
-        return read_record(look(*client_, "record", until).value);
+            reject_busy(fetch_key(*client_, "writer", until));
+        return read_record(fetch_key(*client_, "record", until).value);
     });
 }
 
@@ -210,12 +212,12 @@ etcd_arbiter::promise etcd_arbiter::take(
         grant(until);
         while (!try_take(wanted, seize, known, given, until))
             if (until.passed())
-                throw failure(RPMA_MIRROR_E_ARBITER, "others change the keys of the set at etcd all the time");
+                throw failure(RPMA_MIRROR_E_ARBITER, "etcd: transaction conflict: retry limit exceeded");
         return given;
     });
 }
 
-// Whether an answer that was lost said yes does not matter: only who may write changes the record.
+// Commits the record. A lost response does not matter: only the writer with the right can change the record.
 void etcd_arbiter::commit(const record &next, const replica::deadline &until)
 {
     const bool done = understood([&] {
@@ -226,9 +228,9 @@ void etcd_arbiter::commit(const record &next, const replica::deadline &until)
     });
     if (done)
         return;
-    if (understood([&] { return look(*client_, "writer", until); }).revision == "0")
-        throw failure(RPMA_MIRROR_E_ARBITER, "the lease at etcd has run out");
-    throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set, says etcd");
+    if (understood([&] { return fetch_key(*client_, "writer", until); }).revision == "0")
+        throw failure(RPMA_MIRROR_E_ARBITER, "etcd: lease expired");
+    throw failure(RPMA_MIRROR_E_FENCED, "etcd: another writer owns the set");
 }
 
 void etcd_arbiter::renew(const replica::deadline &until)
@@ -237,11 +239,11 @@ void etcd_arbiter::renew(const replica::deadline &until)
     understood([&] {
         const json answer = renewing_->call("/v3/lease/keepalive", {{"ID", lease_}}, until);
         if (answer.at("result").value("TTL", "0") == "0")
-            throw failure(RPMA_MIRROR_E_ARBITER, "the lease at etcd has run out");
-        const seen_key writer = look(*renewing_, "writer", until);
+            throw failure(RPMA_MIRROR_E_ARBITER, "etcd: lease expired");
+        const key_state writer = fetch_key(*renewing_, "writer", until);
         if (writer.revision != writer_revision_)
             throw failure(writer.revision == "0" ? RPMA_MIRROR_E_ARBITER : RPMA_MIRROR_E_FENCED,
-                    "another writer has the set, says etcd");
+                    "etcd: another writer owns the set");
     });
     holds_from(asked_at);
 }
@@ -253,14 +255,14 @@ void etcd_arbiter::release(const replica::deadline &until) noexcept
     try {
         client_->call("/v3/lease/revoke", {{"ID", lease_}}, until);
     } catch (const std::exception &) {
-        // It runs out by itself.
+        // The lease expires automatically.
     }
     lease_.clear();
 }
 
 } // namespace mirror
 
-// What librpma_mirror looks for in this module.
+// Entry point of this module, which librpma_mirror loads by name.
 extern "C" [[gnu::visibility("default")]] mirror::arbiter *rpma_mirror_etcd_arbiter(const std::string *words)
 {
     return new mirror::etcd_arbiter(*words);

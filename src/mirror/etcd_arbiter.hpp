@@ -10,13 +10,13 @@
 namespace mirror
 {
 
-// A cluster of etcd v3. Below a prefix and the uuid of the set are three keys: `record`, the record that was committed
-// last; `epoch`, the highest epoch that was given; and `writer`, who may write, which is there as long as the lease of
-// that writer. They are changed in transactions that compare their revisions.
+// Arbiter in a cluster of etcd v3. A set has three keys below the prefix and its UUID: `record`, the last committed
+// record; `epoch`, the highest granted epoch; and `writer`, the current writer, which is bound to the lease of that
+// writer. Transactions that compare the revisions change them.
 class etcd_arbiter : public arbiter
 {
 public:
-    // The words after "etcd". Throws failure with E_INVAL.
+    // Parses the settings after "etcd". Throws failure with E_INVAL.
     explicit etcd_arbiter(const std::string &words);
 
     record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) override;
@@ -29,15 +29,15 @@ public:
     void release(const replica::deadline &until) noexcept override;
 
 private:
-    struct seen_key {
-        std::string revision = "0"; // 0: it is not there
+    struct key_state {
+        std::string revision = "0"; // "0" if the key does not exist
         std::string value;
     };
 
     std::string key(const char *name) const { return to_base64(place_ + name); }
-    seen_key look(etcd_client &with, const char *name, const replica::deadline &until) const;
+    key_state fetch_key(etcd_client &with, const char *name, const replica::deadline &until) const;
     void connect(const replica::set_uuid &set);
-    void refuse_busy(const seen_key &writer) const;
+    void reject_busy(const key_state &writer) const;
     void grant(const replica::deadline &until);
     bool try_take(const promise &wanted, bool seize, record &known, promise &given, const replica::deadline &until);
     void holds_from(std::int64_t asked_at_ms);
@@ -45,11 +45,11 @@ private:
     etcd_settings settings_;
     std::string prefix_ = "/rpma/mirror/";
     int ttl_s_ = 10;
-    // One for those who call under the lock of the membership, one for renewing.
+    // One client for calls with the membership lock held, one for renewing.
     std::unique_ptr<etcd_client> client_, renewing_;
     std::string place_;
-    std::string lease_;           // empty: none
-    std::string writer_revision_; // of the key that says that this writer may write
+    std::string lease_;           // empty without a lease
+    std::string writer_revision_; // revision of the key `writer` that this writer has set
     std::atomic<std::int64_t> valid_until_ms_ = INT64_MAX;
     replica::fd_owner expiry_; // a timer
 };

@@ -20,7 +20,7 @@ namespace mirror
 namespace
 {
 
-constexpr long longest_ms = 3'600'000;
+constexpr long max_timeout_ms = 3'600'000;
 
 std::size_t append(const char *data, std::size_t size, std::size_t count, void *to) noexcept
 {
@@ -36,7 +36,7 @@ struct list_deleter {
     void operator()(curl_slist *list) const { curl_slist_free_all(list); }
 };
 
-// Not longer than a line, which nobody else may read.
+// Reads a password from the first line of a file that only its owner may access.
 std::string read_password(const std::string &path)
 {
     const replica::fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -46,12 +46,13 @@ std::string read_password(const std::string &path)
     if (!file.valid() || fstat(file.get(), &found) != 0)
         throw system_failure("cannot read the password in " + path);
     if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        throw failure(RPMA_MIRROR_E_SYSTEM, "others may read the password in " + path + ": chmod 600 it", EACCES);
+        throw failure(
+                RPMA_MIRROR_E_SYSTEM, "password file " + path + ": accessible to other users (chmod 600)", EACCES);
     const ssize_t size = read(file.get(), text, sizeof(text) - 1);
     std::string password(text, strcspn(text, "\n"));
     explicit_bzero(text, sizeof(text));
     if (size <= 0 || password.empty())
-        throw failure(RPMA_MIRROR_E_SYSTEM, "there is no password in " + path, EBADMSG);
+        throw failure(RPMA_MIRROR_E_SYSTEM, "password file " + path + ": empty", EBADMSG);
     return password;
 }
 
@@ -74,7 +75,7 @@ std::string from_base64(const std::string &text)
     std::string bytes(text.size() + 1, '\0');
     const int size = b64_pton(text.c_str(), reinterpret_cast<unsigned char *>(bytes.data()), bytes.size());
     if (size < 0)
-        throw failure(RPMA_MIRROR_E_ARBITER, "etcd answered what is not understood");
+        throw failure(RPMA_MIRROR_E_ARBITER, "etcd: invalid response");
     bytes.resize(static_cast<std::size_t>(size));
     return bytes;
 }
@@ -93,7 +94,7 @@ etcd_client::etcd_client(const etcd_settings &of) : settings_(of)
         throw std::bad_alloc();
 }
 
-// False, and then why in problem_: another endpoint may answer.
+// Sends one request to one endpoint. Returns false with the reason in problem_ if another endpoint may be tried.
 bool etcd_client::post(const std::string &url, const std::string &asked, long limit_ms, nlohmann::json &answer)
 {
     CURL *const c = handle_.get();
@@ -105,7 +106,7 @@ bool etcd_client::post(const std::string &url, const std::string &asked, long li
         headers.reset(curl_slist_append(headers.release(), ("Authorization: " + token_).c_str()));
     curl_easy_setopt(c, CURLOPT_URL, url.c_str());
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(c, CURLOPT_PROXY, ""); // the environment of a program has no say in who may write
+    curl_easy_setopt(c, CURLOPT_PROXY, ""); // ignores proxy variables of the environment
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers.get());
     curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, static_cast<long>(asked.size()));
     curl_easy_setopt(c, CURLOPT_POSTFIELDS, asked.data());
@@ -145,7 +146,7 @@ void etcd_client::log_in(const replica::deadline &until)
                      .value("token", "");
 }
 
-// A token runs out, and an etcd that was started again knows none.
+// Logs in again if etcd rejects the token, which can expire or be lost by a restart of etcd.
 nlohmann::json etcd_client::call(const std::string &path, const nlohmann::json &asked, const replica::deadline &until)
 {
     if (settings_.user.empty())
@@ -169,17 +170,17 @@ nlohmann::json etcd_client::call_once(
     const std::string body = asked.dump();
     const std::size_t count = settings_.endpoints.size();
     for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t at = (good_ + i) % count;
+        const std::size_t at = (last_good_ + i) % count;
         const int left = until.left_ms();
-        // One that does not answer leaves time for the others.
-        const long limit = left < 0 ? longest_ms : left / static_cast<long>(count - i);
+        // Limits the time of each endpoint, so that an unresponsive one leaves time for the others.
+        const long limit = left < 0 ? max_timeout_ms : left / static_cast<long>(count - i);
         nlohmann::json answer;
         if (post(settings_.endpoints[at] + path, body, limit, answer)) {
-            good_ = at;
+            last_good_ = at;
             return answer;
         }
     }
-    throw failure(RPMA_MIRROR_E_ARBITER, "etcd does not answer: " + problem_);
+    throw failure(RPMA_MIRROR_E_ARBITER, "etcd: no response: " + problem_);
 }
 
 } // namespace mirror

@@ -15,20 +15,20 @@ namespace mirror
 
 struct etcd_settings {
     std::vector<std::string> endpoints; // http://ADDRESS:PORT or https://...
-    std::string ca, certificate, key;   // files, for https; ca empty: those that the system trusts
-    std::string user, password_file;    // empty: etcd asks for none
+    std::string ca, certificate, key;   // files for https; the system's CAs if ca is empty
+    std::string user, password_file;    // empty without authentication
 };
 
 std::string to_base64(const std::string &bytes);
 std::string from_base64(const std::string &text);
 
-// The JSON gateway of etcd v3. Used by one thread at a time.
+// Client of the JSON gateway of etcd v3. Used by one thread at a time.
 class etcd_client
 {
 public:
     explicit etcd_client(const etcd_settings &of);
 
-    // One call, at the first endpoint that answers. Throws failure with E_ARBITER.
+    // Calls the first endpoint that responds. Throws failure with E_ARBITER.
     nlohmann::json call(const std::string &path, const nlohmann::json &asked, const replica::deadline &until);
 
 private:
@@ -42,10 +42,10 @@ private:
 
     const etcd_settings settings_;
     std::unique_ptr<CURL, closer> handle_;
-    std::size_t good_ = 0; // the endpoint that answered last
+    std::size_t last_good_ = 0; // endpoint that responded last
     std::string problem_;
-    bool logged_out_ = false; // the last call failed for that
-    std::string token_;       // of the user, for as long as etcd knows it
+    bool logged_out_ = false; // the last call failed because of the token
+    std::string token_;       // token of the user
 };
 
 } // namespace mirror

@@ -10,8 +10,8 @@ namespace mirror
 namespace
 {
 
-constexpr std::size_t most_events = 256;
-constexpr std::size_t most_errors = 64;
+constexpr std::size_t max_events = 256;
+constexpr std::size_t max_errors = 64;
 
 } // namespace
 
@@ -57,34 +57,34 @@ rpma_mirror_error make_error(unsigned copy, int code, int system)
 events::events(const settings &of) : settings_(of), readable_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
 {
     if (!readable_.valid())
-        throw system_failure("cannot make an event");
+        throw system_failure("cannot create an event");
 }
 
-void events::tell(rpma_mirror_event_type type, unsigned copy, const replica::mirror_record &record,
+void events::publish(rpma_mirror_event_type type, unsigned copy, const replica::mirror_record &record,
         const rpma_mirror_error &error)
 {
-    rpma_mirror_event made{};
-    made.size = sizeof(made);
-    made.type = type;
-    made.copy = copy;
-    made.epoch = record.epoch;
-    made.version = record.version;
-    made.error = error;
-    made.error.size = sizeof(made.error);
+    rpma_mirror_event created{};
+    created.size = sizeof(created);
+    created.type = type;
+    created.copy = copy;
+    created.epoch = record.epoch;
+    created.version = record.version;
+    created.error = error;
+    created.error.size = sizeof(created.error);
     {
         const std::lock_guard hold(lock_);
-        if (waiting_.size() == most_events)
+        if (waiting_.size() == max_events)
             waiting_.pop_front();
-        waiting_.push_back(made);
+        waiting_.push_back(created);
         eventfd_write(readable_.get(), 1);
         if (error.kind != RPMA_MIRROR_ERROR_NONE) {
-            if (errors_.size() == most_errors)
+            if (errors_.size() == max_errors)
                 errors_.pop_front();
-            errors_.push_back(made.error);
+            errors_.push_back(created.error);
         }
     }
     if (settings_.event != nullptr)
-        settings_.event(settings_.event_context, &made);
+        settings_.event(settings_.event_context, &created);
 }
 
 bool events::next(rpma_mirror_event &to)
@@ -99,10 +99,10 @@ bool events::next(rpma_mirror_event &to)
     return true;
 }
 
-std::size_t events::errors(rpma_mirror_error *to, std::size_t most)
+std::size_t events::errors(rpma_mirror_error *to, std::size_t max)
 {
     const std::lock_guard hold(lock_);
-    const std::size_t count = std::min(most, errors_.size());
+    const std::size_t count = std::min(max, errors_.size());
     std::copy_n(errors_.begin(), count, to);
     return count;
 }

@@ -14,22 +14,22 @@ namespace mirror
 
 rpma_mirror_error make_error(unsigned copy, int code, int system = 0);
 
-// What a program is told: by its function, through a descriptor, and as the errors that there were. Any thread.
+// Events for the program: calls its function, queues them for a descriptor, and stores the errors. Thread-safe.
 class events
 {
 public:
     explicit events(const settings &of);
 
-    void tell(rpma_mirror_event_type type, unsigned copy, const replica::mirror_record &record,
+    void publish(rpma_mirror_event_type type, unsigned copy, const replica::mirror_record &record,
             const rpma_mirror_error &error = {});
     int fd() const { return readable_.get(); }
-    // False: none waits.
+    // Removes the oldest event. Returns false if the queue is empty.
     bool next(rpma_mirror_event &to);
-    // Returns how many were copied.
-    std::size_t errors(rpma_mirror_error *to, std::size_t most);
+    // Copies stored errors. Returns their number.
+    std::size_t errors(rpma_mirror_error *to, std::size_t max);
     bool has_error(const rpma_mirror_error &like);
     void forget_errors(unsigned copy);
-    // Only those of a range that lies in this one.
+    // Removes only errors whose range lies in the repaired one.
     void forget_errors(unsigned copy, replica::range repaired);
 
 private:

@@ -11,8 +11,8 @@
 namespace mirror
 {
 
-// What ends a call: an RPMA_MIRROR_E_* code, and one line that names cause and remedy. Thrown by everything but the
-// data path, and caught at the C functions.
+// Error of a call: an RPMA_MIRROR_E_* code, and one line with cause and remedy. Thrown by all code except the data
+// path, and caught at the C functions.
 class failure : public std::runtime_error
 {
 public:
@@ -20,7 +20,7 @@ public:
     {
     }
     int code() const { return code_; }
-    // An errno, or 0.
+    // Errno value, or 0.
     int system() const { return system_; }
 
 private:
@@ -28,15 +28,15 @@ private:
     int system_;
 };
 
-// E_SYSTEM, with what the errno means.
+// Creates a failure with E_SYSTEM and the text of the errno value.
 failure system_failure(const std::string &what, int error = errno);
 
-// Keeps the text for rpma_mirror_error_message() of this thread, and returns the code. Needs no heap.
+// Stores the message for rpma_mirror_error_message() of this thread and returns the code. Does not allocate.
 [[gnu::format(printf, 2, 3)]] int fail(int code, const char *pattern, ...) noexcept;
 int fail(const failure &f) noexcept;
 const char *last_failure() noexcept;
 
-// What a C function does that is not on the data path.
+// Runs the body of a C function that is not on the data path, and converts exceptions to error codes.
 template<class F>
 int guarded(F &&f) noexcept
 {

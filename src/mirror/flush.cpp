@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The data path: no heap, no lock but that of the lane, and no system call but what the home copy needs.
+// Data path: does not allocate, takes no lock except that of the lane, and makes no system call except for the local
+// copy.
 #include "set.hpp"
 
 #include <algorithm>
@@ -10,41 +11,40 @@
 using namespace mirror;
 using replica::lane_request_kind;
 
-int rpma_mirror::over() const noexcept
+int rpma_mirror::check_usable() const noexcept
 {
-    if (const int code = over_; code != 0)
-        return fail(code, "the mirror is over: %s", over_reason_.c_str());
+    if (const int code = terminal_error_; code != 0)
+        return fail(code, "mirror failed: %s (reopen the set)", terminal_reason_.c_str());
     if (arbiter_->lost())
-        return fail(RPMA_MIRROR_E_ARBITER, "the right to write has run out");
+        return fail(RPMA_MIRROR_E_ARBITER, "the lease of the arbiter has expired");
     return 0;
 }
 
-// The code with which a flush does not begin, or 0.
-int rpma_mirror::unready() const noexcept
+// Returns 0 if a flush may start, otherwise an error code.
+int rpma_mirror::check_flushable() const noexcept
 {
-    if (const int code = over(); code != 0)
+    if (const int code = check_usable(); code != 0)
         return code;
-    if (const int error = unregistered_; error != 0)
+    if (const int error = reregister_error_; error != 0)
         return fail(RPMA_MIRROR_E_MEDIA,
-                "since a page was repaired the home copy cannot be registered: %s: repair all that cannot be read",
-                std::strerror(error));
+                "local copy not registered after a page repair: %s (repair the other bad pages)", std::strerror(error));
     return 0;
 }
 
 int rpma_mirror::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept
 {
     if (lane >= lanes_.size())
-        return fail(RPMA_MIRROR_E_INVAL, "there is no lane %u: the set has %zu", lane, lanes_.size());
+        return fail(RPMA_MIRROR_E_INVAL, "lane %u: out of range: the set has %zu lanes", lane, lanes_.size());
     if ((ranges == nullptr && n != 0) || n > RPMA_MIRROR_MAX_RANGES)
-        return fail(RPMA_MIRROR_E_INVAL, "there are no ranges, or more than %d", RPMA_MIRROR_MAX_RANGES);
+        return fail(RPMA_MIRROR_E_INVAL, "ranges: NULL, or more than %d", RPMA_MIRROR_MAX_RANGES);
     for (std::size_t i = 0; i < n; ++i)
-        if (!replica::range_fits({ranges[i].offset, ranges[i].length}, 0, home_.length()))
-            return fail(RPMA_MIRROR_E_INVAL, "range %zu does not lie within the set", i);
+        if (!replica::range_fits({ranges[i].offset, ranges[i].length}, 0, local_.length()))
+            return fail(RPMA_MIRROR_E_INVAL, "range %zu: outside the set", i);
     return 0;
 }
 
-// Each target gets what send() posts to a lane of it, first those that are waited for. tickets becomes what to wait
-// for, 0: nothing.
+// Calls send() for a lane of each target, first for those that the flush waits for. `tickets` receives the tickets to
+// wait for, 0 for none.
 template<class Send>
 void rpma_mirror::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
         const deadline &until, program_lane::tickets &tickets, failed_copies &failed) noexcept
@@ -62,15 +62,15 @@ void rpma_mirror::post(unsigned lane, const rpma_mirror_range *ranges, std::size
         remote_copy &c = *copies_[copy];
         for (std::size_t i = 0; i < n; ++i)
             c.mark({ranges[i].offset, ranges[i].length});
-        // Either whoever begins to bring it level finds these marks, or this finds that the copy gets flushes.
+        // Race-free: either a starting resync finds these marks, or this check finds that the copy receives flushes.
         if ((roles_.load().away & c.bit()) != 0)
             return;
-        // One connection carries flushes and what brings the copy level: nothing older overtakes them.
-        if (!c.take_own_lane(until)) {
+        // One connection carries the flushes and the resync data, so that older data does not overtake newer data.
+        if (!c.lock_resync_lane(until)) {
             failed.add(copy, ETIMEDOUT);
             return;
         }
-        const std::lock_guard held(c.own_lane, std::adopt_lock);
+        const std::lock_guard held(c.resync_lane_lock, std::adopt_lock);
         const roles then = roles_;
         if ((then.syncing & c.bit()) != 0)
             send(c.lane());
@@ -82,7 +82,7 @@ void rpma_mirror::post(unsigned lane, const rpma_mirror_range *ranges, std::size
 namespace
 {
 
-// All ranges, and the flush behind them, in one go.
+// Functor that posts all ranges, followed by one flush.
 class ranges_to_send
 {
 public:
@@ -112,33 +112,33 @@ private:
 
 } // namespace
 
-int rpma_mirror::flush_home(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
+int rpma_mirror::flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
 {
     int error = 0;
     for (std::size_t i = 0; i < n && error == 0; ++i) {
         const range r{ranges[i].offset, ranges[i].length};
         if (r.length != 0)
-            error = deep ? home_.deep_flush(r) : home_.flush(r);
+            error = deep ? local_.deep_flush(r) : local_.flush(r);
     }
-    home_.drain();
+    local_.drain();
     return error;
 }
 
-// The system does not tell which of the pages it could not write back.
-int rpma_mirror::home_failed(int error) noexcept
+// Reports an error of the local copy for its whole length: the system does not report the failed pages.
+int rpma_mirror::on_local_copy_error(int error) noexcept
 {
-    // A function of the program that flushes hears of it by the code alone.
+    // A callback that flushes gets only the error code, because reject_reentry() throws.
     guarded([&] {
-        membership_.refuse_holder();
-        rpma_mirror_error failed = make_error(settings_.home_copy, RPMA_MIRROR_E_MEDIA, error);
-        failed.length = home_.length();
+        membership_.reject_reentry();
+        rpma_mirror_error failed = make_error(settings_.local_number, RPMA_MIRROR_E_MEDIA, error);
+        failed.length = local_.length();
         const std::lock_guard hold(membership_);
-        events_.tell(RPMA_MIRROR_EVENT_MEDIA, settings_.home_copy, record_, failed);
+        events_.publish(RPMA_MIRROR_EVENT_MEDIA, settings_.local_number, record_, failed);
     });
-    return fail(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back: %s", std::strerror(error));
+    return fail(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy: %s", std::strerror(error));
 }
 
-// All targets work meanwhile, so that each is waited for in turn.
+// Waits for each target in turn; all of them work concurrently.
 void rpma_mirror::await(
         unsigned lane, const program_lane::tickets &tickets, const deadline &until, failed_copies &failed) noexcept
 {
@@ -154,19 +154,19 @@ void rpma_mirror::await(
 int rpma_mirror::outcome(const failed_copies &failed, const rpma_mirror_range *ranges, std::size_t n) noexcept
 {
     if (failed.bits == 0)
-        return over();
+        return check_usable();
     const int code = evict(failed);
     if (code == RPMA_MIRROR_E_BUSY)
         return code;
     {
         const std::lock_guard hold(membership_);
         each_copy(failed.bits, [&](unsigned copy) {
-            // Another thread may have dropped it.
+            // Another thread might have removed the target.
             for (std::size_t i = 0; copies_[copy] && i < n; ++i)
                 copies_[copy]->mark({ranges[i].offset, ranges[i].length});
         });
     }
-    return code == 0 ? over() : code;
+    return code == 0 ? check_usable() : code;
 }
 
 int rpma_mirror::flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
@@ -178,17 +178,17 @@ int rpma_mirror::flush_once(unsigned lane, const rpma_mirror_range *ranges, std:
         const std::lock_guard hold(lanes_[lane].lock);
         const deadline until(settings_.operation_ms);
         post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, tickets, failed);
-        own = flush_home(ranges, n, deep);
+        own = flush_local_copy(ranges, n, deep);
         await(lane, tickets, until, failed);
     }
     const int result = outcome(failed, ranges, n);
-    return result != 0 || own == 0 ? result : home_failed(own);
+    return result != 0 || own == 0 ? result : on_local_copy_error(own);
 }
 
 int rpma_mirror::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
 {
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
-    if (const int code = unready(); code != 0 || n == 0)
+    if (const int code = check_flushable(); code != 0 || n == 0)
         return code;
     ++counted_.flushes;
     counted_.ranges += n;
@@ -204,11 +204,11 @@ int rpma_mirror::flush_start(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, std::uint64_t *ticket) noexcept
 {
     program_lane &used = lanes_[lane];
-    if (const int code = unready(); code != 0)
+    if (const int code = check_flushable(); code != 0)
         return code;
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
-    if (used.started >= program_lane::most_tickets) {
-        const int oldest = flush_wait(lane, used.started - program_lane::most_tickets + 1, -1);
+    if (used.started >= program_lane::max_tickets) {
+        const int oldest = flush_wait(lane, used.started - program_lane::max_tickets + 1, -1);
         if (oldest != 0)
             return oldest;
     }
@@ -218,15 +218,15 @@ int rpma_mirror::flush_start(
     int own = 0;
     {
         const std::lock_guard hold(used.lock);
-        program_lane::tickets &tickets = used.under_way[used.started % program_lane::most_tickets];
+        program_lane::tickets &tickets = used.in_flight[used.started % program_lane::max_tickets];
         tickets = {};
         const deadline until(settings_.operation_ms);
         post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, tickets, failed);
-        own = flush_home(ranges, n, deep);
+        own = flush_local_copy(ranges, n, deep);
     }
     const int result = outcome(failed, ranges, n);
     if (result != 0 || own != 0)
-        return result != 0 ? result : home_failed(own);
+        return result != 0 ? result : on_local_copy_error(own);
     *ticket = ++used.started;
     return 0;
 }
@@ -235,39 +235,39 @@ int rpma_mirror::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms)
 {
     program_lane &used = lanes_[lane];
     if (ticket == 0 || ticket > used.started)
-        return fail(RPMA_MIRROR_E_INVAL, "there is no ticket %zu", static_cast<std::size_t>(ticket));
-    if (const int code = over(); code != 0)
+        return fail(RPMA_MIRROR_E_INVAL, "ticket %zu: not issued on this lane", static_cast<std::size_t>(ticket));
+    if (const int code = check_usable(); code != 0)
         return code;
-    if (used.started - ticket >= program_lane::most_tickets)
-        return 0; // flush_start() has waited for it
-    const bool patient = timeout_ms < 0 || timeout_ms >= settings_.operation_ms;
+    if (used.started - ticket >= program_lane::max_tickets)
+        return 0; // flush_start() has already waited for it
+    const bool full_timeout = timeout_ms < 0 || timeout_ms >= settings_.operation_ms;
     failed_copies failed;
     {
         const std::lock_guard hold(used.lock);
-        const deadline until(patient ? settings_.operation_ms : std::max(timeout_ms, 1));
-        await(lane, used.under_way[(ticket - 1) % program_lane::most_tickets], until, failed);
+        const deadline until(full_timeout ? settings_.operation_ms : std::max(timeout_ms, 1));
+        await(lane, used.in_flight[(ticket - 1) % program_lane::max_tickets], until, failed);
     }
     bool late = false;
     each_copy(failed.bits, [&](unsigned copy) {
-        if (!patient && failed.errors[copy] == ETIMEDOUT) {
+        if (!full_timeout && failed.errors[copy] == ETIMEDOUT) {
             late = true;
             failed.bits &= ~(1U << copy);
         }
     });
     if (const int code = outcome(failed, nullptr, 0); code != 0)
         return code;
-    return late ? fail(RPMA_MIRROR_E_TIMEOUT, "the flush is still under way") : 0;
+    return late ? fail(RPMA_MIRROR_E_TIMEOUT, "the flush is still in progress") : 0;
 }
 
 int rpma_mirror::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept
 {
     program_lane &used = lanes_[lane];
-    if (const int code = unready(); code != 0)
+    if (const int code = check_flushable(); code != 0)
         return code;
     if (used.started != 0)
         if (const int code = flush_wait(lane, used.started, -1); code != 0)
             return code;
-    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(home_.address() + offset)).store(value);
+    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(local_.address() + offset)).store(value);
     const rpma_mirror_range all{offset, sizeof(value)};
     program_lane::tickets tickets{};
     failed_copies failed;
@@ -282,20 +282,20 @@ int rpma_mirror::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t
             return error != 0 ? error : to.submit(lane_request_kind::flush);
         };
         post(lane, &all, 1, send, until, tickets, failed);
-        own = flush_home(&all, 1, false);
+        own = flush_local_copy(&all, 1, false);
         await(lane, tickets, until, failed);
     }
     const int result = outcome(failed, &all, 1);
-    return result != 0 || own == 0 ? result : home_failed(own);
+    return result != 0 || own == 0 ? result : on_local_copy_error(own);
 }
 
 int rpma_mirror::read(unsigned lane, unsigned copy, void *to, range r) noexcept
 {
-    if (copy == settings_.home_copy) {
-        std::memcpy(to, home_.address() + r.offset, r.length);
+    if (copy == settings_.local_number) {
+        std::memcpy(to, local_.address() + r.offset, r.length);
         return 0;
     }
-    if (const int code = over(); code != 0)
+    if (const int code = check_usable(); code != 0)
         return code;
     failed_copies failed;
     {
@@ -309,5 +309,5 @@ int rpma_mirror::read(unsigned lane, unsigned copy, void *to, range r) noexcept
     if (failed.bits == 0)
         return 0;
     const int code = evict(failed);
-    return code != 0 ? code : fail(code_of_link(failed.errors[copy]), "copy %u is lost, and was dropped", copy);
+    return code != 0 ? code : fail(error_code_for(failed.errors[copy]), "copy %u: connection lost: copy evicted", copy);
 }

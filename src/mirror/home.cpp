@@ -23,7 +23,7 @@ struct config_deleter {
     void operator()(pmem2_config *config) const { pmem2_config_delete(&config); }
 };
 
-// libpmem2 returns negative errno values, or numbers of its own, which mean that it cannot.
+// Throws the error of a libpmem2 function: a negative errno value, or a number of its own, which becomes ENOTSUP.
 void check(int error, const std::string &what)
 {
     if (error != 0)
@@ -44,12 +44,12 @@ void sync_directory_of(const std::string &path)
     const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const replica::fd_owner opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!opened.valid() || fsync(opened.get()) != 0)
-        throw system_failure("cannot make " + path + " durable");
+        throw system_failure("cannot create " + path + " durable");
 }
 
 } // namespace
 
-home::~home()
+local_copy::~local_copy()
 {
     if (map_ != nullptr)
         pmem2_map_delete(&map_);
@@ -59,9 +59,9 @@ home::~home()
         munmap(address_, length_);
 }
 
-bool home::open_state()
+bool local_copy::open_state()
 {
-    if (settings_.home_path.empty())
+    if (settings_.local_path.empty())
         return false;
     replica::mirror_file found;
     switch (const int error = found.open(settings_.state_path.c_str())) {
@@ -71,39 +71,39 @@ bool home::open_state()
     case ENOENT:
         return false;
     case EBUSY:
-        throw failure(RPMA_MIRROR_E_BUSY, "another process has the set open: " + settings_.state_path + " is locked");
+        throw failure(RPMA_MIRROR_E_BUSY, "set in use by another process: " + settings_.state_path + " is locked");
     case EBADMSG:
         throw failure(RPMA_MIRROR_E_SYSTEM,
-                settings_.state_path + " is damaged: remove it, and the home copy is made again from a target", error);
+                settings_.state_path + ": damaged (remove it, and the local copy is rebuilt from a target)", error);
     default:
         throw system_failure("cannot open " + settings_.state_path, error);
     }
 }
 
-void home::release_state()
+void local_copy::release_state()
 {
     volatile_state_ = state();
     file_.reset();
 }
 
-// Returns true if it is a device.
-bool home::open_file()
+// Opens the file of the copy. Returns true if it is a device.
+bool local_copy::open_file()
 {
-    data_.reset(::open(settings_.home_path.c_str(), O_RDWR | O_CLOEXEC));
+    data_.reset(::open(settings_.local_path.c_str(), O_RDWR | O_CLOEXEC));
     if (!data_.valid())
         throw errno == ENOENT
-                ? failure(RPMA_MIRROR_E_NOT_FOUND, "there is no home copy " + settings_.home_path + remedy(), ENOENT)
-                : system_failure("cannot open " + settings_.home_path);
+                ? failure(RPMA_MIRROR_E_NOT_FOUND, "local copy not found: " + settings_.local_path + remedy(), ENOENT)
+                : system_failure("cannot open " + settings_.local_path);
     return check_length();
 }
 
-// Throws unless it can have a copy.
-home::place home::check_kind(int fd) const
+// Returns size and kind of the file. Throws failure unless it is a regular file or a DAX device.
+local_copy::file_kind local_copy::check_kind(int fd) const
 {
     struct stat found {
     };
     if (fstat(fd, &found) != 0)
-        throw system_failure("cannot use " + settings_.home_path);
+        throw system_failure("cannot use " + settings_.local_path);
     if (S_ISREG(found.st_mode))
         return {static_cast<std::uint64_t>(found.st_size), false};
     pmem2_source *source = nullptr;
@@ -111,38 +111,40 @@ home::place home::check_kind(int fd) const
     const std::unique_ptr<pmem2_source, source_deleter> owned(source);
     std::size_t size = 0;
     if (!is_dax || pmem2_source_size(source, &size) != 0)
-        throw failure(RPMA_MIRROR_E_INVAL, settings_.home_path + " is neither a regular file nor a DAX device");
+        throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": neither a regular file nor a DAX device");
     return {size, true};
 }
 
-// A file that is longer than the set was so from the beginning, or it is another one. Returns true if it is a device.
-bool home::check_length() const
+// Checks the length. A file that is longer than the set must have had this length when the set was created. Returns
+// true if the file is a device.
+bool local_copy::check_length() const
 {
     const auto [size, is_device] = check_kind(data_.get());
     const std::uint64_t known = is_device ? 0 : file_->stamp().size;
     if (size < length_ || (known != 0 && size != known))
-        throw failure(RPMA_MIRROR_E_CHANGED, settings_.home_path + ": has " + std::to_string(size) +
+        throw failure(RPMA_MIRROR_E_CHANGED, settings_.local_path + ": has " + std::to_string(size) +
                                                      " bytes instead of " +
                                                      std::to_string(known != 0 ? known : length_) + remedy());
     return is_device;
 }
 
-std::string home::remedy() const
+std::string local_copy::remedy() const
 {
     return " (put the right file back; or remove it and " + settings_.state_path +
            ", and it is copied from a target when the set is opened)";
 }
 
-void home::reject_changed() const
+void local_copy::reject_changed() const
 {
     throw failure(RPMA_MIRROR_E_CHANGED,
-            settings_.home_path +
+            settings_.local_path +
                     ": was replaced or changed while the set did not have it open, and no target that was "
                     "in sync responded (put the right file back, and use force, which takes it as it is)");
 }
 
-// A writer that crashed has changed times and content of the file, but it has not replaced the file.
-void home::check_stamp()
+// Compares the file with its stamp. A crashed writer has changed times and content of the file, but did not replace the
+// file.
+void local_copy::check_stamp()
 {
     const int files[] = {data_.get()};
     const replica::copy_stamp &stored = file_->stamp();
@@ -153,62 +155,62 @@ void home::check_stamp()
         match_ = replica::stamp_match::changed;
 }
 
-std::uint64_t home::configured_length() const
+std::uint64_t local_copy::configured_length() const
 {
     struct stat found {
     };
-    if (settings_.length != 0 || settings_.home_path.empty() || stat(settings_.home_path.c_str(), &found) != 0)
+    if (settings_.length != 0 || settings_.local_path.empty() || stat(settings_.local_path.c_str(), &found) != 0)
         return settings_.length;
     return static_cast<std::uint64_t>(found.st_size) / replica::page_size * replica::page_size;
 }
 
 // Checks a file that existed before the set.
-void home::check_data(std::uint64_t length) const
+void local_copy::check_data(std::uint64_t length) const
 {
-    // A named pipe must not stop the program.
-    const replica::fd_owner there(::open(settings_.home_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (!there.valid())
-        throw system_failure("cannot open " + settings_.home_path);
-    if (const std::uint64_t size = check_kind(there.get()).size; size < length)
-        throw failure(RPMA_MIRROR_E_INVAL, settings_.home_path + " has " + std::to_string(size) +
-                                                   " bytes, fewer than the " + std::to_string(length) +
-                                                   " of the set (remove it, or extend it)");
+    // O_NONBLOCK: opening a named pipe must not block the program.
+    const replica::fd_owner file(::open(settings_.local_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file.valid())
+        throw system_failure("cannot open " + settings_.local_path);
+    if (const std::uint64_t size = check_kind(file.get()).size; size < length)
+        throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": " + std::to_string(size) + " bytes, but " +
+                                                   std::to_string(length) + " in the set (remove it, or extend it)");
 }
 
-void home::make_data(std::uint64_t length)
+void local_copy::make_data(std::uint64_t length)
 {
-    if (settings_.home_path.empty())
+    if (settings_.local_path.empty())
         return;
-    const replica::fd_owner made(
-            ::open(settings_.home_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!made.valid() && errno == EEXIST)
+    const replica::fd_owner created(
+            ::open(settings_.local_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!created.valid() && errno == EEXIST)
         return check_data(length);
-    if (!made.valid())
-        throw system_failure("cannot make " + settings_.home_path);
-    if (const int error = posix_fallocate(made.get(), 0, static_cast<off_t>(length)); error != 0) {
-        unlink(settings_.home_path.c_str());
-        throw system_failure("cannot make " + settings_.home_path, error);
+    if (!created.valid())
+        throw system_failure("cannot create " + settings_.local_path);
+    if (const int error = posix_fallocate(created.get(), 0, static_cast<off_t>(length)); error != 0) {
+        unlink(settings_.local_path.c_str());
+        throw system_failure("cannot create " + settings_.local_path, error);
     }
-    if (fsync(made.get()) != 0)
-        throw system_failure("cannot make " + settings_.home_path);
-    sync_directory_of(settings_.home_path);
+    if (fsync(created.get()) != 0)
+        throw system_failure("cannot create " + settings_.local_path);
+    sync_directory_of(settings_.local_path);
 }
 
-void home::make(const replica::mirror_state &first)
+void local_copy::make(const replica::mirror_state &first)
 {
-    if (settings_.home_path.empty()) {
+    if (settings_.local_path.empty()) {
         volatile_state_ = first;
         return;
     }
     make_data(first.length);
     replica::mirror_file file;
     if (const int error = file.create(settings_.state_path.c_str(), first); error != 0)
-        throw error == EEXIST ? failure(RPMA_MIRROR_E_EXISTS, "there is a home copy: " + settings_.state_path, error)
-                              : system_failure("cannot make " + settings_.state_path, error);
+        throw error == EEXIST
+                ? failure(RPMA_MIRROR_E_EXISTS, "local copy already exists: " + settings_.state_path, error)
+                : system_failure("cannot create " + settings_.state_path, error);
     file_.emplace(std::move(file));
 }
 
-void home::store(const replica::mirror_state &next)
+void local_copy::store(const replica::mirror_state &next)
 {
     if (!file_) {
         volatile_state_ = next;
@@ -217,7 +219,7 @@ void home::store(const replica::mirror_state &next)
     const int files[] = {data_.get()};
     const replica::mirror_record &held = state().committed;
     replica::copy_stamp stamp = file_->stamp();
-    // A promise alone does not describe the file.
+    // Updates the stamp only with a new record, not with a promise.
     if (data_.valid() && next.committed != held) {
         if (!next.committed.closed)
             stamp = replica::stamp_files(files, length_);
@@ -228,10 +230,10 @@ void home::store(const replica::mirror_state &next)
         throw system_failure("cannot write " + settings_.state_path, error);
 }
 
-void home::map(void *hint)
+void local_copy::map(void *hint)
 {
     length_ = state().length;
-    if (settings_.home_path.empty()) {
+    if (settings_.local_path.empty()) {
         void *const memory =
                 mmap(hint, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED)
@@ -241,7 +243,7 @@ void home::map(void *hint)
         return;
     }
     open_file();
-    const std::string what = "cannot map " + settings_.home_path;
+    const std::string what = "cannot map " + settings_.local_path;
     pmem2_source *source = nullptr;
     check(pmem2_source_from_fd(&source, data_.get()), what);
     const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
@@ -257,7 +259,7 @@ void home::map(void *hint)
     check_stamp();
 }
 
-void home::choose_flush(pmem2_map *map)
+void local_copy::choose_flush(pmem2_map *map)
 {
     address_ = static_cast<std::byte *>(pmem2_map_get_address(map));
     flush_ = pmem2_get_flush_fn(map);
@@ -268,21 +270,22 @@ void home::choose_flush(pmem2_map *map)
                                                : RPMA_MIRROR_LEVEL_WRITTEN_BACK;
 }
 
-void home::adopt(void *address, std::uint64_t length)
+void local_copy::adopt(void *address, std::uint64_t length)
 {
     length_ = state().length;
     if (length != length_)
-        throw failure(RPMA_MIRROR_E_INVAL, "the memory is not as long as the set, " + std::to_string(length_));
+        throw failure(
+                RPMA_MIRROR_E_INVAL, "memory: length differs from the set (" + std::to_string(length_) + " bytes)");
     address_ = static_cast<std::byte *>(address);
-    if (settings_.home_path.empty())
+    if (settings_.local_path.empty())
         return;
     if (!open_file()) {
-        // Whether the program's mapping is one of MAP_SYNC is not known: msync() is right for each.
+        // Uses msync(), which works for each mapping: it is unknown whether the program used MAP_SYNC.
         level_ = is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_WRITTEN_BACK;
         check_stamp();
         return;
     }
-    const std::string what = "cannot use the mapping of " + settings_.home_path;
+    const std::string what = "cannot use the mapping of " + settings_.local_path;
     pmem2_source *source = nullptr;
     check(pmem2_source_from_fd(&source, data_.get()), what);
     const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
@@ -291,7 +294,7 @@ void home::adopt(void *address, std::uint64_t length)
     check_stamp();
 }
 
-int home::flush(replica::range r) const noexcept
+int local_copy::flush(replica::range r) const noexcept
 {
     std::byte *const at = address_ + r.offset;
     if (pmem_) {
@@ -300,18 +303,18 @@ int home::flush(replica::range r) const noexcept
     }
     if (level_ == RPMA_MIRROR_LEVEL_VOLATILE)
         return 0;
-    // The function of libpmem2 for pages does not tell whether it failed.
-    const std::uint64_t ahead = r.offset % replica::page_size;
-    return msync(at - ahead, r.length + ahead, MS_SYNC) == 0 ? 0 : errno;
+    // Calls msync directly, because the persist function of libpmem2 for pages does not report an error.
+    const std::uint64_t page_offset = r.offset % replica::page_size;
+    return msync(at - page_offset, r.length + page_offset, MS_SYNC) == 0 ? 0 : errno;
 }
 
-void home::drain() const noexcept
+void local_copy::drain() const noexcept
 {
     if (pmem_)
         drain_();
 }
 
-int home::deep_flush(replica::range r) const noexcept
+int local_copy::deep_flush(replica::range r) const noexcept
 {
     const int error = flush(r);
     drain();
@@ -321,19 +324,19 @@ int home::deep_flush(replica::range r) const noexcept
     return deep == 0 || deep == PMEM2_E_NOSUPP ? 0 : EIO;
 }
 
-void home::punch(replica::range r)
+void local_copy::punch(replica::range r)
 {
-    // ENODEV: device DAX, which has no other pages to give.
+    // Device DAX returns ENODEV: it has no other pages.
     if (data_.valid() &&
             fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(r.offset),
                     static_cast<off_t>(r.length)) != 0 &&
             errno != ENODEV)
-        throw system_failure("cannot take the pages of " + settings_.home_path + " away");
-    // The mapping of a file, too, keeps in mind that a page was poisoned, although the file has another one by now.
-    // Only the second kind of advice takes locked pages.
+        throw system_failure("cannot punch a hole into " + settings_.local_path);
+    // Unmaps the pages, because the mapping keeps the poisoned page although the file has a new one. Only
+    // MADV_DONTNEED_LOCKED works for locked pages.
     std::byte *const at = address_ + r.offset;
     if (madvise(at, r.length, MADV_DONTNEED) != 0 && madvise(at, r.length, MADV_DONTNEED_LOCKED) != 0)
-        throw system_failure("cannot take the pages away");
+        throw system_failure("cannot unmap pages of the local copy");
 }
 
 } // namespace mirror

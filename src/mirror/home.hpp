@@ -13,56 +13,56 @@
 namespace mirror
 {
 
-// The copy of this machine: its memory, and its state beside it. Functions throw failure unless they say otherwise.
-class home
+// Local copy: its memory, and the state file beside it. Functions throw failure unless stated otherwise.
+class local_copy
 {
 public:
-    explicit home(const settings &of) : settings_(of) {}
-    ~home();
-    home(const home &) = delete;
-    home &operator=(const home &) = delete;
+    explicit local_copy(const settings &of) : settings_(of) {}
+    ~local_copy();
+    local_copy(const local_copy &) = delete;
+    local_copy &operator=(const local_copy &) = delete;
 
-    // Opens the file with its state; false: there is none.
+    // Opens the state file. Returns false if it does not exist.
     bool open_state();
-    // The state stays known; another process may open it.
+    // Closes the state file, so that another process can open it. state() stays valid.
     void release_state();
-    // Makes the file, unless it is there.
+    // Creates the file unless it exists.
     void make_data(std::uint64_t length);
-    // The same, and its state.
+    // Creates the file unless it exists, and the state file.
     void make(const replica::mirror_state &first);
     void map(void *hint);
-    // Memory that the program has mapped.
+    // Uses memory that the program has mapped.
     void adopt(void *address, std::uint64_t length);
 
-    // The length that the settings or the file tell.
+    // Returns the length in bytes from the settings or the file.
     std::uint64_t configured_length() const;
     std::byte *address() const { return address_; }
     std::uint64_t length() const { return length_; }
     rpma_mirror_level level() const { return level_; }
     bool flushes_without_system() const { return pmem_ && level_ != RPMA_MIRROR_LEVEL_VOLATILE; }
 
-    // Compares the file with the stamp in the state. Known once the copy is mapped.
+    // Result of comparing the file with the stamp in the state. Valid after map() or adopt().
     replica::stamp_match match() const { return match_; }
     [[noreturn]] void reject_changed() const;
 
     const replica::mirror_state &state() const { return file_ ? file_->state() : volatile_state_; }
     void store(const replica::mirror_state &next);
 
-    // Make a range durable; after flush() only drain() completes it. 0 or an errno; do not throw.
+    // Flush a range: durable after flush() and drain(), or after deep_flush(). Return 0 or an errno value.
     int flush(replica::range r) const noexcept;
     void drain() const noexcept;
     int deep_flush(replica::range r) const noexcept;
 
-    // Takes the pages away, which may be unreadable, so that new ones are there.
+    // Replaces pages, which can be unreadable, by new ones.
     void punch(replica::range r);
 
 private:
     bool open_file();
-    struct place {
+    struct file_kind {
         std::uint64_t size;
         bool is_device;
     };
-    place check_kind(int fd) const;
+    file_kind check_kind(int fd) const;
     void check_data(std::uint64_t length) const;
     bool check_length() const;
     void check_stamp();
@@ -80,7 +80,7 @@ private:
     bool anonymous_map_ = false;
     pmem2_map *map_ = nullptr;
     pmem2_vm_reservation *reservation_ = nullptr;
-    bool pmem_ = false; // flushed by the processor
+    bool pmem_ = false; // flushed by CPU instructions
     pmem2_flush_fn flush_ = nullptr;
     pmem2_drain_fn drain_ = nullptr;
 };

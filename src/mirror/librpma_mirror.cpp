@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C functions of a set: they check arguments, and call what does the work.
+// C functions of a set: check the arguments and call the implementation.
 #include "set.hpp"
 
 #include <algorithm>
@@ -25,19 +25,19 @@ bool has_unknown(unsigned flags, unsigned known) noexcept
     return true;
 }
 
-// A structure of the caller, which may be of an older or a newer version, becomes what f fills in.
+// Fills in a structure of the caller, which can have the size of an older or a newer version.
 template<class T, class F>
 int fill(T *to, F &&f) noexcept
 {
     if (to == nullptr || to->size < sizeof(to->size))
-        return fail(RPMA_MIRROR_E_INVAL, "the structure is NULL, or does not tell its size");
+        return fail(RPMA_MIRROR_E_INVAL, "the structure is NULL, or its member size is not set");
     return guarded([&] {
         const std::uint32_t size = to->size;
-        auto made = std::make_unique<T>();
-        made->size = sizeof(T);
-        f(*made);
+        auto created = std::make_unique<T>();
+        created->size = sizeof(T);
+        f(*created);
         std::memset(static_cast<void *>(to), 0, size);
-        std::memcpy(static_cast<void *>(to), made.get(), std::min<std::size_t>(size, sizeof(T)));
+        std::memcpy(static_cast<void *>(to), created.get(), std::min<std::size_t>(size, sizeof(T)));
         to->size = size;
     });
 }
@@ -48,7 +48,7 @@ int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uin
     return mirror == nullptr ? null("mirror") : mirror->check_ranges(0, &r, 1);
 }
 
-// What the calls that flush ranges check first.
+// Checks the arguments of functions that flush ranges.
 int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirror_range *ranges, std::size_t n_ranges,
         unsigned flags, unsigned known) noexcept
 {
@@ -74,10 +74,10 @@ int rpma_mirror_map(
     if (has_unknown(flags, RPMA_MIRROR_F_FORCE))
         return RPMA_MIRROR_E_INVAL;
     return guarded([&] {
-        auto made = std::make_unique<rpma_mirror>(cfg->value);
-        made->open_set(hint, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
-        *address = made->own().address();
-        *mirror_ptr = made.release();
+        auto created = std::make_unique<rpma_mirror>(cfg->value);
+        created->open_set(hint, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
+        *address = created->own().address();
+        *mirror_ptr = created.release();
     });
 }
 
@@ -91,9 +91,9 @@ int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, siz
     if (reinterpret_cast<std::uintptr_t>(address) % replica::page_size != 0)
         return fail(RPMA_MIRROR_E_INVAL, "the address is not aligned to a page");
     return guarded([&] {
-        auto made = std::make_unique<rpma_mirror>(cfg->value);
-        made->open_set(nullptr, address, length, (flags & RPMA_MIRROR_F_FORCE) != 0);
-        *mirror_ptr = made.release();
+        auto created = std::make_unique<rpma_mirror>(cfg->value);
+        created->open_set(nullptr, address, length, (flags & RPMA_MIRROR_F_FORCE) != 0);
+        *mirror_ptr = created.release();
     });
 }
 
@@ -101,8 +101,8 @@ int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr)
 {
     if (mirror_ptr == nullptr)
         return null("mirror_ptr");
-    if (*mirror_ptr != nullptr && (*mirror_ptr)->calls_program())
-        return fail(RPMA_MIRROR_E_BUSY, "the mirror waits for the function that wants to end it");
+    if (*mirror_ptr != nullptr && (*mirror_ptr)->is_in_callback())
+        return fail(RPMA_MIRROR_E_BUSY, "rpma_mirror_unmap: not allowed in a callback of the same mirror");
     const std::unique_ptr<rpma_mirror> ended(std::exchange(*mirror_ptr, nullptr));
     return ended == nullptr ? 0 : guarded([&] { ended->close(); });
 }
@@ -174,13 +174,13 @@ int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t
     if (const int code = mirror->check_ranges(lane, &r, 1); code != 0)
         return code;
     if (offset % sizeof(value) != 0)
-        return fail(RPMA_MIRROR_E_INVAL, "the offset is no multiple of 8");
+        return fail(RPMA_MIRROR_E_INVAL, "the offset is not a multiple of 8");
     return mirror->atomic_write(lane, offset, value);
 }
 
 int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t point)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->mark_consistent(point); });
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->set_consistency_point(point); });
 }
 
 int rpma_mirror_read(
@@ -215,7 +215,7 @@ int rpma_mirror_get_event_fd(const struct rpma_mirror *mirror, int *fd)
 {
     if (mirror == nullptr || fd == nullptr)
         return null("mirror and fd");
-    *fd = const_cast<rpma_mirror *>(mirror)->told().fd();
+    *fd = const_cast<rpma_mirror *>(mirror)->events().fd();
     return 0;
 }
 
@@ -224,8 +224,8 @@ int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event 
     if (mirror == nullptr)
         return null("mirror");
     return fill(event, [&](rpma_mirror_event &to) {
-        if (!mirror->told().next(to))
-            throw failure(RPMA_MIRROR_E_NOT_FOUND, "no event waits");
+        if (!mirror->events().next(to))
+            throw failure(RPMA_MIRROR_E_NOT_FOUND, "no event is available");
     });
 }
 
@@ -233,7 +233,7 @@ int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_er
 {
     if (mirror == nullptr || n_errors == nullptr || (errors == nullptr && *n_errors != 0))
         return null("mirror, errors and n_errors");
-    *n_errors = mirror->told().errors(errors, *n_errors);
+    *n_errors = mirror->events().errors(errors, *n_errors);
     return 0;
 }
 
@@ -258,7 +258,7 @@ int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64
     if (const int code = check_range(mirror, offset, length); code != 0)
         return code;
     if (source != RPMA_MIRROR_ALL_COPIES && source >= RPMA_MIRROR_MAX_COPIES)
-        return fail(RPMA_MIRROR_E_INVAL, "there is no copy %u", source);
+        return fail(RPMA_MIRROR_E_INVAL, "copy %u: number out of range", source);
     return length == 0 ? 0 : guarded([&] { mirror->repair_range({offset, length}, source); });
 }
 

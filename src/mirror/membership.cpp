@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who belongs to the set: each change is durable on all copies that stay before it counts.
+// Membership of the set: a change is durable on all copies that stay before it takes effect.
 #include "set.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using namespace mirror;
 namespace mirror
 {
 
-int code_of_link(int error)
+int error_code_for(int error)
 {
     switch (error) {
     case ETIMEDOUT:
@@ -26,18 +26,18 @@ int code_of_link(int error)
 
 } // namespace mirror
 
-// Nothing is acknowledged from here on.
+// Declares a permanent failure: no flush is acknowledged afterwards.
 void rpma_mirror::end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy)
 {
-    if (over_ != 0)
+    if (terminal_error_ != 0)
         return;
-    over_reason_.assign(reason);
-    over_ = code;
+    terminal_reason_.assign(reason);
+    terminal_error_ = code;
     set_roles(0, 0);
     for (const auto &c : copies_)
         if (c && c->region)
             c->region->lost().declare(ECANCELED);
-    events_.tell(type, copy, record_, make_error(copy, code));
+    events_.publish(type, copy, record_, make_error(copy, code));
 }
 
 void rpma_mirror::set_roles(std::uint32_t awaited, std::uint32_t syncing)
@@ -51,18 +51,19 @@ void rpma_mirror::set_roles(std::uint32_t awaited, std::uint32_t syncing)
     roles_ = next;
 }
 
-// Flushes go on without them.
+// Removes the targets from flushes.
 void rpma_mirror::leave(std::uint32_t copies)
 {
     const roles now = roles_;
     set_roles(now.awaited & ~copies, now.syncing & ~copies);
     each_copy(copies, [&](unsigned copy) {
         ++counted_.evictions;
-        events_.tell(RPMA_MIRROR_EVENT_EVICTED, copy, record_, make_error(copy, copies_[copy]->last_error));
+        events_.publish(RPMA_MIRROR_EVENT_EVICTED, copy, record_, make_error(copy, copies_[copy]->last_error));
     });
 }
 
-// Asks all at once, so that together they take the time of one. Those that did not answer, and why.
+// Sends a request to all targets before it waits, so that the total time is that of one request. Returns the targets
+// that failed, with their error codes in `codes`.
 template<class F>
 std::uint32_t rpma_mirror::ask_targets(
         std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes)
@@ -82,67 +83,67 @@ std::uint32_t rpma_mirror::ask_targets(
     return failed;
 }
 
-// The targets that did not take the record. Throws E_FENCED.
+// Commits the record on the targets. Returns those that failed. Throws E_FENCED.
 std::uint32_t rpma_mirror::commit_on_targets(const record &next, const deadline &until)
 {
     std::array<int, replica::max_copies> codes{};
     const auto commit = [&](const remote_copy &c) {
-        replica::request r = about_promise(c, replica::request_type::mirror_commit);
+        replica::request r = make_promise_request(c, replica::request_type::mirror_commit);
         r.mirror.record = next;
         return r;
     };
-    const std::uint32_t failed = ask_targets(next.in_sync & ~home_bit(), until, commit, codes);
+    const std::uint32_t failed = ask_targets(next.in_sync & ~local_bit(), until, commit, codes);
     each_copy(failed, [&](unsigned copy) { copies_[copy]->last_error = codes[copy]; });
     if (std::ranges::find(codes, RPMA_MIRROR_E_FENCED) != codes.end())
-        throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set");
+        throw failure(RPMA_MIRROR_E_FENCED, "another writer owns the set");
     return failed;
 }
 
-// Copies are about to leave: the program may rather stop, and then the record stays as it is.
-void rpma_mirror::ask_program(std::uint32_t leaving)
+// Calls the eviction function for each copy. If it refuses, the mirror fails and the record is not changed.
+void rpma_mirror::call_eviction_function(std::uint32_t leaving)
 {
     each_copy(leaving, [&](unsigned copy) {
         const rpma_mirror_error why = make_error(copy, copies_[copy]->last_error);
         if (settings_.eviction == nullptr || settings_.eviction(settings_.eviction_context, &why) == 0)
             return;
         const failure stopped(
-                RPMA_MIRROR_E_EVICTION_REFUSED, "the program stopped rather than lose copy " + std::to_string(copy));
+                RPMA_MIRROR_E_EVICTION_REFUSED, "copy " + std::to_string(copy) + ": eviction refused by the program");
         end(stopped.code(), stopped.what(), RPMA_MIRROR_EVENT_EVICTION_REFUSED, copy);
         throw stopped;
     });
 }
 
-// Makes the record durable at the arbiter, at home and on each target in sync in it. A target that does not answer
-// leaves the record, and all is done again with the next version. The program is asked for each copy that leaves, but
-// for those that it drops itself. Of the targets before, those of the record that counted last, one stays; without any
-// no other record shares a target with this one. A record that says closed does not lose its last target either.
-void rpma_mirror::commit_everywhere(record next, std::uint16_t before, std::uint16_t needed, std::uint32_t dropped)
+// Commits the record at the arbiter, in the local copy and on every target in sync. A target that does not respond is
+// removed from the record, and the next version is committed. Each copy that leaves needs the consent of the program,
+// except `dropped`. See docs/mirror.md for the conditions that the remaining targets must meet.
+void rpma_mirror::commit_record(record next, std::uint16_t before, std::uint16_t needed, std::uint32_t dropped)
 {
     for (std::uint32_t gone = 0, asked = dropped;;) {
-        const std::uint32_t targets = next.in_sync & ~home_bit();
+        const std::uint32_t targets = next.in_sync & ~local_bit();
         if (targets == 0 && next.policy == replica::mirror_policy::safety)
-            throw failure(RPMA_MIRROR_E_NO_TARGET, "no target is in sync any more, and the policy is safety");
+            throw failure(RPMA_MIRROR_E_NO_TARGET, "no target is in sync (policy safety)");
         if (targets != 0 && before != 0 && (targets & before) == 0)
-            throw failure(RPMA_MIRROR_E_NO_TARGET, "the targets that were in sync before are all gone");
-        // It may have the record that says closed, by which another machine may take the set: this one must need it.
+            throw failure(RPMA_MIRROR_E_NO_TARGET, "all targets that were in sync before are lost");
+        // The target might have stored the clean record, with which another machine can open the set. The local record
+        // must therefore require it.
         if (targets == 0 && before != 0 && next.closed)
             throw failure(RPMA_MIRROR_E_UNCLEAN,
-                    "no target confirmed the end (open the set once more while a target that was in sync responds)");
+                    "no target confirmed the close (open the set once more while a target that was in sync responds)");
         if (const std::uint32_t lost = needed & ~targets; lost != 0)
             throw failure(RPMA_MIRROR_E_INTERRUPTED,
                     settings_.names_of(lost) +
                             " was in sync and was lost during the opening (open the set again; force "
                             "opens without it)");
         const std::uint32_t leaving = record_.in_sync & ~next.in_sync & ~asked;
-        ask_program(leaving);
+        call_eviction_function(leaving);
         asked |= leaving;
         next.version = ++last_version_;
-        // When it is over there may be another round.
+        // Half of the time: after a timeout, another round might follow.
         const deadline until(settings_.operation_ms / 2 + 1);
         arbiter_->commit(next, until);
-        replica::mirror_state own = home_.state();
+        replica::mirror_state own = local_.state();
         own.committed = next;
-        home_.store(own);
+        local_.store(own);
         const std::uint32_t failed = commit_on_targets(next, until);
         if (failed == 0) {
             record_ = next;
@@ -163,35 +164,37 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::max
 {
     const roles now = roles_;
     copies &= now.awaited | now.syncing;
-    if (copies == 0 || over_ != 0)
+    if (copies == 0 || terminal_error_ != 0)
         return;
     each_copy(copies, [&](unsigned copy) {
-        copies_[copy]->last_error = code_of_link(errors[copy]);
+        copies_[copy]->last_error = error_code_for(errors[copy]);
         copies_[copy]->region->lost().declare(errors[copy]);
     });
     record next = record_;
     next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~copies);
-    const std::uint32_t before = record_.in_sync & ~home_bit();
-    // Lanes that all broke may have been taken back: then it is not that the targets are lost.
-    if (before != 0 && (next.in_sync & ~home_bit()) == 0) {
+    const std::uint32_t before = record_.in_sync & ~local_bit();
+    // If all lanes failed, another writer might have revoked them. Checks this before the targets are treated as lost.
+    if (before != 0 && (next.in_sync & ~local_bit()) == 0) {
         std::array<int, replica::max_copies> codes{};
-        const auto status = [&](const remote_copy &c) { return c.about(replica::request_type::mirror_status, set_); };
+        const auto status = [&](const remote_copy &c) {
+            return c.make_request(replica::request_type::mirror_status, set_);
+        };
         const std::uint32_t silent = ask_targets(copies, deadline(settings_.operation_ms / 2 + 1), status, codes);
         each_copy(copies & ~silent, [&](unsigned copy) {
             if (copies_[copy]->known.promised != promise_)
-                throw failure(RPMA_MIRROR_E_FENCED, "another writer has the set");
+                throw failure(RPMA_MIRROR_E_FENCED, "another writer owns the set");
         });
     }
     if (next != record_)
-        commit_everywhere(next, static_cast<std::uint16_t>((next.in_sync & ~home_bit()) == 0 ? 0 : before));
-    // Only now flushes go on without them.
+        commit_record(next, static_cast<std::uint16_t>((next.in_sync & ~local_bit()) == 0 ? 0 : before));
+    // Removes the copies from flushes only after the record is committed.
     leave(copies & (roles_.load().awaited | roles_.load().syncing));
-    if (before != 0 && (record_.in_sync & ~home_bit()) == 0)
-        events_.tell(RPMA_MIRROR_EVENT_NO_TARGET, settings_.home_copy, record_);
+    if (before != 0 && (record_.in_sync & ~local_bit()) == 0)
+        events_.publish(RPMA_MIRROR_EVENT_NO_TARGET, settings_.local_number, record_);
 }
 
-// A change of the membership has failed with that code.
-void rpma_mirror::end_by(int code, const char *reason, unsigned copy)
+// Declares the failure of a membership change with this code.
+void rpma_mirror::fail_with(int code, const char *reason, unsigned copy)
 {
     end(code, reason,
             code == RPMA_MIRROR_E_FENCED    ? RPMA_MIRROR_EVENT_FENCED
@@ -202,33 +205,33 @@ void rpma_mirror::end_by(int code, const char *reason, unsigned copy)
 
 int rpma_mirror::evict(const failed_copies &failed) noexcept
 {
-    if (membership_.is_held_here())
-        return guarded([&] { membership_.refuse_holder(); });
+    if (membership_.is_held_by_caller())
+        return guarded([&] { membership_.reject_reentry(); });
     const std::lock_guard hold(membership_);
     const int code = guarded([&] { evict(failed.bits, failed.errors); });
-    if (code != 0 && over_ == 0) {
+    if (code != 0 && terminal_error_ == 0) {
         const auto copy = static_cast<unsigned>(std::countr_zero(failed.bits));
-        // A home copy whose state cannot be written is over as well: nobody could tell what it has.
-        guarded([&] { end_by(code, last_failure(), copy); });
+        // A local copy whose state cannot be written also fails the mirror, because its content would be unknown.
+        guarded([&] { fail_with(code, last_failure(), copy); });
     }
-    return over_ == 0 ? 0 : over();
+    return terminal_error_ == 0 ? 0 : check_usable();
 }
 
-void rpma_mirror::mark_consistent(std::uint64_t mark)
+void rpma_mirror::set_consistency_point(std::uint64_t mark)
 {
-    membership_.refuse_holder();
+    membership_.reject_reentry();
     const std::lock_guard hold(membership_);
-    if (const int code = over(); code != 0)
+    if (const int code = check_usable(); code != 0)
         throw failure(code, last_failure());
     record next = record_;
     next.mark = mark;
-    const auto before = static_cast<std::uint16_t>(record_.in_sync & ~home_bit());
-    const int code = guarded([&] { commit_everywhere(next, before); });
+    const auto before = static_cast<std::uint16_t>(record_.in_sync & ~local_bit());
+    const int code = guarded([&] { commit_record(next, before); });
     if (code == 0)
         return;
-    // Without the arbiter nothing has changed. Else a record may be durable that lacks copies for which flushes still
-    // wait.
+    // If the arbiter failed, the record is unchanged. Otherwise, a record without some copies might be durable, while
+    // flushes still wait for these copies.
     if (code != RPMA_MIRROR_E_ARBITER)
-        end_by(code, last_failure(), settings_.home_copy);
+        fail_with(code, last_failure(), settings_.local_number);
     throw failure(code, last_failure());
 }

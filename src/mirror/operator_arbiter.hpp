@@ -6,8 +6,8 @@
 namespace mirror
 {
 
-// A person, or Pacemaker, decides who opens the set: whoever does has the right to write. The records are those of the
-// copies.
+// Arbiter for an operator or Pacemaker: each machine that opens the set gets the right to write. The records are those
+// of the copies.
 class operator_arbiter : public arbiter
 {
 public:

@@ -16,7 +16,7 @@
 namespace mirror
 {
 
-// A copy on a target, as the writer sees it.
+// Copy on a target, from the view of the writer.
 class remote_copy
 {
 public:
@@ -26,22 +26,23 @@ public:
     std::unique_ptr<channel> control;
     std::unique_ptr<replica::region> region;
     rpma_mirror_level level = RPMA_MIRROR_LEVEL_VOLATILE;
-    replica::mirror_state known;    // what it answered last
-    bool answered = false;          // to the opening
-    std::optional<failure> problem; // why it did not
+    replica::mirror_state known;    // last response of the target
+    bool answered = false;          // responded to the present step of the opening
+    std::optional<failure> problem; // reason if it did not respond
     std::atomic<int> last_error = 0;
 
-    // The last lane, for all but the flushes of the program; also for these while the copy is brought level.
-    std::mutex own_lane;
+    // Lock of the last lane, which is used for everything except flushes of the program. During a resync the flushes
+    // use it, too.
+    std::mutex resync_lane_lock;
     std::uint64_t cursor = 0;
     bool resumable = false;
-    std::atomic<bool> busy = false; // rpma_mirror::work_on_copy
+    std::atomic<bool> busy = false; // claimed by rpma_mirror::exclusive_copy
 
-    // False: whoever brings the copy level keeps its lane beyond the deadline.
-    bool take_own_lane(const replica::deadline &until) noexcept
+    // Locks the lane. Returns false if a resync holds it beyond the deadline.
+    bool lock_resync_lane(const replica::deadline &until) noexcept
     {
         constexpr timespec pause{0, 50'000};
-        while (!own_lane.try_lock()) {
+        while (!resync_lane_lock.try_lock()) {
             if (until.passed())
                 return false;
             nanosleep(&pause, nullptr);
@@ -51,7 +52,7 @@ public:
 
     std::uint32_t bit() const { return 1U << where.copy; }
     replica::region_lane &lane() { return region->lane(region->lanes() - 1); }
-    replica::request about(replica::request_type type, const replica::set_uuid &set) const
+    replica::request make_request(replica::request_type type, const replica::set_uuid &set) const
     {
         replica::request r;
         r.type = type;
@@ -65,7 +66,7 @@ public:
     {
         dirty_ = std::vector<std::atomic<std::uint64_t>>(length / replica::segment_size / 64 + 1);
     }
-    // Segments that were flushed while the copy did not get them for certain.
+    // Marks segments as dirty: a flush might not have reached the copy.
     void mark(replica::range r) noexcept
     {
         if (r.length == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Targets that come and go while the program writes.
+// Resynchronization, addition and removal of targets while the program writes.
 #include "compare.hpp"
 
 #include "failure.hpp"
@@ -10,7 +10,7 @@ using replica::request_type;
 namespace
 {
 
-// How often the cursor becomes durable on the target.
+// Intervals after which the target stores the cursor, in bytes and in milliseconds.
 constexpr std::uint64_t cursor_bytes = 64 << 20;
 constexpr std::int64_t cursor_ms = 5000;
 
@@ -19,24 +19,24 @@ constexpr std::int64_t cursor_ms = 5000;
 remote_copy &rpma_mirror::target(unsigned copy)
 {
     if (copy >= copies_.size() || !copies_[copy])
-        throw failure(RPMA_MIRROR_E_NOT_FOUND, "there is no target with copy " + std::to_string(copy));
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "target of copy " + std::to_string(copy) + " not found");
     return *copies_[copy];
 }
 
-rpma_mirror::work_on_copy::work_on_copy(rpma_mirror &of, unsigned number) : copy(take(of, number)) {}
+rpma_mirror::exclusive_copy::exclusive_copy(rpma_mirror &of, unsigned number) : copy(take(of, number)) {}
 
-rpma_mirror::work_on_copy::~work_on_copy()
+rpma_mirror::exclusive_copy::~exclusive_copy()
 {
     copy.busy = false;
 }
 
-remote_copy &rpma_mirror::work_on_copy::take(rpma_mirror &of, unsigned number)
+remote_copy &rpma_mirror::exclusive_copy::take(rpma_mirror &of, unsigned number)
 {
-    of.membership_.refuse_holder();
+    of.membership_.reject_reentry();
     const std::lock_guard hold(of.membership_);
     remote_copy &found = of.target(number);
     if (found.busy.exchange(true))
-        throw failure(RPMA_MIRROR_E_BUSY, "a resync or a verification of the copy runs already");
+        throw failure(RPMA_MIRROR_E_BUSY, "a resync or verification of the copy is already running");
     return found;
 }
 
@@ -49,8 +49,9 @@ void rpma_mirror::without_lanes(F &&f)
     f();
 }
 
-// What a device has pinned are the pages that were there before. If it cannot have the new ones, because another page
-// of the copy is bad, too, no flush begins before that is repaired. The lock of the membership is held.
+// Registers the local copy again after pages were replaced, because a device keeps the old pages pinned. If this fails,
+// because another page is bad, too, no flush starts before that page is repaired. The caller must hold the membership
+// lock.
 void rpma_mirror::register_again()
 {
     const deadline until(settings_.operation_ms);
@@ -59,37 +60,38 @@ void rpma_mirror::register_again()
         for (const auto &c : copies_) {
             if (!c || !c->region || c->region->lost().error() != 0)
                 continue;
-            const std::lock_guard own(c->own_lane);
+            const std::lock_guard own(c->resync_lane_lock);
             if (const int error = c->region->register_again(until); error != 0)
                 failed = error;
         }
-        unregistered_ = failed;
+        reregister_error_ = failed;
     });
 }
 
 void rpma_mirror::connect_again(remote_copy &c, const deadline &until)
 {
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
-    const replica::mirror_state known = control->ask(about_promise(c, request_type::mirror_prepare), until).mirror;
-    connected made = attach(c, *control, until);
+    const replica::mirror_state known =
+            control->ask(make_promise_request(c, request_type::mirror_prepare), until).mirror;
+    connected created = attach(c, *control, until);
     const std::lock_guard hold(membership_);
     c.known = known;
     without_lanes([&] {
-        const std::lock_guard own(c.own_lane);
+        const std::lock_guard own(c.resync_lane_lock);
         std::swap(c.control, control);
-        std::swap(c.region, made.region);
-        c.level = made.level;
+        std::swap(c.region, created.region);
+        c.level = created.level;
         for (program_lane &lane : lanes_)
-            for (auto &tickets : lane.under_way)
+            for (auto &tickets : lane.in_flight)
                 tickets[c.where.copy] = 0;
     });
 }
 
 void rpma_mirror::resync(unsigned copy, const limits &within)
 {
-    const work_on_copy work(*this, copy);
+    const exclusive_copy work(*this, copy);
     remote_copy &c = work.copy;
-    if (const int code = over(); code != 0)
+    if (const int code = check_usable(); code != 0)
         throw failure(code, last_failure());
     {
         const std::lock_guard hold(membership_);
@@ -107,7 +109,7 @@ void rpma_mirror::resync(unsigned copy, const limits &within)
         throw;
     }
     try {
-        bring_level(c, within);
+        run_resync(c, within);
         join(c);
     } catch (const failure &problem) {
         const std::lock_guard hold(membership_);
@@ -122,7 +124,7 @@ void rpma_mirror::resync(unsigned copy, const limits &within)
     ++counted_.resyncs;
 }
 
-void rpma_mirror::bring_level(remote_copy &c, const limits &within)
+void rpma_mirror::run_resync(remote_copy &c, const limits &within)
 {
     const std::uint64_t resumed_at = c.resumable ? c.cursor : 0;
     if (!c.resumable) {
@@ -134,36 +136,36 @@ void rpma_mirror::bring_level(remote_copy &c, const limits &within)
         const std::lock_guard hold(membership_);
         const roles now = roles_;
         set_roles(now.awaited, now.syncing | c.bit());
-        events_.tell(RPMA_MIRROR_EVENT_RESYNC_STARTED, c.where.copy, record_);
+        events_.publish(RPMA_MIRROR_EVENT_RESYNC_STARTED, c.where.copy, record_);
     }
     comparison job(c, direction::to_target, within);
-    job.total = home_.length() - resumed_at;
+    job.total = local_.length() - resumed_at;
     compare_dirty(job, resumed_at);
-    std::uint64_t told_at = c.cursor;
-    std::int64_t told_ms = replica::now_ms();
-    job.level_up_to = [&](std::uint64_t end) {
-        // Whoever asks for the state sees it.
+    std::uint64_t stored_cursor = c.cursor;
+    std::int64_t stored_at_ms = replica::now_ms();
+    job.on_durable_up_to = [&](std::uint64_t end) {
+        // Read concurrently by state().
         std::atomic_ref(c.cursor) = end;
-        if (c.cursor - told_at >= cursor_bytes || replica::now_ms() - told_ms >= cursor_ms) {
-            tell_cursor(c);
-            told_at = c.cursor;
-            told_ms = replica::now_ms();
+        if (c.cursor - stored_cursor >= cursor_bytes || replica::now_ms() - stored_at_ms >= cursor_ms) {
+            store_cursor(c);
+            stored_cursor = c.cursor;
+            stored_at_ms = replica::now_ms();
         }
     };
-    compare(job, c.cursor, home_.length());
+    compare(job, c.cursor, local_.length());
     job.step(RPMA_MIRROR_PHASE_COMMIT);
 }
 
-void rpma_mirror::tell_cursor(remote_copy &c)
+void rpma_mirror::store_cursor(remote_copy &c)
 {
-    replica::request r = about_promise(c, request_type::mirror_cursor);
+    replica::request r = make_promise_request(c, request_type::mirror_cursor);
     r.mirror.offset = c.cursor;
     const replica::mirror_state known = c.control->ask(r, deadline(settings_.open_ms)).mirror;
     const std::lock_guard hold(membership_);
     c.known = known;
 }
 
-// What was flushed since an interrupted resync had compared it.
+// Compares segments that were flushed after an interrupted resync had compared them.
 void rpma_mirror::compare_dirty(comparison &job, std::uint64_t end)
 {
     remote_copy &c = job.copy;
@@ -175,7 +177,7 @@ void rpma_mirror::compare_dirty(comparison &job, std::uint64_t end)
                         (word * 64 + static_cast<unsigned>(std::countr_zero(bits))) * replica::segment_size;
                 if (at >= end)
                     continue;
-                const std::uint64_t segment_end = std::min(at + replica::segment_size, home_.length());
+                const std::uint64_t segment_end = std::min(at + replica::segment_size, local_.length());
                 job.total += segment_end - at;
                 compare(job, at, segment_end);
             }
@@ -186,41 +188,42 @@ void rpma_mirror::compare_dirty(comparison &job, std::uint64_t end)
     }
 }
 
-// From here on flushes wait for the copy, each on a lane of its own. Only when what was sent before is durable, and all
-// have the record that says so, the copy is in sync.
+// Adds the copy to the set. Flushes now wait for it, each on its own lane. The copy is in sync only after all data sent
+// before is durable and all copies have committed the record.
 void rpma_mirror::join(remote_copy &c)
 {
     const std::lock_guard hold(membership_);
     {
-        const std::lock_guard own(c.own_lane);
+        const std::lock_guard own(c.resync_lane_lock);
         if (const int error = c.lane().drain(); error != 0)
-            throw failure(code_of_link(error), "target " + c.where.name() + " is lost", error);
+            throw failure(error_code_for(error), "target " + c.where.name() + ": connection lost", error);
         const roles now = roles_;
         if ((now.syncing & c.bit()) == 0)
-            throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + " is lost");
+            throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": connection lost");
         set_roles(now.awaited | c.bit(), now.syncing & ~c.bit());
     }
     record next = record_;
     next.in_sync = static_cast<std::uint16_t>(next.in_sync | c.bit());
     next.members = static_cast<std::uint16_t>(next.members | c.bit());
     try {
-        commit_everywhere(next, static_cast<std::uint16_t>(record_.in_sync & ~home_bit()));
+        commit_record(next, static_cast<std::uint16_t>(record_.in_sync & ~local_bit()));
     } catch (const failure &) {
-        take_back(c);
+        revert_join(c);
         throw;
     }
     if (!is_synced(c.where.copy))
-        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + " was lost again");
+        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": connection lost again");
     c.resumable = false;
     c.cursor = 0;
-    events_.tell(RPMA_MIRROR_EVENT_IN_SYNC, c.where.copy, record_);
+    events_.publish(RPMA_MIRROR_EVENT_IN_SYNC, c.where.copy, record_);
 }
 
-// A record with the copy may be durable somewhere: nothing is acknowledged without it before there is a newer one.
-void rpma_mirror::take_back(remote_copy &c)
+// Reverts join(). A record with the copy might be durable on some copy, so no flush is acknowledged without the copy
+// before a newer record is committed.
+void rpma_mirror::revert_join(remote_copy &c)
 {
-    const auto before = static_cast<std::uint16_t>(record_.in_sync & ~home_bit());
-    const int code = over_ != 0 ? 0 : guarded([&] { commit_everywhere(record_, before); });
+    const auto before = static_cast<std::uint16_t>(record_.in_sync & ~local_bit());
+    const int code = terminal_error_ != 0 ? 0 : guarded([&] { commit_record(record_, before); });
     if (code != 0)
         end(code, last_failure(), code == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_NO_TARGET,
                 c.where.copy);
@@ -230,41 +233,41 @@ void rpma_mirror::take_back(remote_copy &c)
 
 void rpma_mirror::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
 {
-    membership_.refuse_holder();
-    settings wider = settings_;
-    wider.add_target(copy, place, set_name);
-    auto made = std::make_unique<remote_copy>(wider.targets.back());
-    made->set_length(home_.length());
+    membership_.reject_reentry();
+    settings new_settings = settings_;
+    new_settings.add_target(copy, place, set_name);
+    auto created = std::make_unique<remote_copy>(new_settings.targets.back());
+    created->set_length(local_.length());
     const deadline until(settings_.open_ms);
-    channel control(made->where, read_key(settings_.key_file), until);
-    create_copy(*made, control, home_.length(), until);
+    channel control(created->where, read_key(settings_.key_file), until);
+    create_copy(*created, control, local_.length(), until);
     {
         const std::lock_guard hold(membership_);
         if (copies_[copy])
-            throw failure(RPMA_MIRROR_E_EXISTS, "there is a copy " + std::to_string(copy));
-        without_lanes([&] { copies_[copy] = std::move(made); });
-        settings_.targets.push_back(wider.targets.back());
+            throw failure(RPMA_MIRROR_E_EXISTS, "copy " + std::to_string(copy) + " already exists");
+        without_lanes([&] { copies_[copy] = std::move(created); });
+        settings_.targets.push_back(new_settings.targets.back());
         const roles now = roles_;
         set_roles(now.awaited, now.syncing);
-        events_.tell(RPMA_MIRROR_EVENT_ADDED, copy, record_);
+        events_.publish(RPMA_MIRROR_EVENT_ADDED, copy, record_);
     }
     resync(copy, within);
 }
 
 void rpma_mirror::remove_target(unsigned copy)
 {
-    membership_.refuse_holder();
+    membership_.reject_reentry();
     const std::lock_guard hold(membership_);
     remote_copy &c = target(copy);
     if (c.busy)
-        throw failure(RPMA_MIRROR_E_BUSY, "a resync or a verification of the copy runs");
-    if (const int code = over(); code != 0)
+        throw failure(RPMA_MIRROR_E_BUSY, "a resync or verification of the copy is running");
+    if (const int code = check_usable(); code != 0)
         throw failure(code, last_failure());
     record next = record_;
     next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~c.bit());
     next.members = static_cast<std::uint16_t>(next.members & ~c.bit());
-    const std::uint32_t rest = next.in_sync & ~home_bit();
-    commit_everywhere(next, static_cast<std::uint16_t>(rest == 0 ? 0 : record_.in_sync & ~home_bit()), 0, c.bit());
+    const std::uint32_t rest = next.in_sync & ~local_bit();
+    commit_record(next, static_cast<std::uint16_t>(rest == 0 ? 0 : record_.in_sync & ~local_bit()), 0, c.bit());
     std::unique_ptr<remote_copy> gone;
     without_lanes([&] {
         gone = std::move(copies_[copy]);
@@ -272,5 +275,5 @@ void rpma_mirror::remove_target(unsigned copy)
         set_roles(now.awaited & ~gone->bit(), now.syncing & ~gone->bit());
     });
     std::erase_if(settings_.targets, [copy](const target_settings &t) { return t.copy == copy; });
-    events_.tell(RPMA_MIRROR_EVENT_REMOVED, copy, record_);
+    events_.publish(RPMA_MIRROR_EVENT_REMOVED, copy, record_);
 }

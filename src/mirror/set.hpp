@@ -17,27 +17,28 @@
 namespace mirror
 {
 
-// Of targets, as bits, what a flush does with them. Changed under the lock of the membership, read by each flush.
+// Bit masks: the targets that a flush waits for, only sends to, or skips. Changed with the membership lock held, read
+// by each flush.
 struct alignas(std::uint64_t) roles {
-    std::uint16_t awaited = 0; // gets it, and the flush waits for it
-    std::uint16_t syncing = 0; // gets it
-    std::uint16_t away = 0;    // does not; what it misses is marked
-    std::uint16_t unused = 0;  // as large, and placed, as what the processor stores at once
+    std::uint16_t awaited = 0; // send, and wait for it
+    std::uint16_t syncing = 0; // send only
+    std::uint16_t away = 0;    // skip, and mark the segments as dirty
+    std::uint16_t unused = 0;  // pads the struct to one atomic 8-byte word
 };
 
-// A lane of the program: the same lane of each target.
+// Lane of the program: uses the same lane of each target.
 struct program_lane {
-    static constexpr std::uint64_t most_tickets = 64;
+    static constexpr std::uint64_t max_tickets = 64;
     using tickets = std::array<std::uint64_t, replica::max_copies>;
 
-    // Whoever replaces what a flush uses takes this of all lanes. A program uses a lane by one thread at a time, so
-    // that it is free.
+    // Held by a flush. Code that replaces connections takes the locks of all lanes. Uncontended otherwise, because one
+    // thread at a time uses a lane.
     std::mutex lock;
     std::uint64_t started = 0;
-    std::array<tickets, most_tickets> under_way{};
+    std::array<tickets, max_tickets> in_flight{};
 };
 
-// Which copies, and why. Of the data path: needs no heap.
+// Copies that failed, with errno values. Used on the data path: does not allocate.
 struct failed_copies {
     std::uint32_t bits = 0;
     std::array<int, replica::max_copies> errors{}; // errno
@@ -61,8 +62,7 @@ void each_copy(std::uint32_t bits, F &&f)
         f(static_cast<unsigned>(std::countr_zero(bits)));
 }
 
-// A lock that knows who holds it: where the thread is in a function of the program that the mirror calls, what needs
-// the lock has to refuse, or it would wait for itself.
+// Mutex that detects reentry from a callback and reports RPMA_MIRROR_E_BUSY instead of deadlocking.
 class membership_lock
 {
 public:
@@ -76,11 +76,11 @@ public:
         holder_ = std::thread::id();
         lock_.unlock();
     }
-    bool is_held_here() const { return holder_ == std::this_thread::get_id(); }
-    void refuse_holder() const
+    bool is_held_by_caller() const { return holder_ == std::this_thread::get_id(); }
+    void reject_reentry() const
     {
-        if (is_held_here())
-            throw failure(RPMA_MIRROR_E_BUSY, "the mirror waits for the function of the program that calls it");
+        if (is_held_by_caller())
+            throw failure(RPMA_MIRROR_E_BUSY, "not allowed in a callback of the same mirror");
     }
 
 private:
@@ -88,14 +88,14 @@ private:
     std::atomic<std::thread::id> holder_{};
 };
 
-int code_of_link(int error);
+int error_code_for(int error);
 
-// The number of a new writer.
-std::uint64_t random_writer();
+// Returns a random number for a new writer.
+std::uint64_t new_writer_id();
 
 } // namespace mirror
 
-// The handle of the C functions: a set that is open for writing. The names of the steps are those of
+// Handle of the C functions: a set that is open for writing. The steps have the same names as in
 // tests/model/mirror.pml. Functions throw failure unless they are noexcept.
 struct rpma_mirror {
 public:
@@ -111,10 +111,10 @@ public:
 
     // opening.cpp
     void open_set(void *hint, void *mapped, std::uint64_t length, bool force);
-    // Brings all copies in sync level, unless nothing was stored since the opening, says so in the record, and ends.
+    // Resynchronizes the copies in sync if `stored` is set, commits the clean record, and ends.
     void close(bool stored = true);
 
-    // flush.cpp; these return 0 or a code
+    // flush.cpp; return 0 or an error code
     int flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept;
     int flush_start(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,
             std::uint64_t *ticket) noexcept;
@@ -123,8 +123,7 @@ public:
     int read(unsigned lane, unsigned copy, void *to, replica::range r) noexcept;
     int check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept;
 
-    // verify.cpp
-    // Returns the weakest way in which a copy was verified.
+    // Returns the weakest level at which a copy was verified.
     rpma_mirror_verify_level flush_and_verify(unsigned lane, const rpma_mirror_range *ranges, std::size_t n,
             unsigned flags, rpma_mirror_error *first_bad);
     void check(unsigned copy, replica::range r, rpma_mirror_error *errors, std::size_t *n);
@@ -137,66 +136,66 @@ public:
     void remove_target(unsigned copy);
 
     // membership.cpp
-    void mark_consistent(std::uint64_t mark);
+    void set_consistency_point(std::uint64_t mark);
 
     // state.cpp
     void state(rpma_mirror_state &to);
     void attributes(unsigned copy, rpma_mirror_attributes &to);
     void statistics(rpma_mirror_statistics &to) const;
 
-    mirror::events &told() { return events_; }
-    const mirror::home &own() const { return home_; }
+    mirror::events &events() { return events_; }
+    const mirror::local_copy &own() const { return local_; }
     const rpma_mirror_recovery_report &report() const { return report_; }
-    // Whether this thread is in a function of the program.
-    bool calls_program() const { return membership_.is_held_here(); }
+    // Returns whether this thread is in a callback of the program.
+    bool is_in_callback() const { return membership_.is_held_by_caller(); }
 
 private:
     using record = replica::mirror_record;
     using range = replica::range;
     using deadline = replica::deadline;
 
-    // The lock of the membership is held, or it is a copy that this thread works on.
+    // The caller must hold the membership lock, or an exclusive claim on the copy.
     mirror::remote_copy &target(unsigned copy);
-    class work_on_copy;
+    class exclusive_copy;
     bool is_synced(unsigned copy) const { return (record_.in_sync >> copy & 1) != 0; }
-    std::uint32_t home_bit() const { return 1U << settings_.home_copy; }
-    replica::request about_promise(const mirror::remote_copy &c, replica::request_type type) const;
+    std::uint32_t local_bit() const { return 1U << settings_.local_number; }
+    replica::request make_promise_request(const mirror::remote_copy &c, replica::request_type type) const;
 
     // creation.cpp
-    bool find_begun(replica::mirror_state &own);
-    [[noreturn]] void refuse_existing() const;
-    void refuse_foreign(const replica::mirror_state &own, bool begun) const;
-    void create_copies(const replica::mirror_state &own, bool begun);
+    bool find_partial_creation(replica::mirror_state &own);
+    [[noreturn]] void reject_existing_set() const;
+    void reject_foreign_copies(const replica::mirror_state &own, bool resuming) const;
+    void create_copies(const replica::mirror_state &own, bool resuming);
     void each_of_all(const deadline &until, const std::function<void(mirror::remote_copy &, const deadline &)> &f);
     void create_copy(
             const mirror::remote_copy &c, mirror::channel &control, std::uint64_t length, const deadline &until) const;
     record first_record() const;
-    void refuse_fence(bool force) const;
+    void check_fence(bool force) const;
 
     // opening.cpp
-    void check_home_copy() const;
+    void check_local_copy() const;
     enum class scope {
         all,
         needed // targets that the newest record requires
     };
-    bool open_home();
+    bool open_local_copy();
     void connect_all(scope whom, const deadline &until);
-    std::uint64_t learn_set();
-    void make_home(std::uint64_t length);
+    std::uint64_t identify_set();
+    void create_local_copy(std::uint64_t length);
     void ask_arbiter(bool seize, const deadline &until);
-    void take_epoch(bool seize, const deadline &until);
+    void acquire_epoch(bool seize, const deadline &until);
     void prepare_all(const deadline &until);
-    [[noreturn]] void refuse_without(std::uint32_t missing, int code, const char *consequence) const;
-    bool home_is_newest() const;
+    [[noreturn]] void throw_incomplete(std::uint32_t missing, int code, const char *consequence) const;
+    bool local_is_newest() const;
     void choose_source(bool force);
-    void check_home_level() const;
+    void check_local_level() const;
     void attach_all(const deadline &until);
     mirror::connected attach(mirror::remote_copy &c, mirror::channel &control, const deadline &until);
     bool is_equal(const record &held) const;
-    bool home_is_equal() const;
+    bool local_is_equal() const;
     bool fetch_from(mirror::remote_copy &source);
-    void make_level(bool force);
-    void commit_first(bool force);
+    void resync_copies(bool force);
+    void commit_first_record(bool force);
     bool has_needed(std::uint32_t asked, std::uint32_t answered) const;
     void each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
             const std::function<void(mirror::remote_copy &, const deadline &)> &f);
@@ -216,16 +215,16 @@ private:
     batch begin_batch(comparison &c, std::uint64_t at, std::uint64_t end);
     mirror::channel::question ask_hashes(comparison &c, range r);
     void compare_hashes(comparison &c, batch &b);
-    void send_unseen(comparison &c, batch &b);
+    void send_unchecked(comparison &c, batch &b);
     void post_batch(comparison &c, batch &b, int error);
     void end_batch(comparison &c, const batch &b);
-    std::uint64_t look(comparison &c, batch &b);
-    int copy_piece(comparison &c, batch &b, range piece);
+    std::uint64_t diff_batch(comparison &c, batch &b);
+    int copy_chunk(comparison &c, batch &b, range chunk);
 
-    // membership.cpp: the lock of the membership is held
-    void commit_everywhere(record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t dropped = 0);
-    void ask_program(std::uint32_t leaving);
-    void end_by(int code, const char *reason, unsigned copy);
+    // membership.cpp: the caller must hold the membership lock
+    void commit_record(record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t dropped = 0);
+    void call_eviction_function(std::uint32_t leaving);
+    void fail_with(int code, const char *reason, unsigned copy);
     template<class F>
     std::uint32_t ask_targets(
             std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes);
@@ -234,40 +233,40 @@ private:
     void set_roles(std::uint32_t awaited, std::uint32_t syncing);
     void leave(std::uint32_t copies);
     void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);
-    // The lock is not held.
+    // The caller must not hold the membership lock.
     int evict(const mirror::failed_copies &failed) noexcept;
 
     // watch.cpp
     void watch();
     void start_watching();
     void stop_watching();
-    void look_at_targets();
+    void poll_targets();
 
     // flush.cpp
     template<class Send>
     void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, const deadline &until,
             mirror::program_lane::tickets &tickets, mirror::failed_copies &failed) noexcept;
-    // 0 or an errno.
-    int flush_home(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
-    int home_failed(int error) noexcept;
+    // Returns 0 or an errno value.
+    int flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
+    int on_local_copy_error(int error) noexcept;
     void await(unsigned lane, const mirror::program_lane::tickets &tickets, const deadline &until,
             mirror::failed_copies &failed) noexcept;
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     int outcome(const mirror::failed_copies &failed, const rpma_mirror_range *ranges, std::size_t n) noexcept;
-    int over() const noexcept;
-    int unready() const noexcept;
+    int check_usable() const noexcept;
+    int check_flushable() const noexcept;
 
     // verify.cpp
-    void rewrite_home(range r, const std::vector<std::byte> &good);
+    void overwrite_local_copy(range r, const std::vector<std::byte> &good);
 
     // resync.cpp
     void connect_again(mirror::remote_copy &c, const deadline &until);
-    void bring_level(mirror::remote_copy &c, const mirror::limits &within);
+    void run_resync(mirror::remote_copy &c, const mirror::limits &within);
     void compare_dirty(comparison &job, std::uint64_t end);
-    void tell_cursor(mirror::remote_copy &c);
+    void store_cursor(mirror::remote_copy &c);
     void join(mirror::remote_copy &c);
-    void take_back(mirror::remote_copy &c);
-    // Calls f while no lane of the program is used.
+    void revert_join(mirror::remote_copy &c);
+    // Calls f with the locks of all lanes held.
     template<class F>
     void without_lanes(F &&f);
     void register_again();
@@ -275,28 +274,27 @@ private:
     mirror::settings settings_;
     mirror::events events_;
     std::unique_ptr<mirror::arbiter> arbiter_;
-    mirror::home home_;
+    mirror::local_copy local_;
     std::array<std::unique_ptr<mirror::remote_copy>, replica::max_copies> copies_;
     std::vector<mirror::program_lane> lanes_;
 
-    // The membership: who belongs to the set, and what is known of it. Its lock comes before that of lanes.
+    // Membership record and the state of the copies. Lock order: membership_ before the locks of lanes.
     mirror::membership_lock membership_;
     record record_;
-    std::uint64_t last_version_ = 0; // that was ever tried
+    std::uint64_t last_version_ = 0; // highest version that was attempted
     replica::mirror_promise promise_;
     replica::set_uuid set_{};
-    // While the set is opened: the newest record, that of the arbiter, the targets that have to be part of it, and the
-    // source.
+    // State of opening: the newest record, the record of the arbiter, the required targets, and the source.
     record newest_, arbiters_;
     std::uint32_t needed_ = 0;
     bool overrides_ = false; // true if force overrides a reason to reject the opening
     unsigned source_ = 0;
     std::atomic<mirror::roles> roles_{mirror::roles{}};
-    // 0, or the code with which everything ends. The reason is stored before the code, and stays.
-    std::atomic<int> over_ = 0;
-    replica::short_text<255> over_reason_;
-    // 0, or an errno: a page was replaced, and a device could not register the home copy again.
-    std::atomic<int> unregistered_ = 0;
+    // Error code of a permanent failure, or 0. The reason is stored before the code, and does not change afterwards.
+    std::atomic<int> terminal_error_ = 0;
+    replica::short_text<255> terminal_reason_;
+    // Errno value if a device could not register the local copy again after a page was replaced, otherwise 0.
+    std::atomic<int> reregister_error_ = 0;
 
     rpma_mirror_recovery_report report_{};
     struct {

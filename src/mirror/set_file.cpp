@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The local description of a set.
+// Parser of set files, which describe a set on one machine.
 #include "settings.hpp"
 
 #include <array>
@@ -23,7 +23,7 @@ constexpr const char *first_line = "RPMAMIRROR";
 struct line {
     std::string key;
     std::vector<std::string> words;
-    std::string rest; // the words as they are written
+    std::string rest; // the words, separated by one blank
 };
 
 unsigned long long number(const std::string &word, bool units)
@@ -32,7 +32,7 @@ unsigned long long number(const std::string &word, bool units)
     errno = 0;
     unsigned long long value = std::strtoull(word.c_str(), &end, 10);
     if (word.empty() || word[0] < '0' || word[0] > '9' || errno != 0)
-        throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is no number");
+        throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is not a number");
     const std::string unit = end;
     const std::string known = "KMGT";
     if (units && unit.size() == 1 && known.find(unit[0]) != std::string::npos) {
@@ -42,7 +42,7 @@ unsigned long long number(const std::string &word, bool units)
         return value << shift;
     }
     if (!unit.empty() || (!units && value > UINT32_MAX))
-        throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is no number" + (units ? " with K, M, G or T" : ""));
+        throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is not a number" + (units ? " with K, M, G or T" : ""));
     return value;
 }
 
@@ -51,7 +51,7 @@ unsigned small(const std::string &word)
     return static_cast<unsigned>(number(word, false));
 }
 
-// Which of the words it is.
+// Returns the index of the word in the list. Throws failure if it is missing.
 std::size_t choose(const std::string &word, std::initializer_list<const char *> words)
 {
     std::string all;
@@ -62,27 +62,27 @@ std::size_t choose(const std::string &word, std::initializer_list<const char *> 
         ++index;
         all += all.empty() ? known : std::string(" or ") + known;
     }
-    throw failure(RPMA_MIRROR_E_INVAL, "write " + all + " instead of '" + word + "'");
+    throw failure(RPMA_MIRROR_E_INVAL, "invalid value '" + word + "' (use " + all + ")");
 }
 
 void need(const line &l, std::size_t least, std::size_t most, const char *usage)
 {
     if (l.words.size() < least || l.words.size() > most)
-        throw failure(RPMA_MIRROR_E_INVAL, std::string("write ") + usage);
+        throw failure(RPMA_MIRROR_E_INVAL, std::string("wrong number of values (syntax: ") + usage + ")");
 }
 
-void apply_home(settings &to, const line &l)
+void apply_local_copy(settings &to, const line &l)
 {
     need(l, 2, 4, "local COPY PATH [LENGTH [STATE-PATH]], or local COPY anonymous LENGTH");
     const bool anonymous = l.words[1] == "anonymous";
-    to.set_home(small(l.words[0]), anonymous ? nullptr : l.words[1].c_str(),
+    to.set_local_copy(small(l.words[0]), anonymous ? nullptr : l.words[1].c_str(),
             l.words.size() > 2 ? number(l.words[2], true) : 0, l.words.size() > 3 ? l.words[3].c_str() : nullptr);
 }
 
 void apply(settings &to, const line &l)
 {
     if (l.key == "local")
-        return apply_home(to, l);
+        return apply_local_copy(to, l);
     if (l.key == "target") {
         need(l, 3, 3, "target COPY ADDRESS:PORT POOLSET");
         return to.add_target(small(l.words[0]), l.words[1], l.words[2]);
@@ -101,7 +101,7 @@ void apply(settings &to, const line &l)
         to.arbiter = l.rest;
         return;
     }
-    need(l, 1, 1, "one word after the key");
+    need(l, 1, 1, "KEY VALUE");
     const std::string &word = l.words[0];
     if (l.key == "key-file")
         to.key_file = word;
@@ -116,14 +116,14 @@ void apply(settings &to, const line &l)
         throw failure(RPMA_MIRROR_E_INVAL, "unknown key '" + l.key + "'");
 }
 
-// HOME.mirror is a likely name of a set file, and the default of the state.
+// Rejects a state path that is the set file: PATH.mirror is the default state path and a likely name of a set file.
 void check_state_is_not(const std::string &path, const std::string &state_path)
 {
     std::error_code ignored;
     if (std::filesystem::equivalent(path, state_path, ignored))
-        throw failure(RPMA_MIRROR_E_INVAL, "the state of the home copy would be kept in this set file: give it another "
-                                           "name, or write a STATE-PATH "
-                                           "after the length");
+        throw failure(RPMA_MIRROR_E_INVAL,
+                "state path of the local copy is this set file (rename it, or set a STATE-PATH "
+                "after the length)");
 }
 
 line split(const std::string &text)
@@ -142,7 +142,7 @@ settings read_set_file(const std::string &path)
 {
     std::ifstream file(path);
     if (!file)
-        throw errno == ENOENT ? failure(RPMA_MIRROR_E_NOT_FOUND, "there is no set file " + path, ENOENT)
+        throw errno == ENOENT ? failure(RPMA_MIRROR_E_NOT_FOUND, "set file not found: " + path, ENOENT)
                               : system_failure("cannot read " + path);
     settings to;
     std::string text;
@@ -151,7 +151,7 @@ settings read_set_file(const std::string &path)
         try {
             if (const char *const fault = replica::encoding_fault(text); fault != nullptr && number_of_line == 1)
                 throw failure(RPMA_MIRROR_E_INVAL, fault);
-            // At the end of a line it is a blank.
+            // At the end of a line, a carriage return counts as a blank.
             if (const std::size_t at = text.find('\r'); at < text.size() - 1)
                 throw failure(RPMA_MIRROR_E_INVAL, "it has a carriage return (end each line with a line feed)");
             if (number_of_line == 1 && (l.key != first_line || !l.words.empty()))

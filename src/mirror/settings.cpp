@@ -14,11 +14,11 @@ namespace mirror
 namespace
 {
 
-constexpr unsigned most_lanes = 1023;
-constexpr unsigned most_depth = 65536;
-constexpr unsigned longest_ms = 3'600'000;
+constexpr unsigned max_lanes = 1023;
+constexpr unsigned max_depth = 65536;
+constexpr unsigned max_timeout_ms = 3'600'000;
 
-[[noreturn]] void refuse(const std::string &why)
+[[noreturn]] void reject(const std::string &why)
 {
     throw failure(RPMA_MIRROR_E_INVAL, why);
 }
@@ -26,7 +26,7 @@ constexpr unsigned longest_ms = 3'600'000;
 void check_copy(unsigned copy)
 {
     if (copy >= replica::max_copies)
-        refuse("a copy has a number from 0 to 15");
+        reject("invalid copy number (0 to 15)");
 }
 
 } // namespace
@@ -50,76 +50,76 @@ std::string settings::names_of(std::uint32_t copies) const
     return all;
 }
 
-void settings::set_home(unsigned copy, const char *path, std::uint64_t bytes, const char *state)
+void settings::set_local_copy(unsigned copy, const char *path, std::uint64_t bytes, const char *state)
 {
     check_copy(copy);
     if (target_of(copy) != nullptr)
-        refuse("copy " + std::to_string(copy) + " is that of a target");
+        reject("copy " + std::to_string(copy) + ": number already used by a target");
     if (bytes % replica::page_size != 0)
-        refuse("the length of the home copy is no multiple of 4096");
+        reject("the length of the local copy is not a multiple of 4096");
     if (path == nullptr && bytes == 0)
-        refuse("anonymous memory needs a length");
+        reject("anonymous memory requires a length");
     if (path != nullptr && *path == '\0')
-        refuse("the path of the home copy is empty");
-    home_copy = copy;
-    home_path = path == nullptr ? "" : path;
+        reject("the path of the local copy is empty");
+    local_number = copy;
+    local_path = path == nullptr ? "" : path;
     length = bytes;
-    state_path = state != nullptr ? state : path != nullptr ? home_path + ".mirror" : "";
-    has_home = true;
+    state_path = state != nullptr ? state : path != nullptr ? local_path + ".mirror" : "";
+    has_local = true;
 }
 
 void settings::add_target(unsigned copy, const std::string &place, const std::string &set_name)
 {
     check_copy(copy);
-    if ((has_home && copy == home_copy) || target_of(copy) != nullptr)
-        refuse("there are two copies " + std::to_string(copy));
+    if ((has_local && copy == local_number) || target_of(copy) != nullptr)
+        reject("duplicate copy number " + std::to_string(copy));
     const std::size_t colon = place.rfind(':');
     if (colon == std::string::npos || colon == 0 || colon + 1 == place.size())
-        refuse("write ADDRESS:PORT instead of '" + place + "'");
+        reject("invalid target '" + place + "' (use ADDRESS:PORT)");
     if (place.find('@') != std::string::npos)
-        refuse("write ADDRESS:PORT instead of '" + place + "': a target of a mirrored set has no user");
-    target_settings made;
-    made.copy = copy;
-    made.address = place.substr(0, colon);
-    made.port = place.substr(colon + 1);
-    if (made.address.size() > 2 && made.address.front() == '[' && made.address.back() == ']')
-        made.address = made.address.substr(1, made.address.size() - 2);
-    if (!replica::is_port(made.port))
-        refuse("the port of '" + place + "' is not a number from 1 to 65535");
+        reject("invalid target '" + place + "': user names are not supported (use ADDRESS:PORT)");
+    target_settings created;
+    created.copy = copy;
+    created.address = place.substr(0, colon);
+    created.port = place.substr(colon + 1);
+    if (created.address.size() > 2 && created.address.front() == '[' && created.address.back() == ']')
+        created.address = created.address.substr(1, created.address.size() - 2);
+    if (!replica::is_port(created.port))
+        reject("invalid target '" + place + "': invalid port (1 to 65535)");
     if (place.size() > 255)
-        refuse("write ADDRESS:PORT instead of '" + place + "'");
+        reject("invalid target '" + place + "' (use ADDRESS:PORT)");
     if (const char *const fault = replica::set_name_fault(set_name))
-        refuse(fault);
-    made.set_name = set_name;
-    targets.push_back(made);
+        reject(fault);
+    created.set_name = set_name;
+    targets.push_back(created);
 }
 
 void settings::set_lanes(unsigned count, unsigned operations)
 {
-    if (count < 1 || count > most_lanes)
-        refuse("there are 1 to 1023 lanes");
-    if (operations < 2 || operations > most_depth)
-        refuse("a lane has 2 to 65536 operations under way");
+    if (count < 1 || count > max_lanes)
+        reject("invalid number of lanes (1 to 1023)");
+    if (operations < 2 || operations > max_depth)
+        reject("invalid depth of a lane (2 to 65536 operations)");
     lanes = count;
     depth = operations;
 }
 
 void settings::set_timeouts(unsigned operation, unsigned opening)
 {
-    if (operation < 1 || operation > longest_ms || opening < 1 || opening > longest_ms)
-        refuse("a timeout has 1 to 3600000 milliseconds");
+    if (operation < 1 || operation > max_timeout_ms || opening < 1 || opening > max_timeout_ms)
+        reject("invalid timeout (1 to 3600000 milliseconds)");
     operation_ms = static_cast<int>(operation);
     open_ms = static_cast<int>(opening);
 }
 
 void settings::check() const
 {
-    if (!has_home)
-        refuse("the set has no home copy: see rpma_mirror_cfg_set_local_copy");
+    if (!has_local)
+        reject("local copy missing (see rpma_mirror_cfg_set_local_copy)");
     if (targets.empty())
-        refuse("the set has no target: see rpma_mirror_cfg_add_target");
+        reject("target missing (see rpma_mirror_cfg_add_target)");
     if (key_file.empty())
-        refuse("the file with the key of the targets is missing: see rpma_mirror_cfg_set_key_file");
+        reject("key file missing (see rpma_mirror_cfg_set_key_file)");
 }
 
 limits limits_of(const rpma_mirror_resync_options *options)
@@ -127,7 +127,7 @@ limits limits_of(const rpma_mirror_resync_options *options)
     if (options == nullptr)
         return {};
     if (options->size < sizeof(*options) || options->flags != 0)
-        refuse("the options do not tell their size, or have unknown flags");
+        reject("options: size not set, or unknown flags");
     return {options->bytes_per_second, options->progress, options->context};
 }
 

@@ -12,27 +12,27 @@ namespace mirror
 
 struct target_settings {
     unsigned copy = 0;
-    std::string address; // numeric, or a name
+    std::string address; // IP address or host name
     std::string port;
     std::string set_name;
 
     std::string name() const { return address + ":" + port; }
 };
 
-// Of what takes long.
+// Limits of a resync or verification.
 struct limits {
-    std::uint64_t bytes_per_second = 0; // 0: none
+    std::uint64_t bytes_per_second = 0; // unlimited if 0
     rpma_mirror_progress_function progress = nullptr;
     void *context = nullptr;
 };
 
-// Throws failure with E_INVAL. options may be NULL.
+// Converts the options, which may be NULL. Throws failure with E_INVAL.
 limits limits_of(const rpma_mirror_resync_options *options);
 
-// What is known of a set before anything of it is opened.
+// Settings of a set.
 struct settings {
-    unsigned home_copy = 0;
-    std::string home_path; // empty: anonymous memory
+    unsigned local_number = 0;
+    std::string local_path; // anonymous memory if empty
     std::string state_path;
     std::uint64_t length = 0;
     std::vector<target_settings> targets;
@@ -49,28 +49,28 @@ struct settings {
     void *event_context = nullptr;
     rpma_mirror_eviction_function eviction = nullptr;
     void *eviction_context = nullptr;
-    limits levelling; // of opening
-    bool has_home = false;
+    limits resync_limits; // limits of the resync during opening
+    bool has_local = false;
 
-    // These throw failure with E_INVAL.
-    void set_home(unsigned copy, const char *path, std::uint64_t bytes, const char *state);
+    // Throw failure with E_INVAL.
+    void set_local_copy(unsigned copy, const char *path, std::uint64_t bytes, const char *state);
     void add_target(unsigned copy, const std::string &place, const std::string &set_name);
     void set_lanes(unsigned count, unsigned operations);
     void set_timeouts(unsigned operation, unsigned opening);
-    // Whether something is missing.
+    // Throws failure with E_INVAL if a required setting is missing.
     void check() const;
 
     const target_settings *target_of(unsigned copy) const;
-    // For people, of copies as bits.
+    // Returns the names of the copies in a bit mask, for messages.
     std::string names_of(std::uint32_t copies) const;
 };
 
-// Throws failure, which names the line.
+// Reads a set file. Throws failure with the line number.
 settings read_set_file(const std::string &path);
 
 } // namespace mirror
 
-// The handle of the C functions.
+// Handle of the C functions.
 struct rpma_mirror_cfg {
     mirror::settings value;
 };

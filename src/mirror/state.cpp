@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a set tells about itself.
+// State, attributes and statistics of a set.
 #include "set.hpp"
 
 #include <algorithm>
@@ -41,21 +41,21 @@ void put_known(const replica::mirror_state &known, rpma_mirror_copy &to)
 
 void rpma_mirror::state(rpma_mirror_state &to)
 {
-    membership_.refuse_holder();
+    membership_.reject_reentry();
     const std::lock_guard hold(membership_);
     to = {};
     to.size = sizeof(to);
-    to.is_open = over_ == 0;
+    to.is_open = terminal_error_ == 0;
     std::memcpy(to.uuid, set_.data(), sizeof(to.uuid));
-    to.length = home_.length();
+    to.length = local_.length();
     put_record(record_, to);
-    to.level = home_.level();
-    rpma_mirror_copy &own = to.copies[settings_.home_copy];
+    to.level = local_.level();
+    rpma_mirror_copy &own = to.copies[settings_.local_number];
     own.state = RPMA_MIRROR_COPY_IN_SYNC;
-    own.level = home_.level();
+    own.level = local_.level();
     own.is_local = 1;
-    put_known(home_.state(), own);
-    put_text(own.location, sizeof(own.location), settings_.home_path);
+    put_known(local_.state(), own);
+    put_text(own.location, sizeof(own.location), settings_.local_path);
     const roles now = roles_;
     for (const auto &c : copies_) {
         if (!c)
@@ -80,22 +80,22 @@ void rpma_mirror::state(rpma_mirror_state &to)
 void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
 {
     rpma_mirror m(of);
-    bool home_known = false, home_used = false;
+    bool local_known = false, local_in_use = false;
     try {
-        home_known = m.home_.open_state();
-        m.home_.release_state();
+        local_known = m.local_.open_state();
+        m.local_.release_state();
     } catch (const failure &problem) {
-        // Its writer is at work.
-        home_used = problem.code() == RPMA_MIRROR_E_BUSY;
-        if (!home_used)
+        // A writer on this machine has the set open.
+        local_in_use = problem.code() == RPMA_MIRROR_E_BUSY;
+        if (!local_in_use)
             throw;
     }
-    m.newest_ = m.home_.state().committed;
+    m.newest_ = m.local_.state().committed;
     m.connect_all(scope::needed, deadline(of.open_ms / 4 + 1));
     to = {};
     to.size = sizeof(to);
-    record newest = home_known ? m.home_.state().committed : record();
-    replica::mirror_state some = home_known ? m.home_.state() : replica::mirror_state();
+    record newest = local_known ? m.local_.state().committed : record();
+    replica::mirror_state some = local_known ? m.local_.state() : replica::mirror_state();
     for (const auto &c : m.copies_) {
         if (!c || !c->answered)
             continue;
@@ -108,15 +108,15 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     const auto state_of = [&](unsigned copy, const record &held) {
         return held == newest && (newest.in_sync >> copy & 1) != 0 ? RPMA_MIRROR_COPY_IN_SYNC : RPMA_MIRROR_COPY_STALE;
     };
-    rpma_mirror_copy &own = to.copies[of.home_copy];
+    rpma_mirror_copy &own = to.copies[of.local_number];
     own.is_local = 1;
-    own.state = home_known  ? state_of(of.home_copy, m.home_.state().committed)
-                : home_used ? state_of(of.home_copy, newest)
-                            : RPMA_MIRROR_COPY_OFFLINE;
-    own.last_error = home_used ? RPMA_MIRROR_E_BUSY : 0;
-    put_text(own.location, sizeof(own.location), of.home_path);
-    if (home_known)
-        put_known(m.home_.state(), own);
+    own.state = local_known    ? state_of(of.local_number, m.local_.state().committed)
+                : local_in_use ? state_of(of.local_number, newest)
+                               : RPMA_MIRROR_COPY_OFFLINE;
+    own.last_error = local_in_use ? RPMA_MIRROR_E_BUSY : 0;
+    put_text(own.location, sizeof(own.location), of.local_path);
+    if (local_known)
+        put_known(m.local_.state(), own);
     for (const auto &c : m.copies_) {
         if (!c)
             continue;
@@ -135,14 +135,14 @@ void rpma_mirror::attributes(unsigned copy, rpma_mirror_attributes &to)
     state(now);
     const bool whole = copy == RPMA_MIRROR_ALL_COPIES;
     if (!whole && (copy >= RPMA_MIRROR_MAX_COPIES || now.copies[copy].state == RPMA_MIRROR_COPY_ABSENT))
-        throw failure(RPMA_MIRROR_E_NOT_FOUND, "there is no copy " + std::to_string(copy));
-    const bool own = !whole && copy == settings_.home_copy;
-    const bool user_flush = home_.flushes_without_system();
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "copy " + std::to_string(copy) + " not found");
+    const bool own = !whole && copy == settings_.local_number;
+    const bool user_flush = local_.flushes_without_system();
     to = {};
     to.size = sizeof(to);
     to.level = whole ? now.level : now.copies[copy].level;
     to.interrupted_store_atomicity = 8;
-    // Poison is of a cache line where the processor flushes, and of a page where the kernel does.
+    // Poison affects 256 bytes with CPU flushes, and a page with the page cache.
     to.fundamental_error_range = to.level >= RPMA_MIRROR_LEVEL_CPU_FLUSHED ? 256 : 4096;
     to.optimized_flush_capable = 1;
     to.optimized_flush_allowed = own || whole ? user_flush : to.level >= RPMA_MIRROR_LEVEL_CPU_FLUSHED;

@@ -13,15 +13,15 @@ std::jthread quiet_thread(std::function<void()> f)
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::jthread made(std::move(f));
+    std::jthread created(std::move(f));
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return made;
+    return created;
 }
 
 step::step(const deadline &until) : until_(until), grace_ms_(until.left_ms() / 10)
 {
     if (const int error = interrupted_.open(); error != 0)
-        throw system_failure("cannot make an event", error);
+        throw system_failure("cannot create an event", error);
 }
 
 void step::start(remote_copy &c, const std::function<void(remote_copy &, const deadline &)> &f)

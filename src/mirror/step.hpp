@@ -12,11 +12,11 @@
 namespace mirror
 {
 
-// A thread to which the kernel delivers no signals of the program.
+// Starts a thread with all signals blocked, so that it receives none of the program's signals.
 std::jthread quiet_thread(std::function<void()> f);
 
-// Runs a function for several targets concurrently, with one thread per target. If the function of a copy returns, the
-// copy has answered; if it throws, the exception becomes the problem of the copy.
+// Runs a function for several targets concurrently, with one thread per target. A copy has responded if its function
+// returns. An exception is stored as the problem of the copy.
 class step
 {
 public:
@@ -27,13 +27,13 @@ public:
     step(const step &) = delete;
     step &operator=(const step &) = delete;
 
-    // The function waits no longer than the deadline that it gets.
+    // Starts f for a copy. f must not wait beyond its deadline.
     void start(remote_copy &c, const std::function<void(remote_copy &, const deadline &)> &f);
-    // Waits for all copies, or for those that is_complete() needs and then for a tenth of the time of the step.
-    // is_complete() gets the copies that have answered, and does not run beside note().
+    // Waits for all copies. Once is_complete() returns true, the others get a tenth of the time of the step.
+    // is_complete() receives the copies that have responded, and does not run concurrently with note().
     void finish(const std::function<bool(std::uint32_t answered)> &is_complete);
 
-    // Publishes results of a copy's function to is_complete().
+    // Publishes results of a copy's function to is_complete(), under its lock.
     template<class F>
     void note(F &&f)
     {

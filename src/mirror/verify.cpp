@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading back, and repair from another copy.
+// Verification of copies, and repair of pages from another copy.
 #include "compare.hpp"
 
 #include <cstring>
@@ -14,34 +14,34 @@ using namespace mirror;
 namespace
 {
 
-constexpr std::uint64_t piece_size = 64 * 1024;
+constexpr std::uint64_t chunk_size = 64 * 1024;
 
-// Calls f for pieces of a range until it returns false.
+// Calls f for the aligned chunks of a range until it returns false. Returns false in this case.
 template<class F>
-bool each_piece(replica::range r, std::uint64_t size, F &&f)
+bool for_each_chunk(replica::range r, std::uint64_t size, F &&f)
 {
     while (r.length > 0) {
-        const replica::range piece{r.offset, std::min(r.length, size - r.offset % size)};
-        if (!f(piece))
+        const replica::range chunk{r.offset, std::min(r.length, size - r.offset % size)};
+        if (!f(chunk))
             return false;
-        r.offset += piece.length;
-        r.length -= piece.length;
+        r.offset += chunk.length;
+        r.length -= chunk.length;
     }
     return true;
 }
 
-// Fails where a store of the program would raise SIGBUS.
+// Stores by system calls, which fail where a store of the program would raise SIGBUS.
 void store_by_kernel(std::byte *to, const std::vector<std::byte> &from)
 {
     const replica::fd_owner passage(memfd_create("rpma_mirror_repair", MFD_CLOEXEC));
     if (!passage.valid())
-        throw system_failure("cannot write the home copy");
-    each_piece({0, from.size()}, piece_size, [&](replica::range piece) {
-        const auto length = static_cast<ssize_t>(piece.length);
-        if (pwrite(passage.get(), from.data() + piece.offset, piece.length, 0) != length ||
-                pread(passage.get(), to + piece.offset, piece.length, 0) != length)
+        throw system_failure("cannot write the local copy");
+    for_each_chunk({0, from.size()}, chunk_size, [&](replica::range chunk) {
+        const auto length = static_cast<ssize_t>(chunk.length);
+        if (pwrite(passage.get(), from.data() + chunk.offset, chunk.length, 0) != length ||
+                pread(passage.get(), to + chunk.offset, chunk.length, 0) != length)
             throw failure(RPMA_MIRROR_E_MEDIA,
-                    "the home copy cannot be written: open the set again, which makes it from a target", errno);
+                    "cannot write the local copy (open the set again, which rebuilds it from a target)", errno);
         return true;
     });
 }
@@ -51,43 +51,43 @@ void store_by_kernel(std::byte *to, const std::vector<std::byte> &from)
 rpma_mirror_verify_level rpma_mirror::flush_and_verify(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, rpma_mirror_error *first_bad)
 {
-    membership_.refuse_holder();
+    membership_.reject_reentry();
     if (const int code = flush(lane, ranges, n, flags); code != 0)
         throw failure(code, last_failure());
-    std::vector<std::byte> back(piece_size);
+    std::vector<std::byte> back(chunk_size);
     auto level = RPMA_MIRROR_VERIFY_NONE;
     each_copy(roles_.load().awaited, [&](unsigned copy) {
         bool has_left = false;
-        const auto same = [&](range piece) {
-            if (const int code = read(lane, copy, back.data(), piece); code != 0) {
-                // The ranges are durable on the copies that stay.
-                has_left = over_ == 0 && (roles_.load().awaited >> copy & 1) == 0;
+        const auto same = [&](range chunk) {
+            if (const int code = read(lane, copy, back.data(), chunk); code != 0) {
+                // The copy was evicted. The ranges are durable on the remaining copies.
+                has_left = terminal_error_ == 0 && (roles_.load().awaited >> copy & 1) == 0;
                 if (!has_left)
                     throw failure(code, last_failure());
                 return false;
             }
-            const std::byte *const ours = home_.address() + piece.offset;
-            if (std::memcmp(back.data(), ours, piece.length) == 0)
+            const std::byte *const local_data = local_.address() + chunk.offset;
+            if (std::memcmp(back.data(), local_data, chunk.length) == 0)
                 return true;
-            std::uint64_t begin = 0, end = piece.length;
-            while (back[begin] == ours[begin])
+            std::uint64_t begin = 0, end = chunk.length;
+            while (back[begin] == local_data[begin])
                 ++begin;
-            while (back[end - 1] == ours[end - 1])
+            while (back[end - 1] == local_data[end - 1])
                 --end;
             rpma_mirror_error bad = make_error(copy, RPMA_MIRROR_E_VERIFY);
             bad.precise = 1;
-            bad.offset = piece.offset + begin;
+            bad.offset = chunk.offset + begin;
             bad.length = end - begin;
             if (first_bad != nullptr)
                 *first_bad = bad;
             const std::lock_guard hold(membership_);
-            events_.tell(RPMA_MIRROR_EVENT_MEDIA, copy, record_, bad);
+            events_.publish(RPMA_MIRROR_EVENT_MEDIA, copy, record_, bad);
             return false;
         };
         for (std::size_t i = 0; i < n && !has_left; ++i)
-            if (!each_piece({ranges[i].offset, ranges[i].length}, piece_size, same) && !has_left)
-                throw failure(RPMA_MIRROR_E_VERIFY, "copy " + std::to_string(copy) + " has something else in range " +
-                                                            std::to_string(i) + " than was flushed");
+            if (!for_each_chunk({ranges[i].offset, ranges[i].length}, chunk_size, same) && !has_left)
+                throw failure(RPMA_MIRROR_E_VERIFY, "copy " + std::to_string(copy) + ": data of range " +
+                                                            std::to_string(i) + " differs from the flushed data");
         if (!has_left)
             level = RPMA_MIRROR_VERIFY_CACHE;
     });
@@ -96,11 +96,11 @@ rpma_mirror_verify_level rpma_mirror::flush_and_verify(
 
 void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::size_t *n)
 {
-    membership_.refuse_holder();
-    const std::size_t most = *n;
+    membership_.reject_reentry();
+    const std::size_t max_errors = *n;
     std::size_t found = 0;
     const auto report = [&](range bad, int code, bool precise) {
-        if (found == most)
+        if (found == max_errors)
             return false;
         rpma_mirror_error &e = errors[found++];
         e = make_error(copy, code);
@@ -109,27 +109,28 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
         e.length = bad.length;
         return true;
     };
-    if (copy == settings_.home_copy) {
-        // The kernel reads it, and tells what it cannot read, where the program would get SIGBUS.
+    if (copy == settings_.local_number) {
+        // Lets the kernel read the memory, which reports unreadable pages as errors; reads of the program would raise
+        // SIGBUS.
         const replica::fd_owner sink(memfd_create("rpma_mirror_check", MFD_CLOEXEC));
         if (!sink.valid())
-            throw system_failure("cannot check the home copy");
-        each_piece(r, replica::page_size, [&](range piece) {
-            const ssize_t written = pwrite(sink.get(), home_.address() + piece.offset, piece.length, 0);
-            return written == static_cast<ssize_t>(piece.length) || report(piece, RPMA_MIRROR_E_MEDIA, true);
+            throw system_failure("cannot check the local copy");
+        for_each_chunk(r, replica::page_size, [&](range chunk) {
+            const ssize_t written = pwrite(sink.get(), local_.address() + chunk.offset, chunk.length, 0);
+            return written == static_cast<ssize_t>(chunk.length) || report(chunk, RPMA_MIRROR_E_MEDIA, true);
         });
         const std::lock_guard hold(membership_);
         for (const rpma_mirror_error &e : std::span(errors, found))
             if (!events_.has_error(e))
-                events_.tell(RPMA_MIRROR_EVENT_MEDIA, copy, record_, e);
+                events_.publish(RPMA_MIRROR_EVENT_MEDIA, copy, record_, e);
     } else {
-        std::vector<std::byte> back(piece_size);
+        std::vector<std::byte> back(chunk_size);
         {
             const std::lock_guard hold(membership_);
             target(copy);
         }
-        each_piece(r, piece_size, [&](range piece) {
-            const int code = read(0, copy, back.data(), piece);
+        for_each_chunk(r, chunk_size, [&](range chunk) {
+            const int code = read(0, copy, back.data(), chunk);
             if (code == RPMA_MIRROR_E_STALE)
                 throw failure(code, last_failure());
             if (code != 0)
@@ -140,59 +141,59 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
     *n = found;
 }
 
-// Whatever ends this in the middle: the home copy, which then lacks the range, is not in sync by its own state, so that
-// the next opening makes it again from a target.
-void rpma_mirror::rewrite_home(range r, const std::vector<std::byte> &good)
+// Overwrites pages of the local copy. Its state marks it as not in sync until the end, so that after an interruption
+// the next opening rebuilds it from a target.
+void rpma_mirror::overwrite_local_copy(range r, const std::vector<std::byte> &content)
 {
-    const replica::mirror_state whole = home_.state();
+    const replica::mirror_state whole = local_.state();
     replica::mirror_state torn = whole;
-    torn.committed.in_sync = static_cast<std::uint16_t>(torn.committed.in_sync & ~home_bit());
-    home_.store(torn);
-    home_.punch(r);
+    torn.committed.in_sync = static_cast<std::uint16_t>(torn.committed.in_sync & ~local_bit());
+    local_.store(torn);
+    local_.punch(r);
     register_again();
-    store_by_kernel(home_.address() + r.offset, good);
-    if (home_.flush(r) != 0)
-        throw failure(RPMA_MIRROR_E_MEDIA, "the home copy cannot be written back");
-    home_.drain();
-    home_.store(whole);
+    store_by_kernel(local_.address() + r.offset, content);
+    if (local_.flush(r) != 0)
+        throw failure(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy");
+    local_.drain();
+    local_.store(whole);
 }
 
 void rpma_mirror::repair_range(range r, unsigned source)
 {
-    membership_.refuse_holder();
+    membership_.reject_reentry();
     const std::uint64_t first_page = r.offset / replica::page_size;
     const std::uint64_t end_page = (r.offset + r.length + replica::page_size - 1) / replica::page_size;
     const range whole{first_page * replica::page_size, (end_page - first_page) * replica::page_size};
-    std::vector<std::byte> good(whole.length);
+    std::vector<std::byte> content(whole.length);
     int code = RPMA_MIRROR_E_STALE;
     const std::uint32_t candidates = source == RPMA_MIRROR_ALL_COPIES ? roles_.load().awaited : 1U << source;
     for (std::uint32_t left = candidates; left != 0 && code != 0; left &= left - 1)
-        code = read(0, static_cast<unsigned>(std::countr_zero(left)), good.data(), whole);
+        code = read(0, static_cast<unsigned>(std::countr_zero(left)), content.data(), whole);
     if (code != 0)
         throw failure(code, candidates == 0 ? "no other copy is in sync" : last_failure());
     const std::lock_guard hold(membership_);
-    if (code = over(); code != 0)
+    if (code = check_usable(); code != 0)
         throw failure(code, last_failure());
     try {
-        rewrite_home(whole, good);
+        overwrite_local_copy(whole, content);
     } catch (const failure &problem) {
-        end(RPMA_MIRROR_E_MEDIA, problem.what(), RPMA_MIRROR_EVENT_MEDIA, settings_.home_copy);
+        end(RPMA_MIRROR_E_MEDIA, problem.what(), RPMA_MIRROR_EVENT_MEDIA, settings_.local_number);
         throw;
     }
     counted_.repaired += whole.length;
-    events_.forget_errors(settings_.home_copy, whole);
-    events_.tell(RPMA_MIRROR_EVENT_REPAIRED, settings_.home_copy, record_);
+    events_.forget_errors(settings_.local_number, whole);
+    events_.publish(RPMA_MIRROR_EVENT_REPAIRED, settings_.local_number, record_);
 }
 
 void rpma_mirror::verify(unsigned copy, const limits &within, rpma_mirror_verify_report &report)
 {
-    const work_on_copy work(*this, copy);
+    const exclusive_copy work(*this, copy);
     remote_copy &c = work.copy;
     const bool awaited = (roles_.load().awaited & c.bit()) != 0;
     if (!awaited)
         throw failure(RPMA_MIRROR_E_STALE, "copy " + std::to_string(copy) + " is not in sync");
     comparison job(c, direction::none, within);
-    job.total = home_.length();
+    job.total = local_.length();
     compare(job, 0, job.total);
     report = {};
     report.size = sizeof(report);

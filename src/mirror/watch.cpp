@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A thread that notices losses while the program flushes nothing, and keeps the right to write.
+// Thread that detects losses while the program does not flush, and renews the right to write.
 #include "set.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using namespace mirror;
 namespace
 {
 
-constexpr int look_ms = 500;
+constexpr int poll_interval_ms = 500;
 
 } // namespace
 
@@ -22,7 +22,7 @@ void rpma_mirror::start_watching()
 {
     stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!stop_.valid())
-        throw system_failure("cannot make an event");
+        throw system_failure("cannot create an event");
     watcher_ = quiet_thread([this] { watch(); });
 }
 
@@ -34,7 +34,7 @@ void rpma_mirror::stop_watching()
     watcher_.join();
 }
 
-void rpma_mirror::look_at_targets()
+void rpma_mirror::poll_targets()
 {
     failed_copies failed;
     {
@@ -55,26 +55,27 @@ void rpma_mirror::watch()
 {
     const int renew_ms = arbiter_->renew_ms();
     std::int64_t renew_at = replica::now_ms() + renew_ms;
-    while (over_ == 0) {
-        const int until_renewal = renew_ms == 0 ? look_ms : static_cast<int>(renew_at - replica::now_ms());
+    while (terminal_error_ == 0) {
+        const int until_renewal = renew_ms == 0 ? poll_interval_ms : static_cast<int>(renew_at - replica::now_ms());
         pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {arbiter_->lost_fd(), POLLIN, 0}};
-        poll(pollers, 2, std::clamp(until_renewal, 0, look_ms));
+        poll(pollers, 2, std::clamp(until_renewal, 0, poll_interval_ms));
         if (pollers[0].revents != 0)
             return;
-        look_at_targets();
+        poll_targets();
         int lost = arbiter_->lost() ? RPMA_MIRROR_E_ARBITER : 0;
         if (renew_ms != 0 && replica::now_ms() >= renew_at && lost == 0) {
             renew_at = replica::now_ms() + renew_ms;
-            // One failed renewal loses nothing: the arbiter reports when the lease has expired.
+            // One failed renewal is not fatal: arbiter::lost() reports the expiry.
             if (guarded([&] { arbiter_->renew(deadline(renew_ms)); }) == RPMA_MIRROR_E_FENCED)
                 lost = RPMA_MIRROR_E_FENCED;
         }
         if (lost != 0) {
             const std::lock_guard hold(membership_);
             guarded([&] {
-                end_by(lost,
-                        lost == RPMA_MIRROR_E_FENCED ? "another writer has the set" : "the right to write has run out",
-                        settings_.home_copy);
+                fail_with(lost,
+                        lost == RPMA_MIRROR_E_FENCED ? "another writer owns the set"
+                                                     : "the lease of the arbiter has expired",
+                        settings_.local_number);
             });
         }
     }

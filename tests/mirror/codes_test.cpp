@@ -84,13 +84,13 @@ void other_lanes_get_the_message_with_the_code(void **)
     b.kill();
     assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_EVICTION_REFUSED);
     lanes.other.join();
-    expect_message(rpma_mirror_error_message(), "rather than lose copy 2");
+    expect_message(rpma_mirror_error_message(), "copy 2: eviction refused");
     assert_int_equal(lanes.code, RPMA_MIRROR_E_EVICTION_REFUSED);
-    expect_message(lanes.message, "rather than lose copy 2");
+    expect_message(lanes.message, "copy 2: eviction refused");
     // So do calls that begin later, in threads that have had no failure.
     std::thread([&] {
         assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_EVICTION_REFUSED);
-        expect_message(rpma_mirror_error_message(), "rather than lose copy 2");
+        expect_message(rpma_mirror_error_message(), "copy 2: eviction refused");
     }).join();
 }
 

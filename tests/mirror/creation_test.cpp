@@ -78,7 +78,7 @@ void what_is_begun_cannot_be_opened(void **)
     fail_to_create(h, a, b, 2, answer_to::create);
     const cfg_ptr cfg = h.cfg({&a, &b});
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_NOT_FOUND);
-    assert_non_null(std::strstr(rpma_mirror_error_message(), "create it again"));
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "run create again"));
     assert_ok(rpma_mirror_create(cfg.get()));
     check_set(h, cfg, a, b, "");
 }

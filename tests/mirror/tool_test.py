@@ -24,31 +24,31 @@ class Tool(MirrorTest):
         self.refused(1, "create", "status", host)
         self.done("create", host)
         text = self.done("status", host)
-        self.assertRegex(text, r"^set [0-9a-f]{32}: 8\.0 MiB, policy safety, epoch 1, version 1, open")
+        self.assertRegex(text, r"^set [0-9a-f]{32}: 8\.0 MiB, policy safety, epoch 1, version 1, not clean")
         self.assertRegex(text, rf"(?m)^2 +in sync +1\.1 +{b.address} set$")
         self.assertRegex(text, r"(?m)^0 +in sync +1\.1 +\S+/home \(this machine\)$")
         self.assertTrue(text.endswith("\nall copies are in sync\n"))
         state = self.json("status", host)
         self.assertEqual((state["members"], state["in_sync"], state["not_in_sync"]), ([0, 1, 2], [0, 1, 2], []))
         self.assertEqual([copy["state"] for copy in state["copies"]], ["in sync"] * 3)
-        self.refused(1, "there is a home copy", "create", host)
+        self.refused(1, "local copy already exists", "create", host)
         b.kill()
         text = self.done("status", host, status=1)
-        self.assertRegex(text, r"(?m)^2 +offline +- .*the target cannot be reached$")
+        self.assertRegex(text, r"(?m)^2 +offline +- .*connection to the target failed$")
         self.assertTrue(text.endswith("\nnot in sync: copy 2\n"))
         self.assertEqual(self.json("status", host, status=1)["not_in_sync"], [2])
 
     def test_status_of_a_set_that_cannot_be_reached_names_the_targets(self):
         a, b = self.target(), self.target()
         here, there = self.host(0, a, b), self.host(5, a, b)
-        self.refused(1, "does not exist .rpma-mirror create", "status", there)
+        self.refused(1, "does not exist .run rpma-mirror create", "status", there)
         self.done("create", here)
         a.kill()
         b.kill()
-        text = rf"copy 1 at {a.address}: the target cannot be reached; copy 2 at {b.address}: .*rpmemd --listen"
+        text = rf"copy 1 at {a.address}: connection to the target failed; copy 2 at {b.address}: .*rpmemd --listen"
         self.refused(1, text, "status", there)
         # The machine that has a copy reports the state of that copy.
-        self.assertRegex(self.done("status", here, status=1), r"(?m)^2 +offline +- .*the target cannot be reached$")
+        self.assertRegex(self.done("status", here, status=1), r"(?m)^2 +offline +- .*connection to the target failed$")
 
     def samples(self, host, status):
         """Value of each sample by name and copy; checks each line of the text format."""
@@ -105,7 +105,7 @@ class Tool(MirrorTest):
         host = self.host(0, a, b)
         self.done("create", host)
         b.kill()
-        self.refused(1, r"copy 2 .*does not answer \(target .*is rpmemd --listen running there", "resync", host)
+        self.refused(1, r"copy 2 .*in sync but unreachable \(target .*is rpmemd --listen running there", "resync", host)
         report = self.json("resync", host, "--force", status=1)
         self.assertEqual((report["in_sync"], report["not_in_sync"]), ([0, 1], [2]))
         b.start()
@@ -140,9 +140,9 @@ class Tool(MirrorTest):
         # The opening detects what another program writes into the file of a copy.
         with open(b.place / "part", "r+b") as part:
             part.write(b"stranger")
-        self.assertIn("files of a copy were changed after the set was closed: opening it sent 64.0 KiB\n",
+        self.assertIn("files of a copy were changed after the close: opening it sent 64.0 KiB\n",
                       self.done("verify", host))
-        self.refused(2, "no target with copy 7", "verify", host, "7")
+        self.refused(2, "target of copy 7 not found", "verify", host, "7")
 
     def test_verify_reports_the_level_of_each_target(self):
         a, b = self.target(), self.target()
@@ -164,7 +164,7 @@ class Tool(MirrorTest):
         writer = self.writer(here)
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
         self.assertEqual(self.json("status", here)["copies"][0]["error"], "the set is in use")
-        self.refused(1, "another process has the set open", "resync", here)
+        self.refused(1, "in use by another process", "resync", here)
         # From elsewhere only a promotion takes it, and nothing else fences by accident.
         for words in (("verify", there), ("resync", there), ("add", there, 3, a.address, "set"), ("remove", there, 1)):
             self.refused(1, "rpma-mirror promote", *words)
@@ -204,7 +204,7 @@ class Tool(MirrorTest):
         self.refused(1, "", "add", host, 2, b.address, "set")
         self.assertIn("in sync: 0 and 2\n", self.done("remove", host, 1))
         self.assertNotIn("target 1", host.read_text())
-        self.refused(1, "policy is safety", "remove", host, 2)
+        self.refused(1, "policy safety", "remove", host, 2)
         a.kill()
         self.done("status", host)
         self.assertEqual(list(host.parent.glob("set.*")), [])
@@ -220,15 +220,15 @@ class Tool(MirrorTest):
         rest = slow.stderr.read()
         slow.stderr.close()
         self.assertEqual(slow.wait(), 1, rest)
-        self.assertRegex(rest, "rpma-mirror: paused")
+        self.assertRegex(rest, "rpma-mirror: canceled")
         self.done("resync", host)
 
     def test_wrong_usage(self):
         self.refused(2, "--help", "status")
         self.refused(2, "--help", "destroy", "x")
-        self.refused(2, "no set file", "status", self.place / "none")
+        self.refused(2, "set file not found", "status", self.place / "none")
         (self.place / "bad").write_text("RPMAMIRROR\nlocal zero /x 8M\n")
-        self.refused(2, "bad:2: 'zero' is no number", "status", self.place / "bad")
+        self.refused(2, "bad:2: 'zero' is not a number", "status", self.place / "bad")
         self.refused(2, "--help", "add", self.place / "bad", 16, "x:1", "set")
         self.assertIn("promote", self.done("--help"))
         self.assertRegex(self.done("--version"), r"^rpma-mirror \d")

@@ -10,13 +10,13 @@
  *   attach                     rpmemd::mirror_set::attach()
  *   lanes_epoch                replica::check_epoch_proof(), in rpmemd::lane_server::prove()
  *   NEWER                      replica::is_newer()
- *   open_set                   rpma_mirror::open_set(): take_epoch(), prepare_all(), choose_source(), make_level(),
- *                              commit_first()
- *   commit_everywhere          rpma_mirror::commit_everywhere()
+ *   open_set                   rpma_mirror::open_set(): acquire_epoch(), prepare_all(), choose_source(), resync_copies(),
+ *                              commit_first_record()
+ *   commit_record          rpma_mirror::commit_record()
  *   flush_one, write_one       rpma_mirror::flush(), post(), await(); lost: evict()
  *   closed                     rpma_mirror::end()
- *   resync_begin, resync_step  rpma_mirror::connect_again(), bring_level()
- *   resync_end                 rpma_mirror::join(), take_back()
+ *   resync_begin, resync_step  rpma_mirror::connect_again(), run_resync()
+ *   resync_end                 rpma_mirror::join(), revert_join()
  *
  * Properties: no acknowledged flush is lost, no stale copy is chosen, at most one writer is accepted. Each is an
  * assertion below. A mutant is the model with one macro defined; model_test.py expects each of them to fail.
@@ -139,7 +139,7 @@ inline commit(c)
 /* Makes the record durable at each member that is in sync. A target that does not answer leaves the record, and all is
    done again with the next version. in_sync has no target at the end if the writer has to stop. needed are targets
    without which the record does not count. */
-inline commit_everywhere()
+inline commit_record()
 {
     atomic { version++; at = 0 }
     do
@@ -193,7 +193,7 @@ inline attach(c)
     (record_epoch[c] == record_epoch[newest] && record_version[c] > record_version[newest]))
 
 /* Takes a copy of the source. Nothing is acknowledged meanwhile. */
-inline make_level(c)
+inline resync_copies(c)
 {
     held[c] = held[source];
     seen[c] = held[source]
@@ -266,19 +266,19 @@ inline open_set()
     :: in_sync != 0 ->
         atomic {
             if
-            :: source != home -> make_level(home)
+            :: source != home -> resync_copies(home)
             :: else
             fi
         }
         atomic {
             if
-            :: (answered & BIT(1)) && source != 1 -> make_level(1)
+            :: (answered & BIT(1)) && source != 1 -> resync_copies(1)
             :: else
             fi
         }
         atomic {
             if
-            :: (answered & BIT(2)) && source != 2 -> make_level(2)
+            :: (answered & BIT(2)) && source != 2 -> resync_copies(2)
             :: else
             fi;
             needed = in_sync & TARGETS;
@@ -288,7 +288,7 @@ inline open_set()
             newest = 0;
             answered = 0
         }
-        commit_everywhere();
+        commit_record();
         atomic {
             if
             :: (in_sync & TARGETS) != 0 ->
@@ -392,7 +392,7 @@ inline flush_one()
     :: lost != 0 ->
         in_sync = in_sync & ~lost;
 #ifndef MUTANT_EVICT_WITHOUT_RECORD
-        commit_everywhere()
+        commit_record()
 #endif
     :: else
     fi;
@@ -453,7 +453,7 @@ inline resync_end()
         syncing = 0;
         cursor = 0
     }
-    commit_everywhere();
+    commit_record();
     if
     :: (in_sync & TARGETS) == 0 -> closed()
     :: else

@@ -82,7 +82,7 @@ private:
         if (!is_held())
             throw mirror::failure(RPMA_MIRROR_E_ARBITER, "the lease has run out");
         if (keeper::present->writer != own_)
-            throw mirror::failure(RPMA_MIRROR_E_FENCED, "another writer has the set");
+            throw mirror::failure(RPMA_MIRROR_E_FENCED, "another writer owns the set");
     }
 
     void holds_from(time_us asked_at)
