@@ -24,7 +24,7 @@ void print(const options &what, const std::string &text, const json &value)
     fmt::print("{}", what.json ? value.dump(2) + "\n" : text);
 }
 
-// A set that is not whole is for monitoring what a failure is.
+// Returns failure if a copy is not in sync, for monitoring.
 exit_status status_of(const std::vector<unsigned> &missing)
 {
     return missing.empty() ? exit_done : exit_failed;
@@ -52,11 +52,11 @@ exit_status create(const options &what)
     return exit_done;
 }
 
-// Opening brings the copies level: only a set that was closed is compared as it is.
+// Verifies a set. Opening resynchronizes the copies, so differences are found only in a set that was closed cleanly.
 exit_status verify(const options &what)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
-    check_nobody_writes(cfg.get());
+    check_not_in_use(cfg.get());
     progress shown(what);
     rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options());
     open_set set(cfg.get(), false);
@@ -89,21 +89,21 @@ exit_status verify(const options &what)
                 {"first", differs ? json(report->first_difference) : json()}});
     }
     if (!found)
-        throw failure(fmt::format("there is no target with copy {}", what.copy.value_or(0)), exit_usage);
+        throw failure(fmt::format("target of copy {} not found", what.copy.value_or(0)), exit_usage);
     shown.end_line();
-    const char *const reason = opening->was_clean == 0    ? "the set was not closed"
-                               : opening->sent_bytes != 0 ? "files of a copy were changed after the set was closed"
+    const char *const reason = opening->was_clean == 0    ? "the set was not closed cleanly"
+                               : opening->sent_bytes != 0 ? "files of a copy were changed after the close"
                                                           : nullptr;
     const std::string before =
             reason == nullptr ? "" : fmt::format("{}: opening it sent {}\n\n", reason, size_text(opening->sent_bytes));
     print(what,
             before + table(rows) +
                     (equal ? "\nthe copies are equal\n"
-                           : "\nthe copies are NOT equal, and were left so: rpma-mirror resync takes that of this "
-                             "machine\n"),
+                           : "\ncopies differ: not repaired (rpma-mirror resync overwrites them with the local "
+                             "copy)\n"),
             {{"equal", equal}, {"was_clean", opening->was_clean != 0}, {"resynced_bytes", opening->sent_bytes},
                     {"copies", copies}});
-    // The end of a set makes all copies like that of this machine, which may be the one that is wrong.
+    // Closing would overwrite the other copies with the local one, which can be the wrong one.
     if (equal)
         set.close();
     else
@@ -129,7 +129,7 @@ exit_status recover(const options &what)
 
 exit_status resync(const options &what)
 {
-    check_nobody_writes(read_cfg(what.set_file).get());
+    check_not_in_use(read_cfg(what.set_file).get());
     return recover(what);
 }
 
@@ -138,16 +138,16 @@ exit_status fence(const options &what)
     const cfg_ptr cfg = read_cfg(what.set_file);
     std::uint64_t epoch = 0;
     call([&] { return rpma_mirror_fence(cfg.get(), what.force ? RPMA_MIRROR_F_FORCE : 0, &epoch); });
-    print(what, fmt::format("epoch {}: no writer below it reaches a target that answered\n", epoch),
+    print(what, fmt::format("epoch {}: writers of lower epochs are fenced on every target that responded\n", epoch),
             {{"epoch", epoch}});
     return exit_done;
 }
 
-// Opens the set, changes it by f, and tells what it is then.
+// Opens the set, changes it by f, and prints the result.
 exit_status change(const options &what, const std::function<void(open_set &, const progress &)> &f)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
-    check_nobody_writes(cfg.get());
+    check_not_in_use(cfg.get());
     progress shown(what);
     call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
     open_set set(cfg.get(), what.force);
@@ -156,7 +156,7 @@ exit_status change(const options &what, const std::function<void(open_set &, con
     const auto state = set.state();
     set.close();
     print(what,
-            fmt::format("members: {}\nin sync: {}\n{} is changed: the set files of other machines need the same line\n",
+            fmt::format("members: {}\nin sync: {}\n{} is changed (change the set files of other machines, too)\n",
                     list_text(copies_of(state->members)), list_text(copies_of(state->in_sync)), what.set_file),
             {{"members", copies_of(state->members)}, {"in_sync", copies_of(state->in_sync)}});
     return exit_done;

@@ -14,7 +14,7 @@ enum exit_status {
     exit_cannot_run = 77
 };
 
-// One line for the user, with cause and remedy, and how the program ends.
+// Error: one line with cause and remedy for the user, and the exit status.
 class failure : public std::runtime_error
 {
 public:
@@ -23,7 +23,7 @@ public:
     {
     }
     exit_status status() const { return status_; }
-    // Code of librpma_mirror, 0: the failure is not of the library.
+    // Returns the error code of librpma_mirror, or 0 if the failure is not from the library.
     int code() const { return code_; }
 
 private:

@@ -14,7 +14,8 @@ namespace
 
 void add_rate(CLI::App &app, options &to)
 {
-    app.add_option("--rate", to.rate, "bytes per second of each copy, as 100M; 0, the default, is no limit")
+    app.add_option(
+               "--rate", to.rate, "maximum rate of each copy in bytes per second, such as 100M (default: 0, unlimited)")
             ->transform(CLI::AsSizeValue(false));
 }
 
@@ -33,7 +34,8 @@ void add_copy(CLI::App &app, options &to, const std::string &text)
 std::optional<options> parse(int argc, const char *const *argv)
 {
     options to;
-    CLI::App app("Shows and changes mirrored sets of persistent memory. SET-FILE is a set file: see librpma_mirror(7).",
+    CLI::App app(
+            "Shows and changes mirrored sets of persistent memory. SET-FILE is a set file (see librpma_mirror(7)).",
             "rpma-mirror");
     app.set_version_flag("-V,--version", "rpma-mirror " RPMA_MIRROR_VERSION);
     app.require_subcommand(1);
@@ -45,35 +47,36 @@ std::optional<options> parse(int argc, const char *const *argv)
     };
     const auto add_long = [&](const char *name, const char *text) {
         CLI::App *const command = add(name, text);
-        command->add_option("--progress", to.progress, "on standard error: on, off, or auto: if it is a terminal")
+        command->add_option("--progress", to.progress,
+                       "show the progress on standard error: on, off, or auto (if it is a terminal)")
                 ->check(CLI::IsMember({"auto", "on", "off"}));
         return command;
     };
-    add("status", "show the copies; asks the targets, and changes nothing")
+    add("status", "show the state of the copies, from the targets; does not change the set")
             ->add_flag("--prometheus", to.prometheus, "print the result in the text format of Prometheus")
             ->excludes("--json");
-    add("create", "make a new set: the home copy, and one on each target");
-    CLI::App *const verify = add_long("verify", "compare copies with the home copy");
-    add_copy(*verify, to, "only this one");
+    add("create", "create a new set: the local copy, and one on each target");
+    CLI::App *const verify = add_long("verify", "compare copies with the local copy");
+    add_copy(*verify, to, "number of the only copy to compare");
     add_rate(*verify, to);
-    CLI::App *const resync = add_long("resync", "bring all copies level");
+    CLI::App *const resync = add_long("resync", "resynchronize all copies");
     add_rate(*resync, to);
-    add_force(*resync, to, "although a copy that was in sync does not answer: what only it has is lost");
-    CLI::App *const promote = add_long("promote", "take the set to this machine; the writer elsewhere is fenced");
+    add_force(*resync, to, "continue although a copy in sync is unreachable (its newer data is lost)");
+    CLI::App *const promote = add_long("promote", "promote this machine, and fence the writer on another machine");
     add_rate(*promote, to);
-    add_force(*promote, to, "although a copy that was in sync does not answer: what only it has is lost");
-    CLI::App *const fence = add("fence", "stop the writer, wherever it is, and start none");
-    add_force(*fence, to, "although a target in sync does not answer, with which the writer may go on");
-    CLI::App *const adding = add_long("add", "add a copy on another target, and bring it level");
-    add_copy(*adding, to, "its number, 0 to 15");
+    add_force(*promote, to, "continue although a copy in sync is unreachable (its newer data is lost)");
+    CLI::App *const fence = add("fence", "stop the writer on any machine, without starting another one");
+    add_force(*fence, to, "continue although a target in sync is unreachable (the writer may continue with it)");
+    CLI::App *const adding = add_long("add", "add a copy on another target, and resynchronize it");
+    add_copy(*adding, to, "number of the copy, 0 to 15");
     adding->get_option("COPY")->required();
     adding->add_option("TARGET", to.place, "ADDRESS:PORT of its rpmemd")->required();
-    adding->add_option("POOLSET", to.pool_set, "the poolset there")->required();
+    adding->add_option("POOLSET", to.pool_set, "poolset at the target")->required();
     add_rate(*adding, to);
     CLI::App *const remove = add_long("remove", "remove a copy from the set");
-    add_copy(*remove, to, "its number");
+    add_copy(*remove, to, "number of the copy");
     remove->get_option("COPY")->required();
-    add_force(*remove, to, "although a copy that was in sync does not answer: what only it has is lost");
+    add_force(*remove, to, "continue although a copy in sync is unreachable (its newer data is lost)");
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success &asked) {
@@ -82,7 +85,7 @@ std::optional<options> parse(int argc, const char *const *argv)
     } catch (const CLI::ParseError &wrong) {
         std::string what = wrong.what();
         std::ranges::replace(what, '\n', ' ');
-        throw failure(what + ": see rpma-mirror --help", exit_usage);
+        throw failure(what + " (see rpma-mirror --help)", exit_usage);
     }
     to.command = app.get_subcommands().front()->get_name();
     return to;

@@ -15,13 +15,13 @@ struct options {
     bool prometheus = false;
     bool force = false;
     std::string progress = "auto"; // or "on" or "off"
-    std::uint64_t rate = 0;        // bytes per second; 0: no limit
+    std::uint64_t rate = 0;        // bytes per second, unlimited if 0
     std::optional<unsigned> copy;
-    std::string place;    // of a target, ADDRESS:PORT
-    std::string pool_set; // there
+    std::string place;    // target, ADDRESS:PORT
+    std::string pool_set; // poolset at the target
 };
 
-// Nothing: help or the version was printed. Throws failure with exit_usage.
+// Parses the command line. Returns nullopt if help or the version was printed. Throws failure with exit_usage.
 std::optional<options> parse(int argc, const char *const *argv);
 
 } // namespace mirror_tool

@@ -19,13 +19,13 @@ namespace
 
 constexpr std::int64_t interval_ms = 500;
 
-// Set by the handler of a signal, and read by the threads of the library.
-std::atomic<int> asked_to_stop = 0;
+// Set by the signal handler, and read by threads of the library.
+std::atomic<int> stop_requested = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void note_signal(int)
+void on_signal(int)
 {
-    asked_to_stop = 1;
+    stop_requested = 1;
 }
 
 std::int64_t now_ms()
@@ -54,7 +54,7 @@ progress::progress(const options &of)
     resync_options_.context = this;
     struct sigaction wanted {
     };
-    wanted.sa_handler = note_signal;
+    wanted.sa_handler = on_signal;
     wanted.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // the second one ends the program
     sigaction(SIGINT, &wanted, nullptr);
     sigaction(SIGTERM, &wanted, nullptr);
@@ -78,10 +78,11 @@ int progress::called(void *self, const rpma_mirror_progress *p)
     auto &shower = *static_cast<progress *>(self);
     if (shower.shown_)
         shower.show(*p);
-    return asked_to_stop;
+    return stop_requested;
 }
 
-// On a terminal the line of the copy that is furthest behind, else a line now and then and at the end of each copy.
+// On a terminal, updates one line for the copy with the most data left. Otherwise prints a line per interval and at the
+// end of each copy.
 void progress::show(const rpma_mirror_progress &p)
 {
     const std::lock_guard hold(lock_);

@@ -11,7 +11,7 @@
 namespace mirror_tool
 {
 
-// Shows on standard error how far the copies are, and stops the work when the user asks for that by SIGINT or SIGTERM.
+// Shows the progress of the copies on standard error, and cancels the operation after SIGINT or SIGTERM.
 class progress
 {
 public:
@@ -20,9 +20,9 @@ public:
     progress(const progress &) = delete;
     progress &operator=(const progress &) = delete;
 
-    // For the library, which may call the function in several threads.
+    // Options for the library, which may call the progress function in several threads.
     const rpma_mirror_resync_options *resync_options() const { return &resync_options_; }
-    // The line of a terminal is at its end: something else is printed.
+    // Ends the line on a terminal before other output.
     void end_line();
 
 private:

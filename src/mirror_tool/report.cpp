@@ -143,7 +143,7 @@ std::string state_text(const rpma_mirror_state &state)
 {
     std::string text = fmt::format("set {}: {}, policy {}, epoch {}, version {}, {}\n\n", set_name(state.uuid),
             size_text(state.length), text_of(state.policy), state.epoch, state.version,
-            state.clean != 0 ? "closed" : "open, or its writer crashed");
+            state.clean != 0 ? "closed" : "not clean (open or crashed)");
     if (state.consistency_point != 0)
         text.insert(text.size() - 1, fmt::format("last consistency point: {}\n", state.consistency_point));
     std::vector<std::vector<std::string>> rows = {{"COPY", "STATE", "RECORD", "WHERE", ""}};
@@ -170,11 +170,11 @@ std::string absence_text(const rpma_mirror_state &state)
                     rpma_mirror_err_2str(c.last_error));
     }
     if (!unreachable.empty())
-        return fmt::format("this machine has no copy of the set, and targets do not respond: {} (start rpmemd --listen "
+        return fmt::format("local copy not found, and targets do not respond: {} (start rpmemd --listen "
                            "there, and check network and key)",
                 unreachable);
-    return state.length != 0 ? "the creation of the set did not come to its end (repeat rpma-mirror create)"
-                             : "the set does not exist (rpma-mirror create makes it)";
+    return state.length != 0 ? "set creation incomplete (run rpma-mirror create again)"
+                             : "the set does not exist (run rpma-mirror create)";
 }
 
 json state_json(const rpma_mirror_state &state)
@@ -182,9 +182,9 @@ json state_json(const rpma_mirror_state &state)
     json copies = json::array();
     for (const unsigned copy : listed_copies(state)) {
         const rpma_mirror_copy &c = state.copies[copy];
-        copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"local", c.is_local != 0}, {"location", c.location},
-                {"poolset", c.poolset}, {"promised_epoch", c.promised_epoch}, {"record_epoch", c.record_epoch},
-                {"record_version", c.record_version}, {"resync_cursor", c.cursor},
+        copies.push_back({{"copy", copy}, {"state", text_of(c.state)}, {"local", c.is_local != 0},
+                {"location", c.location}, {"poolset", c.poolset}, {"promised_epoch", c.promised_epoch},
+                {"record_epoch", c.record_epoch}, {"record_version", c.record_version}, {"resync_cursor", c.cursor},
                 {"error", c.last_error == 0 ? json() : json(rpma_mirror_err_2str(c.last_error))}});
     }
     return {{"set", set_name(state.uuid)}, {"length", state.length}, {"policy", text_of(state.policy)},

@@ -10,25 +10,25 @@
 namespace mirror_tool
 {
 
-// 12.5 MiB, and 1 h 02 min.
+// Format a size such as 12.5 MiB, and a duration such as 1 h 02 min.
 std::string size_text(std::uint64_t bytes);
 std::string duration_text(std::uint64_t seconds);
-// As in set files.
+// Returns the name of a level as in set files.
 const char *level_text(rpma_mirror_level level);
-// "1 and 2".
+// Formats a list such as "1 and 2".
 std::string list_text(const std::vector<unsigned> &copies);
 
-// Rows with columns as wide as they have to be; the first one is the heading.
+// Formats rows as a table with aligned columns. The first row is the heading.
 std::string table(const std::vector<std::vector<std::string>> &rows);
 
-// Copies that belong to the set.
+// Returns the copies that belong to the set.
 std::vector<unsigned> listed_copies(const rpma_mirror_state &state);
 // Returns true if a program of this machine has the set open.
 bool is_in_use(const rpma_mirror_state &state);
-// The copies that belong to the set and are not in sync, and what is with them.
+// Returns the copies that belong to the set and are not in sync.
 std::vector<unsigned> missing_copies(const rpma_mirror_state &state);
 std::string state_text(const rpma_mirror_state &state);
-// One line: why no copy has a record, and what to do.
+// Returns one line: the reason why no copy has a record, and the remedy.
 std::string absence_text(const rpma_mirror_state &state);
 nlohmann::ordered_json state_json(const rpma_mirror_state &state);
 

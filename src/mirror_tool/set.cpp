@@ -13,17 +13,17 @@ int call(const std::function<int()> &f, std::initializer_list<int> expected)
     const int code = f();
     if (code == 0 || std::ranges::find(expected, code) != expected.end())
         return code;
-    // Where no RDMA device reaches the targets nothing can be done on this machine.
+    // ENOMEDIUM: this machine cannot run the command without an RDMA device that reaches the targets.
     const bool no_device = errno == ENOMEDIUM;
     throw failure(rpma_mirror_error_message(), no_device ? exit_cannot_run : exit_failed, code);
 }
 
 cfg_ptr read_cfg(const std::string &set_file)
 {
-    rpma_mirror_cfg *made = nullptr;
-    if (rpma_mirror_cfg_from_file(set_file.c_str(), &made) != 0)
+    rpma_mirror_cfg *created = nullptr;
+    if (rpma_mirror_cfg_from_file(set_file.c_str(), &created) != 0)
         throw failure(rpma_mirror_error_message(), exit_usage);
-    return cfg_ptr(made);
+    return cfg_ptr(created);
 }
 
 std::unique_ptr<rpma_mirror_state> inspect(const rpma_mirror_cfg *cfg)
@@ -33,14 +33,14 @@ std::unique_ptr<rpma_mirror_state> inspect(const rpma_mirror_cfg *cfg)
     return state;
 }
 
-void check_nobody_writes(const rpma_mirror_cfg *cfg)
+void check_not_in_use(const rpma_mirror_cfg *cfg)
 {
     const auto state = inspect(cfg);
-    const bool ours = std::ranges::any_of(state->copies,
+    const bool is_local_writer = std::ranges::any_of(state->copies,
             [](const rpma_mirror_copy &c) { return c.is_local != 0 && c.state == RPMA_MIRROR_COPY_IN_SYNC; });
-    if (state->epoch != 0 && !state->clean && !ours)
-        throw failure("another machine wrote last and may still be writing: work on the set there, or take it to this "
-                      "machine with rpma-mirror promote",
+    if (state->epoch != 0 && !state->clean && !is_local_writer)
+        throw failure("set may be in use by the machine that wrote last (run the command there, or promote this "
+                      "machine with rpma-mirror promote)",
                 exit_failed);
 }
 

@@ -17,28 +17,28 @@ struct cfg_deleter {
 };
 using cfg_ptr = std::unique_ptr<rpma_mirror_cfg, cfg_deleter>;
 
-// Makes a call of librpma_mirror and returns 0 or its code. Throws failure where that is none of those that are
+// Calls a function of librpma_mirror and returns its code. Throws failure unless the code is 0 or one of those
 // expected.
 int call(const std::function<int()> &f, std::initializer_list<int> expected = {});
 
-// Throws failure with exit_usage.
+// Reads a set file. Throws failure with exit_usage.
 cfg_ptr read_cfg(const std::string &set_file);
 
-// An output structure of the library that tells its size.
+// Creates an output structure of the library with its member size set.
 template<class T>
 std::unique_ptr<T> sized()
 {
-    auto made = std::make_unique<T>();
-    made->size = sizeof(T);
-    return made;
+    auto created = std::make_unique<T>();
+    created->size = sizeof(T);
+    return created;
 }
 
 std::unique_ptr<rpma_mirror_state> inspect(const rpma_mirror_cfg *cfg);
 
-// Refuses to open a set that another machine may be writing to: opening would fence it.
-void check_nobody_writes(const rpma_mirror_cfg *cfg);
+// Throws failure if another machine might be writing to the set, because opening it would fence that writer.
+void check_not_in_use(const rpma_mirror_cfg *cfg);
 
-// A set that this program has open. The destructor ends it without a word.
+// Set that is open in this program. The destructor closes it and ignores errors.
 class open_set
 {
 public:
@@ -50,7 +50,7 @@ public:
     rpma_mirror *get() const { return mirror_; }
     std::unique_ptr<rpma_mirror_state> state() const;
     void close();
-    // Ends with the program and leaves all copies as they are.
+    // Keeps the set open until the program exits, so that no copy is changed.
     void leave() { mirror_ = nullptr; }
 
 private:

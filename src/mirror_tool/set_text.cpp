@@ -20,7 +20,7 @@ namespace
 
 [[noreturn]] void fail(const std::string &set_file, const std::string &remedy)
 {
-    throw failure(fmt::format("the copies are changed, but {} is not: {}: {}", set_file, std::strerror(errno), remedy),
+    throw failure(fmt::format("copies changed, but cannot write {}: {} ({})", set_file, std::strerror(errno), remedy),
             exit_failed);
 }
 
@@ -31,26 +31,26 @@ std::string read(const std::string &path)
     return text.str();
 }
 
-// Somebody who reads it meanwhile sees one or the other.
+// Replaces a file atomically: a concurrent reader gets the old or the new content.
 bool replace(const std::string &path, const std::string &text)
 {
     std::error_code error;
     const std::string real = std::filesystem::canonical(path, error).string();
-    std::string made = real + ".XXXXXX";
+    std::string temporary = real + ".XXXXXX";
     struct stat before {
     };
-    const int fd = stat(real.c_str(), &before) == 0 ? mkstemp(made.data()) : -1;
+    const int fd = stat(real.c_str(), &before) == 0 ? mkstemp(temporary.data()) : -1;
     if (fd < 0)
         return false;
-    const bool good = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                      fchmod(fd, before.st_mode & 07777) == 0 && fsync(fd) == 0 &&
-                      rename(made.c_str(), real.c_str()) == 0;
+    const bool replaced = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                          fchmod(fd, before.st_mode & 07777) == 0 && fsync(fd) == 0 &&
+                          rename(temporary.c_str(), real.c_str()) == 0;
     const int reason = errno;
     close(fd);
-    if (!good)
-        unlink(made.c_str());
+    if (!replaced)
+        unlink(temporary.c_str());
     errno = reason;
-    return good;
+    return replaced;
 }
 
 } // namespace

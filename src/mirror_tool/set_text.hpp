@@ -6,7 +6,7 @@
 namespace mirror_tool
 {
 
-// Change the lines of targets in a set file, which is replaced as a whole. Throw failure.
+// Change the target lines of a set file, which is replaced atomically. Throw failure.
 void add_target_line(const std::string &set_file, unsigned copy, const std::string &place, const std::string &pool_set);
 void remove_target_line(const std::string &set_file, unsigned copy);
 

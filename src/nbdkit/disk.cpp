@@ -23,8 +23,8 @@ struct disk::superblock {
     std::uint64_t clean; // 1 if no block can be torn
 };
 
-// Content of a block. It is valid if the hash matches the other members and the data; the newest valid one of a logical
-// block counts. A word of 8 bytes is not torn.
+// Describes the content of a block. A header is valid if its hash matches the other members and the data. The newest
+// valid header of a logical block is used. 8-byte words are not torn.
 struct disk::header {
     std::uint64_t sequence; // number of the write; a header with 0 was never used
     std::uint64_t logical;  // block of the disk; hole_bit marks zeros without data
@@ -228,7 +228,7 @@ int disk::confirm() noexcept
 {
     unsigned number = 0;
     lane &used = take_lane(number);
-    const std::lock_guard held(used.lock, std::adopt_lock);
+    const std::lock_guard guard(used.lock, std::adopt_lock);
     const auto start = std::chrono::steady_clock::now();
     const rpma_mirror_range magic_word{0, sizeof(magic)};
     if (rpma_mirror_optimized_flush(mirror_, number, &magic_word, 1, 0) != 0)
@@ -265,8 +265,8 @@ void disk::background(const std::stop_token &stop, std::chrono::seconds interval
     }
 }
 
-// Copies the blocks that the map names. A process that was stopped confirms first that it is still the writer. They are
-// not reused before the reader has ended.
+// Copies the blocks of the map. After 2 s without a confirmation, confirms first that this process is still the writer,
+// because it might have been stopped. The shared lock prevents the reuse of blocks while they are read.
 int disk::read(char *to, std::uint64_t offset, std::uint64_t count) noexcept
 {
     constexpr std::chrono::seconds max_age{2};
@@ -305,7 +305,7 @@ int disk::allocate(unsigned count, std::uint32_t *blocks) noexcept
 {
     for (;;) {
         {
-            const std::lock_guard held(pool_);
+            const std::lock_guard guard(pool_);
             if (free_count_ >= count) {
                 free_count_ -= count;
                 for (unsigned i = 0; i < count; ++i) {
@@ -334,12 +334,12 @@ disk::lane &disk::take_lane(unsigned &number) noexcept
     return lanes_[number];
 }
 
-// Waits until all writes posted before are durable, and frees the blocks that they replaced. Flushes no
-// longer send these, no reader copies them, and no recovery needs them.
+// Waits until all earlier writes are durable, and frees the blocks that they replaced. After this, no flush sends these
+// blocks, no reader copies them, and no recovery requires them.
 int disk::drain() noexcept
 {
     const std::uint64_t started = drains_started_;
-    const std::lock_guard held(draining_);
+    const std::lock_guard guard(draining_);
     if (failed_)
         return EIO;
     if (drains_done_ > started)
@@ -365,7 +365,7 @@ int disk::drain() noexcept
     return failed_ ? EIO : 0;
 }
 
-// Writes data and headers to the allocated blocks. from is NULL for zeros.
+// Writes data and headers to the allocated blocks. `from` is NULL for zeros.
 int disk::fill(chunk &p, const char *from, std::uint64_t offset, std::uint64_t count) noexcept
 {
     for (unsigned i = 0; i < p.count; ++i) {
@@ -403,7 +403,7 @@ int disk::fill(chunk &p, const char *from, std::uint64_t offset, std::uint64_t c
     return 0;
 }
 
-// Posts blocks of one group to all copies. The range is not larger than chunk_blocks and crosses no multiple of it.
+// Posts blocks of one group to all copies. The range must not cross a multiple of chunk_blocks blocks.
 int disk::put_chunk(const char *from, std::uint64_t offset, std::uint64_t count, bool wait) noexcept
 {
     chunk p;
@@ -413,7 +413,7 @@ int disk::put_chunk(const char *from, std::uint64_t offset, std::uint64_t count,
         return error;
     unsigned number = 0;
     lane &used = take_lane(number);
-    const std::lock_guard held(used.lock, std::adopt_lock);
+    const std::lock_guard guard(used.lock, std::adopt_lock);
     {
         const std::lock_guard alone(groups_[p.first / chunk_blocks % groups_.size()]);
         fill(p, from, offset, count);

@@ -41,15 +41,15 @@ public:
 
     std::uint64_t size() const { return logical_ * block_size; }
 
-    // These return 0 or an errno; EIO after a permanent failure. The range must be inside the disk.
+    // Return 0 or an errno value, EIO after a permanent failure. The range must be inside the disk.
     int read(char *to, std::uint64_t offset, std::uint64_t count) noexcept;
     int write(const char *from, std::uint64_t offset, std::uint64_t count, bool durable) noexcept;
     int zero(std::uint64_t offset, std::uint64_t count, bool durable) noexcept;
     int flush() noexcept;
-    // Length of the extent at offset, at most count, and whether it is a hole.
+    // Returns the length of the extent at offset, at most count, and sets `hole` if it is a hole.
     std::uint64_t extent(std::uint64_t offset, std::uint64_t count, bool &hole) const noexcept;
 
-    // Closes the set. Throws std::runtime_error: it is closed, but not cleanly.
+    // Closes the set. Throws std::runtime_error if it was closed, but not cleanly.
     void close();
 
     static constexpr std::uint64_t block_size = 4096;
@@ -101,15 +101,16 @@ private:
     std::vector<lane> lanes_;
     std::atomic<unsigned> next_lane_ = 0;
     std::atomic<std::uint64_t> sequence_ = 0;
-    std::vector<std::atomic<std::uint32_t>> map_; // block of each logical block, or none; hole: it reads as zeros
-    std::vector<std::mutex> groups_;              // locks of writers, by logical block
+    std::vector<std::atomic<std::uint32_t>>
+            map_;                    // block of each logical block, or `none`; with the bit `hole`, it reads as zeros
+    std::vector<std::mutex> groups_; // locks of writers, by logical block
 
     std::mutex pool_;                 // protects the four members below
     std::vector<std::uint32_t> free_; // a ring
     std::size_t free_first_ = 0;
     std::size_t free_count_ = 0;
-    std::vector<std::uint32_t> replaced_; // become free by a drain that begins later
-    std::vector<std::uint32_t> drained_;  // become free at the end of a drain, which uses it
+    std::vector<std::uint32_t> replaced_; // freed by a later drain
+    std::vector<std::uint32_t> drained_;  // freed at the end of the present drain, which owns it
     std::shared_mutex readers_;           // shared by threads that read blocks
     std::mutex draining_;
     std::atomic<std::uint64_t> drains_started_ = 0;

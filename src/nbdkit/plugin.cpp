@@ -99,8 +99,8 @@ int get_ready()
     return -1;
 }
 
-// Requests fail for a moment. nbdkit alone would wait until the clients disconnect, which do not connect elsewhere
-// then.
+// Lets requests fail for 1 s before the process exits. nbdkit alone would wait until the clients disconnect, and these
+// would not connect elsewhere.
 void failed(const std::string &reason)
 {
     static constexpr std::chrono::seconds delay{1};

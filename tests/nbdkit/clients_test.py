@@ -207,7 +207,7 @@ class Mistakes(DiskTest):
         self.refused("rpma-mirror create", f"set={set_file}")
         self.done("create", set_file)
         server = self.serve(set_file)
-        self.refused("another process has the set open|in use", f"set={set_file}")
+        self.refused("in use by another process|in use", f"set={set_file}")
         self.assertEqual(server.end(), 0)
         broken = self.place / "broken"
         broken.write_text("RPMAMIRROR\nlocal zero\n")
