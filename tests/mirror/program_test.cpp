@@ -291,7 +291,8 @@ void marks_are_found_after_a_crash(void **)
             assert_int_equal(m.state().version, version + 1);
             for (const target *t : {&a, &b})
                 assert_int_equal(
-                        inspected(other.cfg({t == &a ? t : nullptr, t == &b ? t : nullptr}).get())->consistency_point, mark);
+                        inspected(other.cfg({t == &a ? t : nullptr, t == &b ? t : nullptr}).get())->consistency_point,
+                        mark);
         }
         // Other changes keep it.
         assert_ok(rpma_mirror_remove_target(m.get(), 2));

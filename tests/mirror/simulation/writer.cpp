@@ -25,7 +25,8 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
 {
     rpma_mirror_cfg *cfg = nullptr;
     rpma_mirror_cfg_new(&cfg);
-    rpma_mirror_cfg_set_local_copy(cfg, copy_of(machine), (directory(machine) + "/home").c_str(), history_.length, nullptr);
+    rpma_mirror_cfg_set_local_copy(
+            cfg, copy_of(machine), (directory(machine) + "/home").c_str(), history_.length, nullptr);
     for (unsigned m = writers; m < writers + targets_; ++m)
         rpma_mirror_cfg_add_target(cfg, copy_of(m), (address_of(m) + ":7").c_str(), "set");
     rpma_mirror_cfg_set_key_file(cfg, (directory(machine) + "/key").c_str());
