@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Each call of rpma.hpp beside that of librpma.h, and a look at what came of it: costs.py compares what the compiler
-// makes of them. What makes, finds or deletes objects is not here.
+// Each call of rpma.hpp beside that of librpma.h, with a check of its result: costs.py compares the compiled code.
+// Calls that create, find or delete objects are not compared here.
 #include <rpma.hpp>
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* What the examples share, judged alone: what the other side can send, and where data lies in a file. */
+/* The common parts of the examples: messages that a peer can send, and the place of data in a file. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

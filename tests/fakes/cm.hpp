@@ -40,7 +40,7 @@ struct cm_event : object {
 
 cm_id &make_id(call &c, rdma_event_channel *channel);
 
-// The channel's queued events for the identifier, taken out.
+// Removes and returns the channel's queued events for the identifier.
 std::deque<queued_event> take_queued(cm_id &id);
 
 } // namespace fake

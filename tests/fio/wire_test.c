@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* What goes over the wire, byte for byte as in the engines of fio 3.27 to 3.37. */
+/* Messages on the wire, byte for byte as in the engines of fio 3.27 to 3.37. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The readers of what a peer of this host shares, against an arena that is honest but for what the input says: changes
-// of some bytes, before and after the peer is accepted, and requests in between.
+// The readers of memory that a peer of this host shares, on an arena that is valid except for the changes by the input:
+// changes of some bytes, before and after the peer is accepted, and requests in between.
 #include "impostor.hpp"
 
 #include <algorithm>

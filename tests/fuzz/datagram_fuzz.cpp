@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The decoders of what anybody may send to a datagram queue pair, and of the header that a program hands back.
+// The decoders of datagrams, which any sender can address to a datagram queue pair, and of the header that a program
+// passes.
 #include "wire/datagram.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The text of a set file, which may come from anybody who can write in the poolset directory.
+// The parser of set files, which any user with write access to the poolset directory can create.
 #include "poolset.hpp"
 
 #include <cstdlib>

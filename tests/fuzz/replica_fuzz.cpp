@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parsers of what a remote replica and its client send each other. What passes is encoded again and must pass
-// again.
+// The parsers of the messages between a remote replica and its client. An accepted message is encoded again and must be
+// accepted again.
 #include "control.hpp"
 #include "lane_message.hpp"
 #include "lane_proof.hpp"

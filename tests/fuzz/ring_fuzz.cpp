@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The reader of a ring that another process writes: the first byte of the input says whether the rest lies at the
-// beginning of the ring's data or at its end, where what was written honestly before ends, and where the ring restarts.
+// The reader of a ring that another process writes. The first byte of the input determines whether the rest lies at the
+// beginning of the ring's data or at its end, where the valid data before it ends, and where the ring restarts.
 #include "transport/shm/datagram_ring.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The decoder of where a peer of this host says that it shares its memory: what it takes is what an encoder makes.
+// The decoder of a peer's address of shared memory on this host: it accepts only the output of the encoder.
 #include "wire/shm_address.hpp"
 #include "bytes.hpp"
 

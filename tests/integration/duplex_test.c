@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Both sides operate on each other's memory at once, with more bytes under way than any socket buffer holds. */
+/* Both ends operate on each other's memory at once, with more bytes in flight than any socket buffer holds. */
 #include "support/rdma.h"
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* What another thread of the server may see while a client writes: the order of operations and whole words. */
+/* States that another thread of the server may see while a client writes: the order of operations and whole words. */
 #include "support/memory_server.h"
 
 #include <stdlib.h>

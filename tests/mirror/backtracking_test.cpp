@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Backtracking recovery with libpmemobj: the home copy is a pool, whose memory fails in the middle of a transaction.
-// The program knows that something is bad, and not what. It aborts the transaction, has all of the home copy written
-// again as it was at its last consistency point, and goes on.
+// Backtracking recovery with libpmemobj: the local copy is a pool, whose memory fails in the middle of a transaction.
+// The program detects an error, but not its place. It aborts the transaction, rewrites all of the local copy as it was
+// at its last consistency point, and continues.
 #include "fixture.hpp"
 
 #include <libpmemobj.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Seeded faults between machines: the writer, target A, target B, or both are killed, stopped and continued, or lose
 // their power, or their link is cut or slow, with 1 to 3 targets. Then this machine or another one takes the set.
-// Nothing acknowledged may be lost, no stale copy may be chosen, nothing of a writer that was fenced may be accepted,
-// and no call of the writer may last beyond its deadline. MIRROR_FAULTS says how many seeds, MIRROR_FAULT_SEED which is
-// the first: its combination is seed % 60. MIRROR_FAULT_LATE_MS is what a call may be late; the default leaves a busy
-// machine time.
+// Acknowledged data must not be lost, no stale copy may be chosen, no operation of a fenced writer may be accepted, and
+// no call of the writer may last beyond its deadline. MIRROR_FAULTS is the number of seeds, MIRROR_FAULT_SEED the first
+// one: its combination is seed % 60. MIRROR_FAULT_LATE_MS is the permitted delay of a call; the default suits a busy
+// machine.
 #include "network.hpp"
 #include "workload.hpp"
 
@@ -88,7 +88,7 @@ void bring_back(rpma_mirror *m)
     for (std::uint64_t number = 1; code == 0; ++number) {
         const std::int64_t begin = now_ms();
         code = write_one(m, number, facts);
-        // Two calls one after the other where it is followed by a published word, or has a last range.
+        // Two calls, one after the other, if it is followed by a published word, or has a last range.
         const std::int64_t calls = number % 4 == 0 || number % 3 == 1 ? 2 : 1;
         facts.longest_ms = std::max<std::int64_t>(facts.longest_ms, now_ms() - begin - (calls - 1) * 2 * operation_ms);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Seeded faults: the writer, or targets, are killed, or stopped and continued, at any moment; then this machine or
-// another one takes the set. Every flush that was acknowledged has to be there, and no word may be torn.
-// MIRROR_KILL_ROUNDS says how many rounds, MIRROR_KILL_SEED with which seed the first one is.
+// another one takes the set. Every acknowledged flush must be there, and no word may be torn. MIRROR_KILL_ROUNDS is the
+// number of rounds, MIRROR_KILL_SEED the seed of the first one.
 #include "workload.hpp"
 
 #include <csignal>

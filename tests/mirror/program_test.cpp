@@ -313,7 +313,7 @@ void marks_are_found_after_a_crash(void **)
     assert_true(std::string(m.address(), 5) == "whole");
 }
 
-// A mark leaves out a target that is lost, which has it when it is back.
+// A consistency point omits a lost target, which has it after its return.
 void a_mark_leaves_a_lost_target_out(void **)
 {
     const target a;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Targets that come back and are brought level while the program goes on writing. The targets are real.
+// Targets that return and are resynchronized while the program continues to write. The targets are real.
 #include "fixture.hpp"
 
 #include <algorithm>

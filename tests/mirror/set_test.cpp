@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sets without a failure: creating, mapping, flushing, reading, and what is told about them. The targets are real.
+// Sets without a failure: creating, mapping, flushing, reading, and their reported state. The targets are real.
 #include "fixture.hpp"
 
 #include <sys/mman.h>

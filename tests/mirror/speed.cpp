@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints what flushes of mirrored sets take on this machine, as medians, and as multiples of what they stand on, in the
-// same run. No test: docs/mirror.md says how it is run.
+// Prints the durations of flushes of mirrored sets on this machine, as medians, and as multiples of the underlying
+// operations in the same run. Not a test: docs/mirror.md describes how to run it.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -242,7 +242,7 @@ double to_open(const made_set &set, std::uint64_t &compared, std::uint64_t &sent
     return seconds;
 }
 
-// So that the copies have to be compared.
+// Ends without marking the copies as equal, so that the next opening compares them.
 void crash(const made_set &set)
 {
     in_process_that_dies(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What travels on a lane: the proof that comes with the connection, requests and answers, and the arithmetic of ranges.
+// Messages of a lane: the proof in the connection request, requests and responses, and the arithmetic of ranges.
 #include "lane_message.hpp"
 #include "lane_proof.hpp"
 #include "siphash.hpp"

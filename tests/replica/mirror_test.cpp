@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of a copy of a mirrored set: what may follow what, its file, its messages, and the proofs that tell an
-// epoch.
+// The state of a copy of a mirrored set: its permitted transitions, its file, its messages, and the proofs that contain
+// an epoch.
 #include "control.hpp"
 #include "lane_proof.hpp"
 #include "mirror_file.hpp"

@@ -139,7 +139,7 @@ static void either_may_be_lost(void **state)
     for (size_t i = 0; i < 2; ++i) {
         pool = open_both();
         write_with_threads(names[i]);
-        /* From the one that is left. */
+        /* Reads from the remaining replica. */
         char bytes[64];
         assert_int_equal(rpmem_read(pool, bytes, HEADER_SIZE, sizeof(bytes), 0), 0);
         assert_memory_equal(bytes, pool_memory + HEADER_SIZE, sizeof(bytes));

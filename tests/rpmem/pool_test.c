@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each function does with a pool, and refuses. */
+/* Results of each function for a pool, and the arguments that it rejects. */
 #include <pthread.h>
 
 #include "support.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A daemon that serves a pool well, and whose answers to the later requests are spoiled: each call says what is wrong,
-// nothing waits, the handle is gone whatever closing it said, and nothing is left behind.
+// A daemon serves a pool, but its responses to the later requests are corrupted: each call reports the error, no call
+// hangs, the handle is released whatever the result of closing it, and no resource leaks.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A daemon whose messages are spoiled in every way: the library says what is wrong, does not wait, and leaves nothing
-// behind.
+// A daemon whose messages are corrupted in every way: the library reports the error, does not hang, and leaks no
+// resource.
 #include <array>
 #include <cstddef>
 #include <cstdint>

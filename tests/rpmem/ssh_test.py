@@ -42,7 +42,7 @@ class Ssh(unittest.TestCase):
             path.unlink()
 
     def tearDown(self):
-        # Sessions end when their client is gone.
+        # Sessions end when their client disconnects.
         self.assertFalse((self.home / "hacked").exists())
 
     def write_set(self, name):

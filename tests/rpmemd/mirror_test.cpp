@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies of mirrored sets: who may write, what is left of those who may not any more, and what survives the daemon.
-// Runs on softrdma, as does the daemon.
+// Copies of mirrored sets: which writer has access, the effect of earlier writers, and the state that survives the
+// daemon. Runs on softrdma, like the daemon.
 #include <atomic>
 #include <thread>
 

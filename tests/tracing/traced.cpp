@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Both ends of a connection over the software device, and what a probe should show of it: a line for each operation and
-// event, with the name and the arguments of the probe. What differs between native and emulated operations is told by
-// the completion.
+// Both ends of a connection over the software device, and the expected output of the probes: a line for each operation
+// and event, with the name and the arguments of the probe. The completion shows the differences between native and
+// emulated operations.
 #include <rpma.hpp>
 
 #include <arpa/inet.h>

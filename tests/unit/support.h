@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every unit test starts from: the fake stack reset, logs captured, and nothing left over at the end. */
+/* Fixture of every unit test: resets the fake stack, captures logs, and checks that no object is left at the end. */
 #ifndef UNIT_SUPPORT_H
 #define UNIT_SUPPORT_H 1
 
@@ -20,7 +20,7 @@
 
 int begin_test(void **state);
 
-/* Fails the test if anything is left over or was misused. */
+/* Fails the test if an object is left over or was misused. */
 int end_test(void **state);
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)

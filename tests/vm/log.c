@@ -2,8 +2,8 @@
 /*
  * A log in remote persistent memory, for a server that loses power.
  *   serve ADDRESS PORT PATH     offers the memory at PATH to one client until it is killed
- *   append ADDRESS PORT         appends records and tells of each that is flushed
- *   check PATH COUNT            whether the memory holds at least the first COUNT records, and no pointer past them
+ *   append ADDRESS PORT         appends records and prints each one that is flushed
+ *   check PATH COUNT            checks that the memory holds at least the first COUNT records, and no pointer past them
  * A record is written and flushed before the pointer, and the pointer is flushed before the record is acknowledged.
  */
 #include "support/memory_server.h"

@@ -3,12 +3,12 @@
  * The writer of a mirrored set whose targets are in persistent memory of guests.
  *   mirror lose SET KILL RESTART PROMOTE
  * The targets are copies 1 and 2. KILL and RESTART are commands that end the second one and start it again; PROMOTE
- * takes the set to the other guest. In between the kernel poisons pages of the home copy, as if the hardware had
+ * takes the set to the other guest. In between the kernel poisons pages of the local copy, as if the hardware had
  * reported them, and the program repairs them.
  *   mirror append SET ACKNOWLEDGED SOURCE
  * The target is copy 1. Opens the set, or creates it if nothing was ACKNOWLEDGED, the number of puts before the power
- * failed. SOURCE is `home` or `target`: which copy has to be taken as the newest. All that was acknowledged has to be
- * there. Then it puts until the power fails again, and tells the number of each put that is acknowledged.
+ * failed. SOURCE is `home` or `target`: the copy that must be selected as the newest. All acknowledged puts must be
+ * there. Then it puts until the power fails again, and prints the number of each acknowledged put.
  */
 #include <librpma_mirror.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Whether the device's own flush and atomic write are what librpma uses, and how it goes with peers that emulate. */
+/* librpma uses the device's own flush and atomic write, also with peers that emulate them. */
 #include "support/memory_server.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* A NULL that is not allowed is refused before any other argument is looked at. */
+/* A NULL that is not allowed is rejected before any other argument is checked. */
 #include "../driver/suite.h"
 #include "../support/check.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* rpma_conn_get_counters(), which is looked for at run time: a library before 1.4 does not have it. */
+/* rpma_conn_get_counters(), which is resolved at run time: a library before 1.4 lacks it. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 

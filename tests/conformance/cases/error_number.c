@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* errno tells why the provider failed, and success leaves it alone. */
+/* errno contains the cause of a provider's failure, and success does not change it. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * rpma_conn_get_native_flush() and rpma_mr_get_native_flush_type(), which are looked for at run time: a library
- * before 1.4 does not have them.
+ * rpma_conn_get_native_flush() and rpma_mr_get_native_flush_type(), which are resolved at run time: a library before
+ * 1.4 lacks them.
  */
 #include "../driver/suite.h"
 #include "../support/rdma.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* The order of operations and the room for them. */
+/* The order of operations and the capacity of queues. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 

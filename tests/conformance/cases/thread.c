@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* What several threads may do at once. */
+/* Calls that several threads may make at once. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-/* The other end of a connection where it has to be a process that stops or dies. */
+/* The peer of a connection, as a process that can be stopped or killed. */
 struct process {
     pid_t pid;
     int fd;

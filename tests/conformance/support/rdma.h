@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * What cases do with librpma over and over. A step that fails fails the case. Nothing is released: the process ends
- * with the case. Waits have no end of their own: the time limit of the case ends them.
+ * Common steps of the cases. A step that fails fails the case. Objects are not released: the process ends with the
+ * case. Waits have no limit of their own: the time limit of the case ends them.
  */
 #ifndef CONFORMANCE_RDMA_H
 #define CONFORMANCE_RDMA_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * mode=sw, wrong: the requests for all appends in flight say the same range, and so the same pointer: that of the
+ * mode=sw, wrong: the requests for all appends in flight contain the same range, and so the same pointer: that of the
  * append that was posted last. Each still names its own append.
  */
 #include "client.h"

@@ -16,7 +16,7 @@ struct link {
 
 void send_line(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The next line without its end. False when the other side has closed its end. */
+/* Reads the next line without its end. Returns false when the peer has closed its end. */
 bool link_read(struct link *link, char *line, size_t size);
 
 /* Fails unless the next line is this one. */

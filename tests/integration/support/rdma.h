@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* What both sides do with librpma over and over. Every object made here is owned by self. Every wait has a deadline. */
+/* Common steps of both ends. Every object created here is owned by self. Every wait has a deadline. */
 #ifndef RPMA_TESTS_INTEGRATION_RDMA_H
 #define RPMA_TESTS_INTEGRATION_RDMA_H
 
@@ -110,7 +110,7 @@ struct rpma_mr_remote *remote_region(struct side *self, const struct rpma_conn *
 /* Makes a remote region from a descriptor. */
 struct rpma_mr_remote *make_remote(struct side *self, const uint8_t descriptor[DESCRIPTOR_SIZE]);
 
-/* Disconnects an established connection and waits for the end; the other side must answer or go away. */
+/* Disconnects an established connection and waits for the end; the peer must respond or exit. */
 void disconnect(struct rpma_conn *conn);
 
 #endif

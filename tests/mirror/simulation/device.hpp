@@ -70,7 +70,7 @@ struct queue_pair : std::enable_shared_from_this<queue_pair> {
     void confirm(const std::shared_ptr<operation> &o);
     void disconnect();
     void vanish(bool power);
-    // f is executed at the other side; false: it is refused there.
+    // Posts f, which is executed at the peer. f returns false if the peer rejects it.
     int post(std::uint64_t context, int flags, std::function<bool(queue_pair &at)> f, std::function<void()> back = {});
 };
 

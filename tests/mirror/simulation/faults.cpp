@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes wrong, and what an operator does about it.
+// Faults, and the actions of an operator after them.
 #include "scenario.hpp"
 
 namespace simulation
 {
 
-// One that is gone comes back after that time.
+// Kills a process, which is started again after that time.
 void scenario::die(process &p, bool power, time_us back_after)
 {
     const unsigned machine = p.machine;

@@ -65,7 +65,7 @@ public:
     void send(std::function<void()> arrive);
     // Drops the data in flight.
     void drop();
-    // When the other side takes nothing.
+    // Called when the sender gives up because the peer accepts no data.
     std::function<void()> given_up;
     // Returns whether the peer can receive what arrives.
     std::function<bool()> gate;

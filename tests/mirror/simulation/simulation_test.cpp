@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The whole protocol of mirrors with many seeds. RPMA_MIRROR_SEEDS says how many, RPMA_MIRROR_SEED which one alone, and
-// then tells what happened.
+// The whole protocol of mirrors with many seeds. RPMA_MIRROR_SEEDS is their number. RPMA_MIRROR_SEED runs one seed
+// alone, and prints its events.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a program does with a set. Everything here runs in threads of the simulation.
+// Work of a program with a set. All functions here run in threads of the simulation.
 #include <cstring>
 #include <thread>
 #include <utility>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the machine itself takes for the work of an operation: the least that any device can. */
+/* Time of the machine itself for the work of an operation: the minimum for any device. */
 #ifndef DEVICE_FLOORS_H
 #define DEVICE_FLOORS_H
 
