@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Operations with RPMA_F_MORE, which a library before 1.4 posts at once: their effect is the same. rpma_conn_submit() is
- * resolved at run time, because such a library lacks it.
+ * Operations with RPMA_F_MORE, which a library before 1.4 posts at once: their effect is the same. rpma_conn_submit()
+ * is resolved at run time, because such a library lacks it.
  */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
