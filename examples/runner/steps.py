@@ -13,13 +13,13 @@ from runner import CannotRun, ExampleFailed, failover
 PROGRAM = "examples/mirror-steps/steps"
 OPCODES = {6: "WRITE", 7: "WRITE", 8: "WRITE", 10: "WRITE", 4: "SEND", 12: "READ", 28: "FLUSH", 29: "ATOMIC WRITE"}
 MEANING = {
-    "MAP": "the set is opened, fences whoever wrote before, and registers the memory once",
+    "MAP": "the set is opened, the previous writer is fenced, and the memory is registered once",
     "OPTIMIZED_FLUSH": "three ranges of 64 bytes are durable on all copies",
-    "atomic_write": "a word is stored as a whole, after everything before it",
+    "atomic_write": "a word is stored atomically, after all earlier operations",
     "OPTIMIZED_FLUSH_AND_VERIFY": "a page is durable, and was read back from each target",
     "GET_ERROR_INFO": "a page that cannot be read (simulated) is found: precise, contained, live",
-    "repair": "the page is written again from target A, and the program goes on",
-    "UNMAP": "all copies are equal, and know it",
+    "repair": "the page is rewritten from target A, and the program continues",
+    "UNMAP": "all copies are equal, and their records are clean",
 }
 
 
@@ -75,5 +75,5 @@ def run_all(build: pathlib.Path, choice: str, trace: pathlib.Path | None) -> int
         return 1
     if trace is not None:
         print(f"\nThe packets are in {trace}: tshark -r {trace}")
-    print("\nok: each step did what it should")
+    print("\nok: each step succeeded")
     return 0

@@ -18,14 +18,14 @@ class FailoverTest(support.ExamplesTest):
     def test_nothing_acknowledged_is_missing(self) -> None:
         result = self.run_example()
         self.assert_status(result, 0)
-        self.assertRegex(result.stdout, r"(?s)target B +is KILLED.*B has left the set.*the writer is KILLED.*promote takes.*"
+        self.assertRegex(result.stdout, r"(?s)target B +is KILLED.*B was evicted.*the writer is KILLED.*promote opens.*"
                                         r"in sync: 1, 2 and 3.*\n *\d+\.\d\d s  machine 2 counts: (\d+) puts were "
-                                        r"acknowledged, \d+ are there, 0 missing\n.*\nok: nothing")
+                                        r"acknowledged, \d+ exist, 0 missing\n.*\nok: nothing")
 
     def test_without_flushes_something_is_missing(self) -> None:
         result = self.run_example("--without-flush")
         self.assert_status(result, 1)
-        self.assertRegex(result.stdout, r"acknowledged, 0 are there, (\d+) missing\n.*\n.*\nFAILED: acknowledged puts are missing")
+        self.assertRegex(result.stdout, r"acknowledged, 0 exist, (\d+) missing\n.*\n.*\nFAILED: acknowledged puts are missing")
 
     def test_a_directory_that_is_none(self) -> None:
         result = support.execute([str(support.RUNNER), "mirror-failover", "--build", str(support.BUILD), "--pmem", "/dev/null"])
