@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# usage: run.sh RPMEMD TEST [LAUNCHER...]: runs the test, behind the launcher if there is one, with a directory of poolsets
-# of its own, which is removed afterwards. The daemon leaves its process id in the file `pid` there. The environment says
-# where the directory is (RPMEM_TEST_PLACE; default: in memory), what the shell does before it starts the daemon
-# (RPMEM_TEST_BEFORE), the daemon's options (RPMEM_TEST_OPTIONS), the operands of the test (RPMEM_TEST_OPERANDS), the name of
-# the library's log (RPMEM_TEST_LOG), and what is preloaded into both (RPMEM_TEST_PRELOAD).
+# usage: run.sh RPMEMD TEST [LAUNCHER...]: runs the test, behind the launcher if given, with a directory of poolsets of
+# its own, which is removed afterwards. The daemon writes its process id to the file `pid` there. Variables:
+# RPMEM_TEST_PLACE is the place of the directory (default: in memory), RPMEM_TEST_BEFORE the commands of the shell
+# before it starts the daemon, RPMEM_TEST_OPTIONS the daemon's options, RPMEM_TEST_OPERANDS the operands of the test,
+# RPMEM_TEST_LOG the name of the library's log, and RPMEM_TEST_PRELOAD the libraries that are preloaded into both.
 set -u
 rpmemd=$1 test=$2
 shift 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rpmem-doctor: what is well, and each thing that is not with its remedy."""
+"""rpmem-doctor: results of a good setup, and each fault with its remedy."""
 
 import os
 import resource

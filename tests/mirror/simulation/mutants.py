@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Breaks the protocol of mirrors in many places, one at a time, to see that the simulation finds each.
 
-mutants.py make SOURCE-DIRECTORY TO FILE: writes a copy of a source in which RPMA_MIRROR_MUTANT chooses what is broken.
+mutants.py make SOURCE-DIRECTORY TO FILE: writes a copy of a source in which RPMA_MIRROR_MUTANT selects the fault.
 mutants.py test PROGRAM: runs the simulation that was built from them.
 """
 import concurrent.futures

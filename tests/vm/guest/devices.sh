@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What the guest is given. RPMA_VM_RXE and RPMA_VM_PMEM are the options of `run`, RPMA_VM_GUEST is 1 or 2.
+# Devices of the guest. RPMA_VM_RXE and RPMA_VM_PMEM are the options of `run`, RPMA_VM_GUEST is 1 or 2.
 
 complain() {
     echo "$1"

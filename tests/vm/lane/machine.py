@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One QEMU guest: its devices, its command, what it answered."""
+"""One QEMU guest: its devices, its command, and its output."""
 
 import contextlib
 import dataclasses
