@@ -69,9 +69,10 @@ result<ibv_context *> find_wanted_device(const char *addr, rpma_util_ibv_context
         return find_device(library::system(), addr, type);
     if (std::strcmp(wanted, "any") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_ANY);
-    if (std::strcmp(wanted, "kernel") == 0)
+    // "hardware" and "software" are the words of development versions.
+    if (std::strcmp(wanted, "kernel") == 0 || std::strcmp(wanted, "hardware") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_KERNEL);
-    if (std::strcmp(wanted, "softrdma") == 0)
+    if (std::strcmp(wanted, "softrdma") == 0 || std::strcmp(wanted, "software") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_SOFTRDMA);
     RPMA_LOG_ERROR("RPMA_DEVICE: invalid value \"%s\" (use any, kernel or softrdma)\n", wanted);
     return errc::inval;

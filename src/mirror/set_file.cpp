@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "arbiter.hpp"
@@ -79,9 +80,18 @@ void apply_local_copy(settings &to, const line &l)
             l.words.size() > 2 ? number(l.words[2], true) : 0, l.words.size() > 3 ? l.words[3].c_str() : nullptr);
 }
 
+// Replaces a word of development versions.
+std::string present_word(const std::string &word)
+{
+    static const std::map<std::string, std::string> former = {
+            {"page-cache", "written-back"}, {"hardware", "kernel"}, {"software", "softrdma"}};
+    const auto found = former.find(word);
+    return found == former.end() ? word : found->second;
+}
+
 void apply(settings &to, const line &l)
 {
-    if (l.key == "local")
+    if (l.key == "local" || l.key == "home") // the name in development versions
         return apply_local_copy(to, l);
     if (l.key == "target") {
         need(l, 3, 3, "target COPY ADDRESS:PORT POOLSET");
@@ -102,9 +112,9 @@ void apply(settings &to, const line &l)
         return;
     }
     need(l, 1, 1, "KEY VALUE");
-    const std::string &word = l.words[0];
+    const std::string word = present_word(l.words[0]);
     if (l.key == "key-file")
-        to.key_file = word;
+        to.key_file = l.words[0];
     else if (l.key == "policy")
         to.policy = static_cast<replica::mirror_policy>(choose(word, {"safety", "availability"}));
     else if (l.key == "min-level")

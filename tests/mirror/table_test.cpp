@@ -206,6 +206,7 @@ void a_level_is_demanded(void **)
         assert_int_equal(code, level <= here ? 0 : RPMA_MIRROR_E_LEVEL_TOO_LOW);
         assert_ok(rpma_mirror_unmap(&m));
     }
+    assert_non_null(h.cfg({&a}, "min-level page-cache\ndevice software\n").get()); // words of development versions
 }
 
 // Native flush requires the devices of both ends. A target whose device lacks it is flushed by messages, and its copy

@@ -54,4 +54,14 @@ for setting in SOFTRDMA_TRANSPORT= SOFTRDMA_TRANSPORT=auto SOFTRDMA_TRANSPORT=sh
     SOFTRDMA_TIMEWAIT_MS=0 SOFTRDMA_PORT_OFFSET=-65535; do
     expect_accepted "$setting"
 done
+
+# Names and words of development versions.
+for setting in SOFTRDMA_PATH=local SOFTRDMA_PATH=descriptors SOFTRDMA_PATH=tcp SOFTRDMA_NATIVE=off SOFTRDMA_VOLATILE=refuse \
+    SOFTRDMA_LOOPBACK=any; do
+    expect_accepted "$setting"
+    [ ! -s "$work/err" ] || fail "$setting is reported"
+done
+SOFTRDMA_PATH=tcp "$softrdma" info >"$work/former"
+SOFTRDMA_TRANSPORT=tcp "$softrdma" info >"$work/present"
+grep -q tcp "$work/former" && cmp -s "$work/former" "$work/present" || fail "SOFTRDMA_PATH=tcp has no effect"
 exit $((failures > 0))

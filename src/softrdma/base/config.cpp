@@ -26,7 +26,9 @@ constexpr std::size_t count = static_cast<std::size_t>(setting::count);
 struct entry {
     const char *name;
     std::array<const char *, 5> words{}; // the first is the default
-    int lowest = 0;                      // these three are for numbers
+    const char *former_name = nullptr;   // of development versions, still accepted
+    std::array<const char *, 5> former_words{};
+    int lowest = 0; // these three are for numbers
     int highest = 0;
     int fallback = 0;
 
@@ -36,13 +38,16 @@ struct entry {
 
 // In the order of enum setting.
 constexpr std::array<entry, count> entries = {{
-        {.name = "SOFTRDMA_TRANSPORT", .words = {"auto", "shm", "shm-fd", "tcp"}},
+        {.name = "SOFTRDMA_TRANSPORT",
+                .words = {"auto", "shm", "shm-fd", "tcp"},
+                .former_name = "SOFTRDMA_PATH",
+                .former_words = {"auto", "local", "descriptors", "tcp"}},
         {.name = "SOFTRDMA_TRUST", .words = {"user", "none"}},
-        {.name = "SOFTRDMA_NATIVE_VERBS", .words = {"on", "off"}},
+        {.name = "SOFTRDMA_NATIVE_VERBS", .words = {"on", "off"}, .former_name = "SOFTRDMA_NATIVE"},
         {.name = "SOFTRDMA_READ_FLUSH", .words = {"on", "off"}},
-        {.name = "SOFTRDMA_VOLATILE", .words = {"accept", "reject"}},
+        {.name = "SOFTRDMA_VOLATILE", .words = {"accept", "reject"}, .former_words = {"accept", "refuse"}},
         {.name = "SOFTRDMA_PRIVATE_DATA", .words = {"padded", "exact"}},
-        {.name = "SOFTRDMA_LOOPBACK", .words = {"device", "wildcard"}},
+        {.name = "SOFTRDMA_LOOPBACK", .words = {"device", "wildcard"}, .former_words = {"device", "any"}},
         {.name = "SOFTRDMA_LINK", .words = {"ethernet", "infiniband"}},
         {.name = "SOFTRDMA_LOG", .words = {"off", "error", "warn", "info", "debug"}},
         {.name = "SOFTRDMA_CM_TIMEOUT_MS", .lowest = 1, .highest = day_ms, .fallback = 20000},
@@ -61,15 +66,19 @@ const entry &entry_of(setting s) noexcept
 const char *variable(const entry &e) noexcept
 {
     const char *set = getenv(e.name);
+    if (set == nullptr && e.former_name != nullptr)
+        set = getenv(e.former_name);
     return set == nullptr || *set == '\0' ? nullptr : set;
 }
 
-bool parse_word(const entry &e, const char *set, int &value)
+bool parse_word(const entry &e, std::string_view set, int &value)
 {
-    for (std::size_t i = 0; i < e.words.size() && e.words[i] != nullptr; ++i) {
-        if (strcmp(set, e.words[i]) == 0) {
-            value = static_cast<int>(i);
-            return true;
+    for (const auto &words : {e.words, e.former_words}) {
+        for (std::size_t i = 0; i < words.size() && words[i] != nullptr; ++i) {
+            if (set == words[i]) {
+                value = static_cast<int>(i);
+                return true;
+            }
         }
     }
     return false;
@@ -161,7 +170,10 @@ void report_unknown()
     constexpr std::string_view prefix = "SOFTRDMA_";
     for (char **at = environ; *at != nullptr; ++at) {
         const std::string_view name(*at, strcspn(*at, "="));
-        if (name.starts_with(prefix) && std::ranges::none_of(entries, [&](const entry &e) { return name == e.name; }))
+        const auto is_of = [&](const entry &e) {
+            return name == e.name || (e.former_name != nullptr && name == e.former_name);
+        };
+        if (name.starts_with(prefix) && std::ranges::none_of(entries, is_of))
             fprintf(stderr, "softrdma: %.*s: unknown variable: ignored (see ENVIRONMENT in softrdma(1))\n",
                     static_cast<int>(name.size()), name.data());
     }
