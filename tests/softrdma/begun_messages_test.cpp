@@ -22,7 +22,7 @@ public:
     void transmit(const packet &, std::span<const iovec>, bool) override {}
     void push() override {}
     bool congested() override { return false; }
-    std::size_t room() override { return SIZE_MAX; }
+    std::size_t send_space() override { return SIZE_MAX; }
     void start_timer(std::chrono::microseconds) override {}
     void start_answer_timer(std::chrono::microseconds) override {}
     void ends(sockaddr_storage &, sockaddr_storage &) const override {}

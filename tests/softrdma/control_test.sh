@@ -56,7 +56,7 @@ grep -Eq "^qp number=[0-9]+ type=ud state=RTS posted=1 sends=1 send_bytes=0 rece
     fail "ps $pid does not show the datagram that was refused"
 kill -STOP $pid
 timeout 20 "$softrdma" ps >"$work/ps" || fail "ps of a stopped process"
-grep -Eq "^ *$pid .* does not answer" "$work/ps" || fail "a stopped process is not told"
+grep -Eq "^ *$pid .* no response " "$work/ps" || fail "ps does not report a stopped process"
 expect_failure 1 ps $pid
 kill -CONT $pid
 expect_failure 1 fault $pid explode
@@ -73,7 +73,7 @@ wait $pid
 code=$?
 pid=
 [ $code -eq 137 ] || fail "the program ended with $code instead of 137"
-grep -q "power cut after .* operations with seed 3" "$work/err" || fail "the power cut is not told"
+grep -q "power cut after .* operations with seed 3" "$work/err" || fail "the power cut is not reported"
 
 # Another user takes the names that processes to come might have, and one of this program's own form for it.
 if [ "$(id -u)" -eq 0 ]; then

@@ -27,11 +27,11 @@ struct alignas(line) word {
     std::atomic<std::uint32_t> value{0};
 };
 
-// What two processes share.
+// Memory shared by two processes.
 struct board {
     word epoch;
-    word open;  // what is there may be used
-    word there; // 0: it was taken away
+    word open;  // the value in `there` may be used
+    word there; // 0 if it was removed
     word missed;
     word uses;
     std::array<word, 64> busy; // lines which both write
@@ -43,7 +43,7 @@ void scatter_stores(board &b, std::uint32_t value)
         w.value.store(value, std::memory_order_relaxed);
 }
 
-// What it stores before keeps its entrance from being seen for as long as it takes to get those lines.
+// Stores to contended lines first, which delays the visibility of the section until these lines arrive.
 void use_again_and_again(board &b)
 {
     for (std::uint32_t i = 0;; ++i) {
@@ -52,7 +52,7 @@ void use_again_and_again(board &b)
         if (b.open.value.load(std::memory_order_acquire) == 0)
             continue;
         bool missed = false;
-        for (unsigned looks = 0; looks < 1000; ++looks) // without a store
+        for (unsigned looks = 0; looks < 1000; ++looks) // no store in between
             missed = missed || b.there.value.load(std::memory_order_acquire) == 0;
         if (missed)
             b.missed.value.fetch_add(1, std::memory_order_relaxed);
@@ -69,7 +69,7 @@ void take_away_again_and_again(board &b, std::uint32_t least_uses)
         b.open.value.store(1, std::memory_order_release);
         scatter_stores(b, i);
         b.open.value.store(0, std::memory_order_seq_cst);
-        assert_true(operations_in_progress({user}).ended_within(longest_operation));
+        assert_true(operations_in_progress({user}).ended_within(grace_limit));
         b.there.value.store(0, std::memory_order_release);
     }
 }

@@ -103,7 +103,7 @@ void garbage_costs_the_connection_only(void **)
         if (c == nullptr)
             continue;
         ++opened;
-        spoil(impostor::qp_offset, impostor::qp_size, 256); // what was checked may change afterwards
+        spoil(impostor::qp_offset, impostor::qp_size, 256); // checked values may change afterwards
         use(*c, random);
     }
     assert_true(opened > 100);
@@ -116,7 +116,7 @@ class forger
 public:
     explicit forger(pair &p) : p_(p), block_(block_of(softrdma::pd_of(p.server.pd).number))
     {
-        send_honestly(); // the server looks there from then on
+        send_honestly(); // the server polls this memory afterwards
     }
 
     // How the message is received, into the first bytes of the server's memory.
@@ -145,7 +145,7 @@ private:
     {
         return *reinterpret_cast<qp_block *>(block_->at + words_offset(block_->offset));
     }
-    // Of the only queue pair of that protection domain.
+    // Finds the block of the only queue pair of that protection domain.
     static std::shared_ptr<block> block_of(std::uint64_t domain)
     {
         constexpr std::uint64_t far = 64 << 20;
@@ -239,7 +239,8 @@ void a_message_is_taken_from_its_place_only(void **)
     assert_int_equal(f.deliver(slot_bounced, 100, ~0u - 99, p.server.size).status, IBV_WC_SUCCESS);
     assert_memory_equal(p.server.memory, f.bounce_buffer() + bounce_buffer_size - 100, 100);
     assert_int_equal(p.server.memory[100], 0);
-    assert_int_equal(f.deliver(slot_write | slot_immediate, 5000, 0, 8).byte_len, 5000); // of a WRITE, not the receive
+    assert_int_equal(f.deliver(slot_write | slot_immediate, 5000, 0, 8).byte_len,
+            5000); // length of the WRITE, not of the receive
     close_pair(&p);
 }
 
@@ -254,12 +255,12 @@ void receives_after_a_reset_are_described_anew(void **)
         assert_int_equal(::post_receive(&p.server, i, 0, p.server.size), 0);
     to_reset(p.server.qp);
     for (unsigned i = 0; i < places; ++i)
-        f.slot(i).room = f.slot(i).sges()->length = 1;
+        f.slot(i).capacity = f.slot(i).sges()->length = 1;
     to_init(p.server.qp);
     for (unsigned i = 0; i < places; ++i)
         assert_int_equal(::post_receive(&p.server, i, 0, p.server.size), 0);
     for (unsigned i = 0; i < places; ++i) {
-        assert_int_equal(f.slot(i).room, p.server.size);
+        assert_int_equal(f.slot(i).capacity, p.server.size);
         assert_int_equal(f.slot(i).sges()->length, p.server.size);
     }
     close_pair(&p);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What SOFTRDMA_LOG makes the device say, of two programs that meet. usage: log_test.py SOFTRDMA"""
+"""Messages of SOFTRDMA_LOG for two programs that connect. usage: log_test.py SOFTRDMA"""
 
 import ctypes
 import errno
@@ -18,13 +18,13 @@ from collections.abc import Callable
 
 SOFTRDMA = sys.argv[1]
 LIMIT_S = 300  # on a hang
-TCP_ONLY = r"(?m)^softrdma\[\d+\] info: TCP carries everything between here and the peer at 127\.0\.0\.1 port \d+"
+TCP_ONLY = r"(?m)^softrdma\[\d+\] info: peer 127\.0\.0\.1 port \d+: shared memory not used"
 SYSTEM_CALLS = {"x86_64": {"memfd_create": 319, "process_vm_readv": 310},
                 "aarch64": {"memfd_create": 279, "process_vm_readv": 270}}[os.uname().machine]
 
 
 def forbid(call: str) -> None:
-    """From now on the call fails with EPERM in this process and those that it starts: a seccomp filter."""
+    """Installs a seccomp filter: the call fails with EPERM in this process and its children."""
     load_number, equal, answer = 0x20, 0x15, 0x06
     allowed, refused = 0x7fff0000, 0x00050000 | errno.EPERM
     steps = [(load_number, 0, 0, 0), (equal, 0, 1, SYSTEM_CALLS[call]), (answer, 0, 0, refused), (answer, 0, 0, allowed)]
@@ -94,7 +94,7 @@ class LogTest(unittest.TestCase):
         self.assertEqual((0, 0), (client.wait(), server.wait()))
         return server.log(), client.log()
 
-    def test_both_sides_say_that_tcp_carries_everything(self) -> None:
+    def test_both_sides_report_that_all_traffic_uses_tcp(self) -> None:
         for server, client in (({"SOFTRDMA_TRUST": "none"}, {}), ({}, {"SOFTRDMA_TRUST": "none"})):
             for log in self.meet("info", server, client):
                 self.assertRegex(log, f"{TCP_ONLY}: one of them shares no memory")
@@ -106,7 +106,7 @@ class LogTest(unittest.TestCase):
         return server, client
 
     def path_of(self, program: Program, pattern: str) -> str:
-        """What `softrdma ps` says of the first queue pair whose line has the pattern."""
+        """Returns the first line of `softrdma ps` for a queue pair that contains the pattern."""
         deadline = time.monotonic() + LIMIT_S
         while True:
             report = subprocess.run([SOFTRDMA, "ps", str(program.process.pid)], capture_output=True, text=True, check=False)
@@ -117,7 +117,7 @@ class LogTest(unittest.TestCase):
                 raise AssertionError(f"no line '{pattern}' in:\n{report.stdout}{report.stderr}")
             time.sleep(0.05)
 
-    def test_both_sides_say_that_they_belong_to_different_users(self) -> None:
+    def test_both_sides_report_different_users(self) -> None:
         other_user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         if os.geteuid() != 0 or subprocess.run([*other_user, "test", "-x", SOFTRDMA], check=False).returncode != 0:
             self.skipTest("running a program as another user needs root, and a build that this user can read")
@@ -125,15 +125,15 @@ class LogTest(unittest.TestCase):
             program.wait_for(f"{TCP_ONLY}: they belong to different users")
             self.path_of(program, r"transport=tcp reason=other-user ")
 
-    def test_both_sides_say_that_the_system_refuses_it(self) -> None:
+    def test_both_sides_report_that_the_system_denies_access(self) -> None:
         for program in self.meet_for_long(confine=lambda: forbid("memfd_create")):
-            program.wait_for(f"{TCP_ONLY}: the system does not let one reach the other")
+            program.wait_for(f"{TCP_ONLY}: access between the processes is denied by the system")
             self.path_of(program, r"transport=tcp reason=denied ")
 
     def test_private_memory_that_the_system_refuses_is_named(self) -> None:
         server, client = self.meet_for_long(confine=lambda: forbid("process_vm_readv"))
-        client.wait_for(rf"info: the private memory of process {server.process.pid} is out of reach "
-                        r"\(process_vm_readv: Operation not permitted\)")
+        client.wait_for(rf"info: process {server.process.pid}: private memory not accessible: "
+                        r"process_vm_readv: Operation not permitted \(mapped files only\)")
         for program in (server, client):
             self.path_of(program, r"transport=(shm|shm-fd) posted")
 
@@ -146,13 +146,13 @@ class LogTest(unittest.TestCase):
         with socket.create_connection(("127.0.0.1", port)) as caller:
             caller.sendall(b"GET / HTTP/1.0\r\n\r\n" * 10)
             own = caller.getsockname()[1]
-            server.wait_for(rf"warn: the peer at 127\.0\.0\.1 port {own} broke the protocol")
+            server.wait_for(rf"warn: peer 127\.0\.0\.1 port {own}: protocol violation")
 
     def test_a_lost_peer_is_named(self) -> None:
         server, port = self.listen("-P", SOFTRDMA_LOG="warn")
         client = self.start("-c", "-a", "127.0.0.1", "-p", str(port))
         deadline = time.monotonic() + LIMIT_S
-        while True:  # until they are connected
+        while True:  # waits until they are connected
             with open("/proc/net/tcp") as table:
                 if any(f":{port:04X} " in line.split()[2] + " " and line.split()[3] == "01" for line in table):
                     break
@@ -160,8 +160,8 @@ class LogTest(unittest.TestCase):
             time.sleep(0.05)
         time.sleep(1)  # to be past the handshake
         client.process.send_signal(signal.SIGKILL)
-        # What is found first depends on what the server was doing.
-        server.wait_for(r"warn: (queue pair \d+: )?the peer (at 127\.0\.0\.1 port \d+ )?is lost: ")
+        # The message depends on the operation that the server was executing.
+        server.wait_for(r"warn: (queue pair \d+: peer process exited|peer 127\.0\.0\.1 port \d+: connection lost: )")
 
 
 if __name__ == "__main__":

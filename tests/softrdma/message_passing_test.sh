@@ -26,7 +26,7 @@ done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 if [ -n "$5" ]; then
-    # What the starters take for ssh: after options and a host it has a command, which the shell there reads.
+    # Replacement for ssh: the arguments are options, a host, and a command for the shell there.
     printf '#!/bin/sh\nwhile [ "$1" != %s ]; do shift; done\nshift\nexec %s sh -c "$*"\n' "$4" "$5" >"$work/shell"
     chmod +x "$work/shell"
     export SOFTRDMA_LOOPBACK=wildcard # see softrdma(1)
@@ -58,7 +58,7 @@ run() {
 }
 
 fail() {
-    echo "FAILED: $*; the program said:"
+    echo "FAILED: $*; output:"
     cat "$work/out"
     exit 1
 }
@@ -67,7 +67,7 @@ for each in $layers; do
     for ranks in 2 4; do
         run $each $ranks
         [ $code -eq 0 ] && grep -qx "$ranks ranks have agreed" "$work/out" || fail "$each, $ranks ranks: exit code $code"
-        ! grep -Eq 'ERROR|broke the protocol' "$work/out" || fail "$each, $ranks ranks: not without an error"
+        ! grep -Eq 'ERROR|protocol violation' "$work/out" || fail "$each, $ranks ranks: not without an error"
     done
 done
 for each in $layers; do

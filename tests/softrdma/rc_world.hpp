@@ -19,7 +19,7 @@ enum class release_time {
 struct world_options {
     std::string plan{};
     std::size_t receives = 0; // posted at first; the rest is posted at any time, if ever, so that a SEND finds none
-    bool managed = false;     // by the connection manager
+    bool managed = false;     // connected by the connection manager
     bool congests = false;    // the responder's path may be congested once
     bool posted_at_once = false;
     release_time released = release_time::any_time;
@@ -29,7 +29,7 @@ struct world_options {
 enum class event : char {
     // at the requester
     post = 'p',
-    post_rest = 'c', // as one chain
+    post_rest = 'c', // remaining requests, as one chain
     receive_answer = 'g',
     timer = 't',
     requester_error = 'X',
@@ -62,14 +62,14 @@ public:
 
     std::vector<event> enabled() const;
     void apply(event e);
-    // To be called when no event is enabled.
+    // Call when no event is enabled.
     void check_end();
-    // What is wrong; empty: nothing.
+    // Description of the violation; empty if none.
     const std::string &violation() const noexcept { return violation_; }
 
 private:
     struct frame {
-        int generation; // of the requester's connection
+        int generation; // generation of the requester's connection
         std::vector<std::byte> bytes;
     };
     // One side's end of the path.
@@ -80,7 +80,7 @@ private:
         void transmit(const softrdma::packet &header, std::span<const iovec> payload, bool more) override;
         void push() override {}
         bool congested() override { return is_congested; }
-        std::size_t room() override { return softrdma::short_segment; }
+        std::size_t send_space() override { return softrdma::short_segment; }
         void start_timer(std::chrono::microseconds) override { timer = true; }
         void start_answer_timer(std::chrono::microseconds) override {}
         void ends(sockaddr_storage &, sockaddr_storage &) const override {}
@@ -129,9 +129,9 @@ private:
     bool failed_ = false;       // a request has completed with an error
     std::size_t receives_posted_ = 0;
     std::size_t receives_wanted_ = 0;
-    std::size_t sends_ = 0;                     // of the plan
+    std::size_t sends_ = 0;                     // number of SENDs in the plan
     std::array<bool, rc::max_plan> received_{}; // messages, with success
-    bool discards_receives_ = false;            // those that the responder had received when it was reset
+    bool discards_receives_ = false;            // the responder had received them when it was reset
     bool unreleased_ = false;
     bool may_congest_ = false;
     bool may_fail_ = true;   // one fault may happen: the loss of an end of the path, ERR or RESET of either side

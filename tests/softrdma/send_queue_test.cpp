@@ -153,9 +153,9 @@ void bad_requests_are_refused_or_end_in_an_error(void **)
     assert_int_equal(refusal(IBV_WR_SEND), 0);
     assert_int_equal(refusal(IBV_WR_SEND, IBV_SEND_INLINE), EINVAL); // 33 of 32 bytes
     assert_int_equal(refusal(native::wr_flush), EINVAL);
-    assert_int_equal(refusal(IBV_WR_BIND_MW), EINVAL); // of no window
+    assert_int_equal(refusal(IBV_WR_BIND_MW), EINVAL); // the window is missing
     assert_int_equal(refusal(IBV_WR_DRIVER1), EOPNOTSUPP);
-    list.assign(4, sge_of(nullptr, 1)); // of 3
+    list.assign(4, sge_of(nullptr, 1)); // the limit is 3
     assert_int_equal(refusal(IBV_WR_SEND), EINVAL);
     list.assign(1, sge_of(nullptr, 8));
     assert_int_equal(refusal(IBV_WR_RDMA_READ, IBV_SEND_INLINE), EINVAL); // nothing to put the data into
@@ -177,7 +177,7 @@ void a_batch_refuses_what_does_not_fit(void **)
 {
     queue q;
     q.batch.start();
-    q.batch.set_sge(0, 0, 0); // of no request
+    q.batch.set_sge(0, 0, 0); // no request to set it for
     assert_int_equal(q.batch.error(), EINVAL);
     q.batch.unlock();
     q.batch.start();
@@ -216,11 +216,11 @@ void the_ring_keeps_the_order_and_its_places(void **)
             q.sq.pop_front(IBV_WC_SUCCESS);
         }
     }
-    // None of them has been reported to the program, so that it knows of no free place.
-    assert_int_equal(q.sq.room(), 0);
+    // The program has not polled any of their completions, so that it cannot reuse an entry.
+    assert_int_equal(q.sq.available(), 0);
     q.sq.clear();
     assert_true(q.sq.empty());
-    assert_int_equal(q.sq.room(), 4);
+    assert_int_equal(q.sq.available(), 4);
     assert_int_equal(q.sq.posted({IBV_WR_RDMA_WRITE}).requests, next);
 }
 

@@ -99,11 +99,11 @@ class unused_path final : public packet_path
 public:
     void transmit(const packet &, std::span<const iovec>, bool) override
     {
-        fail_msg("what is sent goes through memory");
+        fail_msg("unexpected packet: requests use shared memory");
     }
     void push() override {}
     bool congested() override { return false; }
-    std::size_t room() override { return 0; }
+    std::size_t send_space() override { return 0; }
     void start_timer(std::chrono::microseconds) override {}
     void start_answer_timer(std::chrono::microseconds) override {}
     void ends(sockaddr_storage &, sockaddr_storage &) const override {}
@@ -118,7 +118,7 @@ void the_loss_of_an_earlier_path_means_nothing(void **)
     p.a.qp->attach(earlier);
     p.a.qp->attach(nullptr);
     p.a.qp->path_lost(earlier.get());
-    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0); // which waits for a receive
+    assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0); // waits for a receive
     p.a.qp->attach(present);
     p.a.qp->path_lost(earlier.get());
     assert_nothing(p.a);

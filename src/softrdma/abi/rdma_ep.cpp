@@ -82,11 +82,10 @@ int make_ready(rdma_cm_id *id, ibv_qp *qp)
 // Destroys the queue pair for callers that cannot report an error. Waits while a live peer is inside an operation.
 void destroy_surely(ibv_qp *qp)
 {
-    for (bool told = false; ibv_destroy_qp(qp) == EBUSY; told = true) {
-        if (!told)
+    for (bool reported = false; ibv_destroy_qp(qp) == EBUSY; reported = true) {
+        if (!reported)
             fprintf(stderr,
-                    "softrdma: the peer of queue pair %u is stopped inside an operation; waiting until it goes on or "
-                    "ends\n",
+                    "softrdma: queue pair %u: peer stopped inside an operation: waiting for it to continue or exit\n",
                     qp->qp_num);
     }
 }

@@ -83,9 +83,9 @@ ssize_t rread(int fd, void *buf, std::size_t size)
     return read(fd, buf, size);
 }
 
-ssize_t rreadv(int fd, const iovec *pieces, int count)
+ssize_t rreadv(int fd, const iovec *segments, int count)
 {
-    return readv(fd, pieces, count);
+    return readv(fd, segments, count);
 }
 
 ssize_t rwrite(int fd, const void *buf, std::size_t size)
@@ -93,9 +93,9 @@ ssize_t rwrite(int fd, const void *buf, std::size_t size)
     return write(fd, buf, size);
 }
 
-ssize_t rwritev(int fd, const iovec *pieces, int count)
+ssize_t rwritev(int fd, const iovec *segments, int count)
 {
-    return writev(fd, pieces, count);
+    return writev(fd, segments, count);
 }
 
 int rpoll(pollfd *fds, nfds_t count, int timeout)

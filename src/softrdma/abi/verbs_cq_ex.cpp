@@ -70,11 +70,11 @@ ibv_cq *create(ibv_context *context, const ibv_cq_init_attr_ex &attr)
             context, static_cast<int>(attr.cqe), attr.cq_context, attr.channel, static_cast<int>(attr.comp_vector));
     if (cq == nullptr)
         return nullptr;
-    const bool made = abi::or_no_memory(false, [&] {
+    const bool created = abi::or_no_memory(false, [&] {
         cq_of(cq).extended = std::make_unique<extended_poll>(single_threaded);
         return true;
     });
-    if (made)
+    if (created)
         return cq;
     ibv_destroy_cq(cq);
     return fail_with(nullptr, ENOMEM);
@@ -87,10 +87,10 @@ namespace softrdma::abi
 
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr)
 {
-    ibv_cq *const made = create(context, *attr);
-    if (made == nullptr)
+    ibv_cq *const created = create(context, *attr);
+    if (created == nullptr)
         return nullptr;
-    ibv_cq_ex *const cq = &cq_of(made);
+    ibv_cq_ex *const cq = &cq_of(created);
     cq->start_poll = start_poll;
     cq->next_poll = take_next;
     cq->end_poll = end_poll;

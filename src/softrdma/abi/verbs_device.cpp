@@ -89,7 +89,7 @@ static void refuse_devices_of_parent() noexcept REQUIRES(process::making)
 static void add_open_device(device_context *d) REQUIRES(process::making)
 {
     static constinit process::single<const bool> watched;
-    if (watched.if_made() == nullptr) {
+    if (watched.if_created() == nullptr) {
         const auto nothing = []() noexcept {};
         process::add_fork_hooks({nothing, nothing, refuse_devices_of_parent});
         watched.get([] { return &process::yes; });
@@ -138,7 +138,7 @@ ibv_context *process_context()
 {
     static constinit process::single<device_context> one;
     const process::creation lock;
-    device_context *device = one.if_made() != nullptr ? one.if_made() : create_device();
+    device_context *device = one.if_created() != nullptr ? one.if_created() : create_device();
     return device == nullptr ? nullptr : &one.get([device] { return device; }).verbs.context;
 }
 
@@ -147,7 +147,7 @@ ibv_pd *process_pd()
     static constinit process::single<ibv_pd> one;
     const process::creation lock;
     ibv_context *context = process_context();
-    ibv_pd *pd = one.if_made() != nullptr || context == nullptr ? one.if_made() : ibv_alloc_pd(context);
+    ibv_pd *pd = one.if_created() != nullptr || context == nullptr ? one.if_created() : ibv_alloc_pd(context);
     return pd == nullptr ? nullptr : &one.get([pd] { return pd; });
 }
 

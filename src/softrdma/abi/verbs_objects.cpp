@@ -66,7 +66,7 @@ int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t leng
         window_table::instance().settle(mr);
         const int result = region_table::instance().change_region(mr, change);
         if (result == 0)
-            tell_of_changed_region(mr->lkey);
+            notify_region_changed(mr->lkey);
         return result;
     });
     return error == 0 ? 0 : fail_with(IBV_REREG_MR_ERR_INPUT, error);

@@ -127,20 +127,20 @@ void atomic_fetch_add(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_ad
     add_remote(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr).args.atomic = {value, 0};
 }
 
-void set_inline_data_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *pieces)
+void set_inline_data_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *segments)
 {
-    batch_of(qp).set_inline({pieces, count});
+    batch_of(qp).set_inline({segments, count});
 }
 
 void set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length)
 {
-    const ibv_data_buf piece{addr, length};
-    set_inline_data_list(qp, 1, &piece);
+    const ibv_data_buf segment{addr, length};
+    set_inline_data_list(qp, 1, &segment);
 }
 
-void set_sge_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces)
+void set_sge_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *segments)
 {
-    batch_of(qp).set_sges({pieces, count});
+    batch_of(qp).set_sges({segments, count});
 }
 
 void set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length)

@@ -26,8 +26,8 @@ namespace softrdma::net::control
 namespace
 {
 
-constexpr std::size_t most_text = 60000; // maximum bytes of one datagram
-constexpr unsigned most_requests = 8;    // limit before other sockets are served
+constexpr std::size_t max_text_size = 60000; // maximum bytes of one datagram
+constexpr unsigned max_requests = 8;         // limit before other sockets are served
 
 std::string report()
 {
@@ -37,8 +37,8 @@ std::string report()
             all.regions, all.bytes, all.windows, fault::active() ? "on" : "off",
             tap::current() != nullptr ? "on" : "off", pmem::power_cut::armed() ? "armed" : "off");
     std::string text = line + report_queue_pairs();
-    if (text.size() > most_text)
-        text.resize(text.rfind('\n', most_text) + 1);
+    if (text.size() > max_text_size)
+        text.resize(text.rfind('\n', max_text_size) + 1);
     return text;
 }
 
@@ -57,14 +57,14 @@ public:
     {
         std::array<char, 4096> text;
         sockaddr_un from{};
-        iovec piece{text.data(), text.size()};
+        iovec segment{text.data(), text.size()};
         alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra;
         // Limits the requests per wakeup; the rest keeps the descriptor readable.
-        for (unsigned requests = 0; requests < most_requests; ++requests) {
+        for (unsigned requests = 0; requests < max_requests; ++requests) {
             msghdr message{};
             message.msg_name = &from;
             message.msg_namelen = sizeof(from);
-            message.msg_iov = &piece;
+            message.msg_iov = &segment;
             message.msg_iovlen = 1;
             message.msg_control = extra.data();
             message.msg_controllen = extra.size();

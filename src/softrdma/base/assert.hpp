@@ -9,7 +9,7 @@
 #define SOFTRDMA_ASSERT(condition)                                                                                     \
     do {                                                                                                               \
         if (!(condition)) [[unlikely]] {                                                                               \
-            fprintf(stderr, "softrdma: %s:%d: it does not hold that %s\n", __FILE__, __LINE__, #condition);            \
+            fprintf(stderr, "softrdma: %s:%d: assertion failed: %s\n", __FILE__, __LINE__, #condition);                \
             abort();                                                                                                   \
         }                                                                                                              \
     } while (false)

@@ -114,17 +114,17 @@ std::size_t copy_bulk(std::byte *, const std::byte *, std::size_t)
 
 void copy_all_in(std::byte *registered, std::span<const iovec> from)
 {
-    for (const iovec &piece : from) {
-        copy_in(registered, static_cast<const std::byte *>(piece.iov_base), piece.iov_len);
-        registered += piece.iov_len;
+    for (const iovec &segment : from) {
+        copy_in(registered, static_cast<const std::byte *>(segment.iov_base), segment.iov_len);
+        registered += segment.iov_len;
     }
 }
 
 void copy_all_from(const std::byte *registered, std::span<const iovec> to)
 {
-    for (const iovec &piece : to) {
-        copy_in(static_cast<std::byte *>(piece.iov_base), registered, piece.iov_len);
-        registered += piece.iov_len;
+    for (const iovec &segment : to) {
+        copy_in(static_cast<std::byte *>(segment.iov_base), registered, segment.iov_len);
+        registered += segment.iov_len;
     }
 }
 

@@ -44,7 +44,8 @@ bool exhausted(int error) noexcept
                 "one (raise the hard limit: ulimit -Hn, LimitNOFILE= of systemd)\n",
                 static_cast<unsigned long long>(limit.rlim_cur));
     else
-        fprintf(stderr, "softrdma: connections wait or fail: the system has no descriptor left (raise fs.file-max)\n");
+        fprintf(stderr,
+                "softrdma: connections wait or fail: limit of open files of the system reached (raise fs.file-max)\n");
     return false;
 }
 

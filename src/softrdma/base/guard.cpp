@@ -12,7 +12,7 @@ namespace
 {
 
 // Jump target of a faulting copy of this thread; NULL outside guarded().
-[[gnu::tls_model("initial-exec")]] constinit thread_local sigjmp_buf *volatile way_out = nullptr;
+[[gnu::tls_model("initial-exec")]] constinit thread_local sigjmp_buf *volatile fault_jmp = nullptr;
 
 struct sigaction &previous_action()
 {
@@ -25,8 +25,8 @@ void on_bus_error(int number, siginfo_t *info, void *context)
 {
     const bool happened_here =
             info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR; // not sent with kill() or sigqueue()
-    if (way_out != nullptr && happened_here)
-        siglongjmp(*way_out, 1);
+    if (fault_jmp != nullptr && happened_here)
+        siglongjmp(*fault_jmp, 1);
     const struct sigaction &before = previous_action();
     if ((before.sa_flags & SA_SIGINFO) != 0) {
         before.sa_sigaction(number, info, context);
@@ -57,16 +57,16 @@ void guard_mapped_files() noexcept
 bool detail::call_guarded(void (*call)(void *), void *argument) noexcept
 {
     sigjmp_buf here;
-    sigjmp_buf *const before = way_out;
+    sigjmp_buf *const before = fault_jmp;
     if (sigsetjmp(here, 0) != 0) {
-        way_out = before;
+        fault_jmp = before;
         return false;
     }
-    way_out = &here;
+    fault_jmp = &here;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     call(argument);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    way_out = before;
+    fault_jmp = before;
     return true;
 }
 

@@ -18,14 +18,14 @@ void write(level l, const char *format, ...)
     constexpr const char *names[] = {"", "error", "warn", "info", "debug"};
     const int before = errno;
     std::array<char, 512> line;
-    const auto room = line.size() - 1; // one byte is reserved for the newline
+    const auto space = line.size() - 1; // one byte is reserved for the newline
     const int head = snprintf(
-            line.data(), room, "softrdma[%d] %s: ", static_cast<int>(getpid()), names[static_cast<std::size_t>(l)]);
+            line.data(), space, "softrdma[%d] %s: ", static_cast<int>(getpid()), names[static_cast<std::size_t>(l)]);
     va_list arguments;
     va_start(arguments, format);
-    const int body = vsnprintf(line.data() + head, room - static_cast<std::size_t>(head), format, arguments);
+    const int body = vsnprintf(line.data() + head, space - static_cast<std::size_t>(head), format, arguments);
     va_end(arguments);
-    const auto length = std::min(static_cast<std::size_t>(head + std::max(body, 0)), room - 1);
+    const auto length = std::min(static_cast<std::size_t>(head + std::max(body, 0)), space - 1);
     // Lines contain names of peers, so unprintable characters are replaced.
     std::replace_if(
             line.begin(), line.begin() + static_cast<std::ptrdiff_t>(length), [](char c) { return c < ' ' || c > '~'; },

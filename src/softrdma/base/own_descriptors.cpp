@@ -67,8 +67,8 @@ bool leave_shared_table(const table_lock &creator) noexcept
     if (creator.belongs_to_another_table())
         return true;
     log::write(log::level::info,
-            "descriptors: no private table for a thread: close_range and unshare have no effect (files of peers are "
-            "reached over TCP)");
+            "descriptors: no private table for a thread: close_range and unshare are ineffective (files of peers use "
+            "TCP)");
     return false;
 }
 

@@ -106,12 +106,12 @@ public:
     {
         return get([] {
             std::unique_ptr<void, void (*)(void *)> memory(reserve::allocate(sizeof(T)), reserve::release);
-            T *made = new (memory.get()) T;
+            T *created = new (memory.get()) T;
             (void)memory.release();
-            return made;
+            return created;
         });
     }
-    T *if_made() const noexcept { return static_cast<T *>(object_.load(std::memory_order_acquire)); }
+    T *if_created() const noexcept { return static_cast<T *>(object_.load(std::memory_order_acquire)); }
 };
 
 // Values for a per-process flag: whether a step was done, and its result.

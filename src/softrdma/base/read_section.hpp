@@ -68,7 +68,7 @@ struct reader {
 };
 
 // Maximum duration of an operation of a running process. A stopped process may remain inside one forever.
-inline constexpr std::chrono::seconds longest_operation{5};
+inline constexpr std::chrono::seconds grace_limit{5};
 
 // Grace period: the read-side sections open at its start. Sections that start later see the removal. Create it after
 // the removal.

@@ -54,9 +54,9 @@ private:
     // A thread that goes to sleep between the two steps of unlock() is not woken; it rechecks the lock after 1 ms.
     [[gnu::noinline, gnu::cold]] void wait() noexcept
     {
-        constexpr timespec look_again{.tv_sec = 0, .tv_nsec = 1000000};
+        constexpr timespec recheck{.tv_sec = 0, .tv_nsec = 1000000};
         while (state_.exchange(awaited, std::memory_order_acquire) != open)
-            syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, awaited, &look_again, nullptr, 0);
+            syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, awaited, &recheck, nullptr, 0);
     }
     [[gnu::noinline, gnu::cold]] void wake() noexcept
     {

@@ -79,7 +79,7 @@ public:
 
     bool received(const packet &p) override REQUIRES(cm::lock());
     void lost(const std::shared_ptr<queue_pair> &carried, int error) override REQUIRES(cm::lock());
-    void tell_address(const local::shm_address &own) override REQUIRES(cm::lock());
+    void send_address(const local::shm_address &own) override REQUIRES(cm::lock());
     void searched() override REQUIRES(cm::lock());
 
     const process::birth birth;
@@ -188,7 +188,7 @@ inline bool is_datagram(const cm_id &id) noexcept
     return id.ps == RDMA_PS_UDP;
 }
 int ask(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
-int tell_number(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
+int send_qpn(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
 void learn_number(cm_id &id) REQUIRES(lock());
 void not_resolved(cm_id &id, std::uint32_t reason) REQUIRES(lock());
 ibv_ah_attr address_of_peer(const cm_id &id) REQUIRES(lock());

@@ -203,7 +203,7 @@ int accept(cm_id &id, const rdma_conn_param *param)
     if (id.state != cm_state::requested || (param == nullptr && id.qp == nullptr))
         return detail::fail(EINVAL);
     if (detail::is_datagram(id))
-        return detail::tell_number(id, param);
+        return detail::send_qpn(id, param);
     const int error = prepare_handshake(id, param != nullptr ? *param : id.request, reply_private_size);
     if (error != 0 || find_local_qp(id) == nullptr)
         return detail::fail(error != 0 ? error : EINVAL);
@@ -230,7 +230,7 @@ int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t lengt
     if (id.state != cm_state::requested ||
             !rejection.data.assign(data, length, settings().exact_private_data ? length : reject_private_size))
         return detail::fail(EINVAL);
-    id.path->tell(opcode::cm_reject, encode(rejection));
+    id.path->send_control(opcode::cm_reject, encode(rejection));
     id.state = cm_state::closed;
     id.end_path();
     return 0;
@@ -242,7 +242,7 @@ int establish(cm_id &id)
     if (id.qp != nullptr || id.state != cm_state::replied)
         return detail::fail(EINVAL);
     id.state = cm_state::connected;
-    id.tell_decision(opcode::cm_ready);
+    id.send_decision(opcode::cm_ready);
     return 0;
 }
 

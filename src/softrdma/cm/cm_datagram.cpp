@@ -45,7 +45,7 @@ int detail::ask(cm_id &id, const rdma_conn_param *param)
     return 0;
 }
 
-int detail::tell_number(cm_id &id, const rdma_conn_param *param)
+int detail::send_qpn(cm_id &id, const rdma_conn_param *param)
 {
     if (const int error = assign(id, param, reply_size); error != 0)
         return fail(error);
@@ -53,7 +53,7 @@ int detail::tell_number(cm_id &id, const rdma_conn_param *param)
         return fail(EINVAL);
     id.local.qpn = id.qp != nullptr ? id.qp->qp_num : param->qp_num;
     id.local.key = id.remote.key;
-    id.path->tell(opcode::resolve_reply, encode(id.local));
+    id.path->send_control(opcode::resolve_reply, encode(id.local));
     end_exchange(id);
     return 0;
 }

@@ -75,13 +75,13 @@ int disconnect(cm_id &id)
         id.stop_searching();
         detail::modify_to_error(id);
         id.state = cm_state::disconnect_sent;
-        id.path->tell(opcode::cm_disconnect_request, {});
+        id.path->send_control(opcode::cm_disconnect_request, {});
         id.path->unhold();
         event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
         return 0;
     case cm_state::disconnect_received:
         detail::modify_to_error(id);
-        id.path->tell(opcode::cm_disconnect_reply, {});
+        id.path->send_control(opcode::cm_disconnect_reply, {});
         close_path(id);
         return 0;
     case cm_state::disconnect_sent:

@@ -55,14 +55,14 @@ void take_reply(cm_event &event) REQUIRES(lock())
     if (detail::modify_to_connected(id) == 0) {
         if (id.state == cm_state::replied)
             id.state = cm_state::connected;
-        id.tell_decision(opcode::cm_ready);
+        id.send_decision(opcode::cm_ready);
         return;
     }
     const int error = errno;
     event.event = RDMA_CM_EVENT_CONNECT_ERROR;
     event.status = -error;
     detail::modify_to_error(id);
-    id.path->tell(opcode::cm_reject, encode(no_reason));
+    id.path->send_control(opcode::cm_reject, encode(no_reason));
     id.state = cm_state::closed;
 }
 

@@ -32,16 +32,16 @@ void abandon_connection(cm_id &id) REQUIRES(lock())
 {
     switch (id.state) {
     case cm_state::requested:
-        id.path->tell(opcode::cm_reject, encode(no_reason));
+        id.path->send_control(opcode::cm_reject, encode(no_reason));
         break;
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
         id.stop_searching();
-        id.path->tell(opcode::cm_disconnect_request, {});
+        id.path->send_control(opcode::cm_disconnect_request, {});
         break;
     case cm_state::disconnect_received:
-        id.path->tell(opcode::cm_disconnect_reply, {});
+        id.path->send_control(opcode::cm_disconnect_reply, {});
         break;
     default:
         break;

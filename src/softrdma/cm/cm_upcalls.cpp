@@ -53,7 +53,7 @@ bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path) REQUIRES(lock())
         return false;
     if (*fault == fault::action::unreachable) // the message counts as lost
         return true;
-    path->tell(opcode::cm_reject, encode(no_reason));
+    path->send_control(opcode::cm_reject, encode(no_reason));
     path->finish();
     if (id == nullptr)
         return true;
@@ -155,11 +155,11 @@ void cm_id::searched()
     detail::queue_event(*this, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &remote.data);
 }
 
-void cm_id::tell_address(const local::shm_address &own)
+void cm_id::send_address(const local::shm_address &own)
 {
     local.shm_address = own;
     const opcode first = detail::is_datagram(*this) ? opcode::resolve_request : opcode::cm_request;
-    path->tell(active ? first : opcode::cm_reply, encode(local));
+    path->send_control(active ? first : opcode::cm_reply, encode(local));
 }
 
 void cm_id::lost(const std::shared_ptr<queue_pair> &carried, int error)
@@ -182,7 +182,7 @@ void cm_id::lost(const std::shared_ptr<queue_pair> &carried, int error)
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
-        log::write(log::level::warn, "the peer at %s is lost: %s", text_of(route.addr.dst_storage).data(),
+        log::write(log::level::warn, "peer %s: connection lost: %s", text_of(route.addr.dst_storage).data(),
                 strerror(error));
         state = cm_state::disconnect_received;
         detail::queue_last_event(*this, RDMA_CM_EVENT_DISCONNECTED, 0, true);

@@ -47,7 +47,7 @@ public:
     {
         const lock_guard guard(cm::lock());
         if (handshake *h = owner_of(*path); h != nullptr)
-            h->tell_address(h->own_address());
+            h->send_address(h->own_address());
     }
 
     void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) override
@@ -101,7 +101,7 @@ std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
     }
     // Its first message has usually arrived by now if the peer opened many connections at once.
     try {
-        path->look();
+        path->poll();
     } catch (const std::bad_alloc &) {
         path->out_of_memory();
     }
@@ -128,7 +128,7 @@ int handshake::open_path(local::unique_fd bound, const sockaddr_storage &peer)
 void handshake::begin()
 {
     if (path->connects_at_once())
-        tell_address(own_address());
+        send_address(own_address());
 }
 
 void handshake::take_path(std::shared_ptr<tcp_conn> from_peer)
@@ -199,7 +199,7 @@ void handshake::stop_searching()
 
 void handshake::log_fall_back() const
 {
-    log::write(log::level::info, "TCP carries everything between here and the peer at %s: %s",
+    log::write(log::level::info, "peer %s: shared memory not used: %s (all traffic over TCP)",
             text_of(tcp_socket::addresses_of(path->fd()).there).data(), text_of(obstacle_));
 }
 
@@ -210,10 +210,10 @@ void handshake::answer()
     if (ep_ != nullptr && qp != nullptr) {
         own = own_address();
         qp->expect(ep_);
-        return tell_address(own);
+        return send_address(own);
     }
     own.why_absent = obstacle_;
-    tell_address(own);
+    send_address(own);
     log_fall_back();
     if (qp != nullptr)
         qp->select_transport(nullptr, obstacle_);
@@ -230,9 +230,9 @@ void handshake::decide()
         qp->select_transport(ep_, obstacle_);
 }
 
-void handshake::tell_decision(opcode op)
+void handshake::send_decision(opcode op)
 {
-    path->tell(op, encode(shm_decision{ep_ != nullptr, obstacle_}));
+    path->send_control(op, encode(shm_decision{ep_ != nullptr, obstacle_}));
     path->unhold();
     ep_.reset();
 }

@@ -30,7 +30,7 @@ public:
     virtual bool received(const packet &p) REQUIRES(cm::lock()) = 0;
     virtual void lost(const std::shared_ptr<queue_pair> &carried, int error) REQUIRES(cm::lock()) = 0;
     // Sends message 1 or, on the passive side, 2.
-    virtual void tell_address(const local::shm_address &own) REQUIRES(cm::lock()) = 0;
+    virtual void send_address(const local::shm_address &own) REQUIRES(cm::lock()) = 0;
     // Called when an asynchronous search has ended.
     virtual void searched() REQUIRES(cm::lock()) = 0;
 
@@ -64,7 +64,7 @@ public:
     void answer() REQUIRES(cm::lock());
     // Called on the active side once its queue pair has joined; message 3 follows.
     void decide() REQUIRES(cm::lock());
-    void tell_decision(opcode op) REQUIRES(cm::lock());
+    void send_decision(opcode op) REQUIRES(cm::lock());
     // Handles message 3 on the passive side. Returns false if the message is not message 3.
     bool take_decision(const packet &p) REQUIRES(cm::lock());
 

@@ -44,7 +44,7 @@ int open_any_port(std::uint16_t &port)
 
 } // namespace
 
-port_numbers::open_port *port_numbers::port_with_room()
+port_numbers::open_port *port_numbers::port_with_free_index()
 {
     for (open_port &p : ports_) {
         if (!p.used.all())
@@ -64,7 +64,7 @@ port_numbers::open_port *port_numbers::port_with_room()
 
 std::uint32_t port_numbers::reserve()
 {
-    open_port *p = port_with_room();
+    open_port *p = port_with_free_index();
     if (p == nullptr)
         return 0;
     while (p->used.test(p->next))

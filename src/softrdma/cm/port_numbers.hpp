@@ -28,7 +28,7 @@ private:
         std::shared_ptr<listener> listening;
     };
 
-    open_port *port_with_room();
+    open_port *port_with_free_index();
 
     std::vector<open_port> ports_;
 };

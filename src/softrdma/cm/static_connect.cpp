@@ -29,12 +29,12 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr auto first_pause = milliseconds(1);
-constexpr auto longest_pause = milliseconds(64);
+constexpr auto max_pause = milliseconds(64);
 
 struct connection final : handshake, std::enable_shared_from_this<connection> {
     bool received(const packet &p) override REQUIRES(cm::lock());
     void lost(const std::shared_ptr<queue_pair> &carried, int error) override REQUIRES(cm::lock());
-    void tell_address(const local::shm_address &own) override REQUIRES(cm::lock());
+    void send_address(const local::shm_address &own) override REQUIRES(cm::lock());
     void searched() override REQUIRES(cm::lock());
     bool takes(const direct_handshake &from_peer) const REQUIRES(cm::lock());
 
@@ -87,7 +87,7 @@ void try_later(connection &c) REQUIRES(cm::lock())
         if (const auto again = weak.lock(); again != nullptr)
             try_connecting(*again);
     });
-    c.pause = std::min(2 * c.pause, longest_pause);
+    c.pause = std::min(2 * c.pause, max_pause);
 }
 
 void try_connecting(connection &c)
@@ -101,9 +101,10 @@ void try_connecting(connection &c)
     c.begin();
 }
 
-void connection::tell_address(const local::shm_address &own)
+void connection::send_address(const local::shm_address &own)
 {
-    path->tell(active ? opcode::direct_request : opcode::direct_reply, encode(direct_handshake{number, remote, own}));
+    path->send_control(
+            active ? opcode::direct_request : opcode::direct_reply, encode(direct_handshake{number, remote, own}));
 }
 
 bool connection::takes(const direct_handshake &from_peer) const
@@ -133,7 +134,7 @@ void connection::searched()
     served_by_peer_of(*this) += joined ? 1 : 0;
     if (active) {
         decide();
-        tell_decision(opcode::direct_ready);
+        send_decision(opcode::direct_ready);
     }
     if (const auto qp = local_qp.lock(); qp != nullptr)
         rc_transport::of(*qp).path_writable();
@@ -145,8 +146,7 @@ void connection::lost(const std::shared_ptr<queue_pair> &carried, int)
         return try_later(*this);
     if (!joined) // the peer reconnects
         return path.reset();
-    log::write(
-            log::level::info, "the connection to queue pair %u at %s has ended", remote, text_of(destination).data());
+    log::write(log::level::info, "connection to queue pair %u of peer %s: closed", remote, text_of(destination).data());
     const auto wait = carried == nullptr ? microseconds(0) : carried->retry_timeout();
     event_loop::get()->after(wait, [weak = weak_from_this()] {
         const lock_guard guard(cm::lock());
@@ -174,7 +174,7 @@ bool is_being_served(connection &c) REQUIRES(cm::lock())
 
 // Reports an unreachable peer if two consecutive checks found unsent requests and no path. A peer that was asked for
 // its memory is reachable, and its response has a limit of its own.
-void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry_timeout)
+void check_progress(const std::weak_ptr<connection> &weak, microseconds retry_timeout)
 {
     const lock_guard guard(cm::lock());
     const auto c = weak.lock();
@@ -186,7 +186,7 @@ void look_for_progress(const std::weak_ptr<connection> &weak, microseconds retry
     if (sending && c->was_sending && !is_served)
         qp->path_lost(nullptr);
     c->was_sending = sending;
-    event_loop::get()->after(retry_timeout, [=] { look_for_progress(weak, retry_timeout); });
+    event_loop::get()->after(retry_timeout, [=] { check_progress(weak, retry_timeout); });
 }
 
 bool forget(std::uint32_t number) REQUIRES(cm::lock())
@@ -241,7 +241,7 @@ std::uint32_t reserve_number()
 
 void release_number(std::uint32_t number)
 {
-    if (the_registry.if_made() == nullptr) // no number is reserved
+    if (the_registry.if_created() == nullptr) // no number is reserved
         return;
     const lock_guard guard(cm::lock());
     forget(number);
@@ -256,7 +256,7 @@ bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p)
     const sockaddr_storage there = tcp_socket::addresses_of(path->fd()).there;
     connection *c = state().find(request.to);
     if (c == nullptr || c->active || !c->takes(request) || !same(gid_of(there), c->peer)) {
-        log::write(log::level::debug, "the peer at %s asks for queue pair %u, which is not connected to it yet",
+        log::write(log::level::debug, "peer %s: queue pair %u is not ready to connect (the peer retries)",
                 text_of(there).data(), request.to);
         path->cut(); // the peer retries
         return true;
@@ -300,7 +300,7 @@ void limit_retry_timeout(queue_pair &qp)
         return;
     const auto retry_timeout = retry_timeout_of(attr);
     event_loop::get()->after(
-            retry_timeout, [weak = c->weak_from_this(), retry_timeout] { look_for_progress(weak, retry_timeout); });
+            retry_timeout, [weak = c->weak_from_this(), retry_timeout] { check_progress(weak, retry_timeout); });
 }
 
 void disconnect(queue_pair &qp)

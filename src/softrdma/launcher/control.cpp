@@ -27,7 +27,7 @@ namespace
 {
 
 constexpr auto answer_timeout = std::chrono::milliseconds(500);
-constexpr std::size_t most_text = 65536;
+constexpr std::size_t max_text_size = 65536;
 
 bool is_ours(int pid)
 {
@@ -106,11 +106,11 @@ bool comes_from(msghdr &message, int pid)
 // Returns false if the message is not a response of that process.
 bool receive_from(int fd, int pid, std::string &reply)
 {
-    reply.resize(most_text);
-    iovec piece{reply.data(), reply.size()};
+    reply.resize(max_text_size);
+    iovec segment{reply.data(), reply.size()};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra;
     msghdr message{};
-    message.msg_iov = &piece;
+    message.msg_iov = &segment;
     message.msg_iovlen = 1;
     message.msg_control = extra.data();
     message.msg_controllen = extra.size();

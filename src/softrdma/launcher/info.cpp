@@ -34,7 +34,7 @@ int print_device(const std::string &library)
     const auto list = reinterpret_cast<decltype(&ibv_get_device_list)>(dlsym(device_library, "ibv_get_device_list"));
     const auto open = reinterpret_cast<decltype(&ibv_open_device)>(dlsym(device_library, "ibv_open_device"));
     if (list == nullptr || open == nullptr) {
-        fprintf(stderr, "softrdma: %s is no device; install it anew\n", library.c_str());
+        fprintf(stderr, "softrdma: %s: not a softrdma library (reinstall softrdma)\n", library.c_str());
         return exit_failure;
     }
     ibv_device **devices = list(nullptr);

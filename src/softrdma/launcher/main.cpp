@@ -28,7 +28,7 @@ without RDMA hardware, kernel modules or privileges.
   run    runs PROGRAM
   trace  runs it and writes each operation as a RoCEv2 packet to FILE, for Wireshark and tshark
   info   shows the device, its settings and the paths to other programs
-  doctor  says how PROGRAM finds libibverbs, and whether the device reaches it
+  doctor  reports how PROGRAM finds libibverbs, and whether the device can be preloaded
   ps     lists the programs that use the device; with PID its queue pairs
   fault  injects faults into a program; off ends that
   powercut  cuts the power of a program that was started with SOFTRDMA_POWERCUT

@@ -67,7 +67,7 @@ void print_row(int pid)
         break;
     }
     case contact::silent:
-        printf("%7d  %-15s  does not answer: it may be stopped\n", pid, program.c_str());
+        printf("%7d  %-15s  no response (process stopped?)\n", pid, program.c_str());
         break;
     case contact::absent: // it ended in the meantime
         break;
@@ -78,7 +78,7 @@ int complain(int pid, contact how)
 {
     fprintf(stderr,
             how == contact::silent
-                    ? "softrdma: process %d does not answer: it may be stopped\n"
+                    ? "softrdma: process %d: no response (process stopped?)\n"
                     : "softrdma: process %d does not use softrdma, belongs to another user or is in another network "
                       "namespace; see softrdma ps\n",
             pid);
@@ -90,7 +90,7 @@ int order(const char *process, const std::string &request)
 {
     const auto pid = parse_pid(process);
     if (!pid)
-        return usage(std::string("'") + process + "' is no process number");
+        return usage(std::string("'") + process + "' is not a process ID");
     std::string reply;
     const contact how = ask(*pid, request, reply);
     if (how != contact::answered)
@@ -117,7 +117,7 @@ int ps_command(int argc, char **argv)
     }
     const auto pid = parse_pid(argv[0]);
     if (!pid)
-        return usage(std::string("'") + argv[0] + "' is no process number");
+        return usage(std::string("'") + argv[0] + "' is not a process ID");
     std::string report;
     const contact how = ask(*pid, "report", report);
     if (how != contact::answered)

@@ -105,7 +105,7 @@ void warn_if_out_of_reach(const char *program)
 {
     const char *reason = inspect(file_of(program)).reason;
     if (reason != nullptr)
-        fprintf(stderr, "softrdma: '%s' %s: the device cannot be put under it, and it runs without\n", program, reason);
+        fprintf(stderr, "softrdma: '%s' %s: cannot preload softrdma (running without the device)\n", program, reason);
 }
 
 } // namespace softrdma::launcher

@@ -181,7 +181,7 @@ int mapping::sync(std::uintptr_t begin, std::size_t length) const noexcept
     if (error != 0)
         return error;
     if (power_cut::armed()) [[unlikely]]
-        power_cut::made_durable(begin, length);
+        power_cut::on_durable(begin, length);
     return 0;
 }
 

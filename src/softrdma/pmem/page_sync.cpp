@@ -42,7 +42,7 @@ int sync_for_program(void *begin, std::size_t length, int flags) noexcept
     static const msync_function next = find_msync(RTLD_NEXT);
     const int ret = next(begin, length, flags);
     if (power_cut::armed() && ret == 0 && (flags & MS_SYNC) != 0 && !is_for_device) [[unlikely]]
-        power_cut::made_durable(reinterpret_cast<std::uintptr_t>(begin), length);
+        power_cut::on_durable(reinterpret_cast<std::uintptr_t>(begin), length);
     return ret;
 }
 

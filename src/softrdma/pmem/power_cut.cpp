@@ -162,7 +162,7 @@ void about_to_store(std::uintptr_t begin, std::size_t bytes)
     }
 }
 
-void made_durable(std::uintptr_t begin, std::size_t bytes)
+void on_durable(std::uintptr_t begin, std::size_t bytes)
 {
     undo_log &l = log();
     const lock_guard guard(l.lock);

@@ -23,7 +23,7 @@ inline bool armed() noexcept
 // Call before a store to durable memory.
 void about_to_store(std::uintptr_t begin, std::size_t bytes);
 // Call when the range was made durable.
-void made_durable(std::uintptr_t begin, std::size_t bytes);
+void on_durable(std::uintptr_t begin, std::size_t bytes);
 // Call when the device has executed an operation for a peer: cuts after the configured number of operations.
 void operation_done();
 

@@ -20,9 +20,9 @@ public:
     // Called by the progress thread or by a polling thread, with no lock held, possibly by several threads at once.
     virtual finding ready(std::uint32_t events) = 0;
     // Polls for input without a readiness event.
-    virtual finding look() { return finding::nothing; }
+    virtual finding poll() { return finding::nothing; }
     // Like poll, but in memory only, without a system call.
-    virtual finding look_in_memory() { return finding::nothing; }
+    virtual finding poll_memory() { return finding::nothing; }
     // For handlers with input in memory: the progress thread is about to sleep, so later input must wake it through a
     // descriptor. Returns true if input has arrived already.
     virtual bool about_to_sleep() { return false; }

@@ -73,17 +73,17 @@ bool event_loop::poll()
     if (running.load(std::memory_order_relaxed) != this)
         return false;
     // Reading the clock and calling the kernel takes longer than an input in memory takes to arrive.
-    constexpr unsigned looks_for_one_at_all = 8;
+    constexpr unsigned polls_per_full_poll = 8;
     const unsigned turn = turn_.load(std::memory_order_relaxed);
     turn_.store(turn + 1, std::memory_order_relaxed);
-    if (comes_in_memory_.load(std::memory_order_relaxed) && turn % looks_for_one_at_all != 0) {
-        return look_where_expected() == finding::something;
+    if (comes_in_memory_.load(std::memory_order_relaxed) && turn % polls_per_full_poll != 0) {
+        return poll_expected() == finding::something;
     }
     if (!comes_in_memory_.load(std::memory_order_relaxed) && polls_.skips())
         return false;
     const std::int64_t now = now_ns();
     polls_.enter();
-    const finding found = look(now);
+    const finding found = poll_sources(now);
     polls_.leave();
     if (found == finding::something) {
         polls_.found_something();
@@ -99,10 +99,10 @@ bool event_loop::poll()
 // Releases the CPU, which the awaited thread or process may need.
 void event_loop::pause(polling::pause how)
 {
-    constexpr std::chrono::microseconds longest_sleep{100};
+    constexpr std::chrono::microseconds max_sleep{100};
     const std::int64_t before = now_ns();
     if (how == polling::pause::sleep)
-        watches_.sleep(longest_sleep);
+        watches_.sleep(max_sleep);
     else
         sched_yield();
     polls_.paused(how, now_ns() - before);
@@ -110,9 +110,9 @@ void event_loop::pause(polling::pause how)
 
 // Polls the expected handler, which takes one system call instead of two. While its input continues, the others are
 // polled less often.
-finding event_loop::look(std::int64_t now)
+finding event_loop::poll_sources(std::int64_t now)
 {
-    constexpr std::int64_t longest_ns = 12'000;
+    constexpr std::int64_t max_interval_ns = 12'000;
     constexpr std::int64_t in_memory_ns = 25'000;
     const std::int64_t between_ns = comes_in_memory_.load(std::memory_order_relaxed)
                                             ? in_memory_ns
@@ -121,26 +121,26 @@ finding event_loop::look(std::int64_t now)
         dispatch_at_ns_.store(now + between_ns, std::memory_order_relaxed);
         return dispatch();
     }
-    const finding found = look_where_expected();
-    if (found == finding::something && between_ns <= longest_ns)
-        between_dispatches_ns_.store(std::min(2 * between_ns, longest_ns), std::memory_order_relaxed);
+    const finding found = poll_expected();
+    if (found == finding::something && between_ns <= max_interval_ns)
+        between_dispatches_ns_.store(std::min(2 * between_ns, max_interval_ns), std::memory_order_relaxed);
     return found;
 }
 
-finding event_loop::look_where_expected()
+finding event_loop::poll_expected()
 {
     const auto handler = watches_.expected();
     if (handler == nullptr)
         return finding::nothing;
     if (comes_in_memory_.load(std::memory_order_relaxed))
-        return serve(*handler, [&] { return handler->look_in_memory(); });
-    return serve(*handler, [&] { return handler->look(); });
+        return serve(*handler, [&] { return handler->poll_memory(); });
+    return serve(*handler, [&] { return handler->poll(); });
 }
 
 finding event_loop::dispatch()
 {
     watch_list::event_space space;
-    finding found = look_at_memory();
+    finding found = poll_all_memory();
     for (const epoll_event &event : watches_.ready(space)) {
         const finding one = handle(event);
         found = found == finding::something ? found : one;
@@ -148,11 +148,11 @@ finding event_loop::dispatch()
     return found;
 }
 
-finding event_loop::look_at_memory()
+finding event_loop::poll_all_memory()
 {
     finding found = finding::nothing;
     for (std::size_t i = 0; const auto handler = watches_.in_memory(i); ++i) {
-        const finding one = serve(*handler, [&] { return handler->look_in_memory(); });
+        const finding one = serve(*handler, [&] { return handler->poll_memory(); });
         if (one == finding::something) {
             watches_.expect(handler);
             comes_in_memory_.store(true, std::memory_order_relaxed);
@@ -174,7 +174,7 @@ bool event_loop::sleep()
 {
     if (!memory_may_sleep()) {
         if (!polls_.goes_on(now_ns()))
-            look_at_memory();
+            poll_all_memory();
         return false;
     }
     watch_list::event_space space;
@@ -198,7 +198,7 @@ finding event_loop::handle(const epoll_event &event)
     if ((event.events & EPOLLIN) != 0)
         comes_in_memory_.store(false, std::memory_order_relaxed);
     if (newly_expected)
-        between_dispatches_ns_.store(shortest_ns, std::memory_order_relaxed);
+        between_dispatches_ns_.store(min_interval_ns, std::memory_order_relaxed);
     return serve(*handler, [&] { return handler->ready(event.events); });
 }
 

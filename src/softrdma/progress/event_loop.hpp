@@ -51,9 +51,9 @@ private:
     int start_thread(void (*first)());
     void pause(polling::pause how);
     finding dispatch();
-    finding look(std::int64_t now);
-    finding look_where_expected();
-    finding look_at_memory();
+    finding poll_sources(std::int64_t now);
+    finding poll_expected();
+    finding poll_all_memory();
     bool memory_may_sleep();
     finding handle(const epoll_event &event);
     // Suspends the thread until input arrives that no polling thread of the program will find. Returns false if input
@@ -74,8 +74,8 @@ private:
     std::atomic<bool> comes_in_memory_{false}; // the last input was in memory
     std::atomic<unsigned> turn_{0};
     std::atomic<std::int64_t> dispatch_at_ns_{0};
-    static constexpr std::int64_t shortest_ns = 1'500;
-    std::atomic<std::int64_t> between_dispatches_ns_{shortest_ns};
+    static constexpr std::int64_t min_interval_ns = 1'500;
+    std::atomic<std::int64_t> between_dispatches_ns_{min_interval_ns};
     progress_thread thread_;
 };
 

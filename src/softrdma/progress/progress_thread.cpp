@@ -57,9 +57,9 @@ void progress_thread::run()
 bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
 {
     constexpr std::int64_t soon_ns = 4 * spin_ns;
-    constexpr unsigned most_left_out = 128;
+    constexpr unsigned max_skips = 128;
     if (spin_found_nothing_ && slept_ns < soon_ns) {
-        to_leave_out_ = std::clamp(2 * to_leave_out_, 1U, most_left_out);
+        to_leave_out_ = std::clamp(2 * to_leave_out_, 1U, max_skips);
         left_out_ = to_leave_out_;
     }
     spin_found_nothing_ = false;
@@ -78,7 +78,7 @@ finding progress_thread::spin()
     std::int64_t last = from;
     std::int64_t now = from;
     for (; found != finding::taken && now - last < spin_ns && !polls_.goes_on(now); now = event_loop::now_ns()) {
-        found = loop_.look(now);
+        found = loop_.poll_sources(now);
         if (found == finding::something)
             last = event_loop::now_ns();
     }
@@ -94,17 +94,17 @@ finding progress_thread::spin()
 void progress_thread::back_off(finding last)
 {
     using namespace std::chrono_literals;
-    constexpr std::chrono::microseconds longest_pause = 2ms;
+    constexpr std::chrono::microseconds max_pause = 2ms;
     std::chrono::microseconds pause = 30us;
     const lock_guard lock(mutex_);
     resting_ = true;
     bool rests = last == finding::taken || polls_.goes_on(event_loop::now_ns());
-    for (; rests; pause = std::min(2 * pause, longest_pause)) {
+    for (; rests; pause = std::min(2 * pause, max_pause)) {
         const unsigned before = polls_.calls();
         woken_.wait_for(mutex_, pause);
         const bool called = !resting_;
         // A call may take long while it receives input. A thread that was stopped inside a call is not waited for.
-        rests = !called && (polls_.calls() != before || (polls_.is_inside() && pause < longest_pause));
+        rests = !called && (polls_.calls() != before || (polls_.is_inside() && pause < max_pause));
     }
     resting_ = false;
 }

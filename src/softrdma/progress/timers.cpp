@@ -19,7 +19,7 @@ void run(const reserve::call &call) noexcept
     try {
         call();
     } catch (const std::bad_alloc &) {
-        log::write(log::level::error, "no memory for what was to be done now");
+        log::write(log::level::error, "timer: out of memory: deferred call dropped");
     }
 }
 

@@ -12,10 +12,10 @@ namespace
 {
 
 constexpr auto first_message_time = std::chrono::seconds(2); // a peer sends it as soon as it is connected
-constexpr auto least_time = std::chrono::milliseconds(100);  // minimum time for each peer
+constexpr auto min_time = std::chrono::milliseconds(100);    // minimum time for each peer
 
 // An eighth of the descriptor limit of the program, if that is small.
-std::size_t most_callers() noexcept
+std::size_t max_callers() noexcept
 {
     constexpr rlim_t most = 128;
     rlimit limit{};
@@ -27,7 +27,7 @@ std::size_t most_callers() noexcept
 
 std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<caller> &who)
 {
-    const std::size_t most = most_callers();
+    const std::size_t most = max_callers();
     while (const auto oldest = take_oldest(most))
         oldest->send_away();
     try {
@@ -42,17 +42,17 @@ std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<caller> &wh
         return pause();
     } catch (const std::bad_alloc &) {
         who->send_away();
-        return least_time;
+        return min_time;
     }
 }
 
 std::chrono::milliseconds unknown_callers::pause()
 {
-    const std::size_t most = most_callers();
+    const std::size_t most = max_callers();
     const lock_guard lock(mutex_);
     if (callers_.size() < most)
         return std::chrono::milliseconds(0);
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(callers_.front().since + least_time - clock::now());
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(callers_.front().since + min_time - clock::now());
     return std::max(wait, std::chrono::milliseconds(0));
 }
 

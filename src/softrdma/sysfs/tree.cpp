@@ -329,7 +329,7 @@ constinit pid_t owner = 0; // a child of vfork() or clone() has the tree of its 
 
 [[gnu::destructor]] void remove_tree()
 {
-    const std::string *path = the_tree.if_made();
+    const std::string *path = the_tree.if_created();
     std::error_code ignored;
     if (path != nullptr && !path->empty() && owner == getpid())
         fs::remove_all(*path, ignored);
@@ -347,7 +347,7 @@ const std::string &tree()
 
 const std::string *existing_tree() noexcept
 {
-    return the_tree.if_made();
+    return the_tree.if_created();
 }
 
 } // namespace softrdma::sysfs

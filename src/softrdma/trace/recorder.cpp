@@ -38,12 +38,12 @@ std::uint32_t packets_of(std::uint64_t bytes) noexcept
     return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (bytes + mtu - 1) / mtu));
 }
 
-std::vector<std::byte> joined(std::span<const iovec> pieces)
+std::vector<std::byte> joined(std::span<const iovec> segments)
 {
     std::vector<std::byte> bytes;
-    for (const iovec &piece : pieces) {
-        const auto *from = static_cast<const std::byte *>(piece.iov_base);
-        bytes.insert(bytes.end(), from, from + piece.iov_len);
+    for (const iovec &segment : segments) {
+        const auto *from = static_cast<const std::byte *>(segment.iov_base);
+        bytes.insert(bytes.end(), from, from + segment.iov_len);
     }
     return bytes;
 }

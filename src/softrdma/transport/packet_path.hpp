@@ -31,7 +31,7 @@ public:
     virtual bool congested() = 0;
 
     // Number of bytes that can be sent without buffering, if known; the rest must be copied.
-    virtual std::size_t room() = 0;
+    virtual std::size_t send_space() = 0;
 
     // Calls rc_transport::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;

@@ -197,7 +197,7 @@ struct slot_sge {
 struct alignas(line) receive_slot {
     std::atomic<std::uint64_t> posted;
     std::atomic<std::uint64_t> done;
-    std::uint32_t room; // bytes
+    std::uint32_t capacity; // bytes
     std::uint32_t length;
     std::uint32_t imm_data;
     std::uint16_t sge_count;

@@ -34,7 +34,7 @@ std::uint32_t mask_for(int entries) noexcept
 // Delays the next poll. Without it, a polling program speculatively loads the same word several times before the
 // response arrives. When the word changes, the CPU must repeat these loads, which delays a message by 25 ns on an Intel
 // CPU.
-void before_next_look() noexcept
+void cpu_relax() noexcept
 {
 #ifdef __x86_64__
     __builtin_ia32_pause();
@@ -128,7 +128,7 @@ bool completion_queue::count_one_more() noexcept
 }
 
 // Returns false if the queue has no space or has overflowed.
-bool completion_queue::make_room(std::uint32_t qpn)
+bool completion_queue::reserve_entry(std::uint32_t qpn)
 {
     if (overflowed_)
         return false;
@@ -149,7 +149,7 @@ void completion_queue::decide_when_to_ask() noexcept
 completion_queue::entry *completion_queue::append(
         std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places)
 {
-    if ((tail_ - head_ >= unasked_ || fault::active()) && !make_room(qpn)) [[unlikely]]
+    if ((tail_ - head_ >= unasked_ || fault::active()) && !reserve_entry(qpn)) [[unlikely]]
         return nullptr;
     entry &e = ring_[tail_++ & mask_];
     e.freed = freed;
@@ -423,11 +423,11 @@ int completion_queue::resize(int entries)
 int completion_queue::poll(int entries, ibv_wc *wc)
 {
     const int count = take(entries, wc);
-    return count > 0 || entries <= 0 ? count : look_further(entries, wc);
+    return count > 0 || entries <= 0 ? count : poll_slow(entries, wc);
 }
 
 // Second part of a poll that found no completion.
-int completion_queue::look_further(int entries, ibv_wc *wc)
+int completion_queue::poll_slow(int entries, ibv_wc *wc)
 {
     const int count = retry_stalled() ? take(entries, wc) : 0;
     if (count > 0)
@@ -440,7 +440,7 @@ int completion_queue::look_further(int entries, ibv_wc *wc)
     const bool checks_network = network_users.load(std::memory_order_relaxed) > 0 || empty % between_checks == 0;
     if (checks_network && context_of(context).mover.poll())
         return take(entries, wc);
-    before_next_look();
+    cpu_relax();
     return 0;
 }
 

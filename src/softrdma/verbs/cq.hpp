@@ -145,7 +145,7 @@ private:
 
     static void give_back_places(const entry &e) noexcept;
     entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places) REQUIRES(lock_);
-    bool make_room(std::uint32_t qpn) REQUIRES(lock_);
+    bool reserve_entry(std::uint32_t qpn) REQUIRES(lock_);
     std::uint32_t count_entries() const noexcept REQUIRES(lock_);
     bool count_one_more() noexcept REQUIRES(lock_);
     void decide_when_to_ask() noexcept REQUIRES(lock_);
@@ -157,7 +157,7 @@ private:
 
     local::cq_block &shared() const noexcept { return *shared_; }
     int take(int entries, ibv_wc *wc);
-    int look_further(int entries, ibv_wc *wc);
+    int poll_slow(int entries, ibv_wc *wc);
     int take_inbound(int entries, ibv_wc *wc) REQUIRES(lock_);
     int take_announced(int entries, ibv_wc *wc) REQUIRES(lock_);
     void watch(inbound_source &source) REQUIRES(lock_);
@@ -172,7 +172,7 @@ private:
     std::atomic<bool> any_stalled_{false};
     std::atomic<unsigned> empty_polls_{0};
     std::uint32_t mask_ GUARDED_BY(lock_); // mask of positions; the ring has a power of two of entries
-    // Number of entries that may be added without a check; beyond that, make_room() checks.
+    // Number of entries that may be added without a check; beyond that, reserve_entry() checks.
     std::uint32_t unasked_ GUARDED_BY(lock_) = 0;
     std::uint32_t head_ GUARDED_BY(lock_) = 0;
     std::uint32_t tail_ GUARDED_BY(lock_) = 0;

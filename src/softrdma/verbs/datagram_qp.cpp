@@ -15,7 +15,7 @@ std::shared_ptr<datagram_qp> datagram_qp::create(
         errno = error;
         return nullptr;
     }
-    grant_inline_room(attr.cap);
+    grant_inline_space(attr.cap);
     auto qp = std::make_shared<datagram_qp>(pd, attr, std::move(path));
     try {
         number_table::instance().add_datagrams(qp);
@@ -90,7 +90,7 @@ void datagram_qp::fail()
     flush_sends();
     flush_receives();
     if (qp_base.srq != nullptr)
-        tell(IBV_EVENT_QP_LAST_WQE_REACHED);
+        raise_event(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void datagram_qp::completions_lost(ibv_cq *cq)
@@ -100,7 +100,7 @@ void datagram_qp::completions_lost(ibv_cq *cq)
         return;
     if (!has_lost_completions(cq))
         return;
-    tell(IBV_EVENT_QP_FATAL);
+    raise_event(IBV_EVENT_QP_FATAL);
     fail();
 }
 
@@ -125,7 +125,7 @@ int datagram_qp::modify(const ibv_qp_attr &attr, int mask)
     // Datagrams have left the queue when they are sent, so the queue is drained now.
     if (to == IBV_QPS_SQD && from == IBV_QPS_RTS && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 &&
             attr.en_sqd_async_notify != 0)
-        tell(IBV_EVENT_SQ_DRAINED);
+        raise_event(IBV_EVENT_SQ_DRAINED);
     return 0;
 }
 

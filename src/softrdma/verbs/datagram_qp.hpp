@@ -57,7 +57,7 @@ private:
     void flush_sends() REQUIRES(mutex_);
     void flush_receives() REQUIRES(mutex_);
     ibv_wc_status send(const wqe &w) REQUIRES(mutex_);
-    bool find_piece(const wqe &w, iovec &piece) const;
+    bool find_sge(const wqe &w, iovec &segment) const;
     ibv_wc_status send_with_fault(const fault::verdict &verdict, const datagram &d, const datagram_route &route,
             std::span<const iovec> payload);
     // Returns NULL if no receive is posted. The result is valid until the next post or take; a receive of an SRQ is

@@ -42,7 +42,7 @@ bool send_on(datagram_path &path, const datagram &d, const datagram_route &route
 bool scatter(const gathered &target, std::span<const std::byte> header, std::span<const std::byte> payload)
 {
     for (std::size_t i = 0; i < target.count; ++i) {
-        const auto [at, length] = target.pieces[i];
+        const auto [at, length] = target.segments[i];
         auto *to = static_cast<std::byte *>(at);
         const auto of_header = header.first(std::min(length, header.size()));
         const auto of_payload = payload.first(length - of_header.size());
@@ -71,7 +71,7 @@ int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0)
             error = check_datagram(*wr, init_.cap);
-        if (error == 0 && queue_.room() == 0)
+        if (error == 0 && queue_.available() == 0)
             error = ENOMEM;
         if (error != 0) {
             *bad = wr;
@@ -97,7 +97,7 @@ int datagram_qp::post_together(std::uint32_t count)
     const lock_guard lock(mutex_);
     if (!accepts_sends())
         return EINVAL;
-    if (count > queue_.room())
+    if (count > queue_.available())
         return ENOMEM;
     for (std::uint32_t i = 0; i < count; ++i) {
         if (queue_.place(i)->args.ud.ah == nullptr)
@@ -130,14 +130,14 @@ void datagram_qp::flush_sends()
 }
 
 // Finds a single contiguous payload, which needs no pin inside a section. Returns false for other requests.
-bool datagram_qp::find_piece(const wqe &w, iovec &piece) const
+bool datagram_qp::find_sge(const wqe &w, iovec &segment) const
 {
     if (w.sge_count != 1 || w.length == 0)
         return false;
     const ibv_sge &sge = w.sg_list()[0];
     std::byte *at =
-            region_table::instance().look_up(sge.lkey, domain_of(qp_base.pd), access_local_read, sge.addr, sge.length);
-    piece = {at, sge.length};
+            region_table::instance().lookup(sge.lkey, domain_of(qp_base.pd), access_local_read, sge.addr, sge.length);
+    segment = {at, sge.length};
     return at != nullptr;
 }
 
@@ -150,11 +150,11 @@ ibv_wc_status datagram_qp::send(const wqe &w)
         return IBV_WC_LOC_LEN_ERR;
     const local::read_section section(*epoch_);
     gathered source;
-    iovec piece = w.inline_data();
-    const bool one_piece = w.is_inline() || find_piece(w, piece);
-    if (!one_piece && !source.collect(qp_base.pd, w.sg_list(), 0, 0, w.length))
+    iovec segment = w.inline_data();
+    const bool single_sge = w.is_inline() || find_sge(w, segment);
+    if (!single_sge && !source.collect(qp_base.pd, w.sg_list(), 0, 0, w.length))
         return IBV_WC_LOC_PROT_ERR;
-    const auto payload = one_piece ? std::span<const iovec>(&piece, 1) : source.span();
+    const auto payload = single_sge ? std::span<const iovec>(&segment, 1) : source.span();
     const std::uint32_t qkey = w.args.ud.qkey;
     const datagram d{.solicited = (w.flags & IBV_SEND_SOLICITED) != 0,
             .immediate = w.info().immediate,
@@ -186,9 +186,9 @@ ibv_wc_status datagram_qp::send_with_fault(
         return send_on(*path_, d, route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
     }
     std::vector<std::byte> kept;
-    for (const iovec &piece : payload) {
-        const auto *from = static_cast<const std::byte *>(piece.iov_base);
-        kept.insert(kept.end(), from, from + piece.iov_len);
+    for (const iovec &segment : payload) {
+        const auto *from = static_cast<const std::byte *>(segment.iov_base);
+        kept.insert(kept.end(), from, from + segment.iov_len);
     }
     const auto later = [path = path_, d, route, kept = std::move(kept)] {
         const iovec whole{const_cast<std::byte *>(kept.data()), kept.size()};
@@ -265,7 +265,7 @@ bool datagram_qp::place_plain(
         const ibv_sge &to, std::uint64_t domain, const network_header &header, std::span<const std::byte> payload)
 {
     const local::read_section section(*epoch_);
-    std::byte *at = region_table::instance().look_up_plain(to, domain);
+    std::byte *at = region_table::instance().lookup_plain(to, domain);
     return at != nullptr && guarded([&] {
         copy_in(at, header.data(), header.size());
         copy_in(at + header.size(), payload.data(), payload.size());
@@ -276,10 +276,10 @@ ibv_wc_status datagram_qp::place(
         const receive_request &to, const network_header &header, std::span<const std::byte> payload)
 {
     const std::span sges(to.sges.data(), static_cast<std::size_t>(to.sge_count));
-    std::uint64_t room = 0;
+    std::uint64_t capacity = 0;
     for (const ibv_sge &sge : sges)
-        room += sge.length;
-    if (header.size() + payload.size() > room)
+        capacity += sge.length;
+    if (header.size() + payload.size() > capacity)
         return IBV_WC_LOC_LEN_ERR;
     const ibv_pd *pd = qp_base.srq != nullptr ? qp_base.srq->pd : qp_base.pd;
     if (sges.size() == 1 && place_plain(sges[0], domain_of(pd), header, payload))

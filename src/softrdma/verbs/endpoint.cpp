@@ -49,7 +49,8 @@ void endpoint::try_again_later(bool anew)
 
 std::uint32_t endpoint::cut_segment(std::uint32_t left) const
 {
-    const std::size_t fits = std::clamp<std::size_t>(path->room(), short_segment, max_segment) / word_size * word_size;
+    const std::size_t fits =
+            std::clamp<std::size_t>(path->send_space(), short_segment, max_segment) / word_size * word_size;
     return static_cast<std::uint32_t>(std::min<std::size_t>(left, fits));
 }
 
@@ -68,7 +69,7 @@ bool gathered::collect(
         region_pin pin = region_table::instance().pin(sge.lkey, domain_of(pd), access | access_local_read, at, part);
         if (!pin)
             return false;
-        pieces[count] = {pin->at(at), part};
+        segments[count] = {pin->at(at), part};
         std::construct_at(&pins[count++], std::move(pin));
         bytes -= part;
         offset = 0;
@@ -79,7 +80,8 @@ bool gathered::collect(
 bool gathered::is_there() const noexcept
 {
     for (std::size_t i = 0; i < count; ++i) {
-        if (pins[i]->may_fault() && !is_readable(static_cast<const std::byte *>(pieces[i].iov_base), pieces[i].iov_len))
+        if (pins[i]->may_fault() &&
+                !is_readable(static_cast<const std::byte *>(segments[i].iov_base), segments[i].iov_len))
             return false;
     }
     return true;

@@ -77,12 +77,12 @@ struct gathered {
     ~gathered() { std::destroy_n(pins.begin(), count); }
 
     std::size_t count = 0;
-    std::array<iovec, limits::max_sge> pieces;
+    std::array<iovec, limits::max_sge> segments;
     union {
         std::array<region_pin, limits::max_sge> pins; // only `count` are constructed, because most requests have few
     };
 
-    std::span<const iovec> span() const noexcept { return {pieces.data(), count}; }
+    std::span<const iovec> span() const noexcept { return {segments.data(), count}; }
     // Returns false if an element is not covered by a region of `pd` with that access.
     bool collect(
             const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes);

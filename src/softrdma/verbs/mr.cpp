@@ -177,7 +177,7 @@ void region_table::forget(memory_region &region)
     regions_.erase(local::key_index(region.key_));
 }
 
-std::byte *region_table::look_up_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept
+std::byte *region_table::lookup_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept
 {
     const memory_region *region = find(sge.lkey, domain, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
     const bool plain = region != nullptr && region->kind() == local::region_kind::unmappable && !region->may_fault();
@@ -255,7 +255,7 @@ std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
 // access.
 bool region_table::is_left(memory_region &region)
 {
-    if (!local::reader_list::instance().in_progress(region.key_).ended_within(local::longest_operation))
+    if (!local::reader_list::instance().in_progress(region.key_).ended_within(local::grace_limit))
         return false;
     constexpr int waiting = INT32_MIN;
     if (region.users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {

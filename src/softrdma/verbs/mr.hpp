@@ -190,11 +190,11 @@ public:
 
     // Returns the address of the range without a lock, or NULL if the caller must use pin() instead. Call it and use
     // the result inside a read-side section that is registered in local::reader_list.
-    std::byte *look_up(
+    std::byte *lookup(
             std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
-    // Like look_up(), but for a receive buffer that a peer fills: writable, without durability, and without missing
+    // Like lookup(), but for a receive buffer that a peer fills: writable, without durability, and without missing
     // pages.
-    std::byte *look_up_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept;
+    std::byte *lookup_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept;
     // Number of removed regions. Inside a section, a looked-up address remains valid while this number is unchanged.
     std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }
 
@@ -247,7 +247,7 @@ inline const memory_region *region_table::find(
     return region->grants(domain, access, va, bytes) ? region : nullptr;
 }
 
-inline std::byte *region_table::look_up(
+inline std::byte *region_table::lookup(
         std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
 {
     const memory_region *region = find(key, domain, access, va, bytes);

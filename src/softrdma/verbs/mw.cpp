@@ -82,7 +82,7 @@ bool window_table::has_left(memory_window &w)
 int window_table::remove(ibv_mw *mw)
 {
     int result = EBUSY;
-    becomes_true_within(local::longest_operation, [&] {
+    becomes_true_within(local::grace_limit, [&] {
         const lock_guard lock(mutex_);
         const auto found = windows_.find(mw->handle);
         if (found == windows_.end() || found->second.get() != mw) {
@@ -102,7 +102,7 @@ int window_table::remove(ibv_mw *mw)
 
 void window_table::settle(const ibv_mr *mr)
 {
-    becomes_true_within(local::longest_operation, [&] {
+    becomes_true_within(local::grace_limit, [&] {
         const lock_guard lock(mutex_);
         bool all_left = true;
         for (const auto &[index, w] : windows_)

@@ -14,10 +14,10 @@ void post_batch::set_sges(std::span<const ibv_sge> list)
 void post_batch::set_inline(std::span<const ibv_data_buf> list)
 {
     std::uint64_t length = 0;
-    for (const ibv_data_buf &piece : list) {
-        if (piece.length > limits::max_inline) // prevents an overflow of the sum
+    for (const ibv_data_buf &segment : list) {
+        if (segment.length > limits::max_inline) // prevents an overflow of the sum
             return fail(EINVAL);
-        length += piece.length;
+        length += segment.length;
     }
     if (latest_ == nullptr || !takes_inline(cap_, latest_->op, length))
         return fail(EINVAL);

@@ -21,7 +21,7 @@ std::shared_ptr<queue_pair> queue_pair::create(
         errno = error;
         return nullptr;
     }
-    grant_inline_room(attr.cap);
+    grant_inline_space(attr.cap);
     int error = ENOMEM;
     std::shared_ptr<queue_pair> qp;
     try {
@@ -132,13 +132,13 @@ void queue_pair::finish_flush()
     delays_flush_.reset();
     transport_->flush_receives();
     if (qp_base.srq != nullptr)
-        tell(IBV_EVENT_QP_LAST_WQE_REACHED);
+        raise_event(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void queue_pair::flush_receives_later(std::chrono::microseconds pause)
 {
-    static constexpr std::chrono::microseconds longest_pause{100000};
-    const auto look_again = [weak = weak_from_this(), operations = delays_flush_, pause] {
+    static constexpr std::chrono::microseconds max_pause{100000};
+    const auto recheck = [weak = weak_from_this(), operations = delays_flush_, pause] {
         const auto qp = weak.lock();
         if (qp == nullptr)
             return;
@@ -146,18 +146,18 @@ void queue_pair::flush_receives_later(std::chrono::microseconds pause)
         if (qp->delays_flush_ != operations) // reset in the meantime
             return;
         if (!operations->ended())
-            return qp->flush_receives_later(std::min(2 * pause, longest_pause));
+            return qp->flush_receives_later(std::min(2 * pause, max_pause));
         qp->finish_flush();
     };
-    context_of(qp_base.context).mover.defer(look_again, pause);
+    context_of(qp_base.context).mover.defer(recheck, pause);
 }
 
 void queue_pair::notice_drained()
 {
-    if (!tell_drained_ || ep_.attr.qp_state != IBV_QPS_SQD || transport_->busy())
+    if (!drain_event_pending_ || ep_.attr.qp_state != IBV_QPS_SQD || transport_->busy())
         return;
-    tell_drained_ = false;
-    tell(IBV_EVENT_SQ_DRAINED);
+    drain_event_pending_ = false;
+    raise_event(IBV_EVENT_SQ_DRAINED);
 }
 
 void queue_pair::completions_lost(ibv_cq *cq)
@@ -167,7 +167,7 @@ void queue_pair::completions_lost(ibv_cq *cq)
         return;
     if (!has_lost_completions(cq))
         return;
-    tell(IBV_EVENT_QP_FATAL);
+    raise_event(IBV_EVENT_QP_FATAL);
     fail();
 }
 
@@ -176,7 +176,7 @@ void queue_pair::peer_broke_protocol()
     const lock_guard lock(lock_);
     if (!answers())
         return;
-    tell(IBV_EVENT_QP_REQ_ERR);
+    raise_event(IBV_EVENT_QP_REQ_ERR);
     fail();
 }
 

@@ -93,7 +93,7 @@ public:
 private:
     int open(std::uint32_t number);
     bool accepts_sends() const noexcept REQUIRES(lock_);
-    bool post_made(request_path *at_once) REQUIRES(lock_);
+    bool submit_wqe(request_path *at_once) REQUIRES(lock_);
     request_path *path_at_once() const noexcept REQUIRES(lock_);
     void posted() REQUIRES(lock_); // queues a request that was not executed directly
     void set_state(ibv_qp_state to) noexcept REQUIRES(lock_);
@@ -115,7 +115,7 @@ private:
     bool on_network_ GUARDED_BY(lock_) = false; // counted by the completion queues
     bool destroyed_ GUARDED_BY(lock_) = false;
     bool shut_out_ GUARDED_BY(lock_) = false; // the peer is excluded, before a reset or the destruction
-    bool tell_drained_ GUARDED_BY(lock_) = false;
+    bool drain_event_pending_ GUARDED_BY(lock_) = false;
     std::uint64_t receives_posted_ GUARDED_BY(lock_) = 0;
     receive_ring ring_; // has its own locking rules
     endpoint ep_ GUARDED_BY(lock_);
@@ -130,7 +130,7 @@ private:
 // Returns a report of all queue pairs of the process.
 std::string report_queue_pairs();
 // Posted receives in that region use its new definition after this call.
-void tell_of_changed_region(std::uint32_t key);
+void notify_region_changed(std::uint32_t key);
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept
 {

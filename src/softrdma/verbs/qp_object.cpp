@@ -71,7 +71,7 @@ bool qp_object::has_lost_completions(ibv_cq *cq) const
     return (qp_base.send_cq == cq || qp_base.recv_cq == cq) && cq_of(cq).overflowed();
 }
 
-void qp_object::tell(ibv_event_type type)
+void qp_object::raise_event(ibv_event_type type)
 {
     ibv_async_event event{};
     event.element.qp = &qp_base;
@@ -99,10 +99,10 @@ int check_limits(const ibv_qp_init_attr &attr) noexcept
     return attr.send_cq == nullptr || attr.recv_cq == nullptr || !sends || !receives ? EINVAL : 0;
 }
 
-void grant_inline_room(ibv_qp_cap &cap) noexcept
+void grant_inline_space(ibv_qp_cap &cap) noexcept
 {
-    const auto room = cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge));
-    cap.max_inline_data = std::max(cap.max_inline_data, std::min<std::uint32_t>(room, limits::max_inline));
+    const auto space = cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge));
+    cap.max_inline_data = std::max(cap.max_inline_data, std::min<std::uint32_t>(space, limits::max_inline));
 }
 
 } // namespace softrdma

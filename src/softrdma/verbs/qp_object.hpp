@@ -46,7 +46,7 @@ protected:
     // Returns whether the CQ belongs to this queue pair and has overflowed. The check is needed because a new CQ may
     // reuse the address of an old one.
     bool has_lost_completions(ibv_cq *cq) const;
-    void tell(ibv_event_type type);
+    void raise_event(ibv_event_type type);
     void show_state(ibv_qp_state to) noexcept { __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED); }
 
     bool holds_ = true; // references its domain and queues
@@ -67,6 +67,6 @@ inline const qp_object &object_of(const ibv_qp *qp) noexcept
 // Checks the limits of queue pairs of all types. Returns 0 or an errno value.
 int check_limits(const ibv_qp_init_attr &attr) noexcept;
 // Grants inline data as the software devices of the kernel do: programs rely on inline space that they did not request.
-void grant_inline_room(ibv_qp_cap &cap) noexcept;
+void grant_inline_space(ibv_qp_cap &cap) noexcept;
 
 } // namespace softrdma

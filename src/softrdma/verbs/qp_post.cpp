@@ -36,7 +36,7 @@ request_path *queue_pair::path_at_once() const noexcept
 
 // Posts the request that was built in the next entry of the queue. Executes it on `at_once` if that is not NULL and the
 // queue is empty; returns true in that case. The caller must be inside a section of the local side.
-bool queue_pair::post_made(request_path *at_once)
+bool queue_pair::submit_wqe(request_path *at_once)
 {
     wqe &w = *queue_.place();
     // Failures and requests that cannot be executed directly use the queue.
@@ -59,14 +59,14 @@ int queue_pair::post_together(std::uint32_t count)
     const lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
-    if (count > queue_.room())
+    if (count > queue_.available())
         return ENOMEM;
     request_path *at_once = path_at_once();
     while (count > 0) {
         // One section for a WRITE and its FLUSH: a peer that removes memory waits until it has ended.
         const local::read_section section(ring_.shared().epoch);
         for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
-            at_once = post_made(at_once) ? at_once : nullptr;
+            at_once = submit_wqe(at_once) ? at_once : nullptr;
     }
     queue_.empty() ? queue_.rewind() : posted();
     return 0;
@@ -82,7 +82,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0)
             error = check_wr(*wr, ep_.cap);
-        if (error == 0 && queue_.room() == 0)
+        if (error == 0 && queue_.available() == 0)
             error = ENOMEM;
         if (error != 0) {
             *bad = wr;
@@ -90,7 +90,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
         }
         queue_.place()->set(*wr);
         const local::read_section section(ring_.shared().epoch);
-        at_once = post_made(at_once) ? at_once : nullptr;
+        at_once = submit_wqe(at_once) ? at_once : nullptr;
     }
     queue_.empty() ? queue_.rewind() : posted();
     return error;
@@ -102,7 +102,7 @@ int queue_pair::post_bind(const ibv_mw_bind &bind, std::uint32_t key)
     const lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
-    if (queue_.room() == 0)
+    if (queue_.available() == 0)
         return ENOMEM;
     wqe &w = *queue_.place();
     w.begin(bind.wr_id, bind.send_flags, IBV_WR_BIND_MW);
@@ -142,7 +142,7 @@ void queue_pair::region_has_changed(std::uint32_t key)
     ring_.region_has_changed(key);
 }
 
-void tell_of_changed_region(std::uint32_t key)
+void notify_region_changed(std::uint32_t key)
 {
     for (const auto &qp : number_table::instance().all())
         qp->region_has_changed(key);

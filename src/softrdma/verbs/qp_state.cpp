@@ -24,8 +24,8 @@ int queue_pair::shut_out_peer()
         if (peer_ != nullptr)
             operations.emplace(peer_->reader_of_peer());
     }
-    const bool ended = (!operations || operations->ended_within(local::longest_operation)) &&
-                       becomes_true_within(local::longest_operation, [this] {
+    const bool ended = (!operations || operations->ended_within(local::grace_limit)) &&
+                       becomes_true_within(local::grace_limit, [this] {
                            const lock_guard lock(lock_);
                            return !transport_->carries_out();
                        });
@@ -95,7 +95,7 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
     } else if (to == IBV_QPS_RTS) {
         settle(transport_->execute());
     } else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
-        tell_drained_ = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attr.en_sqd_async_notify != 0;
+        drain_event_pending_ = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attr.en_sqd_async_notify != 0;
         settle(transport_->execute());
     }
     return 0;

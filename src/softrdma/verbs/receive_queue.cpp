@@ -19,16 +19,16 @@ int receive_request::from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_
     return 0;
 }
 
-void receive_fifo::resize(std::uint32_t room)
+void receive_fifo::resize(std::uint32_t capacity)
 {
-    auto places = std::make_unique_for_overwrite<receive_request[]>(room);
+    auto places = std::make_unique_for_overwrite<receive_request[]>(capacity);
     const std::uint32_t count = size();
     for (std::uint32_t i = 0; i < count; ++i)
         places[i] = pop();
     // Positions begin with a multiple of the capacity, which leaves positions before it for requests that are put back.
-    begin_ = room;
+    begin_ = capacity;
     end_ = begin_ + count;
-    room_ = room;
+    capacity_ = capacity;
     places_ = std::move(places);
 }
 

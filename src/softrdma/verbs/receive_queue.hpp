@@ -36,27 +36,27 @@ struct receive_request {
 class receive_fifo
 {
 public:
-    explicit receive_fifo(std::uint32_t room)
-        : room_(room), places_(std::make_unique_for_overwrite<receive_request[]>(room))
+    explicit receive_fifo(std::uint32_t capacity)
+        : capacity_(capacity), places_(std::make_unique_for_overwrite<receive_request[]>(capacity))
     {
     }
 
-    bool full() const noexcept { return end_ - begin_ == room_; }
+    bool full() const noexcept { return end_ - begin_ == capacity_; }
     bool empty() const noexcept { return end_ == begin_; }
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(end_ - begin_); }
     // Next free entry, which push() adds to the queue.
-    receive_request &place() noexcept { return places_[end_ % room_]; }
+    receive_request &place() noexcept { return places_[end_ % capacity_]; }
     void push() noexcept { ++end_; }
     // Valid until the next push().
-    const receive_request &pop() noexcept { return places_[begin_++ % room_]; }
+    const receive_request &pop() noexcept { return places_[begin_++ % capacity_]; }
     // Returns popped requests to the queue, in reverse order if several.
-    void put_back(const receive_request &request) noexcept { places_[--begin_ % room_] = request; }
+    void put_back(const receive_request &request) noexcept { places_[--begin_ % capacity_] = request; }
     // Changes the capacity and keeps the queued requests.
-    void resize(std::uint32_t room);
+    void resize(std::uint32_t capacity);
     void clear() noexcept { begin_ = end_; }
 
 private:
-    std::uint32_t room_;
+    std::uint32_t capacity_;
     std::uint64_t begin_ = 0;
     std::uint64_t end_ = 0;
     std::unique_ptr<receive_request[]> places_;

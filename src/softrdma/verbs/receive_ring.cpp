@@ -77,7 +77,7 @@ bool receive_ring::is_described(const ibv_recv_wr &wr, const rq_wqe &then) const
     if (wr.num_sge != 1 || !knows_place(then))
         return false;
     const ibv_sge &now = *wr.sg_list;
-    return then.piece.length == now.length && then.piece.addr == now.addr && then.piece.lkey == now.lkey;
+    return then.segment.length == now.length && then.segment.addr == now.addr && then.segment.lkey == now.lkey;
 }
 
 void receive_ring::describe(const ibv_recv_wr &wr, std::uint64_t position)
@@ -86,7 +86,7 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint64_t position)
     local::receive_slot &to = slot(position);
     ibv_sge *own = sges_of(position);
     local::slot_sge *shown = to.sges();
-    std::uint64_t room = 0;
+    std::uint64_t capacity = 0;
     std::uint8_t owner_only = 0;
     std::byte *place = nullptr;
     const std::uint64_t removals = regions_.removals();
@@ -94,22 +94,22 @@ void receive_ring::describe(const ibv_recv_wr &wr, std::uint64_t position)
     for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
         *own++ = sge;
         *shown++ = {sge.addr, sge.length, sge.lkey};
-        room += sge.length;
+        capacity += sge.length;
         if (sge.length == 0)
             continue;
-        place = regions_.look_up_plain(sge, domain_);
+        place = regions_.lookup_plain(sge, domain_);
         if (place == nullptr)
             owner_only = 1;
     }
     rq_wqe &k = wqe_of(position);
     k.sge_count = count;
-    k.room = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, limits::max_message));
-    to.room = k.room;
+    k.capacity = static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity, limits::max_message));
+    to.capacity = k.capacity;
     to.sge_count = count;
     to.owner_only = owner_only;
     k.removals = unknown;
     if (count == 1 && place != nullptr) {
-        k.piece = *wr.sg_list;
+        k.segment = *wr.sg_list;
         k.place = place;
         k.removals = removals;
     }
@@ -195,7 +195,7 @@ bool receive_ring::fetch(const local::receive_slot &from, std::uint64_t position
 ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint64_t position, const arrival &message)
 {
     const bool is_write = message.has(local::slot_write);
-    if (message.length > (is_write ? limits::max_message : wqe_of(position).room)) [[unlikely]]
+    if (message.length > (is_write ? limits::max_message : wqe_of(position).capacity)) [[unlikely]]
         return IBV_WC_LOC_LEN_ERR;
     const bool lies_beside = message.has(local::slot_inlined) || message.has(local::slot_bounced);
     const bool good = !lies_beside || (!is_write && fetch(from, position, message));
@@ -205,13 +205,13 @@ ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint64_t
 bool receive_ring::scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const
 {
     const rq_wqe &k = wqe_of(position);
-    if (!knows_place(k) || length > k.piece.length) [[unlikely]]
-        return scatter_in_pieces(at, {sges_of(position), k.sge_count}, length);
+    if (!knows_place(k) || length > k.segment.length) [[unlikely]]
+        return scatter_sges(at, {sges_of(position), k.sge_count}, length);
     copy_in(k.place, at, length);
     return true;
 }
 
-[[gnu::noinline]] bool receive_ring::scatter_in_pieces(
+[[gnu::noinline]] bool receive_ring::scatter_sges(
         const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const
 {
     for (const ibv_sge &sge : sges) {
@@ -226,7 +226,7 @@ bool receive_ring::scatter(const std::byte *at, std::uint64_t position, std::uin
 
 bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const
 {
-    std::byte *to = regions_.look_up(sge.lkey, domain_, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
+    std::byte *to = regions_.lookup(sge.lkey, domain_, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
     return to != nullptr && guarded([=] { copy_in(to, at, length); });
 }
 

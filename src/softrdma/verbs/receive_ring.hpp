@@ -83,7 +83,7 @@ private:
     bool fetch(const local::receive_slot &from, std::uint64_t position, const arrival &message);
     void refuse(ibv_wc &wc);
     bool scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const;
-    bool scatter_in_pieces(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
+    bool scatter_sges(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
     bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
     rq_wqe &wqe_of(std::uint64_t position) noexcept { return wqes_[position & mask_]; }
     const rq_wqe &wqe_of(std::uint64_t position) const noexcept { return wqes_[position & mask_]; }
@@ -110,12 +110,12 @@ private:
     struct alignas(local::line) rq_wqe {
         std::uint64_t wr_id;
         std::uint16_t sge_count;
-        std::uint32_t room;  // bytes
-        std::uint64_t token; // value of `done` while it is lent and has no message
+        std::uint32_t capacity; // bytes
+        std::uint64_t token;    // value of `done` while it is lent and has no message
         // Cached address of a receive with a single segment of plain memory; valid while the region table has this
         // number of removals.
         std::uint64_t removals = unknown;
-        ibv_sge piece;
+        ibv_sge segment;
         std::byte *place;
     };
     std::vector<rq_wqe> wqes_;

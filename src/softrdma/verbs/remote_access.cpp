@@ -133,8 +133,8 @@ bool remote_access::scatter(
         return false;
     const std::byte *next = from.data();
     for (std::size_t i = 0; i < target.count; ++i) {
-        auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
-        const std::size_t bytes = target.pieces[i].iov_len;
+        auto *to = static_cast<std::byte *>(target.segments[i].iov_base);
+        const std::size_t bytes = target.segments[i].iov_len;
         target.pins[i]->about_to_store(to, bytes);
         if (!guarded([&] { copy_to_place(to, next, bytes); }))
             return false;

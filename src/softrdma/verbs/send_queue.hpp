@@ -34,7 +34,7 @@ public:
     wqe &operator[](std::uint32_t i) noexcept { return entries_[wrapped(head_ + i)]; }
 
     // Number of requests that may be posted.
-    std::uint32_t room() const noexcept
+    std::uint32_t available() const noexcept
     {
         const std::uint32_t used = size() + completed_ - freed_.load(std::memory_order_relaxed);
         return max_wr_ - std::min(used, max_wr_);

@@ -67,8 +67,8 @@ void wqe::set_inline(std::span<const ibv_data_buf> list) noexcept
 {
     has_sges(0, 0);
     flags |= IBV_SEND_INLINE;
-    for (const ibv_data_buf &piece : list)
-        add_inline(piece.addr, piece.length);
+    for (const ibv_data_buf &segment : list)
+        add_inline(segment.addr, segment.length);
 }
 
 void wqe::set(const ibv_send_wr &wr) noexcept

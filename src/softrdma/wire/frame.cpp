@@ -138,9 +138,9 @@ frame_reader::found frame_reader::next(std::span<const std::byte> input, packet 
         }
         if (input.size() < whole || *size <= whole)
             return found::too_little;
-        if (!decode_start(input, begun_) || !is_divisible(begun_.op))
+        if (!decode_start(input, partial_) || !is_divisible(partial_.op))
             return found::garbage;
-        headers = input.size() - begun_.payload.size();
+        headers = input.size() - partial_.payload.size();
         left_ = *size - headers;
         if (left_ > max_segment)
             return found::garbage;
@@ -158,8 +158,8 @@ frame_reader::found frame_reader::next(std::span<const std::byte> input, packet 
 packet frame_reader::part(std::span<const std::byte> payload, bool begins) noexcept
 {
     left_ -= payload.size();
-    packet p = begun_;
-    const opcode op = begun_.op;
+    packet p = partial_;
+    const opcode op = partial_.op;
     const bool is_response_start = op == opcode::read_response_first || op == opcode::read_response_only;
     const bool is_response_end = op == opcode::read_response_last || op == opcode::read_response_only;
     p.op = part_of(op, begins && (is_first(op) || is_response_start), left_ == 0 && (is_last(op) || is_response_end));

@@ -49,7 +49,7 @@ public:
     found next(std::span<const std::byte> input, packet &p, std::size_t &taken) noexcept;
 
     // The segment whose payload is partly received, and the bytes of it that were not returned yet.
-    const packet &begun() const noexcept { return begun_; }
+    const packet &partial() const noexcept { return partial_; }
     std::size_t left() const noexcept { return left_; }
     // Packet for payload that was not read from the input: a multiple of the unit, and less than left().
     packet pass(std::span<const std::byte> payload) noexcept { return part(payload, false); }
@@ -57,7 +57,7 @@ public:
 private:
     packet part(std::span<const std::byte> payload, bool begins) noexcept;
 
-    packet begun_;         // header of the segment whose payload is partly received
+    packet partial_;       // header of the segment whose payload is partly received
     std::size_t left_ = 0; // bytes of it that are missing
 };
 

@@ -14,9 +14,9 @@ constexpr auto obstacles = static_cast<std::size_t>(obstacle::count);
 
 const char *text_of(obstacle why) noexcept
 {
-    constexpr std::array<const char *, obstacles> texts{"it is not known why", "one of them shares no memory",
+    constexpr std::array<const char *, obstacles> texts{"unknown reason", "one of them shares no memory",
             "they are on different hosts", "they belong to different users", "they are in different network namespaces",
-            "the system does not let one reach the other"};
+            "access between the processes is denied by the system"};
     return texts[static_cast<std::size_t>(why)];
 }
 

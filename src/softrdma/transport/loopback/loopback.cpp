@@ -44,9 +44,9 @@ bool gather(const queue_pair &qp, const wqe &w, std::vector<std::byte> &to)
         return false;
     to.resize(w.length);
     std::byte *at = to.data();
-    for (const iovec &piece : w.is_inline() ? std::span(&inlined, 1) : from.span()) {
-        copy_out(at, static_cast<const std::byte *>(piece.iov_base), piece.iov_len);
-        at += piece.iov_len;
+    for (const iovec &segment : w.is_inline() ? std::span(&inlined, 1) : from.span()) {
+        copy_out(at, static_cast<const std::byte *>(segment.iov_base), segment.iov_len);
+        at += segment.iov_len;
     }
     return true;
 }
@@ -196,10 +196,10 @@ std::optional<ibv_wc_status> loopback::deliver(loopback &peer, const wqe &w, std
     ibv_wc_status status = IBV_WC_SUCCESS;
     if (w.info().message()) {
         const std::span<const ibv_sge> sges(request->sges.data(), static_cast<std::size_t>(request->sge_count));
-        std::uint64_t room = 0;
+        std::uint64_t capacity = 0;
         for (const ibv_sge &sge : sges)
-            room += sge.length;
-        if (room < w.length)
+            capacity += sge.length;
+        if (capacity < w.length)
             wc.status = IBV_WC_LOC_LEN_ERR, status = IBV_WC_REM_INV_REQ_ERR;
         else if (!peer.memory_.scatter(to.srq != nullptr ? to.srq->pd : to.pd, sges, 0, data))
             wc.status = IBV_WC_LOC_PROT_ERR, status = IBV_WC_REM_OP_ERR;

@@ -53,9 +53,9 @@ arena &arena::instance()
     static constinit process::single<arena> one;
     return one.get([] {
         const int before = errno;
-        auto *made = new arena;
+        auto *created = new arena;
         errno = before; // the caller must not see errors of the optional features
-        return made;
+        return created;
     });
 }
 
@@ -118,11 +118,14 @@ void arena::hold_liveness_futex() noexcept
             sizeof(all)); // replaces the list of the C library, which is empty in this thread
 }
 
-class arena::piece final : public block
+class arena::arena_block final : public block
 {
 public:
-    piece(arena &owner, std::uint64_t from, std::size_t bytes) noexcept : block(nullptr, from, bytes), owner_(owner) {}
-    ~piece() override
+    arena_block(arena &owner, std::uint64_t from, std::size_t bytes) noexcept
+        : block(nullptr, from, bytes), owner_(owner)
+    {
+    }
+    ~arena_block() override
     {
         if (at != nullptr)
             owner_.release(*this);
@@ -146,7 +149,7 @@ std::shared_ptr<block> arena::allocate(std::size_t size)
         errno = ENOMEM;
         return nullptr;
     }
-    auto b = std::make_shared<piece>(*this, offset, size);
+    auto b = std::make_shared<arena_block>(*this, offset, size);
     std::weak_ptr<block> &used = used_[offset];
     b->at = map(fd_, offset, size);
     if (b->at == nullptr)

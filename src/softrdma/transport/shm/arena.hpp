@@ -48,7 +48,7 @@ public:
     std::atomic<std::uint32_t> &knows_flush() noexcept override { return facts().knows_flush; }
 
 private:
-    class piece;
+    class arena_block;
     arena();
     void open_file();
     bool empty(const block &b) const noexcept;

@@ -28,9 +28,9 @@ T load_once(const T &from) noexcept
 bool copy_payload(std::byte *to, std::span<const iovec> payload) noexcept
 {
     return guarded([&] {
-        for (const iovec &piece : payload) {
-            memcpy(to, piece.iov_base, piece.iov_len);
-            to += piece.iov_len;
+        for (const iovec &segment : payload) {
+            memcpy(to, segment.iov_base, segment.iov_len);
+            to += segment.iov_len;
         }
     });
 }
@@ -64,7 +64,7 @@ bool is_ring_file(int fd) noexcept
            file.st_size == static_cast<off_t>(ring_size);
 }
 
-bool ring_writer::has_room(std::uint64_t end) noexcept
+bool ring_writer::has_space(std::uint64_t end) noexcept
 {
     if (end - taken_ <= ring_data_size)
         return true;
@@ -107,7 +107,7 @@ ring_writer::outcome ring_writer::put(
     const bool fits = ring_data_size - places_.offset(position_) >= size;
     const std::uint64_t begin = fits ? position_ : places_.next_lap(position_);
     // The line after the datagram marks it as the last.
-    if (!has_room(begin + size + line))
+    if (!has_space(begin + size + line))
         return outcome::full;
     ring_record &r = places_.record(begin);
     if (!copy_payload(reinterpret_cast<std::byte *>(&r + 1), payload))

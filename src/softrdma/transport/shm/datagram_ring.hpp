@@ -103,7 +103,7 @@ public:
     outcome put(const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length);
 
 private:
-    bool has_room(std::uint64_t end) noexcept;
+    bool has_space(std::uint64_t end) noexcept;
     void begin_again() noexcept;
     void clear_after_next(std::uint64_t size) noexcept;
 

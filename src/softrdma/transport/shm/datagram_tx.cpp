@@ -18,7 +18,7 @@ namespace softrdma::net
 namespace
 {
 
-constexpr std::size_t most_channels = 256;
+constexpr std::size_t max_channels = 256;
 // Delay before the process that then uses the port is offered a ring, after a process rejected one or ended.
 constexpr auto before_next_offer = std::chrono::seconds(1);
 
@@ -53,7 +53,7 @@ public:
     bool may_be_replaced() const noexcept
     {
         return state_.load(std::memory_order_acquire) == state::closed &&
-               std::chrono::steady_clock::now() - made_ > before_next_offer;
+               std::chrono::steady_clock::now() - created_ > before_next_offer;
     }
     // Returns true if the address is one of this host.
     bool leads_to(const network_address &address) noexcept;
@@ -72,7 +72,7 @@ private:
     local::ring_writer ring_;
     network_address known_{}; // address that is known to be of this host
     const process::birth birth_;
-    const std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
+    const std::chrono::steady_clock::time_point created_ = std::chrono::steady_clock::now();
     ordered_mutex mutex_{lock_level::sending};
     event_loop::watch_id watch_ GUARDED_BY(mutex_) = 0;
     std::atomic<state> state_{state::closed};
@@ -129,8 +129,8 @@ datagram_tx::outcome datagram_tx::channel::send(
         const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {
     std::size_t length = 0;
-    for (const iovec &piece : payload)
-        length += piece.iov_len;
+    for (const iovec &segment : payload)
+        length += segment.iov_len;
     using local::ring_writer;
     switch (ring_.put(d, route, payload, length)) {
     case ring_writer::outcome::fault:
@@ -140,7 +140,7 @@ datagram_tx::outcome datagram_tx::channel::send(
             local::put_event(wake_.get());
         break;
     case ring_writer::outcome::full:
-        log::write(log::level::info, "a datagram for queue pair %u is lost: its ring is full", d.dest_qpn);
+        log::write(log::level::info, "datagram for queue pair %u: dropped: ring full", d.dest_qpn);
         break;
     case ring_writer::outcome::sent:
         break;
@@ -182,7 +182,7 @@ datagram_tx::channel *datagram_tx::find(std::uint16_t to, const datagram_route &
         return known->second.get();
     recent_ = nullptr;
     std::erase_if(channels_, [](const auto &entry) { return entry.second->may_be_replaced(); });
-    return channels_.size() < most_channels ? open(to) : nullptr;
+    return channels_.size() < max_channels ? open(to) : nullptr;
 }
 
 datagram_tx::channel *datagram_tx::open(std::uint16_t to)
@@ -193,10 +193,10 @@ datagram_tx::channel *datagram_tx::open(std::uint16_t to)
                          connect(socket.get(), address.get(), address.size) == 0 &&
                          process_of_own_user(socket.get()).has_value();
     const local::unique_fd file = listens ? local::create_ring_file() : local::unique_fd();
-    auto made = std::make_shared<channel>(to, std::move(socket), local::map_ring(file.get()));
-    channels_.insert_or_assign(to, made);
-    made->offer(port_, file.get());
-    return made.get();
+    auto created = std::make_shared<channel>(to, std::move(socket), local::map_ring(file.get()));
+    channels_.insert_or_assign(to, created);
+    created->offer(port_, file.get());
+    return created.get();
 }
 
 } // namespace softrdma::net

@@ -37,7 +37,7 @@ void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address
 
 void complain(const address_text &peer, const char *why)
 {
-    log::write(log::level::info, "no memory is shared with the peer at %s: %s", peer.data(), why);
+    log::write(log::level::info, "peer %s: shared memory not used: %s", peer.data(), why);
     if (required())
         fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_TRANSPORT=%s\n", why,
                 local::policy() == path_policy::direct ? "shm" : "shm-fd");
@@ -56,7 +56,7 @@ shm_ep_ptr open_handed(const local::shm_address &h, const local::connection_ends
         const address_text &peer)
 {
     if (given.arena.get() < 0) {
-        complain(peer, "it does not hand over its memory");
+        complain(peer, "peer did not pass its memory descriptor");
         return nullptr;
     }
     try {

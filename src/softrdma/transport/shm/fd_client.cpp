@@ -182,7 +182,7 @@ bool fd_client::ask(fd_request w) const noexcept
 bool fd_client::broken() const noexcept
 {
     pollfd end{.fd = socket_, .events = POLLRDHUP, .revents = 0};
-    return poll(&end, 1, 0) > 0;
+    return ::poll(&end, 1, 0) > 0;
 }
 
 } // namespace

@@ -19,10 +19,10 @@ union control_space {
 
 bool send_bytes(int socket, const void *from, std::size_t size, std::span<const int> given) noexcept
 {
-    iovec piece{const_cast<void *>(from), size};
+    iovec segment{const_cast<void *>(from), size};
     control_space control{};
     msghdr message{};
-    message.msg_iov = &piece;
+    message.msg_iov = &segment;
     message.msg_iovlen = 1;
     if (!given.empty()) {
         message.msg_control = &control;
@@ -51,10 +51,10 @@ void take_descriptors(msghdr &message, descriptors &given) noexcept
 
 reception receive_bytes(int socket, void *to, std::size_t size, descriptors &given) noexcept
 {
-    iovec piece{to, size};
+    iovec segment{to, size};
     control_space control{};
     msghdr message{};
-    message.msg_iov = &piece;
+    message.msg_iov = &segment;
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);

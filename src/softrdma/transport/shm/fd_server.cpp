@@ -21,7 +21,7 @@ namespace softrdma::net
 namespace
 {
 
-constexpr unsigned most_requests = 8; // limit before other sockets are served
+constexpr unsigned max_requests = 8; // limit before other sockets are served
 
 constinit process::single<unknown_callers> without_a_request;
 
@@ -42,7 +42,7 @@ finding fd_peer::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
     // Limits the requests per wakeup; the rest keeps the descriptor readable.
-    for (unsigned requests = 0; requests < most_requests; ++requests) {
+    for (unsigned requests = 0; requests < max_requests; ++requests) {
         fd_request w;
         const reception r = receive(socket_, w);
         if (r == reception::message && is_heard() && grant(w))
@@ -95,15 +95,15 @@ struct open_fd_server {
 
 open_fd_server *open()
 {
-    auto made = std::make_unique<open_fd_server>();
+    auto created = std::make_unique<open_fd_server>();
     std::uint64_t number = 0;
     if (!local::arena::instance().shared() || getrandom(&number, sizeof(number), 0) != sizeof(number))
-        return made.release();
+        return created.release();
     const fd_server_address address(number);
     local::unique_fd socket = open_local_socket();
     if (bind(socket.get(), address.get(), address.size) != 0)
-        return made.release();
-    made->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
+        return created.release();
+    created->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
         if (accepted < 0)
             return without_a_request.get().pause();
         local::unique_fd taken(accepted);
@@ -111,8 +111,8 @@ open_fd_server *open()
         static_cast<void>(taken.release());
         return client->enter();
     });
-    made->number = made->listening == nullptr ? 0 : number;
-    return made.release();
+    created->number = created->listening == nullptr ? 0 : number;
+    return created.release();
 }
 
 } // namespace

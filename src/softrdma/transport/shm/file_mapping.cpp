@@ -160,7 +160,7 @@ file_mapping::~file_mapping()
 }
 
 // Populates the pages of a chunk. An optimization: kernels before 5.14 lack it, and it fails if the file was truncated.
-[[gnu::noinline]] void file_mapping::populate_piece(std::uint64_t index) noexcept
+[[gnu::noinline]] void file_mapping::populate_chunk(std::uint64_t index) noexcept
 {
     constexpr int populate_write = 23; // MADV_POPULATE_WRITE
     const std::uint64_t begin = index * populated_at_once;

@@ -58,11 +58,11 @@ private:
         return offset <= size_ && bytes <= size_ - offset;
     }
     static bool copy_into(std::byte *file, std::span<const iovec> from) noexcept;
-    static std::uint64_t total(std::span<const iovec> pieces) noexcept
+    static std::uint64_t total(std::span<const iovec> segments) noexcept
     {
         std::uint64_t bytes = 0;
-        for (const iovec &piece : pieces)
-            bytes += piece.iov_len;
+        for (const iovec &segment : segments)
+            bytes += segment.iov_len;
         return bytes;
     }
 
@@ -74,10 +74,10 @@ private:
         const std::uint64_t from = lead() + offset;
         for (std::uint64_t i = from / populated_at_once; i <= (from + bytes - 1) / populated_at_once; ++i) {
             if (!populated_[i].load(std::memory_order_relaxed)) [[unlikely]]
-                populate_piece(i);
+                populate_chunk(i);
         }
     }
-    void populate_piece(std::uint64_t index) noexcept;
+    void populate_chunk(std::uint64_t index) noexcept;
     std::uint64_t lead() const noexcept { return static_cast<std::uint64_t>(at_ - static_cast<std::byte *>(whole_)); }
 
     void *whole_ = nullptr;

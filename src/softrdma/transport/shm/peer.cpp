@@ -59,11 +59,11 @@ copy_result result_of(ssize_t copied, std::size_t wanted) noexcept
     return errno == ESRCH ? copy_result::no_peer : copy_result::unsupported;
 }
 
-std::size_t total(std::span<const iovec> pieces) noexcept
+std::size_t total(std::span<const iovec> segments) noexcept
 {
     std::size_t bytes = 0;
-    for (const iovec &piece : pieces)
-        bytes += piece.iov_len;
+    for (const iovec &segment : segments)
+        bytes += segment.iov_len;
     return bytes;
 }
 
@@ -146,8 +146,8 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
     else if (policy() == path_policy::direct)
         return nullptr;
     else if (policy() == path_policy::automatic)
-        log::write(log::level::info, "the private memory of process %u is out of reach (%s): it hands its files over",
-                h.who.pid, why.c_str());
+        log::write(log::level::info, "process %u: private memory not accessible: %s (mapped files only)", h.who.pid,
+                why.c_str());
     peer->line_->serve(peer);
     known = peer;
     return peer;
@@ -160,7 +160,7 @@ bool peer_process::map_tables(const shm_address &h, std::string &why)
     const int seals = fcntl(arena_.get(), F_GET_SEALS);
     if (fstat(arena_.get(), &file) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || file.st_uid != geteuid() ||
             static_cast<std::uint64_t>(file.st_size) < tables_size) {
-        why = "the descriptor is no arena";
+        why = "passed descriptor is not an arena";
         return false;
     }
     arena_size_ = static_cast<std::uint64_t>(file.st_size);

@@ -79,11 +79,11 @@ public:
     // still open and the region registered, so that the peer waits for one part at most.
     copy_result write(const remote_region &r, std::span<const iovec> from, std::uint32_t length)
     {
-        return length <= longest_part ? write_part(r, from) : copy_in_parts(&shm_ep::write_part, r, from, length);
+        return length <= max_part ? write_part(r, from) : copy_in_parts(&shm_ep::write_part, r, from, length);
     }
     copy_result read(const remote_region &r, std::span<const iovec> to, std::uint32_t length)
     {
-        return length <= longest_part ? read_part(r, to) : copy_in_parts(&shm_ep::read_part, r, to, length);
+        return length <= max_part ? read_part(r, to) : copy_in_parts(&shm_ep::read_part, r, to, length);
     }
     // Returns the peer's file behind a region, also available as recent_mapping(). NULL if the region has no file, or
     // it is not available.
@@ -92,7 +92,7 @@ public:
         if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)
             return nullptr;
         const bool is_recent = recent_ != nullptr && recent_slot_ == r.slot && recent_generation_ == r.generation;
-        return is_recent ? recent_.get() : look_up_mapping(r);
+        return is_recent ? recent_.get() : lookup_mapping(r);
     }
     const std::shared_ptr<file_mapping> &recent_mapping() const noexcept { return recent_; }
 
@@ -121,7 +121,7 @@ private:
             const connection_ends &ends, unique_fd completion_fd, std::string &why);
     bool attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &why);
     // By value, so that callers on the fast path can keep a region in registers.
-    file_mapping *look_up_mapping(remote_region r);
+    file_mapping *lookup_mapping(remote_region r);
     copy_result write_part(const remote_region &r, std::span<const iovec> from)
     {
         file_mapping *file = mapping(r);
@@ -141,11 +141,11 @@ private:
     }
     // Position in the bounce buffer at which a message can start; empty until the peer has taken enough messages.
     std::optional<std::uint32_t> bounce_buffer_space(std::uint32_t length) noexcept;
-    void fetch_room(std::uint32_t length) noexcept;
+    void prefetch_space(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
     bool publish(receive_slot &s, std::uint64_t seen) const noexcept;
 
-    static constexpr std::uint32_t longest_part = 1 << 20;
+    static constexpr std::uint32_t max_part = 1 << 20;
 
     qp_block *block_ = nullptr;
     std::atomic<std::uint32_t> *region_in_use_ = &not_shown_;

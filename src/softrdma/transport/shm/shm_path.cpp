@@ -30,20 +30,20 @@ std::unique_ptr<request_path> local::shm_ep::open_path(qp_block &own, ibv_pd *pd
     return std::make_unique<shm_path>(std::static_pointer_cast<shm_ep>(shared_from_this()), own, pd);
 }
 
-bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &pieces)
+bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &segments)
 {
     std::uint32_t count = 0;
     for (const ibv_sge &sge : w.sg_list()) {
         if (sge.length == 0)
             continue;
-        std::byte *at = regions_.look_up(sge.lkey, domain_, access | access_local_read, sge.addr, sge.length);
+        std::byte *at = regions_.lookup(sge.lkey, domain_, access | access_local_read, sge.addr, sge.length);
         if (at == nullptr)
             return false;
-        pieces_[count++] = {at, sge.length};
+        segments_[count++] = {at, sge.length};
     }
     if (w.is_inline() && w.length > 0) // inline data needs no region
-        pieces_[count++] = w.inline_data();
-    pieces = {pieces_.data(), count};
+        segments_[count++] = w.inline_data();
+    segments = {segments_.data(), count};
     return true;
 }
 

@@ -39,7 +39,7 @@ public:
 
 private:
     // Collects the local memory segments of a request. Returns false if one is not registered.
-    bool collect(const wqe &w, int access, std::span<const iovec> &pieces);
+    bool collect(const wqe &w, int access, std::span<const iovec> &segments);
     post_result write(const wqe &w);
     post_result read(const wqe &w);
     post_result without_receive(const wqe &w);
@@ -56,7 +56,7 @@ private:
     const std::uint64_t domain_;
     const region_table &regions_ = region_table::instance();
     bool peer_has_dirty_ = false; // stores that only the peer can make durable
-    std::array<iovec, limits::max_sge> pieces_;
+    std::array<iovec, limits::max_sge> segments_;
     pmem::dirty_ranges<local::file_mapping> dirty_;
 };
 

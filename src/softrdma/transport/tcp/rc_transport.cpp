@@ -39,15 +39,16 @@ bool rc_transport::receive(const packet_path &from, const packet &p)
     return qp_.settle(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
 }
 
-void rc_transport::fill_place(const packet_path &from, const packet &begun, std::size_t bytes,
+void rc_transport::fill_place(const packet_path &from, const packet &partial, std::size_t bytes,
         const std::function<void(std::span<std::byte>)> &fill)
 {
     const lock_guard lock(qp_.lock());
     gathered place;
     if (!is_current(from) || !qp_.answers() || pmem::power_cut::armed())
         return;
-    if (is_send(begun.op) ? responder_.find_place(begun, bytes, place) : requester_.find_place(begun, bytes, place))
-        fill({static_cast<std::byte *>(place.pieces[0].iov_base), place.pieces[0].iov_len});
+    if (is_send(partial.op) ? responder_.find_place(partial, bytes, place)
+                            : requester_.find_place(partial, bytes, place))
+        fill({static_cast<std::byte *>(place.segments[0].iov_base), place.segments[0].iov_len});
 }
 
 void rc_transport::drop(const packet &p)

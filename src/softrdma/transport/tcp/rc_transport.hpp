@@ -52,7 +52,7 @@ public:
     // Calls `fill` with the destination of the next bytes of a partly received segment, as many of the `bytes` as are
     // contiguous. Data stored there is then received without a copy. Does not call it if words must be stored whole, or
     // the destination is uncertain.
-    void fill_place(const packet_path &from, const packet &begun, std::size_t bytes,
+    void fill_place(const packet_path &from, const packet &partial, std::size_t bytes,
             const std::function<void(std::span<std::byte>)> &fill);
     void received_all();
     void path_writable();

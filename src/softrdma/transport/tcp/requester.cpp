@@ -118,8 +118,8 @@ outcome requester::answer_timer_expired()
         return outcome::proceed; // no response is outstanding; the next request restarts the timer
     const auto silent = std::chrono::steady_clock::now() - progress_at_;
     if (silent >= limit && !waiting_for_receiver_) {
-        log::write(log::level::warn, "queue pair %u: the peer has not answered for %lld ms: it is given up",
-                ep_.qp->qp_num, static_cast<long long>(std::chrono::floor<std::chrono::milliseconds>(silent).count()));
+        log::write(log::level::warn, "queue pair %u: no response for %lld ms: retry limit exceeded", ep_.qp->qp_num,
+                static_cast<long long>(std::chrono::floor<std::chrono::milliseconds>(silent).count()));
         complete_first(IBV_WC_RETRY_EXC_ERR);
         return outcome::broken;
     }

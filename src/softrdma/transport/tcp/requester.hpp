@@ -35,7 +35,7 @@ public:
         return injection_ != nullptr && intercepted(p) ? outcome::proceed : handle_answer(p);
     }
     // Finds the destination of the next bytes of a partly received response. Returns false if it is uncertain.
-    bool find_place(const packet &begun, std::size_t bytes, gathered &place);
+    bool find_place(const packet &partial, std::size_t bytes, gathered &place);
     // Called when the receiver has buffers again, or the RNR delay has expired.
     outcome resume();
     // Called when the timer of the path has expired.

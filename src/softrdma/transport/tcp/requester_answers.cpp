@@ -119,22 +119,22 @@ outcome requester::atomic_response(const packet &p)
         return outcome::broken;
     }
     const auto *from = reinterpret_cast<const std::byte *>(&p.swap_add);
-    for (const iovec &piece : target.span()) {
-        if (!guarded([&] { copy_in(static_cast<std::byte *>(piece.iov_base), from, piece.iov_len); })) {
+    for (const iovec &segment : target.span()) {
+        if (!guarded([&] { copy_in(static_cast<std::byte *>(segment.iov_base), from, segment.iov_len); })) {
             complete_first(IBV_WC_LOC_PROT_ERR);
             return outcome::broken;
         }
-        from += piece.iov_len;
+        from += segment.iov_len;
     }
     return complete_answered();
 }
 
-bool requester::find_place(const packet &begun, std::size_t bytes, gathered &place)
+bool requester::find_place(const packet &partial, std::size_t bytes, gathered &place)
 {
     if (injection_ != nullptr || next_ == 0 || queue_.empty())
         return false;
     const wqe &w = queue_.front();
-    return w.is_read() && w.psn == begun.psn && is_read_response(begun.op) &&
+    return w.is_read() && w.psn == partial.psn && is_read_response(partial.op) &&
            place.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, w.received, bytes);
 }
 
@@ -155,12 +155,12 @@ outcome requester::read_response(const packet &p)
     }
     const std::byte *from = p.payload.data();
     for (std::size_t i = 0; i < target.count; ++i) {
-        auto *to = static_cast<std::byte *>(target.pieces[i].iov_base);
-        if (!guarded([&] { copy_to_place(to, from, target.pieces[i].iov_len); })) {
+        auto *to = static_cast<std::byte *>(target.segments[i].iov_base);
+        if (!guarded([&] { copy_to_place(to, from, target.segments[i].iov_len); })) {
             complete_first(IBV_WC_LOC_PROT_ERR);
             return outcome::broken;
         }
-        from += target.pieces[i].iov_len;
+        from += target.segments[i].iov_len;
     }
     w.received += static_cast<std::uint32_t>(p.payload.size());
     if (p.op != opcode::read_response_last && p.op != opcode::read_response_only)

@@ -48,7 +48,7 @@ bool requester::executed_locally(wqe &w, outcome &o)
         start_polling_network();
         return false;
     case post_result::lost:
-        log::write(log::level::warn, "queue pair %u: the peer is lost: its process has ended", ep_.qp->qp_num);
+        log::write(log::level::warn, "queue pair %u: peer process exited", ep_.qp->qp_num);
         complete_first(IBV_WC_RETRY_EXC_ERR);
         break;
     default:

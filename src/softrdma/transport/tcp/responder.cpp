@@ -91,10 +91,10 @@ std::uint8_t responder::place_write(const packet &p)
 std::uint8_t responder::place_message(const packet &p)
 {
     const auto sges = receive_elements();
-    std::uint64_t room = 0;
+    std::uint64_t capacity = 0;
     for (const ibv_sge &sge : sges)
-        room += sge.length;
-    if (placed_ + p.payload.size() > room || placed_ + p.payload.size() > limits::max_message) {
+        capacity += sge.length;
+    if (placed_ + p.payload.size() > capacity || placed_ + p.payload.size() > limits::max_message) {
         complete_receive(p, IBV_WC_LOC_LEN_ERR);
         return syndrome::invalid_request;
     }
@@ -110,9 +110,9 @@ std::uint8_t responder::place_message(const packet &p)
     return syndrome::ack;
 }
 
-bool responder::find_place(const packet &begun, std::size_t bytes, gathered &place)
+bool responder::find_place(const packet &partial, std::size_t bytes, gathered &place)
 {
-    return in_message_ && !message_is_write_ && begun.psn == expected_psn_ && current_ &&
+    return in_message_ && !message_is_write_ && partial.psn == expected_psn_ && current_ &&
            place.collect(receive_domain(), receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
 }
 

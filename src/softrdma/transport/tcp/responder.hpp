@@ -45,7 +45,7 @@ public:
     // response acknowledges all earlier requests.
     void reject_rest();
     // Finds the destination of the next bytes of an arriving message. Returns false if it is uncertain.
-    bool find_place(const packet &begun, std::size_t bytes, gathered &place);
+    bool find_place(const packet &partial, std::size_t bytes, gathered &place);
 
     // Sends the responses that are due, then completes what they acknowledge. A program may exit as soon as it polls a
     // message; its sender must have the acknowledgment by then.
@@ -84,7 +84,7 @@ private:
     };
 
     void announce_to_waiting();
-    void tell_receive_posted();
+    void send_receive_posted();
     bool take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_t psn);
     void complete_receive(const packet &p, ibv_wc_status status);
     void receive_is_completed() noexcept;

@@ -77,11 +77,11 @@ void responder::announce_to_waiting()
 {
     const bool asked = ring_.shared().peer_waiting.exchange(0) != 0;
     announces_ = announces_ || receiver_not_ready_ || asked;
-    tell_receive_posted();
+    send_receive_posted();
 }
 
 // Queued responses, which may contain an RNR NAK, are sent first.
-void responder::tell_receive_posted()
+void responder::send_receive_posted()
 {
     if (replies_.empty() && std::exchange(announces_, false))
         ep_.transmit({.op = opcode::receive_posted});
@@ -150,7 +150,7 @@ void responder::send_replies()
         ring_.hold_delivered();
     while (!replies_.empty() && send_reply(replies_.front()))
         replies_.pop_front();
-    tell_receive_posted();
+    send_receive_posted();
     ep_.push();
 }
 

@@ -24,8 +24,8 @@ namespace softrdma::net
 namespace
 {
 
-constexpr std::size_t least_bulk = 4 * 1024;     // minimum size for the separate buffer
-constexpr std::size_t most_bulk = 256 * 1024;    // fits into a cache
+constexpr std::size_t min_bulk = 4 * 1024;       // minimum size for the separate buffer
+constexpr std::size_t max_bulk = 256 * 1024;     // fits into a cache
 constexpr std::size_t end_of_segment = 4 * 1024; // bytes whose last word must be stored last
 constexpr std::size_t read_budget = 1024 * 1024; // one connection must not starve the others
 constexpr auto finish_time = std::chrono::seconds(2);
@@ -34,8 +34,8 @@ constexpr auto finish_time = std::chrono::seconds(2);
 // connections.
 std::span<std::byte> bulk_memory()
 {
-    static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(most_bulk);
-    return {memory.get(), most_bulk};
+    static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(max_bulk);
+    return {memory.get(), max_bulk};
 }
 
 } // namespace
@@ -206,7 +206,7 @@ bool tcp_conn::becomes_connected(bool blocked)
 bool tcp_conn::connects_at_once()
 {
     pollfd connected{.fd = fd_, .events = POLLOUT, .revents = 0};
-    return poll(&connected, 1, 0) == 1 && connected.revents == POLLOUT && !tcp_socket::is_connected_to_itself(fd_) &&
+    return ::poll(&connected, 1, 0) == 1 && connected.revents == POLLOUT && !tcp_socket::is_connected_to_itself(fd_) &&
            becomes_connected(false);
 }
 
@@ -219,7 +219,7 @@ bool tcp_conn::read_input()
     int error = 0;
     while (more && good && budget > 0) {
         std::span<std::byte> buffer = input_;
-        if (is_write(frames_.begun().op) && frames_.left() >= filled_ + least_bulk) {
+        if (is_write(frames_.partial().op) && frames_.left() >= filled_ + min_bulk) {
             buffer = bulk_memory();
             std::copy_n(input_.begin(), filled_, buffer.begin());
         } else if (const std::size_t n = read_in_place(more, good); n > 0) {
@@ -227,10 +227,10 @@ bool tcp_conn::read_input()
             any = true;
             continue;
         }
-        const std::span<std::byte> room = buffer.subspan(filled_);
-        if (room.empty()) // held
+        const std::span<std::byte> space = buffer.subspan(filled_);
+        if (space.empty()) // held
             break;
-        const ssize_t n = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
+        const ssize_t n = recv(fd_, space.data(), space.size(), MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -238,7 +238,7 @@ bool tcp_conn::read_input()
             more = false;
         } else {
             const auto received = static_cast<std::size_t>(n);
-            more = received == room.size();
+            more = received == space.size();
             budget -= std::min(budget, received);
             any = true;
             good = parse(buffer.first(filled_ + received));
@@ -260,7 +260,7 @@ bool tcp_conn::read_input()
 std::size_t tcp_conn::read_in_place(bool &more, bool &good)
 {
     constexpr std::size_t unit = frame_reader::unit;
-    if (filled_ >= unit || frames_.left() < filled_ + least_bulk + end_of_segment)
+    if (filled_ >= unit || frames_.left() < filled_ + min_bulk + end_of_segment)
         return 0;
     const auto qp = bound();
     if (qp == nullptr)
@@ -275,20 +275,20 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         int waiting = 0;
         ioctl(fd_, SIOCINQ, &waiting);
         available = static_cast<std::size_t>(waiting);
-        if (available < missing + least_bulk || memory.size() < first + least_bulk)
+        if (available < missing + min_bulk || memory.size() < first + min_bulk)
             return;
         place = memory.subspan(first);
         place = place.first(std::min(place.size(), available - missing) / unit * unit);
-        std::array<iovec, 2> pieces{head, iovec{place.data(), place.size()}};
+        std::array<iovec, 2> segments{head, iovec{place.data(), place.size()}};
         msghdr message{};
-        message.msg_iov = pieces.data();
-        message.msg_iovlen = pieces.size();
+        message.msg_iov = segments.data();
+        message.msg_iovlen = segments.size();
         // A system call that ThreadSanitizer does not intercept: the program may poll the memory that the kernel stores
         // to.
         const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
         received = n < 0 ? 0 : static_cast<std::size_t>(n); // recv() reports the error too
     };
-    rc_transport::of(*qp).fill_place(*this, frames_.begun(), frames_.left() - end_of_segment, receive);
+    rc_transport::of(*qp).fill_place(*this, frames_.partial(), frames_.left() - end_of_segment, receive);
     if (received == 0)
         return 0;
     more = received < available;
@@ -364,7 +364,7 @@ void tcp_conn::drop(int error)
     if (lost_.exchange(true, std::memory_order_acq_rel))
         return;
     if (error == EPROTO)
-        log::write(log::level::warn, "the peer at %s broke the protocol: its connection is cut",
+        log::write(log::level::warn, "peer %s: protocol violation: connection closed",
                 text_of(tcp_socket::addresses_of(fd_).there).data());
     std::shared_ptr<queue_pair> qp;
     {
@@ -402,7 +402,7 @@ void tcp_conn::finish()
         return;
     }
     finishing_ = true;
-    wait_for_room();
+    wait_for_send_space();
     event_loop::get()->after(finish_time, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
             std::shared_ptr<queue_pair> last;

@@ -48,14 +48,14 @@ public:
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
     void push() override;
     bool congested() override;
-    std::size_t room() override;
+    std::size_t send_space() override;
     void start_timer(std::chrono::microseconds delay) override;
     void start_answer_timer(std::chrono::microseconds delay) override;
     void cut() noexcept override;
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     finding ready(std::uint32_t events) override;
-    finding look() override { return ready(EPOLLIN); }
+    finding poll() override { return ready(EPOLLIN); }
     void out_of_memory() noexcept override { cut(); }
 
     // Returns true if connect() has completed already, as within a host: connected() is not called in that case.
@@ -67,7 +67,7 @@ public:
     void hold();
     void unhold();
     // Transmits a packet that does not belong to the queue pair.
-    void tell(opcode op, std::span<const std::byte> payload);
+    void send_control(opcode op, std::span<const std::byte> payload);
     // Closes the connection once all output was sent.
     void finish();
     void send_away() override { finish(); }
@@ -83,9 +83,9 @@ private:
     void update_watch() REQUIRES(mutex_);
     // Both return true when the output buffer is empty.
     bool push_output() REQUIRES(mutex_);
-    bool send(std::span<iovec> pieces) REQUIRES(mutex_);
-    void wait_for_room() REQUIRES(mutex_);
-    void keep(std::span<const iovec> pieces, std::size_t already_sent) noexcept REQUIRES(mutex_);
+    bool send(std::span<iovec> segments) REQUIRES(mutex_);
+    void wait_for_send_space() REQUIRES(mutex_);
+    void keep(std::span<const iovec> segments, std::size_t already_sent) noexcept REQUIRES(mutex_);
     void flush_output();
     void finish_connecting();
     bool becomes_connected(bool blocked);

@@ -20,11 +20,11 @@ constexpr std::size_t gathered_limit = 16 * 1024;     // copying this much is ch
 constexpr std::size_t joined_limit = 256;             // copying this much is cheaper than another iovec
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that sends requests but never reads
 
-std::size_t total(std::span<const iovec> pieces) noexcept
+std::size_t total(std::span<const iovec> segments) noexcept
 {
     std::size_t bytes = 0;
-    for (const iovec &piece : pieces)
-        bytes += piece.iov_len;
+    for (const iovec &segment : segments)
+        bytes += segment.iov_len;
     return bytes;
 }
 
@@ -36,44 +36,44 @@ bool tcp_conn::congested()
     return blocked_;
 }
 
-std::size_t tcp_conn::room()
+std::size_t tcp_conn::send_space()
 {
-    return tcp_socket::room(fd_);
+    return tcp_socket::send_space(fd_);
 }
 
 void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bool more)
 {
     const std::size_t payload_size = total(payload);
     frame_headers headers = encode(header, payload_size);
-    std::array<iovec, limits::max_sge + 2> pieces; // the first is for waiting output
-    pieces[1] = {headers.bytes.data(), headers.size};
-    const auto end = std::copy(payload.begin(), payload.end(), pieces.begin() + 2);
+    std::array<iovec, limits::max_sge + 2> segments; // the first is for waiting output
+    segments[1] = {headers.bytes.data(), headers.size};
+    const auto end = std::copy(payload.begin(), payload.end(), segments.begin() + 2);
 
     const lock_guard lock(mutex_);
     if (closed_ || lost())
         return;
     const bool waits = blocked_ || (more && output_.size() + payload_size <= gathered_limit);
     if (!waits && payload_size > joined_limit) {
-        if (!send({pieces.begin(), end}))
-            wait_for_room();
+        if (!send({segments.begin(), end}))
+            wait_for_send_space();
         return;
     }
-    keep({pieces.begin() + 1, end}, 0);
+    keep({segments.begin() + 1, end}, 0);
     if (!waits && !push_output())
-        wait_for_room();
+        wait_for_send_space();
 }
 
-void tcp_conn::tell(opcode op, std::span<const std::byte> payload)
+void tcp_conn::send_control(opcode op, std::span<const std::byte> payload)
 {
-    const iovec piece{const_cast<std::byte *>(payload.data()), payload.size()};
-    transmit({.op = op}, {&piece, 1}, false);
+    const iovec segment{const_cast<std::byte *>(payload.data()), payload.size()};
+    transmit({.op = op}, {&segment, 1}, false);
 }
 
 void tcp_conn::push()
 {
     const lock_guard lock(mutex_);
     if (!closed_ && !lost() && !blocked_ && !push_output())
-        wait_for_room();
+        wait_for_send_space();
 }
 
 bool tcp_conn::push_output()
@@ -83,30 +83,30 @@ bool tcp_conn::push_output()
 }
 
 // Sends the waiting output, which becomes the first iovec, and the others; stores what cannot be sent yet.
-bool tcp_conn::send(std::span<iovec> pieces)
+bool tcp_conn::send(std::span<iovec> segments)
 {
     const std::size_t waiting = output_.size() - sent_;
-    pieces[0] = {output_.data() + sent_, waiting};
+    segments[0] = {output_.data() + sent_, waiting};
     msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = pieces.size();
+    message.msg_iov = segments.data();
+    message.msg_iovlen = segments.size();
     if (event_loop *a = event_loop::get(); !a->expects(*this))
         a->expect(shared_from_this());
     constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
     const ssize_t n =
-            pieces.size() == 1 ? ::send(fd_, pieces[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
+            segments.size() == 1 ? ::send(fd_, segments[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
         shutdown(fd_, SHUT_RDWR); // the reader detects and reports the loss
         return true;
     }
     const auto sent = n < 0 ? 0 : static_cast<std::size_t>(n);
     sent_ += std::min(sent, waiting);
-    keep(pieces.subspan(1), sent - std::min(sent, waiting));
+    keep(segments.subspan(1), sent - std::min(sent, waiting));
     return output_.empty();
 }
 
 // If that fails, shuts down the connection: the reader detects and reports the loss.
-void tcp_conn::keep(std::span<const iovec> pieces, std::size_t already_sent) noexcept
+void tcp_conn::keep(std::span<const iovec> segments, std::size_t already_sent) noexcept
 {
     if (sent_ == output_.size()) {
         output_.clear();
@@ -114,25 +114,25 @@ void tcp_conn::keep(std::span<const iovec> pieces, std::size_t already_sent) noe
     }
     std::size_t end = output_.size();
     try {
-        output_.resize(end + total(pieces) - already_sent);
+        output_.resize(end + total(segments) - already_sent);
     } catch (const std::bad_alloc &) {
         shutdown(fd_, SHUT_RDWR);
         return;
     }
-    for (const iovec &piece : pieces) {
-        const std::size_t skip = std::min(already_sent, piece.iov_len);
-        const auto *from = static_cast<const std::byte *>(piece.iov_base);
+    for (const iovec &segment : segments) {
+        const std::size_t skip = std::min(already_sent, segment.iov_len);
+        const auto *from = static_cast<const std::byte *>(segment.iov_base);
         std::byte *to = output_.data() + end;
-        if (!guarded([&] { std::copy(from + skip, from + piece.iov_len, to); }))
+        if (!guarded([&] { std::copy(from + skip, from + segment.iov_len, to); }))
             shutdown(fd_, SHUT_RDWR); // the file of the program was truncated and lost the data
-        end += piece.iov_len - skip;
+        end += segment.iov_len - skip;
         already_sent -= skip;
     }
     if (output_.size() - sent_ > output_limit)
         shutdown(fd_, SHUT_RDWR);
 }
 
-void tcp_conn::wait_for_room()
+void tcp_conn::wait_for_send_space()
 {
     blocked_ = true;
     update_watch();

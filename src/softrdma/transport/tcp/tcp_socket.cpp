@@ -62,7 +62,7 @@ void use_all_of_host(int fd)
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), unpaced.size());
 }
 
-std::size_t room(int fd) noexcept
+std::size_t send_space(int fd) noexcept
 {
     std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
     socklen_t size = sizeof(memory);

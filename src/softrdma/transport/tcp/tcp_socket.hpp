@@ -23,7 +23,7 @@ struct addresses {
 addresses addresses_of(int fd) noexcept;
 
 // Number of bytes that can be sent without waiting.
-std::size_t room(int fd) noexcept;
+std::size_t send_space(int fd) noexcept;
 
 // TCP connects a socket to its own port if no process listens there: an ephemeral source port can equal the
 // destination.

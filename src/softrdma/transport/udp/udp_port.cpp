@@ -20,7 +20,7 @@ namespace
 // Requested size of the receive buffer, for bursts; the system may grant less.
 constexpr int receive_buffer = 8 << 20;
 // Limit of other processes on this host that get a ring; further ones use the socket.
-constexpr std::size_t most_peers = 256;
+constexpr std::size_t max_peers = 256;
 // Maximum time that a sender waits for a busy network interface.
 constexpr timeval send_limit{.tv_sec = 0, .tv_usec = 10'000};
 
@@ -37,14 +37,14 @@ struct udp_port::arrivals {
     arrivals() noexcept
     {
         for (std::size_t i = 0; i < batch; ++i)
-            pieces[i] = {bytes[i].data(), bytes[i].size()};
+            segments[i] = {bytes[i].data(), bytes[i].size()};
     }
     void prepare() noexcept
     {
         for (std::size_t i = 0; i < batch; ++i) {
             messages[i].msg_hdr = {.msg_name = &from[i],
                     .msg_namelen = sizeof(from[i]),
-                    .msg_iov = &pieces[i],
+                    .msg_iov = &segments[i],
                     .msg_iovlen = 1,
                     .msg_control = &control[i],
                     .msg_controllen = sizeof(control[i]),
@@ -53,7 +53,7 @@ struct udp_port::arrivals {
     }
 
     std::array<std::array<std::byte, max_datagram>, batch> bytes;
-    std::array<iovec, batch> pieces;
+    std::array<iovec, batch> segments;
     std::array<sockaddr_storage, batch> from;
     std::array<control_data, batch> control;
     std::array<mmsghdr, batch> messages;
@@ -192,17 +192,17 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
 {
     constexpr std::size_t most = 17; // the headers, and the maximum number of segments of a request
     datagram_headers headers = encode(d);
-    std::array<iovec, most> pieces;
-    pieces[0] = {headers.bytes.data(), headers.size};
+    std::array<iovec, most> segments;
+    segments[0] = {headers.bytes.data(), headers.size};
     const std::size_t count = std::min(payload.size(), most - 1);
-    std::copy_n(payload.begin(), count, pieces.begin() + 1);
+    std::copy_n(payload.begin(), count, segments.begin() + 1);
     sockaddr_storage to;
     control_data control{};
     msghdr message{};
     message.msg_namelen =
             end_at(family_, route.destination, route.interface, static_cast<std::uint16_t>(d.dest_qpn / numbers), to);
     message.msg_name = &to;
-    message.msg_iov = pieces.data();
+    message.msg_iov = segments.data();
     message.msg_iovlen = count + 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);
@@ -211,7 +211,7 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
         return true;
     const int error = errno;
     if (log::is_on(config::log_word::info))
-        log::write(config::log_word::info, "a datagram for queue pair %u is lost: %s", d.dest_qpn, strerror(error));
+        log::write(config::log_word::info, "datagram for queue pair %u: dropped: %s", d.dest_qpn, strerror(error));
     return error != EFAULT;
 }
 
@@ -226,7 +226,7 @@ finding udp_port::ready(std::uint32_t)
     return receive_packets() || any ? finding::something : finding::nothing;
 }
 
-finding udp_port::look()
+finding udp_port::poll()
 {
     if (!reading_.try_lock())
         return finding::taken;
@@ -234,7 +234,7 @@ finding udp_port::look()
     return empty_rings() || receive_packets() ? finding::something : finding::nothing;
 }
 
-finding udp_port::look_in_memory()
+finding udp_port::poll_memory()
 {
     if (!reading_.try_lock())
         return finding::taken;
@@ -258,7 +258,7 @@ bool udp_port::about_to_sleep()
 bool udp_port::add(const std::shared_ptr<datagram_peer> &peer)
 {
     const lock_guard lock(reading_);
-    if (peers_.size() == most_peers)
+    if (peers_.size() == max_peers)
         return false;
     peers_.push_back(peer);
     event_loop::get()->expect(shared_from_this());

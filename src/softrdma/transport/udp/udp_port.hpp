@@ -38,8 +38,8 @@ public:
     void close();
 
     finding ready(std::uint32_t events) override;
-    finding look() override;
-    finding look_in_memory() override;
+    finding poll() override;
+    finding poll_memory() override;
     bool about_to_sleep() override;
 
     bool add(const std::shared_ptr<datagram_peer> &peer) override;
