@@ -52,7 +52,7 @@ static void give_up_a_stopped_peer(void)
     stop_server(&r);
 }
 
-/* What a long WRITE leaves in the buffers of TCP is no answer. */
+/* Data that a long WRITE leaves in the buffers of TCP is not a response. */
 static void give_up_a_stopped_peer_in_a_long_write(void)
 {
     struct remote r;
@@ -84,7 +84,7 @@ static void go_on_with_a_peer_that_is_idle(void)
     stop_server(&r);
 }
 
-/* Without the option, or with one that means for ever, the program wants to wait. */
+/* Without the option, or with a timeout of infinity, the program waits. */
 static void wait_for_a_peer(uint8_t timeout)
 {
     struct remote r;
@@ -109,7 +109,7 @@ static void wait_with_a_limit_of_zero(void)
     wait_for_a_peer(0);
 }
 
-static void tell_the_time_out(void)
+static void query_the_timeout(void)
 {
     struct remote r;
     begin(&r, ack_timeout);
@@ -150,7 +150,7 @@ static void zero_means_all_time(void **state)
 
 static void the_time_out_is_the_queue_pairs(void **state)
 {
-    in_own_process(tell_the_time_out);
+    in_own_process(query_the_timeout);
 }
 
 int main(void)

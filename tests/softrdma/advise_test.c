@@ -134,7 +134,7 @@ static void memory_that_is_not_there_is_refused(void **state)
     struct ibv_sge range = {.addr = (uintptr_t)memory, .length = (uint32_t)(2 * w->page), .lkey = mr->lkey};
     munmap(memory, 2 * w->page);
     const int error = ibv_advise_mr(w->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1);
-    assert_true(error == EFAULT || error == 0); /* a kernel without the advice cannot tell */
+    assert_true(error == EFAULT || error == 0); /* a kernel without the advice cannot detect it */
     assert_int_equal(ibv_dereg_mr(mr), 0);
     close(file);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* WRITEs for whose answers nobody waits, because others follow them. */
+/* WRITEs without awaited responses, because other requests follow them. */
 #include "remote.h"
 
 #include <poll.h>
@@ -51,7 +51,7 @@ static void the_last_answer_completes_all(void **state)
 {
     struct pair *p = *state;
     struct chain c;
-    for (unsigned round = 0; round < 20; ++round) { /* many times what the queue has room for */
+    for (unsigned round = 0; round < 20; ++round) { /* many times the capacity of the queue */
         prepare(&c, &p->client, &p->server, place);
         fill(p->client.memory, count * place, round);
         c.wrs[count - 1].send_flags = IBV_SEND_SIGNALED;
@@ -62,8 +62,8 @@ static void the_last_answer_completes_all(void **state)
     expect_nothing(&p->client);
 }
 
-/* Nothing tells the program that they are complete: they are executed, and keep their places in the queue. */
-static void those_that_nobody_waits_for_keep_their_places(void **state)
+/* The program receives no completion for these requests: they are executed, and keep their entries in the queue. */
+static void unsignaled_requests_keep_their_entries(void **state)
 {
     struct pair *p = *state;
     struct chain c;
@@ -110,8 +110,8 @@ static void change_state(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask), 0);
 }
 
-/* More than the network takes while the server stands still: what has begun is finished, the rest waits for the queue
- * to go on. */
+/* Sends more than the network takes while the server is stopped: started requests complete, the others wait until
+ * the queue resumes. */
 static void drain_what_has_begun(void)
 {
     struct remote r;
@@ -163,7 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_queue_that_is_drained_waits_for_no_answer_that_will_not_come),
             cmocka_unit_test_setup_teardown(the_last_answer_completes_all, set_up, tear_down),
-            cmocka_unit_test_setup_teardown(those_that_nobody_waits_for_keep_their_places, set_up, tear_down),
+            cmocka_unit_test_setup_teardown(unsignaled_requests_keep_their_entries, set_up, tear_down),
             cmocka_unit_test_setup_teardown(one_that_is_refused_fails_by_its_own_number, set_up, tear_down),
             cmocka_unit_test_setup_teardown(one_that_cannot_be_sent_fails_after_those_before, set_up, tear_down),
     };

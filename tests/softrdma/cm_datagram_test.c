@@ -58,12 +58,12 @@ static void numbers_and_messages_are_exchanged(void **state)
     assert_int_equal(client->qp_type, IBV_QPT_UD);
     create_qp(client, IBV_QPT_UD);
     assert_int_equal(client->qp->state, IBV_QPS_RTS);
-    struct rdma_conn_param param = {.private_data = "who is there?", .private_data_len = 14};
+    struct rdma_conn_param param = {.private_data = "hello, server", .private_data_len = 14};
     assert_int_equal(rdma_connect(client, &param), 0);
     struct rdma_cm_event *event = next_event(listen_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
     struct rdma_cm_id *server = event->id;
     assert_int_equal(server->ps, RDMA_PS_UDP);
-    assert_string_equal(event->param.ud.private_data, "who is there?");
+    assert_string_equal(event->param.ud.private_data, "hello, server");
     assert_int_equal(rdma_ack_cm_event(event), 0);
     create_qp(server, IBV_QPT_UD);
     struct ibv_mr *mr = ibv_reg_mr(server->pd, memory, size, IBV_ACCESS_LOCAL_WRITE);
@@ -114,7 +114,7 @@ static void refusals_are_told(void **state)
     struct rdma_cm_event *event = next_event(listen_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
     struct rdma_cm_id *server = event->id;
     assert_int_equal(rdma_ack_cm_event(event), 0);
-    assert_int_equal(rdma_accept(server, NULL), -1); /* with which number? */
+    assert_int_equal(rdma_accept(server, NULL), -1); /* the queue pair number is missing */
     assert_int_equal(rdma_reject(server, NULL, 0), 0);
     assert_int_equal(rdma_destroy_id(server), 0);
     assert_int_equal(expect_event(channel, RDMA_CM_EVENT_UNREACHABLE), 2);
@@ -136,7 +136,7 @@ static void a_connection_is_no_datagram(void **state)
     assert_int_equal(rdma_destroy_id(client), 0);
 }
 
-static void nobody_listens(void **state)
+static void without_a_listener(void **state)
 {
     struct rdma_cm_id *client = resolved(RDMA_PS_UDP);
     assert_int_equal(rdma_destroy_id(listener), 0);
@@ -161,7 +161,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(refusals_are_told, listening, stopped),
             cmocka_unit_test_setup_teardown(a_connection_is_no_datagram, listening, stopped),
             cmocka_unit_test_setup_teardown(multicast_is_refused, listening, stopped),
-            cmocka_unit_test_setup(nobody_listens, listening),
+            cmocka_unit_test_setup(without_a_listener, listening),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

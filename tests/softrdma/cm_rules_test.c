@@ -71,13 +71,13 @@ static void a_source_of_no_device_is_an_address_error(void **state)
     assert_int_equal(rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, 1000), 0);
     assert_int_equal(expect_event(channel, RDMA_CM_EVENT_ADDR_ERROR), -ENODEV);
     struct rdma_cm_id *request = NULL;
-    assert_int_equal(rdma_get_request(id, &request), -1); /* of a synchronous listener only */
+    assert_int_equal(rdma_get_request(id, &request), -1); /* requires a synchronous listener */
     assert_int_equal(errno, EINVAL);
     assert_int_equal(rdma_destroy_id(id), 0);
     rdma_destroy_event_channel(channel);
 }
 
-static void a_synchronous_connect_to_nobody_is_refused(void **state)
+static void a_synchronous_connect_without_a_listener_is_rejected(void **state)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -95,7 +95,7 @@ static void a_synchronous_connect_to_nobody_is_refused(void **state)
     rdma_destroy_ep(id);
 }
 
-/* A refused connect is tried again for some milliseconds, and somebody else may get its port between two tries. */
+/* A refused connect is retried for some milliseconds, and another socket may use its port between two attempts. */
 static void a_lost_port_is_no_error_of_the_network(void **state)
 {
     struct pair p = {0};
@@ -212,7 +212,7 @@ static void a_listener_shares_its_port_with_none(void **state)
     rdma_destroy_event_channel(channel);
 }
 
-/* Ports are TCP ports, so a port of one space is none of another. */
+/* Ports are TCP ports, so the port spaces are not separate. */
 static void spaces_have_the_same_ports(void **state)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -299,7 +299,7 @@ int main(void)
             cmocka_unit_test(data_keeps_its_length_in_exact_mode),
             cmocka_unit_test(requests_beyond_the_backlog_wait),
             cmocka_unit_test(a_source_of_no_device_is_an_address_error),
-            cmocka_unit_test(a_synchronous_connect_to_nobody_is_refused),
+            cmocka_unit_test(a_synchronous_connect_without_a_listener_is_rejected),
             cmocka_unit_test(a_lost_port_is_no_error_of_the_network),
             cmocka_unit_test(a_port_belongs_to_one_id),
             cmocka_unit_test(a_listener_shares_its_port_with_none),

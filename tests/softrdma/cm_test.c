@@ -116,7 +116,7 @@ static void destroying_the_listener_rejects_unseen_requests(void **state)
     close_pair(&p);
 }
 
-static void nobody_listening_is_a_rejection(void **state)
+static void a_missing_listener_is_a_rejection(void **state)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -299,7 +299,7 @@ static void queued_events_move_with_the_id(void **state)
     close_pair(&p);
 }
 
-static void a_non_blocking_channel_says_eagain(void **state)
+static void a_non_blocking_channel_returns_eagain(void **state)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_event *event = NULL;
@@ -433,7 +433,7 @@ int main(void)
             cmocka_unit_test(rejection_carries_its_reason_and_data),
             cmocka_unit_test(destroying_an_undecided_request_rejects_it),
             cmocka_unit_test(destroying_the_listener_rejects_unseen_requests),
-            cmocka_unit_test(nobody_listening_is_a_rejection),
+            cmocka_unit_test(a_missing_listener_is_a_rejection),
             cmocka_unit_test(connecting_to_the_own_port_is_a_rejection),
             cmocka_unit_test(a_peer_that_never_answers_is_unreachable),
             cmocka_unit_test(disconnecting_ends_both_sides_in_turn),
@@ -443,7 +443,7 @@ int main(void)
             cmocka_unit_test(a_client_that_went_away_makes_accept_fail),
             cmocka_unit_test(destroying_an_id_waits_for_its_events),
             cmocka_unit_test(queued_events_move_with_the_id),
-            cmocka_unit_test(a_non_blocking_channel_says_eagain),
+            cmocka_unit_test(a_non_blocking_channel_returns_eagain),
             cmocka_unit_test(binding_follows_the_rules_of_addresses),
             cmocka_unit_test(steps_out_of_order_are_refused),
             cmocka_unit_test(synchronous_ids_return_when_done),

@@ -154,7 +154,7 @@ void a_receive_that_was_taken_back_is_gone(void **)
     }
 }
 
-// Of a receive that messages over the network have taken, the slot is untouched.
+// The slot of a receive that was used by a message over the network is unchanged.
 void messages_over_the_network_leave_no_message_behind(void **)
 {
     receiver r({.position = wrap - 3}, false);
@@ -170,7 +170,7 @@ void messages_over_the_network_leave_no_message_behind(void **)
     r.completes(8, 8);
 }
 
-// What stands for a receive that is lent never does so a second time.
+// Tokens of lent receives do not repeat.
 void a_token_does_not_come_again(void **)
 {
     const auto first_token = [](std::uint32_t tokens) {

@@ -217,7 +217,7 @@ static void what_is_not_offered_is_refused(void **state)
     }
     assert_null(make_cq(context, NULL, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN));
     assert_int_equal(errno, EOPNOTSUPP);
-    assert_null(make_cq(context, pd, 0)); /* which is no parent domain */
+    assert_null(make_cq(context, pd, 0)); /* not a parent domain */
     assert_int_equal(errno, EINVAL);
     struct ibv_cq_init_attr_ex none = {.cqe = 0}, large = {.cqe = UINT32_MAX};
     assert_null(ibv_create_cq_ex(context, &none));
@@ -255,7 +255,8 @@ struct takers {
     atomic_uint wrong;
 };
 
-/* What one thread reads is not mixed with what another takes: the length of a message is its receive's number. */
+/* The entry of one thread is not mixed with that of another one: the length of a message is the number of its
+ * receive. */
 static void *take_entries(void *argument)
 {
     struct takers *t = argument;

@@ -73,12 +73,12 @@ static void send_fills_the_posted_receive(void **state)
     expect_completion(p->client.cq, 22, IBV_WC_SUCCESS);
 }
 
-/* Every place of the receive queue is used in each round, so that each receive meets what was there before. */
-static void receives_posted_again_take_messages_where_they_say_now(void **state)
+/* Each entry of the receive queue is used in each round, so that each receive reuses an entry with older contents. */
+static void reposted_receives_use_their_new_buffers(void **state)
 {
     struct pair *p = *state;
     const struct {
-        size_t offset; /* a gap of 8 bytes is between two pieces */
+        size_t offset; /* a gap of 8 bytes separates two elements */
         uint32_t length;
         int pieces;
     } rounds[] = {{0, 8, 1}, {0, 8, 1}, {64, 8, 1}, {64, 16, 1}, {64, 16, 2}, {64, 16, 1}, {0, 0, 0}, {64, 16, 1}};
@@ -132,7 +132,7 @@ static void messages_of_every_length_arrive_whole(void **state)
     }
 }
 
-/* More than fit into what lies between the two; their sender uses its memory again meanwhile. */
+/* Sends more messages than the shared memory can hold; the sender reuses its memory in the meantime. */
 static void messages_wait_for_who_takes_them(void **state)
 {
     enum {
@@ -388,7 +388,7 @@ static void an_armed_queue_reports_once_per_arming(void **state)
     for (uint64_t i = 0; i < 3; ++i)
         assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, i, 0, 8, &p->server, 0, 0), 0);
     struct pollfd ready = {.fd = p->client.completions->fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, time_limit_ms), 1); /* the progress thread delivers, nobody polls */
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1); /* the progress thread delivers without a poll */
     assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), 0);
     assert_ptr_equal(cq, p->client.cq);
     assert_ptr_equal(cookie, &p->client);
@@ -423,7 +423,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(write_places_the_bytes_and_no_others, connected, closed),
             cmocka_unit_test_setup_teardown(read_fetches_the_bytes, connected, closed),
             cmocka_unit_test_setup_teardown(send_fills_the_posted_receive, connected, closed),
-            cmocka_unit_test_setup_teardown(receives_posted_again_take_messages_where_they_say_now, connected, closed),
+            cmocka_unit_test_setup_teardown(reposted_receives_use_their_new_buffers, connected, closed),
             cmocka_unit_test_setup_teardown(messages_of_every_length_arrive_whole, connected_large, closed),
             cmocka_unit_test_setup_teardown(messages_wait_for_who_takes_them, connected_large, closed),
             cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected, closed),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams between two hosts, which are network namespaces: what injected faults do to them, and what a third host
- * does that is no queue pair. datagram_hosts_test.sh makes the networks. The receiver is a process of its own; it asks
- * no more of the network than that packets to one socket keep their order. usage: datagram_hosts_test LAUNCHER
- * NETWORK_OF_THE_RECEIVER NETWORK_OF_THE_STRANGER */
+/* Datagrams between two hosts, which are network namespaces: the effect of injected faults, and of a third host
+ * whose packets come from no queue pair. datagram_hosts_test.sh creates the networks. The receiver is a process of
+ * its own. It assumes only that packets to one socket stay in order.
+ * usage: datagram_hosts_test LAUNCHER */
 #include "datagrams.h"
 #include "remote.h"
 #include "stranger.h"
@@ -24,13 +24,13 @@ static const char *strangers_network;
 enum {
     untouched = 0xee,
     datagrams = 300,
-    window = 8, /* so many are on their way at most, and those that are late */
+    window = 8, /* maximum number in flight, besides the delayed ones */
     delayed_at_most = 12,
 };
 
-/* What the processes of a test tell each other. */
+/* Shared memory of the processes of a test. */
 struct words {
-    atomic_uint qpn[2]; /* of the receiver */
+    atomic_uint qpn[2]; /* queue pairs of the receiver */
     atomic_uint arrived;
     atomic_uint latest; /* the number of the datagram that has arrived last */
     atomic_uint finished;
@@ -92,7 +92,7 @@ static size_t length_of(unsigned number)
     return number * 577 % (mtu + 1);
 }
 
-/* How often each datagram arrives under the rules of `lossy`, of which the first that comes to its turn decides. */
+/* Number of times that each datagram arrives under the rules of `lossy`. The first rule that fires decides. */
 static const char lossy[] = "drop:op=send_imm,every=5; duplicate:op=send_imm,every=3; delay=400000:op=send_imm,every=6,"
                             "count=12";
 struct fate {
@@ -168,7 +168,7 @@ static void receive_what_is_left(const char *unused)
     }
     assert_true(overtaken > 0);
     expect_ready(b.qp);
-    /* The sender goes on without faults. */
+    /* The sender continues without faults. */
     for (unsigned i = 0; i < slots / 2; ++i) {
         next_whole(&b, &number);
         assert_int_equal(number, i);
@@ -337,7 +337,7 @@ static void test_strangers(void **state)
     assert_int_equal(exit_code_of(receiver), 0);
 }
 
-/* As many as it can, until the test is over. */
+/* Sends as many as it can, until the test has ended. */
 static void flood(const char *unused)
 {
     wait_until(&words->qpn[0], 1);
@@ -362,7 +362,7 @@ static void receive_beside_a_flood(const char *unused)
     expect_ready(b.qp);
 }
 
-/* The right ones arrive whole; who is not answered sends again, as the flood may drown any. */
+/* The valid datagrams arrive whole. The sender repeats those without a response, because the flood may displace any. */
 static void go_on_beside_a_flood(void)
 {
     begin();

@@ -204,7 +204,7 @@ void test_payload_is_no_record(void **)
                 memcpy(&forged[i], &sequence, sizeof(sequence));
             }
             assert_true(r.put(sent, forged) != ring_writer::outcome::full);
-            // One stays, or the ring would begin anew.
+            // One remains, otherwise the ring would restart.
             if (sent > 0)
                 assert_true(r.take() == ring_reader::outcome::datagram);
         }
@@ -323,7 +323,7 @@ void test_half_a_datagram_is_none(void **)
     next.length = 64;
     next.qkey = qkey;
     assert_true(r.take() == ring_reader::outcome::nothing);
-    next.sequence = 7; // of another place
+    next.sequence = 7; // sequence of another position
     assert_true(r.take() == ring_reader::outcome::nothing);
 }
 
@@ -435,7 +435,7 @@ struct stranger {
         assert_true(net::send_message(socket.get(), net::ring_offer{.version = version, .port = port}, fd));
         return ends_with_answer();
     }
-    // What the other side says: its answer, or that it has ended the connection.
+    // Returns true if the peer has sent its response, false if it has closed the connection.
     bool ends_with_answer()
     {
         net::ring_offer answer;
@@ -474,7 +474,7 @@ void test_only_with_key_and_receive(void **)
     stranger s;
     assert_true(s.offer(s.file.get()));
     memset(memory, 0xee, room);
-    s.put(qkey); // without a receive
+    s.put(qkey); // no receive is posted
     expect_nothing();
     post_receive(1);
     s.put(qkey + 1);
@@ -532,14 +532,14 @@ public:
     int removed = 0;
 };
 
-// A program that polls and the progress thread are both told that the offer is there.
+// A polling program and the progress thread both get an event for the offer.
 void test_two_threads_are_told_of_an_offer(void **)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     local::unique_fd other(ends[0]);
     const auto owner = std::make_shared<counting_owner>();
-    static net::unknown_callers callers; // whose timer outlasts this test
+    static net::unknown_callers callers; // its timer outlasts this test
     const auto peer = std::make_shared<net::datagram_peer>(ends[1], callers, own_port, owner);
     callers.add(peer);
     const local::unique_fd file = local::create_ring_file();
@@ -587,7 +587,7 @@ private:
     std::atomic<unsigned> count_{0};
 };
 
-// A process uses the socket until it knows that its ring was taken, and nobody may have read the socket since.
+// A process uses the socket until it knows that its ring was accepted. The socket may have unread datagrams then.
 void test_what_came_through_the_socket_is_read_first(void **)
 {
     const local::unique_fd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -608,7 +608,7 @@ void test_what_came_through_the_socket_is_read_first(void **)
     };
     stranger s;
     assert_true(s.offer(s.file.get(), port));
-    static holding_tap watched; // which a thread may still leave at the end
+    static holding_tap watched; // a thread may still leave it at the end
     tap::install(&watched);
     send_through_socket(0);
     watched.wait_for(1);

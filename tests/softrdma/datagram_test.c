@@ -82,7 +82,7 @@ static void test_ipv6(void **state)
     if (gid_index_of("::1") >= 0)
         answer_over("::1");
     else
-        print_message("this host has no ::1\n");
+        print_message("::1: address not found on this host\n");
 }
 
 static void test_only_who_knows_the_key(void **state)
@@ -143,7 +143,7 @@ static void test_lengths(void **state)
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
     assert_memory_equal(b.memory + header, a.memory, mtu);
-    /* None at all. */
+    /* An empty list. */
     assert_int_equal(receive(&b, 3, 0, header), 0);
     wr.num_sge = 0;
     assert_int_equal(post_wr(&a, wr), 0);
@@ -160,7 +160,7 @@ static void test_lengths(void **state)
     expect_completion(a.cq, 1, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(to_state(a.qp, IBV_QPS_RTS, IBV_QP_CUR_STATE), EINVAL);
     assert_int_equal(to_state(a.qp, IBV_QPS_RTS, 0), 0);
-    /* A receive that has no room for it takes the receiver to the error state. */
+    /* A receive that is too small takes the receiver to the error state. */
     assert_int_equal(receive(&b, 4, 0, header + 7), 0);
     assert_int_equal(receive(&b, 5, 0, header + 8), 0);
     assert_int_equal(post_wr(&a, wr), 0);
@@ -183,7 +183,7 @@ static void test_inline_and_lists(void **state)
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
     wr.sg_list = &in_line;
     wr.send_flags |= IBV_SEND_INLINE;
-    /* The header's end and the message lie in one piece, the header's start in another. */
+    /* The end of the header and the message share an element; the start of the header is in another. */
     struct ibv_sge parts[] = {{(uintptr_t)b.memory, 30, b.mr->lkey}, {(uintptr_t)b.memory + 1000, 100, b.mr->lkey}};
     struct ibv_recv_wr receive_wr = {.wr_id = 9, .sg_list = parts, .num_sge = 2};
     struct ibv_recv_wr *bad = NULL;
@@ -194,7 +194,7 @@ static void test_inline_and_lists(void **state)
     assert_memory_equal(b.memory + 1010, "inline", 6);
     wr.send_flags &= ~(unsigned)IBV_SEND_INLINE;
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
-    assert_int_equal(post_wr(&a, wr), 0); /* without a region */
+    assert_int_equal(post_wr(&a, wr), 0); /* not registered */
     expect_completion(a.cq, 1, IBV_WC_LOC_PROT_ERR);
     assert_int_equal(ibv_destroy_ah(ah), 0);
     close_datagram_side(&a, NULL);
@@ -315,7 +315,7 @@ static void test_bad_arguments(void **state)
     wr.wr.ud.ah = ah;
     wr.opcode = IBV_WR_RDMA_WRITE;
     assert_int_equal(post_wr(&a, wr), EINVAL);
-    wr.opcode = IBV_WR_SEND; /* with a handle of another domain */
+    wr.opcode = IBV_WR_SEND; /* the handle belongs to another domain */
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_LOC_QP_OP_ERR);
     struct ibv_ah_attr attr = address_of(loopback);
@@ -391,8 +391,8 @@ static void test_many(void **state)
     close_datagram_side(&a, NULL);
 }
 
-/* Whoever is no queue pair sends to one: with everything right but the port that its number names, in pieces, too long,
- * and then right. */
+/* Another program sends to a queue pair: from a port that does not match its number, in fragments, too long, and
+ * then a valid datagram. */
 static void test_strangers(void **state)
 {
     struct side b = open_ready();
@@ -430,15 +430,15 @@ static void test_strangers(void **state)
     close_datagram_side(&b, NULL);
 }
 
-/* Of six datagrams one is lost, one comes twice, two come later than they were sent, one of which so late that the
- * others overtake it; the last cannot be sent. */
+/* Six datagrams: one is lost, one is duplicated, two are delayed, one of which is overtaken by the others; the last
+ * cannot be sent. */
 static void test_faults(void **state)
 {
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_ah *ah = handle_to(&a, loopback);
     struct ibv_sge sge;
-    const unsigned times[] = {0, 0, 2, 0, 1, 1}; /* that each arrives */
+    const unsigned times[] = {0, 0, 2, 0, 1, 1}; /* expected number of arrivals of each */
     unsigned arrived[] = {0, 0, 0, 0, 0, 0};
     for (uint64_t i = 0; i < 5; ++i)
         assert_int_equal(receive(&b, i, 200 * i, 200), 0);

@@ -5,26 +5,26 @@
 #include "fixture.h"
 
 enum {
-    header = 40, /* of the network, before each message */
+    header = 40, /* size of the network header before each message */
     mtu = 4096,
     slot = header + mtu,
-    slots = 64, /* of the memory of each side */
+    slots = 64, /* number of slots in the memory of each side */
     qkey = 0x1234,
 };
 
-/* Of the queue pair of a side with one. */
+/* Change the state of a datagram queue pair. */
 int to_state(struct ibv_qp *qp, enum ibv_qp_state state, int mask);
 void to_rts(struct ibv_qp *qp);
 struct side open_side(struct ibv_srq *srq, uint64_t send_ops);
 struct side open_ready(void);
 void close_datagram_side(struct side *side, const struct ibv_srq *srq);
 
-/* Of this host, as text that has the form of a GID. */
+/* Address attributes for an address of this host, given in the format of a GID. */
 struct ibv_ah_attr address_of(const char *text);
 struct ibv_ah *handle_to(const struct side *from, const char *address);
 
 int receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
-/* What a datagram is sent with; the tests change members. */
+/* Default request for a datagram; the tests change members. */
 struct ibv_send_wr send_wr(const struct side *from, struct ibv_sge *sge, struct ibv_ah *ah, const struct side *to);
 int post_wr(struct side *from, struct ibv_send_wr wr);
 

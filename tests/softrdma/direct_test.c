@@ -159,7 +159,7 @@ static void a_queue_pair_can_be_connected_anew(void **state)
     close_direct(&c);
 }
 
-/* The end of the connection before is told by another thread, at any time later. */
+/* The end of the previous connection is reported by another thread, at any later time. */
 static void the_end_of_a_connection_does_not_reach_the_next(void **state)
 {
     struct side a = open_side(), b = open_side();
@@ -191,8 +191,8 @@ static void a_peer_that_never_appears_exceeds_the_retries(void **state)
     close_direct(&b);
 }
 
-/* Memory of one page that comes when the test says so: whoever stores there waits until then. -1 if the kernel refuses.
- */
+/* Creates one page of memory that appears only when the test provides it: threads that store to it wait until then.
+ * Returns -1 if the kernel refuses. */
 static int make_missing_page(uint8_t **page)
 {
     struct uffdio_api api = {.api = UFFD_API};
@@ -217,7 +217,7 @@ static void *write_there(void *argument)
 {
     const struct written *w = argument;
     if (post(w->from, IBV_WR_RDMA_WRITE, 1, 0, 64, w->to, 0, 0) == 0)
-        (void)next_completion(w->from->cq); /* it may be any: the target is reset meanwhile */
+        (void)next_completion(w->from->cq); /* any status: the target is reset at the same time */
     return NULL;
 }
 

@@ -91,8 +91,8 @@ static void every_written_page_is_covered(void **state)
     munmap(memory, file_size);
 }
 
-/* As on hardware, which has pinned the pages, nobody else's READ fails of it; what is mapped is written all the same.
- */
+/* With an RNIC, which has pinned the pages, READs by others do not fail in this case; memory that is still mapped is
+ * written. */
 static void a_program_may_unmap_what_is_registered(void **state)
 {
     struct pair p;

@@ -208,7 +208,7 @@ static void a_receive_posted_again_with_another_key_needs_its_rights(void **stat
     assert_int_equal(ibv_dereg_mr(constant), 0);
 }
 
-static void a_receive_posted_again_is_as_long_as_it_says(void **state)
+static void a_reposted_receive_has_its_new_length(void **state)
 {
     struct pair *p = *state;
     use_all_receives(p, 8);
@@ -279,7 +279,7 @@ static int post_unsignalled_write(struct pair *p)
     return ibv_post_send(p->client.qp, &wr, &bad);
 }
 
-/* Nobody has told the program that they are complete: on every path they keep their places in the queue. */
+/* The program has no completion for these requests yet: on every path they keep their entries in the queue. */
 static void requests_without_completions_fill_the_send_queue(void **state)
 {
     struct pair *p = *state;
@@ -341,7 +341,7 @@ static void a_peer_in_error_makes_the_sender_run_out_of_retries(void **state)
     expect_completion(p->client.cq, 2, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* Whether the peer has posted a receive does not matter to a request that cannot read its own memory. */
+/* A request that cannot read its own memory fails, whether the peer has posted a receive or not. */
 static void expect_protection_error(struct pair *p, enum ibv_wr_opcode opcode)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 16, .lkey = p->client.mr->lkey ^ 1u};
@@ -405,7 +405,7 @@ int main(void)
             with(connected, a_message_longer_than_its_receive_fails_on_both_sides),
             with(connected, a_receive_without_a_valid_key_is_an_operation_error_at_the_sender),
             with(connected, a_receive_posted_again_with_another_key_needs_its_rights),
-            with(connected, a_receive_posted_again_is_as_long_as_it_says),
+            with(connected, a_reposted_receive_has_its_new_length),
             with(connected, a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender),
             with(connected, a_deregistered_region_does_not_change_when_its_message_is_taken),
             with(connected, a_full_send_queue_refuses_with_enomem),

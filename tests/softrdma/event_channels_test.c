@@ -151,7 +151,7 @@ static long receive_and_be_left(struct pair *p)
     expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
     const long start = now_ms();
     assert_int_equal(rdma_disconnect(p->client.id), 0);
-    while (rdma_notify(p->server.id, IBV_EVENT_COMM_EST) == 0) /* until the server's device has processed that */
+    while (rdma_notify(p->server.id, IBV_EVENT_COMM_EST) == 0) /* waits until the server's device has processed it */
         usleep(100);
     return start;
 }

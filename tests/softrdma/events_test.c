@@ -89,7 +89,7 @@ static void a_drained_send_queue_is_announced(void **state)
     open_pair(&p, NULL);
     struct ibv_context *context = p.client.id->verbs;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
-    /* No receive is posted: the message stays under way. */
+    /* No receive is posted: the message remains in flight. */
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     assert_int_equal(ibv_modify_qp(p.client.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 0, 0), 0);
@@ -102,7 +102,7 @@ static void a_drained_send_queue_is_announced(void **state)
     expect_async(context, IBV_EVENT_SQ_DRAINED, p.client.qp);
     struct ibv_wc wc;
     usleep(20000);
-    assert_int_equal(ibv_poll_cq(p.client.cq, 1, &wc), 0); /* what came later waits */
+    assert_int_equal(ibv_poll_cq(p.client.cq, 1, &wc), 0); /* later requests wait */
     attr.qp_state = IBV_QPS_RTS;
     assert_int_equal(ibv_modify_qp(p.client.qp, &attr, IBV_QP_STATE), 0);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);

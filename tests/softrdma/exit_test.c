@@ -75,7 +75,7 @@ static void send_to_one_that_exits(void)
     stop_server(&r);
 }
 
-/* Of a process that has forked once more, with descriptors it has opened itself. */
+/* Checks a process that has forked once more, with descriptors that it has opened itself. */
 static bool grandchild_keeps_descriptors(void)
 {
     int own[8];
@@ -159,7 +159,7 @@ static void fork_after_use(void)
     stop_server(&r);
 }
 
-/* As daemons do that look for a device before they go into the background. */
+/* Daemons do this if they list devices before they go into the background. */
 static void fork_after_closing(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -225,7 +225,7 @@ static void leave_without_cleaning_up(void)
     meet_server(&r);
     kill(r.pid, SIGKILL);
     waitpid(r.pid, NULL, 0);
-    exit(0); /* with the progress thread at work and everything open */
+    exit(0); /* the progress thread is running and all objects are open */
 }
 
 static unsigned entries_in(const char *path)

@@ -101,7 +101,7 @@ static uint8_t forwarded(unsigned flags)
     open_pair(&p, NULL);
     p.server.memory[0] = 7;
     assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, 1, 0, 8, &p.server, 0, 0), 0);
-    usleep(20000); /* by now the answer has come, in the ordinary course of things */
+    usleep(20000); /* the response usually arrives within this time */
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 64, flags), 0);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
@@ -223,7 +223,7 @@ static void run_one(void (*effect)(void))
     _exit(0);
 }
 
-static void faults_come_as_the_rules_say(void **state)
+static void faults_follow_the_rules(void **state)
 {
     unsigned failed = 0;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
@@ -248,7 +248,7 @@ static void faults_come_as_the_rules_say(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(faults_come_as_the_rules_say),
+            cmocka_unit_test(faults_follow_the_rules),
     };
     return cmocka_run_group_tests_name("fault", tests, NULL, NULL);
 }

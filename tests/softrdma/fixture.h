@@ -40,15 +40,15 @@ struct side {
 struct options {
     const char *address; /* default 127.0.0.1 */
     size_t size;         /* default 4096 */
-    unsigned depth;      /* of the send and receive queue, default 16 */
+    unsigned depth;      /* depth of the send and receive queue, default 16 */
     int server_access;   /* default everything */
     void *server_memory; /* default malloc'd */
-    uint8_t rnr_retry;   /* as both sides ask of each other, default 7 */
+    uint8_t rnr_retry;   /* RNR retry count that both sides request, default 7 */
     bool server_srq;
     bool srq_apart;             /* the shared receive queue is in a domain of its own */
     unsigned server_recv_depth; /* default depth */
-    uint64_t send_ops;          /* of the client's new post interface, default none */
-    const struct side *lender;  /* whose domain, region and memory both sides use; default their own */
+    uint64_t send_ops;          /* operations of the client's ibv_wr_* interface, default none */
+    const struct side *lender;  /* both sides use its domain, region and memory; default their own */
 };
 
 /* A connected pair in this process. */
@@ -72,14 +72,14 @@ void connect_client(struct pair *pair, const struct rdma_conn_param *param);
 struct rdma_cm_event *take_request(struct pair *pair);
 void close_side(struct side *side);
 
-/* Waits for a child that ends by itself. */
+/* Waits for a child that exits on its own. */
 int exit_code_of(pid_t child);
 
 /* Takes the next event, which has to be of that type; the caller acknowledges it. */
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
-/* The same, acknowledged; returns its status. */
+/* Like next_event(), but acknowledges the event and returns its status. */
 int expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
-/* Nothing comes within a moment. */
+/* Expects no event within a short time. */
 void expect_no_event(struct rdma_event_channel *channel);
 
 struct ibv_wc next_completion(struct ibv_cq *cq);

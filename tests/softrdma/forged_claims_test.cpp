@@ -29,17 +29,17 @@ using namespace softrdma;
 namespace
 {
 
-constexpr uid_t nobody = 65534;
+constexpr uid_t unprivileged_uid = 65534;
 
 int file = -1;
 
 struct plan {
     std::uint16_t port; // in network order
     pid_t victim;
-    local::shm_address shm_address; // of the victim, but for what an unknown peer does not know
+    local::shm_address shm_address; // address of the victim, except secrets that an unknown peer lacks
 };
 
-// What the unknown peer found out, as its exit code.
+// Result of the unknown peer, as its exit code.
 enum verdict {
     unharmed = 0,
     failed = 1,
@@ -94,8 +94,9 @@ pid_t start_stranger(int &out)
         close(ends[1]);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         plan p;
-        if (read(ends[0], &p, sizeof(p)) != sizeof(p) || setresgid(nobody, nobody, nobody) != 0 ||
-                setresuid(nobody, nobody, nobody) != 0)
+        if (read(ends[0], &p, sizeof(p)) != sizeof(p) ||
+                setresgid(unprivileged_uid, unprivileged_uid, unprivileged_uid) != 0 ||
+                setresuid(unprivileged_uid, unprivileged_uid, unprivileged_uid) != 0)
             _exit(failed);
         _exit(call_as(p));
     }

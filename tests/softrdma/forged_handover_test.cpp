@@ -151,7 +151,7 @@ void nothing_is_no_arena(void **)
     assert_null(f.open(f.visit_it()).get());
 }
 
-void who_says_something_else_has_given_nothing(void **)
+void a_malformed_reply_is_rejected(void **)
 {
     forged f;
     const host h([](int to, const net::fd_request &) { assert_int_equal(send(to, "no", 2, MSG_NOSIGNAL), 2); });
@@ -165,7 +165,7 @@ void who_is_silent_has_given_nothing(void **)
     assert_true(f.visit_it().arena.get() < 0);
 }
 
-void what_nobody_asked_for_is_dropped(void **)
+void an_unrequested_file_is_dropped(void **)
 {
     forged f;
     const host h([&](int to, const net::fd_request &w) {
@@ -177,7 +177,8 @@ void what_nobody_asked_for_is_dropped(void **)
     assert_non_null(f.open(f.visit_it()).get());
 }
 
-// A region of the impostor's that is said to be a file. Whatever it gives for that, nothing is written.
+// A region of the impostor that claims to be a file. No byte is written, whatever descriptor the impostor passes for
+// it.
 void give_for_a_file(int wrong)
 {
     constexpr std::uint32_t key = 7 << key_variant_bits;
@@ -229,7 +230,7 @@ void a_file_that_is_too_short_is_not_written(void **)
 
 int main()
 {
-    setenv("SOFTRDMA_TRANSPORT", "shm-fd", 1); // what is not private memory has to be handed over
+    setenv("SOFTRDMA_TRANSPORT", "shm-fd", 1); // memory other than private memory must be passed as a descriptor
     if (net::start_event_loop() == nullptr)
         return 1;
     const CMUnitTest tests[] = {
@@ -238,9 +239,9 @@ int main()
             cmocka_unit_test(the_arena_of_another_is_refused),
             cmocka_unit_test(a_bell_that_is_none_is_refused),
             cmocka_unit_test(nothing_is_no_arena),
-            cmocka_unit_test(who_says_something_else_has_given_nothing),
+            cmocka_unit_test(a_malformed_reply_is_rejected),
             cmocka_unit_test(who_is_silent_has_given_nothing),
-            cmocka_unit_test(what_nobody_asked_for_is_dropped),
+            cmocka_unit_test(an_unrequested_file_is_dropped),
             cmocka_unit_test(a_file_that_is_none_is_refused),
             cmocka_unit_test(a_file_that_is_too_short_is_not_written),
     };

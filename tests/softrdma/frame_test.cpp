@@ -95,7 +95,7 @@ void every_packet_survives_the_wire(void **)
     }
 }
 
-void a_write_looks_as_the_infiniband_headers_say(void **)
+void a_write_has_the_infiniband_headers(void **)
 {
     const bytes frame = frame_of(full_packet(opcode::write_only_imm), bytes(2, std::byte{0xee}));
     const std::uint8_t expected[] = {0, 0, 0, 34,                                   // length of what follows
@@ -107,7 +107,7 @@ void a_write_looks_as_the_infiniband_headers_say(void **)
     assert_memory_equal(frame.data(), expected, sizeof(expected));
 }
 
-void a_flush_looks_as_the_infiniband_headers_say(void **)
+void a_flush_has_the_infiniband_headers(void **)
 {
     const bytes frame = frame_of(full_packet(opcode::flush));
     const std::uint8_t expected[] = {0, 0, 0, 32,                                   // length of what follows
@@ -377,8 +377,8 @@ int main()
     const CMUnitTest tests[] = {
             cmocka_unit_test(a_message_of_another_version_is_rejected_with_its_version),
             cmocka_unit_test(every_packet_survives_the_wire),
-            cmocka_unit_test(a_write_looks_as_the_infiniband_headers_say),
-            cmocka_unit_test(a_flush_looks_as_the_infiniband_headers_say),
+            cmocka_unit_test(a_write_has_the_infiniband_headers),
+            cmocka_unit_test(a_flush_has_the_infiniband_headers),
             cmocka_unit_test(truncated_frames_are_refused),
             cmocka_unit_test(impossible_frames_are_refused),
             cmocka_unit_test(long_segments_are_handed_on_as_they_arrive),

@@ -26,7 +26,7 @@ for ranks in 2 4; do
         wait "$process" && good=$((good + 1))
     done
     if [ $good -ne $ranks ] || [ "$(grep -c 'has the sums' "$work"/out.* | grep -c ':1$')" -ne $ranks ]; then
-        echo "FAILED: $good of $ranks ranks; they said:"
+        echo "FAILED: $good of $ranks ranks; output:"
         cat "$work"/out.*
         exit 1
     fi

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The path between processes of one host that may not act on each other: each hands over what the other may have. */
+/* The path between processes on one host that cannot access each other: each passes descriptors for its shared
+ * memory. */
 #include "remote.h"
 
 #include <dirent.h>
@@ -18,7 +19,7 @@
 
 enum {
     page_size = 4096,
-    nobody = 65534,
+    unprivileged_id = 65534,
 };
 
 /* A client that fails must not leave its server. */
@@ -29,10 +30,11 @@ static void end_with_client(void)
 
 static const struct server_plan sleeps = {.prepare = end_with_client, .receives = 4};
 
-/* Nobody but root may act on a process that has changed its user, not even another one of that user. */
+/* Only root may access a process that has changed its user; other processes of that user must not. */
 static void drop_rights(void)
 {
-    if (setresgid(nobody, nobody, nobody) != 0 || setresuid(nobody, nobody, nobody) != 0)
+    if (setresgid(unprivileged_id, unprivileged_id, unprivileged_id) != 0 ||
+            setresuid(unprivileged_id, unprivileged_id, unprivileged_id) != 0)
         _exit(1);
 }
 
@@ -107,8 +109,7 @@ static void leave_private_memory_to_its_owner(void)
     stop_server(&r);
 }
 
-/* The server tells through its first page which registration is open; the client takes the key away when it has used
- * it. */
+/* The server publishes the current registration in its first page; the client removes the key when it has used it. */
 struct board {
     _Atomic uint32_t key;
     _Atomic uint32_t rounds;
@@ -120,7 +121,7 @@ static struct board *board_at(void *page)
     return page;
 }
 
-/* What the initiator has mapped belongs to a registration: its mark is in that file, and only there. */
+/* The mapping of the initiator belongs to a registration: its mark is in that file, and only there. */
 static void register_two_files_in_turns(struct pair *p)
 {
     int fd;
@@ -248,13 +249,13 @@ static void ask_with_a_wrong_token(const struct fd_server *server)
     expect_nothing_for(server, request, sizeof(request));
 }
 
-static void say_something_else(const struct fd_server *server)
+static void send_another_protocol(const struct fd_server *server)
 {
     const char words[] = "GET / HTTP/1.1\r\n\r\n";
     expect_nothing_for(server, words, sizeof(words));
 }
 
-static void say_nothing(const struct fd_server *server)
+static void send_no_bytes(const struct fd_server *server)
 {
     expect_nothing_for(server, NULL, 0);
 }
@@ -300,7 +301,7 @@ enum {
     most_silent = 128, /* callers whom the server keeps */
 };
 
-/* Each of the crowd has two seconds to ask for something, if there were room for all of them. */
+/* Each client of the crowd would have two seconds for its request, if the server could keep all of them. */
 static void receive_a_silent_crowd_at(const char *kind)
 {
     struct pair p;
@@ -346,7 +347,7 @@ static void receive(void (*who)(const struct fd_server *server))
     in_own_process(receive_the_stranger);
 }
 
-/* A connection is made all the same when the peer cannot answer at its server for so long. */
+/* A connection is established even if the peer cannot respond at its server for this time. */
 static void accept_a_caller_stopped_for(unsigned ms)
 {
     struct pair p = {0};
@@ -388,7 +389,7 @@ static void accept_a_caller_stopped_for(unsigned ms)
     close_pair(&p);
 }
 
-/* Longer than anybody waits for its answer: over the network. */
+/* Longer than a peer waits for the response: the connection uses the network. */
 static void drop_rights_and_accept_a_stopped_caller(void)
 {
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "16000", 1);
@@ -418,7 +419,7 @@ static void a_file_is_handed_over(void **state)
     in_own_process(write_and_read_a_file);
 }
 
-static void a_small_message_needs_nobody(void **state)
+static void a_small_message_needs_no_process(void **state)
 {
     as_root();
     in_own_process(send_small_messages);
@@ -454,12 +455,12 @@ static void a_wrong_token_gets_nothing(void **state)
 
 static void another_message_gets_nothing(void **state)
 {
-    receive(say_something_else);
+    receive(send_another_protocol);
 }
 
 static void silence_is_ended(void **state)
 {
-    receive(say_nothing);
+    receive(send_no_bytes);
 }
 
 static void a_silent_crowd_is_sent_away(void **state)
@@ -482,7 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_file_is_handed_over),
-            cmocka_unit_test(a_small_message_needs_nobody),
+            cmocka_unit_test(a_small_message_needs_no_process),
             cmocka_unit_test(private_memory_is_left_to_its_owner),
             cmocka_unit_test(what_is_handed_over_belongs_to_a_registration),
             cmocka_unit_test(a_stopped_peer_is_reached_over_the_network),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connects a pair, sends itself a datagram that it has no receive for, and writes now and then until a request fails,
- * and says so: something for the softrdma command to act on. */
+/* Program for tests of the softrdma command. Connects a pair, sends itself a datagram for which it has no receive,
+ * and writes periodically until a request fails, which it reports. */
 #include "fixture.h"
 
 #include <stdio.h>

@@ -17,17 +17,17 @@ struct impostor {
 
     softrdma::local::shm_address h;
     int arena = -1;
-    std::byte *memory = nullptr;                   // of the arena, at the same address in both processes
-    softrdma::local::token_bytes *token = nullptr; // as well
+    std::byte *memory = nullptr;                   // mapping of the arena, at the same address in both processes
+    softrdma::local::token_bytes *token = nullptr; // at the same address in both processes
     pid_t pid = 0;
 };
 
 impostor make_impostor();
 void end_impostor(impostor &i);
-// What it hands over.
+// Descriptors that it passes.
 softrdma::local::handover hand_over(const impostor &i);
-// The same for a peer that accepts it.
+// Like hand_over(), for a peer that accepts the descriptors.
 std::shared_ptr<softrdma::local::shm_ep> open_channel(const impostor &i, const softrdma::local::shm_address &h,
         const softrdma::local::connection_ends &ends, std::string &why);
-// What an honest process would have there, if the connection had these ends.
+// Writes the blocks that a valid process would have if the connection had these ends.
 void write_blocks(impostor &i, const softrdma::local::connection_ends &ends);

@@ -14,13 +14,13 @@
 
 enum {
     connections = 8,
-    shared_ones = 4,               /* of them have one receive queue */
-    receives = 8,                  /* of each */
+    shared_ones = 4,               /* connections that share a receive queue */
+    receives = 8,                  /* receives of each */
     longest = 2048,                /* message */
-    size = 64 * 1024,              /* of either side's memory */
-    notes_at = receives * longest, /* in the server's: of WRITEs with immediate data */
-    notes = 16,                    /* more than the server may still have to look at */
-    plain_at = 56 * 1024,          /* of other WRITEs */
+    size = 64 * 1024,              /* memory of each side */
+    notes_at = receives * longest, /* in the server's memory: WRITEs with immediate data */
+    notes = 16,                    /* more than the server may still have to process */
+    plain_at = 56 * 1024,          /* other WRITEs */
     word_at = 60 * 1024,
     answer_at = 8192, /* in the client's */
     enough = 400,     /* requests of each connection, if nothing is killed */
@@ -70,7 +70,7 @@ struct server {
     struct pair listening;
     struct ibv_pd *pd;
     struct ibv_srq *srq;
-    struct side *buffers; /* of the shared receives */
+    struct side *buffers; /* buffers of the shared receives */
     struct side sides[connections];
     uint64_t expected[connections];
 };
@@ -84,7 +84,7 @@ static void post_receive_of(struct server *s, unsigned connection, uint64_t plac
     assert_int_equal(post_shared_receive(s->srq, s->buffers, place, place * longest, longest), 0);
 }
 
-static void accept_one(struct server *s, unsigned connection, int tell)
+static void accept_one(struct server *s, unsigned connection, int write_fd)
 {
     struct side *side = &s->sides[connection];
     struct rdma_cm_event *request = take_request(&s->listening);
@@ -108,7 +108,7 @@ static void accept_one(struct server *s, unsigned connection, int tell)
     assert_int_equal(rdma_accept(side->id, &param), 0);
     assert_int_equal(expect_event(s->listening.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     const struct address a = {.memory = (uintptr_t)side->memory, .rkey = side->mr->rkey};
-    if (write(tell, &a, sizeof(a)) != sizeof(a))
+    if (write(write_fd, &a, sizeof(a)) != sizeof(a))
         _exit(1);
 }
 
@@ -127,20 +127,20 @@ static void take_in(struct server *s, unsigned connection, const struct ibv_wc *
 }
 
 /* Until the client is done, or gone. */
-static void serve(int tell, bool may_end)
+static void serve(int write_fd, bool may_end)
 {
     struct server s = {0};
     struct ibv_wc wc;
     alarm(side_limit_s);
     open_listener(&s.listening, "127.0.0.1");
     const uint16_t port = rdma_get_src_port(s.listening.listener);
-    if (write(tell, &port, sizeof(port)) != sizeof(port))
+    if (write(write_fd, &port, sizeof(port)) != sizeof(port))
         _exit(1);
     for (unsigned i = 0; i < connections; ++i)
-        accept_one(&s, i, tell);
+        accept_one(&s, i, write_fd);
     struct pollfd event = {.fd = s.listening.listen_channel->fd, .events = POLLIN};
     for (bool over = false; !over;) {
-        over = poll(&event, 1, 0) == 1; /* what was delivered before is looked at once more */
+        over = poll(&event, 1, 0) == 1; /* earlier deliveries are polled once more */
         for (unsigned i = 0; i < connections; ++i) {
             while (ibv_poll_cq(s.sides[i].cq, 1, &wc) == 1) {
                 if (wc.status == IBV_WC_SUCCESS)
@@ -210,13 +210,13 @@ static void check_answer(const struct side *own, uint64_t step)
 {
     uint64_t word;
     memcpy(&word, own->memory + answer_at, sizeof(word));
-    if (step % 5 == 2) /* of the message that was written last */
+    if (step % 5 == 2) /* copy of the message that was written last */
         assert_memory_equal(own->memory + answer_at, own->memory, sizeof(struct message));
     if (step % 5 == 3)
         assert_int_equal(word, step / 5 * 3);
 }
 
-static void run_client(int from, int tell, bool may_end)
+static void run_client(int from, int write_fd, bool may_end)
 {
     struct remote r[connections];
     uint64_t step[connections] = {0}, number[connections] = {0};
@@ -235,7 +235,7 @@ static void run_client(int from, int tell, bool may_end)
         r[i].target = (struct side){.memory = (uint8_t *)(uintptr_t)a.memory, .mr = &r[i].mr};
         post_next(&r[i].pair.client, &r[i].target, i, 0, 0);
     }
-    if (write(tell, "", 1) != 1)
+    if (write(write_fd, "", 1) != 1)
         exit(1);
     for (unsigned left = connections; left > 0;) {
         for (unsigned i = 0; i < connections; ++i) {
@@ -263,7 +263,7 @@ static pid_t start_side(bool server, const int *to_client, const int *to_parent,
     if (pid != 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(to_client[server ? 0 : 1]); /* whoever waits for a side that is gone is told of that */
+    close(to_client[server ? 0 : 1]); /* a side that waits for a peer that is gone is thereby notified */
     if (server)
         serve(to_client[1], may_end);
     else

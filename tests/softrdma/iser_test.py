@@ -2,7 +2,7 @@
 """usage: iser_test.py SOFTRDMA PATH [ADDRESS AT_TARGET]: tgtd offers a disk by iSER, libiscsi writes and reads it, and
 logs in again. The command AT_TARGET runs its arguments on the host that has the address; the default is this host.
 
-What was written is compared with the file behind the disk, and with what is read.
+The written data is compared with the file behind the disk, and with the data read back.
 """
 
 import contextlib
@@ -86,9 +86,9 @@ def initiate(portal, path):
                 session.write(block, data)
                 disk.seek(block * BLOCK)
                 if disk.read(size) != data:
-                    raise RuntimeError(f"{size} bytes at block {block} are not what was written")
+                    raise RuntimeError(f"{size} bytes at block {block} in the file differ from the data written")
                 if session.read(block, size) != data:
-                    raise RuntimeError(f"{size} bytes at block {block} are not what is read")
+                    raise RuntimeError(f"{size} bytes at block {block} differ from the data read")
             session.log_out()
     print(f"{LOGINS} logins, {len(SIZES)} sizes")
 
@@ -105,7 +105,7 @@ def offer(target, path):
         time.sleep(0.1)
     administer("--mode", "target", "--op", "new", "--tid", "1", "--targetname", TARGET)
     administer("--mode", "logicalunit", "--op", "new", "--tid", "1", "--lun", "1", "--backing-store", path)
-    # Of iSER it admits an address and a name, not one of the two.
+    # tgtd requires both an address and a name for iSER.
     for who in ("--initiator-address=ALL", "--initiator-name=" + INITIATOR):
         administer("--mode", "target", "--op", "bind", "--tid", "1", who)
 
@@ -135,7 +135,7 @@ def main():
         initiate(*sys.argv[2:])
         return 0
     softrdma, os.environ["SOFTRDMA_TRANSPORT"] = sys.argv[1:3]
-    if len(sys.argv) == 3:  # tgtd listens on all addresses, and nobody chooses its port
+    if len(sys.argv) == 3:  # tgtd listens on all addresses, at a fixed port
         own = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
         if subprocess.run([*own, "true"], capture_output=True).returncode != 0:
             print("skipped: no network namespace can be made here")

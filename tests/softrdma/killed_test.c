@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Either side of a busy connection is killed at a random moment: the other side is told and finishes, and nothing is
- * left behind: no descriptor and no shared mapping of the other side, no port, no file. TEST_KILL_ROUNDS says how
- * often (default 20), TEST_SEED what the moments are.
- */
+/* Either side of a busy connection is killed at a random moment. The other side is notified and finishes. No
+ * descriptor, shared mapping of the other side, port or file is left. TEST_KILL_ROUNDS sets the number of rounds
+ * (default 20), TEST_SEED the moments. */
 #include "remote.h"
 
 #include <arpa/inet.h>
@@ -41,7 +39,7 @@ static unsigned lines_with(const char *path, const char *text)
     return count;
 }
 
-/* What a process has of its own arena and those of others, and of everything else that needs a descriptor. */
+/* Resources of a process: its own arena, arenas of others, and other descriptors. */
 struct holdings {
     unsigned descriptors;
     unsigned arenas;
@@ -130,14 +128,14 @@ struct server_facts {
 };
 
 /* Both sides are children, so that either can be killed. */
-static void client(int tell)
+static void client(int report_fd)
 {
     struct remote r;
     start_server(&r, &answers, NULL);
     look_at_what_stays();
     meet_server(&r);
     const struct server_facts facts = {.pid = r.pid, .port = ntohs(rdma_get_dst_port(r.pair.client.id))};
-    if (write(tell, &facts, sizeof(facts)) != sizeof(facts))
+    if (write(report_fd, &facts, sizeof(facts)) != sizeof(facts))
         _exit(1);
     work_until_it_ends(&r.pair.client, &r.target, 8);
     assert_int_equal(expect_event(r.pair.client.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
@@ -189,7 +187,8 @@ static void a_killed_side_leaves_nothing_behind(void **state)
     const unsigned start = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
     print_message("seed %u, %u rounds\n", start, count);
     srand(start);
-    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0); /* a server whose client is killed becomes ours */
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0),
+            0); /* a server whose client is killed becomes a child of this process */
     const unsigned own = files_in("/proc/self/fd", "");
     const unsigned shared = files_in("/dev/shm", "softrdma"); /* other programs have files there, too */
     for (unsigned i = 0; i < count; ++i)

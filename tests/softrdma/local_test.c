@@ -62,7 +62,8 @@ static void leave_an_atomic_word_to_its_owner(void)
     stop_server(&r);
 }
 
-/* No system call of the initiator's would fail for the death of who owns a mapped file, or the ring of a message. */
+/* The system calls of the initiator do not fail when the owner of a mapped file, or of the ring of a message, is
+ * killed. */
 static void stop_at_the_death_of_the_owner(enum ibv_wr_opcode opcode)
 {
     struct remote r;
@@ -278,14 +279,14 @@ static void keep_away_from_the_confined(void)
     expect_the_network(&(struct server_plan){0});
 }
 
-/* Nobody but root may look into a process that has changed its user. */
+/* Only root may inspect a process that has changed its user. */
 static void keep_away_from_those_who_dropped_their_rights(void)
 {
     become_another_user();
     expect_the_network(&(struct server_plan){0});
 }
 
-/* The server tells through its page which registration is open; what it has closed must not change any more. */
+/* The server publishes the open registration in its page; data of a closed one must not change. */
 struct board {
     _Atomic uint32_t rkey;
     _Atomic uint32_t torn;
@@ -376,7 +377,7 @@ static void send_against_destruction(void)
     }
 }
 
-/* A receiver that sleeps is woken once for each arming, whoever delivers. */
+/* A sleeping receiver is woken once for each arming, whatever process delivers. */
 static void wait_for_messages(struct pair *p)
 {
     struct side *s = &p->server;

@@ -36,7 +36,7 @@ static void take_servers_lock(void)
 
 static const struct server_plan locks_its_file = {.prepare = take_servers_lock, .receives = 4};
 
-/* As another process sees it: who holds the byte; 0: nobody. */
+/* Returns the process that holds the byte, as seen by another process; 0 if it is not locked. */
 static pid_t holder_of(off_t byte)
 {
     int ends[2];

@@ -73,7 +73,7 @@ static void write_windows(void)
         MPI_Put(&value, 1, MPI_LONG, to, rank, 1, MPI_LONG, shared);
     MPI_Win_fence(0, shared);
     for (int from = 0; from < size; ++from)
-        require(window[from] == 1000 + from, "a window lacks what was written");
+        require(window[from] == 1000 + from, "window: written value is missing");
     MPI_Win_free(&shared);
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage: migration_test.py SOFTRDMA PATH [ADDRESS AT_TARGET]: QEMU moves a running guest over RDMA, which writes memory
-meanwhile. The command AT_TARGET runs its arguments on the host that has the address; the default is this host.
+"""usage: migration_test.py SOFTRDMA PATH [ADDRESS AT_TARGET]: QEMU migrates a running guest, which writes memory,
+over RDMA. The command AT_TARGET runs its arguments on the host that has the address; the default is this host.
 
 The guest itself checks all that it has written, before, while and after it moves (migrating_guest.s).
 """

@@ -216,7 +216,7 @@ static void huge_pages_that_cannot_be_had(void **state)
     try_everything(no_huge_pages);
 }
 
-/* The program's own memory is missing: its request fails, and the program goes on. */
+/* The program's own memory is missing: its request fails, and the program continues. */
 static void meet_own_missing_memory(void)
 {
     struct remote r;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs that are flushed and
- * read back, and an atomic counter, into files by every other connection. Either is stopped and continued again and
- * again: every byte is where it belongs, and nothing fails. Then either is killed in the middle: what the other one has
- * got is what was sent to it, and every connection ends. TEST_MIXED_ROUNDS says how often each (default 8),
- * TEST_SEED what the moments are.
- */
+/* Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs that are flushed and read
+ * back, and an atomic counter, into files by every other connection. Either process is repeatedly stopped and
+ * continued: each byte is in its place, and no request fails. Then either is killed: the other one has received only
+ * what was sent to it, and every connection ends. TEST_MIXED_ROUNDS sets the number of rounds (default 8), TEST_SEED
+ * the moments. */
 #include "native.h"
 #include "remote.h"
 
@@ -25,14 +23,14 @@ enum {
     side_size = 256 * 1024,
     counter_at = 40960, /* at the server */
     read_at = 32768,    /* at the client, what is read back */
-    receive_at = 65536, /* of both, in steps of step_size */
+    receive_at = 65536, /* receive buffers of both, in steps of step_size */
     echo_at = 250000,   /* at the server */
     step_size = 20480,
     steps = 5,
     hang_s = 120, /* after which a side that should have ended is ended */
 };
 
-/* wr_id of what is no receive. */
+/* wr_id of requests other than receives. */
 enum {
     own_send = 100,
     own_write,
@@ -84,7 +82,7 @@ static void expect_pattern(const uint8_t *from, unsigned connection, uint64_t n)
     }
 }
 
-/* Whether that is to be expected ends the connection or the test. */
+/* An expected failure ends the connection, another one the test. */
 static bool failed(bool failure)
 {
     if (failure)
@@ -172,7 +170,7 @@ static void serve(int out)
     exit(0);
 }
 
-/* The client: each connection goes through the same steps, by itself. */
+/* The client: each connection performs the same steps independently. */
 
 struct caller {
     struct remote r;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Python's multiprocessing, with the start method fork, on the device: each worker opens it by itself. To be run by softrdma run."""
+"""Python's multiprocessing, with the start method fork, on the device: each worker opens its own context. Run it with softrdma run."""
 
 import ctypes
 import multiprocessing

@@ -23,9 +23,9 @@ namespace
 {
 
 constexpr int hang_ms = 60000; // after which something that must happen has not happened
-constexpr int hang_s = 120;    // for a call that does not return
+constexpr int hang_s = 120;    // limit of a call that does not return
 
-std::atomic<long> until_failure{0}; // allocations; 0: none fails
+std::atomic<long> until_failure{0}; // number of allocations until one fails; 0 if none fails
 std::atomic<long> to_fail{0};       // from then on
 std::atomic<bool> has_failed{false};
 std::atomic<long> live{0}; // allocations
@@ -96,7 +96,7 @@ void operator delete(void *memory, std::size_t, std::align_val_t) noexcept
 }
 
 extern "C" {
-// What is left over is counted here. To look for leaks at the end of each of hundreds of processes takes minutes.
+// Leaks are counted here instead. A leak check at the end of each of hundreds of processes takes minutes.
 const char *__asan_default_options();
 const char *__asan_default_options()
 {
@@ -123,7 +123,7 @@ void *__wrap_malloc(std::size_t size)
 namespace
 {
 
-bool connecting = false; // a call may find that there is no connection any more
+bool connecting = false; // a call may find that the connection no longer exists
 const char *scenario_name = "";
 long scenario_n = 0;
 
@@ -134,7 +134,7 @@ long scenario_n = 0;
     _exit(1);
 }
 
-// Whether the call has succeeded. If not, memory was missing, or the connection is lost because of that.
+// Returns whether the call has succeeded. If not, memory was exhausted, or the connection is lost because of that.
 bool good(const char *call, bool succeeded, int error)
 {
     if (!succeeded && (!has_failed || (error != ENOMEM && (!connecting || (error != EINVAL && error != EHOSTUNREACH)))))
@@ -154,7 +154,7 @@ bool succeeds(const char *text, Call call)
     return good(text, error == 0, error);
 }
 
-// What takes something away succeeds when it is tried again.
+// Calls that release objects succeed when they are retried.
 #define GONE(call) gone(#call, [&]() -> int { return call; })
 
 template<typename Call>
@@ -183,7 +183,7 @@ struct end {
     ibv_srq *srq = nullptr;
     ibv_mr *mr = nullptr;
     bool established = false;
-    bool over = false; // there will be no connection, or there is none any more
+    bool over = false; // the connection was not established, or has ended
     alignas(64) char memory[64 * 1024] = {};
 };
 
@@ -312,7 +312,7 @@ bool events_until(Wanted wanted)
     return true;
 }
 
-// What completes within the time, by its status; a completion that does not come is no completion.
+// Waits for the completion and returns whether it is a success; false if it does not arrive in time.
 bool completes(end &e, std::uint64_t id)
 {
     for (const long start = now_ms(); now_ms() - start < hang_ms;) {
@@ -485,7 +485,7 @@ struct scenario {
 
 constexpr scenario scenarios[] = {{"a connection", connection}, {"a device", direct}, {"an endpoint", endpoint}};
 
-// With the n-th allocation failing, and so many after it. False if there are not as many.
+// Runs a scenario in which the n-th allocation fails, and `many` after it. Returns false if it allocates less often.
 bool run_failing(const scenario &s, long n, long many)
 {
     scenario_name = s.name;
@@ -540,7 +540,7 @@ int open_descriptors()
     return count;
 }
 
-// What timers hold goes with them.
+// Memory held by timers is released with them.
 bool nothing_is_left(long allocations, int descriptors)
 {
     for (const long start = now_ms(); now_ms() - start < hang_ms; usleep(20000)) {

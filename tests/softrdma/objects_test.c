@@ -140,14 +140,14 @@ static void a_shorter_port_structure_is_not_overrun(void **state)
         uint8_t guard[16];
     } port;
     memset(&port, 0x5a, sizeof(port));
-    /* What a program built against old headers calls. */
+    /* The function called by a program that was built with old headers. */
     assert_int_equal((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr *)&port.attr), 0);
     const uint8_t *bytes = (const uint8_t *)&port;
     for (size_t i = offsetof(struct ibv_port_attr, port_cap_flags2); i < sizeof(port); ++i)
         assert_int_equal(bytes[i], 0x5a);
 }
 
-/* perftest does it, and goes on using what it forgot. */
+/* perftest does it, and continues to use the objects. */
 static void a_device_closes_whatever_is_left_open(void **state)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -207,7 +207,7 @@ static void registration_checks_rights_and_mappings(void **state)
     struct ibv_mr *mr = ibv_reg_mr(pd, memory, 2 * page, IBV_ACCESS_REMOTE_READ);
     assert_non_null(mr);
     assert_int_equal(ibv_dereg_mr(mr), 0);
-    /* There are no memory windows, but a region may be meant for them. */
+    /* A region may allow memory windows before any is created. */
     mr = ibv_reg_mr(pd, memory, page, IBV_ACCESS_MW_BIND);
     assert_non_null(mr);
     assert_int_equal(ibv_dereg_mr(mr), 0);

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     long *inbox = shmem_malloc(sizeof(long) * elements * (size_t)size);
     long *counter = shmem_malloc(sizeof(long));
     long *out = malloc(sizeof(long) * elements), *back = malloc(sizeof(long) * elements);
-    require(inbox != NULL && counter != NULL && out != NULL && back != NULL, "there is no memory");
+    require(inbox != NULL && counter != NULL && out != NULL && back != NULL, "out of memory");
     *counter = 0;
     shmem_barrier_all();
     for (int round = 0; round < rounds; ++round) {
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
             shmem_quiet();
             memset(back, 0, sizeof(long) * elements);
             shmem_long_get(back, inbox + (size_t)me * elements, elements, to);
-            require(memcmp(out, back, sizeof(long) * elements) == 0, "what was got is not what was put");
+            require(memcmp(out, back, sizeof(long) * elements) == 0, "get returned other data than put");
         }
         shmem_barrier_all();
         for (int from = 0; from < size; ++from) {

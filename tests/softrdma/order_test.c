@@ -58,7 +58,7 @@ static void keep_messages_in_order(void)
             continue;
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
     }
-    assert_int_equal(waitpid(r.pid, NULL, WNOHANG), 0); /* it goes on waiting */
+    assert_int_equal(waitpid(r.pid, NULL, WNOHANG), 0); /* it is still waiting */
     stop_server(&r);
 }
 

@@ -21,7 +21,7 @@ namespace
 {
 
 std::atomic<unsigned> sleeps{0};
-std::atomic<unsigned> slow_yields{0}; // that are still to come
+std::atomic<unsigned> slow_yields{0}; // number of slow yields left
 
 } // namespace
 
@@ -150,7 +150,7 @@ void polls_alone_connect_queue_pairs(void **)
     close_pair(&p);
 }
 
-// Of a program all of whose connections share memory.
+// For a program all of whose connections share memory.
 void polls_alone_serve_the_network(void **)
 {
     pair p;
@@ -171,7 +171,7 @@ void polls_alone_serve_the_network(void **)
     close_pair(&p);
 }
 
-// Of a program that asks for events again and again.
+// For a program that requests events in a loop.
 void requests_for_events_alone_serve_the_network(void **)
 {
     pair p;
@@ -236,7 +236,7 @@ void pauses_take_a_bounded_part_of_a_wait(void **)
     unsigned checks = 0;
     const std::int64_t duration = simulate_wait(state, polls, checks);
     const std::int64_t polled = polls * 50LL + checks * 1000LL;
-    assert_true(polled < 2 * polls * 50LL); // as long again as in memory
+    assert_true(polled < 2 * polls * 50LL); // at most twice the time without checks
     assert_true(duration < polled + polled / 4 + 9'000'000);
 }
 

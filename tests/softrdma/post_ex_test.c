@@ -10,7 +10,7 @@
 enum {
     plain_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
                 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ,
-    batches = 2000, /* of each thread */
+    batches = 2000, /* batches of each thread */
 };
 
 static struct ibv_qp_ex *open_for(struct pair *p, uint64_t ops)
@@ -113,7 +113,7 @@ static void messages_carry_inline_and_immediate_data(void **state)
     close_pair(&p);
 }
 
-/* By one thread, which polls meanwhile. */
+/* Both are used by one thread, which also polls. */
 static void two_queue_pairs_make_batches_at_once(void **state)
 {
     struct pair p[2];
@@ -154,7 +154,7 @@ static void an_aborted_batch_leaves_nothing(void **state)
     assert_int_equal(p.server.memory[0], 0);
     assert_int_equal(p.server.memory[8], 1);
     qp = start(&p, 3, 0);
-    assert_int_equal(ibv_wr_complete(qp), 0); /* of nothing */
+    assert_int_equal(ibv_wr_complete(qp), 0); /* an empty batch */
     close_pair(&p);
 }
 
@@ -164,7 +164,7 @@ static void a_batch_that_does_not_fit_is_not_posted_at_all(void **state)
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
     struct ibv_qp_ex *qp = start(&p, 1, 0);
-    for (unsigned i = 0; i < 17; ++i) { /* of 16 */
+    for (unsigned i = 0; i < 17; ++i) { /* the queue has 16 entries */
         ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, i));
         ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
     }
@@ -218,7 +218,7 @@ static void a_setter_that_cannot_apply_refuses_the_batch(void **state)
     struct pair p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
-    struct ibv_sge pieces[17]; /* of four */
+    struct ibv_sge pieces[17]; /* the limit is four */
     for (unsigned i = 0; i < 17; ++i)
         pieces[i] = (struct ibv_sge){.addr = (uintptr_t)p.client.memory, .length = 1, .lkey = p.client.mr->lkey};
     for (unsigned too_many = 5; too_many <= 17; too_many += 12) {
@@ -228,14 +228,14 @@ static void a_setter_that_cannot_apply_refuses_the_batch(void **state)
         assert_int_equal(ibv_wr_complete(qp), EINVAL);
     }
     struct ibv_qp_ex *qp = start(&p, 1, 0);
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1); /* of no request */
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1); /* no request to set it for */
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     qp = start(&p, 1, 0);
     ibv_wr_set_inline_data(qp, p.client.memory, 1);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     qp = start(&p, 1, 0);
     ibv_wr_rdma_read(qp, p.server.mr->rkey, remote(&p, 0));
-    ibv_wr_set_inline_data(qp, p.client.memory, 1); /* there is no room for what is read */
+    ibv_wr_set_inline_data(qp, p.client.memory, 1); /* a READ takes no inline data */
     ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
     ibv_wr_set_sge_list(qp, 1, pieces);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
@@ -261,11 +261,11 @@ static int write_bytes(struct pair *p, unsigned count)
     return ibv_wr_complete(qp);
 }
 
-static void completions_that_nobody_took_leave_a_batch_no_room(void **state)
+static void unpolled_completions_limit_a_batch(void **state)
 {
     struct pair p;
     open_for(&p, plain_ops);
-    assert_int_equal(write_bytes(&p, 16), 0); /* of 16 */
+    assert_int_equal(write_bytes(&p, 16), 0); /* all 16 entries */
     assert_int_equal(write_bytes(&p, 1), ENOMEM);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     assert_int_equal(write_bytes(&p, 2), ENOMEM);
@@ -299,7 +299,7 @@ static void *write_many(void *argument)
 static void threads_share_the_interface(void **state)
 {
     struct pair p;
-    open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = batches}); /* the CQ has room for all of them */
+    open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = batches}); /* the CQ has capacity for all of them */
     pthread_t threads[2];
     for (unsigned i = 0; i < 2; ++i)
         assert_int_equal(pthread_create(&threads[i], NULL, write_many, &p), 0);
@@ -334,7 +334,7 @@ int main(void)
             cmocka_unit_test(a_batch_that_does_not_fit_is_not_posted_at_all),
             cmocka_unit_test(a_completion_that_was_taken_leaves_its_place_free),
             cmocka_unit_test(a_setter_that_cannot_apply_refuses_the_batch),
-            cmocka_unit_test(completions_that_nobody_took_leave_a_batch_no_room),
+            cmocka_unit_test(unpolled_completions_limit_a_batch),
             cmocka_unit_test(threads_share_the_interface),
             cmocka_unit_test(nothing_is_posted_before_the_connection),
     };

@@ -80,7 +80,7 @@ static void write_and_sync_in_vain(struct pair *p)
 
 static void write_one_word(struct pair *p)
 {
-    memset(file, 0x55, line_size); /* by the program itself: none of the device's business */
+    memset(file, 0x55, line_size); /* a store by the program, which the device does not track */
     write_range(p, 8, 8);
 }
 

@@ -10,7 +10,7 @@ report() {
     failures=$((failures + 1))
 }
 
-# Ends the test when a program hung: those after it would hang as well, and nothing that was said would be seen.
+# Ends the test when a program hung: later programs would hang too, and the output would be lost.
 end_if_hung() {
     for code; do
         if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
@@ -39,7 +39,7 @@ tcp_sockets() {
     $at_server cat /proc/net/tcp /proc/net/tcp6
 }
 
-# Not one of those that examples/run chooses from, whose servers may not listen yet.
+# Avoids the ports that examples/run uses, whose servers might not listen yet.
 free_port() {
     port=$((10000 + ($$ * 7 + ran * 13) % 8000))
     while tcp_sockets | awk '{ print $2 }' | grep -qi ":$(printf %04X $port)$"; do

@@ -13,11 +13,11 @@ import sys
 import tempfile
 
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
-PYTHON = "/usr/bin/python3"  # which Debian's modules are built for
-# Of other devices, whose libraries they call.
+PYTHON = "/usr/bin/python3"  # the modules of Debian are built for it
+# Tests for other devices, which call their libraries.
 OTHERS = re.compile(r"test_(mlx5|efa|cuda)")
-# What a test says when it is skipped, and the feature that it misses, as the list of the manual page names it; None: it
-# is the machine that lacks something.
+# Message of a skipped test, and the missing feature as named in the manual page; no feature (None) if the machine lacks a
+# prerequisite.
 MISSING = [
     (r"ODP is not supported", "on-demand paging"),
     (r"Device memory is not supported", "device memory"),
@@ -26,7 +26,7 @@ MISSING = [
     (r"Multicast is not supported", "multicast"),
     (r"XRCD is not supported|Create QP type 9 is not supported", "XRC"),
     (r"Create QP type 8 is not supported|Create Raw Packet QP", "raw packets"),
-    (r"Extended CQ is not supported", "tag matching"),  # which its tests say so
+    (r"Extended CQ is not supported", "tag matching"),  # message of the tests for tag matching
     (r"Create UC QP", "unreliable connections"),
     (r"Importing a device is not supported", "importing objects"),
     (r"All gid indices populated", None),
@@ -49,7 +49,7 @@ def copy_suite(to):
 
 
 def listed_features(page):
-    """Those that the manual page says are missing: the terms of the list behind the line that names the tests."""
+    """Returns the features that the manual page lists as missing: the terms of its LIMITATIONS."""
     section = page.read_text(encoding="utf-8").partition("# LIMITATIONS")[2].partition("\n# ")[0]
     return {term.lower() for term in re.findall(r"^([^\s:].*)\n:   ", section, re.MULTILINE)}
 

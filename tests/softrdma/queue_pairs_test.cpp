@@ -17,7 +17,7 @@
 
 extern "C" {
 #include "fixture.h"
-void in_own_process(void (*test)(void)); // of remote.h, which C++ cannot read
+void in_own_process(void (*test)(void)); // declared in remote.h, which is not valid C++
 }
 
 using namespace softrdma;
@@ -25,7 +25,7 @@ using namespace softrdma;
 namespace
 {
 
-std::atomic<unsigned> accepting_us{0}; // that the peer takes for each connection
+std::atomic<unsigned> accepting_us{0}; // time that the peer takes for each connection
 
 } // namespace
 
@@ -112,7 +112,7 @@ void expect_all(const end_of_connection &from, ibv_wc_status status)
         assert_string_equal(ibv_wc_status_str(next_completion(from.cq).status), ibv_wc_status_str(status));
 }
 
-// The time of a queue pair, 1.5 to 3 s here, is over long before the peer gets to the last one.
+// The time limit of a queue pair, 1.5 to 3 s here, would expire long before the peer serves the last one.
 void a_peer_that_serves_many_is_waited_for(void **)
 {
     constexpr unsigned count = 100;

@@ -29,7 +29,7 @@ inline constexpr std::uint32_t receive_size = word_size;
 inline constexpr std::uint8_t rnr_retry = 1;
 inline constexpr std::size_t max_plan = 8;
 
-// What all worlds use: a device, and memory of both sides with a slot and a long area for each request.
+// Common to all worlds: a device, and memory of both sides with a slot and a long area for each request.
 struct host {
     verbs_device device{rc_transport::maker()};
     struct memory {

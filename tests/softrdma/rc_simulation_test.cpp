@@ -11,7 +11,7 @@ namespace
 {
 
 struct totals {
-    std::uint64_t worlds = 0; // that differ in what happened at one of the two sides
+    std::uint64_t worlds = 0; // number of worlds that differ in the events of one side
     std::uint64_t ends = 0;
 };
 

@@ -100,7 +100,7 @@ void rc_world::bring_up(queue_pair &qp)
     change(IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-// What cannot change how the requests end is left out.
+// Leaves out events that cannot change how the requests end.
 std::vector<event> rc_world::enabled() const
 {
     std::vector<event> all;
@@ -187,7 +187,7 @@ void rc_world::apply(event e)
         break;
     case event::requester_reset:
         change_state(requester_, IBV_QPS_RESET);
-        poll_requester(); // which finds nothing: its completions are discarded
+        poll_requester(); // finds none: its completions are discarded
         completed_ = posted_;
         failed_ = false;
         break;
@@ -336,7 +336,7 @@ void rc_world::poll_requester()
             return report("request " + std::to_string(i) + " completed twice, or out of order");
         for (; completed_ < i; ++completed_) {
             if (failed_ || is_signaled(completed_))
-                return report("request " + std::to_string(completed_) + " has no completion");
+                return report("request " + std::to_string(completed_) + " lacks a completion");
         }
         completed_ = i + 1;
         if (wc.status == IBV_WC_SUCCESS) {

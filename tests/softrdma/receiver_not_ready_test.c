@@ -59,7 +59,7 @@ static void a_waiting_receiver_can_send_itself(void **state)
     close_pair(&p);
 }
 
-/* Not when it would try again by itself, which takes 655 ms each time. */
+/* The notification arrives before the sender's own retry, which takes 655 ms each time. */
 static void a_sender_that_sleeps_is_told_of_the_receive(void **state)
 {
     struct pair p;

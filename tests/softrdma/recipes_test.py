@@ -20,8 +20,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 300  # on a hang
 ENVIRONMENT = {
     **os.environ, "PATH": f"{SOFTRDMA.parent}:/usr/bin:{os.environ['PATH']}",
-    # Debian's python3 is the one that has pyverbs. The rest is what Open MPI wants to be told by root, and where there are
-    # fewer processors than ranks.
+    # Debian's python3 is the one that has pyverbs. Open MPI needs the other settings for root, and
+    # on machines with fewer CPUs than ranks.
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
@@ -71,7 +71,7 @@ class RecipesTest(unittest.TestCase):
     def wait_until(self, port: int) -> None:
         end = time.monotonic() + LIMIT_S
         while not listens(port):
-            self.assertLess(time.monotonic(), end, f"nobody listens on {port}")
+            self.assertLess(time.monotonic(), end, f"no process listens on {port}")
             time.sleep(0.1)
 
     def test_ucx(self) -> None:
@@ -127,7 +127,7 @@ class RecipesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    # The ports are those of the page: in a network of its own nobody else has them.
+    # The ports are fixed by the page: in a network namespace of its own, no other process uses them.
     own = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if "TEST_OWN_NETWORK" not in os.environ and subprocess.run([*own, "true"], check=False, capture_output=True).returncode == 0:
         os.environ["TEST_OWN_NETWORK"] = "1"

@@ -13,14 +13,14 @@ enum {
     message_size = 64,
 };
 
-/* What the server tells its parent. */
+/* Message of the server to its parent. */
 struct greeting {
     uint16_t port; /* network order */
     uint64_t addr;
     uint32_t rkey;
 };
 
-static void tell(int out, const struct greeting *greeting)
+static void send_greeting(int out, const struct greeting *greeting)
 {
     if (write(out, greeting, sizeof(*greeting)) != sizeof(*greeting))
         _exit(1);
@@ -39,7 +39,7 @@ static void serve(const struct server_plan *plan, uint8_t *page, size_t size, in
     if (plan->prepare != NULL)
         plan->prepare();
     open_listener(&p, "127.0.0.1");
-    tell(out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
+    send_greeting(out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
     struct rdma_cm_event *request = take_request(&p);
     if (plan->shared_receives > 0) {
         p.server.pd = ibv_alloc_pd(p.server.id->verbs);
@@ -57,7 +57,7 @@ static void serve(const struct server_plan *plan, uint8_t *page, size_t size, in
             .responder_resources = 16, .initiator_depth = 16, .retry_count = 7, .rnr_retry_count = 7};
     assert_int_equal(rdma_accept(p.server.id, &param), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-    tell(out, &(struct greeting){.addr = (uintptr_t)page, .rkey = p.server.mr->rkey});
+    send_greeting(out, &(struct greeting){.addr = (uintptr_t)page, .rkey = p.server.mr->rkey});
     if (plan->act != NULL)
         plan->act(&p);
     for (;;)

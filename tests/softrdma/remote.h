@@ -6,16 +6,16 @@
 
 #include <sys/types.h>
 
-/* What a server process does. Its memory is shared with its parent. */
+/* Actions of a server process. Its memory is shared with its parent. */
 struct server_plan {
     void (*prepare)(void);          /* before any verbs call, may be NULL */
-    size_t size;                    /* of the memory of either side, default one page */
+    size_t size;                    /* memory of each side, default one page */
     int access;                     /* to the server's, default everything */
-    uint64_t send_ops;              /* of the client's new post interface, default none */
+    uint64_t send_ops;              /* operations of the client's ibv_wr_* interface, default none */
     unsigned receives;              /* posted before it accepts, 64 bytes each */
     unsigned shared_receives;       /* posted to a shared receive queue, which the queue pair uses then */
-    size_t shared_size;             /* of each of them, default 64 bytes */
-    void (*act)(struct pair *pair); /* once connected; NULL: pause() for ever */
+    size_t shared_size;             /* size of each shared receive, default 64 bytes */
+    void (*act)(struct pair *pair); /* called once connected; if NULL, the server waits forever */
 };
 
 enum {
@@ -35,12 +35,12 @@ struct remote {
     struct ibv_mr mr;
 };
 
-/* To be called before any verbs call of this process. `page` is NULL or shared memory. */
+/* Call before any verbs call of this process. `page` is NULL or shared memory. */
 void start_server(struct remote *r, const struct server_plan *plan, uint8_t *page);
 void meet_server(struct remote *r);
 /* The part of it that connects, to any server of this host: `port` is in network order. */
 void call_server(struct remote *r, uint16_t port);
-/* Stops its threads, so that only what this process does by itself can succeed. */
+/* Stops its threads, so that only operations that this process executes alone can succeed. */
 void suspend_server(struct remote *r);
 /* Kills it and closes this side. */
 void stop_server(struct remote *r);

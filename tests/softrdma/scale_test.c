@@ -33,7 +33,7 @@ static void sixty_four_connections_work_side_by_side(void **state)
     free(pairs);
 }
 
-/* Nobody else needs a host's own loopback. */
+/* Pacing is unnecessary on the loopback of a host. */
 static void connections_within_a_host_are_not_paced(void **state)
 {
     struct pair p;
@@ -42,7 +42,7 @@ static void connections_within_a_host_are_not_paced(void **state)
     DIR *descriptors = opendir("/proc/self/fd");
     assert_non_null(descriptors);
     for (const struct dirent *entry; (entry = readdir(descriptors)) != NULL;) {
-        const int fd = atoi(entry->d_name); /* of "." and "..", 0 */
+        const int fd = atoi(entry->d_name); /* 0 for "." and ".." */
         struct sockaddr_storage peer;
         char algorithm[16] = "";
         if (getpeername(fd, (struct sockaddr *)&peer, &(socklen_t){sizeof(peer)}) != 0 ||
@@ -175,12 +175,12 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* From the first one of the process on, each has a key of its own, which a peer may use, and those that are gone make
- * room for others. */
+/* From the first region of the process on, each has a unique key, which a peer may use. Deregistered regions free
+ * their slots. */
 static void there_may_be_many_regions(void **state)
 {
     enum {
-        many = 70000, /* more than the table that peers share has room for */
+        many = 70000, /* more than the table that peers share can hold */
         step = 997,
     };
     struct pair p;
@@ -252,7 +252,7 @@ static void a_region_may_go_while_it_is_written(void **state)
     }
 }
 
-/* The same of memory that answers come into: each READ fills all of it or is refused. */
+/* Deregisters memory that receives responses: each READ fills all of it or is rejected. */
 static void memory_may_go_while_answers_arrive(void **state)
 {
     enum {

@@ -25,7 +25,7 @@ expect_refused() {
     code=$?
     [ $code -eq 2 ] || fail "$setting $*: exit code $code"
     [ "$(wc -l <"$work/err")" -eq 1 ] || fail "$setting $*: not one line"
-    grep -q "^softrdma: ${setting%%=*} is '${setting#*=}': use " "$work/err" || fail "$setting $*: does not say what is wrong"
+    grep -q "^softrdma: ${setting%%=*} is '${setting#*=}': use " "$work/err" || fail "$setting $*: does not report the error"
 }
 
 expect_accepted() {
@@ -39,7 +39,7 @@ for setting in SOFTRDMA_TRANSPORT=tpc SOFTRDMA_TRANSPORT=TCP SOFTRDMA_TRUST=None
     expect_refused "$setting" "$softrdma" run ibv_devinfo
     expect_refused "$setting" "$softrdma" info
     expect_refused "$setting" env LD_PRELOAD="$library" ibv_devinfo
-    # A program that does not use the device does not look at its settings.
+    # The settings are not checked in a program that does not use the device.
     env "$setting" LD_PRELOAD="$library" true || fail "$setting disturbs a program without RDMA"
 done
 expect_refused SOFTRDMA_POWERCUT=now "$softrdma" run ibv_devinfo

@@ -151,7 +151,7 @@ static void what_is_longer_than_its_receive_is_refused(void **state)
     expect_completion(p->server.cq, 2, IBV_WC_LOC_LEN_ERR);
 }
 
-/* What is too long for the memory that both sides share goes another way, and does not overtake. */
+/* Messages that exceed the shared memory take another path, and do not overtake. */
 static void messages_of_all_lengths_arrive_in_order(void **state)
 {
     enum {
@@ -178,7 +178,7 @@ static void messages_of_all_lengths_arrive_in_order(void **state)
 }
 
 /* Each of them is there for the next queue pair. Over TCP the message has taken its receive, as on hardware. */
-static void receives_of_messages_that_nobody_has_seen_survive_a_reset(void **state)
+static void receives_of_unpolled_messages_survive_a_reset(void **state)
 {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 16; ++i)
@@ -204,7 +204,7 @@ static void receives_of_messages_that_nobody_has_seen_survive_a_reset(void **sta
     assert_int_equal(post_shared(p, 100, 0, 64), ENOMEM);
 }
 
-static void a_full_or_used_shared_queue_says_so(void **state)
+static void a_full_or_used_shared_queue_returns_an_error(void **state)
 {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 16; ++i)
@@ -238,9 +238,8 @@ int main(void)
             cmocka_unit_test_setup_teardown(the_limit_is_reported_to_a_program_that_does_not_poll, connected, closed),
             cmocka_unit_test_setup_teardown(what_is_longer_than_its_receive_is_refused, connected, closed),
             cmocka_unit_test(messages_of_all_lengths_arrive_in_order),
-            cmocka_unit_test_setup_teardown(
-                    receives_of_messages_that_nobody_has_seen_survive_a_reset, connected, closed),
-            cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_says_so, connected, closed),
+            cmocka_unit_test_setup_teardown(receives_of_unpolled_messages_survive_a_reset, connected, closed),
+            cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_returns_an_error, connected, closed),
             cmocka_unit_test(a_sender_with_few_retries_gives_up_on_an_empty_shared_queue),
     };
     return cmocka_run_group_tests_name("shared_receive_queue", tests, NULL, NULL);

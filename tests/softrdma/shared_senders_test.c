@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Several processes send to queue pairs that share their receives. Every message arrives whole and in the order of its
- * sender, while senders are stopped and continued, or are killed and others come: no receive is lost with them.
- * TEST_KILL_ROUNDS says how often one is killed (default 20), TEST_SEED at which moments.
- */
+/* Several processes send to queue pairs that share their receives. Every message arrives whole and in the order of
+ * its sender, while senders are stopped and continued, or killed and replaced: no receive is lost with them.
+ * TEST_KILL_ROUNDS sets the number of kills (default 20), TEST_SEED the moments. */
 #include "remote.h"
 
 #include <arpa/inet.h>
@@ -23,12 +21,12 @@ enum {
     silence_limit_s = 120,
 };
 
-/* What a sender is to do; `count` 0: until it is killed. */
+/* Instructions for a sender; `count` is 0 if it sends until it is killed. */
 struct order {
     uint16_t port; /* network order */
     uint32_t index;
     uint32_t count;
-    uint32_t stops_parent_each; /* so many messages; 0: never */
+    uint32_t stops_parent_each; /* interval in messages; 0 for never */
 };
 
 struct header {
@@ -46,12 +44,12 @@ struct sender {
     struct child child;
     struct side side;
     uint32_t index;
-    uint32_t sequence; /* of its next message */
+    uint32_t sequence; /* sequence number of its next message */
 };
 
 struct receiver {
     struct pair listening;
-    struct side lender; /* of domain and memory */
+    struct side lender; /* provides domain and memory */
     struct ibv_srq *srq;
     struct sender of[senders];
     unsigned seed;
@@ -190,7 +188,7 @@ static void take_messages(struct receiver *r, unsigned count)
     }
 }
 
-/* Some sender has ended. What it has sent before arrives. */
+/* A sender has ended. Messages that it has sent before arrive. */
 static void part(struct receiver *r, bool reposts)
 {
     struct rdma_cm_event *event = next_event(r->listening.listen_channel, RDMA_CM_EVENT_DISCONNECTED);
@@ -198,7 +196,7 @@ static void part(struct receiver *r, bool reposts)
     while (s->side.id != event->id)
         ++s;
     assert_int_equal(rdma_ack_cm_event(event), 0);
-    (void)rdma_disconnect(s->side.id); /* the answer, if somebody is there to have it */
+    (void)rdma_disconnect(s->side.id); /* the response, if the peer still exists */
     while (take_message(r, s, reposts))
         ;
     close_side(&s->side);
@@ -219,7 +217,7 @@ static void start(struct receiver *r)
     fprintf(stderr, "TEST_SEED=%u\n", r->seed);
 }
 
-/* Every receive is there: each takes a message, and there is room for no more than these. */
+/* No receive is lost: each takes a message, and there are exactly this many. */
 static void finish(struct receiver *r, struct child last)
 {
     struct sender *s = &r->of[0];
@@ -253,7 +251,7 @@ static void arrive_in_order_though_either_side_is_stopped(void)
         meet(&r, &r.of[i], children[i],
                 (struct order){.index = i, .count = messages, .stops_parent_each = i == 0 ? 300 : 0});
     for (unsigned i = 0; i < stops; ++i) {
-        /* Not the first: it and this process would stop each other, and nobody would continue them. */
+        /* Not the first: it and this process would stop each other, and no process would continue them. */
         const pid_t stopped = children[1 + (unsigned)rand_r(&r.seed) % (senders - 1)].pid;
         assert_int_equal(kill(stopped, SIGSTOP), 0);
         take_messages(&r, 100);

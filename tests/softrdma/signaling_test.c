@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A server waits for one completion queue that all its clients send to. One of them is stopped, or killed, between two
- * instructions of a request: the server gets an event for the next message of another client, and receives it. Each
- * client has receives of its own, or all share one receive. TEST_KILL_ROUNDS says at how many of the instructions,
- * for stopping and for killing each (default 40).
- */
+/* A server waits for one completion queue that all its clients send to. One client is stopped or killed between two
+ * instructions of a request. The server then gets an event for the next message of another client, and receives it.
+ * Each client has receives of its own, or all share one receive. TEST_KILL_ROUNDS sets the number of instructions at
+ * which to stop and to kill (default 40 each). */
 #include "remote.h"
 
 #include <poll.h>
@@ -21,8 +19,8 @@ enum {
     healthy,
     victim,
     clients,
-    receives = 8, /* of each */
-    entries = 12, /* of the completion queue: fewer than may be needed, so that senders count them */
+    receives = 8, /* receives of each */
+    entries = 12, /* capacity of the completion queue: less than the maximum need, so that senders count the entries */
     warm_up = 4,  /* messages before the first request whose instructions are counted */
     default_rounds = 40,
     marker = SIGUSR1, /* raised by the victim before and after that request; never delivered */
@@ -42,7 +40,7 @@ struct receive {
     uint32_t sender; /* the message */
 };
 
-/* Of a client, or of all. */
+/* Receives of one client, or of all. */
 struct receives {
     struct ibv_qp *qp;
     struct ibv_srq *srq;

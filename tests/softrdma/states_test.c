@@ -69,7 +69,7 @@ static struct ibv_qp_attr attributes(enum ibv_qp_state from, enum ibv_qp_state t
             .cur_qp_state = from,
             .port_num = 1,
             .path_mtu = IBV_MTU_1024,
-            .dest_qp_num = 2, /* of no connection */
+            .dest_qp_num = 2, /* not connected */
             .max_dest_rd_atomic = 1,
             .max_rd_atomic = 1,
             .min_rnr_timer = 12,

@@ -15,7 +15,7 @@ int __lsan_is_turned_off(void)
     return 1;
 }
 
-static uint8_t *trap;         /* of the peer: the page of its buffer that cannot be read yet */
+static uint8_t *trap;         /* page of the peer's buffer that is not readable yet */
 static bool hangs_up = false; /* before the peer stops, it ends its connections to other hosts and processes */
 
 static void hang_up(void)
@@ -104,7 +104,7 @@ struct peer start_peer(void (*act)(struct remote *r))
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    const struct peer p = {.pid = fork(), .tell = ends[1]};
+    const struct peer p = {.pid = fork(), .order_fd = ends[1]};
     assert_true(p.pid >= 0);
     if (p.pid != 0) {
         close(ends[0]);
@@ -125,7 +125,7 @@ struct peer start_peer(void (*act)(struct remote *r))
 
 void order(const struct peer *peer, const struct order *what)
 {
-    assert_int_equal(write(peer->tell, what, sizeof(*what)), sizeof(*what));
+    assert_int_equal(write(peer->order_fd, what, sizeof(*what)), sizeof(*what));
 }
 
 void let_in(const struct peer *peer, struct pair *p, const struct options *options)
@@ -160,7 +160,7 @@ int let_it_go_on(const struct peer *peer)
  * see. */
 __attribute__((no_sanitize("thread"))) void clear_memory(const struct pair *p)
 {
-    volatile uint8_t *memory = p->server.memory; /* so that it is no call of memset, which is looked at */
+    volatile uint8_t *memory = p->server.memory; /* volatile avoids a call of memset, which ThreadSanitizer checks */
     for (size_t i = 0; i < size; ++i)
         memory[i] = before;
 }

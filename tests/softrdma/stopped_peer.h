@@ -4,21 +4,21 @@
 
 #include "remote.h"
 
-/* A peer that is stopped while it executes a request in this process' memory. The request runs into a page that may not
- * be read, between the peer's last look at what this process shares and its store, and the handler of that signal stops
- * the peer there. */
+/* A peer that is stopped while it executes a request in the memory of this process. The request accesses an
+ * unreadable page, between the peer's last read of shared state and its store. The handler of that signal stops the
+ * peer there. */
 
 enum {
     page = 4096,
     size = 16 * page,
     message = 128,
-    before = 0x11, /* what memory holds until something arrives */
-    sent = 0x77,   /* what the peer sends */
+    before = 0x11, /* contents of memory before the operation */
+    sent = 0x77,   /* data that the peer sends */
     ends_well = 2, /* how a peer ends whose last request succeeded */
     ends_badly = 3,
 };
 
-/* What the peer is told: whom to call, then where to write. */
+/* Instructions for the peer: the port to connect to, then the address to write to. */
 struct order {
     uint16_t port; /* network order */
     uint64_t addr;
@@ -27,21 +27,21 @@ struct order {
 
 struct peer {
     pid_t pid;
-    int tell;
+    int order_fd;
 };
 
-/* What the peer does once it is connected. Each ends it. */
+/* Actions of the connected peer. Each ends it. */
 void send_stopped(struct remote *r);
 void write_stopped(struct remote *r);
 void write_stopped_and_hung_up(struct remote *r); /* stopped without a connection, other than by memory */
 void stop_then_send(struct remote *r);            /* stopped outside of every operation */
 void wait_for_the_end(struct remote *r);
 
-/* To be called before any verbs call of this process. */
+/* Call before any verbs call of this process. */
 struct peer start_peer(void (*act)(struct remote *r));
 /* Accepts its connection, with one receive for a message. */
 void let_in(const struct peer *peer, struct pair *p, const struct options *options);
-/* Tells it where to write, so that it begins. */
+/* Sends the peer its instructions, so that it starts. */
 void order(const struct peer *peer, const struct order *what);
 
 void expect_stopped(const struct peer *peer);

@@ -67,7 +67,7 @@ static void a_queue_pair_is_not_given_back_while_its_peer_may_store(void)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* The error state is entered at once, the receive comes back when nothing can be stored into it any more. */
+/* The error state is entered immediately. The receive completes when the peer can no longer store to it. */
 static void a_receive_comes_back_when_its_peer_cannot_store_any_more(void)
 {
     const struct peer peer = start_peer(send_stopped);
@@ -108,7 +108,7 @@ static void a_region_is_not_given_back_while_a_peer_may_store(void)
     expect_stopped(&peer);
     struct deregistration d = {.mr = p.server.mr};
     assert_int_equal(pthread_create(&thread, NULL, deregister, &d), 0);
-    open_pair(&other, NULL); /* nobody else waits */
+    open_pair(&other, NULL); /* no other thread waits */
     close_pair(&other);
     assert_false(d.over);
     assert_int_equal(pthread_join(thread, NULL), 0);

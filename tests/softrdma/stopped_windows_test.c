@@ -44,7 +44,7 @@ static void invalidate(struct pair *p, struct ibv_mw *mw)
     assert_int_equal(ibv_post_send(p->server.qp, &wr, &bad), 0);
 }
 
-/* Nothing says so before. Then the region can go, and nothing is written any more. */
+/* The invalidation does not complete before. The region can then be deregistered, and is no longer written to. */
 static void a_window_is_not_invalid_while_a_peer_may_store(void)
 {
     const struct peer peer = start_peer(write_stopped);
@@ -66,7 +66,7 @@ static void a_window_is_not_invalid_while_a_peer_may_store(void)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-/* Nothing of it is sent. What comes after it is. */
+/* The bind is not sent, but later requests are. */
 static void a_window_becomes_invalid_without_a_connection(void)
 {
     const struct peer peer = start_peer(write_stopped_and_hung_up);
@@ -99,7 +99,7 @@ static void a_window_of_type_1_is_not_unbound_while_a_peer_may_store(void)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-/* The request that invalidates it is flushed, which says nothing of the window. */
+/* The request that invalidates it is flushed, which leaves the state of the window open. */
 static void a_window_is_not_given_back_while_a_peer_may_store(void)
 {
     const struct peer peer = start_peer(write_stopped);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-    longest_right = packet_headers + 4 + 4096, /* with immediate data */
+    longest_right = packet_headers + 4 + 4096, /* size with immediate data */
     few = 16,                                  /* packets after which the receiver gets time to read them */
 };
 
@@ -63,7 +63,7 @@ void send_packet(const struct stranger *s, const struct packet *p)
     ssize_t sent = 0;
     do
         sent = sendto(s->udp, p->bytes, p->size, 0, (const struct sockaddr *)&s->to, sizeof(s->to));
-    while (sent < 0 && errno == ECONNREFUSED); /* which is what became of an earlier one */
+    while (sent < 0 && errno == ECONNREFUSED); /* result of an earlier packet */
     assert_int_equal(sent, (ssize_t)p->size);
 }
 
@@ -76,7 +76,7 @@ void send_forged(const struct stranger *s, const char *from, const struct packet
             .protocol = IPPROTO_UDP,
             .saddr = source.sin_addr.s_addr,
             .daddr = s->to.sin_addr.s_addr};
-    /* A checksum of 0 is none. */
+    /* A checksum of 0 means no checksum. */
     const struct udphdr udp = {.source = s->own.sin_port,
             .dest = s->to.sin_port,
             .len = htons((uint16_t)((int)(sizeof(udp) + p->size) + longer))};
@@ -111,8 +111,8 @@ static void send_wrong_keys(struct stranger *s, const char *from, const struct p
     }
 }
 
-/* Each bit of the headers but those that say nothing about where it may go: immediate data, solicited event, PSN, and
- * the index of the sender's number. */
+/* Flips each bit of the headers, except those without effect on the destination: immediate data, solicited event,
+ * PSN, and the index of the sender's number. */
 static void send_wrong_bits(struct stranger *s, const char *from, const struct packet *right)
 {
     for (size_t bit = 0; bit < 8 * packet_headers; ++bit) {
@@ -132,7 +132,7 @@ static void send_wrong_sizes(struct stranger *s, const char *from, const struct 
     struct packet p = *right;
     for (p.size = 0; p.size < packet_headers; ++p.size)
         send_one(s, from, &p);
-    p.bytes[0] = 0x65; /* as if there were immediate data */
+    p.bytes[0] = 0x65; /* claims immediate data */
     for (; p.size < packet_headers + 4; ++p.size)
         send_one(s, from, &p);
     p.bytes[0] = 0x64;

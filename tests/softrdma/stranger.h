@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Somebody who has no device, and sends packets to a datagram queue pair. */
+/* A program without a device that sends packets to a datagram queue pair. */
 enum {
     marker_qkey = 0x4321,
     packet_headers = 20,
@@ -26,10 +26,10 @@ struct packet {
 
 struct stranger {
     int udp;
-    int raw; /* with headers of its own making */
+    int raw; /* raw socket, for forged headers */
     struct sockaddr_in own;
     struct sockaddr_in to;
-    uint32_t qpn; /* of the queue pair there */
+    uint32_t qpn; /* number of the target queue pair */
     unsigned seed;
 };
 
@@ -40,12 +40,12 @@ void close_stranger(struct stranger *s);
 struct packet packet_of(const struct stranger *s, uint32_t key);
 void set_word(struct packet *p, size_t at, uint32_t value);
 void send_packet(const struct stranger *s, const struct packet *p);
-/* From an address that need not be its own, as a UDP packet that says it is so many bytes longer than it is. */
+/* Sends from an address that may be forged, as a UDP packet whose length field exceeds its size by `longer` bytes. */
 void send_forged(const struct stranger *s, const char *from, const struct packet *p, int longer);
 
 /* Wrong Q_Keys, other numbers, each bit of the headers, all that is too short or too long, and noise. */
 void send_wrong_ones(struct stranger *s, const struct packet *right);
-/* The same from another address, and lengths that are not true. */
+/* Like send_wrong_ones(), from another address, and with invalid lengths. */
 void send_forged_ones(struct stranger *s, const struct packet *right, const char *from);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What softrdma trace writes, as tshark and the standard read it. usage: trace_test.py SOFTRDMA PROGRAM-DIRECTORY"""
+"""Checks traces of softrdma trace with tshark and against the standard. usage: trace_test.py SOFTRDMA PROGRAM-DIRECTORY"""
 
 import collections
 import os
@@ -28,7 +28,7 @@ def number(text: str) -> int:
 
 
 def run(command: list[str], **environment: str) -> str:
-    """What the program prints. Of one that hangs or fails the error says all that it printed."""
+    """Returns the output of the program. If it hangs or fails, the error contains the output."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=out, stderr=err)
         try:
@@ -132,7 +132,7 @@ class TraceTest(unittest.TestCase):
         self.check_checksums()
 
     def check_checksums(self) -> None:
-        """Of the packets of IP version 4."""
+        """Checks the packets of IP version 4."""
         frames = [frame for frame in self.frames() if frame[14] >> 4 == 4]
         self.assertTrue(frames)
         for frame in frames:

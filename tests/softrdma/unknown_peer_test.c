@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that speak TCP but not the protocol: they cost their own connection and nothing else. */
+/* Peers that use TCP but not the protocol: they lose their own connection, and no other is affected. */
 #include "remote.h"
 
 #include <arpa/inet.h>
@@ -132,7 +132,7 @@ static void callers_that_leave_at_once_do_no_harm(void **state)
 
 enum {
     crowd = 1200,            /* more than a process may have descriptors by default */
-    most_descriptors = 1024, /* of the program that is called */
+    most_descriptors = 1024, /* limit of the program under test */
     most_unknown = 128,      /* callers at all its ports */
 };
 
@@ -145,7 +145,7 @@ static int call_port(uint16_t port)
     return fd;
 }
 
-/* A process that calls the ports it is told, says nothing, and stays. */
+/* A process that connects to the given ports, sends no data, and stays. */
 static pid_t start_crowd(int *ports, int *ready)
 {
     int in[2], out[2];
@@ -223,7 +223,7 @@ static void serve_beside_a_crowd(void)
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     for (unsigned i = 0; i < time_limit_ms && count_descriptors() > before + 32; ++i)
         usleep(1000);
-    assert_true(count_descriptors() <= before + 32); /* nobody who is silent stays */
+    assert_true(count_descriptors() <= before + 32); /* silent peers are disconnected */
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     assert_int_equal(ibv_destroy_qp(unmanaged), 0);
@@ -231,7 +231,7 @@ static void serve_beside_a_crowd(void)
     close_pair(&other);
 }
 
-static void a_silent_crowd_keeps_nobody_out(void **state)
+static void a_silent_crowd_does_not_block_connections(void **state)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 2 * crowd + 100) {
@@ -244,7 +244,7 @@ static void a_silent_crowd_keeps_nobody_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_silent_crowd_keeps_nobody_out), /* before any verbs call of this process */
+            cmocka_unit_test(a_silent_crowd_does_not_block_connections), /* before any verbs call of this process */
             cmocka_unit_test(noise_is_hung_up_on),
             cmocka_unit_test(data_frames_need_an_established_connection),
             cmocka_unit_test(a_request_with_a_wrong_magic_is_hung_up_on),

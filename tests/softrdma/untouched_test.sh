@@ -6,7 +6,7 @@ library=$1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# What a shell sees of itself. Its own pipe and the preload that is asked for are no difference. Signals are those of grep:
+# State that a shell observes, except its own pipe and the requested preload. Signals are those of grep:
 # a shell that is starting a program has them blocked.
 # shellcheck disable=SC2016
 look='ls /proc/$$/task | wc -l

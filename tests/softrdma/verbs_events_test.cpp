@@ -190,7 +190,7 @@ void only_a_solicited_completion_ends_a_wait_for_those(void **)
     c.expect_nothing();
 }
 
-// Nobody else wakes the program.
+// No other event wakes the program.
 void a_message_that_was_held_is_reported_when_it_is_released(void **)
 {
     shared_channel c;
@@ -258,7 +258,7 @@ bool wait_lasts(int flags)
         error = errno;
         over.store(true);
     });
-    while (!interrupted.load() || (flags == 0 && !over.load())) { // the thread may not wait yet
+    while (!interrupted.load() || (flags == 0 && !over.load())) { // the thread might not wait yet
         pthread_kill(waiting.native_handle(), SIGUSR1);
         usleep(1000);
     }

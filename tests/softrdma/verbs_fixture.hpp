@@ -18,7 +18,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
-// What is deferred waits until the test runs it.
+// Deferred calls wait until the test runs them.
 class deferred_calls final : public softrdma::progress
 {
 public:
@@ -54,11 +54,11 @@ struct connected_pair {
         int cqe = 16;
         std::uint32_t max_send_wr = 4;
         std::uint8_t rnr_retry = 7;
-        unsigned peer_access = all_access; // of the peer's region
-        unsigned peer_grants = all_access; // of its queue pair
+        unsigned peer_access = all_access; // access to the peer's region
+        unsigned peer_grants = all_access; // access that its queue pair grants
         ibv_srq *srq = nullptr;            // the peer's
         softrdma::completion_channel *events = nullptr;
-        softrdma::local::ring_start start{}; // of both sides
+        softrdma::local::ring_start start{}; // initial counters of both sides
     };
     explicit connected_pair(verbs_device &device);
     connected_pair(verbs_device &device, const options &o);

@@ -83,7 +83,7 @@ void a_message_waits_for_its_receive(void **)
     verbs_device device;
     connected_pair p(device);
     assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
-    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0); // which must not overtake it
+    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0); // must not overtake the SEND
     for (int i = 0; i < 20; ++i)
         assert_nothing(p.a);
     assert_int_equal(p.b.post_receive(10, 128, 64), 0);
@@ -117,7 +117,7 @@ void a_message_is_not_longer_than_its_receive(void **)
     assert_int_equal(word(p.b, 128), 0);
 }
 
-// Whether the queue pair or the region does not grant it, or the region is too short.
+// The queue pair or the region does not grant the access, or the region is too short.
 void what_is_not_granted_is_refused(void **)
 {
     verbs_device device;

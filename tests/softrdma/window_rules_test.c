@@ -196,7 +196,7 @@ static void a_window_of_type_1_is_not_invalidated_by_requests(void **state)
     expect(pair.server.cq, IBV_WC_LOCAL_INV, IBV_WC_MW_BIND_ERR);
 }
 
-static void the_device_says_that_it_has_windows(void **state)
+static void the_device_reports_windows(void **state)
 {
     struct ibv_device_attr attr;
     assert_int_equal(ibv_query_device(pair.server.id->verbs, &attr), 0);
@@ -290,7 +290,7 @@ int main(int count, char **arguments)
             type_1(a_window_of_type_1_gets_a_new_key_each_time),
             type_1(a_window_of_type_1_is_unbound_by_binding_nothing),
             type_1(a_window_of_type_1_is_not_invalidated_by_requests),
-            type_2(the_device_says_that_it_has_windows),
+            type_2(the_device_reports_windows),
     };
     return cmocka_run_group_tests_name("window_rules", tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ void invalidate(uint32_t key)
     expect(pair.server.cq, IBV_WC_LOCAL_INV, IBV_WC_SUCCESS);
 }
 
-/* Of the client, 8 bytes. */
+/* Sends a request of 8 bytes from the client. */
 void use_from(struct side *client, enum ibv_wr_opcode opcode, uint32_t key, uint64_t addr, enum ibv_wc_status status)
 {
     struct ibv_mr mr = {.rkey = key};

@@ -5,9 +5,9 @@
 #include "fixture.h"
 
 enum {
-    bindable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND, /* which gives peers no right */
+    bindable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND, /* gives peers no access */
     reads_and_writes = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
-    begin = 1024, /* of most windows */
+    begin = 1024, /* start of most windows */
     bytes = 512,
     window_ops = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_SEND_WITH_INV,
 };
@@ -16,10 +16,10 @@ enum {
 extern struct pair pair;
 extern struct ibv_mw *mw;
 
-/* What a test begins and ends with. */
+/* Setup and teardown functions of the tests. */
 int open_type_1(void **state);
 int open_type_2(void **state);
-int open_file(void **state); /* with a window of type 2 to a file */
+int open_file(void **state); /* uses a type 2 window to a file */
 int close_all(void **state);
 #define type_1(test) cmocka_unit_test_setup_teardown(test, open_type_1, close_all)
 #define type_2(test) cmocka_unit_test_setup_teardown(test, open_type_2, close_all)
@@ -28,17 +28,17 @@ struct ibv_mw_bind_info info_of(struct side *s, size_t from, size_t length, unsi
 /* A request without data. */
 int post_bare(struct side *s, struct ibv_send_wr wr);
 int post_bind(struct side *s, uint32_t key, struct ibv_mw_bind_info info);
-/* Of the client, to a window of the server. */
+/* Sends from the client and invalidates a window of the server. */
 void post_send_inv(uint32_t key, size_t length);
 /* The completion of one of those. */
 void expect(struct ibv_cq *cq, enum ibv_wc_opcode opcode, enum ibv_wc_status status);
 
-/* These return the key. That of type 2 has the next variant. */
+/* These functions return the key. A type 2 key has the next variant. */
 uint32_t bind_1(struct ibv_mw_bind_info info);
 uint32_t bind_2(struct ibv_mw_bind_info info);
 void invalidate(uint32_t key);
 
-/* Of the client, 8 bytes. */
+/* Sends a request of 8 bytes from the client. */
 void use_from(struct side *client, enum ibv_wr_opcode opcode, uint32_t key, uint64_t addr, enum ibv_wc_status status);
 void use(enum ibv_wr_opcode opcode, uint32_t key, size_t offset, enum ibv_wc_status status);
 

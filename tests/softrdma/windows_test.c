@@ -148,7 +148,7 @@ static void addresses_of_a_window_may_begin_with_zero(void **state)
     use_from(&pair.client, IBV_WR_RDMA_WRITE, key, bytes - 7, IBV_WC_REM_ACCESS_ERR);
 }
 
-/* What the client binds is used by the server. */
+/* The server uses the windows that the client binds. */
 static void the_new_interface_binds_and_invalidates(void **state)
 {
     struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.client.qp);
