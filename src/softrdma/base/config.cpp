@@ -26,7 +26,7 @@ constexpr std::size_t count = static_cast<std::size_t>(setting::count);
 struct entry {
     const char *name;
     std::array<const char *, 5> words{}; // the first is the default
-    const char *former_name = nullptr;   // of development versions, still accepted
+    const char *former_name = nullptr;   // name in development versions, still accepted
     std::array<const char *, 5> former_words{};
     int lowest = 0; // these three are for numbers
     int highest = 0;
