@@ -13,12 +13,12 @@ LAST_PORT = 65535
 TIMEOUT_S = 60
 SERVER_TIMEOUT_S = 600  # time to walk to the other machine
 VERBS = {
-    "run": "run examples; what is done without a verb",
+    "run": "run examples (the default)",
     "list": "print number, name and purpose of each example",
     "replica": "run the programs of remote-replica, which mirror memory with librpmem",
     "mirror-failover": "show how a mirrored set survives the loss of a target and of its writer",
     "mirror-steps": "show the SNIA's actions on a mirrored set one by one, with their packets, and an in-line repair",
-    "doctor": "call rpma-doctor: what RDMA and persistent memory this machine has, and how to get what it has not",
+    "doctor": "call rpma-doctor: report RDMA devices and persistent memory of this machine, and remedies",
 }
 EXIT_STATUS = """\
 Exit status: 0 all examples succeeded, 1 one failed, 2 wrong command line, 77 this machine cannot run them.
@@ -96,8 +96,8 @@ def list_parser() -> Parser:
 
 def replica_parser() -> Parser:
     parser = new_parser(
-        "replica", "Runs the programs of remote-replica with a replica on this machine, and says where it is and at which "
-        "level of persistence.", "Exit status: 0 all succeeded, 1 one failed, 2 wrong command line, 77 they are not built.")
+        "replica", "Runs the programs of remote-replica with a replica on this machine, and prints its location and "
+        "persistence level.", "Exit status: 0 all succeeded, 1 one failed, 2 wrong command line, 77 they are not built.")
     add_build(parser)
     parser.add_argument("--pmem", default="auto", metavar="PATH",
                         help="directory for the replicas; `auto` (default): a mounted DAX file system, else /var/tmp")
@@ -106,22 +106,22 @@ def replica_parser() -> Parser:
 
 def failover_parser() -> Parser:
     parser = new_parser(
-        "mirror-failover", "A writer with two targets loses one of them, then is killed itself, and another machine takes "
-        "over: tells it step by step, and counts what was acknowledged. All of it is on this machine.",
-        "Exit status: 0 nothing acknowledged is missing, 1 something is, 2 wrong command line, 77 the programs are not built.")
+        "mirror-failover", "A writer with two targets loses one of them, then is killed, and another machine continues. "
+        "Prints each event, and counts the acknowledged puts. All processes run on this machine.",
+        "Exit status: 0 all acknowledged puts exist, 1 one is missing, 2 wrong command line, 77 the programs are not built.")
     add_build(parser)
     parser.add_argument("--pmem", default="auto", metavar="PATH",
                         help="directory for the copies; `auto` (default): a mounted DAX file system, else /var/tmp")
     parser.add_argument("--without-flush", action="store_true",
-                        help="let the writer acknowledge what it has not made durable, to see what is lost then")
+                        help="let the writer acknowledge puts without making them durable, to show the loss")
     return parser
 
 
 def steps_parser() -> Parser:
     parser = new_parser(
         "mirror-steps", "Maps a set with two targets, flushes, verifies, repairs a page that cannot be read, and unmaps it: one "
-        "step after the other, each with the requests that it sent, as tshark reads them. All of it is on this machine.",
-        "Exit status: 0 each step did what it should, 1 one did not, 2 wrong command line, 77 the programs are not built.")
+        "step after the other, each with the requests that it sent, as tshark decodes them. All processes run on this machine.",
+        "Exit status: 0 each step succeeded, 1 one failed, 2 wrong command line, 77 the programs are not built.")
     add_build(parser)
     parser.add_argument("--pmem", default="auto", metavar="PATH",
                         help="directory for the copies; `auto` (default): a mounted DAX file system, else /var/tmp")
@@ -131,8 +131,8 @@ def steps_parser() -> Parser:
 
 def doctor_parser() -> Parser:
     parser = new_parser(
-        "doctor", "Calls rpma-doctor, which says what RDMA and persistent memory this machine has, and how to get what it "
-        "has not.", DOCTOR_EXIT_STATUS)
+        "doctor", "Calls rpma-doctor, which reports the RDMA devices and persistent memory of this machine, and "
+        "remedies.", DOCTOR_EXIT_STATUS)
     add_build(parser)
     parser.add_argument("--format", choices=["text", "json"], default="text", help="of the report (default: text)")
     return parser
