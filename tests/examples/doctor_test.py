@@ -48,7 +48,7 @@ class DoctorTest(support.ExamplesTest):
         """Not with chmod, which lasts until the device is created again."""
         with (tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(transport, "SYSFS", pathlib.Path(directory)),
               unittest.mock.patch.object(doctor, "DEVICES", pathlib.Path(directory)),
-              unittest.mock.patch.object(doctor, "ask_verbs", return_value=([], "")),
+              unittest.mock.patch.object(doctor, "query_devices", return_value=([], "")),
               unittest.mock.patch.object(doctor.os, "access", return_value=False)):
             closed = pathlib.Path(directory) / "uverbs0"
             closed.touch()
@@ -120,7 +120,7 @@ class MachineTest(support.ExamplesTest):
         (port / "gids" / "0").write_text("0000:0000:0000:0000:0000:ffff:c0a8:0107\n", encoding="ascii")
 
     def findings(self, devices: list[dict], why: str | None = None) -> tuple[dict[str, doctor.Finding], bool]:
-        with unittest.mock.patch.object(doctor, "ask_verbs", return_value=(devices, why)):
+        with unittest.mock.patch.object(doctor, "query_devices", return_value=(devices, why)):
             found, is_ready = doctor.kernel_devices(FACTS)
         return {finding.topic: finding for finding in found}, is_ready
 
