@@ -200,7 +200,7 @@ class Mistakes(DiskTest):
         target = self.target()
         set_file = self.host(0, target)
         self.refused(r"no set file \(add set=PATH\)")
-        self.refused("no set file|No such file", "set=/nonexistent/set")
+        self.refused("set file not found", "set=/nonexistent/set")
         self.refused(r"colour: unknown parameter \(use set", f"set={set_file}", "colour=red")
         self.refused(r"lanes=65: out of range \(use 1 to 64\)", f"set={set_file}", "lanes=65")
         self.refused("lanes: ", f"set={set_file}", "lanes=many")
