@@ -128,7 +128,7 @@ private:
     {
         auto *at = i_.memory + impostor::qp_offset + ring_offset + position * impostor::stride;
         auto &slot = *reinterpret_cast<receive_slot *>(at);
-        slot.room = 4096;
+        slot.capacity = 4096;
         slot.sge_count = 2;
         slot.sges()[0] = {.address = 0, .length = 1024, .key = 1};
         slot.sges()[1] = {.address = 2048, .length = 3072, .key = 1};
