@@ -48,7 +48,7 @@ static void an_object_that_is_destroyed_twice_is_noticed(void **state)
     struct ibv_pd *const pd = ibv_alloc_pd(fake_context());
     assert_int_equal(ibv_dealloc_pd(pd), 0);
     assert_int_equal(ibv_dealloc_pd(pd), EINVAL);
-    assert_true(noticed("ibv_dealloc_pd with a dead or foreign object"));
+    assert_true(noticed("ibv_dealloc_pd used a dead or foreign object"));
 }
 
 static void an_event_channel_destroyed_under_an_identifier_is_noticed(void **state)
