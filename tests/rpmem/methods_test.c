@@ -23,7 +23,7 @@ static void the_level_is_enforced(void **state)
         setenv("RPMEM_MIN_LEVEL", text, 1);
         assert_null(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
         assert_int_equal(errno, ENOTSUP);
-        snprintf(text, sizeof(text), "persistence level %d,", level);
+        snprintf(text, sizeof(text), "persistence level %d is below", level);
         if (strstr(rpmem_errormsg(), text) == NULL)
             fail_msg("'%s' does not have '%s'", rpmem_errormsg(), text);
     }

@@ -280,7 +280,7 @@ class Changed(SeveralTargets):
         self.refused("pool differs from the other targets")
         self.assertTrue(other == self.parts["b"].read_bytes())
         self.write_pool("pool.set", "aa")
-        self.refused("twice")
+        self.refused("duplicate target")
 
     def test_pmempool_removes_the_parts_of_each_target(self):
         self.append(10)

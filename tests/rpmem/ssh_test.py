@@ -98,9 +98,9 @@ class Ssh(unittest.TestCase):
         # Other requests of a client are rejected, and not run.
         errors = self.fails(CALL, "remove", target, "a.set", key="forced",
                             RPMEM_CMD=f"touch {self.home}/hacked; rpmemd")
-        self.assertIn("refused", errors)
+        self.assertIn("rejected", errors)
         errors = self.fails(CALL, "remove", target, "a.set", key="forced", RPMEM_CMD="rpmemd --poolset-dir /")
-        self.assertIn("refused", errors)
+        self.assertIn("rejected", errors)
 
     def test_a_missing_set_and_a_missing_daemon_are_told(self):
         target = self.sshd.target(ADDRESSES[0])
