@@ -201,7 +201,7 @@ static const char *launcher;
 static void end_faults(void)
 {
     char command[512];
-    snprintf(command, sizeof(command), "%s fault %d off", launcher, (int)getpid());
+    snprintf(command, sizeof(command), "'%s' fault %d off", launcher, (int)getpid());
     assert_int_equal(system(command), 0);
 }
 
