@@ -50,7 +50,12 @@ static inline RPMEMpool *must(RPMEMpool *pool)
 static inline RPMEMpool *create_pool(const char *set, const struct rpmem_pool_attr *attributes)
 {
     unsigned lanes = 2;
-    assert_int_equal(rpmem_remove("host", set, RPMEM_REMOVE_FORCE), 0);
+    /* The daemon of a lost session may still be exiting. */
+    for (int attempts = 0; rpmem_remove("host", set, RPMEM_REMOVE_FORCE) != 0; ++attempts) {
+        if (attempts == 100)
+            fail_msg("%s (%s)", rpmem_errormsg(), strerror(errno));
+        usleep(100000);
+    }
     RPMEMpool *const pool = must(rpmem_create("host", set, pool_memory, POOL_SIZE, &lanes, attributes));
     assert_int_equal(lanes, 2);
     return pool;
