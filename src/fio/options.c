@@ -105,6 +105,9 @@ int endpoint_of(struct thread_data *td, struct endpoint *endpoint)
     const struct engine_options *options = td->eo;
     if (!options->server_ip || !*options->server_ip)
         return report(td, EINVAL, "serverip= is missing: give the server's address");
+    /* fio accepts UINT_MAX, and with it -1, whatever the maximum is. */
+    if (options->connect_timeout > MAX_TIMEOUT_S || options->idle_timeout > MAX_TIMEOUT_S)
+        return report(td, EINVAL, "connect_timeout= or idle_timeout= exceeds %d seconds", MAX_TIMEOUT_S);
 
     char *end = NULL;
     errno = 0;
