@@ -52,13 +52,23 @@ unsigned small(const std::string &word)
     return static_cast<unsigned>(number(word, false));
 }
 
+// Replaces a key or value of development versions.
+std::string present_word(const std::string &word)
+{
+    static const std::map<std::string, std::string> former = {
+            {"home", "local"}, {"page-cache", "written-back"}, {"hardware", "kernel"}, {"software", "softrdma"}};
+    const auto found = former.find(word);
+    return found == former.end() ? word : found->second;
+}
+
 // Returns the index of the word in the list. Throws failure if it is missing.
 std::size_t choose(const std::string &word, std::initializer_list<const char *> words)
 {
+    const std::string present = present_word(word);
     std::string all;
     std::size_t index = 0;
     for (const char *const known : words) {
-        if (word == known)
+        if (present == known)
             return index;
         ++index;
         all += all.empty() ? known : std::string(" or ") + known;
@@ -80,18 +90,9 @@ void apply_local_copy(settings &to, const line &l)
             l.words.size() > 2 ? number(l.words[2], true) : 0, l.words.size() > 3 ? l.words[3].c_str() : nullptr);
 }
 
-// Replaces a word of development versions.
-std::string present_word(const std::string &word)
-{
-    static const std::map<std::string, std::string> former = {
-            {"page-cache", "written-back"}, {"hardware", "kernel"}, {"software", "softrdma"}};
-    const auto found = former.find(word);
-    return found == former.end() ? word : found->second;
-}
-
 void apply(settings &to, const line &l)
 {
-    if (l.key == "local" || l.key == "home") // the name in development versions
+    if (l.key == "local")
         return apply_local_copy(to, l);
     if (l.key == "target") {
         need(l, 3, 3, "target COPY ADDRESS:PORT POOLSET");
@@ -112,9 +113,9 @@ void apply(settings &to, const line &l)
         return;
     }
     need(l, 1, 1, "KEY VALUE");
-    const std::string word = present_word(l.words[0]);
+    const std::string &word = l.words[0];
     if (l.key == "key-file")
-        to.key_file = l.words[0];
+        to.key_file = word;
     else if (l.key == "policy")
         to.policy = static_cast<replica::mirror_policy>(choose(word, {"safety", "availability"}));
     else if (l.key == "min-level")
@@ -141,6 +142,7 @@ line split(const std::string &text)
     line l;
     std::istringstream from(text.substr(0, text.find('#')));
     from >> l.key;
+    l.key = present_word(l.key);
     for (std::string word; from >> word; l.words.push_back(word))
         l.rest += l.rest.empty() ? word : " " + word;
     return l;

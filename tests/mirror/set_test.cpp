@@ -134,19 +134,23 @@ void copies_are_read_and_verified(void **)
     assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
 }
 
-// The default of the state is HOME.mirror, which is a likely name of a set file, too.
+// The default state path is PATH.mirror, which is a likely name of a set file, too. The key was "home" in development
+// versions.
 void the_set_file_is_not_the_state(void **)
 {
     const host h;
-    const std::string text = "RPMAMIRROR\nkey-file /k\ntarget 1 127.0.0.1:1 set\nlocal 0 " + h.where.path + "/log 8M";
     const std::string path = h.where.path + "/log.mirror";
-    rpma_mirror_cfg *cfg = nullptr;
-    h.where.write("log.mirror", text + "\n");
-    assert_int_equal(rpma_mirror_cfg_from_file(path.c_str(), &cfg), RPMA_MIRROR_E_INVAL);
-    assert_non_null(std::strstr(rpma_mirror_error_message(), "log.mirror:4: state path of the local copy is"));
-    h.where.write("log.mirror", text + " " + h.where.path + "/log.state\n");
-    assert_ok(rpma_mirror_cfg_from_file(path.c_str(), &cfg));
-    assert_ok(rpma_mirror_cfg_delete(&cfg));
+    for (const std::string key : {"local", "home"}) {
+        const std::string text =
+                "RPMAMIRROR\nkey-file /k\ntarget 1 127.0.0.1:1 set\n" + key + " 0 " + h.where.path + "/log 8M";
+        rpma_mirror_cfg *cfg = nullptr;
+        h.where.write("log.mirror", text + "\n");
+        assert_int_equal(rpma_mirror_cfg_from_file(path.c_str(), &cfg), RPMA_MIRROR_E_INVAL);
+        assert_non_null(std::strstr(rpma_mirror_error_message(), "log.mirror:4: state path of the local copy is"));
+        h.where.write("log.mirror", text + " " + h.where.path + "/log.state\n");
+        assert_ok(rpma_mirror_cfg_from_file(path.c_str(), &cfg));
+        assert_ok(rpma_mirror_cfg_delete(&cfg));
+    }
 }
 
 // An editor of another system has saved it.

@@ -61,6 +61,8 @@ for setting in SOFTRDMA_PATH=local SOFTRDMA_PATH=descriptors SOFTRDMA_PATH=tcp S
     expect_accepted "$setting"
     [ ! -s "$work/err" ] || fail "$setting is reported"
 done
+expect_refused SOFTRDMA_PATH=tpc "$softrdma" run ibv_devinfo
+SOFTRDMA_PATH=tcp "$softrdma" info | grep -q '^setting: *SOFTRDMA_PATH=tcp$' || fail "SOFTRDMA_PATH=tcp is not shown"
 SOFTRDMA_PATH=tcp "$softrdma" info | grep -v '^setting:' >"$work/former"
 SOFTRDMA_TRANSPORT=tcp "$softrdma" info | grep -v '^setting:' >"$work/present"
 grep -q 'not used: SOFTRDMA_TRANSPORT=tcp' "$work/former" && cmp -s "$work/former" "$work/present" || fail "SOFTRDMA_PATH=tcp is ignored"

@@ -163,6 +163,8 @@ std::string transport_of(const std::string &device)
     if (is_softrdma(device)) {
         // The device selects the path of a connection; its setting is a fact of the run.
         const char *path = getenv("SOFTRDMA_TRANSPORT");
+        if (path == nullptr)
+            path = getenv("SOFTRDMA_PATH"); // name in development versions
         return fmt::format("softrdma (path {})", path == nullptr || *path == '\0' ? "auto" : path);
     }
     if (device.empty())

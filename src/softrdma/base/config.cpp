@@ -63,11 +63,15 @@ const entry &entry_of(setting s) noexcept
     return entries[static_cast<std::size_t>(s)];
 }
 
+// Name of the variable that sets the entry.
+const char *name_in_use(const entry &e) noexcept
+{
+    return e.former_name != nullptr && getenv(e.name) == nullptr ? e.former_name : e.name;
+}
+
 const char *variable(const entry &e) noexcept
 {
-    const char *set = getenv(e.name);
-    if (set == nullptr && e.former_name != nullptr)
-        set = getenv(e.former_name);
+    const char *set = getenv(name_in_use(e));
     return set == nullptr || *set == '\0' ? nullptr : set;
 }
 
@@ -131,7 +135,7 @@ parsed parse()
 
 [[noreturn]] void refuse(const entry &e, const char *why)
 {
-    fprintf(stderr, "softrdma: %s is '%s': %s\n", e.name, variable(e), why);
+    fprintf(stderr, "softrdma: %s is '%s': %s\n", name_in_use(e), variable(e), why);
     exit(exit_usage);
 }
 
@@ -145,7 +149,7 @@ const parsed &all()
 
 const char *name(setting s) noexcept
 {
-    return entry_of(s).name;
+    return name_in_use(entry_of(s));
 }
 
 int value(setting s)
