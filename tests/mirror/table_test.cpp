@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <mutex>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -296,7 +297,9 @@ void a_deep_flush_is_done_by_the_target(void **)
     if (!is_persistent() || failing == nullptr)
         skip();
     const host h;
-    const target a, b("", {}, {std::string("LD_PRELOAD=") + failing, "FAILING_MSYNC_FILE=" + h.where.path + "/fail"});
+    const std::string preload = h.where.path + "/preload.so"; // LD_PRELOAD cannot contain a path with a blank
+    std::filesystem::create_symlink(failing, preload);
+    const target a, b("", {}, {"LD_PRELOAD=" + preload, "FAILING_MSYNC_FILE=" + h.where.path + "/fail"});
     const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());

@@ -18,7 +18,7 @@ for replica in a b; do
 done
 printf 'PMEMPOOLSET\n32M %s/local.part\nREPLICA 127.0.0.1 a.set\nREPLICA 127.0.0.1 b.set\n' "$work" >local.set
 export LD_LIBRARY_PATH="$libraries" RPMEM_TRANSPORT=exec PMEMOBJ_NLANES=8
-export RPMEM_CMD="exec $rpmemd --poolset-dir $work/target --log-file $work/log"
+export RPMEM_CMD="exec '$rpmemd' --poolset-dir $work/target --log-file $work/log"
 
 fail() {
     echo "FAILED: $*" >&2

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-CALL, RPMEMD = os.environ["RPMEM_CALL"], os.environ["RPMEMD"]
+CALL, RPMEMD = os.environ["RPMEM_CALL"], shlex.quote(os.environ["RPMEMD"])
 LIMIT_S = 60
 
 

@@ -15,12 +15,15 @@ umask 077
 printf 'PMEMPOOLSET\n16M %s/pool.part\n' "$RPMEM_TEST_DIR" >"$RPMEM_TEST_DIR/pool.set"
 printf 'PMEMPOOLSET\nOPTION NOHDRS\n16M %s/plain.part\n' "$RPMEM_TEST_DIR" >"$RPMEM_TEST_DIR/plain.set"
 echo nothing >"$RPMEM_TEST_DIR/broken.set"
-daemon="exec $rpmemd --max-sessions 1000 --poolset-dir $RPMEM_TEST_DIR --log-file $RPMEM_TEST_DIR/log ${RPMEM_TEST_OPTIONS:-}"
+daemon="exec '$rpmemd' --max-sessions 1000 --poolset-dir $RPMEM_TEST_DIR --log-file $RPMEM_TEST_DIR/log ${RPMEM_TEST_OPTIONS:-}"
 [ -n "${RPMEM_CMD-}" ] || export RPMEM_CMD="echo \$\$ >$RPMEM_TEST_DIR/pid; ${RPMEM_TEST_BEFORE:+$RPMEM_TEST_BEFORE;} $daemon"
 export RPMEM_TRANSPORT=exec RPMEM_LOG_LEVEL=3 RPMEM_LOG_FILE="$RPMEM_TEST_DIR/${RPMEM_TEST_LOG:-library.log}"
 export FAILING_MSYNC_FILE="$RPMEM_TEST_DIR/fail"
 export RPMEM_STATE_FILE="$RPMEM_TEST_DIR/lost"
-[ -z "${RPMEM_TEST_PRELOAD-}" ] || set -- env "LD_PRELOAD=$RPMEM_TEST_PRELOAD" "$@"
+if [ -n "${RPMEM_TEST_PRELOAD-}" ]; then # through a link, because a blank ends a path there
+    ln -s "$RPMEM_TEST_PRELOAD" "$RPMEM_TEST_DIR/preload.so"
+    set -- env "LD_PRELOAD=$RPMEM_TEST_DIR/preload.so" "$@"
+fi
 # shellcheck disable=SC2086 # operands are meant to be split
 "$@" "$test" ${RPMEM_TEST_OPERANDS:-}
 result=$?

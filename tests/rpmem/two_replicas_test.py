@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import signal
 import struct
@@ -20,7 +21,7 @@ import time
 import unittest
 
 LIMIT_S = 120
-RPMEMD = os.environ["RPMEMD"]
+RPMEMD = shlex.quote(os.environ["RPMEMD"])
 LOG_IN_POOL = os.environ["LOG_IN_POOL"]
 LIBRARIES = os.environ["LIBRARIES"]
 ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "6"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs on softrdma, as does the daemon.
 #include <csignal>
+#include <filesystem>
 #include <unistd.h>
 
 #include "client.hpp"
@@ -359,7 +360,10 @@ void a_device_that_cannot_flush_is_sent_messages(void **)
 void failures_to_flush_are_answered(void **)
 {
     const place at;
-    setenv("LD_PRELOAD", (std::string(getenv("FAILING_MSYNC")) + ":" + getenv("LD_PRELOAD")).c_str(), 1);
+    // LD_PRELOAD cannot contain a path with a blank.
+    const std::string preload = at.path + "/preload.so";
+    std::filesystem::create_symlink(getenv("FAILING_MSYNC"), preload);
+    setenv("LD_PRELOAD", (preload + ":" + getenv("LD_PRELOAD")).c_str(), 1);
     setenv("FAILING_MSYNC_FILE", (at.path + "/fail").c_str(), 1);
     daemon_process daemon(at);
     setenv("LD_PRELOAD", std::strchr(getenv("LD_PRELOAD"), ':') + 1, 1);
