@@ -239,6 +239,12 @@ void directories_are_listed(void **)
     assert_string_equal(found.gl_pathv[0], (port + "/link_layer").c_str());
     globfree(&found);
 
+    for (const char *pattern : {"/sys/class/infiniband*", "/sys/class/*/softrdma0", "/sys/devices/*/softrdma0"}) {
+        assert_int_equal(glob(pattern, 0, nullptr, &found), 0);
+        assert_true(strstr(found.gl_pathv[0], "/infiniband") != nullptr || found.gl_pathc == 1);
+        globfree(&found);
+    }
+
     static unsigned visited;
     const auto visit = [](const char *path, const struct stat *, int, FTW *place) {
         assert_true(strncmp(path, "/sys/class/infiniband", 21) == 0 && path[place->base - 1] == '/');
@@ -256,6 +262,37 @@ void directories_are_listed(void **)
         files += entry->fts_info == FTS_F;
     assert_true(files > 40);
     fts_close(walk);
+}
+
+// Lists of the directories above those of the device contain the device, and what the system has there.
+void parents_are_listed(void **)
+{
+    const auto has = [](const std::set<std::string> &names, const char *name) { return names.count(name) == 1; };
+    for (const char *path : {"/sys/class", "/sys/class//", "/sys/./class/.", "/sys/class/infiniband/.."}) {
+        const auto names = names_of(path);
+        assert_true(has(names, "infiniband") && has(names, "infiniband_verbs") && has(names, "net"));
+    }
+    assert_true(has(names_of("/sys/class/misc"), "rdma_cm"));
+    assert_true(has(names_of("/sys/devices/platform"), "softrdma0"));
+    assert_string_equal(contents("/sys/class/net/lo/ifindex").c_str(), "1");
+
+    char before[PATH_MAX];
+    char now[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_int_equal(chdir("/sys"), 0);
+    assert_true(has(names_of("class"), "infiniband"));
+    assert_int_equal(chdir("class"), 0);
+    assert_string_equal(getcwd(now, sizeof(now)), "/sys/class");
+    assert_true(has(names_of("."), "infiniband"));
+    assert_string_equal(contents("net/lo/ifindex").c_str(), "1");
+    assert_int_equal(chdir(before), 0);
+
+    // Programs that resolve links on their own step through the directories of the system.
+    const int sys = open("/sys", O_PATH);
+    const int all = openat(sys, "class", O_PATH | O_NOFOLLOW);
+    const int net = openat(all, "net", O_PATH | O_NOFOLLOW | O_DIRECTORY);
+    const int own = openat(all, "infiniband", O_PATH | O_NOFOLLOW | O_DIRECTORY);
+    assert_true(closed(net) && closed(own) && closed(all) && closed(sys));
 }
 
 // Programs open files relative to a directory, and hwloc relative to the root.
@@ -505,6 +542,7 @@ int main()
             cmocka_unit_test(closed_descriptors_do_not_matter),
             cmocka_unit_test(each_function_finds_a_file),
             cmocka_unit_test(directories_are_listed),
+            cmocka_unit_test(parents_are_listed),
             cmocka_unit_test(relative_paths_work),
             cmocka_unit_test(links_lead_to_the_device),
             cmocka_unit_test(a_thread_can_be_canceled_in_open),

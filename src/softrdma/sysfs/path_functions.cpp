@@ -39,6 +39,8 @@
     }
 #define PATH located(path).path()
 #define PATH_AT located(directory, path).path()
+#define PATH_OPENED located(AT_FDCWD, path, (flags & O_PATH) == 0).path()
+#define PATH_OPENED_AT located(directory, path, (flags & O_PATH) == 0).path()
 
 // Functions to open a file, whose mode is an argument only if they can create it.
 #define REPLACE_OPEN(name, parameters, arguments)                                                                      \
@@ -68,14 +70,14 @@ using dirent_order = int (*)(const dirent **, const dirent **);
 using dirent64_filter = int (*)(const dirent64 *);
 using dirent64_order = int (*)(const dirent64 **, const dirent64 **);
 
-REPLACE_OPEN(open, (const char *path, int flags, ...), (PATH, flags, mode))
-REPLACE_OPEN(open64, (const char *path, int flags, ...), (PATH, flags, mode))
-REPLACE_OPEN(openat, (int directory, const char *path, int flags, ...), (directory, PATH_AT, flags, mode))
-REPLACE_OPEN(openat64, (int directory, const char *path, int flags, ...), (directory, PATH_AT, flags, mode))
-REPLACE_PATH(int, __open_2, (const char *path, int flags), (PATH, flags))
-REPLACE_PATH(int, __open64_2, (const char *path, int flags), (PATH, flags))
-REPLACE_PATH(int, __openat_2, (int directory, const char *path, int flags), (directory, PATH_AT, flags))
-REPLACE_PATH(int, __openat64_2, (int directory, const char *path, int flags), (directory, PATH_AT, flags))
+REPLACE_OPEN(open, (const char *path, int flags, ...), (PATH_OPENED, flags, mode))
+REPLACE_OPEN(open64, (const char *path, int flags, ...), (PATH_OPENED, flags, mode))
+REPLACE_OPEN(openat, (int directory, const char *path, int flags, ...), (directory, PATH_OPENED_AT, flags, mode))
+REPLACE_OPEN(openat64, (int directory, const char *path, int flags, ...), (directory, PATH_OPENED_AT, flags, mode))
+REPLACE_PATH(int, __open_2, (const char *path, int flags), (PATH_OPENED, flags))
+REPLACE_PATH(int, __open64_2, (const char *path, int flags), (PATH_OPENED, flags))
+REPLACE_PATH(int, __openat_2, (int directory, const char *path, int flags), (directory, PATH_OPENED_AT, flags))
+REPLACE_PATH(int, __openat64_2, (int directory, const char *path, int flags), (directory, PATH_OPENED_AT, flags))
 REPLACE_PATH(FILE *, fopen, (const char *path, const char *mode), (PATH, mode))
 REPLACE_PATH(FILE *, fopen64, (const char *path, const char *mode), (PATH, mode))
 REPLACE_PATH(FILE *, freopen, (const char *path, const char *mode, FILE *file), (PATH, mode, file))
@@ -164,10 +166,11 @@ REPLACE_NAME(getcwd, (char *out, size_t size), (out, size))
 REPLACE_NAME(__getcwd_chk, (char *out, size_t size, size_t limit), (out, size, limit))
 REPLACE_NAME(get_current_dir_name, (), ())
 
-// Pattern of the device: the C library expands it with the functions above.
+// Patterns of sysfs, which can match the device: the C library expands them with the functions above.
 static int expand(glob_function *next, const char *pattern, int flags, int (*report)(const char *, int), glob_t *out)
 {
-    if ((flags & GLOB_ALTDIRFUNC) != 0 || !located(pattern).is_of_device())
+    const bool is_known = (flags & GLOB_ALTDIRFUNC) == 0 && pattern != nullptr;
+    if (!is_known || !(strncmp(pattern, "/sys/", 5) == 0 || located(pattern).is_of_device()))
         return next(pattern, flags, report, out);
     const glob_t before = *out;
     out->gl_opendir = [](const char *path) -> void * { return replaced_opendir(path); };
@@ -274,12 +277,13 @@ static constinit next_function<system_call> next_syscall("syscall");
 
 static long call_with_path(long number, long first, long second, long third, long fourth, long fifth, long sixth)
 {
-    return next_syscall.get()(number, reinterpret_cast<long>(located(reinterpret_cast<const char *>(first)).path()),
-            second, third, fourth, fifth, sixth);
+    return next_syscall.get()(number,
+            reinterpret_cast<long>(located(AT_FDCWD, reinterpret_cast<const char *>(first), false).path()), second,
+            third, fourth, fifth, sixth);
 }
 static long call_with_path_at(long number, long first, long second, long third, long fourth, long fifth, long sixth)
 {
-    const located at(static_cast<int>(first), reinterpret_cast<const char *>(second));
+    const located at(static_cast<int>(first), reinterpret_cast<const char *>(second), false);
     return next_syscall.get()(number, first, reinterpret_cast<long>(at.path()), third, fourth, fifth, sixth);
 }
 static system_call *caller_of(long number) noexcept

@@ -25,6 +25,8 @@ constexpr std::string_view sys = "/sys";
 // Directories of the device. Each is below the private directory without the leading /sys.
 constexpr std::string_view directories[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
         "/sys/class/infiniband_mad", "/sys/class/misc/rdma_cm", "/sys/devices/platform/softrdma0", "/dev/infiniband"};
+// Directories of the system that contain directories of the device. The private ones are for lists of their entries.
+constexpr std::string_view parents[] = {"/sys/class", "/sys/class/misc", "/sys/devices/platform"};
 
 std::string directory_of(int descriptor)
 {
@@ -44,8 +46,16 @@ void append(std::string &path, std::string_view component)
         (path += '/') += component;
 }
 
+// Path in the private directory, or an empty string if it cannot be created.
+std::string below_root(std::string_view directory, std::string_view rest)
+{
+    const std::string &root = tree();
+    const std::string_view inside = directory.substr(directory.starts_with(sys) ? sys.size() : 0);
+    return root.empty() ? root : (root + std::string(inside)).append(rest);
+}
+
 // Returns an empty string for a path outside the directories of the device.
-std::string private_path(std::string_view path)
+std::string private_path(std::string_view path, bool can_list)
 {
     std::string start;
     for (std::size_t at = 0; at < path.size();) {
@@ -54,32 +64,40 @@ std::string private_path(std::string_view path)
         at = end + 1;
         if (std::ranges::find(directories, start) == std::end(directories))
             continue;
-        const std::string &root = tree();
-        const std::string_view inside = std::string_view(start).substr(start.starts_with(sys) ? sys.size() : 0);
         // The kernel resolves the rest, which can go through symbolic links.
-        return root.empty() ? root : (root + std::string(inside)).append(path.substr(end));
+        return below_root(start, path.substr(end));
     }
-    return {};
+    const bool is_parent = can_list && std::ranges::find(parents, start) != std::end(parents);
+    return is_parent ? below_root(start, {}) : std::string();
 }
 
 // Few paths have these words. All others pass without a search.
 bool can_be_of_device(const char *path) noexcept
 {
-    return path != nullptr && (strstr(path, "infiniband") != nullptr || strstr(path, "softrdma0") != nullptr ||
-                                      strstr(path, "rdma_cm") != nullptr);
+    return strstr(path, "infiniband") != nullptr || strstr(path, "softrdma0") != nullptr ||
+           strstr(path, "rdma_cm") != nullptr;
+}
+
+// Few paths end with the name of such a directory.
+bool can_be_parent(std::string_view path) noexcept
+{
+    path.remove_suffix(path.size() - std::min(path.find_last_not_of("/.") + 1, path.size()));
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    return std::ranges::any_of(
+            parents, [&](std::string_view parent) { return parent.ends_with(name) && name.size() > 3; });
 }
 
 } // namespace
 
-located::located(int directory, const char *path) noexcept : path_(path)
+located::located(int directory, const char *path, bool can_list) noexcept : path_(path)
 {
-    if (!can_be_of_device(path))
+    if (path == nullptr || !(can_be_of_device(path) || (can_list && can_be_parent(path))))
         return;
     const int error = errno;
     int before = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     try {
-        const std::string found = private_path(*path == '/' ? path : directory_of(directory) + path);
+        const std::string found = private_path(*path == '/' ? path : directory_of(directory) + path, can_list);
         if (!found.empty() && found.size() < sizeof(own_))
             path_ = strcpy(own_, found.c_str());
     } catch (const std::bad_alloc &) {

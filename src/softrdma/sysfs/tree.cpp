@@ -4,6 +4,7 @@
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
+#include "base/unique_fd.hpp"
 #include "transport/shm/identity.hpp"
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -250,10 +252,22 @@ void write_tree(writer &out)
     out.file("class/infiniband_mad/abi_version", "5");
     out.file("class/misc/rdma_cm/abi_version", "4");
     out.file("class/misc/rdma_cm/dev", "10:122");
-    out.link("class/net", "/sys/class/net");
     out.link("bus", "/sys/bus");
     out.link("dev/infiniband/uverbs-softrdma0", "/dev/null");
     out.link("dev/infiniband/rdma_cm", "/dev/null");
+}
+
+// Links to the other entries of a directory of the system, so that a list shows them beside those of the device.
+void link_others(const fs::path &root, const std::string &directory)
+{
+    const std::string original = "/sys/" + directory;
+    // By its name, it would be the private directory.
+    const local::unique_fd fd(open(original.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    std::error_code error;
+    for (const auto &entry : fs::directory_iterator("/proc/self/fd/" + std::to_string(fd.get()), error)) {
+        const fs::path name = entry.path().filename();
+        fs::create_symlink(original / name, root / directory / name, error); // not if the device has this name
+    }
 }
 
 // Names of this machine's processes only have a meaning in their own namespace.
@@ -304,6 +318,8 @@ std::string make_below(const char *base)
         fs::permissions(path, fs::perms(0755));
         writer out(path);
         write_tree(out);
+        for (const char *parent : {"class", "class/misc", "devices/platform"})
+            link_others(path, parent);
         return path;
     } catch (const fs::filesystem_error &error) {
         log::write(log::level::warn, "sysfs: cannot create '%s': %s", path.c_str(), error.what());
