@@ -7,6 +7,9 @@ NBDKIT_ROUNDS: number of rounds, default 4. NBDKIT_SEED: seed of the random numb
 
 import os
 import random
+import shutil
+import socket
+import subprocess
 import threading
 import time
 import unittest
@@ -81,6 +84,30 @@ class Writer(threading.Thread):
             del self.oracle.possible[sector][:-1]
 
 
+class Etcd:
+    """Cluster of one member."""
+
+    def __init__(self, place):
+        self.url, peers = (f"http://127.0.0.1:{port}" for port in free_ports(2))
+        with open(f"{place}/etcd-log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["etcd", "--data-dir", f"{place}/etcd", "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
+                 "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
 class Rounds(DiskTest):
     def load(self, server, rng):
         writers = [Writer(self.oracle, self.connect(server), i, random.Random(rng.random())) for i in range(WRITERS)]
@@ -100,15 +127,36 @@ class Rounds(DiskTest):
             self.assertLess(time.monotonic(), end, text())
             time.sleep(0.02)
 
-    def test_no_flushed_write_is_lost(self):
-        print(f"seed {SEED}, {ROUNDS} rounds")
+    def promote(self, set_file):
+        """Serves the set. While the lease of the last writer is valid, etcd rejects other machines."""
+        end = time.monotonic() + LIMIT_S
+        while True:
+            try:
+                return self.serve(set_file)
+            except AssertionError as problem:
+                if "lease" not in str(problem).splitlines()[-1] or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+    def test_no_flushed_write_is_lost_with_the_operator(self):
+        self.no_flushed_write_is_lost("arbiter operator")
+
+    def test_no_flushed_write_is_lost_with_etcd(self):
+        if shutil.which("etcd") is None:
+            self.skipTest("etcd not found (install etcd-server)")
+        etcd = Etcd(self.place)
+        self.addCleanup(etcd.kill)
+        self.no_flushed_write_is_lost(f"arbiter etcd {etcd.url} ttl 2")
+
+    def no_flushed_write_is_lost(self, arbiter):
+        print(f"seed {SEED}, {ROUNDS} rounds, {arbiter}")
         rng = random.Random(SEED)
         self.oracle = Oracle()
         targets = [self.target(), self.target()]
-        places = [self.host(0, *targets), self.host(5, *targets)]
+        places = [self.host(copy, *targets, more=arbiter) for copy in (0, 5)]
         self.done("create", places[0])
         here = 0
-        server = self.serve(places[here])
+        server = self.promote(places[here])
         faults = ["kill writer", "stop writer", "kill target", "kill all"]
         written = 0
         for number in range(ROUNDS):
@@ -133,7 +181,7 @@ class Rounds(DiskTest):
                     for target in targets:
                         target.kill()
                         target.start()
-                server = self.serve(places[here])
+                server = self.promote(places[here])
                 if fault == "stop writer":
                     old.go_on()
                     old.process.wait(LIMIT_S)
