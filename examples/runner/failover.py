@@ -43,9 +43,9 @@ class Timeline:
 class Process:
     """A program that ends with this one."""
 
-    def __init__(self, *command: object):
+    def __init__(self, *command: object, **options: object):
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        text=True, preexec_fn=die_with_parent)
+                                        text=True, preexec_fn=die_with_parent, **options)
 
     def __enter__(self) -> "Process":
         return self
@@ -68,8 +68,8 @@ class Target(Process):
     def __init__(self, daemon: pathlib.Path, place: pathlib.Path, key: pathlib.Path, port: str = "0"):
         self.words = (daemon, place, key)
         place.mkdir(exist_ok=True)
-        pool_set = place / "log.set"
-        pool_set.write_text(f"PMEMPOOLSET\nOPTION NOHDRS\n{LENGTH_MIB}M {place}/log.part\n")
+        pool_set = place / "copy.set"
+        pool_set.write_text(f"PMEMPOOLSET\nOPTION NOHDRS\n{LENGTH_MIB}M {place}/copy.part\n")
         pool_set.chmod(0o600)
         super().__init__(daemon, "--listen", f"127.0.0.1:{port}", "--key-file", key, "--poolset-dir", place,
                          "--log-file", place / "log")
@@ -144,9 +144,9 @@ def lost_keys(listed: str, acknowledged: int) -> list[str]:
 
 def write_set(place: pathlib.Path, copy: int, key: pathlib.Path, ports: list[str]) -> pathlib.Path:
     place.mkdir()
-    lines = [f"target {number} 127.0.0.1:{port} log.set" for number, port in enumerate(ports, 1)]
+    lines = [f"target {number} 127.0.0.1:{port} copy.set" for number, port in enumerate(ports, 1)]
     (place / "mirror.set").write_text("\n".join(
-        ["RPMAMIRROR", f"local {copy} {place}/log {LENGTH_MIB}M", f"key-file {key}", "device softrdma", *lines]) + "\n")
+        ["RPMAMIRROR", f"local {copy} {place}/copy {LENGTH_MIB}M", f"key-file {key}", "device softrdma", *lines]) + "\n")
     return place / "mirror.set"
 
 
@@ -192,11 +192,15 @@ def show(build: pathlib.Path, place: pathlib.Path, without_flush: bool, stack: c
 
 
 @contextlib.contextmanager
-def scratch_directory(choice: str) -> Iterator[pathlib.Path]:
+def scratch_directory(choice: str, name: str = "mirror-failover") -> Iterator[pathlib.Path]:
     directory = storage.best_directory() if choice == "auto" else pathlib.Path(choice).absolute()
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory: copies are files, name a directory for them")
-    with tempfile.TemporaryDirectory(prefix="mirror-failover-", dir=directory) as made:
+    try:
+        scratch = tempfile.TemporaryDirectory(prefix=f"{name}-", dir=directory)
+    except OSError as error:
+        raise UsageError(f"no files can be created in {directory}: {error.strerror} (choose another --pmem)") from error
+    with scratch as made:
         place = pathlib.Path(made)
         print(f"Copies:  {storage.describe(place, f'files created in {directory}')[0]}\n")
         yield place

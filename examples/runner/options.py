@@ -17,6 +17,7 @@ VERBS = {
     "list": "print number, name and purpose of each example",
     "replica": "run the programs of remote-replica, which mirror memory with librpmem",
     "mirror-failover": "show how a mirrored set survives the loss of a target and of its writer",
+    "disk-failover": "show how the disk of a QEMU guest, a mirrored set, survives the loss of the machine that serves it",
     "mirror-steps": "show the SNIA's actions on a mirrored set one by one, with their packets, and an in-line repair",
     "doctor": "call rpma-doctor: report RDMA devices and persistent memory of this machine, and remedies",
 }
@@ -117,6 +118,24 @@ def failover_parser() -> Parser:
     return parser
 
 
+def disk_parser() -> Parser:
+    parser = new_parser(
+        "disk-failover", "A QEMU guest runs a database on a disk that is a mirrored set. The machine that serves the disk is "
+        "killed, and another one continues. Prints each event, and counts the committed transactions. All processes run on this "
+        "machine. The kernel of the guest is downloaded once with apt-get.",
+        "Exit status: 0 all committed transactions exist, 1 one is missing or a step failed, 2 wrong command line, 77 a package is "
+        "missing.")
+    add_build(parser)
+    parser.add_argument("--pmem", default="auto", metavar="PATH",
+                        help="directory for the copies; `auto` (default): a mounted DAX file system, else /var/tmp")
+    parser.add_argument("--transactions", type=positive, default=200, metavar="N",
+                        help="transactions of the guest; the machine is killed after half of them (default: 200)")
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    parser.add_argument("--cache", type=pathlib.Path, default=cache / "librpma-disk-failover", metavar="DIR",
+                        help="where the kernel of the guest is stored (default: %(default)s)")
+    return parser
+
+
 def steps_parser() -> Parser:
     parser = new_parser(
         "mirror-steps", "Maps a set with two targets, flushes, verifies, repairs a page that cannot be read, and unmaps it: one "
@@ -139,7 +158,8 @@ def doctor_parser() -> Parser:
 
 
 PARSERS = {"run": run_parser, "list": list_parser, "replica": replica_parser,
-           "mirror-failover": failover_parser, "mirror-steps": steps_parser, "doctor": doctor_parser}
+           "mirror-failover": failover_parser, "disk-failover": disk_parser,
+           "mirror-steps": steps_parser, "doctor": doctor_parser}
 
 
 def add_build(parser: Parser) -> None:

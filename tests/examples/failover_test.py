@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """mirror-failover: a complete failover in which no acknowledged data is lost, and a loss without flushes."""
 
+import os
 import pathlib
+import sys
 import tempfile
 
 import support
@@ -26,6 +28,12 @@ class FailoverTest(support.ExamplesTest):
         result = self.run_example("--without-flush")
         self.assert_status(result, 1)
         self.assertRegex(result.stdout, r"acknowledged, 0 exist, (\d+) missing\n.*\n.*\nFAILED: acknowledged puts are missing")
+
+    def test_a_disk_without_qemu_names_the_package(self) -> None:
+        result = support.execute([sys.executable, str(support.RUNNER), "disk-failover", "--build", str(support.BUILD)],
+                                 env=os.environ | {"PATH": "/nonexistent"})
+        self.assert_status(result, 77)
+        self.assert_one_line(result.stderr, "install ", "nbdkit")
 
     def test_a_directory_that_is_none(self) -> None:
         result = support.execute([str(support.RUNNER), "mirror-failover", "--build", str(support.BUILD), "--pmem", "/dev/null"])
