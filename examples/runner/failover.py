@@ -196,6 +196,8 @@ def scratch_directory(choice: str, name: str = "mirror-failover") -> Iterator[pa
     directory = storage.best_directory() if choice == "auto" else pathlib.Path(choice).absolute()
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory: copies are files, name a directory for them")
+    if len(str(directory).split()) > 1:
+        raise UsageError(f"'{directory}': blanks separate the words of a set file (choose another --pmem)")
     try:
         scratch = tempfile.TemporaryDirectory(prefix=f"{name}-", dir=directory)
     except OSError as error:
