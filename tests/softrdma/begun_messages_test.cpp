@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: the receive of a shared queue that a message has taken, when the message never ends. The queue pair is on
 // the transport of the network, and the test plays its peer, packet by packet.
-#include "transport/tcp/rc_transport.hpp"
+#include "transport/rc/rc_transport.hpp"
 #include "verbs_fixture.hpp"
 
 #include <array>

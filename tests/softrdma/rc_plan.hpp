@@ -2,7 +2,7 @@
 // The requests of the simulation of requester and responder, and the memory that they use.
 #pragma once
 
-#include "transport/tcp/rc_transport.hpp"
+#include "transport/rc/rc_transport.hpp"
 #include "verbs_fixture.hpp"
 
 #include <string_view>

@@ -8,7 +8,7 @@
 #include "trace/recorder.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/fd_server.hpp"
-#include "transport/tcp/rc_transport.hpp"
+#include "transport/rc/rc_transport.hpp"
 #include "verbs/mw.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
 #include "cm/port_numbers.hpp"
-#include "transport/tcp/rc_transport.hpp"
+#include "transport/rc/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "wire/cm_message.hpp"
 #include "base/process.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/tcp_conn.hpp"
-#include "transport/tcp/rc_transport.hpp"
+#include "transport/rc/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "verbs/tap.hpp"
 #include "base/descriptors.hpp"

@@ -2,7 +2,7 @@
 // What a TCP connection sends, and what waits until it can be sent.
 #include "transport/tcp/tcp_conn.hpp"
 #include "base/guard.hpp"
-#include "transport/tcp/rc_transport.hpp"
+#include "transport/rc/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 
 #include <algorithm>

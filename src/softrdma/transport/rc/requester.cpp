@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/tcp/requester.hpp"
+#include "transport/rc/requester.hpp"
 #include "base/copy.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/mw.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Injected faults, and nothing else: none of this runs without a rule.
-#include "transport/tcp/requester.hpp"
+#include "transport/rc/requester.hpp"
 #include "wire/rnr_timer.hpp"
 
 #include <utility>

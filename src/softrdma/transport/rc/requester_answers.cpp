@@ -3,7 +3,7 @@
 #include "base/assert.hpp"
 #include "base/copy.hpp"
 #include "base/guard.hpp"
-#include "transport/tcp/requester.hpp"
+#include "transport/rc/requester.hpp"
 #include "verbs/remote_access.hpp"
 #include "wire/rnr_timer.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/tcp/rc_transport.hpp"
+#include "transport/rc/rc_transport.hpp"
 #include "pmem/power_cut.hpp"
 
 namespace softrdma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/read_section.hpp"
-#include "transport/tcp/requester.hpp"
+#include "transport/rc/requester.hpp"
 #include "wire/rnr_timer.hpp"
 #include "base/log.hpp"
 

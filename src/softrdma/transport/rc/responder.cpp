@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/tcp/responder.hpp"
+#include "transport/rc/responder.hpp"
 
 #include "verbs/mw.hpp"
 #include "verbs/qp_object.hpp"

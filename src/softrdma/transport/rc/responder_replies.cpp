@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/copy.hpp"
 #include "base/guard.hpp"
-#include "transport/tcp/responder.hpp"
+#include "transport/rc/responder.hpp"
 
 #include <utility>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport/tcp/requester.hpp"
-#include "transport/tcp/responder.hpp"
+#include "transport/rc/requester.hpp"
+#include "transport/rc/responder.hpp"
 #include "verbs/qp.hpp"
 
 #include <functional>
