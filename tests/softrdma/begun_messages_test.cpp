@@ -113,8 +113,8 @@ struct receiver {
     {
         const std::array<std::byte, 8> payload{};
         const packet p{.op = op, .dest_qpn = qp->qp_base.qp_num, .psn = psn, .payload = payload};
-        assert_true(rc_transport::of(*qp).receive(*path, p));
-        rc_transport::of(*qp).received_all();
+        assert_true(qp->receiver()->receive(*path, p));
+        qp->receiver()->received_all();
         psn = is_last(op) ? (psn + 1) & psn_mask : psn;
     }
     // Each receive is once in the queue or completed.

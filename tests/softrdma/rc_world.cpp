@@ -180,7 +180,7 @@ void rc_world::apply(event e)
         break;
     case event::timer:
         requester_.way->timer = false;
-        rc_transport::of(*requester_.qp).timer_expired();
+        requester_.qp->receiver()->timer_expired();
         break;
     case event::requester_error:
         change_state(requester_, IBV_QPS_ERR);
@@ -215,7 +215,7 @@ void rc_world::apply(event e)
         break;
     case event::writable:
         responder_.way->is_congested = false;
-        rc_transport::of(*responder_.qp).path_writable();
+        responder_.qp->receiver()->path_writable();
         break;
     case event::responder_error:
         change_state(responder_, IBV_QPS_ERR);
@@ -287,20 +287,20 @@ void rc_world::receive(side &s)
     packet p;
     if (!net::decode(f.bytes, p))
         return report("a frame cannot be decoded");
-    rc_transport &transport = rc_transport::of(*s.qp);
-    const std::uint64_t before = answers ? transport.executed_count() : 0;
-    const bool good = transport.receive(*s.way, p);
+    const transport &protocol = s.qp->network();
+    const std::uint64_t before = answers ? protocol.executed_count() : 0;
+    const bool good = s.qp->receiver()->receive(*s.way, p);
     if (answers) {
         // Requests that are ignored behind one without a receive have no reply.
         unreleased_ =
-                unreleased_ || transport.executed_count() != before || is_send(p.op) || p.op == opcode::ack_request;
+                unreleased_ || protocol.executed_count() != before || is_send(p.op) || p.op == opcode::ack_request;
         const auto i = first_of_generation_[static_cast<std::size_t>(f.generation)] + ((p.psn - first_psn) & psn_mask);
-        if (transport.executed_count() != before && s.qp->qp_base.state == IBV_QPS_RTS) {
+        if (protocol.executed_count() != before && s.qp->qp_base.state == IBV_QPS_RTS) {
             if (std::exchange(executed_[i], true))
                 report("request " + std::to_string(i) + " was executed twice");
         }
     } else {
-        transport.received_all();
+        s.qp->receiver()->received_all();
     }
     if (!good)
         s.way->cut();
@@ -311,7 +311,7 @@ void rc_world::receive(side &s)
 void rc_world::release()
 {
     unreleased_ = false;
-    rc_transport::of(*responder_.qp).received_all();
+    responder_.qp->receiver()->received_all();
 }
 
 void rc_world::poll_responder()

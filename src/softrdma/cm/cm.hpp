@@ -78,7 +78,7 @@ public:
     explicit cm_id(const cm_device &d) : rdma_cm_id{}, device(d) {}
 
     bool received(const packet &p) override REQUIRES(cm::lock());
-    void lost(const std::shared_ptr<queue_pair> &carried, int error) override REQUIRES(cm::lock());
+    void lost(const std::shared_ptr<packet_receiver> &carried, int error) override REQUIRES(cm::lock());
     void send_address(const local::shm_address &own) override REQUIRES(cm::lock());
     void searched() override REQUIRES(cm::lock());
 

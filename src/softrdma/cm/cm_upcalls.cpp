@@ -162,10 +162,10 @@ void cm_id::send_address(const local::shm_address &own)
     path->send_control(active ? first : opcode::cm_reply, encode(local));
 }
 
-void cm_id::lost(const std::shared_ptr<queue_pair> &carried, int error)
+void cm_id::lost(const std::shared_ptr<packet_receiver> &carried, int error)
 {
     if (carried != nullptr)
-        carried->path_lost(path.get());
+        carried->path_lost(*path);
     switch (state) {
     case cm_state::connecting:
         // Once TCP is connected, a passive side that closes the connection has rejected the request.

@@ -50,14 +50,15 @@ public:
             h->send_address(h->own_address());
     }
 
-    void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) override
+    void lost(
+            const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<packet_receiver> &receiver, int error) override
     {
         const lock_guard guard(cm::lock());
         if (handshake *h = owner_of(*path); h != nullptr) {
             h->leave_path();
-            h->lost(qp, error);
-        } else if (qp != nullptr) {
-            qp->path_lost(path.get());
+            h->lost(receiver, error);
+        } else if (receiver != nullptr) {
+            receiver->path_lost(*path);
         }
     }
 
@@ -142,7 +143,7 @@ bool handshake::join()
     const auto qp = local_qp.lock();
     if (qp == nullptr)
         return false;
-    path->bind(qp, qp->verbs()->qp_num);
+    path->bind(qp->receiver(), qp->verbs()->qp_num);
     qp->attach(path);
     return true;
 }

@@ -5,6 +5,7 @@
 #include "base/unique_fd.hpp"
 #include "transport/shm/discovery.hpp"
 #include "transport/tcp/tcp_conn.hpp"
+#include "verbs/qp.hpp"
 
 namespace softrdma::net
 {
@@ -26,9 +27,9 @@ class handshake
 public:
     virtual ~handshake() = default;
 
-    // Events of the path until it is lost. `carried` is the queue pair whose packets it carried, or NULL.
+    // Events of the path until it is lost. `carried` is the receiver of the packets that it carried, or NULL.
     virtual bool received(const packet &p) REQUIRES(cm::lock()) = 0;
-    virtual void lost(const std::shared_ptr<queue_pair> &carried, int error) REQUIRES(cm::lock()) = 0;
+    virtual void lost(const std::shared_ptr<packet_receiver> &carried, int error) REQUIRES(cm::lock()) = 0;
     // Sends message 1 or, on the passive side, 2.
     virtual void send_address(const local::shm_address &own) REQUIRES(cm::lock()) = 0;
     // Called when an asynchronous search has ended.

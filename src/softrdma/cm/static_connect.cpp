@@ -5,7 +5,6 @@
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
 #include "cm/port_numbers.hpp"
-#include "transport/rc/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "wire/cm_message.hpp"
 #include "base/process.hpp"
@@ -33,7 +32,7 @@ constexpr auto max_pause = milliseconds(64);
 
 struct connection final : handshake, std::enable_shared_from_this<connection> {
     bool received(const packet &p) override REQUIRES(cm::lock());
-    void lost(const std::shared_ptr<queue_pair> &carried, int error) override REQUIRES(cm::lock());
+    void lost(const std::shared_ptr<packet_receiver> &carried, int error) override REQUIRES(cm::lock());
     void send_address(const local::shm_address &own) override REQUIRES(cm::lock());
     void searched() override REQUIRES(cm::lock());
     bool takes(const direct_handshake &from_peer) const REQUIRES(cm::lock());
@@ -137,22 +136,23 @@ void connection::searched()
         send_decision(opcode::direct_ready);
     }
     if (const auto qp = local_qp.lock(); qp != nullptr)
-        rc_transport::of(*qp).path_writable();
+        qp->receiver()->path_writable();
 }
 
-void connection::lost(const std::shared_ptr<queue_pair> &carried, int)
+void connection::lost(const std::shared_ptr<packet_receiver> &carried, int)
 {
     if (!joined && active)
         return try_later(*this);
     if (!joined) // the peer reconnects
         return path.reset();
     log::write(log::level::info, "connection to queue pair %u of peer %s: closed", remote, text_of(destination).data());
-    const auto wait = carried == nullptr ? microseconds(0) : carried->retry_timeout();
+    const auto qp = carried == nullptr ? nullptr : local_qp.lock();
+    const auto wait = qp == nullptr ? microseconds(0) : qp->retry_timeout();
     event_loop::get()->after(wait, [weak = weak_from_this()] {
         const lock_guard guard(cm::lock());
         const auto ended = weak.lock();
-        if (const auto qp = ended == nullptr ? nullptr : ended->local_qp.lock(); qp != nullptr)
-            qp->path_lost(ended->path.get());
+        if (const auto cut_off = ended == nullptr ? nullptr : ended->local_qp.lock(); cut_off != nullptr)
+            cut_off->path_lost(ended->path.get());
     });
 }
 

@@ -4,6 +4,7 @@
 #include "wire/packet.hpp"
 
 #include <chrono>
+#include <functional>
 #include <span>
 #include <sys/uio.h>
 
@@ -17,33 +18,59 @@ namespace softrdma
 class packet_path
 {
 public:
+    static constexpr std::size_t max_iovecs = 16; // limit for the payload of transmit()
+
     virtual ~packet_path() = default;
 
     // Sends one segment, in order. The payload is consumed before the call returns. A failed path drops the segment,
-    // and the queue pair is notified by queue_pair::path_lost(). With `more`, the path may delay the segment until the
-    // next one or push().
+    // and packet_receiver::path_lost() follows. With `more`, the path may delay the segment until the next one or
+    // push().
     virtual void transmit(const packet &header, std::span<const iovec> payload, bool more) = 0;
 
     // Sends delayed segments.
     virtual void push() = 0;
 
-    // True while no further data segment should be offered; rc_transport::path_writable() follows.
+    // True while no further data segment should be offered; packet_receiver::path_writable() follows.
     virtual bool congested() = 0;
 
     // Number of bytes that can be sent without buffering, if known; the rest must be copied.
     virtual std::size_t send_space() = 0;
 
-    // Calls rc_transport::timer_expired() after the delay. Only the latest timer of a path counts.
+    // Calls packet_receiver::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;
 
-    // Calls rc_transport::answer_timer_expired() after the delay.
+    // Calls packet_receiver::answer_timer_expired() after the delay.
     virtual void start_answer_timer(std::chrono::microseconds delay) = 0;
 
     // Stores the addresses of both ends.
     virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
 
-    // Breaks the path; queue_pair::path_lost() follows on both sides.
+    // Breaks the path; packet_receiver::path_lost() follows on both sides.
     virtual void cut() noexcept = 0;
+};
+
+// Interface of the receiver of a path's packets and events. Calls are made without a lock of the queue pair, which they
+// take. Packets of a path that the queue pair no longer uses are ignored: they belong to an earlier connection, whose
+// PSNs may coincide with those of this one.
+class packet_receiver
+{
+public:
+    virtual ~packet_receiver() = default;
+
+    // Called by one thread at a time for each path. Returns false if the peer broke the protocol.
+    virtual bool receive(packet_path &from, const packet &p) = 0;
+    // Calls `fill` with the destination of the next bytes of a partly received segment, as many of the `bytes` as are
+    // contiguous. Data stored there is then received without a copy. Does not call it if words must be stored whole, or
+    // the destination is uncertain.
+    virtual void fill_place(const packet_path &from, const packet &partial, std::size_t bytes,
+            const std::function<void(std::span<std::byte>)> &fill) = 0;
+    // Called after the received packets were handled, before the thread waits for more.
+    virtual void received_all() = 0;
+    // Called when the path is no longer congested.
+    virtual void path_writable() = 0;
+    virtual void timer_expired() = 0;
+    virtual void answer_timer_expired() = 0;
+    virtual void path_lost(const packet_path &path) = 0;
 };
 
 } // namespace softrdma

@@ -8,6 +8,7 @@
 namespace softrdma
 {
 
+class packet_receiver;
 class queue_pair;
 
 // Effect of an event on the queue pair.
@@ -55,6 +56,9 @@ public:
     // Discards all state without completions. Returns false if the peer may still respond to discarded requests: the
     // path must then not carry other requests.
     virtual bool reset() = 0;
+
+    // Receiver for the path of the queue pair; NULL if the transport uses no packets. Callable without the lock.
+    virtual packet_receiver *receiver() noexcept = 0;
 };
 
 // Factory for the transports of the queue pairs of a device. A device gets one when it is opened.

@@ -23,6 +23,8 @@ inline std::chrono::microseconds retry_time(const ibv_qp_attr &attr) noexcept
     return std::chrono::ceil<std::chrono::microseconds>(once * (attr.retry_cnt + 1));
 }
 
+static_assert(limits::max_sge <= packet_path::max_iovecs);
+
 // State shared by the requester and the responder of a queue pair. Guarded by the lock of the queue pair.
 struct alignas(local::line) endpoint {
     // The first cache line contains the members that every request uses.

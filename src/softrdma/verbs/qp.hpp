@@ -75,6 +75,8 @@ public:
 
     // Called when a path is lost. A path from before a reset is ignored. `path` is NULL if no path was set up in time.
     void path_lost(const packet_path *path);
+    // Receiver for the packets of a path, which keeps the queue pair alive.
+    std::shared_ptr<packet_receiver> receiver() { return {shared_from_this(), network().receiver()}; }
     std::chrono::microseconds retry_timeout();
     void retry() override;
 

@@ -51,6 +51,7 @@ public:
     void drop_message() override {} // messages arrive whole
     std::uint64_t executed_count() const noexcept override { return executed_.load(); }
     bool reset() override;
+    packet_receiver *receiver() noexcept override { return nullptr; }
 
 private:
     // Returns std::nullopt if the request must wait for a receive.

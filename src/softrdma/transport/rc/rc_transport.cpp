@@ -22,8 +22,10 @@ transport_maker &rc_transport::maker() noexcept
     return one;
 }
 
-bool rc_transport::receive(const packet_path &from, const packet &p)
+bool rc_transport::receive(packet_path &from, const packet &p)
 {
+    if (tap *t = tap::current(); t != nullptr) [[unlikely]]
+        t->received(from, p);
     if (is_request(p.op))
         return receive_request(from, p);
     const lock_guard lock(qp_.lock());

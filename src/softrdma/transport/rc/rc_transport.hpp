@@ -5,13 +5,11 @@
 #include "transport/rc/responder.hpp"
 #include "verbs/qp.hpp"
 
-#include <functional>
-
 namespace softrdma
 {
 
 // Packet protocol of a reliable connection: a requester and a responder.
-class rc_transport final : public transport
+class rc_transport final : public transport, public packet_receiver
 {
 public:
     explicit rc_transport(queue_pair &qp)
@@ -20,7 +18,6 @@ public:
     }
     // Factory for the queue pairs of the network device.
     static transport_maker &maker() noexcept;
-    static rc_transport &of(queue_pair &qp) noexcept { return static_cast<rc_transport &>(qp.network()); }
 
     void start_answering(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { responder_.start(psn); }
     void start_sending(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { requester_.start(psn); }
@@ -44,20 +41,16 @@ public:
         responder_.reset();
         return requester_.reset();
     }
+    packet_receiver *receiver() noexcept override { return this; }
 
-    // Upcalls of the packet path, which take the lock of the queue pair. Packets of a path that the queue pair no
-    // longer uses are ignored: they belong to an earlier connection, whose PSNs may coincide with those of this one.
-    // Return false if the peer broke the protocol.
-    bool receive(const packet_path &from, const packet &p);
-    // Calls `fill` with the destination of the next bytes of a partly received segment, as many of the `bytes` as are
-    // contiguous. Data stored there is then received without a copy. Does not call it if words must be stored whole, or
-    // the destination is uncertain.
+    bool receive(packet_path &from, const packet &p) override;
     void fill_place(const packet_path &from, const packet &partial, std::size_t bytes,
-            const std::function<void(std::span<std::byte>)> &fill);
-    void received_all();
-    void path_writable();
-    void timer_expired();
-    void answer_timer_expired();
+            const std::function<void(std::span<std::byte>)> &fill) override;
+    void received_all() override;
+    void path_writable() override;
+    void timer_expired() override;
+    void answer_timer_expired() override;
+    void path_lost(const packet_path &path) override { qp_.path_lost(&path); }
 
 private:
     bool receive_request(const packet_path &from, const packet &p);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/tcp_conn.hpp"
-#include "transport/rc/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
-#include "verbs/tap.hpp"
 #include "base/descriptors.hpp"
 #include "base/log.hpp"
 #include "base/unique_fd.hpp"
@@ -63,19 +61,19 @@ tcp_conn::~tcp_conn()
         close(fd_);
 }
 
-void tcp_conn::bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn)
+void tcp_conn::bind(std::shared_ptr<packet_receiver> receiver, std::uint32_t local_qpn)
 {
     const lock_guard lock(mutex_);
     if (closed_)
         return;
-    qp_.swap(qp); // the former one may be destroyed with its last reference, after the lock is released
+    receiver_.swap(receiver); // the former one may be destroyed with its last reference, after the lock is released
     local_qpn_ = local_qpn;
 }
 
-std::shared_ptr<queue_pair> tcp_conn::bound()
+std::shared_ptr<packet_receiver> tcp_conn::bound()
 {
     const lock_guard lock(mutex_);
-    return qp_;
+    return receiver_;
 }
 
 void tcp_conn::update_watch()
@@ -121,14 +119,14 @@ void tcp_conn::start_timer(std::chrono::microseconds delay)
         const auto self = weak.lock();
         if (self == nullptr)
             return;
-        std::shared_ptr<queue_pair> qp;
+        std::shared_ptr<packet_receiver> receiver;
         {
             const lock_guard lock(self->mutex_);
             if (self->timer_generation_ == generation)
-                qp = self->qp_;
+                receiver = self->receiver_;
         }
-        if (qp != nullptr)
-            rc_transport::of(*qp).timer_expired();
+        if (receiver != nullptr)
+            receiver->timer_expired();
     });
 }
 
@@ -136,8 +134,8 @@ void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
 {
     event_loop::get()->after(delay, [weak = weak_from_this()] {
         const auto self = weak.lock();
-        if (const auto qp = self == nullptr ? nullptr : self->bound(); qp != nullptr)
-            rc_transport::of(*qp).answer_timer_expired();
+        if (const auto receiver = self == nullptr ? nullptr : self->bound(); receiver != nullptr)
+            receiver->answer_timer_expired();
     });
 }
 
@@ -246,8 +244,8 @@ bool tcp_conn::read_input()
     }
     if (!any && error == EAGAIN)
         return false;
-    if (const auto qp = bound())
-        rc_transport::of(*qp).received_all();
+    if (const auto receiver = bound())
+        receiver->received_all();
     if (!good)
         drop(EPROTO);
     else if (error != 0 && error != EAGAIN)
@@ -262,8 +260,8 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
     constexpr std::size_t unit = frame_reader::unit;
     if (filled_ >= unit || frames_.left() < filled_ + min_bulk + end_of_segment)
         return 0;
-    const auto qp = bound();
-    if (qp == nullptr)
+    const auto receiver = bound();
+    if (receiver == nullptr)
         return 0;
     const std::size_t first = filled_ == 0 ? 0 : unit; // the buffer contains the beginning of this unit
     const std::size_t missing = first - filled_;
@@ -288,7 +286,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
         received = n < 0 ? 0 : static_cast<std::size_t>(n); // recv() reports the error too
     };
-    rc_transport::of(*qp).fill_place(*this, frames_.partial(), frames_.left() - end_of_segment, receive);
+    receiver->fill_place(*this, frames_.partial(), frames_.left() - end_of_segment, receive);
     if (received == 0)
         return 0;
     more = received < available;
@@ -333,18 +331,14 @@ bool tcp_conn::handle(const packet &p)
 {
     if (is_control(p.op))
         return user_.received(shared_from_this(), p);
-    std::shared_ptr<queue_pair> qp;
+    std::shared_ptr<packet_receiver> receiver;
     std::uint32_t qpn = 0;
     {
         const lock_guard lock(mutex_);
-        qp = qp_;
+        receiver = receiver_;
         qpn = local_qpn_;
     }
-    if (qp == nullptr || p.dest_qpn != qpn)
-        return false;
-    if (tap *t = tap::current(); t != nullptr) [[unlikely]]
-        t->received(*this, p);
-    return rc_transport::of(*qp).receive(*this, p);
+    return receiver != nullptr && p.dest_qpn == qpn && receiver->receive(*this, p);
 }
 
 void tcp_conn::cut() noexcept
@@ -366,17 +360,17 @@ void tcp_conn::drop(int error)
     if (error == EPROTO)
         log::write(log::level::warn, "peer %s: protocol violation: connection closed",
                 text_of(tcp_socket::addresses_of(fd_).there).data());
-    std::shared_ptr<queue_pair> qp;
+    std::shared_ptr<packet_receiver> receiver;
     {
         const lock_guard lock(mutex_);
-        qp = disconnect();
+        receiver = disconnect();
     }
-    user_.lost(shared_from_this(), qp, error);
+    user_.lost(shared_from_this(), receiver, error);
 }
 
 // The last reference to the queue pair may be released here. Its destruction takes locks that precede those of the
 // connection, so the caller releases it later.
-std::shared_ptr<queue_pair> tcp_conn::disconnect()
+std::shared_ptr<packet_receiver> tcp_conn::disconnect()
 {
     if (closed_)
         return nullptr;
@@ -385,18 +379,18 @@ std::shared_ptr<queue_pair> tcp_conn::disconnect()
     lost_.store(true, std::memory_order_release);
     shutdown(fd_, SHUT_RDWR);
     event_loop::get()->unwatch(watch_);
-    return std::move(qp_);
+    return std::move(receiver_);
 }
 
 void tcp_conn::finish()
 {
-    std::shared_ptr<queue_pair> released; // released after the lock
+    std::shared_ptr<packet_receiver> released; // released after the lock
     const lock_guard lock(mutex_);
     if (closed_ || finishing_)
         return;
-    if (qp_ != nullptr) // it may be reading right now: notified later, without this lock
-        event_loop::get()->after(
-                std::chrono::microseconds(0), [qp = qp_, self = shared_from_this()] { qp->path_lost(self.get()); });
+    if (receiver_ != nullptr) // it may be reading right now: notified later, without this lock
+        event_loop::get()->after(std::chrono::microseconds(0),
+                [receiver = receiver_, self = shared_from_this()] { receiver->path_lost(*self); });
     if (connecting_ || (!blocked_ && push_output())) {
         released = disconnect();
         return;
@@ -405,7 +399,7 @@ void tcp_conn::finish()
     wait_for_send_space();
     event_loop::get()->after(finish_time, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
-            std::shared_ptr<queue_pair> last;
+            std::shared_ptr<packet_receiver> last;
             const lock_guard relock(self->mutex_);
             last = self->disconnect();
         }

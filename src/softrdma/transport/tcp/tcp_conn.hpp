@@ -3,7 +3,7 @@
 
 #include "progress/event_loop.hpp"
 #include "progress/unknown_callers.hpp"
-#include "verbs/qp.hpp"
+#include "transport/packet_path.hpp"
 #include "wire/frame.hpp"
 #include "base/process.hpp"
 
@@ -22,8 +22,9 @@ class tcp_conn_user
 public:
     virtual ~tcp_conn_user() = default;
     virtual void connected(const std::shared_ptr<tcp_conn> &path) = 0;
-    // `qp` is the queue pair whose path it was, or NULL.
-    virtual void lost(const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<queue_pair> &qp, int error) = 0;
+    // `receiver` is the receiver of its packets, or NULL. The callee calls its path_lost().
+    virtual void lost(
+            const std::shared_ptr<tcp_conn> &path, const std::shared_ptr<packet_receiver> &receiver, int error) = 0;
     // Called for a packet that does not belong to the queue pair. Returns false if the peer broke the protocol.
     virtual bool received(const std::shared_ptr<tcp_conn> &path, const packet &p) = 0;
 };
@@ -62,7 +63,8 @@ public:
     bool connects_at_once();
 
     int fd() const noexcept { return fd_; }
-    void bind(std::shared_ptr<queue_pair> qp, std::uint32_t local_qpn);
+    // Sets the receiver of packets for that queue pair number; NULL for none.
+    void bind(std::shared_ptr<packet_receiver> receiver, std::uint32_t local_qpn);
     // While held, no input is read, because the queue pair is not ready for it.
     void hold();
     void unhold();
@@ -77,7 +79,7 @@ public:
     std::uint64_t tag = 0;
 
 private:
-    std::shared_ptr<queue_pair> bound();
+    std::shared_ptr<packet_receiver> bound();
     // Returns whether input was found.
     bool serve(std::uint32_t events) REQUIRES(read_mutex_);
     void update_watch() REQUIRES(mutex_);
@@ -94,7 +96,7 @@ private:
     bool parse(std::span<const std::byte> data) REQUIRES(read_mutex_);
     bool handle(const packet &p);
     void drop(int error);
-    [[nodiscard]] std::shared_ptr<queue_pair> disconnect() REQUIRES(mutex_);
+    [[nodiscard]] std::shared_ptr<packet_receiver> disconnect() REQUIRES(mutex_);
 
     const int fd_;
     const process::birth birth_;
@@ -115,7 +117,7 @@ private:
     std::size_t sent_ GUARDED_BY(mutex_) = 0;          // bytes at its beginning that were sent
     // True while output must wait for the socket to become writable, as during connecting.
     bool blocked_ GUARDED_BY(mutex_);
-    std::shared_ptr<queue_pair> qp_ GUARDED_BY(mutex_);
+    std::shared_ptr<packet_receiver> receiver_ GUARDED_BY(mutex_); // keeps its queue pair alive
     std::uint32_t local_qpn_ GUARDED_BY(mutex_) = 0;
     std::uint64_t timer_generation_ GUARDED_BY(mutex_) = 0;
     std::atomic<bool> lost_{false};

@@ -2,7 +2,6 @@
 // What a TCP connection sends, and what waits until it can be sent.
 #include "transport/tcp/tcp_conn.hpp"
 #include "base/guard.hpp"
-#include "transport/rc/rc_transport.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 
 #include <algorithm>
@@ -45,7 +44,7 @@ void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bo
 {
     const std::size_t payload_size = total(payload);
     frame_headers headers = encode(header, payload_size);
-    std::array<iovec, limits::max_sge + 2> segments; // the first is for waiting output
+    std::array<iovec, max_iovecs + 2> segments; // the first is for waiting output
     segments[1] = {headers.bytes.data(), headers.size};
     const auto end = std::copy(payload.begin(), payload.end(), segments.begin() + 2);
 
@@ -140,7 +139,7 @@ void tcp_conn::wait_for_send_space()
 
 void tcp_conn::flush_output()
 {
-    std::shared_ptr<queue_pair> released; // released after the lock
+    std::shared_ptr<packet_receiver> released; // released after the lock
     {
         const lock_guard lock(mutex_);
         if (closed_ || !blocked_ || !push_output())
@@ -152,8 +151,8 @@ void tcp_conn::flush_output()
         }
         update_watch();
     }
-    if (const auto qp = bound())
-        rc_transport::of(*qp).path_writable();
+    if (const auto receiver = bound())
+        receiver->path_writable();
 }
 
 } // namespace softrdma::net
