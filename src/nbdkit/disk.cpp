@@ -8,7 +8,12 @@
 #include <cstring>
 #include <stdexcept>
 
+// On x86 this selects the vector instructions of the processor at run time. The hashes do not depend on them.
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 namespace nbdkit_mirror
 {
