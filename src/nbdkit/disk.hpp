@@ -40,6 +40,7 @@ public:
     disk &operator=(const disk &) = delete;
 
     std::uint64_t size() const { return logical_ * block_size; }
+    bool failed() const { return failed_; }
 
     // Return 0 or an errno value, EIO after a permanent failure. The range must be inside the disk.
     int read(char *to, std::uint64_t offset, std::uint64_t count) noexcept;

@@ -38,7 +38,15 @@ std::unique_ptr<disk> opened;
 int config(const char *key, const char *value)
 {
     const std::string_view name = key;
+    if (*value == '\0') {
+        nbdkit_error("%s=: value missing (use %s=VALUE)", key, key);
+        return -1;
+    }
     if (name == "set") {
+        if (!set_file.empty()) {
+            nbdkit_error("set=%s: second set file (start one nbdkit for each set)", value);
+            return -1;
+        }
         char *const path = nbdkit_absolute_path(value);
         if (path == nullptr)
             return -1;
@@ -62,9 +70,11 @@ int config(const char *key, const char *value)
         return 0;
     }
     if (name == "force") {
-        const int force = nbdkit_parse_bool(value);
-        options.force = force == 1;
-        return force < 0 ? -1 : 0;
+        options.force = std::string_view(value) == "true";
+        if (options.force || std::string_view(value) == "false")
+            return 0;
+        nbdkit_error("force=%s: not a boolean (use true or false)", value);
+        return -1;
     }
     nbdkit_error("%s: unknown parameter (use set, lanes, resync or force)", key);
     return -1;
@@ -99,13 +109,12 @@ int get_ready()
     return -1;
 }
 
-// Lets requests fail for 1 s before the process exits. nbdkit alone would wait until the clients disconnect, and these
-// would not connect elsewhere.
+// Lets requests fail for 1 s before the process exits. nbdkit_shutdown() would wait until the clients disconnect, and
+// would answer ESHUTDOWN instead of EIO.
 void failed(const std::string &reason)
 {
     static constexpr std::chrono::seconds delay{1};
     nbdkit_error("%s: disk failed: %s (all requests fail; nbdkit ends)", set_file.c_str(), reason.c_str());
-    nbdkit_shutdown();
     std::thread([] {
         std::this_thread::sleep_for(delay);
         _exit(EXIT_FAILURE);
@@ -166,7 +175,7 @@ nbdkit_plugin make_plugin()
     p.after_fork = after_fork;
     p.cleanup = cleanup;
     p.unload = unload;
-    p.open = [](int) -> void * { return NBDKIT_HANDLE_NOT_NEEDED; };
+    p.open = [](int) -> void * { return opened->failed() ? nullptr : NBDKIT_HANDLE_NOT_NEEDED; };
     p.get_size = [](void *) { return static_cast<std::int64_t>(opened->size()); };
     p.can_write = p.can_flush = p.can_trim = p.can_zero = p.can_fast_zero = p.can_multi_conn = p.can_extents = yes;
     p.can_fua = [](void *) { return NBDKIT_FUA_NATIVE; };

@@ -89,10 +89,16 @@ class Clients(DiskTest):
         handle = self.connect(server)
         handle.pwrite(b"a" * BLOCK, 0, nbd.CMD_FLAG_FUA)
         other = self.serve(self.host(5, *self.targets))
+        requests = {"write": lambda: handle.pwrite(b"b" * BLOCK, 0, nbd.CMD_FLAG_FUA), "read": lambda: handle.pread(BLOCK, 0),
+                    "flush": handle.flush, "trim": lambda: handle.trim(BLOCK, 0), "zero": lambda: handle.zero(BLOCK, 0)}
+        for name, request in requests.items():
+            with self.subTest(name), self.assertRaises(nbd.Error) as failure:
+                for _ in range(1000 if name == "write" else 1):
+                    request()
+            self.assertEqual(failure.exception.errno, "EIO", name)
         with self.assertRaises(nbd.Error):
-            for _ in range(1000):
-                handle.pwrite(b"b" * BLOCK, 0, nbd.CMD_FLAG_FUA)
-        server.process.wait(LIMIT_S)
+            self.connect(server)
+        self.assertEqual(server.process.wait(LIMIT_S), 1)
         self.assertRegex(server.log(), "disk failed: .*another writer")
         self.assertEqual(self.connect(other).pread(BLOCK, 0), b"a" * BLOCK)
 
@@ -147,6 +153,51 @@ class Clients(DiskTest):
         self.assertEqual(rest.count("read 4096/4096"), 2, rest)
         self.assertNotIn("failed", rest)
 
+    def test_a_client_of_libnbd_connects_again_and_repeats_unflushed_writes(self):
+        link = self.place / "disk"
+
+        def serve(set_file):
+            server = self.serve(set_file)
+            link.unlink(missing_ok=True)
+            link.symlink_to(server.socket)
+            return server
+
+        def connect():
+            end = time.monotonic() + LIMIT_S
+            while True:
+                try:
+                    handle = nbd.NBD()
+                    handle.connect_unix(str(link))
+                    return handle
+                except nbd.Error:
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.02)
+
+        server = serve(self.set_file)
+        handle, unflushed, failures = connect(), [], 0
+        for number in range(60):
+            if number == 30:
+                server.kill()
+                server = serve(self.host(5, *self.targets))
+            unflushed.append(number)
+            while True:
+                try:
+                    for each in unflushed if failures == 1 else [number]:
+                        handle.pwrite(bytes([each + 1]) * BLOCK, each * BLOCK)
+                    if number % 7 == 0:
+                        handle.flush()
+                        unflushed = []
+                    break
+                except nbd.Error:
+                    failures += 1
+                    handle = connect()
+        handle.flush()
+        self.assertEqual(failures, 1)
+        server.kill()
+        there = self.connect(self.serve(self.set_file))
+        for number in range(60):
+            self.assertEqual(there.pread(BLOCK, number * BLOCK), bytes([number + 1]) * BLOCK, number)
+
     def test_a_database_through_nbdfuse(self):
         if not os.access("/dev/fuse", os.R_OK | os.W_OK) or not all(map(shutil.which, ("nbdfuse", "fusermount3"))):
             self.skipTest("/dev/fuse or its programs are missing (install nbdfuse and fuse3)")
@@ -185,8 +236,6 @@ class Clients(DiskTest):
         connection.close()
 
 
-
-
 class Mistakes(DiskTest):
     def refused(self, pattern, *words, status=1):
         (self.place / "socket").unlink(missing_ok=True)
@@ -204,6 +253,10 @@ class Mistakes(DiskTest):
         self.refused(r"colour: unknown parameter \(use set", f"set={set_file}", "colour=red")
         self.refused(r"lanes=65: out of range \(use 1 to 64\)", f"set={set_file}", "lanes=65")
         self.refused("lanes: ", f"set={set_file}", "lanes=many")
+        self.refused("resync: negative numbers are not allowed", f"set={set_file}", "resync=-1")
+        self.refused(r"force=maybe: not a boolean \(use true or false\)", f"set={set_file}", "force=maybe")
+        self.refused(r"set=: value missing \(use set=VALUE\)", "set=")
+        self.refused(r"second set file \(start one nbdkit for each set\)", f"set={set_file}", f"set={set_file}")
         self.refused("rpma-mirror create", f"set={set_file}")
         self.done("create", set_file)
         server = self.serve(set_file)
