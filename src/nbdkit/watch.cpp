@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Detects that the set has failed or that another writer owns it, and resynchronizes targets.
+#include "format.hpp"
+
+#include <cerrno>
+#include <condition_variable>
+
+namespace nbdkit_mirror
+{
+
+int disk::fail(const char *what) noexcept
+{
+    if (!failed_.exchange(true))
+        failed_function_(what);
+    return EIO;
+}
+
+void disk::on_event(const rpma_mirror_event &event)
+{
+    const std::string copy = "copy " + std::to_string(event.copy);
+    switch (event.type) {
+    case RPMA_MIRROR_EVENT_FENCED:
+        fail("another writer owns the set");
+        break;
+    case RPMA_MIRROR_EVENT_LEASE_EXPIRED:
+        fail("the lease of the arbiter has expired");
+        break;
+    case RPMA_MIRROR_EVENT_EVICTED:
+        event_function_(copy + " left the set: " + rpma_mirror_err_2str(event.error.code));
+        break;
+    case RPMA_MIRROR_EVENT_NO_TARGET:
+        event_function_("no target is in sync");
+        break;
+    case RPMA_MIRROR_EVENT_IN_SYNC:
+        event_function_(copy + " is in sync");
+        break;
+    default:
+        break;
+    }
+}
+
+// Flushes a word, which fails if another writer has fenced this one.
+int disk::confirm() noexcept
+{
+    unsigned number = 0;
+    lane &used = take_lane(number);
+    const std::lock_guard guard(used.lock, std::adopt_lock);
+    const auto start = std::chrono::steady_clock::now();
+    const rpma_mirror_range magic_word{0, sizeof(magic)};
+    if (rpma_mirror_optimized_flush(mirror_, number, &magic_word, 1, 0) != 0)
+        return fail(rpma_mirror_error_message());
+    confirmed_ = start;
+    return 0;
+}
+
+// Detects fencing while the clients are idle, and resynchronizes targets that respond again.
+void disk::background(const std::stop_token &stop, std::chrono::seconds interval)
+{
+    std::mutex lock;
+    std::condition_variable_any ended;
+    rpma_mirror_resync_options options{sizeof(options), 0, 0, nullptr, nullptr};
+    options.progress = [](void *context, const rpma_mirror_progress *) {
+        return static_cast<const std::stop_token *>(context)->stop_requested() ? 1 : 0;
+    };
+    options.context = const_cast<std::stop_token *>(&stop);
+    const auto state = std::make_unique<rpma_mirror_state>();
+    state->size = sizeof(*state);
+    for (std::chrono::seconds passed{1}; !failed_; ++passed) {
+        {
+            std::unique_lock held(lock);
+            ended.wait_for(held, stop, std::chrono::seconds(1), [] { return false; });
+        }
+        if (stop.stop_requested() || confirm() != 0)
+            return;
+        if (passed < interval || interval.count() == 0 || rpma_mirror_get_state(mirror_, state.get()) != 0)
+            continue;
+        for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES && !stop.stop_requested(); ++copy)
+            if ((state->members & ~state->in_sync) >> copy & 1)
+                rpma_mirror_resync(mirror_, copy, &options);
+        passed = {};
+    }
+}
+
+} // namespace nbdkit_mirror
