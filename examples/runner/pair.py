@@ -8,6 +8,7 @@ import dataclasses
 import os
 import pathlib
 import random
+import re
 import select
 import signal
 import socket
@@ -61,7 +62,7 @@ class Side:
         trace = subprocess.run(
             [program], env=self.environment() | {"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True, text=True,
             check=False, timeout=30)
-        loaded = [line.split()[2] for line in trace.stdout.splitlines() if line.split()[0] == "librpma.so.0"]
+        loaded = re.findall(r"^\s*librpma\.so\.0 => (.*) \(0x[0-9a-f]+\)$", trace.stdout, re.MULTILINE)
         if not loaded or pathlib.Path(loaded[0]).parent.resolve() != self.library.resolve():
             raise UsageError(f"{program} does not load librpma.so.0 from {self.library}: name its directory")
 

@@ -23,6 +23,8 @@ def main():
         suite.need_tool(tool)
     debian = suite.Debian(options.debian)
     with tempfile.TemporaryDirectory() as scratch:
+        provider = pathlib.Path(scratch, "provider.so")  # LD_PRELOAD cannot contain a path with a blank
+        provider.symlink_to(options.provider.resolve())
         for source in options.sources:
             compiler = ["c++", "-std=c++20"] if source.suffix == ".cpp" else ["cc", "-std=c11"]
             theirs = [] if source.suffix == ".cpp" else [("Debian's", debian.include, debian.library)]
@@ -34,7 +36,7 @@ def main():
                                    [suite.LIBRARY])
                 for library in (debian.library, options.library):
                     suite.command(program, env=dict(os.environ, LD_LIBRARY_PATH=str(library.resolve().parent),
-                                                    LD_PRELOAD=str(options.provider.resolve())))
+                                                    LD_PRELOAD=str(provider)))
                 print(f"{source.name}, built with {whose} header and library, runs on both")
 
 

@@ -12,7 +12,13 @@ import support
 from support import ADDR, TOPICS
 
 ROLES = ("server", "client")
-NO_MEMLOCK = " ".join([os.environ["EXAMPLES_NO_MEMLOCK"], str(support.BUILD / "lib" / "libsoftrdma.so")])
+# LD_PRELOAD cannot contain a path with a blank.
+LINKS = tempfile.TemporaryDirectory()
+NO_MEMLOCK = ""
+for library in (pathlib.Path(os.environ["EXAMPLES_NO_MEMLOCK"]), support.BUILD / "lib" / "libsoftrdma.so"):
+    link = pathlib.Path(LINKS.name, library.name)
+    link.symlink_to(library)
+    NO_MEMLOCK += f" {link}"
 
 
 class FirstStepsTest(support.ExamplesTest):

@@ -76,10 +76,12 @@ def run(options, library_dir, native):
     """One run of hot_calls against the librpma.so.0 in library_dir."""
     if shutil.which("valgrind") is None:
         skip("valgrind is not installed")
-    environment = dict(os.environ, LD_LIBRARY_PATH=str(library_dir.resolve()),
-                       LD_PRELOAD=str(options.provider.resolve()), NULL_PROVIDER_NATIVE="1" if native else "0")
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(library_dir.resolve()), NULL_PROVIDER_NATIVE="1" if native else "0")
     environment.pop("RPMA_FLUSH_METHOD", None)
     with tempfile.TemporaryDirectory() as scratch:
+        provider = pathlib.Path(scratch, "provider.so")  # LD_PRELOAD cannot contain a path with a blank
+        provider.symlink_to(options.provider.resolve())
+        environment["LD_PRELOAD"] = str(provider)
         dump = pathlib.Path(scratch, "callgrind")
         result = subprocess.run(
             ["valgrind", "-q", "--tool=callgrind", "--demangle=no", "--skip-plt=yes",

@@ -15,10 +15,12 @@ unset PYTHONPATH
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 export MYPYPATH="$build/python"
-check="mypy --strict --cache-dir $build/mypy"
-$check -p rpma
+check() {
+    mypy --strict --cache-dir "$build/mypy" "$@"
+}
+check -p rpma
 for program; do
-    $check "$program"
+    check "$program"
 done
 
 cat >"$directory/wrong.py" <<'END'
@@ -27,7 +29,7 @@ import rpma
 peer: rpma.Peer = rpma.Device("127.0.0.1")
 length: str = rpma.RemoteMemory(b"").flush_type
 END
-found=$($check "$directory/wrong.py" | grep -c 'wrong.py:[34]: error: Incompatible types') || true
+found=$(check "$directory/wrong.py" | grep -c 'wrong.py:[34]: error: Incompatible types') || true
 [ "$found" = 2 ] || {
     echo "mypy finds $found of the 2 wrong types in a program: it does not know those of the package"
     exit 1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: settings_test.sh SOFTRDMA LIBSOFTRDMA
 # Values of SOFTRDMA_* without sense end a program that uses the device: one line on standard error, exit code 2.
-softrdma=$1 library=$2
+softrdma=$1
 if ! command -v ibv_devinfo >/dev/null; then
     echo "skipped: ibv_devinfo is not installed"
     exit 77
@@ -10,6 +10,8 @@ fi
 failures=0
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+library=$work/libsoftrdma.so
+ln -s "$2" "$library" # LD_PRELOAD cannot contain a path with a blank
 
 fail() {
     echo "FAILED: $*; stderr:"

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: untouched_test.sh LIBSOFTRDMA
 # A program that loads the device and never calls it has no thread, no descriptor and no variable more than without it.
-library=$1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+library=$work/libsoftrdma.so
+ln -s "$1" "$library" # LD_PRELOAD cannot contain a path with a blank
 
 # State that a shell observes, except its own pipe and the requested preload. Signals are those of grep:
 # a shell that is starting a program has them blocked.

@@ -71,7 +71,8 @@ bool is_device(const std::string &library)
 {
     const fs::path path(library);
     const fs::path directory = path.parent_path().filename();
-    return path.filename() == "libsoftrdma.so" || (directory == "dropin" && path.filename() == "libibverbs.so.1");
+    const bool is_dropin = directory.empty() || directory == "dropin"; // empty: see preload()
+    return path.filename() == "libsoftrdma.so" || (is_dropin && path.filename() == "libibverbs.so.1");
 }
 
 std::string variable(const char *name)
