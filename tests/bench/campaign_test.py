@@ -107,7 +107,7 @@ class Campaign(BenchTest):
         self.config(timing={"repeats": 2, "duration_s": 0.5, "warm_up_s": 0}, matrix=[{"workload": ["read"], "block_size": [64, 128, 256, 512]}])
         with self.running(PROGRAM, "campaign", "night.json") as running:
             end = time.monotonic() + LIMIT_S
-            while "[1/4" not in running.stdout.readline() and time.monotonic() < end:
+            while (line := running.stdout.readline()) and "[1/4" not in line and time.monotonic() < end:
                 pass
             running.send_signal(number)
             _, stderr = running.communicate(timeout=LIMIT_S)

@@ -147,6 +147,8 @@ class RemoteSite:
     def __init__(self, ssh, host, program, version):
         self.host, self.buffer = host, b""
         self.errors = tempfile.TemporaryFile()
+        # The account's shell expands a tilde.
+        program = program if program.startswith("~") else shlex.quote(program)
         command = [*shlex.split(ssh), "-oBatchMode=yes", "-oConnectTimeout=20", "-oServerAliveInterval=15", "-oServerAliveCountMax=4",
                    host, f"exec {program} site"]
         try:
