@@ -116,7 +116,8 @@ class StandaloneTest(support.ExamplesTest):
             self.skipTest(f"{original} is missing")
         packages = self.directory / "pkgconfig"
         packages.mkdir()
-        text = original.read_text(encoding="utf-8").replace("prefix=/usr", f"prefix={library.parents[2]}/usr", 1)
+        prefix = str(library.parents[2]).replace(" ", "\\ ")
+        text = original.read_text(encoding="utf-8").replace("prefix=/usr", f"prefix={prefix}/usr", 1)
         (packages / "librpma.pc").write_text(text, encoding="utf-8")
         # The released header comes without rpma.hpp.
         self.topics = {number: topic for number, topic in TOPICS.items() if number != "18"}

@@ -29,8 +29,8 @@ expect() {
     [ "$2" = "$3" ] || fail "$1: '$2' instead of '$3'"
 }
 
-expect "first run" "$($counter local.set 2000)" 2000
-expect "second run" "$($counter local.set 2000)" 4000
+expect "first run" "$("$counter" local.set 2000)" 2000
+expect "second run" "$("$counter" local.set 2000)" 4000
 
 # Killed at any point: the count continues from the committed value.
 before=4000
@@ -40,7 +40,7 @@ for round in 1 2 3; do
     sleep "0.$((round * 3))"
     kill -9 $program
     wait $program 2>/dev/null || true
-    now=$($counter local.set 0)
+    now=$("$counter" local.set 0)
     [ "$now" -ge "$before" ] || fail "the count went back from $before to $now"
     before=$now
 done
@@ -48,14 +48,14 @@ done
 # The local part is lost: both replicas have what was committed.
 rm local.part
 pmempool sync local.set
-expect "after sync from a replica" "$($counter local.set 0)" "$before"
+expect "after sync from a replica" "$("$counter" local.set 0)" "$before"
 
 # A replica is lost and rebuilt from the others.
 rm target/a.part
 pmempool sync local.set
 rm local.part target/b.part
 pmempool sync local.set
-expect "after sync from the rebuilt replica" "$($counter local.set 10)" $((before + 10))
+expect "after sync from the rebuilt replica" "$("$counter" local.set 10)" $((before + 10))
 
 pmempool info local.set >info.txt || fail "pmempool info"
 grep -q "Remote replica\|Replica 1" info.txt || fail "pmempool info does not name the replicas: $(cat info.txt)"

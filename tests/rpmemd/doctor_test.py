@@ -3,13 +3,14 @@
 
 import os
 import resource
+import shlex
 import subprocess
 import unittest
 
 from support import LIMIT_S, PROGRAM, DaemonTest
 
 DOCTOR = os.environ["RPMEM_DOCTOR"]
-LAUNCHER = os.environ["RPMA_SOFTRDMA"]
+DAEMON = shlex.join([os.environ["RPMA_SOFTRDMA"], "run", "--", PROGRAM])
 
 
 class Doctor(DaemonTest):
@@ -17,7 +18,7 @@ class Doctor(DaemonTest):
         super().setUp()
         self.limits = {}
         self.environment["RPMEM_STATE_FILE"] = str(self.place / "none")
-        self.environment["RPMEM_CMD"] = f"{LAUNCHER} run -- {PROGRAM}"
+        self.environment["RPMEM_CMD"] = DAEMON
         self.write_set("a.set", (8, "p0"), (8, "p1"))
 
     def examine(self, target, name="a.set"):
@@ -91,7 +92,7 @@ class Doctor(DaemonTest):
         self.found(1, "gap  part: .*link: is a symbolic link", "not ready: 1 to correct", name="link.set")
         self.environment["RPMEM_CMD"] += " --follow-symlinks"
         self.found(1, "gap  part: .*link: symbolic link to a file that does not exist", name="link.set")
-        self.environment["RPMEM_CMD"] = f"ulimit -f 1000; {LAUNCHER} run -- {PROGRAM}"
+        self.environment["RPMEM_CMD"] = f"ulimit -f 1000; {DAEMON}"
         self.found(1, "gap  part: cannot allocate 8388608 bytes .*p0: File too large", "not ready: 1 to correct")
         self.assertEqual([path.name for path in self.place.glob("[bt]?")], [])
 
@@ -134,7 +135,7 @@ class Doctor(DaemonTest):
         self.limits = {resource.RLIMIT_NOFILE: (300, 448)}
         self.found(0, "ok   nofile here: .* for all: ulimit -n 448, in the shell")
         self.limits = {}
-        self.environment["RPMEM_CMD"] = f"ulimit -n 300; {LAUNCHER} run -- {PROGRAM}"
+        self.environment["RPMEM_CMD"] = f"ulimit -n 300; {DAEMON}"
         self.found(1, "gap  nofile: 300 open files", "     fix: raise nofile .* of the target to 448", "not ready: 1 to correct")
 
     def test_locked_memory_of_this_machine(self):
