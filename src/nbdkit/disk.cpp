@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads and writes of clients. docs/disk.md describes the rules.
-#include "format.hpp"
+#include "disk.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "format.hpp"
 
 namespace nbdkit_mirror
 {
