@@ -31,14 +31,44 @@ static void missing_features_are_reported(void **state)
     errno = 0;
     assert_null(ibv_create_comp_cntr(context, capabilities));
     assert_int_equal(errno, EOPNOTSUPP);
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    assert_non_null(pd);
+}
+
+/* ibv_rc_pingpong of rdma-core 65 allocates its buffer with them. */
+static void buffers_are_ordinary_memory(void **state)
+{
     NEWER(void *, ibv_alloc_buf, struct ibv_pd *, size_t, void **);
+    NEWER(struct ibv_mr *, ibv_reg_buf_mr, struct ibv_pd *, void *, void *, size_t, int);
+    NEWER(int, ibv_export_buf_dmabuf_fd, void *);
+    NEWER(void, ibv_free_buf, void *);
+    struct ibv_pd *pd = ibv_alloc_pd(*state), *other = ibv_alloc_pd(*state);
     void *buffer = NULL;
-    errno = 0;
-    assert_null(ibv_alloc_buf(pd, 4096, &buffer));
-    assert_int_equal(errno, EOPNOTSUPP);
+    char *start = ibv_alloc_buf(pd, 5000, &buffer);
+    assert_non_null(start);
+    assert_int_equal((uintptr_t)start % (size_t)sysconf(_SC_PAGESIZE), 0);
+    memset(start, 1, 5000);
+    struct ibv_mr *mr = ibv_reg_buf_mr(pd, buffer, start + 1000, 4000, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    assert_ptr_equal(mr->addr, start + 1000);
+    assert_int_equal(mr->length, 4000);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    const struct {
+        struct ibv_pd *pd;
+        char *start;
+        size_t length;
+    } wrong[] = {{other, start, 5000}, {pd, start, 5001}, {pd, start + 5000, 1}, {pd, start - 1, 2},
+            {pd, start + 1, SIZE_MAX}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); ++i) {
+        errno = 0;
+        assert_null(ibv_reg_buf_mr(wrong[i].pd, buffer, wrong[i].start, wrong[i].length, 0));
+        assert_int_equal(errno, EINVAL);
+    }
+    assert_int_equal(ibv_export_buf_dmabuf_fd(buffer), -1);
+    assert_int_equal(errno, ENODATA);
+    ibv_free_buf(buffer);
+    assert_null(ibv_alloc_buf(pd, 0, &buffer));
+    assert_int_equal(errno, EINVAL);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
 static void sets_of_rsockets_report_events(void **state)
@@ -96,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(the_speed_of_the_port_is_that_of_its_attributes),
             cmocka_unit_test(missing_features_are_reported),
+            cmocka_unit_test(buffers_are_ordinary_memory),
             cmocka_unit_test(sets_of_rsockets_report_events),
             cmocka_unit_test(unknown_operations_of_a_context_are_unsupported),
     };

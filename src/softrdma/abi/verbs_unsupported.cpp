@@ -112,12 +112,7 @@ UNSUPPORTED_SINCE(int, ibv_dealloc_dmah, EOPNOTSUPP, void *)
 UNSUPPORTED_SINCE(ibv_mr *, ibv_reg_mr_ex, nullptr, ibv_pd *, void *)
 // 62
 UNSUPPORTED_SINCE(int, ibv_dm_export_dmabuf_fd, -1, ibv_dm *)
-// 64
-UNSUPPORTED_SINCE(void *, ibv_alloc_buf, nullptr, ibv_pd *, std::size_t, void **)
-UNSUPPORTED_SINCE(int, ibv_free_buf, EOPNOTSUPP, void *)
-UNSUPPORTED_SINCE(ibv_mr *, ibv_reg_buf_mr, nullptr, ibv_pd *, void *, void *, std::size_t, int)
 // 65
-UNSUPPORTED_SINCE(int, ibv_export_buf_dmabuf_fd, -1, void *)
 UNSUPPORTED_SINCE(int, _ibv_query_comp_cntr_caps, EOPNOTSUPP, ibv_context *, void *, std::size_t)
 UNSUPPORTED_SINCE(void *, ibv_create_comp_cntr, nullptr, ibv_context *, void *)
 UNSUPPORTED_SINCE(int, ibv_destroy_comp_cntr, EOPNOTSUPP, void *)
