@@ -294,7 +294,7 @@ static int remove_proc(void)
 {
     if (geteuid() == 0) {
         assert_int_equal(unshare(CLONE_NEWNS), 0);
-        assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+        assert_int_equal(mount(NULL, "/proc", NULL, MS_REC | MS_PRIVATE, NULL), 0);
         assert_int_equal(mount("none", "/proc", "tmpfs", 0, NULL), 0);
         return ENOENT;
     }

@@ -51,7 +51,10 @@ manager_programs() {
     fi
     both rdma_xserver -p %p // rdma_xclient -s %a -p %p
     both rstream -b %a -p %p -S 4096 -C 100 // rstream -s %a -p %p -S 4096 -C 100
-    serving cmtime -b %a -p %p // cmtime -s %a -p %p -c 20
+    # Later releases need a third process, their controller.
+    if cmtime --help 2>&1 | grep -q -- '-s server'; then
+        serving cmtime -b %a -p %p // cmtime -s %a -p %p -c 20
+    fi
 }
 
 refuses_multicast() {
