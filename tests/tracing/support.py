@@ -31,7 +31,7 @@ FORMATS = {
 }
 # Further fields that the program prints of a completion: wr_id, status and qp_num.
 COMPLETION = ["0x%lx", "%d", "%u"]
-SOFTRDMA = {"completion": 3, "qp_state": 3}
+SOFTRDMA = {"completion": 3, "qp_state": 3, "wqe_state": 2}
 
 
 def skip(reason):

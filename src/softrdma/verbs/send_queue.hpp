@@ -75,6 +75,7 @@ public:
     void pop_front(ibv_wc_status status) noexcept
     {
         SOFTRDMA_ASSERT(!empty());
+        front().enter(status == IBV_WC_SUCCESS ? wqe_state::succeeded : wqe_state::failed);
         const finished first = finish(front());
         head_ = wrapped(head_ + 1);
         // A thread that finds the entry free may overwrite it, so finish() has copied it before. The entry must be free

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/wqe.hpp"
 #include "pmem/policy.hpp"
+#include "probe.hpp"
 
 #include <cerrno>
 
@@ -24,6 +25,13 @@ std::uint64_t length_of(std::span<const ibv_sge> list) noexcept
 }
 
 } // namespace
+
+void wqe::enter(wqe_state next) noexcept
+{
+    SOFTRDMA_ASSERT(may_follow(state, next));
+    state = next;
+    STATIC_PROBE(softrdma, wqe_state, 2, wr_id, state);
+}
 
 int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
 {

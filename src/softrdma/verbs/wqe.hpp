@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/assert.hpp"
 #include "verbs/wr_op_info.hpp"
 
 #include <algorithm>
@@ -52,6 +53,52 @@ struct ud_args {
     std::uint32_t qkey;
 };
 
+// State of a request in the send queue. A request that is executed while it is posted passes through its entry without
+// a state. The order of the values matters, see wqe::is_started() and has_psn().
+enum class wqe_state : std::uint32_t {
+    posted,
+    judged,       // like posted; the rules of injected faults have been applied
+    rejected,     // must not be executed: completes with local_status, after the requests before it
+    stalled,      // first in the queue, and waits for an event: its message found no receive in the peer's memory
+    transmitting, // has a PSN; part of it may have been handed to the path
+    sent,         // handed to the path entirely
+    sent_unasked, // like sent; the response to a later request suffices
+    returned,     // the receiver was not ready for it or an earlier one: will be sent again, with the same PSN
+    aborted,      // like rejected, after it had a PSN
+    succeeded,
+    failed,
+};
+
+// Returns whether a request may change from one state to the other.
+constexpr bool may_follow(wqe_state from, wqe_state to) noexcept
+{
+    using state = wqe_state;
+    switch (to) {
+    case state::posted: // the next attempt counts as a retry
+        return from == state::stalled;
+    case state::judged:
+    case state::rejected:
+        return from == state::posted;
+    case state::stalled:
+        return from == state::posted || from == state::judged;
+    case state::transmitting:
+        return from == state::posted || from == state::judged || from == state::stalled || from == state::returned;
+    case state::sent:
+        return from == state::transmitting || from == state::sent_unasked;
+    case state::sent_unasked:
+    case state::aborted:
+        return from == state::transmitting;
+    case state::returned:
+        return from == state::transmitting || from == state::sent || from == state::sent_unasked;
+    case state::succeeded: // never while part of it was not sent, or after an error
+        return from == state::posted || from == state::judged || from == state::stalled || from == state::sent ||
+               from == state::sent_unasked;
+    case state::failed:
+        return from < state::succeeded;
+    }
+    return false;
+}
+
 // A work request in the send queue, built from an ibv_send_wr or by calls of ibv_wr_*. The lists and inline data of the
 // program are copied into it.
 struct wqe {
@@ -76,16 +123,15 @@ struct wqe {
     std::uint32_t psn;
     std::uint32_t sent;     // bytes handed to the path
     std::uint32_t received; // bytes of a READ response
-    std::uint32_t late_us;  // delay before the response is handled
-    bool numbered;          // psn is valid
-    bool no_ack_req;        // the response to a later request suffices
-    bool judged;            // fault injection has been decided
-    bool answer_lost;       // injected, like `late_us`
+    std::uint32_t late_us;  // injected delay before the response is handled, or response_lost
+    wqe_state state;
     union {
         std::array<ibv_sge, limits::max_sge> sges;
         alignas(word_size) std::array<std::byte, limits::max_inline> inlined;
         bind_args bind; // BIND_MW only
     } data;
+
+    static constexpr std::uint32_t response_lost = UINT32_MAX;
 
     const wr_op_info &info() const noexcept { return info_of(op); }
     bool is_inline() const noexcept { return (flags & IBV_SEND_INLINE) != 0; }
@@ -109,10 +155,27 @@ struct wqe {
     // Called when the request waits in the queue, so that the network path may execute it.
     void queued() noexcept
     {
-        local_status = has_valid_length() ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
+        local_status = IBV_WC_SUCCESS;
         sent = received = late_us = 0;
-        numbered = no_ack_req = judged = answer_lost = false;
+        state = wqe_state::posted;
+        if (!has_valid_length())
+            reject(IBV_WC_LOC_LEN_ERR);
     }
+    // Changes the state of a request in the queue: the only function that does.
+    void enter(wqe_state next) noexcept;
+    // The request must not be executed, or not further. It completes with that status, after the requests before it.
+    void reject(ibv_wc_status status) noexcept
+    {
+        if (!is_rejected())
+            enter(has_psn() ? wqe_state::aborted : wqe_state::rejected);
+        local_status = status;
+    }
+    bool is_rejected() const noexcept { return state == wqe_state::rejected || state == wqe_state::aborted; }
+    bool has_psn() const noexcept { return state >= wqe_state::transmitting; }
+    // Returns whether the path has the whole request, whose response is outstanding.
+    bool is_sent() const noexcept { return state == wqe_state::sent || state == wqe_state::sent_unasked; }
+    // Returns whether an attempt to execute the request is not complete.
+    bool is_started() const noexcept { return state >= wqe_state::stalled; }
     bool has_valid_length() const noexcept { return length >= info().min_len && length <= info().max_len; }
     void set_remote(std::uint64_t address, std::uint32_t key) noexcept
     {

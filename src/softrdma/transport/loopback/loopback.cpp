@@ -90,7 +90,7 @@ outcome loopback::execute()
                 return outcome::broken;
             continue;
         }
-        const auto status = w.local_status != IBV_WC_SUCCESS ? w.local_status : carry_out(w);
+        const auto status = w.is_rejected() ? w.local_status : carry_out(w);
         if (!status) {
             const int allowed = qp_.end().attr.rnr_retry;
             if (++tries_ <= allowed || allowed == infinite_retry)

@@ -19,7 +19,8 @@ outcome requester::start_requests()
 {
     while (next_ < queue_.size() && !waiting_for_receiver_ && !peer_ended_ && !held_back()) {
         wqe &w = queue_[next_];
-        if (ep_.attr.qp_state != IBV_QPS_RTS && !w.numbered && !stalled_)
+        SOFTRDMA_ASSERT(next_ == 0 || queue_[next_ - 1].is_sent());
+        if (ep_.attr.qp_state != IBV_QPS_RTS && !w.is_started())
             return ask_for_answers(), outcome::proceed; // a queue that is drained starts no new request
         if (w.info().local()) {
             outcome o{};
@@ -53,22 +54,25 @@ outcome requester::start_requests()
                 w.info().round_trip && round_trips_ >= std::max<int>(ep_.attr.max_rd_atomic, 1);
         if (fenced || too_many_round_trips)
             return outcome::proceed;
-        if (const outcome o = transmit(w); o != outcome::proceed || w.local_status != IBV_WC_SUCCESS)
+        if (const outcome o = transmit(w); o != outcome::proceed || w.is_rejected())
             return o;
     }
     return outcome::proceed;
 }
 
 // Executes a local request once all requests before it have completed.
-bool requester::carried_out_here(const wqe &w, outcome &o)
+bool requester::carried_out_here(wqe &w, outcome &o)
 {
     o = outcome::proceed;
     if (next_ > 0)
         return ask_for_answers(), false;
     const auto status = window_table::instance().carry_out(object_of(ep_.qp), w);
     if (!status) {
-        ep_.try_again_later(!stalled_);
-        waiting_for_receiver_ = stalled_ = true;
+        const bool waits_already = w.state == wqe_state::stalled;
+        ep_.try_again_later(!waits_already);
+        if (!waits_already)
+            w.enter(wqe_state::stalled);
+        waiting_for_receiver_ = true;
         return false;
     }
     complete_first(*status);
@@ -87,14 +91,15 @@ bool requester::may_wait(const wqe &w) const noexcept
 // Requests the delayed acknowledgment, because no further request follows.
 void requester::ask_for_answers()
 {
-    if (next_ > 0 && std::exchange(queue_[next_ - 1].no_ack_req, false))
-        ep_.transmit({.op = opcode::ack_request, .psn = queue_[next_ - 1].psn});
+    if (next_ == 0 || queue_[next_ - 1].state != wqe_state::sent_unasked)
+        return;
+    queue_[next_ - 1].enter(wqe_state::sent);
+    ep_.transmit({.op = opcode::ack_request, .psn = queue_[next_ - 1].psn});
 }
 
 outcome requester::local_error(wqe &w, ibv_wc_status status)
 {
-    // The error is reported in order: after the completion of all earlier requests.
-    w.local_status = status;
+    w.reject(status); // reported in order: after the completion of all earlier requests
     ask_for_answers();
     return &w == &queue_.front() ? (complete_first(status), outcome::broken) : outcome::proceed;
 }
@@ -114,7 +119,7 @@ outcome requester::answer_timer_expired()
 {
     const auto limit = ep_.answer_limit();
     watches_answers_ = false;
-    if (queue_.empty() || !queue_.front().numbered || limit == limit.zero() || ep_.path == nullptr)
+    if (queue_.empty() || !queue_.front().has_psn() || limit == limit.zero() || ep_.path == nullptr)
         return outcome::proceed; // no response is outstanding; the next request restarts the timer
     const auto silent = std::chrono::steady_clock::now() - progress_at_;
     if (silent >= limit && !waiting_for_receiver_) {
@@ -131,16 +136,17 @@ outcome requester::answer_timer_expired()
 
 outcome requester::transmit(wqe &w)
 {
-    if (w.local_status != IBV_WC_SUCCESS)
+    if (w.is_rejected())
         return local_error(w, w.local_status);
     if (ep_.limits_answers) [[unlikely]]
         watch_answers();
-    if (!w.numbered) {
+    if (!w.has_psn()) {
         w.psn = next_psn_;
-        w.numbered = true;
         next_psn_ = (next_psn_ + 1) & psn_mask;
     }
-    if (w.answer_lost)
+    if (w.state != wqe_state::transmitting)
+        w.enter(wqe_state::transmitting);
+    if (w.late_us == wqe::response_lost) [[unlikely]]
         lose_answers_from(w.psn);
     if (w.info().round_trip)
         return transmit_round_trip(w);
@@ -193,6 +199,7 @@ outcome requester::transmit_round_trip(wqe &w)
     if (sends)
         payload = w.is_inline() ? std::span(&inlined, 1) : local.span();
     ep_.transmit(round_trip_header(w), payload, more_follow());
+    w.enter(wqe_state::sent);
     ++round_trips_;
     ++next_;
     return outcome::proceed;
@@ -211,10 +218,10 @@ opcode requester::segment_opcode(const wqe &w, std::uint32_t bytes) const noexce
 outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)
 {
     const opcode op = segment_opcode(w, bytes);
-    w.no_ack_req = may_wait(w);
+    const bool unasked = may_wait(w);
     const packet header{.op = op,
             .solicited = (w.flags & IBV_SEND_SOLICITED) != 0 && is_last(op),
-            .no_ack_req = w.no_ack_req,
+            .no_ack_req = unasked,
             .psn = w.psn,
             .remote_addr = w.remote_addr,
             .rkey = w.rkey,
@@ -230,23 +237,25 @@ outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)
         ep_.transmit(header, source.span(), more_follow());
     }
     w.sent += bytes;
-    if (is_last(op))
+    if (is_last(op)) {
+        w.enter(unasked ? wqe_state::sent_unasked : wqe_state::sent);
         ++next_;
+    }
     return outcome::proceed;
 }
 
 void requester::complete_first(ibv_wc_status status)
 {
     const wqe &w = queue_.front();
-    if (ep_.local != nullptr && w.numbered && status == IBV_WC_SUCCESS && w.info().takes_receive)
+    if (ep_.local != nullptr && w.has_psn() && status == IBV_WC_SUCCESS && w.info().takes_receive)
         ep_.local->peer_consumed_receive();
-    unanswered_ = unanswered_ || (w.numbered && status != IBV_WC_SUCCESS);
+    unanswered_ = unanswered_ || (w.has_psn() && status != IBV_WC_SUCCESS);
     queue_.pop_front(status);
     if (queue_.empty())
         stop_polling_network();
     next_ -= next_ > 0 ? 1 : 0;
     rnr_tries_ = 0;
-    stalled_ = asking_ = false;
+    asking_ = false;
 }
 
 outcome requester::resume()
@@ -278,7 +287,7 @@ bool requester::fail_first(ibv_wc_status status)
 
 void requester::stop_waiting() noexcept
 {
-    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = stalled_ = asking_ = false;
+    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = asking_ = false;
     timer_at_ = never;
     injection_.reset();
 }
@@ -292,7 +301,7 @@ void requester::flush()
 
 bool requester::reset()
 {
-    const bool answered = !std::exchange(unanswered_, false) && !(!queue_.empty() && queue_.front().numbered);
+    const bool answered = !std::exchange(unanswered_, false) && !(!queue_.empty() && queue_.front().has_psn());
     queue_.clear();
     stop_polling_network();
     next_ = 0;

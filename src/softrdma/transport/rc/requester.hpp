@@ -46,18 +46,18 @@ public:
     // Returns false if responses to discarded requests may still arrive.
     bool reset();
     // Returns true while a started request is not complete.
-    bool busy() const noexcept { return !queue_.empty() && (queue_.front().numbered || stalled_); }
+    bool busy() const noexcept { return !queue_.empty() && queue_.front().is_started(); }
 
 private:
     post_result execute(const wqe &w);
     // Executes a request that is not sent. Returns true if the next one may be started.
-    bool carried_out_here(const wqe &w, outcome &o);
+    bool carried_out_here(wqe &w, outcome &o);
     void show_executed(tap &t, const wqe &w);
     bool executed_locally(wqe &w, outcome &o);
     bool follows_to_peer(wqe &w) noexcept;
     void start_polling_network() noexcept;
     void stop_polling_network() noexcept;
-    outcome stall();
+    outcome stall(wqe &w);
     outcome local_timer_expired();
     outcome start_requests();
     void watch_answers();
@@ -119,9 +119,7 @@ private:
     std::chrono::steady_clock::time_point progress_at_{}; // time of the latest request or response
     std::unique_ptr<injection> injection_;
     bool polls_network_ = false; // polls also check the network, because only it reaches some memory of the peer
-    // True if a message found no receive in the peer's ring.
-    bool stalled_ = false;
-    bool asking_ = false; // the peer was asked to send a message when it posts a receive
+    bool asking_ = false;        // the peer was asked to send a message when it posts a receive
     static constexpr auto never = std::chrono::steady_clock::time_point::max();
     std::chrono::steady_clock::time_point timer_at_ = never; // its expiry
     std::chrono::steady_clock::time_point retry_at_{};

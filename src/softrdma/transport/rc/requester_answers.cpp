@@ -41,7 +41,7 @@ outcome requester::acknowledged(const packet &p)
 // Continues after completions: reports a queued error that is now first, and sends requests that waited for space.
 outcome requester::go_on()
 {
-    if (!queue_.empty() && next_ == 0 && queue_.front().local_status != IBV_WC_SUCCESS) {
+    if (!queue_.empty() && next_ == 0 && queue_.front().is_rejected()) {
         complete_first(queue_.front().local_status);
         return outcome::broken;
     }
@@ -52,7 +52,7 @@ outcome requester::rejected(const packet &p)
 {
     if (p.syndrome == syndrome::unresponsive)
         return peer_has_ended();
-    if (!complete_before(p.psn) || queue_.empty() || !queue_.front().numbered || queue_.front().psn != p.psn)
+    if (!complete_before(p.psn) || queue_.empty() || !queue_.front().has_psn() || queue_.front().psn != p.psn)
         return outcome::violation;
     if ((p.syndrome & 0xe0) == syndrome::rnr)
         return receiver_not_ready(p.syndrome & 0x1f);
@@ -64,7 +64,7 @@ outcome requester::rejected(const packet &p)
 // it executed.
 outcome requester::peer_has_ended()
 {
-    if (queue_.empty() || !queue_.front().numbered)
+    if (queue_.empty() || !queue_.front().has_psn())
         return outcome::violation;
     if (ep_.managed) {
         complete_first(IBV_WC_RETRY_EXC_ERR);
@@ -86,8 +86,12 @@ outcome requester::receiver_not_ready(std::uint8_t timer)
     // The receiver drops all requests after the rejected message: they are sent again.
     next_ = 0;
     round_trips_ = 0;
-    for (std::uint32_t i = 0; i < queue_.size(); ++i)
-        queue_[i].sent = queue_[i].received = 0;
+    for (std::uint32_t i = 0; i < queue_.size(); ++i) {
+        wqe &w = queue_[i];
+        w.sent = w.received = 0;
+        if (w.is_sent() || w.state == wqe_state::transmitting)
+            w.enter(wqe_state::returned);
+    }
     waiting_for_receiver_ = true;
     const std::chrono::microseconds delay(rnr_delay_us[timer]);
     ep_.path->start_timer(delay);

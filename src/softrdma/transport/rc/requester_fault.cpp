@@ -21,29 +21,31 @@ constexpr std::uint8_t injected_rnr_timer = 12;
 bool requester::injected(wqe &w, outcome &o)
 {
     o = outcome::proceed;
-    if (w.judged)
+    if (w.state != wqe_state::posted)
         return false;
     if (injection_ == nullptr)
         injection_ = std::make_unique<injection>();
     const auto verdict = fault::on_request(w.op, ep_.qp->qp_num);
-    w.judged = !verdict || verdict->what != fault::action::rnr;
+    if (verdict && verdict->what == fault::action::rnr) {
+        o = refuse_once(w);
+        return true;
+    }
+    if (verdict && verdict->what == fault::action::status) {
+        w.reject(verdict->status);
+        return false;
+    }
+    w.enter(wqe_state::judged);
     if (!verdict)
         return false;
     switch (verdict->what) {
-    case fault::action::status:
-        w.local_status = verdict->status;
-        return false;
     case fault::action::drop:
-        w.answer_lost = true;
+        w.late_us = wqe::response_lost;
         return false;
     case fault::action::late:
         w.late_us = static_cast<std::uint32_t>(verdict->delay.count());
         return false;
     case fault::action::delay:
         delay_sending(verdict->delay);
-        return true;
-    case fault::action::rnr:
-        o = refuse_once(w);
         return true;
     case fault::action::duplicate: // a reliable connection drops duplicates
         return false;
@@ -61,10 +63,8 @@ void requester::delay_sending(std::chrono::microseconds delay)
 
 outcome requester::refuse_once(wqe &w)
 {
-    if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry) {
-        w.judged = true;
+    if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry)
         return local_error(w, IBV_WC_RNR_RETRY_EXC_ERR);
-    }
     ++rnr_tries_;
     delay_sending(std::chrono::microseconds(rnr_delay_us[injected_rnr_timer]));
     return outcome::proceed;
@@ -93,7 +93,7 @@ bool requester::intercepted(const packet &p)
     if (i.late.empty()) {
         std::uint32_t late_us = 0;
         for (std::uint32_t n = 0; n < queue_.size() && is_read_response(p.op); ++n) {
-            if (queue_[n].numbered && queue_[n].psn == p.psn)
+            if (queue_[n].has_psn() && queue_[n].psn == p.psn)
                 late_us = queue_[n].late_us;
         }
         if (late_us == 0)

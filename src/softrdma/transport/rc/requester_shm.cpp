@@ -32,7 +32,7 @@ post_result requester::execute(const wqe &w)
 bool requester::executed_locally(wqe &w, outcome &o)
 {
     o = outcome::proceed;
-    if (w.numbered || w.local_status != IBV_WC_SUCCESS)
+    if (w.has_psn() || w.is_rejected())
         return false;
     switch (execute(w)) {
     case post_result::done:
@@ -41,7 +41,7 @@ bool requester::executed_locally(wqe &w, outcome &o)
         complete_first(IBV_WC_SUCCESS);
         return true;
     case post_result::pending:
-        o = stall();
+        o = stall(w);
         return true;
     case post_result::unsupported:
         ep_.local->left_to_network(w);
@@ -62,8 +62,8 @@ bool requester::executed_locally(wqe &w, outcome &o)
 // Returns true if the peer must execute the request, like those before it whose responses are outstanding.
 bool requester::follows_to_peer(wqe &w) noexcept
 {
-    if (w.numbered || w.local_status != IBV_WC_SUCCESS)
-        return w.numbered;
+    if (w.has_psn() || w.is_rejected())
+        return w.has_psn();
     if (!ep_.local->surely_unsupported(w))
         return false;
     ep_.local->left_to_network(w);
@@ -111,17 +111,17 @@ void requester::stop_polling_network() noexcept
         cq_of(ep_.qp->send_cq).network_users.fetch_sub(1);
 }
 
-outcome requester::stall()
+outcome requester::stall(wqe &w)
 {
     const auto now = std::chrono::steady_clock::now();
-    if (!stalled_) {
+    if (w.state != wqe_state::stalled) {
         const bool patient = ep_.attr.rnr_retry == infinite_retry;
         if (!patient && rnr_tries_ > ep_.attr.rnr_retry) {
             complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
             return outcome::broken;
         }
         ++rnr_tries_;
-        stalled_ = true;
+        w.enter(wqe_state::stalled);
         const bool last = !patient && rnr_tries_ > ep_.attr.rnr_retry;
         retry_at_ = now +
                     (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
@@ -143,10 +143,11 @@ outcome requester::stall()
 outcome requester::local_timer_expired()
 {
     timer_at_ = never;
-    if (!stalled_) // the peer itself rejected the message: see receiver_not_ready()
+    const bool stalled = !queue_.empty() && queue_.front().state == wqe_state::stalled;
+    if (!stalled) // the peer itself rejected the message: see receiver_not_ready()
         return resume();
     if (std::chrono::steady_clock::now() >= retry_at_)
-        stalled_ = false; // the next RNR NAK counts as a retry
+        queue_.front().enter(wqe_state::posted); // the next RNR NAK counts as a retry
     else
         asking_ = true;
     return resume();
