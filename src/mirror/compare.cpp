@@ -40,7 +40,12 @@ replica::range segments_of(replica::range place, int first, int count)
 
 } // namespace
 
-void rpma_mirror::comparison::step(rpma_mirror_phase phase)
+comparer::comparer(set_parts &of)
+    : settings_(of.configured), membership_(of.members), local_(of.local), counted_(of.counted)
+{
+}
+
+void comparison::step(rpma_mirror_phase phase)
 {
     const std::uint64_t passed = static_cast<std::uint64_t>(replica::now_ms()) - started_ms;
     const std::uint64_t due = within.bytes_per_second == 0 ? 0 : done * 1000 / within.bytes_per_second;
@@ -63,7 +68,7 @@ void rpma_mirror::comparison::step(rpma_mirror_phase phase)
         sleep_ms(due - passed);
 }
 
-void rpma_mirror::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
+void comparer::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
 {
     std::optional<batch> next_batch, previous_batch;
     for (std::uint64_t at = begin; at < end;) {
@@ -88,7 +93,7 @@ void rpma_mirror::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
 
 // Starts a batch. After n consecutive batches that differed completely, the next n are sent without comparing (see
 // max_unchecked). At most as much data is sent unnecessarily as differed before.
-rpma_mirror::batch rpma_mirror::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
+batch comparer::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
 {
     batch created;
     created.place = {at, std::min(batch::max_size, end - at)};
@@ -99,15 +104,15 @@ rpma_mirror::batch rpma_mirror::begin_batch(comparison &c, std::uint64_t at, std
     return created;
 }
 
-channel::question rpma_mirror::ask_hashes(comparison &c, range r)
+channel::question comparer::ask_hashes(comparison &c, range r)
 {
-    replica::request asked = make_promise_request(c.copy, replica::request_type::mirror_hash);
+    replica::request asked = membership_.make_promise_request(c.copy, replica::request_type::mirror_hash);
     asked.mirror.offset = r.offset;
     asked.mirror.length = r.length;
     return c.copy.control->begin(asked, deadline(settings_.operation_ms));
 }
 
-void rpma_mirror::end_batch(comparison &c, const batch &of)
+void comparer::end_batch(comparison &c, const batch &of)
 {
     if (c.dir != direction::none) {
         const std::lock_guard hold(c.copy.resync_lane_lock);
@@ -127,7 +132,7 @@ void rpma_mirror::end_batch(comparison &c, const batch &of)
 }
 
 // Copies a range that differs. Returns 0, or an errno value with which the target is lost.
-int rpma_mirror::copy_chunk(comparison &c, batch &b, range chunk)
+int comparer::copy_chunk(comparison &c, batch &b, range chunk)
 {
     b.sent += chunk.length;
     if (c.dir == direction::to_target)
@@ -139,14 +144,14 @@ int rpma_mirror::copy_chunk(comparison &c, batch &b, range chunk)
     return 0;
 }
 
-void rpma_mirror::send_unchecked(comparison &c, batch &b)
+void comparer::send_unchecked(comparison &c, batch &b)
 {
     const std::lock_guard hold(c.copy.resync_lane_lock);
     post_batch(c, b, copy_chunk(c, b, b.place));
 }
 
 // Posts the flush of the batch and stores its ticket. `error` is the result of sending.
-void rpma_mirror::post_batch(comparison &c, batch &b, int error)
+void comparer::post_batch(comparison &c, batch &b, int error)
 {
     local_.drain();
     if (error == 0)
@@ -157,7 +162,7 @@ void rpma_mirror::post_batch(comparison &c, batch &b, int error)
 }
 
 // Returns a bit mask of the segments that differ.
-std::uint64_t rpma_mirror::diff_batch(comparison &c, batch &b)
+std::uint64_t comparer::diff_batch(comparison &c, batch &b)
 {
     static_assert(replica::max_hashes <= 64);
     replica::segment_hashes local_hashes;
@@ -173,7 +178,7 @@ std::uint64_t rpma_mirror::diff_batch(comparison &c, batch &b)
     return bits;
 }
 
-void rpma_mirror::compare_hashes(comparison &c, batch &b)
+void comparer::compare_hashes(comparison &c, batch &b)
 {
     std::uint64_t bits = diff_batch(c, b);
     for (int more = 1; c.dir == direction::none && bits != 0 && more < max_compare_attempts; ++more) {

@@ -3,47 +3,39 @@
 
 #include <functional>
 
-#include "set.hpp"
+#include <optional>
 
-// Exclusive claim of one thread on a target's copy for a long operation, such as a resync. remove_target() rejects a
-// claimed copy. Throws E_NOT_FOUND and E_BUSY.
-class rpma_mirror::exclusive_copy
+#include "parts.hpp"
+
+namespace mirror
 {
-public:
-    exclusive_copy(rpma_mirror &of, unsigned number);
-    ~exclusive_copy();
-    exclusive_copy(const exclusive_copy &) = delete;
-    exclusive_copy &operator=(const exclusive_copy &) = delete;
-
-    mirror::remote_copy &copy;
-
-private:
-    static mirror::remote_copy &take(rpma_mirror &of, unsigned number);
-};
 
 // Batch of consecutive segments of a comparison, aligned to a segment.
-struct rpma_mirror::batch {
+struct batch {
     static constexpr std::uint64_t max_size = replica::max_hashes * replica::segment_size;
 
-    range place{};
+    replica::range place{};
     // Pending hash request. Without one, the batch is sent without comparing.
-    std::optional<mirror::channel::question> asked;
+    std::optional<channel::question> asked;
     // Ticket of the lane that makes the sent data of the batch durable.
     std::uint64_t ticket = 0;
     std::uint64_t sent = 0;
 };
 
+enum class direction {
+    to_target,
+    from_target,
+    none
+};
+
 // Comparison of a target's copy with the local copy, in batches. The target hashes a batch while the writer processes
 // the previous one. Data sent for a batch becomes durable while the next one is sent.
-struct rpma_mirror::comparison {
-    comparison(mirror::remote_copy &with, direction dir_, const mirror::limits &within_)
-        : copy(with), dir(dir_), within(within_)
-    {
-    }
+struct comparison {
+    comparison(remote_copy &with, direction dir_, const limits &within_) : copy(with), dir(dir_), within(within_) {}
 
-    mirror::remote_copy &copy;
+    remote_copy &copy;
     const direction dir;
-    const mirror::limits within;
+    const limits within;
     std::uint64_t total = 0;
     std::uint64_t done = 0;
     std::uint64_t sent = 0;
@@ -60,3 +52,32 @@ struct rpma_mirror::comparison {
     // Calls the progress function and waits as the rate limit requires. Throws E_CANCELED.
     void step(rpma_mirror_phase phase);
 };
+
+// Runs comparisons. Throws failure.
+class comparer
+{
+public:
+    explicit comparer(set_parts &of);
+
+    void compare(comparison &c, std::uint64_t begin, std::uint64_t end);
+
+private:
+    using range = replica::range;
+    using deadline = replica::deadline;
+
+    batch begin_batch(comparison &c, std::uint64_t at, std::uint64_t end);
+    channel::question ask_hashes(comparison &c, range r);
+    void compare_hashes(comparison &c, batch &b);
+    void send_unchecked(comparison &c, batch &b);
+    void post_batch(comparison &c, batch &b, int error);
+    void end_batch(comparison &c, const batch &b);
+    std::uint64_t diff_batch(comparison &c, batch &b);
+    int copy_chunk(comparison &c, batch &b, range chunk);
+
+    const settings &settings_;
+    const membership &membership_;
+    const local_copy &local_;
+    counters &counted_;
+};
+
+} // namespace mirror

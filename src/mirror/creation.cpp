@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Operations on a set that is not open: creating it, and fencing its writer.
-#include "set.hpp"
+#include "creation.hpp"
+
+#include "attach.hpp"
 
 #include <algorithm>
 #include <sys/random.h>
@@ -10,47 +12,32 @@
 using namespace mirror;
 using replica::request_type;
 
-namespace mirror
-{
-
-std::uint64_t new_writer_id()
-{
-    std::uint64_t number = 0;
-    while (number == 0)
-        if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-            throw system_failure("cannot get random bytes");
-    return number;
-}
-
-} // namespace mirror
-
 // Steps: store a local state without a record, commit the record on all targets, store the promise of its epoch. An
 // interrupted creation is recognized by the missing promise, and the next call resumes it.
-void rpma_mirror::create(const settings &of)
+void creation::create()
 {
-    rpma_mirror m(of);
     replica::mirror_state own;
-    const bool resuming = m.find_partial_creation(own);
-    m.set_ = own.set;
-    m.connect_all(scope::all, deadline(of.open_ms / 4 + 1));
-    m.reject_foreign_copies(own, resuming);
+    const bool resuming = find_partial_creation(own);
+    membership_.identify(own.set);
+    connect_all(scope::all, deadline(settings_.open_ms / 4 + 1));
+    reject_foreign_copies(own, resuming);
     if (own.committed.epoch == 0) {
-        m.create_copies(own, resuming);
-        own.committed = m.first_record();
-        m.local_.store(own);
+        create_copies(own, resuming);
+        own.committed = first_record();
+        local_.store(own);
     }
-    m.promise_ = {own.committed.epoch, own.committed.writer};
-    m.each_of_all(deadline(of.open_ms / 4 + 1), [&](const remote_copy &c, const deadline &until) {
-        replica::request r = m.make_promise_request(c, request_type::mirror_commit);
+    membership_.acquire({own.committed.epoch, own.committed.writer});
+    each_of_all(deadline(settings_.open_ms / 4 + 1), [&](const remote_copy &c, const deadline &until) {
+        replica::request r = membership_.make_promise_request(c, request_type::mirror_commit);
         r.mirror.record = own.committed;
         c.control->ask(r, until);
     });
-    own.promised = m.promise_;
-    m.local_.store(own);
+    own.promised = membership_.promise();
+    local_.store(own);
 }
 
 // Calls f for each target concurrently. Throws the failure of a target if one fails.
-void rpma_mirror::each_of_all(const deadline &until, const std::function<void(remote_copy &, const deadline &)> &f)
+void creation::each_of_all(const deadline &until, const std::function<void(remote_copy &, const deadline &)> &f)
 {
     std::uint32_t all = 0;
     for (const auto &c : copies_)
@@ -61,7 +48,7 @@ void rpma_mirror::each_of_all(const deadline &until, const std::function<void(re
 
 // Reads the local state of an interrupted creation and returns true, or initializes the state of a new set. Throws
 // E_EXISTS if the set exists.
-bool rpma_mirror::find_partial_creation(replica::mirror_state &own)
+bool creation::find_partial_creation(replica::mirror_state &own)
 {
     if (local_.open_state()) {
         own = local_.state();
@@ -82,13 +69,13 @@ bool rpma_mirror::find_partial_creation(replica::mirror_state &own)
     return false;
 }
 
-void rpma_mirror::reject_existing_set() const
+void creation::reject_existing_set() const
 {
     throw failure(RPMA_MIRROR_E_EXISTS, "local copy already exists: " + settings_.state_path);
 }
 
 // Rejects targets with a copy that this creation has not created.
-void rpma_mirror::reject_foreign_copies(const replica::mirror_state &own, bool resuming) const
+void creation::reject_foreign_copies(const replica::mirror_state &own, bool resuming) const
 {
     const replica::mirror_promise creators{own.committed.epoch, own.committed.writer};
     for (const auto &c : copies_) {
@@ -109,7 +96,7 @@ void rpma_mirror::reject_foreign_copies(const replica::mirror_state &own, bool r
     }
 }
 
-void rpma_mirror::create_copies(const replica::mirror_state &own, bool resuming)
+void creation::create_copies(const replica::mirror_state &own, bool resuming)
 {
     if (resuming)
         local_.make_data(own.length);
@@ -119,65 +106,46 @@ void rpma_mirror::create_copies(const replica::mirror_state &own, bool resuming)
     for (const auto &c : copies_)
         if (c && c->answered)
             highest = std::max(highest, c->known.promised.epoch);
-    promise_ = {highest + 1, new_writer_id()};
+    membership_.acquire({highest + 1, new_writer_id()});
     const std::uint32_t created = answered();
     each_of_all(deadline(settings_.open_ms / 2 + 1), [&](const remote_copy &c, const deadline &until) {
         if ((created & c.bit()) == 0)
-            create_copy(c, *c.control, own.length, until);
-        c.control->ask(make_promise_request(c, request_type::mirror_prepare), until);
+            create_copy(membership_, c, *c.control, own.length, until);
+        c.control->ask(membership_.make_promise_request(c, request_type::mirror_prepare), until);
     });
 }
 
-// Creates the copy on a target. A copy that exists is accepted if an earlier request created it and its response was
-// lost.
-void rpma_mirror::create_copy(const remote_copy &c, channel &control, std::uint64_t length, const deadline &until) const
-{
-    replica::request r = make_promise_request(c, request_type::mirror_create);
-    r.mirror.length = length;
-    try {
-        control.ask(r, until);
-    } catch (const failure &problem) {
-        if (problem.code() != RPMA_MIRROR_E_EXISTS)
-            throw;
-        const replica::mirror_state existing =
-                control.ask(c.make_request(request_type::mirror_status, set_), until).mirror;
-        if (existing.set != set_ || existing.copy != c.where.copy || existing.length != length)
-            throw;
-    }
-}
-
-rpma_mirror::record rpma_mirror::first_record() const
+creation::record creation::first_record() const
 {
     record first;
-    first.epoch = promise_.epoch;
+    first.epoch = membership_.promise().epoch;
     first.version = 1;
-    first.writer = promise_.writer;
+    first.writer = membership_.promise().writer;
     first.writer_copy = settings_.local_number;
     first.policy = settings_.policy;
-    first.members = static_cast<std::uint16_t>(local_bit());
+    first.members = static_cast<std::uint16_t>(membership_.local_bit());
     for (const target_settings &t : settings_.targets)
         first.members = static_cast<std::uint16_t>(first.members | 1U << t.copy);
     first.in_sync = first.members;
     return first;
 }
 
-std::uint64_t rpma_mirror::fence(const settings &of, bool force)
+std::uint64_t creation::fence(bool force)
 {
-    rpma_mirror m(of);
-    const deadline until(of.open_ms);
-    m.connect_all(scope::needed, until.share(4));
-    m.identify_set();
-    m.ask_arbiter(true, until.share(3));
-    m.check_fence(force);
-    m.acquire_epoch(true, until.share(2));
-    m.prepare_all(until.share(1));
-    m.check_fence(force);
-    return m.promise_.epoch;
+    const deadline until(settings_.open_ms);
+    connect_all(scope::needed, until.share(4));
+    identify_set();
+    ask_arbiter(true, until.share(3));
+    check_fence(force);
+    acquire_epoch(true, false, until.share(2));
+    prepare_all(until.share(1));
+    check_fence(force);
+    return membership_.promise().epoch;
 }
 
 // Throws E_UNFENCED unless enough targets respond. Also checked before any promise, because a promise cannot be
 // revoked.
-void rpma_mirror::check_fence(bool force) const
+void creation::check_fence(bool force) const
 {
     if (answered() == 0)
         throw failure(RPMA_MIRROR_E_UNFENCED, "no target promised: the writer can continue (fence it again)");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Data path: does not allocate, takes no lock except that of the lane, and makes no system call except for the local
 // copy.
-#include "set.hpp"
+#include "flush.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -11,19 +11,15 @@
 using namespace mirror;
 using replica::lane_request_kind;
 
-int rpma_mirror::check_usable() const noexcept
+flusher::flusher(set_parts &of)
+    : settings_(of.configured), membership_(of.members), events_(of.published), local_(of.local), copies_(of.copies),
+      counted_(of.counted), lanes_(of.configured.lanes)
 {
-    if (const int code = terminal_error_; code != 0)
-        return fail(code, "mirror failed: %s (reopen the set)", terminal_reason_.c_str());
-    if (arbiter_->lost())
-        return fail(RPMA_MIRROR_E_ARBITER, "the lease of the arbiter has expired");
-    return 0;
 }
 
-// Returns 0 if a flush may start, otherwise an error code.
-int rpma_mirror::check_flushable() const noexcept
+int flusher::check_flushable() const noexcept
 {
-    if (const int code = check_usable(); code != 0)
+    if (const int code = membership_.check_usable(); code != 0)
         return code;
     if (const int error = reregister_error_; error != 0)
         return fail(RPMA_MIRROR_E_MEDIA,
@@ -31,7 +27,7 @@ int rpma_mirror::check_flushable() const noexcept
     return 0;
 }
 
-int rpma_mirror::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept
+int flusher::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept
 {
     if (lane >= lanes_.size())
         return fail(RPMA_MIRROR_E_INVAL, "lane %u: out of range: the set has %zu lanes", lane, lanes_.size());
@@ -46,7 +42,7 @@ int rpma_mirror::check_ranges(unsigned lane, const rpma_mirror_range *ranges, st
 // Calls send() for a lane of each target, first for those that the flush waits for. `tickets` receives the tickets to
 // wait for, 0 for none.
 template<class Send>
-void rpma_mirror::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
+void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
         const deadline &until, program_lane::tickets &tickets, failed_copies &failed) noexcept
 {
     const auto send_awaited = [&](unsigned copy) {
@@ -56,14 +52,14 @@ void rpma_mirror::post(unsigned lane, const rpma_mirror_range *ranges, std::size
         else
             tickets[copy] = to.ticket();
     };
-    const roles now = roles_;
+    const roles now = membership_.now();
     each_copy(now.awaited, send_awaited);
     each_copy(now.syncing | now.away, [&](unsigned copy) {
         remote_copy &c = *copies_[copy];
         for (std::size_t i = 0; i < n; ++i)
             c.mark({ranges[i].offset, ranges[i].length});
         // Race-free: either a starting resync finds these marks, or this check finds that the copy receives flushes.
-        if ((roles_.load().away & c.bit()) != 0)
+        if ((membership_.now().away & c.bit()) != 0)
             return;
         // One connection carries the flushes and the resync data, so that older data does not overtake newer data.
         if (!c.lock_resync_lane(until)) {
@@ -71,7 +67,7 @@ void rpma_mirror::post(unsigned lane, const rpma_mirror_range *ranges, std::size
             return;
         }
         const std::lock_guard held(c.resync_lane_lock, std::adopt_lock);
-        const roles then = roles_;
+        const roles then = membership_.now();
         if ((then.syncing & c.bit()) != 0)
             send(c.lane());
         else if ((then.awaited & c.bit()) != 0)
@@ -112,7 +108,7 @@ private:
 
 } // namespace
 
-int rpma_mirror::flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
+int flusher::flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
 {
     int error = 0;
     for (std::size_t i = 0; i < n && error == 0; ++i) {
@@ -125,7 +121,7 @@ int rpma_mirror::flush_local_copy(const rpma_mirror_range *ranges, std::size_t n
 }
 
 // Reports an error of the local copy for its whole length: the system does not report the failed pages.
-int rpma_mirror::on_local_copy_error(int error) noexcept
+int flusher::on_local_copy_error(int error) noexcept
 {
     // A callback that flushes gets only the error code, because reject_reentry() throws.
     guarded([&] {
@@ -133,17 +129,17 @@ int rpma_mirror::on_local_copy_error(int error) noexcept
         rpma_mirror_error failed = make_error(settings_.local_number, RPMA_MIRROR_E_MEDIA, error);
         failed.length = local_.length();
         const std::lock_guard hold(membership_);
-        events_.publish(RPMA_MIRROR_EVENT_MEDIA, settings_.local_number, record_, failed);
+        events_.publish(RPMA_MIRROR_EVENT_MEDIA, settings_.local_number, membership_.record(), failed);
     });
     return fail(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy: %s", std::strerror(error));
 }
 
 // Waits for each target in turn; all of them work concurrently.
-void rpma_mirror::await(
+void flusher::await(
         unsigned lane, const program_lane::tickets &tickets, const deadline &until, failed_copies &failed) noexcept
 {
     for (unsigned copy = 0; copy < tickets.size(); ++copy) {
-        const roles now = roles_;
+        const roles now = membership_.now();
         if (tickets[copy] == 0 || (now.awaited >> copy & 1) == 0)
             continue;
         if (const int error = copies_[copy]->region->lane(lane).wait(tickets[copy], until); error != 0)
@@ -151,11 +147,11 @@ void rpma_mirror::await(
     }
 }
 
-int rpma_mirror::outcome(const failed_copies &failed, const rpma_mirror_range *ranges, std::size_t n) noexcept
+int flusher::outcome(const failed_copies &failed, const rpma_mirror_range *ranges, std::size_t n) noexcept
 {
     if (failed.bits == 0)
-        return check_usable();
-    const int code = evict(failed);
+        return membership_.check_usable();
+    const int code = membership_.evict(failed);
     if (code == RPMA_MIRROR_E_BUSY)
         return code;
     {
@@ -166,10 +162,10 @@ int rpma_mirror::outcome(const failed_copies &failed, const rpma_mirror_range *r
                 copies_[copy]->mark({ranges[i].offset, ranges[i].length});
         });
     }
-    return code == 0 ? check_usable() : code;
+    return code == 0 ? membership_.check_usable() : code;
 }
 
-int rpma_mirror::flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
+int flusher::flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
 {
     program_lane::tickets tickets{};
     failed_copies failed;
@@ -185,7 +181,7 @@ int rpma_mirror::flush_once(unsigned lane, const rpma_mirror_range *ranges, std:
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
 }
 
-int rpma_mirror::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
+int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
 {
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
     if (const int code = check_flushable(); code != 0 || n == 0)
@@ -200,7 +196,7 @@ int rpma_mirror::flush(unsigned lane, const rpma_mirror_range *ranges, std::size
     return first != 0 ? first : flush_once(lane, ranges + n - 1, 1, deep);
 }
 
-int rpma_mirror::flush_start(
+int flusher::flush_start(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, std::uint64_t *ticket) noexcept
 {
     program_lane &used = lanes_[lane];
@@ -231,12 +227,12 @@ int rpma_mirror::flush_start(
     return 0;
 }
 
-int rpma_mirror::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept
+int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept
 {
     program_lane &used = lanes_[lane];
     if (ticket == 0 || ticket > used.started)
         return fail(RPMA_MIRROR_E_INVAL, "ticket %zu: not issued on this lane", static_cast<std::size_t>(ticket));
-    if (const int code = check_usable(); code != 0)
+    if (const int code = membership_.check_usable(); code != 0)
         return code;
     if (used.started - ticket >= program_lane::max_tickets)
         return 0; // flush_start() has already waited for it
@@ -259,7 +255,7 @@ int rpma_mirror::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms)
     return late ? fail(RPMA_MIRROR_E_TIMEOUT, "the flush is still in progress") : 0;
 }
 
-int rpma_mirror::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept
+int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept
 {
     program_lane &used = lanes_[lane];
     if (const int code = check_flushable(); code != 0)
@@ -289,18 +285,18 @@ int rpma_mirror::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
 }
 
-int rpma_mirror::read(unsigned lane, unsigned copy, void *to, range r) noexcept
+int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
 {
     if (copy == settings_.local_number) {
         std::memcpy(to, local_.address() + r.offset, r.length);
         return 0;
     }
-    if (const int code = check_usable(); code != 0)
+    if (const int code = membership_.check_usable(); code != 0)
         return code;
     failed_copies failed;
     {
         const std::lock_guard hold(lanes_[lane].lock);
-        const roles now = roles_;
+        const roles now = membership_.now();
         if (copy >= copies_.size() || (now.awaited >> copy & 1) == 0)
             return fail(RPMA_MIRROR_E_STALE, "copy %u is not in sync", copy);
         if (const int error = copies_[copy]->region->lane(lane).read(to, r); error != 0)
@@ -308,6 +304,32 @@ int rpma_mirror::read(unsigned lane, unsigned copy, void *to, range r) noexcept
     }
     if (failed.bits == 0)
         return 0;
-    const int code = evict(failed);
+    const int code = membership_.evict(failed);
     return code != 0 ? code : fail(error_code_for(failed.errors[copy]), "copy %u: connection lost: copy evicted", copy);
+}
+
+void flusher::forget_tickets(unsigned copy)
+{
+    for (program_lane &lane : lanes_)
+        for (auto &tickets : lane.in_flight)
+            tickets[copy] = 0;
+}
+
+// Registers the local copy again after pages were replaced, because a device keeps the old pages pinned. If this fails,
+// because another page is bad, too, no flush starts before that page is repaired. The caller must hold the membership
+// lock.
+void flusher::register_again()
+{
+    const deadline until(settings_.operation_ms);
+    int failed = 0;
+    without_lanes([&] {
+        for (const auto &c : copies_) {
+            if (!c || !c->region || c->region->lost().error() != 0)
+                continue;
+            const std::lock_guard own(c->resync_lane_lock);
+            if (const int error = c->region->register_again(until); error != 0)
+                failed = error;
+        }
+        reregister_error_ = failed;
+    });
 }

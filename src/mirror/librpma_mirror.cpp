@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "creation.hpp"
 #include "failure.hpp"
 
 using namespace mirror;
@@ -45,7 +46,7 @@ int fill(T *to, F &&f) noexcept
 int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uint64_t length) noexcept
 {
     const rpma_mirror_range r{offset, length};
-    return mirror == nullptr ? null("mirror") : mirror->check_ranges(0, &r, 1);
+    return mirror == nullptr ? null("mirror") : mirror->lanes.check_ranges(0, &r, 1);
 }
 
 // Checks the arguments of functions that flush ranges.
@@ -56,14 +57,17 @@ int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirr
         return null("mirror");
     if (has_unknown(flags, known))
         return RPMA_MIRROR_E_INVAL;
-    return mirror->check_ranges(lane, ranges, n_ranges);
+    return mirror->lanes.check_ranges(lane, ranges, n_ranges);
 }
 
 } // namespace
 
 int rpma_mirror_create(const struct rpma_mirror_cfg *cfg)
 {
-    return cfg == nullptr ? null("cfg") : guarded([&] { rpma_mirror::create(cfg->value); });
+    return cfg == nullptr ? null("cfg") : guarded([&] {
+        set_parts parts(cfg->value);
+        creation(parts).create();
+    });
 }
 
 int rpma_mirror_map(
@@ -121,7 +125,7 @@ int rpma_mirror_optimized_flush(struct rpma_mirror *mirror, unsigned lane, const
     constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
     if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, known); code != 0)
         return code;
-    return mirror->flush(lane, ranges, n_ranges, flags);
+    return mirror->lanes.flush(lane, ranges, n_ranges, flags);
 }
 
 int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges,
@@ -131,16 +135,16 @@ int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const str
         return null("ticket");
     if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, RPMA_MIRROR_F_DEEP); code != 0)
         return code;
-    return mirror->flush_start(lane, ranges, n_ranges, flags, ticket);
+    return mirror->lanes.flush_start(lane, ranges, n_ranges, flags, ticket);
 }
 
 int rpma_mirror_flush_wait(struct rpma_mirror *mirror, unsigned lane, uint64_t ticket, int timeout_ms)
 {
     if (mirror == nullptr)
         return null("mirror");
-    if (const int code = mirror->check_ranges(lane, nullptr, 0); code != 0)
+    if (const int code = mirror->lanes.check_ranges(lane, nullptr, 0); code != 0)
         return code;
-    return mirror->flush_wait(lane, ticket, timeout_ms);
+    return mirror->lanes.flush_wait(lane, ticket, timeout_ms);
 }
 
 int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned lane,
@@ -152,7 +156,7 @@ int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned 
         return code;
     return guarded([&] {
         const rpma_mirror_verify_level verified =
-                mirror->flush_and_verify(lane, ranges, n_ranges, flags, first_mismatch);
+                mirror->verification.flush_and_verify(lane, ranges, n_ranges, flags, first_mismatch);
         if (level != nullptr)
             *level = verified;
     });
@@ -171,16 +175,16 @@ int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t
     const struct rpma_mirror_range r = {offset, sizeof(value)};
     if (mirror == nullptr)
         return null("mirror");
-    if (const int code = mirror->check_ranges(lane, &r, 1); code != 0)
+    if (const int code = mirror->lanes.check_ranges(lane, &r, 1); code != 0)
         return code;
     if (offset % sizeof(value) != 0)
         return fail(RPMA_MIRROR_E_INVAL, "the offset is not a multiple of 8");
-    return mirror->atomic_write(lane, offset, value);
+    return mirror->lanes.atomic_write(lane, offset, value);
 }
 
 int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t point)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->set_consistency_point(point); });
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->parts.members.set_consistency_point(point); });
 }
 
 int rpma_mirror_read(
@@ -189,9 +193,9 @@ int rpma_mirror_read(
     const struct rpma_mirror_range r = {offset, length};
     if (mirror == nullptr || dst == nullptr)
         return null("mirror and dst");
-    if (const int code = mirror->check_ranges(lane, &r, 1); code != 0)
+    if (const int code = mirror->lanes.check_ranges(lane, &r, 1); code != 0)
         return code;
-    return length == 0 ? 0 : mirror->read(lane, copy, dst, {offset, length});
+    return length == 0 ? 0 : mirror->lanes.read(lane, copy, dst, {offset, length});
 }
 
 int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *state)
@@ -215,7 +219,7 @@ int rpma_mirror_get_event_fd(const struct rpma_mirror *mirror, int *fd)
 {
     if (mirror == nullptr || fd == nullptr)
         return null("mirror and fd");
-    *fd = const_cast<rpma_mirror *>(mirror)->events().fd();
+    *fd = mirror->parts.published.fd();
     return 0;
 }
 
@@ -224,7 +228,7 @@ int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event 
     if (mirror == nullptr)
         return null("mirror");
     return fill(event, [&](rpma_mirror_event &to) {
-        if (!mirror->events().next(to))
+        if (!mirror->parts.published.next(to))
             throw failure(RPMA_MIRROR_E_NOT_FOUND, "no event is available");
     });
 }
@@ -233,7 +237,7 @@ int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_er
 {
     if (mirror == nullptr || n_errors == nullptr || (errors == nullptr && *n_errors != 0))
         return null("mirror, errors and n_errors");
-    *n_errors = mirror->events().errors(errors, *n_errors);
+    *n_errors = mirror->parts.published.errors(errors, *n_errors);
     return 0;
 }
 
@@ -250,7 +254,7 @@ int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset
         return null("errors and n_errors");
     if (const int code = check_range(mirror, offset, length); code != 0)
         return code;
-    return guarded([&] { mirror->check(copy, {offset, length}, errors, n_errors); });
+    return guarded([&] { mirror->verification.check(copy, {offset, length}, errors, n_errors); });
 }
 
 int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64_t length, unsigned source)
@@ -259,12 +263,12 @@ int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64
         return code;
     if (source != RPMA_MIRROR_ALL_COPIES && source >= RPMA_MIRROR_MAX_COPIES)
         return fail(RPMA_MIRROR_E_INVAL, "copy %u: number out of range", source);
-    return length == 0 ? 0 : guarded([&] { mirror->repair_range({offset, length}, source); });
+    return length == 0 ? 0 : guarded([&] { mirror->verification.repair_range({offset, length}, source); });
 }
 
 int rpma_mirror_resync(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->resync(copy, limits_of(options)); });
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->targets.resync(copy, limits_of(options)); });
 }
 
 int rpma_mirror_verify(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options,
@@ -274,7 +278,7 @@ int rpma_mirror_verify(struct rpma_mirror *mirror, unsigned copy, const struct r
         return null("mirror");
     bool different = false;
     const int code = fill(report, [&](rpma_mirror_verify_report &to) {
-        mirror->verify(copy, limits_of(options), to);
+        mirror->verification.verify(copy, limits_of(options), to);
         different = to.differing_segments != 0;
     });
     if (code != 0 || !different)
@@ -287,12 +291,12 @@ int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char
 {
     if (mirror == nullptr || target == nullptr || poolset == nullptr)
         return null("mirror, target and poolset");
-    return guarded([&] { mirror->add_target(copy, target, poolset, limits_of(options)); });
+    return guarded([&] { mirror->targets.add_target(copy, target, poolset, limits_of(options)); });
 }
 
 int rpma_mirror_remove_target(struct rpma_mirror *mirror, unsigned copy)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->remove_target(copy); });
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->targets.remove_target(copy); });
 }
 
 int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struct rpma_mirror_recovery_report *report)
@@ -324,7 +328,8 @@ int rpma_mirror_fence(const struct rpma_mirror_cfg *cfg, unsigned flags, uint64_
     if (has_unknown(flags, RPMA_MIRROR_F_FORCE))
         return RPMA_MIRROR_E_INVAL;
     return guarded([&] {
-        const std::uint64_t taken = rpma_mirror::fence(cfg->value, (flags & RPMA_MIRROR_F_FORCE) != 0);
+        set_parts parts(cfg->value);
+        const std::uint64_t taken = creation(parts).fence((flags & RPMA_MIRROR_F_FORCE) != 0);
         if (epoch != nullptr)
             *epoch = taken;
     });

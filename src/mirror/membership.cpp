@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Membership of the set: a change is durable on all copies that stay before it takes effect.
-#include "set.hpp"
+#include "membership.hpp"
 
 #include <algorithm>
 
@@ -26,8 +26,30 @@ int error_code_for(int error)
 
 } // namespace mirror
 
+membership::membership(const settings &configured, events &published, arbiter &decider, local_copy &local,
+        remote_copies &copies, counters &counted)
+    : settings_(configured), events_(published), arbiter_(decider), local_(local), copies_(copies), counted_(counted)
+{
+}
+
+replica::request membership::make_promise_request(const remote_copy &c, replica::request_type type) const
+{
+    replica::request r = c.make_request(type, set_);
+    r.mirror.promise = promise_;
+    return r;
+}
+
+int membership::check_usable() const noexcept
+{
+    if (const int code = terminal_error_; code != 0)
+        return fail(code, "mirror failed: %s (reopen the set)", terminal_reason_.c_str());
+    if (arbiter_.lost())
+        return fail(RPMA_MIRROR_E_ARBITER, "the lease of the arbiter has expired");
+    return 0;
+}
+
 // Declares a permanent failure: no flush is acknowledged afterwards.
-void rpma_mirror::end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy)
+void membership::end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy)
 {
     if (terminal_error_ != 0)
         return;
@@ -40,7 +62,7 @@ void rpma_mirror::end(int code, const char *reason, rpma_mirror_event_type type,
     events_.publish(type, copy, record_, make_error(copy, code));
 }
 
-void rpma_mirror::set_roles(std::uint32_t awaited, std::uint32_t syncing)
+void membership::set_roles(std::uint32_t awaited, std::uint32_t syncing)
 {
     roles next;
     next.awaited = static_cast<std::uint16_t>(awaited);
@@ -52,7 +74,7 @@ void rpma_mirror::set_roles(std::uint32_t awaited, std::uint32_t syncing)
 }
 
 // Removes the targets from flushes.
-void rpma_mirror::leave(std::uint32_t copies)
+void membership::leave(std::uint32_t copies)
 {
     const roles now = roles_;
     set_roles(now.awaited & ~copies, now.syncing & ~copies);
@@ -65,7 +87,7 @@ void rpma_mirror::leave(std::uint32_t copies)
 // Sends a request to all targets before it waits, so that the total time is that of one request. Returns the targets
 // that failed, with their error codes in `codes`.
 template<class F>
-std::uint32_t rpma_mirror::ask_targets(
+std::uint32_t membership::ask_targets(
         std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes)
 {
     std::uint32_t asked = 0, failed = 0;
@@ -84,7 +106,7 @@ std::uint32_t rpma_mirror::ask_targets(
 }
 
 // Commits the record on the targets. Returns those that failed. Throws E_FENCED.
-std::uint32_t rpma_mirror::commit_on_targets(const record &next, const deadline &until)
+std::uint32_t membership::commit_on_targets(const replica::mirror_record &next, const deadline &until)
 {
     std::array<int, replica::max_copies> codes{};
     const auto commit = [&](const remote_copy &c) {
@@ -100,7 +122,7 @@ std::uint32_t rpma_mirror::commit_on_targets(const record &next, const deadline 
 }
 
 // Calls the eviction function for each copy. If it refuses, the mirror fails and the record is not changed.
-void rpma_mirror::call_eviction_function(std::uint32_t leaving)
+void membership::call_eviction_function(std::uint32_t leaving)
 {
     each_copy(leaving, [&](unsigned copy) {
         const rpma_mirror_error why = make_error(copy, copies_[copy]->last_error);
@@ -116,7 +138,8 @@ void rpma_mirror::call_eviction_function(std::uint32_t leaving)
 // Commits the record at the arbiter, in the local copy and on every target in sync. A target that does not respond is
 // removed from the record, and the next version is committed. Each copy that leaves needs the consent of the program,
 // except `dropped`. See docs/mirror.md for the conditions that the remaining targets must meet.
-void rpma_mirror::commit_record(record next, std::uint16_t before, std::uint16_t needed, std::uint32_t dropped)
+void membership::commit_record(
+        replica::mirror_record next, std::uint16_t before, std::uint16_t needed, std::uint32_t dropped)
 {
     for (std::uint32_t gone = 0, asked = dropped;;) {
         const std::uint32_t targets = next.in_sync & ~local_bit();
@@ -140,7 +163,7 @@ void rpma_mirror::commit_record(record next, std::uint16_t before, std::uint16_t
         next.version = ++last_version_;
         // Half of the time: after a timeout, another round might follow.
         const deadline until(settings_.operation_ms / 2 + 1);
-        arbiter_->commit(next, until);
+        arbiter_.commit(next, until);
         replica::mirror_state own = local_.state();
         own.committed = next;
         local_.store(own);
@@ -160,7 +183,7 @@ void rpma_mirror::commit_record(record next, std::uint16_t before, std::uint16_t
     }
 }
 
-void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors)
+void membership::evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors)
 {
     const roles now = roles_;
     copies &= now.awaited | now.syncing;
@@ -170,7 +193,7 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::max
         copies_[copy]->last_error = error_code_for(errors[copy]);
         copies_[copy]->region->lost().declare(errors[copy]);
     });
-    record next = record_;
+    replica::mirror_record next = record_;
     next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~copies);
     const std::uint32_t before = record_.in_sync & ~local_bit();
     // If all lanes failed, another writer might have revoked them. Checks this before the targets are treated as lost.
@@ -194,7 +217,7 @@ void rpma_mirror::evict(std::uint32_t copies, const std::array<int, replica::max
 }
 
 // Declares the failure of a membership change with this code.
-void rpma_mirror::fail_with(int code, const char *reason, unsigned copy)
+void membership::fail_with(int code, const char *reason, unsigned copy)
 {
     end(code, reason,
             code == RPMA_MIRROR_E_FENCED    ? RPMA_MIRROR_EVENT_FENCED
@@ -203,11 +226,11 @@ void rpma_mirror::fail_with(int code, const char *reason, unsigned copy)
             copy);
 }
 
-int rpma_mirror::evict(const failed_copies &failed) noexcept
+int membership::evict(const failed_copies &failed) noexcept
 {
-    if (membership_.is_held_by_caller())
-        return guarded([&] { membership_.reject_reentry(); });
-    const std::lock_guard hold(membership_);
+    if (is_held_by_caller())
+        return guarded([&] { reject_reentry(); });
+    const std::lock_guard hold(*this);
     const int code = guarded([&] { evict(failed.bits, failed.errors); });
     if (code != 0 && terminal_error_ == 0) {
         const auto copy = static_cast<unsigned>(std::countr_zero(failed.bits));
@@ -217,15 +240,15 @@ int rpma_mirror::evict(const failed_copies &failed) noexcept
     return terminal_error_ == 0 ? 0 : check_usable();
 }
 
-void rpma_mirror::set_consistency_point(std::uint64_t mark)
+void membership::set_consistency_point(std::uint64_t mark)
 {
-    membership_.reject_reentry();
-    const std::lock_guard hold(membership_);
+    reject_reentry();
+    const std::lock_guard hold(*this);
     if (const int code = check_usable(); code != 0)
         throw failure(code, last_failure());
-    record next = record_;
+    replica::mirror_record next = record_;
     next.mark = mark;
-    const auto before = static_cast<std::uint16_t>(record_.in_sync & ~local_bit());
+    const auto before = synced_targets();
     const int code = guarded([&] { commit_record(next, before); });
     if (code == 0)
         return;

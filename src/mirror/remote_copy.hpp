@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <ctime>
 #include <memory>
@@ -36,7 +37,7 @@ public:
     std::mutex resync_lane_lock;
     std::uint64_t cursor = 0;
     bool resumable = false;
-    std::atomic<bool> busy = false; // claimed by rpma_mirror::exclusive_copy
+    std::atomic<bool> busy = false; // claimed by exclusive_copy
 
     // Locks the lane. Returns false if a resync holds it beyond the deadline.
     bool lock_resync_lane(const replica::deadline &until) noexcept
@@ -87,5 +88,8 @@ public:
 private:
     std::vector<std::atomic<std::uint64_t>> dirty_;
 };
+
+// Targets of a set, by copy number. Changed with the membership lock and the locks of all lanes held.
+using remote_copies = std::array<std::unique_ptr<remote_copy>, replica::max_copies>;
 
 } // namespace mirror

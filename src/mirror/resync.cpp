@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Resynchronization, addition and removal of targets while the program writes.
-#include "compare.hpp"
+#include "resync.hpp"
+
+#include "attach.hpp"
 
 #include "failure.hpp"
 
@@ -14,88 +16,62 @@ namespace
 constexpr std::uint64_t cursor_bytes = 64 << 20;
 constexpr std::int64_t cursor_ms = 5000;
 
-} // namespace
-
-remote_copy &rpma_mirror::target(unsigned copy)
+remote_copy &claim(membership &of, const remote_copies &copies, unsigned number)
 {
-    if (copy >= copies_.size() || !copies_[copy])
-        throw failure(RPMA_MIRROR_E_NOT_FOUND, "target of copy " + std::to_string(copy) + " not found");
-    return *copies_[copy];
-}
-
-rpma_mirror::exclusive_copy::exclusive_copy(rpma_mirror &of, unsigned number) : copy(take(of, number)) {}
-
-rpma_mirror::exclusive_copy::~exclusive_copy()
-{
-    copy.busy = false;
-}
-
-remote_copy &rpma_mirror::exclusive_copy::take(rpma_mirror &of, unsigned number)
-{
-    of.membership_.reject_reentry();
-    const std::lock_guard hold(of.membership_);
-    remote_copy &found = of.target(number);
+    of.reject_reentry();
+    const std::lock_guard hold(of);
+    remote_copy &found = target_of(copies, number);
     if (found.busy.exchange(true))
         throw failure(RPMA_MIRROR_E_BUSY, "a resync or verification of the copy is already running");
     return found;
 }
 
-template<class F>
-void rpma_mirror::without_lanes(F &&f)
+} // namespace
+
+remote_copy &mirror::target_of(const remote_copies &copies, unsigned copy)
 {
-    std::vector<std::unique_lock<std::mutex>> holds;
-    for (program_lane &lane : lanes_)
-        holds.emplace_back(lane.lock);
-    f();
+    if (copy >= copies.size() || !copies[copy])
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "target of copy " + std::to_string(copy) + " not found");
+    return *copies[copy];
 }
 
-// Registers the local copy again after pages were replaced, because a device keeps the old pages pinned. If this fails,
-// because another page is bad, too, no flush starts before that page is repaired. The caller must hold the membership
-// lock.
-void rpma_mirror::register_again()
+exclusive_copy::exclusive_copy(membership &of, const remote_copies &copies, unsigned number)
+    : copy(claim(of, copies, number))
 {
-    const deadline until(settings_.operation_ms);
-    int failed = 0;
-    without_lanes([&] {
-        for (const auto &c : copies_) {
-            if (!c || !c->region || c->region->lost().error() != 0)
-                continue;
-            const std::lock_guard own(c->resync_lane_lock);
-            if (const int error = c->region->register_again(until); error != 0)
-                failed = error;
-        }
-        reregister_error_ = failed;
-    });
 }
 
-void rpma_mirror::connect_again(remote_copy &c, const deadline &until)
+resyncer::resyncer(set_parts &of, flusher &lanes, comparer &with)
+    : parts_(of), settings_(of.configured), membership_(of.members), events_(of.published), local_(of.local),
+      copies_(of.copies), flusher_(lanes), comparer_(with)
+{
+}
+
+void resyncer::connect_again(remote_copy &c, const deadline &until)
 {
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
     const replica::mirror_state known =
-            control->ask(make_promise_request(c, request_type::mirror_prepare), until).mirror;
-    connected created = attach(c, *control, until);
+            control->ask(membership_.make_promise_request(c, request_type::mirror_prepare), until).mirror;
+    connected created = attach(parts_, c, *control, until);
     const std::lock_guard hold(membership_);
     c.known = known;
-    without_lanes([&] {
+    flusher_.without_lanes([&] {
         const std::lock_guard own(c.resync_lane_lock);
         std::swap(c.control, control);
         std::swap(c.region, created.region);
         c.level = created.level;
-        for (program_lane &lane : lanes_)
-            for (auto &tickets : lane.in_flight)
-                tickets[c.where.copy] = 0;
+        flusher_.forget_tickets(c.where.copy);
     });
 }
 
-void rpma_mirror::resync(unsigned copy, const limits &within)
+void resyncer::resync(unsigned copy, const limits &within)
 {
-    const exclusive_copy work(*this, copy);
+    const exclusive_copy work(membership_, copies_, copy);
     remote_copy &c = work.copy;
-    if (const int code = check_usable(); code != 0)
+    if (const int code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
     {
         const std::lock_guard hold(membership_);
-        if (is_synced(copy) && (roles_.load().awaited & c.bit()) != 0)
+        if (membership_.is_synced(copy) && (membership_.now().awaited & c.bit()) != 0)
             return;
     }
     try {
@@ -104,7 +80,7 @@ void rpma_mirror::resync(unsigned copy, const limits &within)
         c.last_error = problem.code();
         if (problem.code() == RPMA_MIRROR_E_FENCED) {
             const std::lock_guard hold(membership_);
-            end(problem.code(), problem.what(), RPMA_MIRROR_EVENT_FENCED, copy);
+            membership_.end(problem.code(), problem.what(), RPMA_MIRROR_EVENT_FENCED, copy);
         }
         throw;
     }
@@ -113,18 +89,18 @@ void rpma_mirror::resync(unsigned copy, const limits &within)
         join(c);
     } catch (const failure &problem) {
         const std::lock_guard hold(membership_);
-        const roles now = roles_;
-        set_roles(now.awaited, now.syncing & ~c.bit());
+        const roles now = membership_.now();
+        membership_.set_roles(now.awaited, now.syncing & ~c.bit());
         if (problem.code() != RPMA_MIRROR_E_CANCELED)
             c.last_error = problem.code();
         throw;
     }
     c.last_error = 0;
     events_.forget_errors(copy);
-    ++counted_.resyncs;
+    ++parts_.counted.resyncs;
 }
 
-void rpma_mirror::run_resync(remote_copy &c, const limits &within)
+void resyncer::run_resync(remote_copy &c, const limits &within)
 {
     const std::uint64_t resumed_at = c.resumable ? c.cursor : 0;
     if (!c.resumable) {
@@ -134,9 +110,9 @@ void rpma_mirror::run_resync(remote_copy &c, const limits &within)
     }
     {
         const std::lock_guard hold(membership_);
-        const roles now = roles_;
-        set_roles(now.awaited, now.syncing | c.bit());
-        events_.publish(RPMA_MIRROR_EVENT_RESYNC_STARTED, c.where.copy, record_);
+        const roles now = membership_.now();
+        membership_.set_roles(now.awaited, now.syncing | c.bit());
+        events_.publish(RPMA_MIRROR_EVENT_RESYNC_STARTED, c.where.copy, membership_.record());
     }
     comparison job(c, direction::to_target, within);
     job.total = local_.length() - resumed_at;
@@ -152,13 +128,13 @@ void rpma_mirror::run_resync(remote_copy &c, const limits &within)
             stored_at_ms = replica::now_ms();
         }
     };
-    compare(job, c.cursor, local_.length());
+    comparer_.compare(job, c.cursor, local_.length());
     job.step(RPMA_MIRROR_PHASE_COMMIT);
 }
 
-void rpma_mirror::store_cursor(remote_copy &c)
+void resyncer::store_cursor(remote_copy &c)
 {
-    replica::request r = make_promise_request(c, request_type::mirror_cursor);
+    replica::request r = membership_.make_promise_request(c, request_type::mirror_cursor);
     r.mirror.offset = c.cursor;
     const replica::mirror_state known = c.control->ask(r, deadline(settings_.open_ms)).mirror;
     const std::lock_guard hold(membership_);
@@ -166,7 +142,7 @@ void rpma_mirror::store_cursor(remote_copy &c)
 }
 
 // Compares segments that were flushed after an interrupted resync had compared them.
-void rpma_mirror::compare_dirty(comparison &job, std::uint64_t end)
+void resyncer::compare_dirty(comparison &job, std::uint64_t end)
 {
     remote_copy &c = job.copy;
     for (std::size_t word = 0; word < c.dirty_words(); ++word) {
@@ -179,7 +155,7 @@ void rpma_mirror::compare_dirty(comparison &job, std::uint64_t end)
                     continue;
                 const std::uint64_t segment_end = std::min(at + replica::segment_size, local_.length());
                 job.total += segment_end - at;
-                compare(job, at, segment_end);
+                comparer_.compare(job, at, segment_end);
             }
         } catch (const failure &) {
             c.put_dirty(word, bits);
@@ -190,48 +166,50 @@ void rpma_mirror::compare_dirty(comparison &job, std::uint64_t end)
 
 // Adds the copy to the set. Flushes now wait for it, each on its own lane. The copy is in sync only after all data sent
 // before is durable and all copies have committed the record.
-void rpma_mirror::join(remote_copy &c)
+void resyncer::join(remote_copy &c)
 {
     const std::lock_guard hold(membership_);
     {
         const std::lock_guard own(c.resync_lane_lock);
         if (const int error = c.lane().drain(); error != 0)
             throw failure(error_code_for(error), "target " + c.where.name() + ": connection lost", error);
-        const roles now = roles_;
+        const roles now = membership_.now();
         if ((now.syncing & c.bit()) == 0)
             throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": connection lost");
-        set_roles(now.awaited | c.bit(), now.syncing & ~c.bit());
+        membership_.set_roles(now.awaited | c.bit(), now.syncing & ~c.bit());
     }
-    record next = record_;
+    replica::mirror_record next = membership_.record();
     next.in_sync = static_cast<std::uint16_t>(next.in_sync | c.bit());
     next.members = static_cast<std::uint16_t>(next.members | c.bit());
     try {
-        commit_record(next, static_cast<std::uint16_t>(record_.in_sync & ~local_bit()));
+        membership_.commit_record(next, membership_.synced_targets());
     } catch (const failure &) {
         revert_join(c);
         throw;
     }
-    if (!is_synced(c.where.copy))
+    if (!membership_.is_synced(c.where.copy))
         throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": connection lost again");
     c.resumable = false;
     c.cursor = 0;
-    events_.publish(RPMA_MIRROR_EVENT_IN_SYNC, c.where.copy, record_);
+    events_.publish(RPMA_MIRROR_EVENT_IN_SYNC, c.where.copy, membership_.record());
 }
 
 // Reverts join(). A record with the copy might be durable on some copy, so no flush is acknowledged without the copy
 // before a newer record is committed.
-void rpma_mirror::revert_join(remote_copy &c)
+void resyncer::revert_join(remote_copy &c)
 {
-    const auto before = static_cast<std::uint16_t>(record_.in_sync & ~local_bit());
-    const int code = terminal_error_ != 0 ? 0 : guarded([&] { commit_record(record_, before); });
+    const auto before = membership_.synced_targets();
+    const int code = membership_.terminal_error() != 0
+                             ? 0
+                             : guarded([&] { membership_.commit_record(membership_.record(), before); });
     if (code != 0)
-        end(code, last_failure(), code == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_NO_TARGET,
-                c.where.copy);
-    const roles now = roles_;
-    set_roles(now.awaited & ~c.bit(), now.syncing);
+        membership_.end(code, last_failure(),
+                code == RPMA_MIRROR_E_FENCED ? RPMA_MIRROR_EVENT_FENCED : RPMA_MIRROR_EVENT_NO_TARGET, c.where.copy);
+    const roles now = membership_.now();
+    membership_.set_roles(now.awaited & ~c.bit(), now.syncing);
 }
 
-void rpma_mirror::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
+void resyncer::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
 {
     membership_.reject_reentry();
     settings new_settings = settings_;
@@ -240,40 +218,42 @@ void rpma_mirror::add_target(unsigned copy, const char *place, const char *set_n
     created->set_length(local_.length());
     const deadline until(settings_.open_ms);
     channel control(created->where, read_key(settings_.key_file), until);
-    create_copy(*created, control, local_.length(), until);
+    create_copy(membership_, *created, control, local_.length(), until);
     {
         const std::lock_guard hold(membership_);
         if (copies_[copy])
             throw failure(RPMA_MIRROR_E_EXISTS, "copy " + std::to_string(copy) + " already exists");
-        without_lanes([&] { copies_[copy] = std::move(created); });
+        flusher_.without_lanes([&] { copies_[copy] = std::move(created); });
         settings_.targets.push_back(new_settings.targets.back());
-        const roles now = roles_;
-        set_roles(now.awaited, now.syncing);
-        events_.publish(RPMA_MIRROR_EVENT_ADDED, copy, record_);
+        const roles now = membership_.now();
+        membership_.set_roles(now.awaited, now.syncing);
+        events_.publish(RPMA_MIRROR_EVENT_ADDED, copy, membership_.record());
     }
     resync(copy, within);
 }
 
-void rpma_mirror::remove_target(unsigned copy)
+void resyncer::remove_target(unsigned copy)
 {
     membership_.reject_reentry();
     const std::lock_guard hold(membership_);
-    remote_copy &c = target(copy);
+    remote_copy &c = target_of(copies_, copy);
     if (c.busy)
         throw failure(RPMA_MIRROR_E_BUSY, "a resync or verification of the copy is running");
-    if (const int code = check_usable(); code != 0)
+    if (const int code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
-    record next = record_;
+    replica::mirror_record next = membership_.record();
     next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~c.bit());
     next.members = static_cast<std::uint16_t>(next.members & ~c.bit());
-    const std::uint32_t rest = next.in_sync & ~local_bit();
-    commit_record(next, static_cast<std::uint16_t>(rest == 0 ? 0 : record_.in_sync & ~local_bit()), 0, c.bit());
+    const std::uint32_t rest = next.in_sync & ~membership_.local_bit();
+    membership_.commit_record(next,
+            static_cast<std::uint16_t>(rest == 0 ? 0 : membership_.record().in_sync & ~membership_.local_bit()), 0,
+            c.bit());
     std::unique_ptr<remote_copy> gone;
-    without_lanes([&] {
+    flusher_.without_lanes([&] {
         gone = std::move(copies_[copy]);
-        const roles now = roles_;
-        set_roles(now.awaited & ~gone->bit(), now.syncing & ~gone->bit());
+        const roles now = membership_.now();
+        membership_.set_roles(now.awaited & ~gone->bit(), now.syncing & ~gone->bit());
     });
     std::erase_if(settings_.targets, [copy](const target_settings &t) { return t.copy == copy; });
-    events_.publish(RPMA_MIRROR_EVENT_REMOVED, copy, record_);
+    events_.publish(RPMA_MIRROR_EVENT_REMOVED, copy, membership_.record());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Resynchronization of all copies while a set is opened.
-#include "compare.hpp"
+#include "opening.hpp"
 
 #include <thread>
 
@@ -11,23 +11,23 @@ using namespace mirror;
 
 // Returns whether the copy is equal to the source: only with the clean record. Otherwise caches can have written back
 // unflushed data, so it is compared.
-bool rpma_mirror::is_equal(const record &held) const
+bool opening::is_equal(const record &held) const
 {
     return newest_.closed && held == newest_;
 }
 
-bool rpma_mirror::local_is_equal() const
+bool opening::local_is_equal() const
 {
     return is_equal(local_.state().committed) && local_.match() == replica::stamp_match::same;
 }
 
 // Copies the source to the local copy. Returns false if the source was lost, which then no longer counts as responded.
-bool rpma_mirror::fetch_from(remote_copy &source)
+bool opening::fetch_from(remote_copy &source)
 {
     comparison job(source, direction::from_target, settings_.resync_limits);
     job.total = local_is_equal() && is_equal(source.known.committed) ? 0 : local_.length();
     try {
-        compare(job, 0, job.total);
+        comparer_.compare(job, 0, job.total);
     } catch (const failure &problem) {
         const bool local_failed = problem.code() == RPMA_MIRROR_E_MEDIA && problem.system() == 0;
         if (local_failed || problem.code() == RPMA_MIRROR_E_CANCELED)
@@ -42,7 +42,7 @@ bool rpma_mirror::fetch_from(remote_copy &source)
     return true;
 }
 
-void rpma_mirror::resync_copies(bool force)
+void opening::resync_copies(bool force)
 {
     const bool local_equal = local_is_equal();
     while (source_ != settings_.local_number && !fetch_from(*copies_[source_])) {
@@ -66,7 +66,7 @@ void rpma_mirror::resync_copies(bool force)
     each_in_parallel(answered() & ~(1U << source_), scope::all, deadline(0), [&](remote_copy &c, const deadline &) {
         comparison job(c, direction::to_target, settings_.resync_limits);
         job.total = is_equal(c.known.committed) && (changed_copies & c.bit()) == 0 ? 0 : local_.length();
-        compare(job, 0, job.total);
+        comparer_.compare(job, 0, job.total);
         sent += job.sent;
         compared += job.done;
     });

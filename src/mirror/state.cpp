@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "discovery.hpp"
 #include "failure.hpp"
 
 using namespace mirror;
@@ -41,31 +42,31 @@ void put_known(const replica::mirror_state &known, rpma_mirror_copy &to)
 
 void rpma_mirror::state(rpma_mirror_state &to)
 {
-    membership_.reject_reentry();
-    const std::lock_guard hold(membership_);
+    parts.members.reject_reentry();
+    const std::lock_guard hold(parts.members);
     to = {};
     to.size = sizeof(to);
-    to.is_open = terminal_error_ == 0;
-    std::memcpy(to.uuid, set_.data(), sizeof(to.uuid));
-    to.length = local_.length();
-    put_record(record_, to);
-    to.level = local_.level();
-    rpma_mirror_copy &own = to.copies[settings_.local_number];
+    to.is_open = parts.members.terminal_error() == 0;
+    std::memcpy(to.uuid, parts.members.set().data(), sizeof(to.uuid));
+    to.length = parts.local.length();
+    put_record(parts.members.record(), to);
+    to.level = parts.local.level();
+    rpma_mirror_copy &own = to.copies[parts.configured.local_number];
     own.state = RPMA_MIRROR_COPY_IN_SYNC;
-    own.level = local_.level();
+    own.level = parts.local.level();
     own.is_local = 1;
-    put_known(local_.state(), own);
-    put_text(own.location, sizeof(own.location), settings_.local_path);
-    const roles now = roles_;
-    for (const auto &c : copies_) {
+    put_known(parts.local.state(), own);
+    put_text(own.location, sizeof(own.location), parts.configured.local_path);
+    const roles now = parts.members.now();
+    for (const auto &c : parts.copies) {
         if (!c)
             continue;
         rpma_mirror_copy &copy = to.copies[c->where.copy];
         const bool awaited = (now.awaited & c->bit()) != 0, syncing = (now.syncing & c->bit()) != 0;
-        copy.state = is_synced(c->where.copy) && awaited ? RPMA_MIRROR_COPY_IN_SYNC
-                     : awaited || syncing                ? RPMA_MIRROR_COPY_RESYNCING
-                     : c->region                         ? RPMA_MIRROR_COPY_STALE
-                                                         : RPMA_MIRROR_COPY_OFFLINE;
+        copy.state = parts.members.is_synced(c->where.copy) && awaited ? RPMA_MIRROR_COPY_IN_SYNC
+                     : awaited || syncing                              ? RPMA_MIRROR_COPY_RESYNCING
+                     : c->region                                       ? RPMA_MIRROR_COPY_STALE
+                                                                       : RPMA_MIRROR_COPY_OFFLINE;
         copy.level = c->level;
         copy.last_error = c->last_error;
         put_known(c->known, copy);
@@ -79,24 +80,25 @@ void rpma_mirror::state(rpma_mirror_state &to)
 
 void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
 {
-    rpma_mirror m(of);
+    set_parts parts(of);
+    discovery found(parts);
     bool local_known = false, local_in_use = false;
     try {
-        local_known = m.local_.open_state();
-        m.local_.release_state();
+        local_known = parts.local.open_state();
+        parts.local.release_state();
     } catch (const failure &problem) {
         // A writer on this machine has the set open.
         local_in_use = problem.code() == RPMA_MIRROR_E_BUSY;
         if (!local_in_use)
             throw;
     }
-    m.newest_ = m.local_.state().committed;
-    m.connect_all(scope::needed, deadline(of.open_ms / 4 + 1));
+    found.start_with(parts.local.state().committed);
+    found.connect_all(discovery::scope::needed, replica::deadline(of.open_ms / 4 + 1));
     to = {};
     to.size = sizeof(to);
-    record newest = local_known ? m.local_.state().committed : record();
-    replica::mirror_state some = local_known ? m.local_.state() : replica::mirror_state();
-    for (const auto &c : m.copies_) {
+    replica::mirror_record newest = local_known ? parts.local.state().committed : replica::mirror_record();
+    replica::mirror_state some = local_known ? parts.local.state() : replica::mirror_state();
+    for (const auto &c : parts.copies) {
         if (!c || !c->answered)
             continue;
         some = some.length == 0 ? c->known : some;
@@ -105,19 +107,19 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     std::memcpy(to.uuid, some.set.data(), sizeof(to.uuid));
     to.length = some.length;
     put_record(newest, to);
-    const auto state_of = [&](unsigned copy, const record &held) {
+    const auto state_of = [&](unsigned copy, const replica::mirror_record &held) {
         return held == newest && (newest.in_sync >> copy & 1) != 0 ? RPMA_MIRROR_COPY_IN_SYNC : RPMA_MIRROR_COPY_STALE;
     };
     rpma_mirror_copy &own = to.copies[of.local_number];
     own.is_local = 1;
-    own.state = local_known    ? state_of(of.local_number, m.local_.state().committed)
+    own.state = local_known    ? state_of(of.local_number, parts.local.state().committed)
                 : local_in_use ? state_of(of.local_number, newest)
                                : RPMA_MIRROR_COPY_OFFLINE;
     own.last_error = local_in_use ? RPMA_MIRROR_E_BUSY : 0;
     put_text(own.location, sizeof(own.location), of.local_path);
     if (local_known)
-        put_known(m.local_.state(), own);
-    for (const auto &c : m.copies_) {
+        put_known(parts.local.state(), own);
+    for (const auto &c : parts.copies) {
         if (!c)
             continue;
         rpma_mirror_copy &copy = to.copies[c->where.copy];
@@ -136,8 +138,8 @@ void rpma_mirror::attributes(unsigned copy, rpma_mirror_attributes &to)
     const bool whole = copy == RPMA_MIRROR_ALL_COPIES;
     if (!whole && (copy >= RPMA_MIRROR_MAX_COPIES || now.copies[copy].state == RPMA_MIRROR_COPY_ABSENT))
         throw failure(RPMA_MIRROR_E_NOT_FOUND, "copy " + std::to_string(copy) + " not found");
-    const bool own = !whole && copy == settings_.local_number;
-    const bool user_flush = local_.flushes_without_system();
+    const bool own = !whole && copy == parts.configured.local_number;
+    const bool user_flush = parts.local.flushes_without_system();
     to = {};
     to.size = sizeof(to);
     to.level = whole ? now.level : now.copies[copy].level;
@@ -158,12 +160,12 @@ void rpma_mirror::statistics(rpma_mirror_statistics &to) const
 {
     to = {};
     to.size = sizeof(to);
-    to.flushes = counted_.flushes;
-    to.ranges = counted_.ranges;
-    to.bytes = counted_.bytes;
-    to.evictions = counted_.evictions;
-    to.resyncs = counted_.resyncs;
-    to.compared_bytes = counted_.compared;
-    to.sent_bytes = counted_.sent;
-    to.repaired_bytes = counted_.repaired;
+    to.flushes = parts.counted.flushes;
+    to.ranges = parts.counted.ranges;
+    to.bytes = parts.counted.bytes;
+    to.evictions = parts.counted.evictions;
+    to.resyncs = parts.counted.resyncs;
+    to.compared_bytes = parts.counted.compared;
+    to.sent_bytes = parts.counted.sent;
+    to.repaired_bytes = parts.counted.repaired;
 }

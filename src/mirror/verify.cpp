@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Verification of copies, and repair of pages from another copy.
-#include "compare.hpp"
+#include "verify.hpp"
 
 #include <cstring>
 #include <span>
@@ -8,6 +8,7 @@
 
 #include "failure.hpp"
 #include "range.hpp"
+#include "resync.hpp"
 
 using namespace mirror;
 
@@ -48,20 +49,26 @@ void store_by_kernel(std::byte *to, const std::vector<std::byte> &from)
 
 } // namespace
 
-rpma_mirror_verify_level rpma_mirror::flush_and_verify(
+verifier::verifier(set_parts &of, flusher &lanes, comparer &with)
+    : settings_(of.configured), membership_(of.members), events_(of.published), local_(of.local), copies_(of.copies),
+      counted_(of.counted), flusher_(lanes), comparer_(with)
+{
+}
+
+rpma_mirror_verify_level verifier::flush_and_verify(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, rpma_mirror_error *first_bad)
 {
     membership_.reject_reentry();
-    if (const int code = flush(lane, ranges, n, flags); code != 0)
+    if (const int code = flusher_.flush(lane, ranges, n, flags); code != 0)
         throw failure(code, last_failure());
     std::vector<std::byte> back(chunk_size);
     auto level = RPMA_MIRROR_VERIFY_NONE;
-    each_copy(roles_.load().awaited, [&](unsigned copy) {
+    each_copy(membership_.now().awaited, [&](unsigned copy) {
         bool has_left = false;
         const auto same = [&](range chunk) {
-            if (const int code = read(lane, copy, back.data(), chunk); code != 0) {
+            if (const int code = flusher_.read(lane, copy, back.data(), chunk); code != 0) {
                 // The copy was evicted. The ranges are durable on the remaining copies.
-                has_left = terminal_error_ == 0 && (roles_.load().awaited >> copy & 1) == 0;
+                has_left = membership_.terminal_error() == 0 && (membership_.now().awaited >> copy & 1) == 0;
                 if (!has_left)
                     throw failure(code, last_failure());
                 return false;
@@ -81,7 +88,7 @@ rpma_mirror_verify_level rpma_mirror::flush_and_verify(
             if (first_bad != nullptr)
                 *first_bad = bad;
             const std::lock_guard hold(membership_);
-            events_.publish(RPMA_MIRROR_EVENT_MEDIA, copy, record_, bad);
+            events_.publish(RPMA_MIRROR_EVENT_MEDIA, copy, membership_.record(), bad);
             return false;
         };
         for (std::size_t i = 0; i < n && !has_left; ++i)
@@ -94,7 +101,7 @@ rpma_mirror_verify_level rpma_mirror::flush_and_verify(
     return level;
 }
 
-void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::size_t *n)
+void verifier::check(unsigned copy, range r, rpma_mirror_error *errors, std::size_t *n)
 {
     membership_.reject_reentry();
     const std::size_t max_errors = *n;
@@ -122,15 +129,15 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
         const std::lock_guard hold(membership_);
         for (const rpma_mirror_error &e : std::span(errors, found))
             if (!events_.has_error(e))
-                events_.publish(RPMA_MIRROR_EVENT_MEDIA, copy, record_, e);
+                events_.publish(RPMA_MIRROR_EVENT_MEDIA, copy, membership_.record(), e);
     } else {
         std::vector<std::byte> back(chunk_size);
         {
             const std::lock_guard hold(membership_);
-            target(copy);
+            target_of(copies_, copy);
         }
         for_each_chunk(r, chunk_size, [&](range chunk) {
-            const int code = read(0, copy, back.data(), chunk);
+            const int code = flusher_.read(0, copy, back.data(), chunk);
             if (code == RPMA_MIRROR_E_STALE)
                 throw failure(code, last_failure());
             if (code != 0)
@@ -143,14 +150,14 @@ void rpma_mirror::check(unsigned copy, range r, rpma_mirror_error *errors, std::
 
 // Overwrites pages of the local copy. Its state marks it as not in sync until the end, so that after an interruption
 // the next opening rebuilds it from a target.
-void rpma_mirror::overwrite_local_copy(range r, const std::vector<std::byte> &content)
+void verifier::overwrite_local_copy(range r, const std::vector<std::byte> &content)
 {
     const replica::mirror_state whole = local_.state();
     replica::mirror_state torn = whole;
-    torn.committed.in_sync = static_cast<std::uint16_t>(torn.committed.in_sync & ~local_bit());
+    torn.committed.in_sync = static_cast<std::uint16_t>(torn.committed.in_sync & ~membership_.local_bit());
     local_.store(torn);
     local_.punch(r);
-    register_again();
+    flusher_.register_again();
     store_by_kernel(local_.address() + r.offset, content);
     if (local_.flush(r) != 0)
         throw failure(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy");
@@ -158,7 +165,7 @@ void rpma_mirror::overwrite_local_copy(range r, const std::vector<std::byte> &co
     local_.store(whole);
 }
 
-void rpma_mirror::repair_range(range r, unsigned source)
+void verifier::repair_range(range r, unsigned source)
 {
     membership_.reject_reentry();
     const std::uint64_t first_page = r.offset / replica::page_size;
@@ -166,35 +173,35 @@ void rpma_mirror::repair_range(range r, unsigned source)
     const range whole{first_page * replica::page_size, (end_page - first_page) * replica::page_size};
     std::vector<std::byte> content(whole.length);
     int code = RPMA_MIRROR_E_STALE;
-    const std::uint32_t candidates = source == RPMA_MIRROR_ALL_COPIES ? roles_.load().awaited : 1U << source;
+    const std::uint32_t candidates = source == RPMA_MIRROR_ALL_COPIES ? membership_.now().awaited : 1U << source;
     for (std::uint32_t left = candidates; left != 0 && code != 0; left &= left - 1)
-        code = read(0, static_cast<unsigned>(std::countr_zero(left)), content.data(), whole);
+        code = flusher_.read(0, static_cast<unsigned>(std::countr_zero(left)), content.data(), whole);
     if (code != 0)
         throw failure(code, candidates == 0 ? "no other copy is in sync" : last_failure());
     const std::lock_guard hold(membership_);
-    if (code = check_usable(); code != 0)
+    if (code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
     try {
         overwrite_local_copy(whole, content);
     } catch (const failure &problem) {
-        end(RPMA_MIRROR_E_MEDIA, problem.what(), RPMA_MIRROR_EVENT_MEDIA, settings_.local_number);
+        membership_.end(RPMA_MIRROR_E_MEDIA, problem.what(), RPMA_MIRROR_EVENT_MEDIA, settings_.local_number);
         throw;
     }
     counted_.repaired += whole.length;
     events_.forget_errors(settings_.local_number, whole);
-    events_.publish(RPMA_MIRROR_EVENT_REPAIRED, settings_.local_number, record_);
+    events_.publish(RPMA_MIRROR_EVENT_REPAIRED, settings_.local_number, membership_.record());
 }
 
-void rpma_mirror::verify(unsigned copy, const limits &within, rpma_mirror_verify_report &report)
+void verifier::verify(unsigned copy, const limits &within, rpma_mirror_verify_report &report)
 {
-    const exclusive_copy work(*this, copy);
+    const exclusive_copy work(membership_, copies_, copy);
     remote_copy &c = work.copy;
-    const bool awaited = (roles_.load().awaited & c.bit()) != 0;
+    const bool awaited = (membership_.now().awaited & c.bit()) != 0;
     if (!awaited)
         throw failure(RPMA_MIRROR_E_STALE, "copy " + std::to_string(copy) + " is not in sync");
     comparison job(c, direction::none, within);
     job.total = local_.length();
-    compare(job, 0, job.total);
+    comparer_.compare(job, 0, job.total);
     report = {};
     report.size = sizeof(report);
     report.differing_segments = static_cast<std::uint32_t>(job.different);

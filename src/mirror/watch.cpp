@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Thread that detects losses while the program does not flush, and renews the right to write.
-#include "set.hpp"
+#include "watch.hpp"
 
 #include <algorithm>
 #include <poll.h>
@@ -18,28 +18,33 @@ constexpr int poll_interval_ms = 500;
 
 } // namespace
 
-void rpma_mirror::start_watching()
+watcher::watcher(set_parts &of)
+    : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), copies_(of.copies)
+{
+}
+
+void watcher::start()
 {
     stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!stop_.valid())
         throw system_failure("cannot create an event");
-    watcher_ = quiet_thread([this] { watch(); });
+    thread_ = quiet_thread([this] { watch(); });
 }
 
-void rpma_mirror::stop_watching()
+void watcher::stop()
 {
-    if (!watcher_.joinable())
+    if (!thread_.joinable())
         return;
     eventfd_write(stop_.get(), 1);
-    watcher_.join();
+    thread_.join();
 }
 
-void rpma_mirror::poll_targets()
+void watcher::poll_targets()
 {
     failed_copies failed;
     {
         const std::lock_guard hold(membership_);
-        const roles now = roles_;
+        const roles now = membership_.now();
         each_copy(now.awaited | now.syncing, [&](unsigned copy) {
             if (replica::hung_up(copies_[copy]->control->fd()))
                 failed.add(copy, ECONNRESET);
@@ -48,31 +53,31 @@ void rpma_mirror::poll_targets()
         });
     }
     if (failed.bits != 0)
-        evict(failed);
+        membership_.evict(failed);
 }
 
-void rpma_mirror::watch()
+void watcher::watch()
 {
-    const int renew_ms = arbiter_->renew_ms();
+    const int renew_ms = arbiter_.renew_ms();
     std::int64_t renew_at = replica::now_ms() + renew_ms;
-    while (terminal_error_ == 0) {
+    while (membership_.terminal_error() == 0) {
         const int until_renewal = renew_ms == 0 ? poll_interval_ms : static_cast<int>(renew_at - replica::now_ms());
-        pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {arbiter_->lost_fd(), POLLIN, 0}};
+        pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {arbiter_.lost_fd(), POLLIN, 0}};
         poll(pollers, 2, std::clamp(until_renewal, 0, poll_interval_ms));
         if (pollers[0].revents != 0)
             return;
         poll_targets();
-        int lost = arbiter_->lost() ? RPMA_MIRROR_E_ARBITER : 0;
+        int lost = arbiter_.lost() ? RPMA_MIRROR_E_ARBITER : 0;
         if (renew_ms != 0 && replica::now_ms() >= renew_at && lost == 0) {
             renew_at = replica::now_ms() + renew_ms;
             // One failed renewal is not fatal: arbiter::lost() reports the expiry.
-            if (guarded([&] { arbiter_->renew(deadline(renew_ms)); }) == RPMA_MIRROR_E_FENCED)
+            if (guarded([&] { arbiter_.renew(replica::deadline(renew_ms)); }) == RPMA_MIRROR_E_FENCED)
                 lost = RPMA_MIRROR_E_FENCED;
         }
         if (lost != 0) {
             const std::lock_guard hold(membership_);
             guarded([&] {
-                fail_with(lost,
+                membership_.fail_with(lost,
                         lost == RPMA_MIRROR_E_FENCED ? "another writer owns the set"
                                                      : "the lease of the arbiter has expired",
                         settings_.local_number);

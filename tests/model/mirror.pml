@@ -10,13 +10,13 @@
  *   attach                     rpmemd::mirror_set::attach()
  *   lanes_epoch                replica::check_epoch_proof(), in rpmemd::lane_server::prove()
  *   NEWER                      replica::is_newer()
- *   open_set                   rpma_mirror::open_set(): acquire_epoch(), prepare_all(), choose_source(), resync_copies(),
- *                              commit_first_record()
- *   commit_record          rpma_mirror::commit_record()
- *   flush_one, write_one       rpma_mirror::flush(), post(), await(); lost: evict()
- *   closed                     rpma_mirror::end()
- *   resync_begin, resync_step  rpma_mirror::connect_again(), run_resync()
- *   resync_end                 rpma_mirror::join(), revert_join()
+ *   open_set                   mirror::opening::open_set(): acquire_epoch(), prepare_all(), choose_source(),
+ *                              resync_copies(), commit_first_record()
+ *   commit_record              mirror::membership::commit_record()
+ *   flush_one, write_one       mirror::flusher::flush(), post(), await(); lost: mirror::membership::evict()
+ *   closed                     mirror::membership::end()
+ *   resync_begin, resync_step  mirror::resyncer::connect_again(), run_resync()
+ *   resync_end                 mirror::resyncer::join(), revert_join()
  *
  * Properties: no acknowledged flush is lost, no stale copy is chosen, at most one writer is accepted. Each is an
  * assertion below. A mutant is the model with one macro defined; model_test.py expects each of them to fail.

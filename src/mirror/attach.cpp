@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "attach.hpp"
+
+#include "failure.hpp"
+
+using replica::request_type;
+
+namespace mirror
+{
+
+namespace
+{
+
+std::uint32_t devices_of(rpma_mirror_device device)
+{
+    return device == RPMA_MIRROR_DEVICE_KERNEL     ? replica::device_hardware
+           : device == RPMA_MIRROR_DEVICE_SOFTRDMA ? replica::device_software
+                                                   : replica::device_hardware | replica::device_software;
+}
+
+} // namespace
+
+connected attach(const set_parts &of, remote_copy &c, channel &control, const replica::deadline &until)
+{
+    replica::request r = of.members.make_promise_request(c, request_type::mirror_attach);
+    r.mirror.lanes = of.configured.lanes + 1;
+    r.mirror.devices = devices_of(of.configured.device);
+    const replica::session_answer session = control.ask(r, until).session;
+    if (session.lanes < of.configured.lanes + 1)
+        throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": " + std::to_string(session.lanes) +
+                                                      " lanes available, " + std::to_string(of.configured.lanes + 1) +
+                                                      " required (see max-lanes in rpmemd.conf)");
+    connected created{std::make_unique<replica::region>(), RPMA_MIRROR_LEVEL_VOLATILE};
+    if (const int error = created.region->lost().open(); error != 0)
+        throw system_failure("cannot create an event", error);
+    replica::region::terms terms;
+    terms.address = of.local.address();
+    terms.size = of.local.length();
+    terms.fetches = true;
+    terms.depth = of.configured.depth;
+    terms.timeout_ms = of.configured.operation_ms;
+    terms.epoch = of.members.promise().epoch;
+    replica::error_text why;
+    if (const int error = created.region->open(session, terms, until, &why); error != 0)
+        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": " + why.c_str(), error);
+    created.level = static_cast<rpma_mirror_level>(created.region->level());
+    if (created.level < of.configured.min_level)
+        throw failure(RPMA_MIRROR_E_LEVEL_TOO_LOW, "target " + c.where.name() + ": persistence level too low");
+    return created;
+}
+
+// Creates the copy on a target. A copy that exists is accepted if an earlier request created it and its response was
+// lost.
+void create_copy(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
+        const replica::deadline &until)
+{
+    replica::request r = of.make_promise_request(c, request_type::mirror_create);
+    r.mirror.length = length;
+    try {
+        control.ask(r, until);
+    } catch (const failure &problem) {
+        if (problem.code() != RPMA_MIRROR_E_EXISTS)
+            throw;
+        const replica::mirror_state existing =
+                control.ask(c.make_request(request_type::mirror_status, of.set()), until).mirror;
+        if (existing.set != of.set() || existing.copy != c.where.copy || existing.length != length)
+            throw;
+    }
+}
+
+} // namespace mirror

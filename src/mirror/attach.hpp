@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "parts.hpp"
+
+namespace mirror
+{
+
+// Data connection to a target.
+struct connected {
+    std::unique_ptr<replica::region> region;
+    rpma_mirror_level level;
+};
+
+// Connects the lanes to a target. Throws failure.
+connected attach(const set_parts &of, remote_copy &c, channel &control, const replica::deadline &until);
+
+// Creates the copy on a target. A copy that exists is accepted if an earlier request created it and its response was
+// lost. Throws failure.
+void create_copy(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
+        const replica::deadline &until);
+
+} // namespace mirror

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "discovery.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <sys/random.h>
+
+#include "failure.hpp"
+#include "step.hpp"
+
+using namespace mirror;
+using replica::request_type;
+
+namespace
+{
+
+// Returns an epoch above each epoch that another machine can have acquired: these grow more slowly than the
+// milliseconds since 1970.
+std::uint64_t epoch_of_time()
+{
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+}
+
+} // namespace
+
+namespace mirror
+{
+
+std::uint64_t new_writer_id()
+{
+    std::uint64_t number = 0;
+    while (number == 0)
+        if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+            throw system_failure("cannot get random bytes");
+    return number;
+}
+
+} // namespace mirror
+
+discovery::discovery(set_parts &of)
+    : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), local_(of.local), copies_(of.copies)
+{
+}
+
+std::uint32_t discovery::answered() const
+{
+    std::uint32_t bits = 0;
+    for (const auto &c : copies_)
+        if (c && c->answered)
+            bits |= c->bit();
+    return bits;
+}
+
+std::uint32_t discovery::changed() const
+{
+    std::uint32_t bits = 0;
+    each_copy(answered(), [&](unsigned copy) {
+        const record &held = copies_[copy]->known.committed;
+        if (held.epoch == newest_.epoch && held.version == newest_.version && (held.in_sync >> copy & 1) == 0)
+            bits |= 1U << copy;
+    });
+    return bits;
+}
+
+// Returns whether all required targets of the newest known record have responded; targets without a request are
+// ignored. If the local copy is not the source and no required target has a request, waits for all: one must be the
+// source.
+bool discovery::has_needed(std::uint32_t asked, std::uint32_t answered) const
+{
+    const std::uint32_t needed = needed_targets(newest_);
+    if (newest_.epoch == 0 || ((needed & asked) == 0 && (needed != 0 || !local_is_newest())))
+        return false;
+    return (needed & asked & ~answered) == 0;
+}
+
+// Calls f for each of the copies concurrently. With scope::needed, an optional target gets a grace period after the
+// required targets have responded.
+void discovery::each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
+        const std::function<void(remote_copy &, const deadline &)> &f)
+{
+    step now(until);
+    const std::function<void(remote_copy &, const deadline &)> noted = [&](remote_copy &c, const deadline &within) {
+        f(c, within);
+        now.note([&] {
+            if (is_newer(c.known.committed, newest_))
+                newest_ = c.known.committed;
+        });
+    };
+    each_copy(copies, [&](unsigned copy) { now.start(*copies_[copy], noted); });
+    now.finish([&](std::uint32_t answered) { return whom == scope::needed && has_needed(copies, answered); });
+    // These errors concern the whole set, not one copy.
+    for (const auto &c : copies_)
+        if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL_TOO_LOW ||
+                         c->last_error == RPMA_MIRROR_E_CANCELED))
+            throw *c->problem;
+}
+
+void discovery::connect_all(scope whom, const deadline &until)
+{
+    const replica::mirror_key key = read_key(settings_.key_file);
+    std::uint32_t all = 0;
+    for (const target_settings &t : settings_.targets) {
+        copies_[t.copy] = std::make_unique<remote_copy>(t);
+        all |= 1U << t.copy;
+    }
+    each_in_parallel(all, whom, until, [&](remote_copy &c, const deadline &within) {
+        c.control = std::make_unique<channel>(c.where, key, within);
+        c.known = c.control->ask(c.make_request(request_type::mirror_status, {}), within).mirror;
+    });
+}
+
+void discovery::check_local_copy() const
+{
+    if (settings_.length != 0 && settings_.length != local_.state().length)
+        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: " + std::to_string(local_.state().length) +
+                                                   " bytes, but " + std::to_string(settings_.length) +
+                                                   " in the configuration");
+    if (local_.state().copy != settings_.local_number)
+        throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + " is copy " + std::to_string(local_.state().copy) +
+                                                   ", not " + std::to_string(settings_.local_number));
+}
+
+// Identifies the set by the local copy, or by the targets if there is none yet. Returns its length in bytes.
+std::uint64_t discovery::identify_set()
+{
+    std::uint64_t length = local_.state().length;
+    for (const auto &c : copies_) {
+        if (!c || !c->answered)
+            continue;
+        if (membership_.set() == replica::set_uuid{}) {
+            membership_.identify(c->known.set);
+            length = c->known.length;
+        }
+        if (c->known.set != membership_.set() || c->known.length != length || c->known.copy != c->where.copy)
+            throw failure(RPMA_MIRROR_E_INVAL,
+                    "target " + c->where.name() + ": set or copy number differs from the set file");
+    }
+    if (membership_.set() == replica::set_uuid{}) {
+        for (const auto &c : copies_)
+            if (c && c->last_error != RPMA_MIRROR_E_NOT_FOUND)
+                throw *c->problem;
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "the set does not exist (create it first)");
+    }
+    return length;
+}
+
+void discovery::ask_arbiter(bool seize, const deadline &until)
+{
+    arbiters_ = arbiter_.newest(membership_.set(), seize, until);
+    if (is_newer(arbiters_, newest_))
+        newest_ = arbiters_;
+}
+
+void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
+{
+    std::uint64_t highest = std::max(local_.state().promised.epoch, newest_.epoch);
+    for (const auto &c : copies_)
+        if (c && c->answered)
+            highest = std::max({highest, c->known.promised.epoch, c->known.committed.epoch});
+    // Copies missing in a forced opening can have higher epochs. The records of this opening must be newer when they
+    // return.
+    const std::uint64_t epoch = std::max(highest + 1, overrides ? epoch_of_time() : 0);
+    membership_.acquire(arbiter_.take({epoch, new_writer_id()}, seize, arbiters_, until));
+    if (is_newer(arbiters_, newest_))
+        newest_ = arbiters_;
+}
+
+void discovery::prepare_all(const deadline &until)
+{
+    each_in_parallel(answered(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
+        c.known = c.control->ask(membership_.make_promise_request(c, request_type::mirror_prepare), within).mirror;
+    });
+}
+
+void discovery::throw_incomplete(std::uint32_t missing, int code, const char *consequence) const
+{
+    const auto &first = copies_[static_cast<unsigned>(std::countr_zero(missing))];
+    const std::optional<failure> &why = first ? first->problem : std::nullopt;
+    throw failure(code,
+            settings_.names_of(missing) + " in sync but unreachable" +
+                    (why ? std::string(" (") + why->what() + ")" : "") + ": " + consequence +
+                    " (use force to override)",
+            why ? why->system() : 0);
+}
+
+// The arbiter gets a record before the local copy: a writer that ended in between left only its promise in the local
+// copy. An interrupted repair has removed the local copy from the record there.
+bool discovery::local_is_newest() const
+{
+    const replica::mirror_state &own = local_.state();
+    const bool wrote = own.promised == replica::mirror_promise{newest_.epoch, newest_.writer} &&
+                       (own.committed.epoch != newest_.epoch || (own.committed.in_sync & membership_.local_bit()) != 0);
+    return newest_.writer_copy == settings_.local_number && (own.committed == newest_ || wrote) &&
+           (newest_.in_sync & membership_.local_bit()) != 0;
+}

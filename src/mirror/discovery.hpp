@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <functional>
+
+#include "parts.hpp"
+
+namespace mirror
+{
+
+// Returns a random number for a new writer.
+std::uint64_t new_writer_id();
+
+// Finds the newest record of a set that is not open, and acquires an epoch. Throws failure.
+class discovery
+{
+public:
+    using record = replica::mirror_record;
+    using deadline = replica::deadline;
+    enum class scope {
+        all,
+        needed // targets that the newest record requires
+    };
+
+    explicit discovery(set_parts &of);
+
+    // Record that a local copy has, before the targets respond.
+    void start_with(const record &known) { newest_ = known; }
+    void connect_all(scope whom, const deadline &until);
+    std::uint32_t answered() const;
+
+protected:
+    void check_local_copy() const;
+    std::uint64_t identify_set();
+    void ask_arbiter(bool seize, const deadline &until);
+    void acquire_epoch(bool seize, bool overrides, const deadline &until);
+    void prepare_all(const deadline &until);
+    [[noreturn]] void throw_incomplete(std::uint32_t missing, int code, const char *consequence) const;
+    bool local_is_newest() const;
+    bool has_needed(std::uint32_t asked, std::uint32_t answered) const;
+    void each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
+            const std::function<void(remote_copy &, const deadline &)> &f);
+    // Targets that responded and found their own copy changed since the newest record.
+    std::uint32_t changed() const;
+
+    const settings &settings_;
+    membership &membership_;
+    arbiter &arbiter_;
+    local_copy &local_;
+    remote_copies &copies_;
+
+    // Newest record, and the record of the arbiter.
+    record newest_, arbiters_;
+};
+
+} // namespace mirror

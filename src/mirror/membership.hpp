@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <mutex>
+#include <thread>
+
+#include "arbiter.hpp"
+#include "events.hpp"
+#include "home.hpp"
+#include "remote_copy.hpp"
+#include "short_text.hpp"
+
+namespace mirror
+{
+
+// Bit masks: the targets that a flush waits for, only sends to, or skips. Changed with the membership lock held, read
+// by each flush.
+struct alignas(std::uint64_t) roles {
+    std::uint16_t awaited = 0; // send, and wait for it
+    std::uint16_t syncing = 0; // send only
+    std::uint16_t away = 0;    // skip, and mark the segments as dirty
+    std::uint16_t unused = 0;  // pads the struct to one atomic 8-byte word
+};
+
+// Copies that failed, with errno values. Used on the data path: does not allocate.
+struct failed_copies {
+    std::uint32_t bits = 0;
+    std::array<int, replica::max_copies> errors{}; // errno
+
+    void add(unsigned copy, int error)
+    {
+        bits |= 1U << copy;
+        errors[copy] = error;
+    }
+};
+
+// Statistics of a set.
+struct counters {
+    std::atomic<std::uint64_t> flushes = 0, ranges = 0, bytes = 0, evictions = 0, resyncs = 0, compared = 0, sent = 0,
+                               repaired = 0;
+};
+
+template<class F>
+void each_copy(std::uint32_t bits, F &&f)
+{
+    for (; bits != 0; bits &= bits - 1)
+        f(static_cast<unsigned>(std::countr_zero(bits)));
+}
+
+// Mutex that detects reentry from a callback and reports RPMA_MIRROR_E_BUSY instead of deadlocking.
+class membership_lock
+{
+public:
+    void lock()
+    {
+        lock_.lock();
+        holder_ = std::this_thread::get_id();
+    }
+    void unlock()
+    {
+        holder_ = std::thread::id();
+        lock_.unlock();
+    }
+    bool is_held_by_caller() const { return holder_ == std::this_thread::get_id(); }
+    void reject_reentry() const
+    {
+        if (is_held_by_caller())
+            throw failure(RPMA_MIRROR_E_BUSY, "not allowed in a callback of the same mirror");
+    }
+
+private:
+    std::mutex lock_;
+    std::atomic<std::thread::id> holder_{};
+};
+
+int error_code_for(int error);
+
+// Membership of a set that is open for writing: its record, the promise of the writer, and the targets that a flush
+// waits for. It is also the lock of these and of the array of copies; lock order: before the locks of lanes. The
+// functions throw failure, and require the lock unless stated otherwise. The steps have the same names as in
+// tests/model/mirror.pml.
+class membership : public membership_lock
+{
+public:
+    using deadline = replica::deadline;
+
+    membership(const settings &configured, events &published, arbiter &decider, local_copy &local,
+            remote_copies &copies, counters &counted);
+
+    const replica::mirror_record &record() const { return record_; }
+    bool is_synced(unsigned copy) const { return (record_.in_sync >> copy & 1) != 0; }
+    // Targets in sync.
+    std::uint16_t synced_targets() const { return static_cast<std::uint16_t>(record_.in_sync & ~local_bit()); }
+
+    // Without the lock: identity of the set and promise of the writer, which the opening sets before other threads run.
+    const replica::set_uuid &set() const { return set_; }
+    const replica::mirror_promise &promise() const { return promise_; }
+    void identify(const replica::set_uuid &set) { set_ = set; }
+    void acquire(const replica::mirror_promise &promise) { promise_ = promise; }
+    std::uint32_t local_bit() const { return 1U << settings_.local_number; }
+    replica::request make_promise_request(const remote_copy &c, replica::request_type type) const;
+
+    // Without the lock: roles, and error code of a permanent failure or 0.
+    roles now() const { return roles_; }
+    int terminal_error() const { return terminal_error_; }
+    const char *terminal_reason() const { return terminal_reason_.c_str(); }
+    // Without the lock: returns 0 if flushes may be acknowledged, otherwise an error code.
+    int check_usable() const noexcept;
+    void set_roles(std::uint32_t awaited, std::uint32_t syncing);
+
+    void commit_record(
+            replica::mirror_record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t dropped = 0);
+    void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);
+    // The caller must not hold the lock. Returns 0 or an error code.
+    int evict(const failed_copies &failed) noexcept;
+    void fail_with(int code, const char *reason, unsigned copy);
+    void end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy);
+    // The caller must not hold the lock.
+    void set_consistency_point(std::uint64_t mark);
+
+private:
+    template<class F>
+    std::uint32_t ask_targets(
+            std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes);
+    std::uint32_t commit_on_targets(const replica::mirror_record &next, const deadline &until);
+    void call_eviction_function(std::uint32_t leaving);
+    void leave(std::uint32_t copies);
+
+    const settings &settings_;
+    events &events_;
+    arbiter &arbiter_;
+    local_copy &local_;
+    remote_copies &copies_;
+    counters &counted_;
+
+    replica::mirror_record record_;
+    std::uint64_t last_version_ = 0; // highest version that was attempted
+    replica::mirror_promise promise_;
+    replica::set_uuid set_{};
+    std::atomic<roles> roles_{roles{}};
+    // Error code of a permanent failure, or 0. The reason is stored before the code, and does not change afterwards.
+    std::atomic<int> terminal_error_ = 0;
+    replica::short_text<255> terminal_reason_;
+};
+
+} // namespace mirror

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "arbiter.hpp"
+#include "events.hpp"
+#include "home.hpp"
+#include "membership.hpp"
+#include "remote_copy.hpp"
+
+namespace mirror
+{
+
+// Objects that the operations on a set share. Each operation refers to those that it needs.
+struct set_parts {
+    explicit set_parts(const settings &of);
+    ~set_parts();
+    set_parts(const set_parts &) = delete;
+    set_parts &operator=(const set_parts &) = delete;
+
+    settings configured;
+    events published;
+    std::unique_ptr<arbiter> decider;
+    local_copy local;
+    remote_copies copies;
+    counters counted;
+    membership members;
+};
+
+} // namespace mirror

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "compare.hpp"
+#include "flush.hpp"
+
+namespace mirror
+{
+
+// Returns the target of a copy. Throws E_NOT_FOUND. The caller must hold the membership lock.
+remote_copy &target_of(const remote_copies &copies, unsigned copy);
+
+// Exclusive claim of one thread on a target's copy for a long operation, such as a resync. remove_target() rejects a
+// claimed copy. Throws E_NOT_FOUND and E_BUSY.
+class exclusive_copy
+{
+public:
+    exclusive_copy(membership &of, const remote_copies &copies, unsigned number);
+    ~exclusive_copy() { copy.busy = false; }
+    exclusive_copy(const exclusive_copy &) = delete;
+    exclusive_copy &operator=(const exclusive_copy &) = delete;
+
+    remote_copy &copy;
+};
+
+// Resynchronization, addition and removal of targets while the program writes. Throws failure.
+class resyncer
+{
+public:
+    resyncer(set_parts &of, flusher &lanes, comparer &with);
+
+    void resync(unsigned copy, const limits &within);
+    void add_target(unsigned copy, const char *place, const char *set_name, const limits &within);
+    void remove_target(unsigned copy);
+
+private:
+    using deadline = replica::deadline;
+
+    void connect_again(remote_copy &c, const deadline &until);
+    void run_resync(remote_copy &c, const limits &within);
+    void compare_dirty(comparison &job, std::uint64_t end);
+    void store_cursor(remote_copy &c);
+    void join(remote_copy &c);
+    void revert_join(remote_copy &c);
+
+    set_parts &parts_;
+    settings &settings_;
+    membership &membership_;
+    events &events_;
+    local_copy &local_;
+    remote_copies &copies_;
+    flusher &flusher_;
+    comparer &comparer_;
+};
+
+} // namespace mirror

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The handle of a set: its parts, opening and closing.
+#include "set.hpp"
+
+#include "failure.hpp"
+#include "opening.hpp"
+
+using namespace mirror;
+
+set_parts::set_parts(const settings &of)
+    : configured(of), published(configured), decider(make_arbiter(of.arbiter)), local(configured),
+      members(configured, published, *decider, local, copies, counted)
+{
+    configured.check();
+}
+
+set_parts::~set_parts()
+{
+    decider->release(replica::deadline(configured.operation_ms));
+}
+
+rpma_mirror::rpma_mirror(const settings &of)
+    : parts(of), lanes(parts), comparer_(parts), targets(parts, lanes, comparer_),
+      verification(parts, lanes, comparer_), watcher_(parts)
+{
+}
+
+void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool force)
+{
+    report_ = opening(parts, comparer_).open_set(hint, mapped, length, force);
+    watcher_.start();
+}
+
+// Copies unflushed stores to the targets, too, so that all copies are equal before the clean record is committed.
+void rpma_mirror::close(bool stored)
+{
+    watcher_.stop();
+    if (const int code = parts.members.terminal_error(); code != 0)
+        throw failure(code, std::string("mirror failed before: ") + parts.members.terminal_reason());
+    const std::lock_guard hold(parts.members);
+    if (stored) {
+        if (const int code = lanes.check_flushable(); code != 0)
+            throw failure(code, last_failure());
+        if (parts.local.flush({0, parts.local.length()}) != 0)
+            throw failure(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy");
+        parts.local.drain();
+        // Evicts a lost target, like a flush.
+        failed_copies failed;
+        each_copy(parts.members.now().awaited, [&](unsigned copy) {
+            try {
+                comparison job(*parts.copies[copy], direction::to_target, {});
+                job.total = parts.local.length();
+                comparer_.compare(job, 0, job.total);
+            } catch (const failure &problem) {
+                if (problem.code() == RPMA_MIRROR_E_FENCED)
+                    throw;
+                failed.add(copy, problem.code() == RPMA_MIRROR_E_TIMEOUT ? ETIMEDOUT : ECONNRESET);
+            }
+        });
+        parts.members.evict(failed.bits, failed.errors);
+    }
+    replica::mirror_record last = parts.members.record();
+    last.closed = true;
+    parts.members.commit_record(last, parts.members.synced_targets());
+}
