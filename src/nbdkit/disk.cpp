@@ -77,7 +77,7 @@ int disk::allocate(unsigned count, std::uint32_t *blocks) noexcept
                 free_count_ -= count;
                 for (unsigned i = 0; i < count; ++i) {
                     blocks[i] = free_[free_first_];
-                    free_first_ = (free_first_ + 1) % free_.size();
+                    free_first_ = in_ring(free_first_ + 1);
                 }
                 return 0;
             }
@@ -90,13 +90,13 @@ int disk::allocate(unsigned count, std::uint32_t *blocks) noexcept
 disk::lane &disk::take_lane(unsigned &number) noexcept
 {
     const auto lanes = static_cast<unsigned>(lanes_.size());
-    const unsigned first = next_lane_++;
-    for (unsigned i = 0; i < lanes; ++i) {
-        number = (first + i) % lanes;
+    const unsigned first = next_lane_++ % lanes;
+    number = first;
+    do {
         if (lanes_[number].lock.try_lock())
             return lanes_[number];
-    }
-    number = first % lanes;
+        number = number + 1 == lanes ? 0 : number + 1;
+    } while (number != first);
     lanes_[number].lock.lock();
     return lanes_[number];
 }
@@ -126,7 +126,7 @@ int disk::drain() noexcept
     }
     const std::lock_guard hold(pool_);
     for (const std::uint32_t block : drained_)
-        free_[(free_first_ + free_count_++) % free_.size()] = block;
+        free_[in_ring(free_first_ + free_count_++)] = block;
     drained_.clear();
     drains_done_ = own;
     return failed_ ? EIO : 0;

@@ -80,6 +80,7 @@ private:
     int put_chunk(const char *from, std::uint64_t offset, std::uint64_t count, bool wait) noexcept;
     int fill(chunk &p, const char *from, std::uint64_t offset, std::uint64_t count) noexcept;
     int allocate(unsigned count, std::uint32_t *blocks) noexcept;
+    std::size_t in_ring(std::size_t i) const noexcept { return i < free_.size() ? i : i - free_.size(); }
     lane &take_lane(unsigned &number) noexcept;
     int drain() noexcept;
     int fail(const char *what) noexcept;
