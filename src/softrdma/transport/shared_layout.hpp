@@ -54,6 +54,20 @@ constexpr std::uint64_t arming_word(std::uint64_t number, interest in) noexcept
     return number << 2 | static_cast<std::uint32_t>(in);
 }
 
+// Words of a completion queue whose messages arrive through shared memory. The process that polls it is its owner; the
+// peers of its queue pairs are senders. Rows in docs/softrdma.md: `work`, `work`/`done`, `event_fd`, `signaled`,
+// `used`.
+//
+// - The owner writes `magic`, `serial` and `event_fd` before a peer knows the block.
+// - A sender delivers a message, sets the bit of the queue pair in `work`, and then the bit of that word in `summary`.
+//   The owner takes `summary` first and `work` second, so it misses no bit. A bit without a message is harmless: the
+//   owner finds the ring of that queue pair empty.
+// - The owner stores `armed` and polls once more; a sender announces its message and loads `armed`. One of the two
+//   therefore finds the message.
+// - A sender that an arming covers writes to `event_fd`, and then stores the number of the arming in `signaled`. A late
+//   store contains an older number, so the next sender writes to `event_fd` once more, without effect.
+// - `used` may be too large, because a sender can be killed between its count and its message. If it means full, the
+//   owner counts entries and delivered messages itself.
 struct cq_block {
     std::uint64_t magic;
     std::uint64_t serial;               // unique within an arena
@@ -111,7 +125,21 @@ struct connection_ends {
     connection_ends reversed() const noexcept { return {peer_address, own_address, peer_port, own_port}; }
 };
 
-// Stored before the ring of receives: see words_offset().
+// Words of a queue pair, stored before the ring of receives: see words_offset(). The process of the queue pair is the
+// owner. Its peer is the one process that executes requests in its memory and delivers messages. Rows in
+// docs/softrdma.md: `state`, `qp_block::access`, `qp_block::epoch`, `region_in_use`, `watched`, `peer_waiting`,
+// `bounced_out`.
+//
+// - The owner writes the plain members before the state word that belongs to them. The peer copies them once, when it
+//   maps the block, and checks their bounds.
+// - `state` changes with each connection and each change of whether the queue pair is open. The peer compares it inside
+//   a section. An operation that has read an older word is in a section, for which the owner waits.
+// - `access` and `rnr_timer` may be old. The operation was then started before the program changed them.
+// - `epoch` and `region_in_use` describe the owner's operations on the memory of the peer, which waits for them before
+//   it removes a region. With a forged `epoch` that removal fails after `grace_limit`, as it does with a stopped peer.
+// - `watched` may be old: the owner checks the ring once more after it has cleared the word.
+// - `peer_waiting` is the only word that the peer writes. A false value costs the owner one message over the network.
+// - `bounced_out` may be old: the peer then finds less free space, and sends the message over the network.
 struct qp_block {
     std::uint64_t magic;
     std::uint32_t ring_capacity;
@@ -194,6 +222,15 @@ struct slot_sge {
 // capacity. `posted` and `done` hold p + 1, so that 0 is not a position and older contents of the slot are ignored.
 // While a receive is lent and has no message yet, `done` holds a token, which changes whenever the owner lends or
 // reclaims. A message must replace exactly that token. Positions and tokens have 63 bits and do not repeat.
+//
+// - The owner writes `capacity`, `sge_count`, `owner_only` and the elements, and then `posted`. They keep their values
+//   until the slot is posted again, except that `owner_only` is set if a region changes. The owner has a private copy
+//   of the receive, and relies only on that.
+// - The peer reads `posted` before the contents. It writes `length`, `imm_data`, `flags` and the data, and then `done`.
+//   A message of a peer that is killed before that store does not exist.
+// - The owner reads `done` before the message, and each member of the message once. It checks `length` and `bounced`
+//   against its copy before it uses them.
+// Rows in docs/softrdma.md: `receive_slot`, `posted`, message, and the rows that begin with "lent".
 struct alignas(line) receive_slot {
     std::atomic<std::uint64_t> posted;
     std::atomic<std::uint64_t> done;
