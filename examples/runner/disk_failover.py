@@ -139,8 +139,8 @@ def missing_entries(uri: str, place: pathlib.Path, committed: list[int]) -> list
     """Transactions that the guest reported as committed, but that the database lacks. Checks the file system, too."""
     image = place / "image"
     run("qemu-img", "convert", "-f", "raw", "-O", "raw", uri, image)
-    checked = subprocess.run([guest.find("e2fsck"), "-f", "-n", str(image)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                             timeout=LIMIT_S, check=False)
+    checked = subprocess.run([guest.find("e2fsck"), "-f", "-n", str(image)], stdin=subprocess.DEVNULL, capture_output=True,
+                             text=True, timeout=LIMIT_S, check=False)
     if checked.returncode != 0:
         raise ExampleFailed(f"e2fsck found errors: {(checked.stdout.strip().splitlines() or ['no message'])[-1]}")
     subprocess.run([guest.find("debugfs"), "-R", "dump /database database", "image"], cwd=place, stdin=subprocess.DEVNULL,
@@ -176,7 +176,8 @@ def show(build: pathlib.Path, place: pathlib.Path, unpacked: pathlib.Path, trans
     disk = stack.enter_context(Disk(build, first, address))
     make_file_system(uri, place)
     line.say("machine 1", "keeps the other copy, and nbdkit serves the set as a disk with ext4")
-    machine = boot(guest.command(unpacked, initramfs, address, LIMIT_S, f"transactions={transactions}"), place / "qemu-log", line, stack)
+    qemu = guest.command(unpacked, initramfs, address, LIMIT_S, f"transactions={transactions}")
+    machine = boot(qemu, place / "qemu-log", line, stack)
     line.say("guest", "has mounted the disk, and commits transactions to an SQLite database")
     machine.await_commits(transactions // 2)
     disk.kill()

@@ -16,7 +16,8 @@ from runner import CannotRun, UsageError
 KERNEL = "linux-image-cloud-amd64"
 MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")
 # tests/vm/lane/machine.py explains these values.
-KERNEL_LINE = "quiet loglevel=1 panic=-1 mitigations=off nokaslr init_on_alloc=0 audit=0 random.trust_cpu=on no_timer_check console=ttyS0"
+KERNEL_LINE = ("quiet loglevel=1 panic=-1 mitigations=off nokaslr init_on_alloc=0 audit=0 random.trust_cpu=on no_timer_check "
+               "console=ttyS0")
 CPU = "Nehalem,+rdrand"
 FETCH_LIMIT_S = 300
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
