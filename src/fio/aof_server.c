@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "answers.h"
+#include "responses.h"
 #include "append_request.h"
 #include "engine.h"
 #include "report.h"
@@ -14,27 +14,27 @@
 
 static int check_request(struct thread_data *td, const struct memory *memory, const struct append_request *request)
 {
-    const uint64_t room = memory->size - POINTER_SIZE;
-    if (request->pointer_offset != room)
+    const uint64_t capacity = memory->size - POINTER_SIZE;
+    if (request->pointer_offset != capacity)
         return -report(td, EPROTO,
                 "the client asks to put the pointer at offset %" PRIu64 " instead of %" PRIu64
                 ", the end of the workspace",
-                request->pointer_offset, room);
-    if (request->offset > room || request->length > room - request->offset)
+                request->pointer_offset, capacity);
+    if (request->offset > capacity || request->length > capacity - request->offset)
         return -report(td, EPROTO,
                 "the client says that it appended %" PRIu64 " bytes at offset %" PRIu64 " of a file of %" PRIu64,
-                request->length, request->offset, room);
+                request->length, request->offset, capacity);
     return 0;
 }
 
 static int act(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context)
 {
     const struct memory *memory = &server->memory;
-    const struct append_request goodbye = {0};
+    const struct append_request final_message = {0};
     struct append_request request;
     if (!append_request_read(message, length, &request))
         return -report(td, EPROTO, "the client sent %zu bytes that are no request to append", length);
-    if (memcmp(&request, &goodbye, sizeof(request)) == 0)
+    if (memcmp(&request, &final_message, sizeof(request)) == 0)
         return 1;
     const int ret = check_request(td, memory, &request);
     if (ret)
@@ -53,12 +53,12 @@ static int init(struct thread_data *td)
             .serve = server_watch,
     };
     static const struct server_kind sw = {
-            .max_messages = answers_max_messages,
-            .configure = answers_configure,
-            .welcome = answers_welcome,
-            .serve = answers_serve,
+            .max_messages = responses_max_messages,
+            .configure = responses_configure,
+            .on_connect = responses_on_connect,
+            .serve = responses_serve,
             .act = act,
-            .end = answers_end,
+            .end = responses_end,
     };
     const struct engine_options *options = td->eo;
     if (td->o.size % POINTER_SIZE != 0)

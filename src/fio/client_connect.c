@@ -8,7 +8,7 @@
 #include "workspace_block.h"
 
 enum {
-    ANSWER_TIMEOUT_MS = 60000, /* the connection manager has given up long before */
+    RESPONSE_TIMEOUT_MS = 60000, /* the connection manager has given up long before */
     RETRY_MS = 500
 };
 
@@ -32,7 +32,7 @@ static int try_once(struct thread_data *td, struct client *client, const struct 
         return ret;
     }
 
-    ret = wait_for(td, event_fd, ANSWER_TIMEOUT_MS);
+    ret = wait_for(td, event_fd, RESPONSE_TIMEOUT_MS);
     if (ret == 1 && rpma_conn_next_event(conn, &event) == 0 && event == RPMA_CONN_ESTABLISHED)
         return session_begin(td, &client->session, conn) == 0 ? 1 : -EIO;
     (void)rpma_conn_delete(&conn);
@@ -46,10 +46,10 @@ static int retry(struct thread_data *td, struct client *client, const struct rpm
 {
     const struct engine_options *options = td->eo;
     const struct endpoint *server = &client->session.endpoint;
-    const int64_t patience_ms = (int64_t)options->connect_timeout * 1000;
+    const int64_t timeout_ms = (int64_t)options->connect_timeout * 1000;
     for (int64_t waited_ms = 0;; waited_ms += RETRY_MS) {
         int ret = try_once(td, client, cfg);
-        if (ret == 0 && waited_ms >= patience_ms)
+        if (ret == 0 && waited_ms >= timeout_ms)
             return -report(td, ECONNREFUSED,
                     "nobody listens on %s port %s: start the server, or mend serverip= or port= (waited %u s)",
                     server->address, server->port, options->connect_timeout);

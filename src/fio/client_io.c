@@ -13,7 +13,7 @@
 #include "report.h"
 
 enum {
-    LAST_PATIENCE_MS = 10000 /* wait for operations in flight when the job ends */
+    FINAL_TIMEOUT_MS = 10000 /* wait for operations in flight when the job ends */
 };
 
 /* Ranges that were written and not flushed yet. */
@@ -103,8 +103,8 @@ int client_wait(struct thread_data *td, struct client *client)
             return take(td, client, &wc);
         if (ret < 0)
             return -report(td, -ret, "the server has gone before everything was written: %s", strerror(-ret));
-        if (td->terminate && mtime_since_now(&td->terminate_time) > LAST_PATIENCE_MS)
-            return -report(td, ETIMEDOUT, "the server has not answered for %d s", LAST_PATIENCE_MS / 1000);
+        if (td->terminate && mtime_since_now(&td->terminate_time) > FINAL_TIMEOUT_MS)
+            return -report(td, ETIMEDOUT, "the server has not answered for %d s", FINAL_TIMEOUT_MS / 1000);
     }
 }
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "answers.h"
+#include "responses.h"
 #include "engine.h"
 #include "flush_request.h"
 #include "report.h"
@@ -29,12 +29,12 @@ static int act(struct thread_data *td, struct server *server, const void *messag
 static int init(struct thread_data *td)
 {
     static const struct server_kind kind = {
-            .max_messages = answers_max_messages,
-            .configure = answers_configure,
-            .welcome = answers_welcome,
-            .serve = answers_serve,
+            .max_messages = responses_max_messages,
+            .configure = responses_configure,
+            .on_connect = responses_on_connect,
+            .serve = responses_serve,
             .act = act,
-            .end = answers_end,
+            .end = responses_end,
     };
     return server_init(td, &kind);
 }

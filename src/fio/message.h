@@ -15,9 +15,9 @@ enum {
 
 /* The answer to a request of any kind: the context of the request. Fills in a message of MESSAGE_SIZE bytes, returns
    its length. */
-size_t answer_write(uint64_t context, void *message);
+size_t response_write(uint64_t context, void *message);
 
 /* Returns whether the message is an answer. */
-bool answer_read(const void *message, size_t length, uint64_t *context);
+bool response_read(const void *message, size_t length, uint64_t *context);
 
 #endif /* RPMA_FIO_MESSAGE_H */

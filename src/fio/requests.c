@@ -13,8 +13,8 @@ struct requests {
     char *slots;
     uint64_t posted;
     uint64_t sent;
-    uint64_t answered;
-    uint64_t answered_number; /* operation of the last response */
+    uint64_t responses;
+    uint64_t responded_number; /* operation of the last response */
 };
 
 int requests_configure(const struct client *client, struct rpma_conn_cfg *cfg)
@@ -63,8 +63,8 @@ static int send_request(struct client *client, uint64_t offset, uint64_t length,
 int requests_flush(struct client *client, uint64_t offset, uint64_t length, uint64_t number)
 {
     struct requests *requests = client->kind_data;
-    const size_t answer = slot_of(client, requests->posted) + MESSAGE_SIZE;
-    const int ret = rpma_recv(client->session.conn, requests->mr, answer, MESSAGE_SIZE, requests->slots + answer);
+    const size_t response = slot_of(client, requests->posted) + MESSAGE_SIZE;
+    const int ret = rpma_recv(client->session.conn, requests->mr, response, MESSAGE_SIZE, requests->slots + response);
     return ret ? ret : send_request(client, offset, length, number);
 }
 
@@ -76,14 +76,14 @@ int requests_take_message(struct client *client, const struct ibv_wc *wc)
     } else {
         const void *message = (const void *)(uintptr_t)wc->wr_id;
         uint64_t number = 0;
-        if (!answer_read(message, wc->byte_len, &number) || number < client->oldest || number >= client->next)
+        if (!response_read(message, wc->byte_len, &number) || number < client->oldest || number >= client->next)
             return -EPROTO;
-        ++requests->answered;
-        requests->answered_number = number;
+        ++requests->responses;
+        requests->responded_number = number;
     }
     /* A request without a send completion still occupies an entry of the queues. */
-    if (requests->answered != 0 && requests->sent >= requests->answered)
-        client->flushed = requests->answered_number + 1;
+    if (requests->responses != 0 && requests->sent >= requests->responses)
+        client->flushed = requests->responded_number + 1;
     return 0;
 }
 

@@ -115,8 +115,8 @@ static int accept_client(struct thread_data *td, struct server *server, struct r
     int fd = -1;
 
     int ret = describe(td, server, &block);
-    if (ret == 0 && server->kind->welcome)
-        ret = server->kind->welcome(td, server, request);
+    if (ret == 0 && server->kind->on_connect)
+        ret = server->kind->on_connect(td, server, request);
     if (ret) {
         (void)rpma_conn_req_delete(&request);
         return ret;

@@ -21,14 +21,14 @@ struct server_kind {
     int (*configure)(const struct server *server, struct rpma_conn_cfg *cfg);
 
     /* Prepares a connection request for the first message of the client. May be NULL. */
-    int (*welcome)(struct thread_data *td, struct server *server, struct rpma_conn_req *request);
+    int (*on_connect)(struct thread_data *td, struct server *server, struct rpma_conn_req *request);
 
     /* Does what there is to do for the client, or sleeps a little; 1: the client is done. */
     int (*serve)(struct thread_data *td, struct server *server);
 
     /*
-     * Executes a request and fills in the response, for a server that receives requests; 1: it is the client's goodbye,
-     * which gets no answer.
+     * Executes a request and fills in the response, for a server that receives requests; 1: it is the client's final
+     * message, which gets no answer.
      */
     int (*act)(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context);
 

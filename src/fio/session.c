@@ -10,9 +10,9 @@
 #include "report.h"
 
 enum {
-    NAP_MS = 100,                /* how long a thread may overlook that fio wants it to end */
-    FAREWELL_MS = 5000,          /* wait for the peer to confirm the end of a connection */
-    POLLS_PER_EVENT_CHECK = 1024 /* polling events takes a system call, polling completions does not */
+    NAP_MS = 100,                 /* how long a thread may overlook that fio wants it to end */
+    DISCONNECT_TIMEOUT_MS = 5000, /* wait for the peer to confirm the end of a connection */
+    POLLS_PER_EVENT_CHECK = 1024  /* polling events takes a system call, polling completions does not */
 };
 
 static pthread_once_t logging_is_set = PTHREAD_ONCE_INIT;
@@ -68,7 +68,7 @@ static void take_event(struct session *session)
 }
 
 /* Sleeps for timeout_ms at most, until one of the first count descriptors of the session has something. */
-static int look(struct session *session, nfds_t count, int timeout_ms)
+static int wait_readable(struct session *session, nfds_t count, int timeout_ms)
 {
     struct pollfd fds[] = {
             {.fd = session->event_fd, .events = POLLIN},
@@ -98,13 +98,13 @@ int session_next_completion(struct session *session, struct ibv_wc *wc)
     if (session->is_closed)
         return -ECONNRESET;
     if (!session->is_busy_waiting)
-        return look(session, 2, NAP_MS);
-    return ++session->empty_polls % POLLS_PER_EVENT_CHECK ? 0 : look(session, 1, 0);
+        return wait_readable(session, 2, NAP_MS);
+    return ++session->empty_polls % POLLS_PER_EVENT_CHECK ? 0 : wait_readable(session, 1, 0);
 }
 
 int session_watch(struct session *session)
 {
-    return look(session, 1, NAP_MS);
+    return wait_readable(session, 1, NAP_MS);
 }
 
 void session_end(struct session *session)
@@ -113,7 +113,7 @@ void session_end(struct session *session)
         const bool can_confirm = !session->is_closed;
         (void)rpma_conn_disconnect(session->conn);
         if (can_confirm)
-            (void)look(session, 1, FAREWELL_MS);
+            (void)wait_readable(session, 1, DISCONNECT_TIMEOUT_MS);
     }
     session->cq = NULL;
     (void)rpma_conn_delete(&session->conn);

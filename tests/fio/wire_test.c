@@ -15,14 +15,14 @@
 
 enum {
     REQUEST_SIZE = 27,
-    ANSWER_SIZE = 9,
+    RESPONSE_SIZE = 9,
     APPEND_SIZE = 36,
     BLOCK_SIZE = 28
 };
 
 static const uint8_t request_bytes[REQUEST_SIZE] = {
         0x09, 0x11, 0, 0, 0, 0, 0, 0, 0, 0x11, 0, 0x04, 0, 0, 0, 0, 0, 0, 0x19, 0x1d, 0xf0};
-static const uint8_t answer_bytes[ANSWER_SIZE] = {0x09, 0x1d, 0xf0};
+static const uint8_t response_bytes[RESPONSE_SIZE] = {0x09, 0x1d, 0xf0};
 static const uint8_t goodbye_bytes[REQUEST_SIZE] = {[0] = 0x09, [9] = 0x11, [18] = 0x19};
 
 static void messages_have_the_bytes_of_the_schema(void **state)
@@ -31,10 +31,10 @@ static void messages_have_the_bytes_of_the_schema(void **state)
     const struct flush_request request = {.offset = 0x11, .length = 0x400, .context = 0xF01D};
     assert_int_equal(flush_request_write(&request, message), REQUEST_SIZE);
     assert_memory_equal(message, request_bytes, REQUEST_SIZE);
-    assert_int_equal(answer_write(0xF01D, message), ANSWER_SIZE);
-    assert_memory_equal(message, answer_bytes, ANSWER_SIZE);
-    const struct flush_request goodbye = {0};
-    assert_int_equal(flush_request_write(&goodbye, message), REQUEST_SIZE);
+    assert_int_equal(response_write(0xF01D, message), RESPONSE_SIZE);
+    assert_memory_equal(message, response_bytes, RESPONSE_SIZE);
+    const struct flush_request final_message = {0};
+    assert_int_equal(flush_request_write(&final_message, message), REQUEST_SIZE);
     assert_memory_equal(message, goodbye_bytes, REQUEST_SIZE);
 }
 
@@ -46,7 +46,7 @@ static void messages_are_read_back(void **state)
     assert_int_equal(request.offset, 0x11);
     assert_int_equal(request.length, 0x400);
     assert_int_equal(request.context, 0xF01D);
-    assert_true(answer_read(answer_bytes, ANSWER_SIZE, &context));
+    assert_true(response_read(response_bytes, RESPONSE_SIZE, &context));
     assert_int_equal(context, 0xF01D);
 }
 
@@ -59,9 +59,9 @@ static void what_is_no_message_is_refused(void **state)
     assert_false(flush_request_read(noise, sizeof(noise), &request));
     assert_false(flush_request_read(request_bytes, REQUEST_SIZE - 1, &request));
     assert_false(flush_request_read(request_bytes, 0, &request));
-    assert_false(flush_request_read(answer_bytes, ANSWER_SIZE, &request));
-    assert_false(answer_read(noise, sizeof(noise), &context));
-    assert_false(answer_read(answer_bytes, ANSWER_SIZE - 1, &context));
+    assert_false(flush_request_read(response_bytes, RESPONSE_SIZE, &request));
+    assert_false(response_read(noise, sizeof(noise), &context));
+    assert_false(response_read(response_bytes, RESPONSE_SIZE - 1, &context));
     assert_int_equal(request.offset, 1);
     assert_int_equal(context, 2);
 }
@@ -103,10 +103,10 @@ static void appends_have_the_bytes_of_the_schema(void **state)
     uint8_t message[MESSAGE_SIZE];
     const struct append_request request = {
             .offset = 0x1000, .length = 0x1000, .pointer_offset = 0x63FFFF8, .context = 7};
-    const struct append_request goodbye = {0};
+    const struct append_request final_message = {0};
     assert_int_equal(append_request_write(&request, message), APPEND_SIZE);
     assert_memory_equal(message, bytes, APPEND_SIZE);
-    assert_int_equal(append_request_write(&goodbye, message), APPEND_SIZE);
+    assert_int_equal(append_request_write(&final_message, message), APPEND_SIZE);
     assert_memory_equal(message, all_zero, APPEND_SIZE);
 
     struct append_request found = {0};
