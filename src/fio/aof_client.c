@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Append-only file: the client writes at the end, and moves the pointer to the new end when what is before it is
- * durable. mode=hw: the client flushes and moves the pointer itself; mode=sw: it asks the server by message to do both.
+ * Append-only file: the client writes at the end. When the data is durable, the pointer moves to the new end.
+ * mode=hw: the client flushes and moves the pointer itself. mode=sw: the client requests both from the server by
+ * message.
  */
 #include <errno.h>
 
@@ -22,8 +23,8 @@ static int set_pointer_apart(struct thread_data *td, struct client *client)
 {
     if (client->workspace_size <= POINTER_SIZE || client->workspace_size % POINTER_SIZE != 0)
         return -report(td, EPROTO,
-                "the server's workspace of %zu bytes cannot end with the pointer: set its size= to a multiple of %d, "
-                "at least %d",
+                "the server's workspace of %zu bytes cannot end with the pointer (set its size= to a multiple of %d, "
+                "at least %d)",
                 client->workspace_size, POINTER_SIZE, 2 * POINTER_SIZE);
     client->workspace_size -= POINTER_SIZE;
     return 0;
@@ -59,7 +60,7 @@ static int begin_sw(struct thread_data *td, struct client *client)
 {
     const struct endpoint *server = &client->session.endpoint;
     if (client->max_messages == 0)
-        return -report(td, EPROTO, "%s port %s takes no messages: it is no librpma_aof_server with mode=sw",
+        return -report(td, EPROTO, "%s port %s: the server accepts no messages: not a librpma_aof_server with mode=sw",
                 server->address, server->port);
     const int ret = set_pointer_apart(td, client);
     return ret ? ret : requests_begin(td, client);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Append-only file. mode=hw: this side opens its memory, and its CPU does nothing until the client goes; mode=sw: it
- * persists what the client appended, and then the pointer to the end of it, when the client asks for it.
+ * Append-only file. mode=hw: the server registers its memory and idles until the client disconnects. mode=sw: on each
+ * request of the client, the server persists the appended data and then the pointer to its end.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,13 +16,11 @@ static int check_request(struct thread_data *td, const struct memory *memory, co
 {
     const uint64_t capacity = memory->size - POINTER_SIZE;
     if (request->pointer_offset != capacity)
-        return -report(td, EPROTO,
-                "the client asks to put the pointer at offset %" PRIu64 " instead of %" PRIu64
-                ", the end of the workspace",
+        return -report(td, EPROTO, "append request with the pointer at offset %" PRIu64 ": it must be %" PRIu64,
                 request->pointer_offset, capacity);
     if (request->offset > capacity || request->length > capacity - request->offset)
         return -report(td, EPROTO,
-                "the client says that it appended %" PRIu64 " bytes at offset %" PRIu64 " of a file of %" PRIu64,
+                "append request out of bounds: %" PRIu64 " bytes at offset %" PRIu64 ", file size %" PRIu64,
                 request->length, request->offset, capacity);
     return 0;
 }
@@ -33,7 +31,7 @@ static int act(struct thread_data *td, struct server *server, const void *messag
     const struct append_request final_message = {0};
     struct append_request request;
     if (!append_request_read(message, length, &request))
-        return -report(td, EPROTO, "the client sent %zu bytes that are no request to append", length);
+        return -report(td, EPROTO, "the client sent a malformed append request of %zu bytes", length);
     if (memcmp(&request, &final_message, sizeof(request)) == 0)
         return 1;
     const int ret = check_request(td, memory, &request);
@@ -63,7 +61,7 @@ static int init(struct thread_data *td)
     const struct engine_options *options = td->eo;
     if (td->o.size % POINTER_SIZE != 0)
         return report(
-                td, EINVAL, "size=%llu cannot end with the pointer: give a multiple of %d", td->o.size, POINTER_SIZE);
+                td, EINVAL, "size=%llu is not a multiple of %d, the size of the pointer", td->o.size, POINTER_SIZE);
     return server_init(td, options->mode == AOF_MODE_HW ? &hw : &sw);
 }
 

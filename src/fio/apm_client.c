@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Appliance Persistency Method: the client writes and flushes, the server's CPU does nothing. */
+/* Appliance Persistency Method: the client writes and flushes; the server's CPU is idle. */
 #include "client.h"
 #include "engine.h"
 #include "remote_flush.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Appliance Persistency Method: this side opens its memory, and its CPU does nothing until the client goes. */
+/* Appliance Persistency Method: the server registers its memory and idles until the client disconnects. */
 #include "engine.h"
 #include "server.h"
 

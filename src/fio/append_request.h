@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The workspace of an append-only file ends with the pointer: how many bytes from its start are whole. */
+/* The workspace of an append-only file ends with the pointer: the number of valid bytes from its start. */
 enum {
     POINTER_SIZE = sizeof(uint64_t)
 };
 
-/* The request of AOF_update.proto. All zero: the client is done and expects no answer. */
+/* The request of AOF_update.proto. All zero: the client is done and expects no response. */
 struct append_request {
     uint64_t offset; /* offset of the appended range from the start of the server's workspace */
     uint64_t length;

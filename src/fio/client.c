@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* A client's life: what fio calls before and after the I/O. */
+/* Functions of a client that fio calls before and after the I/O. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,12 +11,12 @@
 static int check_workload(struct thread_data *td, const struct client_kind *kind)
 {
     if (td_trim(td))
-        return -report(td, EINVAL, "rw= must not trim: a workspace has nothing to discard");
+        return -report(td, EINVAL, "rw= must not trim: a workspace cannot discard data");
     if (td_read(td) && !kind->can_read)
-        return -report(td, EINVAL, "rw= must be %s: to read, use librpma_apm_client",
+        return -report(td, EINVAL, "rw= must be %s (librpma_apm_client can read)",
                 kind->only_appends ? "write" : "write or randwrite");
     if (kind->only_appends && (td_random(td) || td->o.ddir_seq_add != 0))
-        return -report(td, EINVAL, "rw= must be write: an append-only file has no holes");
+        return -report(td, EINVAL, "rw= must be write: an append-only file is written without gaps");
     return 0;
 }
 
@@ -72,8 +72,8 @@ int client_post_init(struct thread_data *td)
                     RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT,
             &client->buffers);
     if (ret)
-        return report(td, EIO, "%zu bytes of buffers (blocksize= times iodepth=) cannot be registered: %s", size,
-                reason(ret));
+        return report(
+                td, EIO, "cannot register %zu bytes of buffers (blocksize= times iodepth=): %s", size, reason(ret));
     return 0;
 }
 
@@ -81,7 +81,8 @@ int client_get_file_size(struct thread_data *td, struct fio_file *file)
 {
     const struct client *client = td->io_ops_data;
     if (!client)
-        return report(td, EINVAL, "create_serialize=0 is missing: the size of the workspace is known when connected");
+        return report(
+                td, EINVAL, "create_serialize=0 is missing: the size of the workspace is unknown before connecting");
     file->real_file_size = client->workspace_size;
     fio_file_set_size_known(file);
     return 0;

@@ -11,12 +11,12 @@
 
 struct client;
 
-/* The part that differs between clients. Functions return 0 or a negative errno, which they have reported. */
+/* Operations of a kind of client. They return 0, or a negative errno after reporting the error. */
 struct client_kind {
-    bool can_read;     /* whether reading is a workload, and not only a way to verify */
+    bool can_read;     /* whether reads are a workload, not only for verification */
     bool only_appends; /* whether every write has to follow the one before */
 
-    /* Puts the sizes of the queues into cfg: those for flushes depend on how the client flushes. */
+    /* Sets the queue sizes in cfg: entries for flushes depend on the flush method. */
     int (*configure)(const struct client *client, struct rpma_conn_cfg *cfg);
 
     /* Checks the server's description of its workspace, right after connecting. */
@@ -43,17 +43,17 @@ struct client_kind {
     void (*end)(struct client *client);
 };
 
-/* An operation that is posted and not complete. */
+/* Outstanding operation. */
 struct operation {
     struct io_u *io_u;
-    bool is_flushed; /* a flush of its own, or of it and what was written before it, follows */
+    bool is_flushed; /* a flush that covers it follows */
 };
 
 struct client {
     const struct client_kind *kind;
     void *kind_data;
     struct session session;
-    struct rpma_mr_local *buffers; /* fio's own, of all its I/O units */
+    struct rpma_mr_local *buffers; /* I/O units of fio */
     char *first_buffer;
     struct rpma_mr_remote *workspace;
     size_t workspace_size;
@@ -63,20 +63,20 @@ struct client {
 
     unsigned int depth;       /* I/O units */
     unsigned int max_flushes; /* in flight at once */
-    bool flushes_each;        /* every write for itself, as their addresses do not follow each other */
+    bool flushes_each;        /* each write separately, because their addresses are not contiguous */
 
     struct io_u **queued;
     unsigned int queued_count;
     struct operation *posted; /* operation n is entry n % depth */
     uint64_t oldest;          /* number of the first operation that is not complete */
     uint64_t next;            /* number of the next operation to post */
-    uint64_t executed;        /* the reads below this number are complete, */
-    uint64_t flushed;         /* and below this one the writes as well */
+    uint64_t executed;        /* all reads below this number are complete */
+    uint64_t flushed;         /* all operations below this number are complete */
     unsigned int flushes;     /* in flight */
     struct io_u **complete;
     unsigned int complete_count;
-    unsigned int reported; /* number of completed ones returned by the last getevents */
-    bool is_broken;        /* the connection has failed, and so does every further operation */
+    unsigned int reported; /* completed I/O units returned by the last getevents */
+    bool is_broken;        /* the connection has failed; later operations fail too */
 };
 
 /* The functions of a fio engine; init takes the kind besides. */
@@ -99,10 +99,10 @@ void client_cleanup(struct thread_data *td);
     .close_file = client_close_file, .cleanup = client_cleanup, .options = engine_options,                             \
     .option_struct_size = sizeof(struct engine_options)
 
-/* Connects, waiting for a server that does not listen yet. Returns 0 or a negative errno, which it has reported. */
+/* Connects; waits for a server that does not listen yet. Returns 0, or a negative errno after reporting the error. */
 int client_connect(struct thread_data *td, struct client *client);
 
-/* Waits for a completion and takes it. Returns 0 or a negative errno, which it has reported. */
+/* Waits for a completion and handles it. Returns 0, or a negative errno after reporting the error. */
 int client_wait(struct thread_data *td, struct client *client);
 
 #endif /* RPMA_FIO_CLIENT_H */

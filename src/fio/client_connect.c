@@ -8,7 +8,7 @@
 #include "workspace_block.h"
 
 enum {
-    RESPONSE_TIMEOUT_MS = 60000, /* the connection manager has given up long before */
+    RESPONSE_TIMEOUT_MS = 60000, /* longer than the timeout of the connection manager */
     RETRY_MS = 500
 };
 
@@ -38,7 +38,7 @@ static int try_once(struct thread_data *td, struct client *client, const struct 
     (void)rpma_conn_delete(&conn);
     if (ret == -EINTR || event == RPMA_CONN_REJECTED)
         return ret == -EINTR ? ret : 0;
-    return -report(td, EHOSTUNREACH, "%s port %s does not answer: %s", server->address, server->port,
+    return -report(td, EHOSTUNREACH, "%s port %s: no response: %s", server->address, server->port,
             rpma_utils_conn_event_2str(event));
 }
 
@@ -51,12 +51,13 @@ static int retry(struct thread_data *td, struct client *client, const struct rpm
         int ret = try_once(td, client, cfg);
         if (ret == 0 && waited_ms >= timeout_ms)
             return -report(td, ECONNREFUSED,
-                    "nobody listens on %s port %s: start the server, or mend serverip= or port= (waited %u s)",
+                    "%s port %s: connection refused for %u s (start the server, or correct serverip= or port=)",
                     server->address, server->port, options->connect_timeout);
         if (ret == 0)
             ret = wait_for(td, -1, RETRY_MS);
         if (ret == -EINTR)
-            return -report(td, EINTR, "stopped before %s port %s accepted", server->address, server->port);
+            return -report(
+                    td, EINTR, "stopped before %s port %s accepted the connection", server->address, server->port);
         if (ret)
             return ret > 0 ? 0 : ret;
     }
@@ -79,8 +80,8 @@ static int read_workspace(struct thread_data *td, struct client *client)
     if (ret == 0)
         ret = rpma_mr_remote_get_flush_type(client->workspace, &usage);
     if (ret)
-        return -report(td, EPROTO, "%s port %s is no librpma server of fio: it describes no workspace", server->address,
-                server->port);
+        return -report(td, EPROTO, "%s port %s: not a librpma server of fio: no description of a workspace",
+                server->address, server->port);
     client->is_pmem = usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
     client->has_direct_write = block.direct_write_to_pmem;
     client->max_messages = block.max_messages;
@@ -93,7 +94,7 @@ int client_connect(struct thread_data *td, struct client *client)
     int ret = rpma_conn_cfg_new(&cfg);
     if (ret == 0)
         ret = client->kind->configure(client, cfg);
-    ret = ret ? -report(td, EINVAL, "iodepth=%u cannot be had: %s", td->o.iodepth, reason(ret))
+    ret = ret ? -report(td, EINVAL, "cannot set up iodepth=%u: %s", td->o.iodepth, reason(ret))
               : retry(td, client, cfg);
     (void)rpma_conn_cfg_delete(&cfg);
     return ret ? ret : read_workspace(td, client);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * A client's I/O. fio queues I/O units, commits them and asks for events. Operations are numbered in the order in which
- * they are posted and complete in it, so a completion, which carries a number, stands for all operations up to that
- * one.
+ * I/O of a client. fio queues I/O units, commits them and reaps events. Operations are numbered in posting order and
+ * complete in that order, so a completion with number n covers all operations up to n.
  */
 #include <errno.h>
 #include <string.h>
@@ -45,7 +44,7 @@ static void complete(struct client *client)
     }
 }
 
-/* Every operation that has not succeeded has failed, and so will those to come. */
+/* Marks the connection as failed: outstanding and later operations return the error. */
 static void break_off(struct client *client, int error)
 {
     client->is_broken = true;
@@ -57,7 +56,7 @@ static void break_off(struct client *client, int error)
     client->flushes = 0;
 }
 
-/* fio has read the reported completions and can queue the units again: their entries are free. */
+/* Frees the entries of the reported completions: fio has read them and can queue the units again. */
 static void forget_reported(struct client *client)
 {
     client->complete_count -= client->reported;
@@ -78,10 +77,10 @@ static int take(struct thread_data *td, struct client *client, const struct ibv_
             client->flushed = client->executed;
     }
     complete(client);
-    return ret ? -report(td, -ret, "the server answered something that was not asked") : 0;
+    return ret ? -report(td, -ret, "unexpected response of the server") : 0;
 }
 
-/* Takes what is there already, up to max complete I/O units. */
+/* Polls available completions, up to max complete I/O units. */
 static int take_ready(struct thread_data *td, struct client *client, unsigned int max)
 {
     struct ibv_wc wc;
@@ -91,7 +90,7 @@ static int take_ready(struct thread_data *td, struct client *client, unsigned in
         if (ret == 1 && take(td, client, &wc) != 0)
             return -EIO;
     }
-    return ret < 0 ? -report(td, -ret, "completions cannot be taken: %s", strerror(-ret)) : 0;
+    return ret < 0 ? -report(td, -ret, "cannot poll completions: %s", strerror(-ret)) : 0;
 }
 
 int client_wait(struct thread_data *td, struct client *client)
@@ -102,9 +101,9 @@ int client_wait(struct thread_data *td, struct client *client)
         if (ret > 0)
             return take(td, client, &wc);
         if (ret < 0)
-            return -report(td, -ret, "the server has gone before everything was written: %s", strerror(-ret));
+            return -report(td, -ret, "the server disconnected before the job was done: %s", strerror(-ret));
         if (td->terminate && mtime_since_now(&td->terminate_time) > FINAL_TIMEOUT_MS)
-            return -report(td, ETIMEDOUT, "the server has not answered for %d s", FINAL_TIMEOUT_MS / 1000);
+            return -report(td, ETIMEDOUT, "no response of the server for %d s", FINAL_TIMEOUT_MS / 1000);
     }
 }
 
@@ -120,7 +119,7 @@ static int flush(struct thread_data *td, struct client *client, struct unflushed
     ++client->flushes;
     ret = client->kind->flush(client, range->offset, range->length, number);
     *range = (struct unflushed){0};
-    return ret ? -report(td, EIO, "a flush cannot be posted: %s", reason(ret)) : 0;
+    return ret ? -report(td, EIO, "cannot post a flush: %s", reason(ret)) : 0;
 }
 
 /* Returns whether the flush of the writes before next can cover next, too. */
@@ -129,7 +128,7 @@ static bool continues(const struct client *client, const struct unflushed *range
     return next && !client->flushes_each && next->ddir == DDIR_WRITE && next->offset == range->offset + range->length;
 }
 
-/* Posts one I/O unit that another one may follow. */
+/* Posts one I/O unit; more may follow in the same batch. */
 static int post(struct thread_data *td, struct client *client, struct io_u *io_u, const struct io_u *following,
         struct unflushed *range)
 {
@@ -150,8 +149,8 @@ static int post(struct thread_data *td, struct client *client, struct io_u *io_u
                 io_u->xfer_buflen, RPMA_F_COMPLETION_ON_ERROR, context_of(number));
     }
     if (ret)
-        return -report(td, EIO, "%llu bytes at offset %llu of a workspace of %zu cannot be posted: %s",
-                io_u->xfer_buflen, io_u->offset, client->workspace_size, reason(ret));
+        return -report(td, EIO, "cannot post an operation on %llu bytes at offset %llu of %zu: %s", io_u->xfer_buflen,
+                io_u->offset, client->workspace_size, reason(ret));
     return range->length != 0 && !continues(client, range, following) ? flush(td, client, range) : 0;
 }
 
@@ -197,7 +196,7 @@ enum fio_q_status client_queue(struct thread_data *td, struct io_u *io_u)
         io_u->error = ENOTCONN;
         return FIO_Q_COMPLETED;
     }
-    if (ddir_sync(io_u->ddir)) /* every write is flushed as it is */
+    if (ddir_sync(io_u->ddir)) /* each write is flushed anyway */
         return FIO_Q_COMPLETED;
     if (io_u->ddir != DDIR_READ && io_u->ddir != DDIR_WRITE) {
         io_u->error = EINVAL;

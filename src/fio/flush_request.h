@@ -9,7 +9,7 @@
 /* The request of GPSPM_flush.proto. */
 struct flush_request {
     uint64_t offset; /* from the start of the server's workspace */
-    uint64_t length; /* 0 at offset 0: the client is done and expects no answer */
+    uint64_t length; /* 0 at offset 0: the client is done and expects no response */
     uint64_t context;
 };
 

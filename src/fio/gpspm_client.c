@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* General Purpose Persistency Method: the client writes, and asks the server by message to persist what it wrote. */
+/* General Purpose Persistency Method: the client writes, and requests by message that the server persists the data. */
 #include <errno.h>
 
 #include "client.h"
@@ -12,11 +12,13 @@ static int begin(struct thread_data *td, struct client *client)
 {
     const struct endpoint *server = &client->session.endpoint;
     if (client->max_messages == 0)
-        return -report(td, EPROTO, "%s port %s takes no messages: it runs librpma_apm_server, not librpma_gpspm_server",
+        return -report(td, EPROTO,
+                "%s port %s: the server accepts no messages: librpma_apm_server, not librpma_gpspm_server",
                 server->address, server->port);
     const int ret = requests_begin(td, client);
     if (ret == 0 && client->is_pmem && client->has_direct_write && td->subjob_number == 0)
-        note(td, "the server's PMem is written directly: librpma_apm_client and librpma_apm_server need no messages");
+        note(td, "the server declares direct write to PMem: messages not needed (use librpma_apm_client and "
+                 "librpma_apm_server)");
     return ret;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* General Purpose Persistency Method: this side persists what the client wrote when the client asks for it. */
+/* General Purpose Persistency Method: the server persists written data on request of the client. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -14,12 +14,12 @@ static int act(struct thread_data *td, struct server *server, const void *messag
     const struct memory *memory = &server->memory;
     struct flush_request request;
     if (!flush_request_read(message, length, &request))
-        return -report(td, EPROTO, "the client sent %zu bytes that are no request to flush", length);
+        return -report(td, EPROTO, "the client sent a malformed flush request of %zu bytes", length);
     if (request.offset == 0 && request.length == 0)
         return 1;
     if (request.offset > memory->size || request.length > memory->size - request.offset)
         return -report(td, EPROTO,
-                "the client asks to persist %" PRIu64 " bytes at offset %" PRIu64 " of a workspace of %zu",
+                "flush request out of bounds: %" PRIu64 " bytes at offset %" PRIu64 ", workspace size %zu",
                 request.length, request.offset, memory->size);
     memory_persist(memory, request.offset, request.length);
     *context = request.context;

@@ -18,7 +18,7 @@ static int allocate(struct thread_data *td, size_t size, struct memory *memory)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
-        return -report(td, errno, "size=%zu bytes of memory cannot be had: %s", size, strerror(errno));
+        return -report(td, errno, "cannot allocate size=%zu bytes of memory: %s", size, strerror(errno));
     *memory = (struct memory){.base = base, .size = size, .mapping = base};
     return 0;
 }
@@ -28,7 +28,7 @@ static int map(int fd, size_t size, struct pmem2_map **mapping)
     struct pmem2_config *config = NULL;
     struct pmem2_source *source = NULL;
     int ret = pmem2_config_new(&config);
-    if (ret == 0) /* a file on a disk will do: it is made durable page by page */
+    if (ret == 0) /* a file on a disk is accepted, and persisted page by page */
         ret = pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE);
     if (ret == 0 && size != 0)
         ret = pmem2_config_set_length(config, size);
@@ -57,14 +57,14 @@ static int prepare(struct thread_data *td, const char *name, int fd, size_t size
 static int use_mapping(struct thread_data *td, const char *name, size_t size, struct memory *memory)
 {
     struct pmem2_map *mapping = memory->mapping;
-    /* Threads share a device; of files, each has its own. */
+    /* Threads share a device; each thread has its own file. */
     const size_t offset = memory->is_file ? 0 : (size_t)(td->thread_number - 1) * size;
     const size_t whole = pmem2_map_get_size(mapping);
     if (whole < size || offset > whole - size)
-        return -report(
-                td, ENOSPC, "filename=%s has %zu bytes: too few for size=%zu at offset %zu", name, whole, size, offset);
+        return -report(td, ENOSPC, "filename=%s: %zu bytes are too small for size=%zu at offset %zu", name, whole, size,
+                offset);
     if (memory->is_file && pmem2_map_get_store_granularity(mapping) == PMEM2_GRANULARITY_PAGE && td->subjob_number == 0)
-        note(td, "filename=%s is no persistent memory: figures are those of the page cache and of msync", name);
+        note(td, "filename=%s: not persistent memory: results include the page cache and msync", name);
     memory->base = (char *)pmem2_map_get_address(mapping) + offset;
     memory->size = size;
     memory->is_pmem = true;
@@ -82,7 +82,7 @@ int memory_open(struct thread_data *td, const char *name, size_t size, struct me
     struct pmem2_map *mapping = NULL;
     int ret = prepare(td, name, fd, size, memory);
     if (ret == 0 && map(fd, memory->is_file ? size : 0, &mapping) != 0)
-        ret = -report(td, EIO, "filename=%s cannot be mapped: %s", name, pmem2_errormsg());
+        ret = -report(td, EIO, "filename=%s: cannot map: %s", name, pmem2_errormsg());
     (void)close(fd);
     if (ret)
         return ret;

@@ -23,7 +23,7 @@ struct memory {
  */
 int memory_open(struct thread_data *td, const char *name, size_t size, struct memory *memory);
 
-/* Makes a part of the memory durable, as far as it can be. */
+/* Makes a range of the memory durable. Does nothing for DRAM. */
 void memory_persist(const struct memory *memory, size_t offset, size_t size);
 
 /* Does nothing for memory that was never opened (all members zero). */

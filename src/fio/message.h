@@ -13,11 +13,11 @@ enum {
     SLOT_SIZE = 2 * MESSAGE_SIZE
 };
 
-/* The answer to a request of any kind: the context of the request. Fills in a message of MESSAGE_SIZE bytes, returns
-   its length. */
+/* The response to a request of any kind contains the context of the request. Fills in a message of MESSAGE_SIZE bytes,
+   returns its length. */
 size_t response_write(uint64_t context, void *message);
 
-/* Returns whether the message is an answer. */
+/* Returns whether the message is a response. */
 bool response_read(const void *message, size_t length, uint64_t *context);
 
 #endif /* RPMA_FIO_MESSAGE_H */

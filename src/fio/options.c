@@ -52,7 +52,7 @@ struct fio_option engine_options[] = {
                 .lname = "Busy wait polling",
                 .type = FIO_OPT_BOOL,
                 .off1 = offsetof(struct engine_options, busy_wait_polling),
-                .help = "Ask for completions again and again; 0: sleep until one comes",
+                .help = "Poll for completions; 0: sleep until one arrives",
                 .def = "1",
                 .category = FIO_OPT_C_ENGINE,
                 .group = FIO_OPT_G_INVALID,
@@ -74,7 +74,7 @@ struct fio_option engine_options[] = {
                 .type = FIO_OPT_INT,
                 .off1 = offsetof(struct engine_options, idle_timeout),
                 .maxval = MAX_TIMEOUT_S,
-                .help = "Server: seconds to wait for a client; 0: for ever",
+                .help = "Server: seconds to wait for a client; 0: forever",
                 .def = "0",
                 .category = FIO_OPT_C_ENGINE,
                 .group = FIO_OPT_G_INVALID,
@@ -84,11 +84,11 @@ struct fio_option engine_options[] = {
                 .lname = "Mode of the append-only file",
                 .type = FIO_OPT_STR,
                 .off1 = offsetof(struct engine_options, mode),
-                .help = "AoF: who makes what was appended durable and moves the pointer; the same on both sides",
+                .help = "AoF: side that makes appended data durable and moves the pointer; equal on both sides",
                 .def = "sw",
                 .posval = {{.ival = "sw",
                                    .oval = AOF_MODE_SW,
-                                   .help = "Software: the server, asked by message (SEND and RECV)"},
+                                   .help = "Software: the server, on request by message (SEND and RECV)"},
                         {.ival = "hw",
                                 .oval = AOF_MODE_HW,
                                 .help = "Hardware: the client (FLUSH, ATOMIC WRITE, FLUSH)"}},
@@ -104,7 +104,7 @@ int endpoint_of(struct thread_data *td, struct endpoint *endpoint)
 {
     const struct engine_options *options = td->eo;
     if (!options->server_ip || !*options->server_ip)
-        return report(td, EINVAL, "serverip= is missing: give the server's address");
+        return report(td, EINVAL, "serverip= is missing (the address of the server)");
     /* fio accepts UINT_MAX, and with it -1, whatever the maximum is. */
     if (options->connect_timeout > MAX_TIMEOUT_S || options->idle_timeout > MAX_TIMEOUT_S)
         return report(td, EINVAL, "connect_timeout= or idle_timeout= exceeds %d seconds", MAX_TIMEOUT_S);
@@ -114,7 +114,7 @@ int endpoint_of(struct thread_data *td, struct endpoint *endpoint)
     const unsigned long base = strtoul(options->port, &end, 10);
     const unsigned long port = base + (unsigned long)td->thread_number - 1;
     if (errno || !isdigit((unsigned char)*options->port) || *end || base == 0 || base > MAX_PORT || port > MAX_PORT)
-        return report(td, EINVAL, "port=%s plus %d for this thread is no port from 1 to %d", options->port,
+        return report(td, EINVAL, "port=%s plus %d for this thread is not a port from 1 to %d", options->port,
                 td->thread_number - 1, MAX_PORT);
     endpoint->address = options->server_ip;
     (void)snprintf(endpoint->port, sizeof(endpoint->port), "%hu", (unsigned short)port);

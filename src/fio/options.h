@@ -9,7 +9,7 @@ enum aof_mode {
     AOF_MODE_HW
 };
 
-/* One block for all engines, so that a section [global] suits both sides. fio needs a member in front of all. */
+/* One block for all engines, so that a section [global] suits both sides. fio requires an unused first member. */
 struct engine_options {
     void *unused;
     char *server_ip;
@@ -23,13 +23,13 @@ struct engine_options {
 
 extern struct fio_option engine_options[];
 
-/* Where the thread connects to or listens on: every thread of a fio run has a port of its own. */
+/* Address that the thread connects to or listens on. Each thread of a fio run has its own port. */
 struct endpoint {
     const char *address;
     char port[sizeof("65535")];
 };
 
-/* Returns 0, or an errno after one line on stderr. */
+/* Returns 0, or an errno value after one line on stderr. */
 int endpoint_of(struct thread_data *td, struct endpoint *endpoint);
 
 #endif /* RPMA_FIO_OPTIONS_H */

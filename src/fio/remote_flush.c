@@ -14,7 +14,7 @@ static int expect_direct_write(struct thread_data *td, struct client *client)
     if (ret == 0)
         ret = rpma_conn_apply_remote_peer_cfg(client->session.conn, server);
     (void)rpma_peer_cfg_delete(&server);
-    return ret ? -report(td, EIO, "flushing to persistence cannot be set up: %s", reason(ret)) : 0;
+    return ret ? -report(td, EIO, "cannot set up flushes to persistence: %s", reason(ret)) : 0;
 }
 
 int remote_flush_begin(struct thread_data *td, struct client *client, const char *instead)
@@ -26,8 +26,8 @@ int remote_flush_begin(struct thread_data *td, struct client *client, const char
     }
     if (td_write(td) && !client->has_direct_write)
         return -report(td, ENOTSUP,
-                "the server's PMem is not written directly: use %s, or set direct_write_to_pmem=1 on the server if its "
-                "platform does",
+                "the server does not declare direct write to PMem (use %s, or set direct_write_to_pmem=1 on the server "
+                "if its platform supports it)",
                 instead);
     return expect_direct_write(td, client);
 }

@@ -4,7 +4,7 @@
 
 #include "client.h"
 
-/* For clients that flush without the server's CPU. */
+/* Functions of clients that flush without the server's CPU. */
 
 /*
  * Prepares the connection for flushes to persistence, if the workspace is PMem. If its server does not declare direct

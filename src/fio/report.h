@@ -4,13 +4,13 @@
 
 struct thread_data;
 
-/* One line on stderr, headed by the engine's name. It never gets into fio's report. */
+/* Prints one line on stderr, after the engine's name. fio's report does not contain it. */
 void note(const struct thread_data *td, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* As note, and the job has failed with error, an errno. Returns error. */
+/* Like note(), and fails the job with error, an errno value. Returns error. */
 int report(struct thread_data *td, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Why a function of librpma returned ret; for use right after it. */
+/* Returns the reason for the error ret of a librpma function. Call it directly after that function. */
 const char *reason(int ret);
 
 #endif /* RPMA_FIO_REPORT_H */

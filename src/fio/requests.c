@@ -7,7 +7,7 @@
 #include "message.h"
 #include "report.h"
 
-/* Requests go round the slots. A slot is free again when its request is sent and answered, in whatever order. */
+/* Requests use the slots in turn. A slot is free when its request was sent and its response received, in any order. */
 struct requests {
     struct rpma_mr_local *mr;
     char *slots;
@@ -31,8 +31,8 @@ int requests_begin(struct thread_data *td, struct client *client)
 {
     if (client->max_flushes > client->max_messages)
         return -report(td, EINVAL,
-                "%u requests at once are too many for the server's iodepth=%u: raise that, or iodepth_batch_submit= "
-                "here",
+                "%u outstanding requests exceed the server's iodepth=%u (increase it, or iodepth_batch_submit= of this "
+                "job)",
                 client->max_flushes, client->max_messages);
     const size_t size = (size_t)client->max_flushes * SLOT_SIZE;
     struct requests *requests = calloc(1, sizeof(*requests));
@@ -41,7 +41,7 @@ int requests_begin(struct thread_data *td, struct client *client)
         return -report(td, ENOMEM, "out of memory for iodepth=%u", td->o.iodepth);
     const int ret = rpma_mr_reg(
             client->session.peer, requests->slots, size, RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, &requests->mr);
-    return ret ? -report(td, EIO, "%zu bytes of messages cannot be registered: %s", size, reason(ret)) : 0;
+    return ret ? -report(td, EIO, "cannot register %zu bytes of messages: %s", size, reason(ret)) : 0;
 }
 
 static size_t slot_of(const struct client *client, uint64_t request)
@@ -94,7 +94,7 @@ void requests_bid_farewell(struct thread_data *td, struct client *client)
         return;
     const int ret = send_request(client, 0, 0, 0);
     if (ret)
-        note(td, "the server cannot be told that the job is done: %s", reason(ret));
+        note(td, "cannot send the final message: %s", reason(ret));
     while (ret == 0 && requests->sent < requests->posted) {
         if (client_wait(td, client) != 0)
             return;

@@ -5,8 +5,8 @@
 #include "client.h"
 
 /*
- * For clients that flush by asking the server: the functions of struct client_kind, which has write_request then. They
- * own a client's kind_data.
+ * Functions of struct client_kind for clients that flush by message; `write_request` must be set. They own the client's
+ * kind_data.
  */
 int requests_configure(const struct client *client, struct rpma_conn_cfg *cfg);
 int requests_flush(struct client *client, uint64_t offset, uint64_t length, uint64_t number);

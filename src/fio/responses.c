@@ -59,7 +59,9 @@ int responses_on_connect(struct thread_data *td, struct server *server, struct r
             server->session.peer, responses->slots, size, RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, &responses->mr);
     for (size_t slot = 0; ret == 0 && slot < server->max_messages; ++slot)
         ret = rpma_conn_req_recv(request, responses->mr, incoming(slot), MESSAGE_SIZE, (const void *)slot);
-    return ret ? -report(td, EIO, "no capacity for %u messages: %s", server->max_messages, reason(ret)) : 0;
+    return ret ? -report(td, EIO, "iodepth=%u: cannot set up the message buffers: %s", server->max_messages,
+                         reason(ret))
+               : 0;
 }
 
 static int send_response(struct thread_data *td, struct server *server, uint64_t context)
@@ -69,7 +71,7 @@ static int send_response(struct thread_data *td, struct server *server, uint64_t
     const size_t length = response_write(context, responses->slots + slot);
     const int ret = rpma_send(server->session.conn, responses->mr, slot, length, RPMA_F_COMPLETION_ALWAYS, NULL);
     if (ret)
-        return -report(td, EIO, "an answer cannot be sent: %s", reason(ret));
+        return -report(td, EIO, "cannot send a response: %s", reason(ret));
     ++responses->posted;
     return 0;
 }
@@ -85,7 +87,7 @@ static int take_request(struct thread_data *td, struct server *server, const str
         return ret;
     ret = rpma_recv(server->session.conn, responses->mr, offset, MESSAGE_SIZE, (const void *)message->slot);
     if (ret)
-        return -report(td, EIO, "a receive cannot be posted: %s", reason(ret));
+        return -report(td, EIO, "cannot post a receive: %s", reason(ret));
     return send_response(td, server, context);
 }
 
@@ -107,9 +109,9 @@ int responses_serve(struct thread_data *td, struct server *server)
     if (ret == 0)
         return 0;
     if (ret < 0 || (wc.status == IBV_WC_WR_FLUSH_ERR || wc.status == IBV_WC_RETRY_EXC_ERR))
-        return -report(td, ECONNRESET, "the client has gone before it was done");
+        return -report(td, ECONNRESET, "the client disconnected before it was done");
     if (wc.status != IBV_WC_SUCCESS)
-        return -report(td, EIO, "a message failed: %s", ibv_wc_status_str(wc.status));
+        return -report(td, EIO, "message failed: %s", ibv_wc_status_str(wc.status));
     if (wc.opcode == IBV_WC_RECV)
         responses->requests[responses->arrived++ % server->max_messages] =
                 (struct message){.slot = (size_t)wc.wr_id, .length = wc.byte_len};

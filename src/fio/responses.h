@@ -5,8 +5,8 @@
 #include "server.h"
 
 /*
- * For servers that do what their client asks by message: the functions of struct server_kind, which has act then. They
- * own a server's kind_data.
+ * Functions of struct server_kind for servers that execute requests of their client; `act` must be set. They own the
+ * server's kind_data.
  */
 unsigned int responses_max_messages(const struct thread_data *td);
 int responses_configure(const struct server *server, struct rpma_conn_cfg *cfg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* A server's life. It has one file, the workspace, which is open while a client is there. */
+/* Functions of a server. Its one file is the workspace, which is open while a client is connected. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "workspace_block.h"
 
 enum {
-    ESTABLISH_TIMEOUT_MS = 60000 /* the connection manager has given up long before */
+    ESTABLISH_TIMEOUT_MS = 60000 /* longer than the timeout of the connection manager */
 };
 
 int server_init(struct thread_data *td, const struct server_kind *kind)
 {
     if (td->o.nr_files != 1)
-        return report(td, EINVAL, "a server's thread has one workspace: filename= must name one, and nrfiles= be 1");
+        return report(td, EINVAL, "filename= must name one workspace, and nrfiles= must be 1");
     struct server *server = calloc(1, sizeof(*server));
     if (!server)
         return report(td, ENOMEM, "out of memory");
@@ -39,7 +39,7 @@ int server_init(struct thread_data *td, const struct server_kind *kind)
 int server_get_file_size(struct thread_data *td, struct fio_file *file)
 {
     if (td->o.size == 0)
-        return report(td, EINVAL, "size= is missing: give the size of the workspace");
+        return report(td, EINVAL, "size= is missing (the size of the workspace)");
     file->real_file_size = td->o.size;
     fio_file_set_size_known(file);
     return 0;
@@ -66,7 +66,7 @@ static int register_workspace(struct thread_data *td, struct server *server)
     const int ret =
             rpma_mr_reg(server->session.peer, server->memory.base, server->memory.size, usage, &server->workspace);
     if (ret)
-        return -report(td, EIO, "size=%zu bytes cannot be registered: %s", server->memory.size, reason(ret));
+        return -report(td, EIO, "cannot register size=%zu bytes: %s", server->memory.size, reason(ret));
     return advise(td, server);
 }
 
@@ -84,7 +84,7 @@ static int describe(struct thread_data *td, const struct server *server, struct 
     if (ret == 0)
         ret = rpma_mr_get_descriptor(server->workspace, block->descriptor);
     block->descriptor_size = (uint8_t)size;
-    return ret ? -report(td, EIO, "the workspace cannot be described: %s", reason(ret)) : 0;
+    return ret ? -report(td, EIO, "cannot get the descriptor of the workspace: %s", reason(ret)) : 0;
 }
 
 static int await_request(
@@ -98,12 +98,12 @@ static int await_request(
         return -report(td, EIO, "cannot wait for a client: %s", reason(ret));
     ret = wait_for(td, fd, options->idle_timeout ? (int64_t)options->idle_timeout * 1000 : INT64_MAX / 2);
     if (ret == 0)
-        return -report(td, ETIMEDOUT, "no client has come to %s port %s in idle_timeout=%u s", here->address,
+        return -report(td, ETIMEDOUT, "%s port %s: no client connected within idle_timeout=%u s", here->address,
                 here->port, options->idle_timeout);
     if (ret < 0)
-        return -report(td, -ret, "stopped before a client came to %s port %s", here->address, here->port);
+        return -report(td, -ret, "stopped before a client connected to %s port %s", here->address, here->port);
     ret = rpma_ep_next_conn_req(server->endpoint, cfg, request);
-    return ret ? -report(td, EIO, "a client's request cannot be taken: %s", reason(ret)) : 0;
+    return ret ? -report(td, EIO, "cannot get a connection request: %s", reason(ret)) : 0;
 }
 
 static int accept_client(struct thread_data *td, struct server *server, struct rpma_conn_req *request)
@@ -129,7 +129,7 @@ static int accept_client(struct thread_data *td, struct server *server, struct r
     if (ret == 0 && event == RPMA_CONN_ESTABLISHED)
         return session_begin(td, &server->session, conn);
     ret = -report(
-            td, ECONNABORTED, "the client did not come up: %s", ret ? reason(ret) : rpma_utils_conn_event_2str(event));
+            td, ECONNABORTED, "connection not established: %s", ret ? reason(ret) : rpma_utils_conn_event_2str(event));
     (void)rpma_conn_delete(&conn);
     return ret;
 }
@@ -166,7 +166,7 @@ int server_open_file(struct thread_data *td, struct fio_file *file)
     if (ret == 0)
         ret = register_workspace(td, server);
     if (ret == 0 && (rpma_conn_cfg_new(&cfg) != 0 || (server->kind->configure && server->kind->configure(server, cfg))))
-        ret = -report(td, EINVAL, "iodepth=%u cannot be had", td->o.iodepth);
+        ret = -report(td, EINVAL, "cannot set up iodepth=%u", td->o.iodepth);
     if (ret == 0)
         ret = listen_and_accept(td, server, cfg);
     (void)rpma_conn_cfg_delete(&cfg);

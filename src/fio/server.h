@@ -12,7 +12,7 @@
 
 struct server;
 
-/* The part that differs between servers. Functions return 0 or a negative errno, which they have reported. */
+/* Operations of a kind of server. They return 0, or a negative errno after reporting the error. */
 struct server_kind {
     /* Returns the maximum number of outstanding requests. NULL if the server accepts no requests. */
     unsigned int (*max_messages)(const struct thread_data *td);
@@ -23,7 +23,7 @@ struct server_kind {
     /* Prepares a connection request for the first message of the client. May be NULL. */
     int (*on_connect)(struct thread_data *td, struct server *server, struct rpma_conn_req *request);
 
-    /* Does what there is to do for the client, or sleeps a little; 1: the client is done. */
+    /* Serves pending requests of the client, or sleeps shortly. Returns 1 when the client is done. */
     int (*serve)(struct thread_data *td, struct server *server);
 
     /*
@@ -32,7 +32,7 @@ struct server_kind {
      */
     int (*act)(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context);
 
-    /* Gives back what welcome made. May be NULL. */
+    /* Frees the resources of on_connect. May be NULL. */
     void (*end)(struct server *server);
 };
 
@@ -46,7 +46,7 @@ struct server {
     struct rpma_mr_local *workspace;
 };
 
-/* serve of a server that has nothing to do but to wait until the client goes. */
+/* `serve` of a server that only waits until the client disconnects. */
 int server_watch(struct thread_data *td, struct server *server);
 
 /* The functions of a fio engine; init takes the kind besides. */

@@ -10,9 +10,9 @@
 #include "report.h"
 
 enum {
-    NAP_MS = 100,                 /* how long a thread may overlook that fio wants it to end */
+    NAP_MS = 100,                 /* maximum delay until a thread notices that fio ends it */
     DISCONNECT_TIMEOUT_MS = 5000, /* wait for the peer to confirm the end of a connection */
-    POLLS_PER_EVENT_CHECK = 1024  /* polling events takes a system call, polling completions does not */
+    POLLS_PER_EVENT_CHECK = 1024  /* polling events needs a system call, polling completions does not */
 };
 
 static pthread_once_t logging_is_set = PTHREAD_ONCE_INIT;
@@ -41,7 +41,7 @@ int session_open(struct thread_data *td, struct session *session, enum rpma_util
     if (ret == 0)
         ret = rpma_peer_new(device, &session->peer);
     if (ret)
-        return -report(td, ENODEV, "no RDMA device for serverip=%s: %s; without one run fio under softrdma(1)",
+        return -report(td, ENODEV, "serverip=%s: RDMA device not found: %s (softrdma(1) emulates one)",
                 session->endpoint.address, reason(ret));
     return 0;
 }
@@ -57,7 +57,7 @@ int session_begin(struct thread_data *td, struct session *session, struct rpma_c
         ret = rpma_cq_get_fd(cq, &session->cq_fd);
     if (ret == 0)
         session->cq = cq;
-    return ret ? -report(td, EIO, "the connection cannot be used: %s", reason(ret)) : 0;
+    return ret ? -report(td, EIO, "cannot set up the connection: %s", reason(ret)) : 0;
 }
 
 static void take_event(struct session *session)
@@ -67,7 +67,7 @@ static void take_event(struct session *session)
         session->is_closed = true;
 }
 
-/* Sleeps for timeout_ms at most, until one of the first count descriptors of the session has something. */
+/* Sleeps until one of the first count descriptors of the session is readable, at most timeout_ms. */
 static int wait_readable(struct session *session, nfds_t count, int timeout_ms)
 {
     struct pollfd fds[] = {

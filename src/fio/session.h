@@ -20,37 +20,37 @@ struct session {
     int event_fd;
     int cq_fd;
     bool is_busy_waiting;
-    bool is_closed; /* the other side has gone */
+    bool is_closed; /* the peer has disconnected */
     unsigned int empty_polls;
 };
 
-/* Functions below return 0 or a positive number, or a negative errno; those with a thread report the error. */
+/* The functions below return a negative errno on error. Those with a `td` parameter report the error. */
 
-/* Finds the device and makes a peer on it. */
+/* Finds the device and creates a peer on it. */
 int session_open(struct thread_data *td, struct session *session, enum rpma_util_ibv_context_type side);
 
-/* Takes an established connection over. */
+/* Takes ownership of an established connection. */
 int session_begin(struct thread_data *td, struct session *session, struct rpma_conn *conn);
 
-/* Takes a completion if there is one: 1 or 0. */
+/* Polls one completion. Returns 1, or 0 if none is available. */
 int session_poll(struct session *session, struct ibv_wc *wc);
 
 /*
- * Takes the next completion: 1. Without one it returns 0, immediately or after a short sleep, so that the caller can
+ * Polls the next completion. Returns 1, or 0 without one: immediately or after a short sleep, so that the caller can
  * check other conditions. Returns -ECONNRESET if the peer has disconnected.
  */
 int session_next_completion(struct session *session, struct ibv_wc *wc);
 
-/* Sleeps until something happens on the connection, but not long; then is_closed may be set. */
+/* Sleeps until an event of the connection, but only shortly. May set is_closed. */
 int session_watch(struct session *session);
 
-/* Ends the connection if there is one, and waits shortly for the other side to confirm that. */
+/* Disconnects, if connected, and waits shortly for the confirmation of the peer. */
 void session_end(struct session *session);
 
-/* Gives the peer back, which is the last thing: nothing made from it may be left. */
+/* Deletes the peer. All objects created from it must have been deleted. */
 void session_close(struct session *session);
 
-/* Waits for fd to become readable: 1, 0 after timeout_ms, or -EINTR if fio wants the thread to end. */
+/* Waits for fd to become readable. Returns 1, 0 after timeout_ms, or -EINTR if fio terminates the thread. */
 int wait_for(const struct thread_data *td, int fd, int64_t timeout_ms);
 
 #endif /* RPMA_FIO_SESSION_H */

@@ -21,7 +21,7 @@ struct workspace_block {
     uint8_t descriptor[MAX_DESCRIPTOR_SIZE]; /* descriptor of the memory region, padded with zeros */
 };
 
-_Static_assert(sizeof(struct workspace_block) == 28, "the block travels as it is");
+_Static_assert(sizeof(struct workspace_block) == 28, "the block is sent as it is");
 
 /* Returns whether the private data of a connection is such a block; longer data is padding of the transport. */
 bool workspace_block_read(const void *data, size_t size, struct workspace_block *block);

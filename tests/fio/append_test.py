@@ -15,7 +15,7 @@ from support import (
 BLOCK = 4096
 PATTERN = bytes.fromhex("c0ffee42")
 END_S = 20
-# The persistence method differs: the server's CPU, or flushes of the client to memory that is written directly.
+# The persistence method differs: the server's CPU, or flushes of the client with direct write to PMem.
 DIRECT = {"sw": 0, "hw": 1}
 
 

@@ -47,7 +47,7 @@ class Data(FioTest):
                                server_values={"filename": file, "create_on_open": None, **PERSISTENT[method]})
                     self.assert_succeeds(done)
                     self.assertEqual(PATTERN * (SIZE // len(PATTERN)), file.read_bytes())
-                    self.assertIn("no persistent memory", done.server.stderr)
+                    self.assertIn("not persistent memory", done.server.stderr)
 
     def test_each_thread_has_its_file(self) -> None:
         with directory() as path:

@@ -55,7 +55,7 @@ class Endings(FioTest):
                         result = server.result(END_S)
                     self.assertEqual(status, result.status, result)
                     if status:
-                        self.assert_one_line(result.stderr, f"librpma_{method}_server", "the client has gone")
+                        self.assert_one_line(result.stderr, f"librpma_{method}_server", "the client disconnected")
 
     def test_a_killed_server_of_fios_own_ends_the_client(self) -> None:
         for method in METHODS:
@@ -91,7 +91,7 @@ class Endings(FioTest):
                     server.program.process.send_signal(signal.SIGINT)
                     result = server.result(END_S)
                 self.assertIsNotNone(result.status)
-                self.assert_one_line(result.stderr, f"librpma_{method}_server", "stopped before a client came")
+                self.assert_one_line(result.stderr, f"librpma_{method}_server", "stopped before a client connected")
 
     def test_a_server_that_serves_can_be_interrupted(self) -> None:
         for method in EVERY_METHOD:

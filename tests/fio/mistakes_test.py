@@ -29,7 +29,7 @@ class Mistakes(FioTest):
     def test_a_port_without_a_server(self) -> None:
         port = free_port(ADDRESS)
         for method in ("apm", "gpspm"):
-            self.check(method, "client", {"port": port, "connect_timeout": 1}, f"nobody listens on {ADDRESS} port {port}",
+            self.check(method, "client", {"port": port, "connect_timeout": 1}, f"{ADDRESS} port {port}: connection refused",
                        "start the server")
 
     def test_busy_port(self) -> None:
@@ -80,7 +80,7 @@ class Mistakes(FioTest):
             self.check("apm", "server", {"filename": f"{directory}/file", "size": "4000t"}, "cannot grow to size=")
 
     def test_no_client_comes(self) -> None:
-        self.check("apm", "server", {"idle_timeout": 1}, "no client has come", "idle_timeout=1")
+        self.check("apm", "server", {"idle_timeout": 1}, "no client connected", "idle_timeout=1")
 
 
 class Combinations(FioTest):
@@ -99,12 +99,12 @@ class Combinations(FioTest):
             with self.subTest(method=method):
                 done = run(method, client_values={"sync": None, "iodepth": 16}, server_values={"iodepth": 4})
                 self.assertEqual(1, done.client.status)
-                self.assert_one_line(done.client.stderr, f"librpma_{method}_client", "16 requests", "iodepth=4")
+                self.assert_one_line(done.client.stderr, f"librpma_{method}_client", "16 outstanding requests", "iodepth=4")
 
     def test_append_only_files_of_different_modes(self) -> None:
         done = run("aof", client_values={"mode": "sw"}, server_values={"mode": "hw"})
         self.assertEqual(1, done.client.status)
-        self.assert_one_line(done.client.stderr, "librpma_aof_client", "takes no messages", "mode=sw")
+        self.assert_one_line(done.client.stderr, "librpma_aof_client", "accepts no messages", "mode=sw")
 
     def test_server_of_the_other_method(self) -> None:
         done = run("gpspm", server_values={"ioengine": EXTERNAL.engine("librpma_apm_server")})

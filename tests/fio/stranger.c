@@ -2,9 +2,9 @@
 /*
  * A peer of the engines that breaks their protocol.
  *
- * stranger client ADDRESS PORT HEX   connects, sends the bytes as a message and waits for the server to end it
- * stranger server ADDRESS PORT HEX [HEX]   accepts one client with the bytes as private data, "" for none; {region} in
- *     front stands for a block that describes one page; answers each message with the second bytes
+ * stranger client ADDRESS PORT HEX   connects, sends the bytes as a message and waits until the server disconnects
+ * stranger server ADDRESS PORT HEX [HEX]   accepts one client, with the bytes as private data ("": none). A leading
+ *     {region} stands for a block that describes one page. Responds to each message with the second bytes.
  */
 #include <err.h>
 #include <poll.h>
@@ -73,8 +73,8 @@ static void act_as_client(
     must("rpma_conn_delete", rpma_conn_delete(&conn));
 }
 
-/* Until the client goes. */
-static void answer_all(struct rpma_conn *conn, struct rpma_mr_local *mr, const char *hex)
+/* Responds until the client disconnects. */
+static void respond_to_all(struct rpma_conn *conn, struct rpma_mr_local *mr, const char *hex)
 {
     struct rpma_cq *cq = NULL;
     struct ibv_wc wc;
@@ -118,7 +118,7 @@ static void act_as_server(struct rpma_peer *peer, struct rpma_mr_local *mr, char
         must("rpma_conn_req_recv", rpma_conn_req_recv(request, mr, MESSAGES + i * MESSAGE_SIZE, MESSAGE_SIZE, memory));
     must("rpma_conn_req_connect", rpma_conn_req_connect(&request, size != 0 ? &pdata : NULL, &conn));
     if (next_event(conn) == RPMA_CONN_ESTABLISHED)
-        answer_all(conn, mr, argv[5] ? argv[5] : "");
+        respond_to_all(conn, mr, argv[5] ? argv[5] : "");
     must("rpma_conn_delete", rpma_conn_delete(&conn));
     must("rpma_ep_shutdown", rpma_ep_shutdown(&ep));
 }

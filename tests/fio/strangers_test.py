@@ -44,12 +44,12 @@ class Strangers(FioTest):
 
     def test_a_message_that_is_no_request_ends_the_server(self) -> None:
         for message in ("ff" * 512, request(1, 2)[:-2], "00"):
-            self.check_server(message, f"{len(message) // 2} bytes", "no request to flush")
+            self.check_server(message, f"{len(message) // 2} bytes", "malformed flush request")
 
     def test_an_append_beyond_the_file_ends_the_server(self) -> None:
-        room = SIZE - 8
-        for offset, length in ((0, room + 1), (room, 1), (room + 1, 0), (1 << 63, 1 << 63), (4096, (1 << 64) - 4096)):
-            self.check_server(message(offset, length, room, 1), f"{length} bytes at offset {offset}", str(room), method="aof")
+        capacity = SIZE - 8
+        for offset, length in ((0, capacity + 1), (capacity, 1), (capacity + 1, 0), (1 << 63, 1 << 63), (4096, (1 << 64) - 4096)):
+            self.check_server(message(offset, length, capacity, 1), f"{length} bytes at offset {offset}", str(capacity), method="aof")
 
     def test_a_pointer_that_is_not_at_the_end_ends_the_server(self) -> None:
         for pointer in (0, SIZE - 16, SIZE - 7, SIZE, 1 << 63, (1 << 64) - 8):
@@ -57,13 +57,13 @@ class Strangers(FioTest):
 
     def test_a_message_that_is_no_append_ends_the_server(self) -> None:
         for data in ("ff" * 512, message(0, 8, SIZE - 8), message(0, 8, SIZE - 8, 1)[:-2]):
-            self.check_server(data, f"{len(data) // 2} bytes", "no request to append", method="aof")
+            self.check_server(data, f"{len(data) // 2} bytes", "malformed append request", method="aof")
 
-    def check_client(self, method: str, private_data: str, answer: str, *words: str) -> None:
-        with self.subTest(method=method, private_data=private_data, answer=answer), \
+    def check_client(self, method: str, private_data: str, response: str, *words: str) -> None:
+        with self.subTest(method=method, private_data=private_data, response=response), \
                 tempfile.TemporaryDirectory() as directory:
             port = free_port(ADDRESS)
-            with self.stranger("server", port, private_data, answer) as stranger:
+            with self.stranger("server", port, private_data, response) as stranger:
                 while stranger.process.poll() is None and not is_listening(int(port)):
                     pass
                 values = SHORT | {"serverip": ADDRESS, "port": port, "size": "4k", "number_ios": 1}
@@ -76,12 +76,12 @@ class Strangers(FioTest):
     def test_a_server_that_describes_no_workspace_is_left(self) -> None:
         for data in ("", "0000", "00000019" + "00" * 24, "00000000" + "00" * 24, "00000015" + "00" * 24):
             for method in ("apm", "gpspm", "aof"):
-                self.check_client(method, data, "", "no librpma server of fio")
+                self.check_client(method, data, "", "not a librpma server of fio")
 
-    def test_an_answer_that_was_not_asked_for_is_refused(self) -> None:
-        for answer in ("09" + "ff" * 8, "ff" * 9, "00"):
+    def test_unexpected_response_is_rejected(self) -> None:
+        for response in ("09" + "ff" * 8, "ff" * 9, "00"):
             for method in ("gpspm", "aof"):
-                self.check_client(method, "{region}", answer, "answered something that was not asked")
+                self.check_client(method, "{region}", response, "unexpected response")
 
 
 if __name__ == "__main__":
