@@ -64,10 +64,10 @@ try {
     signal(SIGXFSZ, SIG_IGN);
     run(argc, argv);
     return bench::exit_done;
-} catch (const bench::failure &problem) {
-    fmt::print(stderr, "rpma-bench: {}\n", problem.what());
-    return problem.status();
-} catch (const std::exception &problem) {
-    fmt::print(stderr, "rpma-bench: {}\n", problem.what());
+} catch (const bench::failure &error) {
+    fmt::print(stderr, "rpma-bench: {}\n", error.what());
+    return error.status();
+} catch (const std::exception &error) {
+    fmt::print(stderr, "rpma-bench: {}\n", error.what());
     return bench::exit_failed;
 }

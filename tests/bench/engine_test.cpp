@@ -168,8 +168,8 @@ void setup_out_of_range_is_refused(void **)
         bool refused = false;
         try {
             check_setup(setup_of("read", size));
-        } catch (const failure &problem) {
-            refused = problem.status() == exit_usage;
+        } catch (const failure &error) {
+            refused = error.status() == exit_usage;
         }
         assert_true(refused);
     }

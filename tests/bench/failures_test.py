@@ -101,7 +101,7 @@ class WrongInput(BenchTest):
 
 
 class OtherPeers(BenchTest):
-    def peer(self, answer):
+    def peer(self, response):
         """A TCP server that answers the first line with answer."""
         listening = self.enterContext(socket.create_server(("127.0.0.1", 0)))
 
@@ -109,7 +109,7 @@ class OtherPeers(BenchTest):
             connection, _ = listening.accept()
             with connection, connection.makefile("rb") as lines:
                 lines.readline()
-                connection.sendall(answer)
+                connection.sendall(response)
 
         thread = threading.Thread(target=speak)
         thread.start()
@@ -117,8 +117,8 @@ class OtherPeers(BenchTest):
         return listening.getsockname()[1]
 
     def test_server_of_another_version(self):
-        answer = json.dumps({"ok": False, "status": 1, "error": "this server speaks version 9 of the control protocol"})
-        done = self.bench("client", "127.0.0.1", "--port", self.peer(answer.encode() + b"\n"), *SHORT)
+        response = json.dumps({"ok": False, "status": 1, "error": "this server speaks version 9 of the control protocol"})
+        done = self.bench("client", "127.0.0.1", "--port", self.peer(response.encode() + b"\n"), *SHORT)
         self.refused(done, 1, "version 9")
         done = self.bench("client", "127.0.0.1", "--port", self.peer(b'{"ok":true,"protocol":9}\n'), *SHORT)
         self.refused(done, 1, "version 9 of the control protocol, this rpma-bench version 2")
@@ -131,9 +131,9 @@ class OtherPeers(BenchTest):
         with self.server() as (process, port):
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client, client.makefile("rb") as lines:
                 client.sendall(b'{"do":"hello","protocol":9}\n')
-                answer = json.loads(lines.readline())
-                self.assertFalse(answer["ok"])
-                self.assertRegex(answer["error"], "version 2 .* version 9")
+                response = json.loads(lines.readline())
+                self.assertFalse(response["ok"])
+                self.assertRegex(response["error"], "version 2 .* version 9")
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
                 client.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 self.assertEqual(client.recv(100), b"")
@@ -166,15 +166,15 @@ class OtherPeers(BenchTest):
             self.assertEqual(asked(port, b'{"do":5}\n'), [])
             self.assertEqual(asked(port, b"x" * 8192), [])
             answers = asked(port, hello, b'{"do":5}\n', b'{"do":"begin","seed":"x","for_s":"long"}\n', b'{"do":"open","setup":7}\n')
-            self.assertEqual([answer["ok"] for answer in answers], [True, False, False, False])
+            self.assertEqual([response["ok"] for response in answers], [True, False, False, False])
             for given, reason in (({"block_size": 0}, "block size 0 is out of range"),
                                   ({"connections": 0}, "connections 0 is out of range"),
                                   ({"depth": 1 << 31}, "depth 2147483648 is out of range"),
                                   ({"block_size": 64 << 20, "depth": 4096, "connections": 4096}, "of the server's memory")):
                 with self.subTest(given=given):
-                    _, answer = asked(port, hello, setup(**given))
-                    self.assertFalse(answer["ok"])
-                    self.assertIn(reason, answer["error"])
+                    _, response = asked(port, hello, setup(**given))
+                    self.assertFalse(response["ok"])
+                    self.assertIn(reason, response["error"])
             self.assertIsNone(process.poll())
             self.assertTrue(asked(port, hello, setup())[1]["ok"])
 

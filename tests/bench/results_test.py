@@ -91,15 +91,15 @@ class Verdicts(unittest.TestCase):
         for ratio, low, high, lower, words in ((0.9, 0.85, 0.95, True, "better"), (0.9, 0.85, 0.95, False, "worse"),
                                                (0.9, 0.8, 1.01, True, "no difference"), (1.02, 1.01, 1.03, True, "no difference"),
                                                (1.2, 1.1, 1.3, True, "worse")):
-            self.assertEqual(measure.judge(ratio, low, high, lower), words)
+            self.assertEqual(measure.verdict_on(ratio, low, high, lower), words)
 
     def test_busy_machine_and_scattered_runs_allow_no_conclusion(self):
         quiet, busy = {"load": 0.1, "cores": 4}, {"load": 2.5, "cores": 4}
         def result(host, *pairs):
             return {"environment": {"client": quiet, "server": host}, "pairs": [{"ratio_low": low, "ratio_high": high} for low, high in pairs]}
-        self.assertEqual(measure.why_no_conclusion(result(quiet, (0.9, 1.1))), "")
-        self.assertIn("the load was 2.5 on 4 processors", measure.why_no_conclusion(result(busy, (0.9, 1.1))))
-        self.assertIn("1 of 2 comparisons differ", measure.why_no_conclusion(result(quiet, (0.9, 1.1), (0.5, 1))))
+        self.assertEqual(measure.inconclusive_reason(result(quiet, (0.9, 1.1))), "")
+        self.assertIn("the load was 2.5 on 4 processors", measure.inconclusive_reason(result(busy, (0.9, 1.1))))
+        self.assertIn("1 of 2 comparisons differ", measure.inconclusive_reason(result(quiet, (0.9, 1.1), (0.5, 1))))
 
 
 if __name__ == "__main__":

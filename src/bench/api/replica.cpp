@@ -125,17 +125,17 @@ pool::pool(std::span<std::byte> memory, unsigned lanes, const std::string &place
     choose_daemon(files_->directory());
     library_ = std::make_unique<library>();
     unsigned got = lanes;
-    RPMEMpool *const made = library_->create("local:", "bench.set", memory.data(), memory.size(), &got, nullptr);
-    if (made == nullptr)
+    RPMEMpool *const created = library_->create("local:", "bench.set", memory.data(), memory.size(), &got, nullptr);
+    if (created == nullptr)
         throw failure(std::string("no replica: ") + library_->errormsg());
-    handle_ = made;
+    handle_ = created;
     try {
         if (got < lanes)
             throw failure("librpmem gives " + std::to_string(got) + " lanes, and " + std::to_string(lanes) +
                           " connections were wanted: raise RPMEM_MAX_NLANES and ulimit -n");
         files_->map();
     } catch (...) {
-        library_->close(made);
+        library_->close(created);
         throw;
     }
 }

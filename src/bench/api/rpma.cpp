@@ -116,22 +116,23 @@ connection::connection(rpma_conn *conn, const region *data, const region *messag
 }
 
 std::unique_ptr<connection> connection::connect(const device &on, const address &to, const queue_sizes &sizes,
-        const region *data, const region *messages, const greeting &hello)
+        const region *data, const region *messages, const greeting &handshake)
 {
     rpma_conn_req *req = nullptr;
     check(rpma_conn_req_new(on.peer(), to.host.c_str(), to.port.c_str(), configure(sizes).get(), &req),
             "rpma_conn_req_new");
     request_owner request(req);
-    std::unique_ptr<connection> made(new connection(connect_request(request, &hello, sizeof hello), data, messages));
-    made->wait_until_established();
+    std::unique_ptr<connection> created(
+            new connection(connect_request(request, &handshake, sizeof handshake), data, messages));
+    created->wait_until_established();
 
     rpma_conn_private_data pdata{};
-    check(rpma_conn_get_private_data(made->conn_.get(), &pdata), "rpma_conn_get_private_data");
-    welcome answer;
-    if (!read_private_data(pdata.ptr, pdata.len, answer))
+    check(rpma_conn_get_private_data(created->conn_.get(), &pdata), "rpma_conn_get_private_data");
+    connect_response response;
+    if (!read_private_data(pdata.ptr, pdata.len, response))
         throw failure("what answers at " + to.host + " port " + to.port + " is no rpma-bench server");
-    made->use_welcome(answer);
-    return made;
+    created->use_response(response);
+    return created;
 }
 
 void connection::wait_until_established()
@@ -149,7 +150,7 @@ void connection::wait_until_established()
         throw failure(std::string("cannot connect: ") + rpma_utils_conn_event_2str(event));
 }
 
-void connection::use_welcome(const welcome &got)
+void connection::use_response(const connect_response &got)
 {
     rpma_mr_remote *remote = nullptr;
     check(rpma_mr_remote_from_descriptor(&got.region, sizeof got.region, &remote), "rpma_mr_remote_from_descriptor");
@@ -217,21 +218,21 @@ accepted<connection> listener::accept(const acceptance<region> &how)
 
     rpma_conn_private_data pdata{};
     check(rpma_conn_req_get_private_data(req, &pdata), "rpma_conn_req_get_private_data");
-    greeting hello;
-    if (!read_private_data(pdata.ptr, pdata.len, hello) || hello.connection >= how.connections)
+    greeting handshake;
+    if (!read_private_data(pdata.ptr, pdata.len, handshake) || handshake.connection >= how.connections)
         return {};
     for (std::size_t i = 0; i < how.receives; ++i)
-        check(rpma_conn_req_recv(req, how.messages->get(), hello.connection * how.messages_of_one + i * how.slot,
+        check(rpma_conn_req_recv(req, how.messages->get(), handshake.connection * how.messages_of_one + i * how.slot,
                       how.slot, connection::as_context(receive_mark | i)),
                 "rpma_conn_req_recv");
 
-    welcome answer;
-    answer.region = how.data->descriptor();
-    answer.peer_cfg = peer_cfg_descriptor(how.direct_write);
-    std::unique_ptr<connection> made(
-            new connection(connect_request(request, &answer, sizeof answer), how.data, how.messages));
-    made->wait_until_established();
-    return {std::move(made), hello.connection};
+    connect_response response;
+    response.region = how.data->descriptor();
+    response.peer_cfg = peer_cfg_descriptor(how.direct_write);
+    std::unique_ptr<connection> created(
+            new connection(connect_request(request, &response, sizeof response), how.data, how.messages));
+    created->wait_until_established();
+    return {std::move(created), handshake.connection};
 }
 
 } // namespace bench::rpma

@@ -54,7 +54,7 @@ class connection
 public:
     // data and messages must outlive the connection; messages may be NULL.
     static std::unique_ptr<connection> connect(const device &on, const address &to, const queue_sizes &sizes,
-            const region *data, const region *messages, const greeting &hello);
+            const region *data, const region *messages, const greeting &handshake);
 
     void read(std::size_t local, std::size_t remote, std::size_t len, std::uint64_t context)
     {
@@ -127,7 +127,7 @@ private:
     friend class listener;
     connection(rpma_conn *conn, const region *data, const region *messages);
     void wait_until_established();
-    void use_welcome(const welcome &got);
+    void use_response(const connect_response &got);
 
     static int flags(signal when)
     {

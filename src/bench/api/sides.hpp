@@ -50,12 +50,12 @@ struct [[gnu::packed]] region_descriptor {
 };
 
 // Private data of the server's response.
-struct [[gnu::packed]] welcome {
+struct [[gnu::packed]] connect_response {
     std::uint32_t magic = greeting_magic;
     region_descriptor region{};
     std::uint8_t peer_cfg = 0; // descriptor of a peer configuration
 };
-static_assert(sizeof(welcome) == 26);
+static_assert(sizeof(connect_response) == 26);
 
 // Reads private data, which the transport may have padded. Returns false if it is too short or has another magic.
 template<class T>

@@ -38,12 +38,12 @@ connection::~connection()
 }
 
 std::unique_ptr<connection> connection::connect(const device &, const address &to, const queue_sizes &,
-        const region *data, const region *messages, const greeting &hello)
+        const region *data, const region *messages, const greeting &handshake)
 {
     const int fd = connect_to(to);
-    greeting answer;
+    greeting response;
     try {
-        exchange(fd, hello, answer);
+        exchange(fd, handshake, response);
     } catch (...) {
         close(fd);
         throw;
@@ -75,7 +75,7 @@ void connection::transmit()
         iovec parts[32];
         int count = 0;
         std::size_t skip = sent_;
-        for (const piece &p : outgoing_) {
+        for (const chunk &p : outgoing_) {
             if (count > 30)
                 break;
             const bool has_content = p.content != nullptr;
@@ -99,7 +99,7 @@ void connection::transmit()
         }
         sent_ += static_cast<std::size_t>(sent);
         while (!outgoing_.empty()) {
-            const piece &first = outgoing_.front();
+            const chunk &first = outgoing_.front();
             const std::size_t size = sizeof first.header + (first.content != nullptr ? first.header.len : 0);
             if (sent_ < size)
                 break;
@@ -196,7 +196,7 @@ void connection::start(const frame &header)
         destination_ = data_->at(header.remote, header.len);
         missing_ = header.len;
         break;
-    case frame_kind::read_answer:
+    case frame_kind::read_response:
         destination_ = data_->at(header.local, header.len);
         missing_ = header.len;
         break;
@@ -213,7 +213,7 @@ void connection::start(const frame &header)
         finish();
 }
 
-void connection::answer(frame_kind kind, const frame &to, const std::byte *content)
+void connection::response(frame_kind kind, const frame &to, const std::byte *content)
 {
     frame header = to;
     header.kind = kind;
@@ -227,10 +227,10 @@ void connection::finish()
     const frame header = current_;
     switch (header.kind) {
     case frame_kind::read:
-        answer(frame_kind::read_answer, header, data_->at(header.remote, header.len));
+        response(frame_kind::read_response, header, data_->at(header.remote, header.len));
         return;
     case frame_kind::acknowledgement:
-    case frame_kind::read_answer:
+    case frame_kind::read_response:
         complete(header.context, header.imm);
         return;
     case frame_kind::persistent_flush:
@@ -249,7 +249,7 @@ void connection::finish()
         break;
     }
     if (header.signalled)
-        answer(frame_kind::acknowledgement, header, nullptr);
+        response(frame_kind::acknowledgement, header, nullptr);
 }
 
 bool connection::has_ended()
@@ -276,21 +276,21 @@ accepted<connection> listener::accept(const acceptance<region> &how)
     const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0)
         throw system_failure("cannot accept a TCP connection");
-    greeting hello;
+    greeting handshake;
     try {
-        exchange(fd, {}, hello);
+        exchange(fd, {}, handshake);
     } catch (const failure &) {
         close(fd);
         return {};
     }
-    if (hello.connection >= how.connections) {
+    if (handshake.connection >= how.connections) {
         close(fd);
         return {};
     }
-    std::unique_ptr<connection> made(new connection(fd, how.data, how.messages));
+    std::unique_ptr<connection> created(new connection(fd, how.data, how.messages));
     for (std::size_t i = 0; i < how.receives; ++i)
-        made->receive(hello.connection * how.messages_of_one + i * how.slot, how.slot, receive_mark | i);
-    return {std::move(made), hello.connection};
+        created->receive(handshake.connection * how.messages_of_one + i * how.slot, how.slot, receive_mark | i);
+    return {std::move(created), handshake.connection};
 }
 
 } // namespace bench::tcp

@@ -61,7 +61,7 @@ enum class frame_kind : std::uint8_t {
     message,
     write_with_imm,
     acknowledgement,
-    read_answer
+    read_response
 };
 
 // Both ends are on machines of one byte order: little-endian is checked when connecting, by the greeting.
@@ -81,7 +81,7 @@ class connection
 {
 public:
     static std::unique_ptr<connection> connect(const device &, const address &to, const queue_sizes &sizes,
-            const region *data, const region *messages, const greeting &hello);
+            const region *data, const region *messages, const greeting &handshake);
     ~connection();
     connection(const connection &) = delete;
     connection &operator=(const connection &) = delete;
@@ -137,7 +137,7 @@ private:
     friend class listener;
     connection(int fd, const region *data, const region *messages);
 
-    struct piece {
+    struct chunk {
         frame header;
         const std::byte *content; // may be NULL
     };
@@ -156,12 +156,12 @@ private:
     void start(const frame &header);
     void finish();
     void complete(std::uint64_t context, std::uint32_t imm);
-    void answer(frame_kind kind, const frame &to, const std::byte *content);
+    void response(frame_kind kind, const frame &to, const std::byte *content);
 
     int fd_;
     const region *data_;
     const region *messages_;
-    std::deque<piece> outgoing_;
+    std::deque<chunk> outgoing_;
     std::size_t sent_ = 0;   // sent bytes of the first entry of outgoing_
     std::deque<word> words_; // content of atomic writes that wait in outgoing_
     std::deque<posted_receive> receives_;

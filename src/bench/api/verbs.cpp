@@ -202,21 +202,21 @@ connection::connection(const device &on, endpoint_parts &&parts, const region *d
 }
 
 std::unique_ptr<connection> connection::connect(const device &on, const address &to, const queue_sizes &sizes,
-        const region *data, const region *messages, const greeting &hello)
+        const region *data, const region *messages, const greeting &handshake)
 {
     endpoint_parts parts;
     parts.id = resolved_id(to, true);
     parts.create_queues(on, sizes);
-    std::unique_ptr<connection> made(new connection(on, std::move(parts), data, messages));
-    rdma_conn_param param = parameters_with(&hello, sizeof hello);
-    check(rdma_connect(made->parts_.id.get(), &param), "rdma_connect");
+    std::unique_ptr<connection> created(new connection(on, std::move(parts), data, messages));
+    rdma_conn_param param = parameters_with(&handshake, sizeof handshake);
+    check(rdma_connect(created->parts_.id.get(), &param), "rdma_connect");
 
-    const event_owner event = wait_until_established(made->parts_.events.get());
-    welcome answer;
-    if (!read_private_data(event->param.conn.private_data, event->param.conn.private_data_len, answer))
+    const event_owner event = wait_until_established(created->parts_.events.get());
+    connect_response response;
+    if (!read_private_data(event->param.conn.private_data, event->param.conn.private_data_len, response))
         throw failure("what answers at " + to.host + " port " + to.port + " is no rpma-bench server");
-    made->remote_ = answer.region;
-    return made;
+    created->remote_ = response.region;
+    return created;
 }
 
 void connection::acknowledge_event()
@@ -243,28 +243,28 @@ listener::listener(const device &on, const address &at)
 accepted<connection> listener::accept(const acceptance<region> &how)
 {
     endpoint_parts parts;
-    greeting hello;
+    greeting handshake;
     {
         const event_owner event = next_event(events_.get());
         if (!event || event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
             return {};
         parts.id.reset(event->id);
-        if (!read_private_data(event->param.conn.private_data, event->param.conn.private_data_len, hello) ||
-                hello.connection >= how.connections)
+        if (!read_private_data(event->param.conn.private_data, event->param.conn.private_data_len, handshake) ||
+                handshake.connection >= how.connections)
             return {};
     }
     parts.create_queues(device_, how.sizes);
-    std::unique_ptr<connection> made(new connection(device_, std::move(parts), how.data, how.messages));
+    std::unique_ptr<connection> created(new connection(device_, std::move(parts), how.data, how.messages));
     for (std::size_t i = 0; i < how.receives; ++i)
-        made->receive(hello.connection * how.messages_of_one + i * how.slot, how.slot, receive_mark | i);
+        created->receive(handshake.connection * how.messages_of_one + i * how.slot, how.slot, receive_mark | i);
 
-    welcome answer;
-    answer.region = how.data->descriptor();
-    answer.peer_cfg = how.direct_write;
-    rdma_conn_param param = parameters_with(&answer, sizeof answer);
-    check(rdma_accept(made->parts_.id.get(), &param), "rdma_accept");
-    wait_until_established(made->parts_.events.get());
-    return {std::move(made), hello.connection};
+    connect_response response;
+    response.region = how.data->descriptor();
+    response.peer_cfg = how.direct_write;
+    rdma_conn_param param = parameters_with(&response, sizeof response);
+    check(rdma_accept(created->parts_.id.get(), &param), "rdma_accept");
+    wait_until_established(created->parts_.events.get());
+    return {std::move(created), handshake.connection};
 }
 
 } // namespace bench::verbs

@@ -79,7 +79,7 @@ class connection
 {
 public:
     static std::unique_ptr<connection> connect(const device &on, const address &to, const queue_sizes &sizes,
-            const region *data, const region *messages, const greeting &hello);
+            const region *data, const region *messages, const greeting &handshake);
 
     void read(std::size_t local, std::size_t remote, std::size_t len, std::uint64_t context)
     {

@@ -31,12 +31,12 @@ namespace
 
 constexpr int port_attempts = 5;
 // Limits of the first message: a client sends it immediately, in a short line.
-constexpr double hello_s = 10;
-constexpr std::size_t longest_hello = 4096;
+constexpr double handshake_timeout_s = 10;
+constexpr std::size_t max_handshake = 4096;
 // Limits of later messages: opening and warm-up take less; a run takes the time that the client announces.
-constexpr double silence_s = 180;
-constexpr double longest_run_s = 3600;
-constexpr std::size_t longest_request = 64 << 10;
+constexpr double message_timeout_s = 180;
+constexpr double max_run_s = 3600;
+constexpr std::size_t max_request = 64 << 10;
 
 using handlers = std::map<std::string, std::function<json(const json &)>>;
 
@@ -47,28 +47,28 @@ std::string verb_of(const json &request)
     return found != request.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-void check_hello(const json &request)
+void check_handshake(const json &request)
 {
-    const int theirs = request.value("protocol", 0);
-    if (theirs != protocol_version)
+    const int client_version = request.value("protocol", 0);
+    if (client_version != protocol_version)
         throw failure(fmt::format("this server speaks version {} of the control protocol, the client version {}: use "
                                   "the same rpma-bench on both ends",
-                protocol_version, theirs));
+                protocol_version, client_version));
 }
 
-json answer_to(const json &request, const handlers &known)
+json response_to(const json &request, const handlers &known)
 {
     try {
         const auto found = known.find(verb_of(request));
         if (found == known.end())
             throw failure("unknown request of the control protocol");
-        json answer = found->second(request);
-        answer["ok"] = true;
-        return answer;
-    } catch (const failure &problem) {
-        return {{"ok", false}, {"error", problem.what()}, {"status", int{problem.status()}}};
-    } catch (const std::exception &problem) { // malformed request, or out of memory
-        return {{"ok", false}, {"error", problem.what()}, {"status", int{exit_failed}}};
+        json response = found->second(request);
+        response["ok"] = true;
+        return response;
+    } catch (const failure &error) {
+        return {{"ok", false}, {"error", error.what()}, {"status", int{error.status()}}};
+    } catch (const std::exception &error) { // malformed request, or out of memory
+        return {{"ok", false}, {"error", error.what()}, {"status", int{exit_failed}}};
     }
 }
 
@@ -76,25 +76,25 @@ json answer_to(const json &request, const handlers &known)
 double announced_s(const json &request)
 {
     const auto found = request.find("for_s");
-    return found != request.end() && found->is_number() ? std::clamp(found->get<double>(), 0.0, longest_run_s) : 0;
+    return found != request.end() && found->is_number() ? std::clamp(found->get<double>(), 0.0, max_run_s) : 0;
 }
 
 // Serves requests until the peer exits or is silent for too long, or its first request is rejected.
 void serve_session(channel &control, const handlers &known, bool trusted)
 {
     try {
-        double limit_s = hello_s;
-        for (bool greeted = false;;) {
-            const json request =
-                    trusted ? control.receive(-1) : control.receive(limit_s, greeted ? longest_request : longest_hello);
-            if (!greeted && verb_of(request) != "hello")
+        double limit_s = handshake_timeout_s;
+        for (bool handshake_done = false;;) {
+            const json request = trusted ? control.receive(-1)
+                                         : control.receive(limit_s, handshake_done ? max_request : max_handshake);
+            if (!handshake_done && verb_of(request) != "hello")
                 throw failure("the other end is no rpma-bench: it does not say hello");
-            const json answer = answer_to(request, known);
-            control.send(answer);
-            if (!greeted && !answer["ok"].get<bool>())
+            const json response = response_to(request, known);
+            control.send(response);
+            if (!handshake_done && !response["ok"].get<bool>())
                 return;
-            greeted = true;
-            limit_s = silence_s + announced_s(request);
+            handshake_done = true;
+            limit_s = message_timeout_s + announced_s(request);
         }
     } catch (const peer_gone &) {
         return;
@@ -141,7 +141,7 @@ public:
     {
         handlers known;
         known["hello"] = [&](const json &request) {
-            check_hello(request);
+            check_handshake(request);
             return json{{"protocol", protocol_version}, {"facts", describe_process(device_)},
                     {"target", {{"word", target_.word}, {"description", target_.description},
                                        {"persistence", target_.persistence}}},
@@ -214,8 +214,8 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const timeval answer_limit{20, 0}; // limit for a client that does not read its response
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &answer_limit, sizeof answer_limit);
+    const timeval response_timeout{20, 0}; // limit for a client that does not read its response
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &response_timeout, sizeof response_timeout);
 }
 
 void announce(const server_settings &settings, const std::string &port)
@@ -252,8 +252,8 @@ void serve(const server_settings &settings)
         channel control(fd, "the client");
         try {
             session.run(control);
-        } catch (const failure &problem) {
-            fmt::print(stderr, "rpma-bench: {}\n", problem.what());
+        } catch (const failure &error) {
+            fmt::print(stderr, "rpma-bench: {}\n", error.what());
         }
     } while (!settings.once);
     close(listening);
@@ -269,7 +269,7 @@ void serve_client(const client_settings &settings)
     };
     handlers known;
     known["hello"] = [&](const json &request) {
-        check_hello(request);
+        check_handshake(request);
         const std::string device = rpma::device(settings.server_host, end::client).name();
         return json{{"protocol", protocol_version}, {"facts", describe_process(device)}};
     };
@@ -289,10 +289,10 @@ void serve_client(const client_settings &settings)
     };
     known["measure"] = [&](const json &request) {
         const run_result run = current().measure(request.at("duration_s").get<double>());
-        json answer{{"run", run.repeat}};
+        json response{{"run", run.repeat}};
         if (run.expected_target)
-            answer["hash"] = *run.expected_target;
-        return answer;
+            response["hash"] = *run.expected_target;
+        return response;
     };
     known["close"] = [&](const json &) {
         point.reset();

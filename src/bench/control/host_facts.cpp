@@ -57,16 +57,16 @@ struct object {
     std::string build_id;
 };
 
-std::string build_id_in(const char *note, std::size_t size)
+std::string build_id_in(const char *record, std::size_t size)
 {
     for (std::size_t at = 0; at + sizeof(ElfW(Nhdr)) <= size;) {
-        const auto *const head = reinterpret_cast<const ElfW(Nhdr) *>(note + at);
+        const auto *const head = reinterpret_cast<const ElfW(Nhdr) *>(record + at);
         const std::size_t name = at + sizeof *head;
         const std::size_t content = name + (head->n_namesz + 3U) / 4U * 4U;
         if (head->n_type == NT_GNU_BUILD_ID && content + head->n_descsz <= size) {
             std::string id;
             for (std::size_t i = 0; i < head->n_descsz && i < 6; ++i)
-                id += fmt::format("{:02x}", static_cast<unsigned char>(note[content + i]));
+                id += fmt::format("{:02x}", static_cast<unsigned char>(record[content + i]));
             return id;
         }
         at = content + (head->n_descsz + 3U) / 4U * 4U;

@@ -56,13 +56,13 @@ template<class Connection>
 std::unique_ptr<runner> make_runner(workload kind, const parameters &p, std::deque<lane> &lanes,
         const std::vector<Connection *> &connections, std::size_t first)
 {
-    std::unique_ptr<runner> made;
+    std::unique_ptr<runner> created;
     with_loop<Connection>(kind, p, [&](auto work) {
         for (std::size_t c = first; c < connections.size(); c += p.threads)
             work->add(*connections[c], lanes[c], p);
-        made = std::move(work);
+        created = std::move(work);
     });
-    return made;
+    return created;
 }
 
 // Connects and disconnects again and again.
@@ -73,16 +73,16 @@ public:
     using connect = std::function<std::unique_ptr<typename Api::connection>()>;
     explicit connect_runner(connect function) : connect_(std::move(function)) {}
 
-    void run(control_block &control, tally &result) override
+    void run(control_block &control, run_counts &result) override
     {
         result.begin_ns = now_ns();
         // Runs at least once: a busy machine may start this thread after the end of the time.
         do {
-            const std::uint64_t begun = now_ns();
-            const auto made = connect_();
-            result.all.record(now_ns() - begun);
+            const std::uint64_t started = now_ns();
+            const auto created = connect_();
+            result.all.record(now_ns() - started);
             control.operations.store(++result.operations, std::memory_order_relaxed);
-            made->disconnect();
+            created->disconnect();
         } while (!control.stop.load(std::memory_order_relaxed));
         result.end_ns = now_ns();
     }

@@ -44,8 +44,8 @@ std::uint32_t posts_of(workload kind, std::uint32_t flush_interval)
 }
 
 constexpr std::uint64_t largest_block = 64 << 20;
-constexpr std::uint32_t largest_depth = 4096;
-constexpr std::uint32_t most_connections = 4096;
+constexpr std::uint32_t max_depth = 4096;
+constexpr std::uint32_t max_connections = 4096;
 
 void check_range(const char *name, std::uint64_t value, std::uint64_t low, std::uint64_t high)
 {
@@ -82,8 +82,8 @@ void check_setup(const setup &what)
         if (p.block_size % 8 != 0)
             throw failure(fmt::format("block size {} is no multiple of 8", p.block_size), exit_usage);
     }
-    check_range("depth", p.depth, 1, largest_depth);
-    check_range("connections", p.connections, 1, most_connections);
+    check_range("depth", p.depth, 1, max_depth);
+    check_range("connections", p.connections, 1, max_connections);
     check_range("threads", p.threads, 1, 256);
     check_range("flush interval", p.flush_interval, 1, 1024);
     check_range("CPU load", p.cpu_load, 0, 99);
@@ -105,7 +105,7 @@ bool is_replica(workload kind)
     return kind == workload::rpmem_persist || kind == workload::rpmem_flush_drain;
 }
 
-std::string why_not(const setup &what)
+std::string unsupported_reason(const setup &what)
 {
     const workload kind = workload_from(what.workload);
     if (what.api == api::memcpy && (needs_responder(kind) || kind == workload::connect))

@@ -38,7 +38,7 @@ bool needs_responder(workload kind);
 // Returns whether the workload uses librpmem, whose daemon is the peer.
 bool is_replica(workload kind);
 // Returns the reason why the api does not support the workload; empty if it does.
-std::string why_not(const setup &what);
+std::string unsupported_reason(const setup &what);
 
 // Sizes of memory and queues, which both ends derive from a setup.
 class layout

@@ -18,7 +18,7 @@ namespace bench
 {
 
 // Measurements of one client thread.
-struct tally {
+struct run_counts {
     histogram all, reads, writes;
     std::uint64_t operations = 0; // operations of the workload
     std::uint64_t read_operations = 0;
@@ -37,7 +37,7 @@ class runner
 public:
     virtual ~runner() = default;
     // Keeps every connection busy until control.stop, then waits for outstanding operations. Throws failure.
-    virtual void run(control_block &control, tally &result) = 0;
+    virtual void run(control_block &control, run_counts &result) = 0;
 };
 
 // Epoll set of the completion descriptors of a thread's connections.
@@ -93,28 +93,28 @@ public:
     void add(Connection &connection, lane &share, const parameters &p)
     {
         if (sleeps_)
-            waiter_.add(connection.completion_fd(), Connection::epoll_events, seats_.size());
-        seats_.push_back(std::make_unique<seat>(connection, share, p));
-        seats_.back()->work.prepare(depth_);
+            waiter_.add(connection.completion_fd(), Connection::epoll_events, connection_states_.size());
+        connection_states_.push_back(std::make_unique<connection_state>(connection, share, p));
+        connection_states_.back()->work.prepare(depth_);
     }
 
-    void run(control_block &control, tally &result) override
+    void run(control_block &control, run_counts &result) override
     {
-        for (const auto &one : seats_) {
+        for (const auto &one : connection_states_) {
             for (std::uint32_t slot = 0; slot < depth_; ++slot)
                 begin(*one, slot, now_ns());
         }
-        under_way_ = static_cast<std::uint64_t>(seats_.size()) * depth_;
+        in_flight_ = static_cast<std::uint64_t>(connection_states_.size()) * depth_;
         result.begin_ns = now_ns();
-        while (under_way_ != 0) {
+        while (in_flight_ != 0) {
             const std::uint64_t before = result.operations;
             bool idle = true;
-            for (const auto &one : seats_)
+            for (const auto &one : connection_states_)
                 idle &= !serve(*one, control, result);
             if (result.operations != before)
                 control.operations.store(result.operations, std::memory_order_relaxed);
             if (idle && sleeps_)
-                waiter_.wait([&](std::size_t index) { seats_[index]->connection.acknowledge_event(); });
+                waiter_.wait([&](std::size_t index) { connection_states_[index]->connection.acknowledge_event(); });
         }
         result.end_ns = now_ns();
     }
@@ -122,21 +122,24 @@ public:
 private:
     static constexpr std::uint32_t batch_limit = 16;
 
-    struct seat {
-        seat(Connection &on, lane &share, const parameters &p) : connection(on), work(on, share, p), begun(p.depth) {}
+    struct connection_state {
+        connection_state(Connection &on, lane &share, const parameters &p)
+            : connection(on), work(on, share, p), started(p.depth)
+        {
+        }
         Connection &connection;
         Workload work;
-        std::vector<std::uint64_t> begun; // post time of each slot's operation
+        std::vector<std::uint64_t> started; // post time of each slot's operation
     };
 
-    void begin(seat &at, std::uint32_t slot, std::uint64_t now)
+    void begin(connection_state &at, std::uint32_t slot, std::uint64_t now)
     {
-        at.begun[slot] = now;
+        at.started[slot] = now;
         at.work.post(slot);
     }
 
     // Polls the completions of a connection and posts the next operations. Returns false without completions.
-    bool serve(seat &at, const control_block &control, tally &result)
+    bool serve(connection_state &at, const control_block &control, run_counts &result)
     {
         std::array<ibv_wc, batch_limit> completions;
         const int count = at.connection.poll(completions.data(), batch_);
@@ -151,18 +154,18 @@ private:
             const std::uint32_t slot = at.work.collect(wc);
             if (slot >= depth_)
                 continue;
-            note(at, slot, now, result);
+            record(at, slot, now, result);
             if (stopping)
-                --under_way_;
+                --in_flight_;
             else
                 begin(at, slot, now);
         }
         return true;
     }
 
-    void note(seat &at, std::uint32_t slot, std::uint64_t now, tally &result)
+    void record(connection_state &at, std::uint32_t slot, std::uint64_t now, run_counts &result)
     {
-        const std::uint64_t took = now - at.begun[slot];
+        const std::uint64_t took = now - at.started[slot];
         result.all.record(took);
         result.operations += at.work.weight();
         if constexpr (requires { Workload::has_halves; }) {
@@ -175,8 +178,8 @@ private:
     std::uint32_t depth_;
     bool sleeps_;
     int batch_;
-    std::uint64_t under_way_ = 0;
-    std::vector<std::unique_ptr<seat>> seats_;
+    std::uint64_t in_flight_ = 0;
+    std::vector<std::unique_ptr<connection_state>> connection_states_;
     waiter waiter_;
 };
 

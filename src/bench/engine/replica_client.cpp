@@ -22,15 +22,15 @@ public:
     }
     void add(lane &share) { lanes_.push_back(&share); }
 
-    void run(control_block &control, tally &result) override
+    void run(control_block &control, run_counts &result) override
     {
         result.begin_ns = now_ns();
         // Runs at least once: a busy machine may start this thread after the end of the time.
         do {
             for (lane *const share : lanes_) {
-                const std::uint64_t begun = now_ns();
+                const std::uint64_t started = now_ns();
                 result.operations += batch_ == 0 ? persist(*share) : flush_and_drain(*share);
-                result.all.record(now_ns() - begun);
+                result.all.record(now_ns() - started);
             }
             control.operations.store(result.operations, std::memory_order_relaxed);
         } while (!control.stop.load(std::memory_order_relaxed));
@@ -65,10 +65,10 @@ public:
           pool_({data_.data(), (shape_.data_size() + page - 1) / page * page}, params().connections, target_path)
     {
         for (std::uint32_t t = 0; t < params().threads; ++t) {
-            auto made = std::make_unique<replica_runner>(pool_, shape_.kind(), params().flush_interval);
+            auto created = std::make_unique<replica_runner>(pool_, shape_.kind(), params().flush_interval);
             for (std::uint32_t c = t; c < params().connections; c += params().threads)
-                made->add(lanes_[c]);
-            runners_.push_back(std::move(made));
+                created->add(lanes_[c]);
+            runners_.push_back(std::move(created));
         }
     }
 

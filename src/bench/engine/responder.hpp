@@ -63,7 +63,7 @@ private:
             if ((wc.wr_id & receive_mark) == 0)
                 at.connection->receive(receive_buffer(at, buffer), shape_.slot(), receive_mark | buffer);
             else
-                answer(at, buffer, wc);
+                response(at, buffer, wc);
         }
         return count != 0;
     }
@@ -73,7 +73,7 @@ private:
         return at.messages + buffer * shape_.slot();
     }
 
-    void answer(const served &at, std::uint32_t buffer, const ibv_wc &wc)
+    void response(const served &at, std::uint32_t buffer, const ibv_wc &wc)
     {
         const std::size_t received = receive_buffer(at, buffer);
         if (shape_.kind() == workload::write_with_imm) {

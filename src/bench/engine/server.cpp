@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "api/apis.hpp"
-#include "burner.hpp"
+#include "background_load.hpp"
 #include "lane.hpp"
 #include "process.hpp"
 #include "responder.hpp"
@@ -75,7 +75,7 @@ public:
         stop_ = false;
         if (std::is_same_v<Api, tcp_api> || needs_responder(shape_.kind()))
             start_responders();
-        burner_ = std::make_unique<burner>(params().cpu_load);
+        background_load_ = std::make_unique<background_load>(params().cpu_load);
         cpu_before_ = process_cpu_ns();
     }
 
@@ -83,7 +83,7 @@ public:
     {
         std::uint64_t cpu = process_cpu_ns() - cpu_before_;
         stop_responders();
-        cpu -= std::min(cpu, burner_->stop());
+        cpu -= std::min(cpu, background_load_->stop());
         const std::scoped_lock lock(mutex_);
         if (!error_.empty())
             throw failure(error_);
@@ -97,7 +97,7 @@ private:
     const parameters &params() const { return setup_.parameters; }
     bool is_connecting() const { return shape_.kind() == workload::connect; }
 
-    void note_error(const std::string &what)
+    void record_error(const std::string &what)
     {
         const std::scoped_lock lock(mutex_);
         if (error_.empty())
@@ -116,29 +116,29 @@ private:
     void accept_all()
     {
         resident_before_ = resident_bytes();
-        std::list<std::unique_ptr<connection>> passing;
+        std::list<std::unique_ptr<connection>> open_connections;
         bool running = true;
         while (running) {
             std::vector<pollfd> fds = {{wake_, POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
-            for (const auto &one : passing)
+            for (const auto &one : open_connections)
                 fds.push_back({one->event_fd(), POLLIN, 0});
             poll(fds.data(), fds.size(), -1);
             running = fds[0].revents == 0;
             std::size_t i = 2;
-            for (auto one = passing.begin(); one != passing.end(); ++i)
-                one = fds[i].revents != 0 && (*one)->has_ended() ? passing.erase(one) : std::next(one);
+            for (auto one = open_connections.begin(); one != open_connections.end(); ++i)
+                one = fds[i].revents != 0 && (*one)->has_ended() ? open_connections.erase(one) : std::next(one);
             if (running && fds[1].revents != 0)
-                accept_one(passing);
+                accept_one(open_connections);
         }
     }
 
-    void accept_one(std::list<std::unique_ptr<connection>> &passing)
+    void accept_one(std::list<std::unique_ptr<connection>> &open_connections)
     try {
         accepted<connection> next = listener_.accept(how_to_accept());
         if (!next.connection)
             return;
         if (is_connecting()) {
-            passing.push_back(std::move(next.connection));
+            open_connections.push_back(std::move(next.connection));
             return;
         }
         const std::scoped_lock lock(mutex_);
@@ -147,8 +147,8 @@ private:
         connections_[next.number] = std::move(next.connection);
         ++accepted_;
         arrived_.notify_all();
-    } catch (const failure &problem) {
-        note_error(problem.what());
+    } catch (const failure &error) {
+        record_error(error.what());
     }
 
     void start_responders()
@@ -164,8 +164,8 @@ private:
             threads_.emplace_back([this, &one] {
                 try {
                     one->run(stop_);
-                } catch (const failure &problem) {
-                    note_error(problem.what());
+                } catch (const failure &error) {
+                    record_error(error.what());
                 }
             });
         }
@@ -199,7 +199,7 @@ private:
     std::vector<std::unique_ptr<worker>> workers_;
     std::atomic<bool> stop_{false};
     std::vector<std::thread> threads_;
-    std::unique_ptr<burner> burner_;
+    std::unique_ptr<background_load> background_load_;
     std::uint64_t cpu_before_ = 0;
     std::thread acceptor_;
 };

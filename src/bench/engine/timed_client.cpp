@@ -88,7 +88,7 @@ timed_client::tallies timed_client::run_threads(Watch watch)
     std::vector<std::exception_ptr> errors(runners_.size());
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < runners_.size(); ++i) {
-        results.push_back(std::make_unique<tally>());
+        results.push_back(std::make_unique<run_counts>());
         controls.push_back(std::make_unique<control_block>());
     }
     for (std::size_t i = 0; i < runners_.size(); ++i) {
@@ -116,11 +116,11 @@ timed_client::tallies timed_client::run_threads(Watch watch)
 
 double timed_client::warm_up(double limit_s)
 {
-    const std::uint64_t begun = now_ns();
+    const std::uint64_t started = now_ns();
     run_threads([&](const blocks &controls) {
         std::vector<double> rates;
-        std::uint64_t before = 0, last = begun;
-        while (!any_stopped(controls) && seconds(now_ns() - begun) < limit_s && !is_steady(rates)) {
+        std::uint64_t before = 0, last = started;
+        while (!any_stopped(controls) && seconds(now_ns() - started) < limit_s && !is_steady(rates)) {
             sleep_for(window_s);
             const std::uint64_t now = now_ns(), operations = operations_of(controls);
             rates.push_back(static_cast<double>(operations - before) / seconds(now - last));
@@ -128,7 +128,7 @@ double timed_client::warm_up(double limit_s)
             last = now;
         }
     });
-    return seconds(now_ns() - begun);
+    return seconds(now_ns() - started);
 }
 
 run_result timed_client::measure(double duration_s)
@@ -143,7 +143,7 @@ run_result timed_client::measure(double duration_s)
     bench::repeat &r = result.repeat;
     r.cpu_s.client = seconds(process_cpu_ns() - cpu_before);
 
-    auto sum = std::make_unique<tally>();
+    auto sum = std::make_unique<run_counts>();
     sum->begin_ns = UINT64_MAX;
     for (const auto &one : results) {
         sum->all.merge(one->all);

@@ -37,7 +37,7 @@ protected:
     std::optional<double> memory_per_connection_;
 
 private:
-    using tallies = std::vector<std::unique_ptr<tally>>;
+    using tallies = std::vector<std::unique_ptr<run_counts>>;
     template<class Watch>
     tallies run_threads(Watch watch);
     std::vector<std::byte> expected_data() const;

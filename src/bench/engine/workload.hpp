@@ -151,10 +151,10 @@ private:
 // Operations that end with a response of the server. The response and the completion of the request can arrive in any
 // order. The response contains the slot.
 template<class Connection>
-class answered : public base<Connection>
+class request_response : public base<Connection>
 {
 public:
-    answered(Connection &connection, bench::lane &share, const parameters &p)
+    request_response(Connection &connection, bench::lane &share, const parameters &p)
         : base<Connection>(connection, share, p), outstanding_(p.depth)
     {
     }
@@ -181,10 +181,10 @@ protected:
 };
 
 template<class Connection>
-class gpspm : public answered<Connection>
+class gpspm : public request_response<Connection>
 {
 public:
-    using answered<Connection>::answered;
+    using request_response<Connection>::request_response;
     void post(std::uint32_t slot)
     {
         const std::size_t at = this->write_block(slot);
@@ -230,10 +230,10 @@ public:
 
 // The response is the message itself. Its first words are the slot and a number that never repeats.
 template<class Connection>
-class send_recv : public answered<Connection>
+class send_recv : public request_response<Connection>
 {
 public:
-    using answered<Connection>::answered;
+    using request_response<Connection>::request_response;
     void post(std::uint32_t slot)
     {
         const std::size_t message = this->lane_.send_slot(slot);
@@ -247,12 +247,12 @@ public:
         if ((wc.wr_id & receive_mark) == 0)
             return this->finish_one(static_cast<std::uint32_t>(wc.wr_id));
         const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
-        const std::byte *const answer = this->lane_.message(this->lane_.receive_slot(buffer));
+        const std::byte *const response = this->lane_.message(this->lane_.receive_slot(buffer));
         std::uint64_t slot;
-        std::memcpy(&slot, answer, sizeof slot);
+        std::memcpy(&slot, response, sizeof slot);
         const std::size_t compared = std::min<std::size_t>(this->lane_.slot_size(), 64);
         if (slot >= this->outstanding_.size() ||
-                std::memcmp(answer, this->lane_.message(this->lane_.send_slot(static_cast<std::uint32_t>(slot))),
+                std::memcmp(response, this->lane_.message(this->lane_.send_slot(static_cast<std::uint32_t>(slot))),
                         compared) != 0) [[unlikely]]
             throw failure("a message came back changed");
         this->receive(buffer);
@@ -265,10 +265,10 @@ private:
 
 // The server's response is an empty message with the same number, which is the slot.
 template<class Connection>
-class write_with_imm : public answered<Connection>
+class write_with_imm : public request_response<Connection>
 {
 public:
-    using answered<Connection>::answered;
+    using request_response<Connection>::request_response;
     void post(std::uint32_t slot)
     {
         const std::size_t at = this->lane_.next_write();

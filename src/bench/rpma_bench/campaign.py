@@ -166,11 +166,11 @@ class Campaign:
     def points(self):
         cores = self.ends.environment["server"].get("cores") or 1
         chosen = matrix_of(self.config, self.options.like, cores)
-        settled = []
+        resolved = []
         for setup, driver in chosen:
-            setup = measure.settle([setup], self.ends)[0]
-            settled.append(measure.to_do(setup) | {"driver": driver, "section": 0})
-        return settled
+            setup = measure.resolve_setups([setup], self.ends)[0]
+            resolved.append(measure.to_do(setup) | {"driver": driver, "section": 0})
+        return resolved
 
     def begin(self, points):
         """The result: a new one, or that of the directory, to whose last section a changed environment is added."""
@@ -186,7 +186,7 @@ class Campaign:
         planned = [(results.setup_key(p), p.get("driver")) for p in result["points"]]
         if planned != [(results.setup_key(p), p["driver"]) for p in points]:
             raise Failure(f"{self.path}: has other points than {self.options.file} (restore the matrix, or start a new campaign)", USAGE)
-        measure.check_same_place(result, self.ends, self.path)
+        measure.check_same_environment(result, self.ends, self.path)
         changes = differences(result["sections"][-1]["environment"], environment)
         if changes and self.options.label is None:
             raise Failure(f"{self.path}: the environment changed: {'; '.join(changes)} (restore it, or name the new one with --label)", USAGE)
@@ -236,7 +236,7 @@ class Campaign:
 
     def measure_with_fio(self, number, point):
         point["repeats"] = []
-        if reason := fio.why_skip(point) or measure.why_skip(point, self.ends.target):
+        if reason := fio.skip_reason(point) or measure.skip_reason(point, self.ends.target):
             point |= {"status": "skipped", "reason": reason}
             return
         own, facts = self.config.get("fio", {}), self.ends.environment

@@ -160,17 +160,17 @@ def make_plan(options):
     if options.verb == "compare":
         setups = plan.expand(workloads, **axes) if chosen else plan.comparison()
         # Many short runs, so that a disturbance hits both sides.
-        made = plan.Plan("compare", setups, plan.Timing(15, 0.2, 0.6))
+        created = plan.Plan("compare", setups, plan.Timing(15, 0.2, 0.6))
     elif options.verb == "sweep":
-        made = plan.Plan(f"sweep of {options.axis}", plan.sweep(options.axis, workloads, **axes), plan.Timing())
+        created = plan.Plan(f"sweep of {options.axis}", plan.sweep(options.axis, workloads, **axes), plan.Timing())
     elif chosen:
-        made = plan.Plan("custom", plan.expand(workloads, **axes), plan.Timing())
+        created = plan.Plan("custom", plan.expand(workloads, **axes), plan.Timing())
     else:
-        made = plan.profile(name or "quick")
+        created = plan.profile(name or "quick")
     for option, member in ("repeats", "repeats"), ("duration", "duration_s"), ("warm_up", "warm_up_s"):
         if (value := getattr(options, option)) is not None:
-            setattr(made.timing, member, value)
-    return made, chosen or bool(name)
+            setattr(created.timing, member, value)
+    return created, chosen or bool(name)
 
 
 def serve(programs, options):
@@ -199,10 +199,10 @@ def run(programs, options):
         return serve(programs, options)
     if hasattr(options, "run"):
         return options.run(programs, options)
-    made, explicit = make_plan(options)
+    created, explicit = make_plan(options)
     if options.verb == "compare":
-        return finish(*measure.compare(programs, options, made), options.report)
-    return finish(*measure.measure(programs, options, made, explicit), options.report)
+        return finish(*measure.compare(programs, options, created), options.report)
+    return finish(*measure.measure(programs, options, created, explicit), options.report)
 
 
 def allow_many_descriptors():

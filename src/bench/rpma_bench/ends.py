@@ -18,8 +18,8 @@ from .common import CANNOT_RUN, FAILED, USAGE, Failure, PeerGone
 from .plan import REPLICAS
 
 PROTOCOL = 2
-ANSWER_S, START_S, GRACE_S = 60, 20, 2
-GREETING_S = 20  # a server that has another client does not respond
+RESPONSE_TIMEOUT_S, START_S, GRACE_S = 60, 20, 2
+HANDSHAKE_TIMEOUT_S = 20  # a server that has another client does not respond
 DEVICES = pathlib.Path("/sys/class/infiniband")
 
 
@@ -49,9 +49,9 @@ class Programs:
                 values[name] = directory + (":" + values[name] if values.get(name) else "")
         return values
 
-    def why_no_local_path(self):
+    def shm_unavailable_reason(self):
         """Why two programs on softrdma do not reach each other's memory; empty if they do."""
-        done = subprocess.run([self.softrdma(), "info"], capture_output=True, text=True, check=False, timeout=ANSWER_S)
+        done = subprocess.run([self.softrdma(), "info"], capture_output=True, text=True, check=False, timeout=RESPONSE_TIMEOUT_S)
         for line in done.stdout.splitlines():
             if line.startswith("path shm:"):
                 text = line.partition(":")[2].strip()
@@ -128,7 +128,7 @@ class Channel:
         hint = " (a server has one client at a time)" if request["do"] == "hello" else ""
         return PeerGone(f"{self.peer} {reason}{hint}")
 
-    def ask(self, request, timeout_s=ANSWER_S):
+    def call(self, request, timeout_s=RESPONSE_TIMEOUT_S):
         end = time.monotonic() + timeout_s
         try:
             self.socket.settimeout(timeout_s)
@@ -145,14 +145,14 @@ class Channel:
             raise self.gone(request, f"is gone: {error.strerror}") from error
         line, _, self.buffer = self.buffer.partition(b"\n")
         try:
-            answer = json.loads(line)
+            response = json.loads(line)
         except ValueError:
-            answer = None
-        if isinstance(answer, dict) and answer.get("ok") is True:
-            return answer
-        if isinstance(answer, dict) and isinstance(answer.get("error"), str):
-            status = answer.get("status")
-            raise Failure(answer["error"], status if status in (USAGE, CANNOT_RUN) else FAILED)
+            response = None
+        if isinstance(response, dict) and response.get("ok") is True:
+            return response
+        if isinstance(response, dict) and isinstance(response.get("error"), str):
+            status = response.get("status")
+            raise Failure(response["error"], status if status in (USAGE, CANNOT_RUN) else FAILED)
         raise Failure(f"{self.peer} is no rpma-bench: it speaks something else")
 
 
@@ -225,11 +225,11 @@ class Ends:
 
     def greet(self):
         hello = {"do": "hello", "protocol": PROTOCOL}
-        server = self.server.ask(hello, GREETING_S)
+        server = self.server.call(hello, HANDSHAKE_TIMEOUT_S)
         if server.get("protocol") != PROTOCOL:
             raise Failure(f"{self.server.peer} speaks version {server.get('protocol')} of the control protocol, this rpma-bench "
                           f"version {PROTOCOL}: use the same on both ends")
-        client = self.client.ask(hello)["facts"]
+        client = self.client.call(hello)["facts"]
         self.target = server["target"] | {"direct_write": server["direct_write"], "here": self.same_host}
         self.library_facts = client["library"]
         self.environment = {
@@ -244,40 +244,40 @@ class Ends:
         self.has_server = setup["api"] != "memcpy" and setup["workload"] not in REPLICAS
         self.memory = None
         if self.has_server:
-            request["port"] = self.server.ask(request)["port"]
-        self.client.ask(request)
+            request["port"] = self.server.call(request)["port"]
+        self.client.call(request)
         if self.has_server and setup["workload"] != "connect":
-            self.memory = self.server.ask({"do": "connected"})["memory"]
+            self.memory = self.server.call({"do": "connected"})["memory"]
 
     def begin(self, for_s):
         self.seed += 1
         request = {"do": "begin", "seed": self.seed, "for_s": for_s}
         if self.has_server:
-            self.server.ask(request)
-        self.client.ask(request)
+            self.server.call(request)
+        self.client.call(request)
 
     def warm_up(self, limit_s):
         self.begin(limit_s)
-        self.client.ask({"do": "warm_up", "limit_s": limit_s}, limit_s + ANSWER_S)
+        self.client.call({"do": "warm_up", "limit_s": limit_s}, limit_s + RESPONSE_TIMEOUT_S)
         if self.has_server:
-            self.server.ask({"do": "end"})
+            self.server.call({"do": "end"})
 
     def run(self, duration_s):
         self.begin(duration_s)
-        answer = self.client.ask({"do": "measure", "duration_s": duration_s}, duration_s + ANSWER_S)
-        run = answer["run"]
+        response = self.client.call({"do": "measure", "duration_s": duration_s}, duration_s + RESPONSE_TIMEOUT_S)
+        run = response["run"]
         if self.has_server:
-            sample = self.server.ask({"do": "end"})
+            sample = self.server.call({"do": "end"})
             run["cpu_s"]["server"] = sample["cpu_s"]
             run["memory_per_connection_bytes"]["server"] = self.memory
-            if "hash" in answer:
-                run["verified"] = run["verified"] is not False and answer["hash"] == sample["hash"]
+            if "hash" in response:
+                run["verified"] = run["verified"] is not False and response["hash"] == sample["hash"]
         return run
 
     def close(self):
-        self.client.ask({"do": "close"})
+        self.client.call({"do": "close"})
         if self.has_server:
-            self.server.ask({"do": "close"})
+            self.server.call({"do": "close"})
 
 
 def read_line(file, timeout_s):

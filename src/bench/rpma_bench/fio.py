@@ -9,7 +9,7 @@ ENGINES = {"read": "apm", "write_flush": "apm", "mix": "apm", "gpspm": "gpspm", 
 RANKS = (50, 90, 99, 99.9, 99.99, 99.999)
 
 
-def why_skip(setup):
+def skip_reason(setup):
     """Returns the reason why fio does not support the point; empty if it does."""
     p = setup["parameters"]
     if setup["workload"] not in ENGINES or setup["api"] != "librpma":

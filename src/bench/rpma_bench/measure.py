@@ -24,7 +24,7 @@ class Progress:
     """A bar on a terminal."""
 
     def __init__(self, points, estimate_s):
-        self.points, self.estimate_s, self.begun = points, estimate_s, time.monotonic()
+        self.points, self.estimate_s, self.started = points, estimate_s, time.monotonic()
         self.on_terminal = sys.stderr.isatty()
 
     def left_s(self, done, elapsed_s):
@@ -35,7 +35,7 @@ class Progress:
     def show(self, done, text):
         if self.on_terminal:
             full = 24 * done // max(self.points, 1)
-            left = int(self.left_s(done, time.monotonic() - self.begun))
+            left = int(self.left_s(done, time.monotonic() - self.started))
             print(f"\r\033[K[{'#' * full}{'.' * (24 - full)}] {done}/{self.points}  {left // 60}:{left % 60:02} left  {text}",
                   end="", file=sys.stderr, flush=True)
 
@@ -48,7 +48,7 @@ def was_busy(host):
     return bool(host.get("load") and host.get("cores") and host["load"] > 0.5 * host["cores"])
 
 
-def why_no_conclusion(result):
+def inconclusive_reason(result):
     """Why what was measured allows no comparison with a conclusion; empty if it does."""
     for host in (result["environment"][end] for end in ("client", "server")):
         if was_busy(host):
@@ -59,14 +59,14 @@ def why_no_conclusion(result):
     return f"the runs of {wide} of {len(result['pairs'])} comparisons differ too much among themselves: {REMEDY}"
 
 
-def judge(ratio, low, high, lower_is_better):
+def verdict_on(ratio, low, high, lower_is_better):
     """Returns the verdict of a ratio. An interval that contains 1 means no difference."""
     if low <= 1 <= high or abs(ratio - 1) <= NOISE:
         return "no difference"
     return "better" if (ratio < 1) == lower_is_better else "worse"
 
 
-def why_skip(setup, target):
+def skip_reason(setup, target):
     """Why the point cannot be measured here; empty if it can."""
     p, workload, api = setup["parameters"], setup["workload"], setup["api"]
     if api == "memcpy" and workload in (*plan.ANSWERED, "connect"):
@@ -86,7 +86,7 @@ def is_crowded(environment):
     return environment["same_host"] and (environment["server"].get("cores") or FEW_CORES) < FEW_CORES
 
 
-def settle(setups, ends):
+def resolve_setups(setups, ends):
     """Sets the parameters that depend on the machines: the kind of the target, and polling if both ends have processors."""
     for one in setups:
         p = one["parameters"]
@@ -121,7 +121,7 @@ def is_pending(point):
 def measure_point(ends, timing, point):
     """Measures in place. Throws PeerGone only."""
     point["repeats"] = []
-    if reason := why_skip(point, ends.target):
+    if reason := skip_reason(point, ends.target):
         point |= {"status": "skipped", "reason": reason}
         return
     try:
@@ -160,10 +160,10 @@ def table_line(point):
 def run_points(ends, timing, result, path, write=print):
     """Measures what is not done. False if a point failed."""
     pending = [point for point in result["points"] if is_pending(point)]
-    bar, before, begun = Progress(len(pending), timing.estimate_s(len(pending))), result["duration_s"], time.monotonic()
+    bar, before, started = Progress(len(pending), timing.estimate_s(len(pending))), result["duration_s"], time.monotonic()
 
     def save():
-        result["duration_s"] = before + time.monotonic() - begun
+        result["duration_s"] = before + time.monotonic() - started
         result["complete"] = not any(map(is_pending, result["points"]))
         results.save(path, result)
 
@@ -199,7 +199,7 @@ def where(programs, options):
         raise Failure("no RDMA device has an active port with an IPv4 address: see `rdma link show`, or use --transport softrdma", 77)
     softrdma = options.transport != "kernel" and not hardware
     if softrdma:
-        reason = programs.why_no_local_path()
+        reason = programs.shm_unavailable_reason()
         print("No RDMA device with an active port: both ends run on softrdma, a software device.")
         if reason:
             print(f"The path for programs of one host is {reason}.")
@@ -221,7 +221,7 @@ def resume(path, timing):
     return earlier
 
 
-def check_same_place(earlier, ends, path):
+def check_same_environment(earlier, ends, path):
     before, now = earlier["libraries"][0]["version"] if earlier["libraries"] else "none", ends.library_facts["version"]
     device, here = earlier["environment"]["device"], ends.environment["device"]
     if device != here or before != now:
@@ -247,11 +247,11 @@ def measure(programs, options, wanted, explicit):
     path = options.resume if earlier else result_file(options)
     with Ends(programs, **where(programs, options)) as ends:
         if earlier:
-            check_same_place(earlier, ends, path)
+            check_same_environment(earlier, ends, path)
             result = earlier
         else:
             result = begin_results(wanted.profile, ends)
-            result["points"] = list(map(to_do, settle(wanted.setups, ends)))
+            result["points"] = list(map(to_do, resolve_setups(wanted.setups, ends)))
             e = ends.environment
             pace = "on this busy machine more than" if was_busy(e["client"]) else "about"
             print(f"Device {e['device']} ({e['transport']}), target {ends.target['description']}; "
@@ -313,12 +313,12 @@ def comparison_line(point, pairs):
 
 
 def conclusion(result):
-    reason = why_no_conclusion(result)
+    reason = inconclusive_reason(result)
     if reason:
         return f"No conclusion: {reason}"
     words = []
     for metric in sorted({pair["metric"] for pair in result["pairs"]}):
-        verdicts = [judge(p["ratio"], p["ratio_low"], p["ratio_high"], metric == "latency_p50") for p in result["pairs"]
+        verdicts = [verdict_on(p["ratio"], p["ratio_low"], p["ratio_high"], metric == "latency_p50") for p in result["pairs"]
                     if p["metric"] == metric]
         words.append(f"{metric}: " + ", ".join(f"{verdicts.count(v)} {v}" for v in ("better", "worse", "no difference")))
     return "; ".join(words)
@@ -330,9 +330,9 @@ def compare(programs, options, wanted):
                       "utils/fetch-debian-librpma DIRECTORY), verbs or tcp", USAGE)
     other_api = options.against if options.against in ("verbs", "tcp") else "librpma"
     place, path, timing = where(programs, options), result_file(options), wanted.timing
-    other_place = place | ({"library": options.against} if other_api == "librpma" else {})
-    with Ends(programs, **place) as ours, Ends(programs, **other_place) as other:
-        setups = settle(wanted.setups, ours)
+    other_environment = place | ({"library": options.against} if other_api == "librpma" else {})
+    with Ends(programs, **place) as ours, Ends(programs, **other_environment) as other:
+        setups = resolve_setups(wanted.setups, ours)
         result = begin_results("compare", ours)
         label = "other" if other_api == "librpma" else options.against
         if label == "other":
@@ -345,12 +345,12 @@ def compare(programs, options, wanted):
         print(f"{'':<46} {'p50, µs':^43} {'thousand operations per second':^43}\n{'':<46}{head}")
         options.interrupted = f"the comparisons so far are in {path}"
         result["complete"] = True
-        bar, begun = Progress(len(setups), 2 * timing.estimate_s(len(setups))), time.monotonic()
+        bar, started = Progress(len(setups), 2 * timing.estimate_s(len(setups))), time.monotonic()
         for done, setup in enumerate(setups):
             bar.show(done, plan.describe(setup))
             points = [to_do(setup | {"api": api, "library": side if api == "librpma" else ""})
                       for api, side in (("librpma", "ours"), (other_api, label))]
-            reason = why_skip(points[0], ours.target) or why_skip(points[1], other.target)
+            reason = skip_reason(points[0], ours.target) or skip_reason(points[1], other.target)
             for point in points:
                 point["reason"] = reason
             pairs = len(result["pairs"])
@@ -360,7 +360,7 @@ def compare(programs, options, wanted):
                     add_pairs(result, *points)
             result["complete"] &= points[0]["status"] != "failed"
             result["points"] += points
-            result["duration_s"] = time.monotonic() - begun
+            result["duration_s"] = time.monotonic() - started
             results.save(path, result)
             bar.clear()
             print(comparison_line(points[0], result["pairs"][pairs:]), flush=True)

@@ -157,11 +157,11 @@ class RemoteSite:
         except OSError as error:
             raise Failure(f"cannot start {command[0]}: {error.strerror}") from error
         try:
-            answer = {}
-            while GREETING not in answer:  # output of the account's shell precedes it
-                answer = self.receive(60)
-            if answer[GREETING] != version:
-                raise Failure(f"{host}: rpma-bench {answer[GREETING]} there, {version} here (install the same on both machines)")
+            response = {}
+            while GREETING not in response:  # output of the account's shell precedes it
+                response = self.receive(60)
+            if response[GREETING] != version:
+                raise Failure(f"{host}: rpma-bench {response[GREETING]} there, {version} here (install the same on both machines)")
         except BaseException:
             self.close()
             raise
@@ -179,22 +179,22 @@ class RemoteSite:
             self.buffer += part
         line, _, self.buffer = self.buffer.partition(b"\n")
         try:
-            answer = json.loads(line)
+            response = json.loads(line)
         except ValueError:
             return {}
-        return answer if isinstance(answer, dict) else {}
+        return response if isinstance(response, dict) else {}
 
     def call(self, name, *arguments, limit_s=COMMAND_S + 60):
         try:
             self.process.stdin.write(json.dumps({"call": name, "arguments": arguments}).encode() + b"\n")
         except OSError as error:
             raise Failure(f"{self.host}: ssh ended: {error.strerror}") from error
-        answer = self.receive(limit_s)
-        if "failure" in answer:
-            raise Failure(answer["failure"], answer["status"])
-        if "result" not in answer:
+        response = self.receive(limit_s)
+        if "failure" in response:
+            raise Failure(response["failure"], response["status"])
+        if "result" not in response:
             raise Failure(f"{self.host}: invalid response of rpma-bench site")
-        return answer["result"]
+        return response["result"]
 
     def __getattr__(self, name):
         if name not in ("run", "start", "stop", "serve", "ddio"):

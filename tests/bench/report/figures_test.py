@@ -22,8 +22,8 @@ def report(*points, pairs=()):
     """Runs, entries and figures of these points."""
     result = SAMPLE["results"]() | {"points": list(points), "pairs": list(pairs)}
     runs = [entries.Run("r", result)]
-    made = entries.entries_of(runs)
-    return runs, made, figures.figures_of(runs, made)
+    created = entries.entries_of(runs)
+    return runs, created, figures.figures_of(runs, created)
 
 
 def titled(drawn, start):
@@ -82,17 +82,17 @@ class Figures(unittest.TestCase):
     def test_other_memory_is_another_figure(self):
         point = SAMPLE["point"]
         points = [point(name, "librpma", 1000, {"block_size": size}) for name in ("read", "rpmem_persist") for size in (64, 256, 1024)]
-        _, made, drawn = report(*points)
+        _, created, drawn = report(*points)
         found = titled(drawn, "Median latency of each operation")
         self.assertEqual(len(found), 2)
-        self.assertEqual({entries.memory(e) for e in made}, {"private DRAM", "mapped file of the replica"})
+        self.assertEqual({entries.memory(e) for e in created}, {"private DRAM", "mapped file of the replica"})
         self.assertTrue(any("mapped file of the replica" in f.title for f in found))
 
     def test_first_card_is_not_about_a_disk(self):
         point = SAMPLE["point"]
-        runs, made, drawn = report(point("write_flush", "librpma", 9e6, {"flush": "persistent", "target": "file"}),
+        runs, created, drawn = report(point("write_flush", "librpma", 9e6, {"flush": "persistent", "target": "file"}),
                                    point("write_flush", "librpma", 9e3, {"flush": "visibility"}))
-        self.assertEqual(command.cards_of(made, drawn)[0]["value"], "8.20 µs")
+        self.assertEqual(command.cards_of(created, drawn)[0]["value"], "8.20 µs")
         self.assertEqual(len(runs), 1)
 
     def test_nine_series_and_more_can_be_told_apart(self):

@@ -229,27 +229,27 @@ def card(e, key, label):
 
 def cards_of(entries, drawn):
     ours = [e for e in entries if not e.half and e.point["api"] == "librpma"]
-    made, size = [], usual_block_size(entries)
+    created, size = [], usual_block_size(entries)
     # A flush to a file is a property of its disk: the first card is about memory.
     resting = [e for e in ours if e.at_rest() and e.p["target"] != "file" and summarize(e.point, METRICS["latency_p50"])]
     if resting:
         rank = {"write_flush": 3, "read": 2, "connect": 0}
         first = max(resting, key=lambda e: (rank.get(e.point["workload"], 1), e.p["block_size"] == size))
-        made.append(card(first, "latency_p50", "median latency"))
+        created.append(card(first, "latency_p50", "median latency"))
     for key, label in ("bytes_per_s", "highest bandwidth"), ("ops_per_s", "most operations per second"):
         found = [e for e in ours if summarize(e.point, METRICS[key])]
         if found:
-            made.append(card(max(found, key=lambda e: summarize(e.point, METRICS[key]).median), key, label))
+            created.append(card(max(found, key=lambda e: summarize(e.point, METRICS[key]).median), key, label))
     ratios = next((f for f in drawn if f.kind == "ratios" and "latency" in f.title + f.subtitle), None)
     if ratios:
         low, middle, high = quartiles([row["ratio"] for row in ratios.rows])
-        judged = all(row["words"] != "no conclusion" for row in ratios.rows)
-        words = measure.judge(middle, low, high, True) if judged else "no conclusion"
+        conclusive = all(row["words"] != "no conclusion" for row in ratios.rows)
+        words = measure.verdict_on(middle, low, high, True) if conclusive else "no conclusion"
         even = words not in ("better", "worse")
-        made = made[:2] + [{"value": words if even else f"{middle - 1:+.0%}".replace("%", " %"), "label": f"latency beside {ratios.sides[1]}",
+        created = created[:2] + [{"value": words if even else f"{middle - 1:+.0%}".replace("%", " %"), "label": f"latency beside {ratios.sides[1]}",
                             "detail": f"{ratios.sides[0]} · median of {count(len(ratios.rows), 'point')}, middle half {low:.2f} to {high:.2f}",
                             "style": "even" if even else words}]
-    return made
+    return created
 
 
 def notes_of(runs, entries):
@@ -302,12 +302,12 @@ def page_of(runs, title, wanted, template):
     ceiling = template.get("ceiling_gbit_s", 0) * 1e9 / 8
     numbers, sections = {id(f): i for i, f in enumerate((f for key in figures.SECTIONS for f in drawn if f.group == key), 1)}, []
     for key, (heading, short) in figures.SECTIONS.items():
-        made = [{"title": f.title, "subtitle": f.subtitle, "caption": f.caption, "number": numbers[id(f)], "wide": f.kind == "ratios",
+        created = [{"title": f.title, "subtitle": f.subtitle, "caption": f.caption, "number": numbers[id(f)], "wide": f.kind == "ratios",
                  "svg": charts.draw(f, f"f{numbers[id(f)]}", ceiling), "table": table_of_figure(f),
                  "legend": [(charts.draw_key(line), line.label) for line in f.series if not line.tail]}
                 for f in drawn if f.group == key]
-        if made:
-            sections.append({"key": key, "heading": heading, "short": short, "figures": made})
+        if created:
+            sections.append({"key": key, "heading": heading, "short": short, "figures": created})
     schematic = picture(template["schematic"]) if template.get("schematic") else ""
     compared = list(figures.campaigns_compared(runs, entries)) if len(runs) > 1 else []
     return {"title": title or template.get("title") or default_title(runs), "facts": facts_of(runs, entries), "cards": cards_of(entries, drawn),

@@ -120,20 +120,20 @@ def percentiles_of(point):
 
 
 def series_of(label, index, entries, x, metric, tail=False):
-    made = Series(label, index, tail)
+    created = Series(label, index, tail)
     if not x:
-        made.data = percentiles_of(entries[-1].point)
-        return made
+        created.data = percentiles_of(entries[-1].point)
+        return created
     values = {}
     for e in entries:
         s = summarize(e.point, metric)
         if s:
             values[value_of(x[0], e)] = s
         elif e.point["status"] != "done" and not tail:
-            made.failed.append(value_of(x[0], e))
-    made.data = sorted(values.items())
-    made.failed = [at for at in made.failed if at not in values]
-    return made
+            created.failed.append(value_of(x[0], e))
+    created.data = sorted(values.items())
+    created.failed = [at for at in created.failed if at not in values]
+    return created
 
 
 def lines_of(entries, lines):
@@ -178,7 +178,7 @@ def line_figures(entries, size, selection):
     if key == P50 and not any(summarize(e.point, METRICS[P50]) for e in admitted):
         key = MEAN
     metric, rest = METRICS[key], without(without(ATTRIBUTES, x), lines)
-    made = []
+    created = []
     for panel in split(admitted, rest):
         measured = [e for e in panel if e.point["repeats"]]
         if (contrasts and not varying(measured, contrasts)) or ("parts" in filters and not any(e.half for e in measured)):
@@ -194,13 +194,13 @@ def line_figures(entries, size, selection):
         if longest(series) >= 2:
             series = [one for one in series if len(one.data) >= 2 or one.failed]
         if longest(series) >= max(len(x) + 1, 2):
-            made.append((series, panel[0], without(without(without(ATTRIBUTES, x), distinct), ("run",))))
+            created.append((series, panel[0], without(without(without(ATTRIBUTES, x), distinct), ("run",))))
     # Series of two points get no separate figure if there are longer curves.
-    if any(longest(series) >= 3 for series, _, _ in made):
-        made = [one for one in made if longest(one[0]) >= 3]
-    firsts = [first for _, first, _ in made]
+    if any(longest(series) >= 3 for series, _, _ in created):
+        created = [one for one in created if longest(one[0]) >= 3]
+    firsts = [first for _, first, _ in created]
     better = "lower is better" if metric.lower_is_better else "higher is better"
-    for series, first, shared in made:
+    for series, first, shared in created:
         distinct = varying(firsts, shared)
         name = texts(distinct, first)
         dashed = " Dashed: 99th percentile." if any(one.tail for one in series) else ""
@@ -209,8 +209,8 @@ def line_figures(entries, size, selection):
                      Axis(f"{metric.name if x else 'latency'} ({better})", metric.unit, "log10"), series)
 
 
-def ratio_row(label, ratio, low, high, ours, other, judged, lower_is_better, runs):
-    words = measure.judge(ratio, low, high, lower_is_better) if judged else "no conclusion"
+def ratio_row(label, ratio, low, high, ours, other, conclusive, lower_is_better, runs):
+    words = measure.verdict_on(ratio, low, high, lower_is_better) if conclusive else "no conclusion"
     return {"label": label, "ratio": ratio, "low": low, "high": high, "ours": ours, "other": other, "words": words, "runs": runs,
             "style": words if words in ("better", "worse") else "even", "wide": high > WIDE * low}
 
@@ -227,7 +227,7 @@ def side(setup, names):
 
 def compared_figures(run):
     """All ratios of a comparison in turns, in one figure for each metric."""
-    refusal, names = measure.why_no_conclusion(run.result), library_names(run.result)
+    refusal, names = measure.inconclusive_reason(run.result), library_names(run.result)
     for key in dict.fromkeys(pair["metric"] for pair in run.result["pairs"]):
         metric = METRICS.get(key)
         pairs = [p for p in run.result["pairs"] if p["metric"] == key and p["ratio"] > 0]
@@ -246,7 +246,7 @@ def compared_figures(run):
 
 
 def beside_verbs(runs, entries):
-    judged = not any(measure.why_no_conclusion(run.result) for run in runs)
+    conclusive = not any(measure.inconclusive_reason(run.result) for run in runs)
     verbs = {(e.run, e.key): e for e in entries if e.point["api"] == "verbs"}
     found = []
     for e in entries:
@@ -260,7 +260,7 @@ def beside_verbs(runs, entries):
             found.append((e, s, *(number(summary_of(values).median, "ns") for values in zip(*(pair for pair in both if None not in pair)))))
     if not found:
         return []
-    rows = [ratio_row(label, s.median, s.low, s.high, ours, theirs, judged, True, s.runs)
+    rows = [ratio_row(label, s.median, s.low, s.high, ours, theirs, conclusive, True, s.runs)
             for label, (_, s, ours, theirs) in zip(labelled([one[0] for one in found]), found)]
     return [Figure("interfaces", "What the library costs beside raw verbs", "librpma divided by raw verbs, median latency, log scale",
                    f"Dot: median of the ratios of {rows[0]['runs']} runs; line: lowest to highest; below 1 librpma is faster.", "ratios",
@@ -289,10 +289,10 @@ def bar_figures(entries, size):
 
 def figures_of(runs, entries, wanted=()):
     size = usual_block_size(entries)
-    made = [figure for selection in SELECTIONS for figure in line_figures(entries, size, selection)]
-    made += [figure for run in runs for figure in compared_figures(run)]
-    made += [*beside_verbs(runs, entries), *bar_figures(entries, size)]
-    return [figure for figure in made if not wanted or figure.group in wanted]
+    created = [figure for selection in SELECTIONS for figure in line_figures(entries, size, selection)]
+    created += [figure for run in runs for figure in compared_figures(run)]
+    created += [*beside_verbs(runs, entries), *bar_figures(entries, size)]
+    return [figure for figure in created if not wanted or figure.group in wanted]
 
 
 def confidence_interval(ours, other, wanted=0.95):
@@ -348,4 +348,4 @@ def compared_row(base, e, metric):
             "value": number(summary_of(mine).median, metric.unit), "base_value": number(summary_of(theirs).median, metric.unit),
             "ratio": interval(ratio, low, high) if enough else f"{ratio:.2f}",
             "confidence": f"{confidence:.0%}" if enough else "too few runs",
-            "verdict": measure.judge(ratio, low, high, metric.lower_is_better) if enough else ""}
+            "verdict": measure.verdict_on(ratio, low, high, metric.lower_is_better) if enough else ""}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "burner.hpp"
+#include "background_load.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -16,14 +16,14 @@ constexpr std::uint64_t period_ns = 10'000'000;
 
 }
 
-burner::burner(std::uint32_t percent)
+background_load::background_load(std::uint32_t percent)
 {
     const unsigned cores = percent == 0 ? 0 : std::max(1U, std::thread::hardware_concurrency());
     for (unsigned i = 0; i < cores; ++i)
         threads_.emplace_back([this, percent] { burn(percent); });
 }
 
-std::uint64_t burner::stop()
+std::uint64_t background_load::stop()
 {
     stop_ = true;
     for (std::thread &one : threads_)
@@ -32,7 +32,7 @@ std::uint64_t burner::stop()
     return burnt_ns_;
 }
 
-void burner::burn(std::uint32_t percent)
+void background_load::burn(std::uint32_t percent)
 {
     const std::uint64_t busy_ns = period_ns * percent / 100;
     while (!stop_) {

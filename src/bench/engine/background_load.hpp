@@ -10,13 +10,13 @@ namespace bench
 {
 
 // Keeps a share of every core busy, in periods of 10 ms.
-class burner
+class background_load
 {
 public:
-    explicit burner(std::uint32_t percent);
-    ~burner() { stop(); }
-    burner(const burner &) = delete;
-    burner &operator=(const burner &) = delete;
+    explicit background_load(std::uint32_t percent);
+    ~background_load() { stop(); }
+    background_load(const background_load &) = delete;
+    background_load &operator=(const background_load &) = delete;
     // Stops the load. Returns the processor time used, in nanoseconds.
     std::uint64_t stop();
 
