@@ -119,8 +119,8 @@ class Campaign(BenchTest):
 
     def test_interrupted_campaign_continues_and_keeps_what_is_done(self):
         before, stderr = self.interrupted(signal.SIGTERM)
-        self.assertRegex(stderr, "^rpma-bench: interrupted: the points so far are in night/results.json: continue with "
-                                 "rpma-bench campaign night.json --out night --resume\n$")
+        self.assertRegex(stderr, "^rpma-bench: interrupted: the completed points are in night/results.json \\(continue with "
+                                 "rpma-bench campaign night.json --out night --resume\\)\n$")
         done = self.campaign("night.json", "--resume")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         after = self.result("night/results.json")

@@ -40,19 +40,19 @@ def wait_until(condition):
 class WrongInput(BenchTest):
     def test_command_line(self):
         for words, pattern in {
-            ("local", "-w", "frob"): "unknown workload 'frob': choose from read, write_flush",
+            ("local", "-w", "frob"): "unknown workload 'frob' \\(choose from read, write_flush",
             ("local", "--profile", "fast"): "unknown profile 'fast'",
-            ("local", "--profile", "quick", "-w", "read"): "a profile has its own workloads",
-            ("local", "-w", "read", "-b", "12"): "no multiple of 8",
-            ("local", "-w", "read", "-b", "4Q"): "is no size",
+            ("local", "--profile", "quick", "-w", "read"): "--profile excludes workloads",
+            ("local", "-w", "read", "-b", "12"): "not a multiple of 8",
+            ("local", "-w", "read", "-b", "4Q"): "is not a size",
             ("local", "-w", "read", "-d", "0"): "depth 0 is out of range",
-            ("local", "-w", "read", "-t", "2"): "2 threads have only 1 connections",
+            ("local", "-w", "read", "-t", "2"): "2 threads exceed 1 connections",
             ("local", "-w", "read", "--api", "smtp"): "unknown api 'smtp'",
             ("local", "-w", "read", "--memory", "tape"): "unknown memory 'tape'",
-            ("local", "-w", "read", "--lib", "/nowhere"): "no librpma.so.0 in /nowhere",
+            ("local", "-w", "read", "--lib", "/nowhere"): "/nowhere: librpma.so.0 not found",
             ("sweep", "height"): "unknown axis 'height'",
             ("compare",): "--against",
-            ("frob",): "there is no subcommand frob: see rpma-bench --help",
+            ("frob",): "unknown subcommand frob \\(see rpma-bench --help",
             ("local", "--frob"): "--help",
         }.items():
             with self.subTest(words=words):
@@ -102,22 +102,22 @@ class WrongInput(BenchTest):
 
 class OtherPeers(BenchTest):
     def peer(self, response):
-        """A TCP server that answers the first line with answer."""
+        """A TCP server that responds to the first line with response."""
         listening = self.enterContext(socket.create_server(("127.0.0.1", 0)))
 
-        def speak():
+        def respond():
             connection, _ = listening.accept()
             with connection, connection.makefile("rb") as lines:
                 lines.readline()
                 connection.sendall(response)
 
-        thread = threading.Thread(target=speak)
+        thread = threading.Thread(target=respond)
         thread.start()
         self.addCleanup(thread.join)
         return listening.getsockname()[1]
 
     def test_server_of_another_version(self):
-        response = json.dumps({"ok": False, "status": 1, "error": "this server speaks version 9 of the control protocol"})
+        response = json.dumps({"ok": False, "status": 1, "error": "this server uses version 9 of the control protocol"})
         done = self.bench("client", "127.0.0.1", "--port", self.peer(response.encode() + b"\n"), *SHORT)
         self.refused(done, 1, "version 9")
         done = self.bench("client", "127.0.0.1", "--port", self.peer(b'{"ok":true,"protocol":9}\n'), *SHORT)
@@ -125,7 +125,7 @@ class OtherPeers(BenchTest):
 
     def test_server_of_another_kind(self):
         done = self.bench("client", "127.0.0.1", "--port", self.peer(b"HTTP/1.1 400 Bad Request\r\n\r\n"), *SHORT)
-        self.refused(done, 1, "is no rpma-bench")
+        self.refused(done, 1, "is not rpma-bench")
 
     def test_client_of_another_version_or_kind(self):
         with self.server() as (process, port):
@@ -170,7 +170,7 @@ class OtherPeers(BenchTest):
             for given, reason in (({"block_size": 0}, "block size 0 is out of range"),
                                   ({"connections": 0}, "connections 0 is out of range"),
                                   ({"depth": 1 << 31}, "depth 2147483648 is out of range"),
-                                  ({"block_size": 64 << 20, "depth": 4096, "connections": 4096}, "of the server's memory")):
+                                  ({"block_size": 64 << 20, "depth": 4096, "connections": 4096}, "more than half of the server's memory")):
                 with self.subTest(given=given):
                     _, response = asked(port, hello, setup(**given))
                     self.assertFalse(response["ok"])
@@ -275,8 +275,8 @@ class Resuming(BenchTest):
                     local.send_signal(number)
                     _, stderr = local.communicate(timeout=LIMIT_S)
                 self.assertEqual(local.returncode, -number)
-                self.assertEqual(stderr, "rpma-bench: interrupted: the points so far are in r.json: go on with --resume "
-                                 "r.json\n")
+                self.assertEqual(stderr, "rpma-bench: interrupted: the completed points are in r.json (continue with --resume "
+                                 "r.json)\n")
                 self.assertFalse(self.result()["complete"])
                 (self.place / "r.json").unlink()
 
@@ -320,7 +320,7 @@ class Verification(BenchTest):
             self.assertTrue(wait_until(lambda: self.spoil(server, target)))
             stdout, stderr = local.communicate(timeout=LIMIT_S)
         self.assertEqual(local.returncode, 1, stdout)
-        self.assertIn("FAILED: the data is not what was written", stdout)
+        self.assertIn("FAILED: data mismatch", stdout)
         self.assertEqual(self.result()["points"][0]["status"], "failed")
 
     def command_line(self, pid):

@@ -93,13 +93,13 @@ class Import(unittest.TestCase):
             run = result["points"][0]["repeats"][0]
             self.assertEqual(run[half]["latency_ns"]["mean"], 2500)
             self.assertIsNone(run["latency_ns"].get("mean"))
-        self.assertIn("does not say which half", self.error_of(self.file("rpma_fio_apm_rw_lat_dram.csv", CSV)))
+        self.assertIn("row of a mix without its half", self.error_of(self.file("rpma_fio_apm_rw_lat_dram.csv", CSV)))
         self.assertIn("both halves", self.error_of(self.file("rpma_fio_apm_rw_read_lat_write_dram.csv", CSV)))
 
     def test_name_with_a_word_left_over_is_refused(self):
         for name, word in ("rpma_fio_apm_odp_write_lat_dram", "odp"), ("rpma_fio_apm_write_lat_ssd0", "ssd0"), ("tcp_read", "tcp"):
             error = self.error_of(self.file(f"{name}.csv", CSV))
-            self.assertIn(f'"{word}" is none of ', error)
+            self.assertIn(f'unknown word "{word}"', error)
             self.assertIn("--rows-are", error)
         self.assertIn('"gpspm" contradicts "write_flush"', self.error_of(self.file("apm_gpspm_write.csv", CSV)))
         self.assertIn("gpspm does not read", self.error_of(self.file("gpspm_read.csv", CSV)))
@@ -107,8 +107,8 @@ class Import(unittest.TestCase):
     def test_rows_are_overrides_the_name(self):
         point = old_framework.load_any(OLD / "benchmark_0.json", "ib,randread")["points"][0]
         self.assertEqual((point["api"], point["parameters"]["access"]), ("verbs", "random"))
-        self.assertIn('--rows-are: "fly" is none of ', self.error_of(OLD / "benchmark_0.json", "apm,fly"))
-        self.assertIn("name it with --rows-are", self.error_of(OLD / "benchmark_0.json"))
+        self.assertIn('--rows-are: unknown word "fly"', self.error_of(OLD / "benchmark_0.json", "apm,fly"))
+        self.assertIn("specify it with --rows-are", self.error_of(OLD / "benchmark_0.json"))
 
     def test_series_of_every_form(self):
         fio = {"tool": "fio", "tool_mode": "apm", "rw": "write", "filetype": "/dev/dax0.0"}
@@ -144,11 +144,11 @@ class Import(unittest.TestCase):
             ("read.json", '[{"bs": 1e400}]', ': [0]: "bs" is not a number from 0 up to 1e18'),
             ("read.json", '[{"bs": 64}, 3]', ": [1]: is neither a row nor a pair of rows"),
             ("read.json", '[{"bs": 64}', ": is neither JSON nor CSV, or was cut short"),
-            ("read.json", "[]", ": holds no rows"),
-            ("read.csv", "threads,bs\n1,64\n1\n", ":3: has not as many fields as the header"),
+            ("read.json", "[]", ": contains no rows"),
+            ("read.csv", "threads,bs\n1,64\n1\n", ":3: number of fields differs from the header"),
             ("read.csv", "a,b\n1,2\n", ": is not a result file of rpma-bench nor one with the old framework's rows"),
             ("bench.json", '{"requirements": {"0": 7}}', ": requirements.0: is not an object"),
-            ("bench.json", '{"requirements": {}}', ": no benchmark_<id>.json with rows lies beside it"),
+            ("bench.json", '{"requirements": {}}', ": benchmark_<id>.json with its rows not found"),
             ("r.json", '{"requirements"', ":1: ends in the middle: the file was cut short"),
             ("r.json", "", ":1: ends in the middle: the file was cut short"),
         ):

@@ -26,11 +26,11 @@ class Workloads(BenchTest):
             name = f"{point['workload']} {point['api']}"
             if point["workload"].startswith("rpmem_") and point["api"] != "librpma":
                 self.assertEqual(point["status"], "skipped", name)
-                self.assertIn("over librpma only", point["reason"])
+                self.assertIn("librpmem uses librpma only", point["reason"])
                 continue
             if point["api"] == "memcpy" and point["workload"] in WITH_A_SERVER:
                 self.assertEqual(point["status"], "skipped", name)
-                self.assertIn("no other side", point["reason"])
+                self.assertIn("only one end", point["reason"])
                 continue
             self.assertEqual(point["status"], "done", f"{name}: {point['reason']}")
             for repeat in point["repeats"]:

@@ -26,7 +26,7 @@ public:
     {
         directory_ = (place.empty() ? "/dev/shm" : place) + "/rpma-bench-XXXXXX";
         if (mkdtemp(directory_.data()) == nullptr)
-            throw system_failure("cannot make " + directory_ + " for the replica (--target)");
+            throw system_failure("cannot create the replica directory " + directory_ + " (see --target)");
         try {
             std::ofstream(set()) << "PMEMPOOLSET\nOPTION NOHDRS\n" << size_ << "B " << part() << '\n';
             chmod(set().c_str(), 0600);
@@ -53,7 +53,7 @@ public:
         if (fd >= 0)
             close(fd);
         if (memory == MAP_FAILED)
-            throw system_failure("cannot look at the replica in " + part());
+            throw system_failure("cannot map the replica " + part());
         mapped_ = memory;
     }
     std::byte *memory() const { return static_cast<std::byte *>(mapped_); }
@@ -81,8 +81,8 @@ public:
     library() : handle_(dlopen("librpmem.so.1", RTLD_NOW | RTLD_LOCAL))
     {
         if (handle_ == nullptr)
-            throw failure(std::string("librpmem.so.1 cannot be loaded: install the packages librpmem1 and rpmemd (") +
-                          dlerror() + ")");
+            throw failure(std::string("cannot load librpmem.so.1: ") + dlerror() +
+                          " (install the packages librpmem1 and rpmemd)");
         find(create, "rpmem_create");
         find(close, "rpmem_close");
         find(persist, "rpmem_persist");
@@ -113,7 +113,7 @@ private:
     {
         to = reinterpret_cast<Function>(dlsym(handle_, name));
         if (to == nullptr)
-            throw failure(std::string("librpmem.so.1 has no ") + name);
+            throw failure(std::string("librpmem.so.1: symbol not found: ") + name);
     }
 
     void *handle_;
@@ -127,12 +127,12 @@ pool::pool(std::span<std::byte> memory, unsigned lanes, const std::string &place
     unsigned got = lanes;
     RPMEMpool *const created = library_->create("local:", "bench.set", memory.data(), memory.size(), &got, nullptr);
     if (created == nullptr)
-        throw failure(std::string("no replica: ") + library_->errormsg());
+        throw failure(std::string("cannot create the replica: ") + library_->errormsg());
     handle_ = created;
     try {
         if (got < lanes)
-            throw failure("librpmem gives " + std::to_string(got) + " lanes, and " + std::to_string(lanes) +
-                          " connections were wanted: raise RPMEM_MAX_NLANES and ulimit -n");
+            throw failure("librpmem provides " + std::to_string(got) + " of " + std::to_string(lanes) +
+                          " lanes (increase RPMEM_MAX_NLANES and ulimit -n)");
         files_->map();
     } catch (...) {
         library_->close(created);

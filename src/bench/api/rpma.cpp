@@ -86,8 +86,8 @@ device::device(const std::string &host, end which)
             host.c_str(), which == end::client ? RPMA_UTIL_IBV_CONTEXT_REMOTE : RPMA_UTIL_IBV_CONTEXT_LOCAL, &context_);
     if (found != 0)
         throw failure("no RDMA device for the address " + host +
-                              ": give the address of one (see `rdma link show`), or run `softrdma run -- rpma-bench "
-                              "...` at both ends",
+                              " (use the address of one, see `rdma link show`, or run `softrdma run -- rpma-bench ...` "
+                              "at both ends)",
                 exit_cannot_run);
     rpma_peer *peer = nullptr;
     check(rpma_peer_new(context_, &peer), "rpma_peer_new");
@@ -130,7 +130,7 @@ std::unique_ptr<connection> connection::connect(const device &on, const address 
     check(rpma_conn_get_private_data(created->conn_.get(), &pdata), "rpma_conn_get_private_data");
     connect_response response;
     if (!read_private_data(pdata.ptr, pdata.len, response))
-        throw failure("what answers at " + to.host + " port " + to.port + " is no rpma-bench server");
+        throw failure(to.host + " port " + to.port + ": not an rpma-bench server");
     created->use_response(response);
     return created;
 }
@@ -142,7 +142,7 @@ void connection::wait_until_established()
     int returned = RPMA_E_NO_EVENT;
     while (nothing_waits(returned)) {
         if (!wait_readable(event_fd(), handshake_timeout_ms))
-            throw failure("the other side does not answer a connection request");
+            throw failure("no response to the connection request");
         returned = rpma_conn_next_event(conn_.get(), &event);
     }
     check(returned, "rpma_conn_next_event");

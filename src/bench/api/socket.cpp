@@ -56,7 +56,7 @@ int listen_on(const address &at)
         return bind(s, a.ai_addr, a.ai_addrlen) == 0 && listen(s, SOMAXCONN) == 0;
     });
     if (fd < 0 && errno == EADDRINUSE)
-        throw failure("port " + at.port + " of " + at.host + " is in use: choose another with --port, or 0 for any");
+        throw failure("port " + at.port + " of " + at.host + " is in use (choose another with --port, or 0 for any)");
     if (fd < 0)
         throw system_failure("cannot listen on " + at.host + " port " + at.port);
     return fd;

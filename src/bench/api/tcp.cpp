@@ -19,10 +19,10 @@ namespace
 void exchange(int fd, const greeting &out, greeting &in)
 {
     if (send(fd, &out, sizeof out, MSG_NOSIGNAL) != sizeof out)
-        throw system_failure("cannot greet the other side");
+        throw system_failure("TCP handshake failed");
     if (!wait_readable(fd, handshake_timeout_ms) || recv(fd, &in, sizeof in, MSG_WAITALL) != sizeof in ||
             in.magic != greeting_magic)
-        throw failure("what answers is no rpma-bench server");
+        throw failure("the peer is not an rpma-bench server");
 }
 
 } // namespace
@@ -146,7 +146,7 @@ std::size_t connection::fill()
     std::byte *const to = direct ? destination_ : buffer_.data() + end_;
     const ssize_t got = recv(fd_, to, direct ? missing_ : buffer_.size() - end_, 0);
     if (got == 0)
-        throw failure("the other side closed the TCP connection");
+        throw failure("the peer closed the TCP connection");
     if (got < 0) {
         if (errno == EAGAIN || errno == EINTR)
             return 0;
@@ -202,7 +202,7 @@ void connection::start(const frame &header)
         break;
     case frame_kind::message:
         if (receives_.empty() || header.len > receives_.front().len)
-            throw failure("a message came without a receive for it");
+            throw failure("message received without a posted receive");
         destination_ = header.len == 0 ? nullptr : messages_->at(receives_.front().offset, header.len);
         missing_ = header.len;
         break;
@@ -240,7 +240,7 @@ void connection::finish()
     case frame_kind::message:
     case frame_kind::write_with_imm:
         if (receives_.empty())
-            throw failure("a message came without a receive for it");
+            throw failure("message received without a posted receive");
         complete(receives_.front().context, header.imm);
         receives_.pop_front();
         break;

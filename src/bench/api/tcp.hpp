@@ -38,7 +38,7 @@ public:
     std::byte *at(std::size_t offset, std::size_t len) const
     {
         if (offset > size_ || len > size_ - offset) [[unlikely]]
-            throw failure("an operation of the other side is outside of the memory");
+            throw failure("operation of the peer out of bounds");
         return data_ + offset;
     }
     void persist(std::size_t offset, std::size_t len) const

@@ -71,7 +71,7 @@ event_owner wait_until_established(rdma_event_channel *events)
     event_owner event;
     while (!event) {
         if (!wait_readable(events->fd, handshake_timeout_ms))
-            throw failure("the other side does not answer a connection request");
+            throw failure("no response to the connection request");
         event = next_event(events);
     }
     if (event->event != RDMA_CM_EVENT_ESTABLISHED)
@@ -214,7 +214,7 @@ std::unique_ptr<connection> connection::connect(const device &on, const address 
     const event_owner event = wait_until_established(created->parts_.events.get());
     connect_response response;
     if (!read_private_data(event->param.conn.private_data, event->param.conn.private_data_len, response))
-        throw failure("what answers at " + to.host + " port " + to.port + " is no rpma-bench server");
+        throw failure(to.host + " port " + to.port + ": not an rpma-bench server");
     created->remote_ = response.region;
     return created;
 }

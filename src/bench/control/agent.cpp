@@ -51,8 +51,8 @@ void check_handshake(const json &request)
 {
     const int client_version = request.value("protocol", 0);
     if (client_version != protocol_version)
-        throw failure(fmt::format("this server speaks version {} of the control protocol, the client version {}: use "
-                                  "the same rpma-bench on both ends",
+        throw failure(fmt::format("this server uses version {} of the control protocol, the client version {} "
+                                  "(install the same rpma-bench on both ends)",
                 protocol_version, client_version));
 }
 
@@ -88,7 +88,7 @@ void serve_session(channel &control, const handlers &known, bool trusted)
             const json request = trusted ? control.receive(-1)
                                          : control.receive(limit_s, handshake_done ? max_request : max_handshake);
             if (!handshake_done && verb_of(request) != "hello")
-                throw failure("the other end is no rpma-bench: it does not say hello");
+                throw failure("the peer is not rpma-bench: no handshake");
             const json response = response_to(request, known);
             control.send(response);
             if (!handshake_done && !response["ok"].get<bool>())
@@ -122,8 +122,8 @@ void check_memory(const layout &shape, std::size_t connections)
                           static_cast<double>(shape.server_messages()) * static_cast<double>(connections);
     const double half = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 2;
     if (wanted > half)
-        throw failure(fmt::format("this takes {:.0f} MiB of the server's memory, more than half of it: choose smaller "
-                                  "blocks, fewer connections or less depth",
+        throw failure(fmt::format("{:.0f} MiB are more than half of the server's memory (use smaller blocks, fewer "
+                                  "connections or less depth)",
                 wanted / (1 << 20)));
 }
 
@@ -169,7 +169,7 @@ private:
     server &current() const
     {
         if (!point_)
-            throw failure("the server has no point open");
+            throw failure("no open point on the server");
         return *point_;
     }
 
@@ -180,8 +180,8 @@ private:
         check_memory(layout(what), what.parameters.connections);
         const bool in_dram = what.parameters.target == "dram";
         if (!in_dram && what.parameters.target != target_.word)
-            throw failure("the server has no target of the kind " + what.parameters.target +
-                                  ": start it with --target DIRECTORY or PMEM-DEVICE",
+            throw failure("the server lacks a target of the kind " + what.parameters.target +
+                                  " (start it with --target DIRECTORY or PMEM-DEVICE)",
                     exit_cannot_run);
         server_options options{
                 {settings_.host, settings_.rdma_port}, in_dram ? "" : settings_.target_path, direct_write_};
@@ -227,7 +227,7 @@ void announce(const server_settings &settings, const std::string &port)
     }
     const std::string line = port + "\n";
     if (write(settings.ready_fd, line.data(), line.size()) < 0)
-        throw system_failure("cannot tell the port");
+        throw system_failure("cannot report the port");
     close(settings.ready_fd);
 }
 
@@ -264,7 +264,7 @@ void serve_client(const client_settings &settings)
     std::unique_ptr<client> point;
     const auto current = [&]() -> client & {
         if (!point)
-            throw failure("the client has no point open");
+            throw failure("no open point on the client");
         return *point;
     };
     handlers known;

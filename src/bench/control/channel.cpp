@@ -59,17 +59,17 @@ json channel::receive(double timeout_s, std::size_t most)
             buffer_.erase(0, length + 1);
             json message = json::parse(line, nullptr, false);
             if (!message.is_object())
-                throw failure(peer_ + " is no rpma-bench: it speaks something else");
+                throw failure(peer_ + " is not rpma-bench: unexpected data");
             return message;
         }
         if (buffer_.size() > most)
-            throw failure(peer_ + " is no rpma-bench: it speaks something else");
+            throw failure(peer_ + " is not rpma-bench: unexpected data");
         if (!wait_readable(fd_, timeout_s < 0 ? -1 : milliseconds_until(end)))
-            throw peer_gone(peer_ + " does not answer");
+            throw peer_gone(peer_ + ": no response");
         char part[65536];
         const ssize_t got = recv(fd_, part, sizeof part, 0);
         if (got == 0)
-            throw peer_gone(peer_ + " has ended" + (buffer_.empty() ? "" : " in the middle of an answer"));
+            throw peer_gone(peer_ + " has ended" + (buffer_.empty() ? "" : " within a message"));
         if (got < 0 && errno != EINTR)
             throw peer_gone(peer_ + " is gone: " + std::strerror(errno));
         buffer_.append(part, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));

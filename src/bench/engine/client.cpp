@@ -48,7 +48,7 @@ void with_loop(workload kind, const parameters &p, Use use)
             break;
         }
     }
-    throw failure("this api does not have the workload", exit_usage);
+    throw failure("the API does not support the workload", exit_usage);
 }
 
 // Connections from first on, every step-th.

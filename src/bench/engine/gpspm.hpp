@@ -28,7 +28,7 @@ inline void put(std::byte *at, std::uint8_t key, std::uint64_t value)
 inline std::uint64_t get(const std::byte *at, std::uint8_t key)
 {
     if (at[0] != std::byte{key}) [[unlikely]]
-        throw failure("a message of the flush protocol is malformed");
+        throw failure("malformed message of the flush protocol");
     std::uint64_t value;
     std::memcpy(&value, at + 1, sizeof value);
     return value;

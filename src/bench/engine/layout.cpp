@@ -50,7 +50,7 @@ constexpr std::uint32_t max_connections = 4096;
 void check_range(const char *name, std::uint64_t value, std::uint64_t low, std::uint64_t high)
 {
     if (value < low || value > high)
-        throw failure(fmt::format("{} {} is out of range: choose from {} to {}", name, value, low, high), exit_usage);
+        throw failure(fmt::format("{} {} is out of range ({} to {})", name, value, low, high), exit_usage);
 }
 
 } // namespace
@@ -71,7 +71,7 @@ workload workload_from(const std::string &name)
     std::string known;
     for (const std::string &one : names)
         known += (known.empty() ? "" : ", ") + one;
-    throw failure("unknown workload '" + name + "': choose from " + known, exit_usage);
+    throw failure("unknown workload '" + name + "' (choose from " + known + ")", exit_usage);
 }
 
 void check_setup(const setup &what)
@@ -80,7 +80,7 @@ void check_setup(const setup &what)
     if (workload_from(what.workload) != workload::connect) {
         check_range("block size", p.block_size, 8, largest_block);
         if (p.block_size % 8 != 0)
-            throw failure(fmt::format("block size {} is no multiple of 8", p.block_size), exit_usage);
+            throw failure(fmt::format("block size {} is not a multiple of 8", p.block_size), exit_usage);
     }
     check_range("depth", p.depth, 1, max_depth);
     check_range("connections", p.connections, 1, max_connections);
@@ -89,8 +89,7 @@ void check_setup(const setup &what)
     check_range("CPU load", p.cpu_load, 0, 99);
     check_range("read percentage", p.read_percent.value_or(0), 0, 100);
     if (p.threads > p.connections)
-        throw failure(
-                fmt::format("{} threads have only {} connections: each thread needs one", p.threads, p.connections),
+        throw failure(fmt::format("{} threads exceed {} connections: each thread needs one", p.threads, p.connections),
                 exit_usage);
 }
 
@@ -109,9 +108,9 @@ std::string unsupported_reason(const setup &what)
 {
     const workload kind = workload_from(what.workload);
     if (what.api == api::memcpy && (needs_responder(kind) || kind == workload::connect))
-        return "memcpy has no other side";
+        return "memcpy has only one end";
     if (what.api != api::librpma && is_replica(kind))
-        return "librpmem goes over librpma only";
+        return "librpmem uses librpma only";
     return {};
 }
 

@@ -100,7 +100,7 @@ private:
         const aof_wire::request wanted = aof_wire::decode_request(message);
         persist(wanted.offset, wanted.length);
         if (wanted.pointer_offset % aof_wire::pointer_size != 0)
-            throw failure("a request to append has its pointer at an offset that is no multiple of 8");
+            throw failure("append request: the pointer is not at a multiple of 8");
         check_range(wanted.pointer_offset, aof_wire::pointer_size);
         auto *const pointer = reinterpret_cast<std::uint64_t *>(target_.data() + wanted.pointer_offset);
         std::atomic_ref(*pointer).store(wanted.offset + wanted.length, std::memory_order_release);
@@ -111,7 +111,7 @@ private:
     void check_range(std::uint64_t offset, std::uint64_t length) const
     {
         if (offset > target_.size() || length > target_.size() - offset)
-            throw failure("a request to persist is outside of the memory");
+            throw failure("request to persist out of bounds");
     }
 
     void persist(std::uint64_t offset, std::uint64_t length)

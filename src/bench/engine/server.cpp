@@ -218,7 +218,7 @@ std::unique_ptr<server> open_server(const setup &what, const server_options &opt
     case api::memcpy:
         break;
     }
-    throw failure("memcpy has no server");
+    throw failure("memcpy runs without a server");
 }
 
 } // namespace bench

@@ -44,7 +44,8 @@ struct stat stat_of(const std::string &path)
     if (stat(path.c_str(), &s) != 0)
         throw system_failure("cannot use the target " + path);
     if (!S_ISDIR(s.st_mode) && !S_ISCHR(s.st_mode))
-        throw failure("the target " + path + " is neither a directory nor a PMem device: name the directory for a file",
+        throw failure(
+                "target " + path + " is neither a directory nor a PMem device (for a file, specify its directory)",
                 exit_usage);
     return s;
 }

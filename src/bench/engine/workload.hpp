@@ -173,7 +173,7 @@ protected:
     std::uint32_t finish_one(std::uint32_t slot)
     {
         if (slot >= outstanding_.size() || outstanding_[slot] == 0) [[unlikely]]
-            throw failure("the server answered a request that nobody made");
+            throw failure("unexpected response of the server");
         return --outstanding_[slot] == 0 ? slot : none;
     }
 
@@ -254,7 +254,7 @@ public:
         if (slot >= this->outstanding_.size() ||
                 std::memcmp(response, this->lane_.message(this->lane_.send_slot(static_cast<std::uint32_t>(slot))),
                         compared) != 0) [[unlikely]]
-            throw failure("a message came back changed");
+            throw failure("message corrupted: the response differs from the request");
         this->receive(buffer);
         return this->finish_one(static_cast<std::uint32_t>(slot));
     }

@@ -309,12 +309,12 @@ def run(programs, options):
                 raise Failure(f"{campaign.directory}: cannot create: {error.strerror}", CANNOT_RUN) from error
         result = campaign.begin(points)
         again = f"continue with rpma-bench campaign {options.file} --out {campaign.directory} --resume"
-        options.interrupted = f"the points so far are in {campaign.path}: {again}"
+        options.interrupted = f"the completed points are in {campaign.path} ({again})"
         results.save(campaign.path, result)
         try:
             campaign.measure(result)
         except PeerGone as gone:
-            raise Failure(f"{gone}; the points so far are in {campaign.path}: {again}") from gone
+            raise Failure(f"{gone}; the completed points are in {campaign.path} ({again})") from gone
     from .report import command as reporting  # noqa: PLC0415
     for kind, extension in ("html", "html"), ("markdown", "md"):
         reporting.write_report([campaign.path], str(campaign.directory / f"report.{extension}"), kind, config.get("title"),

@@ -29,13 +29,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         unknown = message.partition("invalid choice: ")[2].partition(" (choose")[0].strip("'")
         if message.startswith("argument VERB: ") and unknown:
-            message = f"there is no subcommand {unknown}"
-        raise Failure(f"{message}: see rpma-bench --help", USAGE)
+            message = f"unknown subcommand {unknown}"
+        raise Failure(f"{message} (see rpma-bench --help)", USAGE)
 
 
 def port(text):
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"'{text}' is no port: choose 0 to 65535")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port from 0 to 65535")
     return int(text)
 
 
@@ -55,7 +55,7 @@ def size(text):
     suffix = text[len(digits):]
     scale = "BKMG".find(suffix[:1] or "B")
     if not digits.isascii() or not digits.isdigit() or scale < 0 or suffix[1:] not in ("", "iB", "B") or int(digits) > 2**34:
-        raise argparse.ArgumentTypeError(f"'{text}' is no size: write 4096, 4K or 1M")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size like 4096, 4K or 1M")
     return int(digits) << 10 * scale
 
 
@@ -155,7 +155,7 @@ def make_plan(options):
     chosen = bool(axes or workloads)
     name = getattr(options, "profile", None)
     if name and chosen:
-        raise Failure("a profile has its own workloads and values: give --profile or those", USAGE)
+        raise Failure("--profile excludes workloads and values", USAGE)
     workloads = workloads or ["read", "write_flush", "send_recv"]
     if options.verb == "compare":
         setups = plan.expand(workloads, **axes) if chosen else plan.comparison()
@@ -190,7 +190,7 @@ def finish(result, path, report):
         from .report import command as reporting  # noqa: PLC0415
         reporting.write_report([path], out=report)
     if not result["complete"]:
-        raise Failure(f"not every point could be measured: see FAILED above; repeat those with --resume {path}")
+        raise Failure(f"some points failed (see FAILED above; repeat those with --resume {path})")
     return 0
 
 

@@ -33,7 +33,7 @@ class Programs:
         beside = self.directory / "softrdma"
         found = str(beside) if os.access(beside, os.X_OK) else shutil.which("softrdma")
         if not found:
-            raise Failure("no active RDMA device, and no softrdma beside this program or in PATH: install softrdma", CANNOT_RUN)
+            raise Failure("neither an active RDMA device nor softrdma found (install softrdma)", CANNOT_RUN)
         return found
 
     def engine_command(self, on_softrdma, words, parent=True):
@@ -69,7 +69,7 @@ def find_library_directory(path):
     for candidate in candidates:
         if (candidate / "librpma.so.0").exists():
             return str(candidate)
-    raise Failure(f"no librpma.so.0 in {path}: name the library or a directory that has it", USAGE)
+    raise Failure(f"{path}: librpma.so.0 not found (specify the library or its directory)", USAGE)
 
 
 def hardware_address():
@@ -124,7 +124,7 @@ class Channel:
         if self.process is not None:
             if self.process.has_ended():
                 return PeerGone(f"{self.peer} {self.process.fate()}")
-            return PeerGone(f"{self.peer} does not answer the request to {request['do']}")
+            return PeerGone(f"{self.peer}: no response to the request to {request['do']}")
         hint = " (a server has one client at a time)" if request["do"] == "hello" else ""
         return PeerGone(f"{self.peer} {reason}{hint}")
 
@@ -140,7 +140,7 @@ class Channel:
                     raise self.gone(request, "has ended" + (" in the middle of an answer" if self.buffer else ""))
                 self.buffer += received
         except TimeoutError:
-            raise self.gone(request, "does not answer") from None
+            raise self.gone(request, "does not respond") from None
         except OSError as error:
             raise self.gone(request, f"is gone: {error.strerror}") from error
         line, _, self.buffer = self.buffer.partition(b"\n")
@@ -153,7 +153,7 @@ class Channel:
         if isinstance(response, dict) and isinstance(response.get("error"), str):
             status = response.get("status")
             raise Failure(response["error"], status if status in (USAGE, CANNOT_RUN) else FAILED)
-        raise Failure(f"{self.peer} is no rpma-bench: it speaks something else")
+        raise Failure(f"{self.peer} is not rpma-bench: unexpected data")
 
 
 class Ends:
@@ -173,8 +173,8 @@ class Ends:
             try:
                 connection = socket.create_connection((server, port), timeout=START_S)
             except OSError as error:
-                raise Failure(f"cannot connect to {server} port {port}: {error.strerror or error}: start `rpma-bench server` "
-                              "there, or name its port with --port") from error
+                raise Failure(f"cannot connect to {server} port {port}: {error.strerror or error} (start `rpma-bench server` "
+                              "there, or specify its port with --port)") from error
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.processes.callback(connection.close)
             name = "the server process" if server_process else f"the server at {server}"
@@ -227,8 +227,8 @@ class Ends:
         hello = {"do": "hello", "protocol": PROTOCOL}
         server = self.server.call(hello, HANDSHAKE_TIMEOUT_S)
         if server.get("protocol") != PROTOCOL:
-            raise Failure(f"{self.server.peer} speaks version {server.get('protocol')} of the control protocol, this rpma-bench "
-                          f"version {PROTOCOL}: use the same on both ends")
+            raise Failure(f"{self.server.peer} uses version {server.get('protocol')} of the control protocol, this rpma-bench "
+                          f"version {PROTOCOL} (install the same on both ends)")
         client = self.client.call(hello)["facts"]
         self.target = server["target"] | {"direct_write": server["direct_write"], "here": self.same_host}
         self.library_facts = client["library"]
@@ -237,7 +237,7 @@ class Ends:
             "device": client["device"], "transport": client["transport"], "persistence_level": self.target["persistence"],
             "target_memory": self.target["description"], "rdma_core": client["rdma_core"], "tool": client["tool"], "notes": []}
         if self.library and not os.path.samefile(client["library"]["file"], pathlib.Path(self.library, "librpma.so.0")):
-            raise Failure(f"asked for the library in {self.library}, but {client['library']['file']} was loaded")
+            raise Failure(f"{client['library']['file']} was loaded instead of the library in {self.library}")
 
     def open(self, setup):
         request = {"do": "open", "setup": setup}

@@ -13,7 +13,7 @@ def skip_reason(setup):
     """Returns the reason why fio does not support the point; empty if it does."""
     p = setup["parameters"]
     if setup["workload"] not in ENGINES or setup["api"] != "librpma":
-        return f"fio has no engine for {setup['workload']} over {setup['api']}"
+        return f"fio lacks an engine for {setup['workload']} over {setup['api']}"
     return "" if p["connections"] == p["threads"] else "a thread of fio has one connection"
 
 

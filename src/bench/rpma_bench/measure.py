@@ -70,13 +70,13 @@ def skip_reason(setup, target):
     """Why the point cannot be measured here; empty if it can."""
     p, workload, api = setup["parameters"], setup["workload"], setup["api"]
     if api == "memcpy" and workload in (*plan.ANSWERED, "connect"):
-        return "memcpy has no other side"
+        return "memcpy has only one end"
     if workload in plan.REPLICAS and api != "librpma":
-        return "librpmem goes over librpma only"
+        return "librpmem uses librpma only"
     if workload in plan.REPLICAS and not target["here"]:
         return "the replica is kept on this machine: measure it with rpma-bench local"
     if p["target"] not in ("dram", target["word"]):
-        return "the server has no file or PMem to write to: give it --target"
+        return "the server lacks a file or PMem (start it with --target)"
     if p["flush"] == "persistent" and api in ("librpma", "verbs") and workload not in ("gpspm", "aof") and not target["direct_write"]:
         return "the server does not write directly to PMem (see --direct-write)"
     return ""
@@ -138,7 +138,7 @@ def measure_point(ends, timing, point):
         ends.close()
         return
     verified = all(one["verified"] is not False for one in point["repeats"])
-    point |= {"status": "done", "reason": ""} if verified else {"status": "failed", "reason": "the data is not what was written"}
+    point |= {"status": "done", "reason": ""} if verified else {"status": "failed", "reason": "data mismatch: the read data differs from the written data"}
 
 
 def percentile(one, rank):
@@ -174,7 +174,7 @@ def run_points(ends, timing, result, path, write=print):
         try:
             measure_point(ends, timing, point)
         except PeerGone as gone:
-            raise Failure(f"{gone}; the points so far are in {path}: go on with --resume {path}") from gone
+            raise Failure(f"{gone}; the completed points are in {path} (continue with --resume {path})") from gone
         finally:
             save()
             bar.clear()
@@ -196,7 +196,7 @@ def where(programs, options):
                        "target": ""}
     hardware = "" if options.transport == "softrdma" else hardware_address()
     if options.transport == "kernel" and not hardware and not options.address:
-        raise Failure("no RDMA device has an active port with an IPv4 address: see `rdma link show`, or use --transport softrdma", 77)
+        raise Failure("no RDMA device has an active port with an IPv4 address (see `rdma link show`, or use --transport softrdma)", 77)
     softrdma = options.transport != "kernel" and not hardware
     if softrdma:
         reason = programs.shm_unavailable_reason()
@@ -214,7 +214,7 @@ def result_file(options):
 def resume(path, timing):
     earlier = results.load(path)
     if not earlier["points"] or earlier["pairs"]:
-        raise Failure(f"{path} is not of a run that can be resumed: it plans no points", USAGE)
+        raise Failure(f"{path}: cannot resume: it contains no planned points", USAGE)
     done = next((point["repeats"] for point in earlier["points"] if point["status"] == "done" and point["repeats"]), None)
     if done:
         timing.repeats, timing.duration_s = len(done), round(done[0].get("duration_s") or 1, 2)
@@ -225,16 +225,16 @@ def check_same_environment(earlier, ends, path):
     before, now = earlier["libraries"][0]["version"] if earlier["libraries"] else "none", ends.library_facts["version"]
     device, here = earlier["environment"]["device"], ends.environment["device"]
     if device != here or before != now:
-        raise Failure(f"{path} was measured on {device} with librpma {before}, not on {here} with {now}: start a new run", USAGE)
+        raise Failure(f"{path}: measured on {device} with librpma {before}, not on {here} with {now} (start a new run)", USAGE)
 
 
 def check_same_plan(earlier, wanted, path):
     """A profile or axes beside --resume must be those of the earlier run."""
     if wanted is not None and earlier["profile"] != wanted.profile:
-        raise Failure(f"{path} was measured with the profile {earlier['profile']}, not {wanted.profile}: leave the profile out, or "
-                      "start a new run", USAGE)
+        raise Failure(f"{path}: measured with the profile {earlier['profile']}, not {wanted.profile} (omit the profile, or "
+                      "start a new run)", USAGE)
     if wanted is not None and wanted.profile == "custom":
-        raise Failure(f"{path} has its own points: leave workloads and axes out, or start a new run", USAGE)
+        raise Failure(f"{path}: contains its own points (omit workloads and axes, or start a new run)", USAGE)
 
 
 def measure(programs, options, wanted, explicit):
@@ -256,7 +256,7 @@ def measure(programs, options, wanted, explicit):
             pace = "on this busy machine more than" if was_busy(e["client"]) else "about"
             print(f"Device {e['device']} ({e['transport']}), target {ends.target['description']}; "
                   f"{count(len(result['points']), 'point')}, {pace} {duration(timing.estimate_s(len(result['points'])))}")
-        options.interrupted = f"the points so far are in {path}: go on with --resume {path}"
+        options.interrupted = f"the completed points are in {path} (continue with --resume {path})"
         run_points(ends, timing, result, path)
     return result, path
 
@@ -289,7 +289,7 @@ def measure_both(sides, points, timing):
             for ends, point in turns:
                 point["repeats"].append(ends.run(timing.duration_s))
                 if point["repeats"][-1]["verified"] is False:
-                    raise Failure("the data is not what was written")
+                    raise Failure("data mismatch: the read data differs from the written data")
             turns.reverse()
         status, reason = "done", ""
     except PeerGone:
@@ -326,8 +326,8 @@ def conclusion(result):
 
 def compare(programs, options, wanted):
     if not options.against:
-        raise Failure("name the other library with --against: a librpma.so.0, a directory that has one (Debian's: the output of "
-                      "utils/fetch-debian-librpma DIRECTORY), verbs or tcp", USAGE)
+        raise Failure("--against is missing (a librpma.so.0, a directory that contains one (Debian's: the output of "
+                      "utils/fetch-debian-librpma DIRECTORY), verbs or tcp)", USAGE)
     other_api = options.against if options.against in ("verbs", "tcp") else "librpma"
     place, path, timing = where(programs, options), result_file(options), wanted.timing
     other_environment = place | ({"library": options.against} if other_api == "librpma" else {})
@@ -339,11 +339,11 @@ def compare(programs, options, wanted):
             result["libraries"].append({"label": label, **other.library_facts})
         print(f"ours  {library_text(result['libraries'][0])}\n"
               f"other {label if label != 'other' else library_text(result['libraries'][1])}\n"
-              "Ratio: ours divided by other, median of the runs (middle half of the runs). Below 1 the latency is better, above 1 "
+              "Ratio: this library divided by the other, median of the runs (middle half of the runs). Below 1 the latency is better, above 1 "
               "the rate.")
         head = f" {'ours':>10} {'other':>10} {'ratio':>21}" * 2
         print(f"{'':<46} {'p50, µs':^43} {'thousand operations per second':^43}\n{'':<46}{head}")
-        options.interrupted = f"the comparisons so far are in {path}"
+        options.interrupted = f"the completed comparisons are in {path}"
         result["complete"] = True
         bar, started = Progress(len(setups), 2 * timing.estimate_s(len(setups))), time.monotonic()
         for done, setup in enumerate(setups):

@@ -50,7 +50,7 @@ class Meaning(dict):
             match, found = next(((m, meaning) for pattern, meaning in WORDS if (m := pattern.match(text))), (None, None))
             if match is None:
                 word = re.split(r"[_\-, ]", text, maxsplit=1)[0]
-                raise Failure(f"{source}: \"{word}\" is none of {ALL_WORDS}")
+                raise Failure(f"{source}: unknown word \"{word}\" (choose from {ALL_WORDS})")
             if "rand" in match[0].lower():
                 self["random"] = True
             for name, value in found.items():
@@ -58,7 +58,7 @@ class Meaning(dict):
                 if mixed:  # "rw" and a word for the half, apart
                     half = (value if value != "mix" else self[name]) + "s"
                     if self.get("half", half) != half:
-                        raise Failure(f"{source}: \"{match[0]}\" names both halves of a mix")
+                        raise Failure(f"{source}: \"{match[0]}\" contains both halves of a mix")
                     self |= {"direction": "mix", "half": half}
                 elif self.get(name, value) != value:
                     raise Failure(f"{source}: \"{match[0]}\" contradicts \"{self[name]}\"")
@@ -150,7 +150,7 @@ def point_of(row, meaning, place):
         if meaning.get("half"):
             halves, one = {meaning["half"]: one}, nothing()
         elif setup["workload"] == "mix":
-            raise Failure(f"{place}: one row of a mix does not say which half it is: name it rw_read or rw_write")
+            raise Failure(f"{place}: row of a mix without its half (name it rw_read or rw_write)")
     else:
         raise Failure(f"{place}: is neither a row nor a pair of rows")
     repeat = one | halves | {"cpu_s": {}, "memory_per_connection_bytes": {}}
@@ -187,7 +187,7 @@ def rows_of_csv(text, path):
         raise Failure(f"{path}: is not a result file of rpma-bench nor one with the old framework's rows")
     for line, row in enumerate(rows[1:], 2):
         if row and len(row) != len(rows[0]):
-            raise Failure(f"{path}:{line}: has not as many fields as the header")
+            raise Failure(f"{path}:{line}: number of fields differs from the header")
     return [dict(zip(rows[0], row)) for row in rows[1:] if row]
 
 
@@ -199,7 +199,7 @@ def without_comment(path):
 
 def meaning_of(path, rows_are):
     name = without_comment(path)
-    remedy = "its rows do not say what they measured: name it with --rows-are, for example --rows-are apm,write,pmem"
+    remedy = "the measured workload is missing from its rows (specify it with --rows-are, for example --rows-are apm,write,pmem)"
     if rows_are:
         return Meaning().take(rows_are, "--rows-are").check(path, remedy)
     if re.fullmatch(r"benchmark_\w+", name):
@@ -207,7 +207,7 @@ def meaning_of(path, rows_are):
     try:
         return Meaning().take(name, path).check(path, remedy)
     except Failure as failure:
-        raise Failure(f"{failure}" if "--rows-are" in str(failure) else f"{failure}: name what it measured with --rows-are") from None
+        raise Failure(f"{failure}" if "--rows-are" in str(failure) else f"{failure} (specify the measured workload with --rows-are)") from None
 
 
 def empty(path, profile="imported"):
@@ -229,7 +229,7 @@ def series_points(path, identity, series, direct_write, place):
     if series.get("busy_wait_polling") is False:
         meaning.pop("polling", None)
         meaning.take("blocking", place)
-    meaning.check(place, "\"rw\" does not say what was measured")
+    meaning.check(place, "\"rw\" does not contain the measured workload")
     file = pathlib.Path(path).with_name(f"benchmark_{os.path.basename(identity)}.json")
     if not file.exists():
         return None
@@ -255,7 +255,7 @@ def bench_file(path, document, errors):
             except Failure as failure:
                 errors.append(str(failure))
     if not result["points"] and not errors:
-        raise Failure(f"{path}: no benchmark_<id>.json with rows lies beside it")
+        raise Failure(f"{path}: benchmark_<id>.json with its rows not found beside it")
     return result
 
 
@@ -288,5 +288,5 @@ def rows_file(path, rows, rows_are):
     result = empty(path)
     result["points"] = points_of(rows, meaning_of(path, rows_are), path)
     if not result["points"]:
-        raise Failure(f"{path}: holds no rows")
+        raise Failure(f"{path}: contains no rows")
     return result

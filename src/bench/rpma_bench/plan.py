@@ -57,10 +57,10 @@ def check_axes(axes):
     for name, (words, low, high) in RANGES.items():
         for value in axes.get(name, ()):
             if not low <= value <= high:
-                raise Failure(f"{words} {value} is out of range: choose from {low} to {high}", USAGE)
+                raise Failure(f"{words} {value} is out of range ({low} to {high})", USAGE)
     for value in axes.get("block_size", ()):
         if value % 8:
-            raise Failure(f"block size {value} is no multiple of 8", USAGE)
+            raise Failure(f"block size {value} is not a multiple of 8", USAGE)
 
 
 def normalized(workload, values):
@@ -97,17 +97,17 @@ def expand(workloads, **axes):
     setups = []
     for workload, *values in itertools.product(workloads, *(axes[name] for name in names)):
         if workload not in WORKLOADS:
-            raise Failure(f"unknown workload '{workload}': choose from {', '.join(WORKLOADS)}", USAGE)
+            raise Failure(f"unknown workload '{workload}' (choose from {', '.join(WORKLOADS)})", USAGE)
         one = dict(zip(names, values))
         if one["threads"] > one["connections"]:
-            raise Failure(f"{one['threads']} threads have only {one['connections']} connections: each thread needs one", USAGE)
+            raise Failure(f"{one['threads']} threads exceed {one['connections']} connections: each thread needs one", USAGE)
         setups.append(normalized(workload, one))
     return distinct(setups)
 
 
 def sweep(axis, workloads, **axes):
     if axis not in SWEEPS:
-        raise Failure(f"unknown axis '{axis}': choose from {', '.join(SWEEPS)}", USAGE)
+        raise Failure(f"unknown axis '{axis}' (choose from {', '.join(SWEEPS)})", USAGE)
     return expand(workloads, **(axes | SWEEPS[axis]))
 
 
@@ -154,7 +154,7 @@ PROFILES = {"quick": (quick, Timing(2, 0.4, 0.6)), "standard": (standard, Timing
 
 def profile(name):
     if name not in PROFILES:
-        raise Failure(f"unknown profile '{name}': choose quick, standard or full", USAGE)
+        raise Failure(f"unknown profile '{name}' (choose quick, standard or full)", USAGE)
     setups, timing = PROFILES[name]
     return Plan(name, distinct(setups()), copy.copy(timing))
 

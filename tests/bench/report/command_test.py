@@ -65,7 +65,7 @@ class CommandTest(unittest.TestCase):
     def test_markdown_has_title_figures_and_gaps(self) -> None:
         text = self.report(self.sample, "--format", "markdown", "--out", "-", "--title", "Mine").stdout
         self.assertTrue(text.startswith("# Mine\n"))
-        for heading in ("Notes", "What is missing", "Every point", "Environment"):
+        for heading in ("Notes", "Missing results", "Every point", "Environment"):
             self.assertIn(f"\n## {heading}\n", text)
 
     def test_several_files_and_old_ones_make_one_report(self) -> None:

@@ -73,8 +73,8 @@ class Figures(unittest.TestCase):
         self.assertIn("block size, log scale", charts.draw(titled(self.drawn, "Latency side by side")[0], "f1"))
 
     def test_all_ratios_of_a_metric_are_in_one_figure(self):
-        self.assertEqual(len(titled(self.drawn, "What the library costs")), 1)
-        self.assertGreater(len(titled(self.drawn, "What the library costs")[0].rows), 10)
+        self.assertEqual(len(titled(self.drawn, "Overhead of the library")), 1)
+        self.assertGreater(len(titled(self.drawn, "Overhead of the library")[0].rows), 10)
         compared = titled(self.drawn, "Libraries compared")
         self.assertEqual([len(f.rows) for f in compared], [4])
         self.assertEqual(compared[0].sides, ("librpma 1.4.0", "librpma 1.3.0"))

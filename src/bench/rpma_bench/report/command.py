@@ -28,9 +28,9 @@ def add_command(parser):
     parser.add_argument("-o", "--out", help="the file to write, - for standard output (default: beside the first RESULT)")
     parser.add_argument("-f", "--format", choices=("html", "markdown", "csv"), default="html")
     parser.add_argument("--title", help="heading of the report")
-    parser.add_argument("--template", metavar="FILE", help="title, texts, configuration and ceiling as TOML: see rpma-bench(1)")
+    parser.add_argument("--template", metavar="FILE", help="title, texts, configuration and ceiling as TOML (rpma-bench(1))")
     parser.add_argument("--figures", type=groups, default=(), metavar="GROUP,...", help=f"draw only these: {', '.join(figures.SECTIONS)}")
-    parser.add_argument("--rows-are", default="", metavar="WORDS", help="what bare rows of the old framework measured: apm,write,pmem")
+    parser.add_argument("--rows-are", default="", metavar="WORDS", help="workload of rows of the old framework that lack it, for example apm,write,pmem")
     parser.set_defaults(run=lambda _, options: write_report(options.results, options.out, options.format, options.title, options.figures,
                                                             options.rows_are, options.template))
 
@@ -39,7 +39,7 @@ def groups(text_of):
     names = text_of.split(",")
     for name in names:
         if name not in figures.SECTIONS:
-            raise Failure(f"unknown group of figures '{name}': choose from {', '.join(figures.SECTIONS)}", USAGE)
+            raise Failure(f"unknown group of figures '{name}' (choose from {', '.join(figures.SECTIONS)})", USAGE)
     return names
 
 
@@ -58,14 +58,14 @@ def check_template(values, path):
     for name, value in values.items():
         wanted = TEMPLATE.get(name)
         if wanted is None:
-            raise Failure(f"{path}: unknown key \"{name}\": choose from {', '.join(TEMPLATE)}", USAGE)
+            raise Failure(f"{path}: unknown key \"{name}\" (choose from {', '.join(TEMPLATE)})", USAGE)
         if isinstance(value, bool) or not isinstance(value, dict if wanted == {} else (int, float) if wanted is float else str):
             raise Failure(f"{path}: {name}: is not {'a table' if wanted == {} else 'a number' if wanted is float else 'a text'}", USAGE)
         if name == "ceiling_gbit_s" and not 0 < value < 1e6:
             raise Failure(f"{path}: {name}: is not from 0 to 1e6", USAGE)
     for place, words in values.get("text", {}).items():
         if place not in ("introduction", "conclusion", *figures.SECTIONS) or not isinstance(words, str):
-            raise Failure(f"{path}: text.{place}: is no text for introduction, conclusion or a group of figures", USAGE)
+            raise Failure(f"{path}: text.{place}: not a text of introduction, conclusion or a group of figures", USAGE)
     for name, cells in values.get("configuration", {}).items():
         cells = [cells] if isinstance(cells, str) else cells
         if not isinstance(cells, list) or not 1 <= len(cells) <= 2 or not all(isinstance(cell, str) for cell in cells):
@@ -287,7 +287,7 @@ def picture(path):
     kinds = {".svg": "svg+xml", ".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg"}
     kind = kinds.get(pathlib.Path(path).suffix.lower())
     if not kind:
-        raise Failure(f"{path}: is no picture: use SVG, PNG or JPEG", USAGE)
+        raise Failure(f"{path}: not a picture in SVG, PNG or JPEG", USAGE)
     try:
         data = pathlib.Path(path).read_bytes()
     except OSError as error:

@@ -262,13 +262,13 @@ def beside_verbs(runs, entries):
         return []
     rows = [ratio_row(label, s.median, s.low, s.high, ours, theirs, conclusive, True, s.runs)
             for label, (_, s, ours, theirs) in zip(labelled([one[0] for one in found]), found)]
-    return [Figure("interfaces", "What the library costs beside raw verbs", "librpma divided by raw verbs, median latency, log scale",
+    return [Figure("interfaces", "Overhead of the library over raw verbs", "librpma divided by raw verbs, median latency, log scale",
                    f"Dot: median of the ratios of {rows[0]['runs']} runs; line: lowest to highest; below 1 librpma is faster.", "ratios",
                    rows=rows, sides=("librpma", "raw verbs"))]
 
 
 def bar_figures(entries, size):
-    """The same work over each interface. Work on other memory is not the same work."""
+    """Compares the interfaces at equal work: work on different memory is not comparable."""
     metric = METRICS[P50]
     admitted = [e for e in entries if not e.half and e.p["block_size"] == size and e.at_rest() and e.p["access"] == "sequential"
                 and e.point["workload"] not in REPLICAS and summarize(e.point, metric)]
@@ -282,7 +282,7 @@ def bar_figures(entries, size):
                 rows.append({"group": head, "label": label, "index": index, "value": s.median, "low": s.low, "high": s.high,
                              "runs": s.runs, "wide": s.wide})
     if rows:
-        yield Figure("interfaces", "The same work over each interface", f"{number(size, 'bytes')}, one operation in flight on one connection",
+        yield Figure("interfaces", "Equal work over each interface", f"{number(size, 'bytes')}, one operation in flight on one connection",
                      f"Median latency, median of {rows[0]['runs']} runs; lower is better.", "bars", y=Axis(metric.name, metric.unit, "linear"),
                      rows=rows)
 
