@@ -52,7 +52,7 @@ static int read_greeting(const struct arguments *args, struct rpma_conn *conn, s
     size_t size = 0;
     int status = check("rpma_mr_remote_get_size", rpma_mr_remote_get_size(src, &size));
     if (status == STATUS_OK && size > sizeof(text)) {
-        warnx("the server offers %zu bytes, this client has room for %zu: it runs another example", size, sizeof(text));
+        warnx("the server offers %zu bytes, at most %zu expected (does it run another example?)", size, sizeof(text));
         return STATUS_FAILED;
     }
     if (status == STATUS_OK)

@@ -87,7 +87,7 @@ static int read_used(const struct arguments *args, struct rpma_conn *conn, struc
     printf("used value: %" PRIu64 "\n", log->used);
     if (log->used >= LOG_DATA_OFFSET && log->used <= LOG_SIZE)
         return STATUS_OK;
-    warnx("the server's log claims to end at %" PRIu64 ", which is not in it: let the server start a new one",
+    warnx("invalid log of the server: its end, %" PRIu64 ", is out of bounds (start the server with a new log)",
             log->used);
     return STATUS_FAILED;
 }
@@ -100,7 +100,7 @@ static int open_log(const struct arguments *args, struct rpma_conn *conn, struct
     if (status == STATUS_OK)
         status = handshake_parse(&pdata, LOG_SIZE - LOG_USED_OFFSET, &log->mr, &log->used_at, NULL);
     if (status == STATUS_OK && log->used_at != LOG_USED_OFFSET) {
-        warnx("the server's data is at offset %zu instead of %d: it runs another example", log->used_at,
+        warnx("data of the server at offset %zu instead of %d (does it run another example?)", log->used_at,
                 LOG_USED_OFFSET);
         return STATUS_FAILED;
     }
@@ -144,7 +144,7 @@ static int append_words(const struct arguments *args, struct rpma_conn *conn, st
         const char *word = args->operands[i];
         const size_t size = strlen(word) + 1;
         if (size > LOG_SIZE - log.used) {
-            warnx("no room for '%.20s' in the %" PRIu64 " bytes left of the log: let the server start a new one", word,
+            warnx("log full: '%.20s' exceeds the remaining %" PRIu64 " bytes (start the server with a new log)", word,
                     LOG_SIZE - log.used);
             status = STATUS_FAILED;
             break;

@@ -37,7 +37,7 @@ static int check_used(const struct memory *memory)
     if (used >= LOG_DATA_OFFSET && used <= LOG_SIZE)
         return STATUS_OK;
 
-    warnx("the log claims to end at %" PRIu64 ", which is not in it: overwrite its signature to start a new one", used);
+    warnx("invalid log: its end, %" PRIu64 ", is out of bounds (overwrite its signature to start a new one)", used);
     return STATUS_FAILED;
 }
 

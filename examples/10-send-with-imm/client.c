@@ -22,8 +22,7 @@ static const char send_name[] = "rpma_send_with_imm";
 static const struct program program = {
         .purpose = "Sends immediate data to the server, with a word or without.",
         .operands = "<imm> [<word>]",
-        .operands_help = IMMEDIATE_HELP
-        "  <word>           a text of up to 1023 bytes; without it the message has no other content\n",
+        .operands_help = IMMEDIATE_HELP "  <word>           a text of up to 1023 bytes (default: empty message)\n",
         .min_operands = 1,
         .max_operands = 2,
         .timeout_s = 30,

@@ -43,7 +43,7 @@ static int prepare(struct rpma_conn_req *req, void *context)
     if (status != STATUS_OK)
         return status;
     if (!pdata.ptr || pdata.len < sizeof(mail->announced)) {
-        warnx("the client announced no immediate data: it runs another example");
+        warnx("the client announced no immediate data (does it run another example?)");
         return STATUS_FAILED;
     }
     memcpy(&mail->announced, pdata.ptr, sizeof(mail->announced));
@@ -59,7 +59,7 @@ static int receive(const struct arguments *args, struct rpma_conn *conn, const s
     if (status != STATUS_OK)
         return status;
     if (imm != mail->announced) {
-        warnx("immediate data '%" PRIu32 "' came in, '%" PRIu32 "' was announced", imm, mail->announced);
+        warnx("immediate data '%" PRIu32 "' received instead of the announced '%" PRIu32 "'", imm, mail->announced);
         return STATUS_FAILED;
     }
     if (wc.byte_len == 0) {

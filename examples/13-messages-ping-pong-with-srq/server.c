@@ -50,7 +50,7 @@ static int parse_listen_s(const struct arguments *args)
 {
     const uint64_t listen_s = arguments_number(args, 0, "<timeout-s>", (uint64_t)args->timeout_s);
     if (arguments_operand(args, 0) && (listen_s == 0 || listen_s > INT32_MAX / 1000))
-        usage_error("<timeout-s>: %" PRIu64 " is not a number of seconds to wait for", listen_s);
+        usage_error("<timeout-s>: %" PRIu64 " is out of range", listen_s);
     return (int)listen_s;
 }
 

@@ -29,7 +29,7 @@ static const struct program program = {
         .purpose = "Writes many more blocks than fit into the send queue, asking for a completion only now and then.",
         .operands = "[<blocks> [<sq-size>]]",
         .operands_help = "  <blocks>         blocks to write, 1 to 1024 (default 1000)\n"
-                         "  <sq-size>        operations that are under way at a time, 2 to 1024 (default 16)\n",
+                         "  <sq-size>        maximum outstanding operations, 2 to 1024 (default 16)\n",
         .max_operands = 2,
         .timeout_s = 30,
 };

@@ -36,7 +36,7 @@ static int count_blocks(const struct memory *memory)
         ++count;
     for (uint64_t index = count; index < BLOCK_COUNT; ++index) {
         if (number_of(memory, index) != 0) {
-            warnx("block %" PRIu64 " has number %" PRIu64, index + 1, number_of(memory, index));
+            warnx("block %" PRIu64 " contains number %" PRIu64, index + 1, number_of(memory, index));
             return STATUS_FAILED;
         }
     }

@@ -144,7 +144,7 @@ static int resume(struct session *session, struct writer *writer)
     if (writer->goal == 0) {
         const uint64_t records = arguments_number(writer->args, 0, "<records>", DEFAULT_RECORDS);
         if (count > LOG_CAPACITY || records > LOG_CAPACITY - count) {
-            warnx("the log has %" PRIu64 " records and room for %d: write fewer, or start a new one", count,
+            warnx("the log contains %" PRIu64 " records, the maximum is %d (write fewer, or start a new one)", count,
                     LOG_CAPACITY);
             return STATUS_USAGE;
         }
@@ -190,7 +190,7 @@ static int write_whatever_happens(struct writer *writer)
         if (writer->next > before)
             fruitless = 0;
     }
-    warnx("lost %d connections without writing a record: see what the server says", MAX_FRUITLESS);
+    warnx("%d connections lost without writing a record (see the output of the server)", MAX_FRUITLESS);
     return STATUS_FAILED;
 }
 
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
             .pause = {.tv_sec = (time_t)(pause_us / 1000000), .tv_nsec = (long)(pause_us % 1000000) * 1000}};
 
     if (arguments_number(&args, 0, "<records>", DEFAULT_RECORDS) == 0)
-        usage_error("<records>: 0 records are nothing to append");
+        usage_error("<records>: must be at least 1");
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, &writer.peer);
     if (status == STATUS_OK)
         status = memory_allocate(&writer.memory, MEMORY_SIZE);

@@ -69,13 +69,13 @@ static int check_log(const struct log *log)
 {
     const uint64_t count = value_at(log, LOG_COUNT_OFFSET);
     if (count > LOG_CAPACITY) {
-        warnx("the log claims to have %" PRIu64 " records, it has room for %d", count, LOG_CAPACITY);
+        warnx("invalid log: %" PRIu64 " records, the maximum is %d", count, LOG_CAPACITY);
         return STATUS_FAILED;
     }
     for (uint64_t number = 0; number < count; ++number) {
         const uint64_t found = value_at(log, LOG_RECORDS_OFFSET + (size_t)number * LOG_RECORD_SIZE);
         if (found != number) {
-            warnx("record %" PRIu64 " of the log has number %" PRIu64, number, found);
+            warnx("invalid log: record %" PRIu64 " contains number %" PRIu64, number, found);
             return STATUS_FAILED;
         }
     }
@@ -101,7 +101,7 @@ static int watch_connection(struct log *log, struct rpma_conn *conn)
     if (status == STATUS_OK)
         status = check("rpma_conn_next_event", rpma_conn_next_event(conn, &event));
     if (status == STATUS_OK)
-        warnx("the connection reports %s at record %" PRIu64, rpma_utils_conn_event_2str(event),
+        warnx("connection event %s at record %" PRIu64, rpma_utils_conn_event_2str(event),
                 value_at(log, LOG_COUNT_OFFSET));
     return status;
 }
@@ -114,7 +114,7 @@ static int serve(
     do {
         struct rpma_conn *conn = NULL;
         status = accept_one_client(args, peer, NULL, pdata, NULL, NULL, &conn);
-        args->ready_fd = -1; /* has been told */
+        args->ready_fd = -1; /* reported already */
         if (status == STATUS_OK)
             status = watch_connection(log, conn);
         status |= check("rpma_conn_delete", rpma_conn_delete(&conn));

@@ -35,7 +35,7 @@ static int check_log(FILE *file, uint64_t acknowledged)
         return STATUS_FAILED;
     }
     if (count > LOG_CAPACITY) {
-        warnx("the log claims to have %" PRIu64 " records, it has room for %d", count, LOG_CAPACITY);
+        warnx("invalid log: %" PRIu64 " records, the maximum is %d", count, LOG_CAPACITY);
         return STATUS_FAILED;
     }
     if (count < acknowledged) {

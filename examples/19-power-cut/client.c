@@ -53,7 +53,7 @@ static enum order order_of(const struct arguments *args)
         if (name == NULL || strcmp(name, names[i]) == 0)
             return (enum order)i;
     }
-    usage_error("'%s' is none of right, no-flush, late-flush", name);
+    usage_error("'%s' is not right, no-flush or late-flush", name);
 }
 
 static int write_record(const struct log *log, uint64_t number)

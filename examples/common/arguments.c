@@ -50,7 +50,7 @@ static void print_help(const struct program *program)
             is_a_server ? "address of the RDMA interface to listen on" : "address the server listens on");
     printf("  <port>           number or name of the port\n%s\n", program->operands_help);
     printf("Options:\n"
-           "  --timeout S      longest wait for the other side in any one step, in seconds; 0: no limit (default %d)\n",
+           "  --timeout S      maximum wait for the peer in each step, in seconds; 0: no limit (default %d)\n",
             program->timeout_s);
     if (is_a_server)
         printf("  --ready-fd N     write \"ready\" to file descriptor N once clients can connect, then close it\n");
@@ -72,7 +72,7 @@ static uint64_t parse_number(const char *text, const char *name, uint64_t max)
     if (!isdigit((unsigned char)*text) || *end != '\0')
         usage_error("%s: '%s' is not a decimal number", name, text);
     if (errno != 0 || value > max)
-        usage_error("%s: %s is more than %" PRIu64, name, text, max);
+        usage_error("%s: %s exceeds %" PRIu64, name, text, max);
     return value;
 }
 
@@ -89,13 +89,13 @@ static int parse_open_fd(const char *text)
 static void check_port(const char *port)
 {
     if (isdigit((unsigned char)*port) && parse_number(port, "<port>", UINT16_MAX) == 0)
-        usage_error("<port>: 0 names no port, choose one from 1 to %d", UINT16_MAX);
+        usage_error("<port>: 0 is invalid (1 to %d)", UINT16_MAX);
 }
 
 static void check_addr(const char *addr)
 {
     if (*addr == '[')
-        usage_error("<addr>: '%s': write an IPv6 address without brackets", addr);
+        usage_error("<addr>: '%s' has brackets (omit them from an IPv6 address)", addr);
 }
 
 /* Reports unknown hosts and services before a device is opened. */
@@ -107,7 +107,7 @@ static void check_names(const char *addr, const char *port)
     if (error == 0)
         freeaddrinfo(found);
     else if (error == EAI_SERVICE)
-        usage_error("<port>: '%s' is no port and no service of /etc/services", port);
+        usage_error("<port>: '%s' is neither a port nor a service of /etc/services", port);
     else
         usage_error("<addr>: cannot find the host '%s': %s", addr, gai_strerror(error));
 }

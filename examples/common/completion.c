@@ -109,7 +109,7 @@ int next_completion(const struct arguments *args, struct rpma_conn *conn, const 
     if (!has_ended)
         return status;
 
-    warnx("the other side disconnected before everything was done: see what it says");
+    warnx("the peer disconnected before all operations were complete (see its output)");
     return STATUS_FAILED;
 }
 
@@ -126,7 +126,7 @@ static int check_completion_of(const char *op_context, const struct ibv_wc *wc)
 {
     const int status = check_completion(wc);
     if (status == STATUS_OK && wc->wr_id != (uintptr_t)op_context) {
-        warnx("expected the completion of %s, got that of another operation", op_context);
+        warnx("unexpected completion instead of that of %s", op_context);
         return STATUS_FAILED;
     }
     return status;

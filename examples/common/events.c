@@ -11,7 +11,7 @@ int next_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_c
     struct pollfd fd = {.events = POLLIN};
     int status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &fd.fd));
     if (status == STATUS_OK)
-        status = wait_readable(&fd, 1, args->timeout_s, "answer from the other side");
+        status = wait_readable(&fd, 1, args->timeout_s, "response of the peer");
     return status ? status : check("rpma_conn_next_event", rpma_conn_next_event(conn, event));
 }
 
@@ -20,7 +20,7 @@ int expect_event(const struct arguments *args, struct rpma_conn *conn, enum rpma
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     const int status = next_event(args, conn, &event);
     if (status == STATUS_OK && event != expected) {
-        warnx("the connection reports %s instead of %s: see what the other side says",
+        warnx("unexpected connection event %s instead of %s (see the output of the peer)",
                 rpma_utils_conn_event_2str(event), rpma_utils_conn_event_2str(expected));
         return STATUS_FAILED;
     }

@@ -27,16 +27,17 @@ static int is_wildcard(const char *addr)
 int explain_device(const struct arguments *args, int ret)
 {
     if (is_wildcard(args->addr)) {
-        warnx("%s stands for every interface and so for no device: give the address of one interface", args->addr);
+        warnx("%s: wildcard address (specify the address of one interface)", args->addr);
         return STATUS_FAILED;
     }
     if (ret == RPMA_E_PROVIDER && errno == ENODEV) {
-        warnx("no RDMA device for %s: give the address of an RDMA interface, or run this under `softrdma run --`",
+        warnx("%s: no RDMA device found (specify the address of an RDMA interface, or run this under `softrdma run "
+              "--`)",
                 args->addr);
         return STATUS_NO_DEVICE;
     }
     if (ret != 0) {
-        warnx("%s leads to no RDMA device: %s: check the address", args->addr, reason(ret));
+        warnx("%s: no RDMA device found: %s (check the address)", args->addr, reason(ret));
         return STATUS_FAILED;
     }
     return STATUS_OK;
@@ -53,7 +54,7 @@ int explain_registration(size_t size, int ret)
 
 static int announce(const struct arguments *args)
 {
-    warnx("listening on %s port %s: start the client with the same address and port", args->addr, args->port);
+    warnx("listening on %s port %s (start the client with the same address and port)", args->addr, args->port);
     if (args->ready_fd < 0)
         return STATUS_OK;
 
@@ -71,7 +72,7 @@ int explain_listening(const struct arguments *args, int ret)
     if (ret == 0)
         return announce(args);
 
-    warnx("cannot listen on %s port %s: %s: choose a free port and an address of this machine", args->addr, args->port,
+    warnx("cannot listen on %s port %s: %s (choose a free port and an address of this machine)", args->addr, args->port,
             reason(ret));
     return STATUS_FAILED;
 }
@@ -121,11 +122,12 @@ static int is_tcp_service(const struct arguments *args)
 int explain_refusal(const struct arguments *args, enum rpma_conn_event event)
 {
     if (is_tcp_service(args))
-        warnx("no server accepts connections at %s port %s, where a program listens: it is another service, or a "
-              "server that takes no more clients",
+        warnx("%s port %s: the program that listens does not accept RDMA connections: another service, or a server "
+              "that "
+              "accepts no more clients",
                 args->addr, args->port);
     else if (event == RPMA_CONN_REJECTED)
-        warnx("no server accepts connections at %s port %s: start the server first, with the same address and port",
+        warnx("%s port %s: no server accepts connections (start the server first, with the same address and port)",
                 args->addr, args->port);
     else
         warnx("no connection to %s port %s: it reports %s: check that the machine is up and reachable", args->addr,

@@ -29,7 +29,8 @@ int gpspm_check_response(const struct mailbox *mailbox)
     GPSPMFlushResponse *response =
             gpspm_flush_response__unpack(NULL, mailbox->received_size, (const uint8_t *)mailbox_incoming(mailbox));
     if (!response) {
-        warnx("the server sent %zu bytes that are no flush response: it runs another example", mailbox->received_size);
+        warnx("the server sent a malformed flush response of %zu bytes (does it run another example?)",
+                mailbox->received_size);
         return STATUS_FAILED;
     }
 
@@ -37,7 +38,7 @@ int gpspm_check_response(const struct mailbox *mailbox)
     gpspm_flush_response__free_unpacked(response, NULL);
     if (context == request_context)
         return STATUS_OK;
-    warnx("the server answered a request with op_context 0x%" PRIX64 ", this client's had 0x%" PRIX64, context,
+    warnx("unexpected response of the server: op_context 0x%" PRIX64 " instead of 0x%" PRIX64, context,
             request_context);
     return STATUS_FAILED;
 }
@@ -47,7 +48,7 @@ static int persist(const struct memory *memory, const GPSPMFlushRequest *request
     printf("Flush request received: {offset: 0x%" PRIX64 ", length: 0x%" PRIX64 ", op_context: 0x%" PRIX64 "}\n",
             request->offset, request->length, request->op_context);
     if (request->offset > memory->size || request->length > memory->size - request->offset) {
-        warnx("the client wants 0x%" PRIX64 " bytes at offset 0x%" PRIX64 " persisted, this server's memory has 0x%zX",
+        warnx("flush request out of bounds: 0x%" PRIX64 " bytes at offset 0x%" PRIX64 ", memory size 0x%zX",
                 request->length, request->offset, memory->size);
         return STATUS_FAILED;
     }
@@ -61,7 +62,8 @@ int gpspm_persist(const struct memory *memory, const struct mailbox *mailbox, si
     GPSPMFlushRequest *request =
             gpspm_flush_request__unpack(NULL, mailbox->received_size, (const uint8_t *)mailbox_incoming(mailbox));
     if (!request) {
-        warnx("the client sent %zu bytes that are no flush request: it runs another example", mailbox->received_size);
+        warnx("the client sent a malformed flush request of %zu bytes (does it run another example?)",
+                mailbox->received_size);
         return STATUS_FAILED;
     }
 

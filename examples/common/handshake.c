@@ -21,13 +21,12 @@ int handshake_make(struct handshake *handshake, const struct rpma_mr_local *mr, 
         return status;
 
     if (mr_size + pcfg_size > MAX_DESCRIPTORS_SIZE) {
-        warnx("descriptors of %zu bytes do not fit in the private data, which has room for %d", mr_size + pcfg_size,
+        warnx("descriptors of %zu bytes exceed the private data, at most %d bytes", mr_size + pcfg_size,
                 MAX_DESCRIPTORS_SIZE);
         return STATUS_FAILED;
     }
     if (data_offset > UINT16_MAX) {
-        warnx("data at offset %zu cannot be announced, the limit is %d: choose a smaller <pmem-offset>", data_offset,
-                UINT16_MAX);
+        warnx("data at offset %zu: the maximum offset is %d (use a smaller <pmem-offset>)", data_offset, UINT16_MAX);
         return STATUS_FAILED;
     }
 
@@ -54,7 +53,7 @@ static int parse_region(const uint8_t *descriptor, size_t descriptor_size, size_
     if (status == STATUS_OK)
         status = check("rpma_mr_remote_get_size", rpma_mr_remote_get_size(*mr, &mr_size));
     if (status == STATUS_OK && (data_offset > mr_size || data_size > mr_size - data_offset)) {
-        warnx("the other side offers %zu bytes of memory, too few for %zu bytes at offset %zu", mr_size, data_size,
+        warnx("the peer offers %zu bytes of memory, too small for %zu bytes at offset %zu", mr_size, data_size,
                 data_offset);
         return STATUS_FAILED;
     }
@@ -67,7 +66,7 @@ int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size
     /* More bytes than were sent is normal: InfiniBand and RoCE pad private data with zeros. */
     const uint8_t *bytes = pdata->ptr;
     if (!bytes || pdata->len < HANDSHAKE_SIZE) {
-        warnx("the other side sent %u bytes of private data instead of %d: it runs another example", pdata->len,
+        warnx("the peer sent %u bytes of private data instead of %d (does it run another example?)", pdata->len,
                 HANDSHAKE_SIZE);
         return STATUS_FAILED;
     }
@@ -75,7 +74,7 @@ int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size
     const size_t mr_size = bytes[2];
     const size_t pcfg_size = bytes[3];
     if (mr_size == 0 || mr_size + pcfg_size > MAX_DESCRIPTORS_SIZE) {
-        warnx("the other side sent no description of its memory: it runs another example");
+        warnx("the peer sent no descriptor of its memory (does it run another example?)");
         return STATUS_FAILED;
     }
 

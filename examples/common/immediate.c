@@ -12,7 +12,7 @@ uint32_t immediate_parse(const struct arguments *args)
 {
     const uint64_t imm = arguments_number(args, 0, "<imm>", 0);
     if (imm > UINT32_MAX)
-        usage_error("<imm>: %" PRIu64 " is more than %" PRIu32, imm, UINT32_MAX);
+        usage_error("<imm>: %" PRIu64 " exceeds %" PRIu32, imm, UINT32_MAX);
     return (uint32_t)imm;
 }
 
@@ -26,7 +26,7 @@ int immediate_wait(const struct arguments *args, struct rpma_conn *conn, const c
         return status;
 
     if (wc->wr_id != (uintptr_t)op_context || wc->opcode != opcode || !(wc->wc_flags & IBV_WC_WITH_IMM)) {
-        warnx("the other side sent something else than immediate data: it runs another example");
+        warnx("the peer sent no immediate data (does it run another example?)");
         return STATUS_FAILED;
     }
     *imm = ntohl(wc->imm_data);

@@ -78,7 +78,7 @@ static int check_sender(struct rpma_conn *conn, const struct ibv_wc *wc)
     uint32_t qp_num = 0;
     const int status = check("rpma_conn_get_qp_num", rpma_conn_get_qp_num(conn, &qp_num));
     if (status == STATUS_OK && wc->qp_num != qp_num) {
-        warnx("a message came in through queue pair %u, the connection has %u", wc->qp_num, qp_num);
+        warnx("message received on queue pair %u instead of %u", wc->qp_num, qp_num);
         return STATUS_FAILED;
     }
     return status;
@@ -100,7 +100,7 @@ int mailbox_wait(const struct arguments *args, struct mailbox *mailbox, struct r
 
         const unsigned made = wc.wr_id == (uintptr_t)send_name ? MESSAGE_SENT : MESSAGE_RECEIVED;
         if (!(progress & made)) {
-            warnx("%s completed out of turn", (const char *)(uintptr_t)wc.wr_id);
+            warnx("unexpected completion of %s", (const char *)(uintptr_t)wc.wr_id);
             return STATUS_FAILED;
         }
         if (made == MESSAGE_RECEIVED)

@@ -32,9 +32,9 @@ static int open_file(const char *path)
         return fd;
 
     if (errno == ENOENT)
-        warnx("%s does not exist: create it, for example with `truncate -s 64K %s`", path, path);
+        warnx("%s: not found (create it, for example with `truncate -s 64K %s`)", path, path);
     else
-        warn("%s: cannot be opened for reading and writing", path);
+        warn("%s: cannot open for reading and writing", path);
     return -1;
 }
 
@@ -43,7 +43,7 @@ static int reserve_space(const char *path, int fd, off_t size)
 {
     const int error = posix_fallocate(fd, 0, size);
     if (error == ENOSPC || error == EDQUOT) {
-        warnx("%s: no space left for its %jd bytes: free some or choose another file", path, (intmax_t)size);
+        warnx("%s: no space left for %jd bytes (free some or choose another file)", path, (intmax_t)size);
         return STATUS_FAILED;
     }
     return STATUS_OK; /* the reply of a file system without reservation does not describe its free space */
@@ -58,11 +58,11 @@ static int check_kind(const char *path, int fd)
         return STATUS_FAILED;
     }
     if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode)) {
-        warnx("%s is neither a file nor a PMem device: name one of these", path);
+        warnx("%s: neither a file nor a PMem device", path);
         return STATUS_FAILED;
     }
     if (S_ISREG(info.st_mode) && info.st_size == 0) {
-        warnx("%s is empty: give it a size, for example with `truncate -s 64K %s`", path, path);
+        warnx("%s: the file is empty (set its size, for example with `truncate -s 64K %s`)", path, path);
         return STATUS_FAILED;
     }
     return S_ISREG(info.st_mode) ? reserve_space(path, fd, info.st_size) : STATUS_OK;
@@ -93,7 +93,7 @@ int memory_open_unsigned(struct memory *memory, const char *path, size_t offset,
         return status;
 
     if (memory->size < data_size || offset > memory->size - data_size) {
-        warnx("%s has %zu bytes, too few for %zu at offset %zu: enlarge it or choose a smaller offset", path,
+        warnx("%s: %zu bytes are too small for %zu at offset %zu (enlarge it or use a smaller offset)", path,
                 memory->size, data_size, offset);
         memory_close(memory);
         return STATUS_FAILED;

@@ -29,7 +29,7 @@ int memory_map_file(struct memory *memory, const char *path, int fd)
 {
     struct pmem2_map *map = NULL;
     if (new_map(&map, fd) != 0) {
-        warnx("%s cannot be mapped: %s", path, pmem2_errormsg());
+        warnx("%s: cannot map: %s", path, pmem2_errormsg());
         return STATUS_FAILED;
     }
 

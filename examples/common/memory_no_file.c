@@ -9,8 +9,7 @@ int memory_map_file(struct memory *memory, const char *path, int fd)
 {
     (void)memory;
     (void)fd;
-    warnx("%s cannot be mapped: this program was built without libpmem2; install libpmem2-dev and build it again",
-            path);
+    warnx("%s: cannot map: built without libpmem2 (install libpmem2-dev and build again)", path);
     return STATUS_FAILED;
 }
 

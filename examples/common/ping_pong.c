@@ -21,21 +21,20 @@ struct ping_pong_plan ping_pong_parse(const struct arguments *args, enum ping_po
     };
 
     if (rules == PING_PONG_SERVER_CLOSES && rounds == 0)
-        usage_error("<rounds>: 0 numbers are no game, send at least 1");
+        usage_error("<rounds>: must be at least 1");
     /* 0 rounds would wrap to an unlimited number */
     plan.numbers = rules == PING_PONG_SERVER_CLOSES ? rounds : rounds - 1;
 
     const uint64_t counted = plan.numbers == UINT64_MAX ? 0 : plan.numbers;
     if (plan.seed >= PING_PONG_END - counted)
-        usage_error("<seed>: %" PRIu64 " is too large, counting on from there reaches the number that means the end",
-                plan.seed);
+        usage_error("<seed>: %" PRIu64 " is too large: the numbers from there reach the end mark", plan.seed);
     return plan;
 }
 
 int ping_pong_number(const char *message, size_t size, uint64_t *number)
 {
     if (size != PING_PONG_MESSAGE_SIZE) {
-        warnx("the other side sent a message of %zu bytes instead of %d: it runs another example", size,
+        warnx("the peer sent a message of %zu bytes instead of %d (does it run another example?)", size,
                 PING_PONG_MESSAGE_SIZE);
         return STATUS_FAILED;
     }
@@ -73,7 +72,7 @@ static int play_round(const struct arguments *args, struct mailbox *mailbox, str
     printf("Value received: %" PRIu64 "\n", *number);
     if (*number == expected)
         return STATUS_OK;
-    warnx("the server answered %" PRIu64 " instead of %" PRIu64, *number, expected);
+    warnx("unexpected response of the server: %" PRIu64 " instead of %" PRIu64, *number, expected);
     return STATUS_FAILED;
 }
 

@@ -36,8 +36,7 @@ enum ping_pong_rules {
     PING_PONG_SERVER_CLOSES   /* <rounds> numbers are sent; the server disconnects after the last message */
 };
 
-#define PING_PONG_ROUNDS_HELP                                                                                          \
-    "  <rounds>         messages to send, the last of which says that this was all; 0: no end\n"
+#define PING_PONG_ROUNDS_HELP "  <rounds>         messages to send; the last one ends the game (0: unlimited)\n"
 #define PING_PONG_NUMBERS_HELP "  <rounds>         numbers to send, at least 1\n"
 
 struct ping_pong_plan {

@@ -41,7 +41,7 @@ int players_parse(const struct arguments *args, int index)
 {
     const uint64_t count = arguments_number(args, index, "<players>", DEFAULT_PLAYERS);
     if (count == 0 || count > MAX_PLAYERS)
-        usage_error("<players>: choose from 1 to %d", MAX_PLAYERS);
+        usage_error("<players>: must be from 1 to %d", MAX_PLAYERS);
     return (int)count;
 }
 
@@ -99,8 +99,8 @@ int players_main(int argc, char **argv)
     struct rpma_peer *peer = NULL;
 
     if (PING_PONG_END - plan.numbers - plan.seed <= (uint64_t)(count - 1) * SEED_DISTANCE)
-        usage_error("<seed>: %" PRIu64 " is too large for %d players, whose seeds are %d apart", plan.seed, count,
-                SEED_DISTANCE);
+        usage_error(
+                "<seed>: %" PRIu64 " is too large for %d players with seeds %d apart", plan.seed, count, SEED_DISTANCE);
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer);
     if (status == STATUS_OK)
         status = play_all(&args, peer, &plan, count);

@@ -66,7 +66,7 @@ static int handle_event(void *context)
         return STATUS_OK;
     }
     if (!client->is_done) {
-        warnx("client #%d is gone before it was done: its connection reports %s", client->slot,
+        warnx("client #%d disconnected before it was done: connection event %s", client->slot,
                 rpma_utils_conn_event_2str(event));
         client->service->status |= STATUS_FAILED;
     }
@@ -165,7 +165,7 @@ static int start_listening(struct service *service)
 static int stop_listening(struct service *service)
 {
     if (service->accepted_count == 0) {
-        warnx("no client within %d s: is one started? --timeout allows for more", service->listen_s);
+        warnx("timeout: no client within %d s (is one running? See --timeout)", service->listen_s);
         return STATUS_FAILED;
     }
     event_loop_unwatch(&service->loop, &service->requests);
@@ -189,7 +189,7 @@ static int serve(struct service *service)
     bool is_silent = false;
     const int status = event_loop_step(&service->loop, service->ep ? service->listen_until_ms : silence_ms, &is_silent);
     if (status == STATUS_OK && is_silent && !service->ep) {
-        warnx("no sign of %d client(s) within %d s: are they still running? --timeout allows for more",
+        warnx("timeout: no response of %d client(s) within %d s (are they still running? See --timeout)",
                 service->connected_count, timeout_s);
         return STATUS_FAILED;
     }

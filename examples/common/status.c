@@ -41,5 +41,5 @@ static void check_output(void)
 void check_output_at_exit(void)
 {
     if (atexit(check_output) != 0)
-        warnx("what is printed will not be checked: out of memory");
+        warnx("standard output is not checked for errors: out of memory");
 }

@@ -11,11 +11,11 @@ int check_text(const char *label, const char *text, size_t size)
 {
     const size_t length = text ? strnlen(text, size) : 0;
     if (length == 0) {
-        warnx("%s: nothing where a text should be", label);
+        warnx("%s: no text found", label);
         return STATUS_FAILED;
     }
     if (length == size) {
-        warnx("%s: a text without an end within %zu bytes", label, size);
+        warnx("%s: text not terminated within %zu bytes", label, size);
         return STATUS_FAILED;
     }
     return STATUS_OK;

@@ -24,7 +24,7 @@ int wait_readable(struct pollfd *fds, nfds_t count, int timeout_s, const char *a
         if (ready > 0)
             return STATUS_OK;
         if (ready == 0) {
-            warnx("no %s within %d s: is the other side still running? --timeout allows for more", awaited, timeout_s);
+            warnx("timeout: no %s within %d s (is the peer still running? See --timeout)", awaited, timeout_s);
             return STATUS_FAILED;
         }
         if (errno != EINTR) {

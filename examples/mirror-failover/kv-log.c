@@ -35,7 +35,7 @@ static const char usage[] =
         "       kv-log list SET\n\n"
         "put stores one value after the other, and prints the number of each put that is on all copies in\n"
         "sync. list prints how many puts there are, and the last value of each key. SET is a set file.\n"
-        "With --without-flush nothing is made durable, although it is said to be.\n";
+        "With --without-flush nothing is made durable, although puts are acknowledged.\n";
 
 static uint64_t sum_of(const struct record *r)
 {

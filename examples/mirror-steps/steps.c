@@ -99,7 +99,7 @@ static int repair(struct steps *s)
     const int code = rpma_mirror_repair_range(s->mirror, BROKEN_PAGE * PAGE, PAGE, RPMA_MIRROR_ALL_COPIES);
     for (unsigned i = 0; code == 0 && i < PAGE; ++i) {
         if (page[i] != 'p') {
-            fprintf(stderr, "steps: byte %u of the page is not what was flushed\n", i);
+            fprintf(stderr, "steps: byte %u of the page differs from the flushed data\n", i);
             return 1;
         }
     }

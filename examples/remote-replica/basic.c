@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     if (memcmp(found.signature, attributes.signature, sizeof(found.signature)) != 0 || found.major != attributes.major)
         errx(1, "the attributes of the pool are not those that it was created with");
     if (memcmp(memory + HEADER_SIZE, copy + HEADER_SIZE, DATA_SIZE) != 0)
-        errx(1, "the replica is not what was persisted");
+        errx(1, "the replica differs from the persisted data");
     require(rpmem_remove(argv[1], argv[2], 0) == 0);
     printf("%zu bytes persisted, read back and equal; the pool is removed\n", DATA_SIZE);
     return 0;

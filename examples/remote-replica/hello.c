@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     if (pool == NULL)
         errx(1, "%s", rpmem_errormsg());
     if (memcmp(found.signature, attributes.signature, sizeof(found.signature)) != 0)
-        errx(1, "%s is a pool of another program", argv[2]);
+        errx(1, "%s: pool of another program", argv[2]);
     if (rpmem_read(pool, text, HEADER_SIZE, TEXT_SIZE, 0) != 0)
         errx(1, "%s", rpmem_errormsg());
     printf("found:   %.*s\n", (int)TEXT_SIZE, text);

@@ -76,7 +76,7 @@ int main(int argc, char **argv)
             errx(1, "the log at the target is damaged at record %" PRIu64, i);
     const uint64_t more = strtoull(argv[3], NULL, 10);
     if (more > capacity - log->count)
-        errx(1, "the log has room for %" PRIu64 " records only", (uint64_t)(capacity - log->count));
+        errx(1, "log full: at most %" PRIu64 " more records", (uint64_t)(capacity - log->count));
     append(pool, memory, more);
     printf("records: %" PRIu64 "\n", log->count);
     if (rpmem_close(pool) != 0)

@@ -132,7 +132,7 @@ def judge_flush(run: Run, outcome: Outcome) -> str:
 
 def judge_requested_flush(run: Run, outcome: Outcome) -> str:
     if "Flush request received" not in outcome.server.stdout:
-        raise ExampleFailed("the server was not asked to persist the text")
+        raise ExampleFailed("the server received no request to persist the text")
     return judge_text(run, outcome).replace(": persisted by the server", ": persisted by the server on request")
 
 
@@ -140,7 +140,7 @@ def judge_names(_: Run, outcome: Outcome) -> str:
     names = re.findall("(?m)^My names? is: (.+)$", outcome.client.stdout)
     read = re.findall("(?m)^- (.+)$", outcome.server.stdout)
     if len(names) != len(NAME_SEEDS) or sorted(names) != sorted(read):
-        raise ExampleFailed(f"the clients are called {', '.join(names)}, the server read {', '.join(read)}")
+        raise ExampleFailed(f"the names of the clients are {', '.join(names)}, the server read {', '.join(read)}")
     return f"the names of {len(names)} clients read: {', '.join(read)}"
 
 
@@ -292,7 +292,7 @@ EXAMPLES = [
     Example("13-messages-ping-pong-with-srq", "many clients, one shared receive queue", constantly(LISTEN_S),
             constantly(*GAMES[0]), judge_games, GAMES[1:]),
     Example("14-queue-sizing", "write more than fits into a queue", nothing, constantly(str(BLOCKS)), judge_queues),
-    Example("15-reconnect", "resume after a lost peer with what is durable", resumed_log, constantly(str(RECORDS), PAUSE_US),
+    Example("15-reconnect", "resume from durable data after a lost connection", resumed_log, constantly(str(RECORDS), PAUSE_US),
             judge_resumed_log, listens_again=True),
     *(Example(topic, purpose, constantly(str(PLAYERS)), constantly(PLAYER_SEED, TURNS, "0", str(PLAYERS)), judge_players)
       for topic, purpose in (("16-multi-threaded-server", "serve each client in a thread"),

@@ -75,7 +75,7 @@ class Target(Process):
                          "--log-file", place / "log")
         found = re.fullmatch(r"rpmemd: listening on 127\.0\.0\.1 port (\d+)\n", self.first_line())
         if not found:
-            raise ExampleFailed(f"rpmemd did not start: see {place}/log")
+            raise ExampleFailed(f"rpmemd did not start (see {place}/log)")
         self.port = found[1]
 
     def again(self) -> "Target":
@@ -106,7 +106,7 @@ class Writer(Process):
                 if not line:
                     raise ExampleFailed("the writer ended")
         except queue.Empty:
-            raise ExampleFailed(f"the writer did not say '{wanted}' within {LIMIT_S} s") from None
+            raise ExampleFailed(f"the writer did not print '{wanted}' within {LIMIT_S} s") from None
 
     def await_puts(self, more: int) -> int:
         wanted, end = self.acknowledged + more, time.monotonic() + LIMIT_S
@@ -195,13 +195,13 @@ def show(build: pathlib.Path, place: pathlib.Path, without_flush: bool, stack: c
 def scratch_directory(choice: str, name: str = "mirror-failover") -> Iterator[pathlib.Path]:
     directory = storage.best_directory() if choice == "auto" else pathlib.Path(choice).absolute()
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory: copies are files, name a directory for them")
+        raise UsageError(f"{directory}: not a directory (copies are files in a directory)")
     if len(str(directory).split()) > 1:
         raise UsageError(f"'{directory}': blanks separate the words of a set file (choose another --pmem)")
     try:
         scratch = tempfile.TemporaryDirectory(prefix=f"{name}-", dir=directory)
     except OSError as error:
-        raise UsageError(f"no files can be created in {directory}: {error.strerror} (choose another --pmem)") from error
+        raise UsageError(f"{directory}: cannot create files: {error.strerror} (choose another --pmem)") from error
     with scratch as made:
         place = pathlib.Path(made)
         print(f"Copies:  {storage.describe(place, f'files created in {directory}')[0]}\n")
@@ -213,7 +213,7 @@ def run_all(build: pathlib.Path, choice: str, without_flush: bool) -> int:
     lacking = [program for program in ("examples/mirror-failover/kv-log", "bin/rpmemd", "bin/rpma-mirror")
                if not (build / program).is_file()]
     if lacking:
-        raise CannotRun(f"{build / lacking[0]} is not built: configure with RPMA_BUILD_RPMEM")
+        raise CannotRun(f"{build / lacking[0]} is not built (configure with RPMA_BUILD_RPMEM)")
     try:
         with scratch_directory(choice) as place, contextlib.ExitStack() as stack:
             whole = show(build, place, without_flush, stack)

@@ -60,7 +60,7 @@ def run_parser() -> Parser:
              "`auto` (default): a mounted DAX file system if there is one, else /var/tmp")
     add("--direct-write", choices=["auto", "on", "off"], default="auto",
         help="whether writes to --pmem are persistent once visible, for 05 and 15 (auto: on with softrdma, else off)")
-    add("--format", choices=sorted(REPORTS), default="text", help="of the report (default: text)")
+    add("--format", choices=sorted(REPORTS), default="text", help="format of the report (default: text)")
     add("--timeout", type=positive, metavar="S",
         help=f"limit for each example in seconds (default: {TIMEOUT_S}; with --role server {SERVER_TIMEOUT_S})")
     add("--jobs", type=positive, default=os.cpu_count(), metavar="N",
@@ -153,7 +153,7 @@ def doctor_parser() -> Parser:
         "doctor", "Calls rpma-doctor, which reports the RDMA devices and persistent memory of this machine, and "
         "remedies.", DOCTOR_EXIT_STATUS)
     add_build(parser)
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="of the report (default: text)")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="format of the report (default: text)")
     return parser
 
 
@@ -172,17 +172,17 @@ def complete(options: argparse.Namespace) -> None:
     fail = run_parser().error
     if options.server:
         if options.role == "server" or options.addr:
-            fail("--server HOST is for the clients, which need neither --role server nor --addr")
+            fail("--server HOST is for the role client: omit --role server and --addr")
         options.role, options.addr = "client", options.server
     elif options.role == "client":
         fail("--role client needs --server HOST, the address that the servers listen on")
     others = [options.server_lib, options.client_lib, options.server_programs, options.client_programs]
     if options.peer and (options.role or any(others)):
-        fail("--peer pairs two versions on one machine: leave --role, --server, --*-lib and --*-programs out")
+        fail("--peer pairs two versions on one machine: omit --role, --server, --*-lib and --*-programs")
     if options.role and options.repeat > 1:
         fail("--repeat needs both sides on one machine")
     if options.server_programs and options.client_programs:
-        fail("--server-programs and --client-programs exclude each other: one side must tell when it is ready")
+        fail("--server-programs and --client-programs exclude each other: one side must report that it is ready")
     count = len(EXAMPLES) + len(NAMED_EXAMPLES)
     if options.port + count - 1 > LAST_PORT:
         fail(f"--port: the examples need {count} ports from {options.port} on, and {LAST_PORT} is the last one")

@@ -64,7 +64,7 @@ class Side:
             check=False, timeout=30)
         loaded = re.findall(r"^\s*librpma\.so\.0 => (.*) \(0x[0-9a-f]+\)$", trace.stdout, re.MULTILINE)
         if not loaded or pathlib.Path(loaded[0]).parent.resolve() != self.library.resolve():
-            raise UsageError(f"{program} does not load librpma.so.0 from {self.library}: name its directory")
+            raise UsageError(f"{program} does not load librpma.so.0 from {self.library} (specify the directory of the library)")
 
 
 class Programs:
@@ -168,7 +168,7 @@ def free_port(addr: str) -> str:
         if len(HELD_PORTS) > MOST_HELD_PORTS:
             os.close(HELD_PORTS.popleft())
         return str(port)
-    raise UsageError(f"no port is free at {addr}: is that an address of this machine?")
+    raise UsageError(f"{addr}: no free port (is it an address of this machine?)")
 
 
 def wait_until_ready(server: Program, ready_fd: int, timeout_s: float) -> bool:
@@ -250,7 +250,7 @@ def check_statuses(outcome: Outcome) -> None:
             raise CannotRun(result.stderr.strip())
     for role, result in (("client", outcome.client), ("server", outcome.server)):
         if result.status is None:
-            raise ExampleFailed(f"the {role} did not end by itself")
+            raise ExampleFailed(f"the {role} did not exit in time")
         if result.status < 0:
             raise ExampleFailed(f"the {role} died of {signal.Signals(-result.status).name}")
         if result.status > 0:

@@ -35,6 +35,5 @@ def find(prefix: pathlib.Path) -> Peer:
     candidates = [prefix, *(directory for name in LIBRARY_DIRECTORIES for directory in sorted(prefix.glob(name)))]
     libraries = [directory for directory in candidates if (directory / "librpma.so.0").is_file()]
     if not programs and not libraries:
-        raise UsageError(f"neither librpma.so.0 nor example programs are under {prefix}: name the prefix they were "
-                         "installed with")
+        raise UsageError(f"{prefix}: neither librpma.so.0 nor example programs found (specify the installation prefix)")
     return Peer(prefix, next(iter(programs), None), next(iter(libraries), None))

@@ -57,10 +57,10 @@ def run_all(build: pathlib.Path, choice: str) -> int:
     """Prints a line for each program, and where the replica was; 0, or 1 if one failed."""
     directory = storage.best_directory() if choice == "auto" else pathlib.Path(choice).absolute()
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory: replicas are files, name a directory for them")
+        raise UsageError(f"{directory}: not a directory (replicas are files in a directory)")
     programs, daemon = build / "examples" / "remote-replica", build / "bin" / "rpmemd"
     if not (programs / "basic").is_file() or not daemon.is_file():
-        raise CannotRun(f"{programs}/basic or {daemon} is not built: configure with RPMA_BUILD_RPMEM")
+        raise CannotRun(f"{programs}/basic or {daemon} is not built (configure with RPMA_BUILD_RPMEM)")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="rpmem-examples-", dir=directory) as scratch:
         place = pathlib.Path(scratch)

@@ -59,14 +59,14 @@ def show(build: pathlib.Path, place: pathlib.Path, trace: pathlib.Path, stack: c
         if kinds:
             print("   requests to both targets: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
     if not sent:
-        print("\ntshark is not installed: nothing is said about packets")
+        print("\ntshark is not installed: packets are not counted")
 
 
 def run_all(build: pathlib.Path, choice: str, trace: pathlib.Path | None) -> int:
     """Returns 0 if each step succeeded, otherwise 1."""
     for program in (PROGRAM, "bin/rpmemd", "bin/rpma-mirror", "bin/softrdma"):
         if not (build / program).is_file():
-            raise CannotRun(f"{build / program} is not built: configure with RPMA_BUILD_RPMEM and RPMA_BUILD_SOFTRDMA")
+            raise CannotRun(f"{build / program} is not built (configure with RPMA_BUILD_RPMEM and RPMA_BUILD_SOFTRDMA)")
     try:
         with failover.scratch_directory(choice) as place, contextlib.ExitStack() as stack:
             show(build, place, trace or place / "trace.pcap", stack)

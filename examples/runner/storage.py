@@ -76,7 +76,7 @@ def created_files(directory: pathlib.Path) -> Iterator[Storage]:
     try:
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="rpma-examples-", dir=directory))
     except OSError as error:
-        raise UsageError(f"no files can be created in {directory}: {error.strerror}: choose another --pmem") from error
+        raise UsageError(f"{directory}: cannot create files: {error.strerror} (choose another --pmem)") from error
     try:
         paths = [scratch / "server.pmem", scratch / "client.pmem"]
         for path in paths:
@@ -91,14 +91,14 @@ def created_files(directory: pathlib.Path) -> Iterator[Storage]:
 def shared_file(path: pathlib.Path) -> Storage:
     """An existing file or device, which keeps what it holds elsewhere."""
     if not path.exists():
-        raise UsageError(f"{path} does not exist: create it, for example with `truncate -s 64K {path}`")
+        raise UsageError(f"{path}: not found (create it, for example with `truncate -s 64K {path}`)")
     info = path.stat()
     if not stat.S_ISREG(info.st_mode) and not stat.S_ISCHR(info.st_mode):
-        raise UsageError(f"{path} is neither a file, a directory nor a PMem device: name one of these")
+        raise UsageError(f"{path}: neither a file, a directory nor a PMem device")
     if stat.S_ISREG(info.st_mode) and info.st_size < MINIMUM_SIZE:
-        raise UsageError(f"{path} has {info.st_size} bytes, the examples need {MINIMUM_SIZE}: enlarge it")
+        raise UsageError(f"{path}: {info.st_size} bytes, the examples need {MINIMUM_SIZE} (enlarge it)")
     if not os.access(path, os.R_OK | os.W_OK):
-        raise UsageError(f"{path} cannot be read and written: change its permissions or choose another --pmem")
+        raise UsageError(f"{path}: cannot read and write (change its permissions or choose another --pmem)")
     description, level = describe(path, str(path))
     return Storage(description, path, path, CLIENT_OFFSET, level)
 

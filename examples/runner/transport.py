@@ -60,7 +60,7 @@ def find_softrdma(build: pathlib.Path) -> str:
     launcher = build / "bin" / "softrdma"
     found = str(launcher) if launcher.is_file() else shutil.which("softrdma")
     if not found:
-        raise CannotRun(f"no active RDMA device and no softrdma in {build / 'bin'} or PATH: build the target softrdma")
+        raise CannotRun(f"neither an active RDMA device nor softrdma found in {build / 'bin'} or PATH (build the target softrdma)")
     return found
 
 
@@ -76,9 +76,9 @@ def why_no_local_path(launcher: str) -> str:
 
 def check_addr(addr: str | None) -> None:
     if addr in ("0.0.0.0", "::"):
-        raise UsageError(f"{addr} stands for every interface, and a server listens on one: give its address")
+        raise UsageError(f"{addr}: wildcard address (specify the address of one interface)")
     if addr and addr.startswith("["):
-        raise UsageError(f"{addr}: write an IPv6 address without brackets, as in {addr.strip('[]')}")
+        raise UsageError(f"{addr}: brackets in an IPv6 address (write {addr.strip('[]')})")
 
 
 def choose(kind: str, addr: str | None, build: pathlib.Path) -> Transport:
@@ -89,9 +89,9 @@ def choose(kind: str, addr: str | None, build: pathlib.Path) -> Transport:
         if addr or address:
             return Transport(name, f"RDMA device {name} of the kernel", addr or address or "", (), False)
     if kind == "kernel":
-        raise CannotRun("no RDMA device has an active port and an IPv4 address: see `rdma link show`, or use softrdma")
+        raise CannotRun("no RDMA device has an active port and an IPv4 address (see `rdma link show`, or use softrdma)")
 
-    reason = {"softrdma": "as asked for"}.get(kind, "no RDMA device has an active port with an IPv4 address")
+    reason = {"softrdma": "requested"}.get(kind, "no RDMA device has an active port with an IPv4 address")
     return Transport(
         "softrdma",
         f"softrdma, a software device ({reason})",

@@ -119,29 +119,29 @@ class FailureTest(support.ExamplesTest):
     def test_server_that_describes_no_memory(self) -> None:
         for client in ("02", "04", "05"):
             with self.subTest(client=client):
-                self.check("01", client, 1, None, "no description of its memory")
+                self.check("01", client, 1, None, "no descriptor of its memory")
 
     def test_server_with_too_little_memory(self) -> None:
         for client in ("04", "05"):
             with self.subTest(client=client):
-                self.check("02", client, 0, None, "offers 14 bytes of memory, too few for 1024 bytes at offset 0")
+                self.check("02", client, 0, None, "offers 14 bytes of memory, too small for 1024 bytes at offset 0")
 
     def test_server_with_more_memory_than_the_client_can_read(self) -> None:
         with support.pmem_file() as path:
             outcome = support.pair("04", "02", (str(path),))
         self.assert_status(outcome.client, 1)
-        self.assert_one_line(outcome.client.stderr, "offers 65536 bytes, this client has room for 1024")
+        self.assert_one_line(outcome.client.stderr, "offers 65536 bytes, at most 1024 expected")
         self.assert_status(outcome.server, 1)
-        self.assertIn("New value: nothing where a text should be", outcome.server.stderr)
+        self.assertIn("New value: no text found", outcome.server.stderr)
 
     def test_server_rejects_a_client_without_a_text(self) -> None:
         for client in ("01", "02"):
             with self.subTest(client=client):
-                self.check("03", client, 1, "no description of its memory", "no server accepts connections")
+                self.check("03", client, 1, "no descriptor of its memory", "no server accepts connections")
 
     def test_client_of_another_example_breaks_off_the_game(self) -> None:
-        self.check("08", "02", 1, "the other side disconnected before everything was done",
-            "no description of its memory")
+        self.check("08", "02", 1, "the peer disconnected before all operations were complete",
+            "no descriptor of its memory")
 
     def test_server_that_never_answers(self) -> None:
         with self.listening("04") as (_, port):
@@ -175,7 +175,7 @@ class FailureTest(support.ExamplesTest):
             with self.subTest(victim=victim):
                 program = self.play_and_kill(victim)[survivor]
                 self.assertEqual(1, program.wait(support.TIMEOUT_S))
-                self.assertRegex(program.output()[1], "rpma_(recv|send) failed: |the other side disconnected")
+                self.assertRegex(program.output()[1], "rpma_(recv|send) failed: |the peer disconnected")
 
     def test_reader_that_is_killed_leaves_the_text_untranslated(self) -> None:
         """The server of 03 dies before it accepts, so that nothing was read."""

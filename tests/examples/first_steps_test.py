@@ -36,7 +36,7 @@ class FirstStepsTest(support.ExamplesTest):
                     self.assertIn("durable, by the client's flush" if result.returncode == 0 else "python3-cffi", result.stdout)
                 else:
                     self.assert_status(result, 2)
-                    self.assert_one_line(result.stderr, f"'{name}' is not a server and a client: run")
+                    self.assert_one_line(result.stderr, f"'{name}' is not an example with a server and a client (run")
         result = support.execute([str(support.RUNNER), "list"])
         self.assertIn("20-python", result.stdout)
 
@@ -111,7 +111,7 @@ class FirstStepsTest(support.ExamplesTest):
                 result = support.execute(
                     [support.program(number, role), "[::1]", "7204", *support.operands(number, role)])
                 self.assert_status(result, 2)
-                self.assert_one_line(result.stderr, "'[::1]': write an IPv6 address without brackets")
+                self.assert_one_line(result.stderr, "'[::1]' has brackets")
 
     def test_ipv6_literal(self) -> None:
         if not pathlib.Path("/proc/net/if_inet6").read_text(encoding="ascii"):
@@ -119,13 +119,13 @@ class FirstStepsTest(support.ExamplesTest):
         port = support.free_port("::1")
         result = support.on_softrdma("01", "client", "--retry=0", "::1", port)
         self.assert_status(result, 1)
-        self.assert_one_line(result.stderr, f"no server accepts connections at ::1 port {port}", "start the server first")
+        self.assert_one_line(result.stderr, f"::1 port {port}: no server accepts connections", "start the server first")
 
     def test_wrong_address_for_the_runner(self) -> None:
-        for addr, words in (("0.0.0.0", ("stands for every interface", "give its address")),
-                            ("::", ("stands for every interface", "give its address")),
-                            ("[::1]", ("without brackets", "as in ::1")),
-                            ("192.0.2.77", ("is that an address of this machine?",))):
+        for addr, words in (("0.0.0.0", ("wildcard address", "address of one interface")),
+                            ("::", ("wildcard address", "address of one interface")),
+                            ("[::1]", ("brackets in an IPv6 address", "write ::1")),
+                            ("192.0.2.77", ("is it an address of this machine?",))):
             result = support.run_examples("01", "--addr", addr)
             self.assert_status(result, 2)
             self.assert_one_line(result.stderr, addr, *words)

@@ -41,7 +41,7 @@ class LogFileTest(support.ExamplesTest):
                 outcome = self.append(0, long, last, path=operand)
                 self.assertEqual([long, last], outcome.server.stdout.splitlines())
             outcome = self.append(1, "x", path=str(path))
-            self.assert_one_line(outcome.client.stderr, "no room for 'x' in the 0 bytes left", "start a new one")
+            self.assert_one_line(outcome.client.stderr, "log full: 'x' exceeds the remaining 0 bytes", "start the server with")
             content = path.read_bytes()
         self.assertEqual(LOG_SIZE, struct.unpack("=Q", content[8:16])[0])
         self.assertEqual(bytes(len(content) - LOG_SIZE), content[LOG_SIZE:])
@@ -63,7 +63,7 @@ class LogFileTest(support.ExamplesTest):
                 path.write_bytes(b"LOG\0\0\0\0\0" + struct.pack("=Q", used) + bytes(4096))
                 result = support.on_softrdma("07", "server", support.ADDR, "7204", str(path))
                 self.assert_status(result, 1)
-                self.assert_one_line(result.stderr.splitlines()[-1], f"claims to end at {used}")
+                self.assert_one_line(result.stderr.splitlines()[-1], f"its end, {used}, is out of bounds")
 
     def test_server_of_another_example(self) -> None:
         with support.pmem_file() as path:
@@ -106,7 +106,7 @@ class GpspmTest(support.ExamplesTest):
                 outcome = support.pair(server, "08", (), ("7", "3"))
                 self.assert_status(outcome.client, 1)
                 self.assert_status(outcome.server, 1)
-                self.assertIn("sent 8 bytes that are no flush request", outcome.server.stderr)
+                self.assertIn("sent a malformed flush request of 8 bytes", outcome.server.stderr)
 
     def test_response_that_never_comes(self) -> None:
         """The server of 05 describes its memory but takes no messages."""
@@ -139,9 +139,9 @@ class ImmediateTest(support.ExamplesTest):
 
     def test_client_of_another_example(self) -> None:
         for server, client, operands, words in (
-                ("10", "08", ("7", "3"), "sent something else than immediate data: it runs another example"),
-                ("10", "11", ("1",), "the other side disconnected before everything was done"),
-                ("11", "10", ("1",), "sent something else than immediate data: it runs another example"),
+                ("10", "08", ("7", "3"), "sent no immediate data (does it run another example?)"),
+                ("10", "11", ("1",), "the peer disconnected before all operations were complete"),
+                ("11", "10", ("1",), "sent no immediate data (does it run another example?)"),
                 ("11", "10", ("1", "word"), "rpma_conn_req_recv failed: local length error")):
             with self.subTest(server=server, client=client):
                 outcome = support.pair(server, client, (), operands, timeout_s=20)
@@ -151,7 +151,7 @@ class ImmediateTest(support.ExamplesTest):
     def test_server_with_too_little_memory(self) -> None:
         outcome = support.pair("02", "11", (), ("1",))
         self.assert_status(outcome.client, 1)
-        self.assertIn("offers 14 bytes of memory, too few for 1024", outcome.client.stderr)
+        self.assertIn("offers 14 bytes of memory, too small for 1024", outcome.client.stderr)
 
 
 class LogTest(support.ExamplesTest):

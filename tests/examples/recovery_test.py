@@ -95,7 +95,7 @@ class ReconnectTest(support.ExamplesTest):
             self.check_log(path, 1000)
             outcome = support.pair("15", "15", ("0", str(path), "on"), ("1",))
             self.assert_status(outcome.client, 1)
-            self.assert_one_line(outcome.client.stderr, "has 1000 records and room for 1000", "start a new one")
+            self.assert_one_line(outcome.client.stderr, "contains 1000 records, the maximum is 1000", "start a new one")
             self.check_log(path, 1000)
 
     def test_client_gives_up_without_a_server(self) -> None:
@@ -157,7 +157,7 @@ class HandlesTest(support.ExamplesTest):
     def test_failure_halfway_ends_with_its_status(self) -> None:
         outcome = support.pair("01", "18")
         self.assert_status(outcome.client, 1)
-        self.assert_one_line(outcome.client.stderr, "no description of its memory")
+        self.assert_one_line(outcome.client.stderr, "no descriptor of its memory")
 
 
 if __name__ == "__main__":

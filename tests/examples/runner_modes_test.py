@@ -94,10 +94,10 @@ class ModesTest(support.ExamplesTest):
         self.assert_status(result, 0)
         self.assertEqual([f"{support.TOPICS[number]} (peer {does})" for number in ("01", "05")
                           for does in ("serves", "connects")], self.names(result))
-        self.assertIn("it has no 02, 03", result.stdout)
+        self.assertIn("it lacks 02, 03", result.stdout)
         result = support.run_examples("02", "--peer", str(self.directory))
         self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "has no 02-read-to-volatile", "leave it out")
+        self.assert_one_line(result.stderr, "does not contain 02-read-to-volatile", "omit it")
 
     def test_peer_with_a_library_runs_our_programs_with_it(self) -> None:
         (self.directory / "lib").mkdir()
@@ -146,12 +146,12 @@ class TwoMachinesTest(support.ExamplesTest):
     def test_wrong_command_lines(self) -> None:
         for words, arguments in (
                 (("--role client needs --server HOST",), ("--role", "client")),
-                (("neither --role server nor --addr",), ("--role", "server", "--server", "192.0.2.1")),
+                (("omit --role server and --addr",), ("--role", "server", "--server", "192.0.2.1")),
                 (("--role server needs --addr",), ("--role", "server")),
                 (("--peer pairs two versions on one machine",), ("--peer", "/", "--server", "192.0.2.1")),
                 (("--repeat needs both sides",), ("--repeat", "2", "--server", "192.0.2.1")),
-                (("0.0.0.0 stands for every interface", "give its address"), ("--addr", "0.0.0.0")),
-                (("[::1]: write an IPv6 address without brackets",), ("--addr", "[::1]"))):
+                (("0.0.0.0: wildcard address", "address of one interface"), ("--addr", "0.0.0.0")),
+                (("[::1]: brackets in an IPv6 address",), ("--addr", "[::1]"))):
             with self.subTest(arguments=arguments):
                 result = support.run_examples("01", *arguments)
                 self.assert_status(result, 2)

@@ -207,7 +207,7 @@ class RunnerTest(support.ExamplesTest):
         programs = self.fake_programs(script, role="server")
         result = support.run_examples("01", "--server-programs", str(programs), "--timeout", "2")
         self.assert_status(result, 1)
-        self.assertIn("the server did not end by itself", result.stdout)
+        self.assertIn("the server did not exit in time", result.stdout)
         self.assertEqual([], processes_below(self.directory))
 
     def fake_programs(self, script: str, number: str = "01", role: str = "client") -> pathlib.Path:
@@ -299,20 +299,20 @@ class MisuseTest(support.ExamplesTest):
 
     def test_wrong_command_lines(self) -> None:
         build = ("--build", str(support.BUILD), "--transport", "softrdma")
-        self.check(2, ("no example is called '99'", "list"), "99")
-        self.check(2, ("'list' is a verb", "comes before everything else"), "--jobs", "1", "list")
-        self.check(2, ("no examples can be built in /nonexistent", "cmake --preset release"), "--build", "/nonexistent")
+        self.check(2, ("example '99' not found", "list"), "99")
+        self.check(2, ("'list' is a verb", "must be the first argument"), "--jobs", "1", "list")
+        self.check(2, ("/nonexistent: not a build directory", "cmake --preset release"), "--build", "/nonexistent")
         self.check(2, ("--format",), "--format", "xml")
         self.check(2, ("not a positive number", "see --help"), "--timeout", "0")
         self.check(2, ("unrecognized", "--no-such-option", "see --help"), "--no-such-option")
         self.check(2, ("--port", "65535 is the last one"), "--server", "192.0.2.1", "--port", "65530")
         self.check(2, ("exclude each other",), "--server-programs", "/a", "--client-programs", "/b")
-        self.check(2, ("/nonexistent/file does not exist", "truncate"), *build, "--pmem", "/nonexistent/file")
+        self.check(2, ("/nonexistent/file: not found", "truncate"), *build, "--pmem", "/nonexistent/file")
         self.check(2, ("neither a file, a directory nor a PMem device",), *build, "--pmem", self.fifo())
 
     def test_file_that_is_too_small(self) -> None:
         with support.pmem_file(4096) as path:
-            self.check(2, ("has 4096 bytes", "8192"), "--build", str(support.BUILD), "--transport", "softrdma",
+            self.check(2, ("4096 bytes, the examples need", "8192"), "--build", str(support.BUILD), "--transport", "softrdma",
                 "--pmem", str(path))
 
     def fifo(self) -> str:
@@ -331,7 +331,7 @@ class MisuseTest(support.ExamplesTest):
                 [sys.executable, str(support.RUNNER), "--build", build, "--transport", "softrdma"],
                 env={**os.environ, "PATH": "/nonexistent"})
             self.assert_status(result, 77)
-            self.assert_one_line(result.stderr, "no softrdma in", "build the target softrdma")
+            self.assert_one_line(result.stderr, "nor softrdma found in", "build the target softrdma")
 
     def test_address_of_another_machine(self) -> None:
         result = support.run_examples("01", "--addr", "192.0.2.1")
