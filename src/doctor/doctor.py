@@ -26,7 +26,7 @@ ENOUGH_FILES = 1024
 @dataclasses.dataclass(frozen=True)
 class Finding:
     topic: str
-    state: str  # ok, gap (missing, `fix` adds it) or none (missing, without a fix)
+    state: str  # ok, fail (`fix` corrects it) or none (not available, without a fix)
     text: str
     fix: str | None = None
 
@@ -82,24 +82,24 @@ def group_of(path: str) -> str:
 def kernel_devices(device_facts: pathlib.Path) -> tuple[list[Finding], bool]:
     names = [path.name for path in sorted(transport.SYSFS.glob("*"))]
     if not names:
-        return [Finding("RDMA devices", "gap", "not found in the kernel",
+        return [Finding("RDMA devices", "fail", "not found in the kernel",
                         "run programs on softrdma, which needs none: `softrdma run -- PROGRAM`; or load SoftRoCE: "
                         "`modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`")], False
 
     devices, why = query_devices(device_facts)
     findings = [Finding("RDMA device", "ok", device_text(device)) if is_active(device) else
-                Finding("RDMA device", "gap", device_text(device), "give its network interface an address and set it "
+                Finding("RDMA device", "fail", device_text(device), "give its network interface an address and set it "
                         "up: `ip link set eth0 up && ip addr add 192.168.0.1/24 dev eth0`") for device in devices]
     missing = sorted(set(names) - {device["name"] for device in devices})
     if missing:
         findings.append(Finding(
-            "RDMA devices", "gap", f"not visible to libibverbs: {', '.join(missing)}{f': {why}' if why else ''}",
+            "RDMA devices", "fail", f"not visible to libibverbs: {', '.join(missing)}{f': {why}' if why else ''}",
             "load ib_uverbs and rdma_ucm (`modprobe -a ib_uverbs rdma_ucm`) and install the packages ibverbs-providers "
             "and rdma-core"))
     closed = [str(path) for path in DEVICES.glob("*")
               if path.name.startswith(("uverbs", "rdma_cm")) and not os.access(path, os.R_OK | os.W_OK)]
     if closed:
-        findings.append(Finding("RDMA devices", "gap", f"no permission for {', '.join(closed)}",
+        findings.append(Finding("RDMA devices", "fail", f"no permission for {', '.join(closed)}",
                                 f"join their group: `adduser $USER {group_of(closed[0])}`, and log in again; or grant a group access "
                                 "in a udev rule: `SUBSYSTEM==\"infiniband*\", GROUP=\"rdma\", MODE=\"0660\"` in "
                                 "/etc/udev/rules.d/90-rdma.rules, which lasts as chmod does not"))
@@ -112,11 +112,11 @@ def softrdma(device_facts: pathlib.Path, beside: pathlib.Path) -> tuple[list[Fin
     launcher = str(beside) if beside.is_file() else shutil.which("softrdma")
     remedy = "install the package softrdma, or build and install this project"
     if not launcher:
-        return [Finding("softrdma", "gap", f"not found in {beside.parent} and PATH", remedy)], False
+        return [Finding("softrdma", "fail", f"not found in {beside.parent} and PATH", remedy)], False
     devices, why = query_devices(launcher, "run", "--", device_facts)
     usable = [device for device in devices if is_active(device)]
     if not usable:
-        return [Finding("softrdma", "gap", why or "device without an active port", remedy)], False
+        return [Finding("softrdma", "fail", why or "device without an active port", remedy)], False
     findings = [Finding("softrdma", "ok", device_text(device)) for device in usable]
     return findings + [finding for device in usable for finding in capabilities(device)], True
 
@@ -131,9 +131,9 @@ def software_devices() -> list[Finding]:
         if (pathlib.Path("/sys/module") / module).exists() or f"/{module}.ko" in builtin_text:
             findings.append(Finding(name, "ok", f"in the kernel; a device is made with {link}"))
         elif next(MODULES.glob(f"kernel/drivers/infiniband/sw/*/{module}.ko*"), None):
-            findings.append(Finding(name, "gap", "module installed, not loaded", f"`modprobe {module}`, then {link}"))
+            findings.append(Finding(name, "fail", "module installed, not loaded", f"`modprobe {module}`, then {link}"))
         else:
-            findings.append(Finding(name, "gap", f"module {module} not found for this kernel ({os.uname().release})",
+            findings.append(Finding(name, "fail", f"module {module} not found for this kernel ({os.uname().release})",
                                     "use softrdma, or a kernel that has it: Debian linux-image-amd64, Ubuntu "
                                     "linux-modules-extra-$(uname -r)"))
     return findings
@@ -151,12 +151,12 @@ def limits(has_hardware: bool) -> list[Finding]:
     elif not has_hardware:
         memlock = Finding("memlock limit", "none", f"{text}: enough for softrdma, which locks nothing")
     else:
-        memlock = Finding("memlock limit", "gap", f"{text}: RDMA hardware locks all memory that is registered",
+        memlock = Finding("memlock limit", "fail", f"{text}: RDMA hardware locks all memory that is registered",
                           "`ulimit -l unlimited`; permanently: `* - memlock unlimited` in /etc/security/limits.conf")
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY or files >= ENOUGH_FILES:
         return [memlock, Finding("open files limit", "ok", limit_text(files))]
-    return [memlock, Finding("open files limit", "gap", f"{files}: each connection takes several descriptors",
+    return [memlock, Finding("open files limit", "fail", f"{files}: each connection takes several descriptors",
                              f"`ulimit -n {min(ENOUGH_FILES, most) if most > files else ENOUGH_FILES}`")]
 
 
@@ -165,23 +165,23 @@ def persistent_memory() -> list[Finding]:
     for mount in pmem.dax_mounts():
         works = pmem.has_map_sync(mount.path)
         if works is None:
-            findings.append(Finding("persistent memory", "gap", f"{mount.path}: {mount.kind} with DAX, not writable",
+            findings.append(Finding("persistent memory", "fail", f"{mount.path}: {mount.kind} with DAX, not writable",
                                     f"`chown $USER {mount.path}`"))
         elif works:
             findings.append(Finding("persistent memory", "ok", f"{mount.path}: {mount.kind} with DAX, MAP_SYNC works"))
         else:
-            findings.append(Finding("persistent memory", "gap", f"{mount.path}: {mount.kind} with DAX, MAP_SYNC does "
+            findings.append(Finding("persistent memory", "fail", f"{mount.path}: {mount.kind} with DAX, MAP_SYNC does "
                                     "not work", "put ext4 or xfs on a namespace of mode fsdax: `ndctl list`"))
     for device in sorted(pathlib.Path("/dev").glob("dax*")):
         usable = os.access(device, os.R_OK | os.W_OK)
-        findings.append(Finding("persistent memory", "ok" if usable else "gap", f"{device}: device DAX",
+        findings.append(Finding("persistent memory", "ok" if usable else "fail", f"{device}: device DAX",
                                 None if usable else f"`chown $USER {device}`"))
     for device in sorted(pathlib.Path("/dev").glob("pmem*")):
         if not any(mount.source == str(device) for mount in pmem.mounts()):
-            findings.append(Finding("persistent memory", "gap", f"{device}: not mounted",
+            findings.append(Finding("persistent memory", "fail", f"{device}: not mounted",
                                     f"`mkfs.ext4 {device} && mount -o dax {device} /mnt/pmem` (erases {device})"))
     return findings or [Finding(
-        "persistent memory", "gap", "neither a DAX file system nor device DAX",
+        "persistent memory", "fail", "neither a DAX file system nor device DAX",
         "use ordinary files, durable through msync; or emulate it in DRAM: boot with memmap=1G!4G, then "
         "`mkfs.ext4 /dev/pmem0 && mount -o dax /dev/pmem0 /mnt/pmem`")]
 
@@ -197,7 +197,7 @@ def cache_injection() -> list[Finding]:
         if reason:
             findings.append(Finding("DDIO", "none", f"{name}: unknown: {reason}"))
         elif state == "on":
-            findings.append(Finding("DDIO", "gap", f"{name}: on: writes of peers go to the cache of the processor, and direct write "
+            findings.append(Finding("DDIO", "fail", f"{name}: on: writes of peers go to the cache of the processor, and direct write "
                                     "to persistent memory is not possible", "`rpma-ddio off`, until the next reboot, or the BIOS"))
         else:
             findings.append(Finding("DDIO", "ok", f"{name}: off: direct write to persistent memory is possible"))
@@ -221,16 +221,16 @@ def tuning() -> list[Finding]:
         now, most = (f"x{link[f'{kind}_link_width']}, {link[f'{kind}_link_speed']}" for kind in ("current", "max"))
         if None not in link.values():
             findings.append(Finding("PCIe link", "ok", f"{name}: {now}") if now == most else
-                            Finding("PCIe link", "gap", f"{name}: {now} of {most}", "put the card into a slot with the full width"))
+                            Finding("PCIe link", "fail", f"{name}: {now} of {most}", "put the card into a slot with the full width"))
         findings.append(Finding("NUMA node", "ok", f"{name}: {read_fact(device / 'numa_node') or 'unknown'}"))
     if not findings:
         return []
     governors = {fact for path in (ddio.SYSFS / "devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor") if (fact := read_fact(path))}
     if governors:
         findings.append(Finding("CPU governor", "ok", "performance") if governors == {"performance"} else
-                        Finding("CPU governor", "gap", ", ".join(sorted(governors)), "`cpupower frequency-set -g performance`"))
+                        Finding("CPU governor", "fail", ", ".join(sorted(governors)), "`cpupower frequency-set -g performance`"))
     if read_fact(NUMA_BALANCING) == "1":
-        findings.append(Finding("NUMA balancing", "gap", "on: it samples memory by page faults", "`sysctl kernel.numa_balancing=0`"))
+        findings.append(Finding("NUMA balancing", "fail", "on: it samples memory by page faults", "`sysctl kernel.numa_balancing=0`"))
     return findings
 
 

@@ -30,7 +30,7 @@ constexpr int caller_limit_ms = 10'000;
 
 void print_finding(const std::string &topic, bool good, const std::string &text, const std::string &remedy = "")
 {
-    std::printf("%s\t%s\t%s\t%s\n", topic.c_str(), good ? "ok" : "gap", text.c_str(), remedy.c_str());
+    std::printf("%s\t%s\t%s\t%s\n", topic.c_str(), good ? "ok" : "fail", text.c_str(), remedy.c_str());
 }
 
 // Runs `f` and prints the message of a failure, which contains the remedy, as a finding. Returns true on success.

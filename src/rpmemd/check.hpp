@@ -9,7 +9,7 @@ namespace rpmemd
 {
 
 // Implements rpmemd --check for rpmem-doctor: prints one line for each finding about the set and this machine, "topic
-// TAB ok|gap TAB text TAB remedy". The last line contains the port of a TCP echo server, which serves one connection
+// TAB ok|fail TAB text TAB remedy". The last line contains the port of a TCP echo server, which serves one connection
 // and exits after a timeout. Creates missing parts like a session and removes them afterwards.
 exit_status check_set(const config &settings, const std::string &set_name);
 

@@ -32,13 +32,13 @@ class Report:
     """Prints the findings to standard output and counts those that need a correction."""
 
     def __init__(self):
-        self.gaps = 0
+        self.failures = 0
         self.about = ""  # prefix of the findings: the target, if several are checked
 
     def add(self, topic, valid, text, fix=""):
-        print(f"{'ok' if valid else 'gap':<4} {self.about}{topic}: {text}")
+        print(f"{'ok' if valid else 'fail':<4} {self.about}{topic}: {text}")
         if not valid:
-            self.gaps += 1
+            self.failures += 1
             if fix:
                 print(f"     fix: {fix}")
         return valid
@@ -305,8 +305,8 @@ def main():
         report.about = f"{target.text} " if several else ""
         check_state(report, target, arguments.set, several)
         check_set(report, target, arguments.set)
-    print("ready" if report.gaps == 0 else f"not ready: {report.gaps} to correct")
-    return 0 if report.gaps == 0 else 1
+    print("ready" if report.failures == 0 else f"not ready: {report.failures} to correct")
+    return 0 if report.failures == 0 else 1
 
 
 if __name__ == "__main__":

@@ -58,13 +58,13 @@ class DoctorTest(support.ExamplesTest):
         self.assertIn('GROUP="rdma", MODE="0660"', fix)
         self.assertNotIn("chmod g", fix)
 
-    def test_every_gap_has_its_fix(self) -> None:
+    def test_every_failure_has_its_fix(self) -> None:
         result = self.examine()
         self.assert_status(result, 0)
         lines = result.stdout.splitlines()
         self.assertIn("ready: programs run over", lines[-1])
         for line, following in zip(lines, lines[1:]):
-            if line.startswith("gap "):
+            if line.startswith("fail "):
                 self.assertIn("fix: ", following)
 
     def test_without_softrdma_nothing_is_ready(self) -> None:
@@ -76,7 +76,7 @@ class DoctorTest(support.ExamplesTest):
                 copy(support.BUILD / part, target)
             result = support.execute([f"{prefix}/bin/rpma-doctor"], env={**os.environ, "PATH": "/usr/bin:/bin"})
         self.assert_status(result, 1)
-        self.assertRegex(result.stdout, r"(?m)^gap +softrdma +not found in .*/bin and PATH\n +fix: install the package softrdma")
+        self.assertRegex(result.stdout, r"(?m)^fail +softrdma +not found in .*/bin and PATH\n +fix: install the package softrdma")
         self.assertIn("not ready", result.stdout.splitlines()[-1])
 
     def test_wrong_command_line(self) -> None:
@@ -101,7 +101,7 @@ class DoctorTest(support.ExamplesTest):
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2000))
 
         result = self.examine(preexec_fn=lower)
-        self.assertRegex(result.stdout, r"(?m)^gap +open files limit +256: .*\n +fix: `ulimit -n 1024`$")
+        self.assertRegex(result.stdout, r"(?m)^fail +open files limit +256: .*\n +fix: `ulimit -n 1024`$")
 
 
 class MachineTest(support.ExamplesTest):
@@ -154,7 +154,7 @@ class MachineTest(support.ExamplesTest):
     def test_memlock_matters_to_hardware_only(self) -> None:
         with unittest.mock.patch.object(resource, "getrlimit", return_value=(65536, 65536)):
             memlock, _ = doctor.limits(has_hardware=True)
-            self.assertEqual(("gap", "64 KiB"), (memlock.state, memlock.text.split(":")[0]))
+            self.assertEqual(("fail", "64 KiB"), (memlock.state, memlock.text.split(":")[0]))
             self.assertIn("ulimit -l unlimited", memlock.fix)
             self.assertEqual("none", doctor.limits(has_hardware=False)[0].state)
 
@@ -172,8 +172,8 @@ class MachineTest(support.ExamplesTest):
 
     def test_persistent_memory_with_and_without_map_sync(self) -> None:
         mount = pmem.Mount("259:0", "/dev/pmem0", pathlib.Path("/mnt/pmem"), "ext4", frozenset({"dax=always"}))
-        for works, state, words in ((True, "ok", "MAP_SYNC works"), (False, "gap", "MAP_SYNC does not work"),
-                                    (None, "gap", "not writable")):
+        for works, state, words in ((True, "ok", "MAP_SYNC works"), (False, "fail", "MAP_SYNC does not work"),
+                                    (None, "fail", "not writable")):
             with (self.subTest(works=works), unittest.mock.patch.object(pmem, "mounts", return_value=[mount]),
                   unittest.mock.patch.object(pmem, "has_map_sync", return_value=works)):
                 found = doctor.persistent_memory()[0]

@@ -125,7 +125,7 @@ CASES = (
     page("rpma-conformance.1", "softrdma run -- rpma-conformance --filter 'flush.*'", r" 0 deviate, "),
     page("rpma-ddio.1", "ssh root@target rpma-ddio --device mlx5_0 off -- rpma-bench server \\",
          elsewhere="examples.ddio: it needs a processor of Intel"),
-    page("rpma-doctor.1", "rpma-doctor | grep -A 1 ^gap", r"^gap"),
+    page("rpma-doctor.1", "rpma-doctor | grep -A 1 ^fail", r"^fail"),
     page("rpmem-doctor.1", "rpmem-doctor local: pool.set", r"ready", before=SET),
     page("rpmem-ssh.1", "RPMEM_SSH=rpmem-ssh pmempool rm -r pool.set", elsewhere="rpmem.several_targets: it needs targets"),
     page("rpmemd.1", "mkdir -p /etc/rpmemd /var/lib/rpmemd", r"it listens", root=True, on_device=True,
