@@ -21,7 +21,7 @@ inline bool both_set(const void *one, const void *other)
 
 // Stores a created object for the caller, or returns why there is none.
 template<class T>
-int hand_out(result<T *> created, T **to)
+int return_handle(result<T *> created, T **to)
 {
     if (created.ok())
         *to = created.value();

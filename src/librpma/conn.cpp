@@ -167,15 +167,15 @@ result<rpma_conn::completion> rpma_conn::wait()
     return found;
 }
 
-rdma::batch *rpma_conn::batch_to_keep_in()
+rdma::batch *rpma_conn::queueing_batch()
 {
-    if (rdma::batch *const made = batch_.load(); made != nullptr)
-        return made;
-    auto *const made = new rdma::batch(targets_, device_);
+    if (rdma::batch *const created = batch_.load(); created != nullptr)
+        return created;
+    auto *const created = new rdma::batch(targets_, device_);
     rdma::batch *before = nullptr;
-    if (made == nullptr || batch_.compare_exchange_strong(before, made))
-        return made;
-    delete made; // another thread was faster
+    if (created == nullptr || batch_.compare_exchange_strong(before, created))
+        return created;
+    delete created; // another thread was faster
     return before;
 }
 

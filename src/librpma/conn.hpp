@@ -48,7 +48,7 @@ public:
     unsigned flush_types() const { return flush_types_.load(std::memory_order_relaxed); }
 
     // Queue of work requests; NULL without memory, and then they are posted at once.
-    rpma::rdma::batch *batch_to_keep_in();
+    rpma::rdma::batch *queueing_batch();
     // Posts what is kept. 0, or RPMA_E_PROVIDER.
     int ring() { return rpma::rdma::ring(batch_); }
     std::uint32_t qp_num() const { return parts_.id->qp->qp_num; }

@@ -89,7 +89,7 @@ int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port
     if (peer == nullptr || addr == nullptr || port == nullptr || req_ptr == nullptr)
         return RPMA_E_INVAL;
     const rpma_conn_cfg &settings = cfg != nullptr ? *cfg : default_conn_cfg;
-    return hand_out(rpma_conn_req::create_outgoing(*peer, addr, port, settings), req_ptr);
+    return return_handle(rpma_conn_req::create_outgoing(*peer, addr, port, settings), req_ptr);
 }
 
 int rpma_conn_req_delete(struct rpma_conn_req **req_ptr)
@@ -106,7 +106,7 @@ int rpma_conn_req_connect(
         (void)close_and_delete(req_ptr);
         return RPMA_E_INVAL;
     }
-    const int connected = hand_out((*req_ptr)->connect(pdata), conn_ptr);
+    const int connected = return_handle((*req_ptr)->connect(pdata), conn_ptr);
     const errno_guard keep_errno;
     (void)close_and_delete(req_ptr);
     return connected;

@@ -57,7 +57,7 @@ int rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, s
 {
     if (peer == nullptr || addr == nullptr || port == nullptr || ep_ptr == nullptr)
         return RPMA_E_INVAL;
-    return hand_out(rpma_ep::create(*peer, addr, port), ep_ptr);
+    return return_handle(rpma_ep::create(*peer, addr, port), ep_ptr);
 }
 
 int rpma_ep_shutdown(struct rpma_ep **ep_ptr)
@@ -77,7 +77,7 @@ int rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, s
 {
     if (ep == nullptr || req_ptr == nullptr)
         return RPMA_E_INVAL;
-    return hand_out(ep->next_conn_req(cfg != nullptr ? *cfg : default_conn_cfg), req_ptr);
+    return return_handle(ep->next_conn_req(cfg != nullptr ? *cfg : default_conn_cfg), req_ptr);
 }
 
 } // extern "C"

@@ -43,16 +43,16 @@ errc flush::page::close()
 
 result<flush> flush::create(const rpma_peer &peer, ibv_qp *qp, std::uint64_t native_ops)
 {
-    flush made;
+    flush created;
     if ((native_ops & rdma::send_op_flush) != 0) {
         ibv_qp_ex *const qpx = rdma::extended(qp);
         if (qpx != nullptr && rdma::wr_flush_of(qpx) != nullptr) {
-            made.native_ = qpx;
-            return made;
+            created.native_ = qpx;
+            return created;
         }
     }
-    RPMA_RETURN_IF_ERROR(made.create_target(peer));
-    return made;
+    RPMA_RETURN_IF_ERROR(created.create_target(peer));
+    return created;
 }
 
 errc flush::create_target(const rpma_peer &peer)

@@ -28,18 +28,18 @@ static_assert(usage_at + 1 == rpma_mr_remote::descriptor_size);
 // librpma 1.3.0, which cannot register such regions, reads the types of flush from the set and nothing else.
 constexpr unsigned local_usages =
         RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
-constexpr unsigned visible_at_most_tag = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | local_usages;
+constexpr unsigned visibility_only_tag = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | local_usages;
 
-unsigned tag_visible_at_most(unsigned usage)
+unsigned tag_visibility_only(unsigned usage)
 {
-    return (usage | visible_at_most_tag) & ~unsigned{RPMA_MR_USAGE_WRITE_DST};
+    return (usage | visibility_only_tag) & ~unsigned{RPMA_MR_USAGE_WRITE_DST};
 }
 
 constexpr unsigned flush_types = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
 
-bool is_visible_at_most(unsigned usage)
+bool is_visibility_only(unsigned usage)
 {
-    return (usage & (visible_at_most_tag | RPMA_MR_USAGE_WRITE_DST)) == visible_at_most_tag;
+    return (usage & (visibility_only_tag | RPMA_MR_USAGE_WRITE_DST)) == visibility_only_tag;
 }
 
 } // namespace
@@ -48,11 +48,11 @@ result<rpma_mr_local *> rpma_mr_local::create(rpma_peer &peer, void *ptr, std::s
 {
     RPMA_ASSIGN_OR_RETURN(auto registered, peer.register_memory(ptr, size, usage));
     const auto described_usage = static_cast<unsigned>(usage);
-    const unsigned native_flush_types = registered.visible_at_most ? unsigned{RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY}
+    const unsigned native_flush_types = registered.visibility_only ? unsigned{RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY}
                                         : peer.has_native_flush()  ? described_usage & flush_types
                                                                    : 0U;
     auto *const mr = new rpma_mr_local(std::move(registered.mr),
-            registered.visible_at_most ? tag_visible_at_most(described_usage) : described_usage, native_flush_types,
+            registered.visibility_only ? tag_visibility_only(described_usage) : described_usage, native_flush_types,
             peer.max_message());
     if (mr == nullptr)
         return errc::nomem;
@@ -84,7 +84,7 @@ result<rpma_mr_remote *> rpma_mr_remote::create(const unsigned char *descriptor)
         RPMA_LOG_ERROR("memory region descriptor: invalid: usage is empty\n");
         return errc::inval;
     }
-    auto *const mr = new rpma_mr_remote(base, size, rkey, usage, is_visible_at_most(usage));
+    auto *const mr = new rpma_mr_remote(base, size, rkey, usage, is_visibility_only(usage));
     if (mr == nullptr)
         return errc::nomem;
     RPMA_LOG_DEBUG("remote memory region: address 0x%" PRIx64 ", size 0x%" PRIx64 ", rkey 0x%" PRIx32
@@ -108,7 +108,7 @@ int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struc
         return RPMA_E_INVAL;
     if (usage == 0 || (usage & ~all_usages) != 0)
         return RPMA_E_INVAL;
-    return hand_out(rpma_mr_local::create(*peer, ptr, size, usage), mr_ptr);
+    return return_handle(rpma_mr_local::create(*peer, ptr, size, usage), mr_ptr);
 }
 
 int rpma_mr_dereg(struct rpma_mr_local **mr_ptr)
@@ -165,7 +165,7 @@ int rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rp
                 rpma_mr_remote::descriptor_size);
         return RPMA_E_INVAL;
     }
-    return hand_out(rpma_mr_remote::create(static_cast<const unsigned char *>(desc)), mr_ptr);
+    return return_handle(rpma_mr_remote::create(static_cast<const unsigned char *>(desc)), mr_ptr);
 }
 
 int rpma_mr_remote_delete(struct rpma_mr_remote **mr_ptr)

@@ -89,14 +89,14 @@ public:
     unsigned usage() const { return usage_; }
 
     // How a flush of the type is done natively: of a region that is visible at most, to visibility.
-    unsigned native_flush_type(unsigned type) const { return type | least_native_flush_type_; }
+    unsigned native_flush_type(unsigned type) const { return type | min_native_flush_type_; }
 
 private:
-    rpma_mr_remote(std::uint64_t base, std::size_t size, std::uint32_t rkey, unsigned usage, bool visible_at_most)
+    rpma_mr_remote(std::uint64_t base, std::size_t size, std::uint32_t rkey, unsigned usage, bool visibility_only)
         : base_(base), size_(size), max_flush_(std::min<std::size_t>(size, UINT32_MAX)),
           aligned_words_size_(base % 8 == 0 ? size & ~std::size_t{7} : 0), rkey_(rkey),
           flush_read_length_(static_cast<std::uint32_t>(std::min<std::size_t>(size, 8))), usage_(usage),
-          least_native_flush_type_(visible_at_most ? RPMA_FLUSH_TYPE_VISIBILITY : RPMA_FLUSH_TYPE_PERSISTENT)
+          min_native_flush_type_(visibility_only ? RPMA_FLUSH_TYPE_VISIBILITY : RPMA_FLUSH_TYPE_PERSISTENT)
     {
     }
 
@@ -108,6 +108,6 @@ private:
     const std::uint32_t flush_read_length_;
     const unsigned usage_;
     static_assert(RPMA_FLUSH_TYPE_PERSISTENT == 0 && RPMA_FLUSH_TYPE_VISIBILITY == 1);
-    const unsigned least_native_flush_type_;
+    const unsigned min_native_flush_type_;
     mutable std::atomic<bool> warned_unaligned_ = false;
 };

@@ -59,10 +59,10 @@ targets unusual_targets(rpma_conn *conn, unsigned flags_less_one)
 {
     const unsigned flags = flags_less_one + 1U;
     const unsigned send_flags = rdma::signalled(flags);
-    rdma::batch *const batch = (flags & RPMA_F_MORE) != 0 ? conn->batch_to_keep_in() : nullptr;
+    rdma::batch *const batch = (flags & RPMA_F_MORE) != 0 ? conn->queueing_batch() : nullptr;
     if (batch == nullptr)
         return {conn->qp(), conn->native_flush(), conn->native_atomic_write(), send_flags};
-    return {batch->qp(), batch->flush(), batch->atomic_write(), send_flags | rdma::keep_flag};
+    return {batch->qp(), batch->flush(), batch->atomic_write(), send_flags | rdma::queue_flag};
 }
 
 // Called for each operation with valid arguments, before it is posted.

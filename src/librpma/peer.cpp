@@ -26,7 +26,7 @@ struct choice {
 constexpr choice flush_choice{"flush", "RPMA_FLUSH_METHOD"};
 constexpr choice atomic_write_choice{"atomic write", "RPMA_ATOMIC_WRITE_METHOD"};
 
-result<method> wanted_method(const choice &choice)
+result<method> requested_method(const choice &choice)
 {
     const char *const wanted = std::getenv(choice.variable);
     if (wanted == nullptr || std::strcmp(wanted, "auto") == 0)
@@ -57,8 +57,8 @@ result<bool> decide(const choice &choice, method wanted, bool device_has_it)
 
 result<rpma_peer *> rpma_peer::create(ibv_context *context)
 {
-    RPMA_ASSIGN_OR_RETURN(const method flush_method, wanted_method(flush_choice));
-    RPMA_ASSIGN_OR_RETURN(const method atomic_write_method, wanted_method(atomic_write_choice));
+    RPMA_ASSIGN_OR_RETURN(const method flush_method, requested_method(flush_choice));
+    RPMA_ASSIGN_OR_RETURN(const method atomic_write_method, requested_method(atomic_write_choice));
     RPMA_ASSIGN_OR_RETURN(const rdma::capabilities capabilities, rdma::query_capabilities(context));
     RPMA_ASSIGN_OR_RETURN(const bool flush_natively, decide(flush_choice, flush_method, capabilities.native_flush));
     RPMA_ASSIGN_OR_RETURN(const bool atomic_write_natively,
@@ -143,7 +143,7 @@ int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr)
 {
     if (ibv_ctx == nullptr || peer_ptr == nullptr)
         return RPMA_E_INVAL;
-    return hand_out(rpma_peer::create(ibv_ctx), peer_ptr);
+    return return_handle(rpma_peer::create(ibv_ctx), peer_ptr);
 }
 
 int rpma_peer_delete(struct rpma_peer **peer_ptr)

@@ -23,7 +23,7 @@ public:
     struct registration {
         rpma::rdma::mr_handle mr;
         // The device, which flushes natively, does not do so to persistence there.
-        bool visible_at_most;
+        bool visibility_only;
     };
 
     // Registers memory with the access that the RPMA_MR_USAGE_* bits in usage need.

@@ -31,12 +31,12 @@ public:
         private_data copied;
         if (bytes == nullptr || length == 0)
             return copied;
-        auto *const made = static_cast<block *>(std::malloc(offsetof(block, bytes) + length));
-        if (made == nullptr)
+        auto *const created = static_cast<block *>(std::malloc(offsetof(block, bytes) + length));
+        if (created == nullptr)
             return errc::nomem;
-        made->length = length;
-        std::memcpy(made->bytes, bytes, length);
-        copied.block_.store(made);
+        created->length = length;
+        std::memcpy(created->bytes, bytes, length);
+        copied.block_.store(created);
         return copied;
     }
 

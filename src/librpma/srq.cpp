@@ -33,7 +33,7 @@ int rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_s
 {
     if (peer == nullptr || srq_ptr == nullptr)
         return RPMA_E_INVAL;
-    return hand_out(rpma_srq::create(*peer, cfg != nullptr ? *cfg : default_srq_cfg), srq_ptr);
+    return return_handle(rpma_srq::create(*peer, cfg != nullptr ? *cfg : default_srq_cfg), srq_ptr);
 }
 
 int rpma_srq_delete(struct rpma_srq **srq_ptr)

@@ -62,7 +62,7 @@ result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_contex
 }
 
 // For programs that do not ask: RPMA_DEVICE does, and without it the device is that of the linked libraries.
-result<ibv_context *> find_wanted_device(const char *addr, rpma_util_ibv_context_type type)
+result<ibv_context *> find_requested_device(const char *addr, rpma_util_ibv_context_type type)
 {
     const char *const wanted = std::getenv("RPMA_DEVICE");
     if (wanted == nullptr)
@@ -98,7 +98,7 @@ int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type
         return RPMA_E_INVAL;
     if (!known(type))
         return RPMA_E_INVAL;
-    return hand_out(find_wanted_device(addr, type), ibv_ctx_ptr);
+    return return_handle(find_requested_device(addr, type), ibv_ctx_ptr);
 }
 
 int rpma_utils_get_ibv_context_by_kind(const char *addr, enum rpma_util_ibv_context_type type,
@@ -108,7 +108,7 @@ int rpma_utils_get_ibv_context_by_kind(const char *addr, enum rpma_util_ibv_cont
         return RPMA_E_INVAL;
     if (kind != RPMA_DEVICE_ANY && kind != RPMA_DEVICE_KERNEL && kind != RPMA_DEVICE_SOFTRDMA)
         return RPMA_E_INVAL;
-    return hand_out(find_device_of_kind(addr, type, kind), ibv_ctx_ptr);
+    return return_handle(find_device_of_kind(addr, type, kind), ibv_ctx_ptr);
 }
 
 int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_device_kind *kind)

@@ -70,7 +70,7 @@ void batch::lead_to_device()
 
 batch::request &batch::add(enum kind of_kind)
 {
-    request &added = requests_[kept_++];
+    request &added = requests_[queued_++];
     added.kind = of_kind;
     added.wr.next = nullptr;
     added.wr.sg_list = &added.sge;
@@ -79,20 +79,20 @@ batch::request &batch::add(enum kind of_kind)
 
 int batch::added(bool keep)
 {
-    if (!keep || kept_ == capacity)
+    if (!keep || queued_ == capacity)
         return post_all();
-    if (kept_ == 1)
+    if (queued_ == 1)
         lead_to_batch();
     return 0;
 }
 
 int batch::post_all()
 {
-    if (kept_ == 0)
+    if (queued_ == 0)
         return 0;
-    STATIC_PROBE(librpma, post_batch, 2, device_.qp->qp_num, kept_);
+    STATIC_PROBE(librpma, post_batch, 2, device_.qp->qp_num, queued_);
     const int error = has_native_ ? post_natively() : post_chain();
-    kept_ = 0;
+    queued_ = 0;
     has_native_ = false;
     lead_to_device();
     return error;
@@ -100,16 +100,16 @@ int batch::post_all()
 
 int batch::post_chain()
 {
-    for (std::size_t i = 1; i < kept_; ++i)
+    for (std::size_t i = 1; i < queued_; ++i)
         requests_[i - 1].wr.next = &requests_[i].wr;
     ibv_send_wr *refused = nullptr;
     const int returned = ibv_post_send(device_.qp, &requests_[0].wr, &refused);
-    if (returned != 0 && kept_ > 1) {
+    if (returned != 0 && queued_ > 1) {
         std::size_t posted = 0;
-        while (posted < kept_ && &requests_[posted].wr != refused)
+        while (posted < queued_ && &requests_[posted].wr != refused)
             ++posted;
         RPMA_LOG_ERROR(
-                "batch: posted %zu of %zu work requests, dropped the others\n", posted < kept_ ? posted : 0, kept_);
+                "batch: posted %zu of %zu work requests, dropped the others\n", posted < queued_ ? posted : 0, queued_);
     }
     return returned;
 }
@@ -135,7 +135,7 @@ int batch::post_natively()
 {
     ibv_qp_ex *const qpx = device_.flush != nullptr ? device_.flush : device_.atomic_write;
     ibv_wr_start(qpx);
-    for (std::size_t i = 0; i < kept_; ++i) {
+    for (std::size_t i = 0; i < queued_; ++i) {
         request &next = requests_[i];
         const auto &remote = next.wr.wr.rdma;
         qpx->wr_id = next.wr.wr_id;
@@ -153,8 +153,8 @@ int batch::post_natively()
         }
     }
     const int returned = ibv_wr_complete(qpx);
-    if (returned != 0 && kept_ > 1)
-        RPMA_LOG_ERROR("batch: dropped all %zu work requests\n", kept_);
+    if (returned != 0 && queued_ > 1)
+        RPMA_LOG_ERROR("batch: dropped all %zu work requests\n", queued_);
     return returned;
 }
 
@@ -166,7 +166,7 @@ int batch::post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **)
     next.wr.opcode = wr->opcode;
     next.wr.wr_id = wr->wr_id;
     next.wr.num_sge = wr->num_sge;
-    next.wr.send_flags = wr->send_flags & ~keep_flag;
+    next.wr.send_flags = wr->send_flags & ~queue_flag;
     if (wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
         next.wr.imm_data = wr->imm_data;
     if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
@@ -177,7 +177,7 @@ int batch::post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **)
         std::memcpy(next.data.data(), reinterpret_cast<const char *>(wr->sg_list->addr), next.data.size());
         next.sge.addr = reinterpret_cast<std::uintptr_t>(next.data.data());
     }
-    return self.added((wr->send_flags & keep_flag) != 0);
+    return self.added((wr->send_flags & queue_flag) != 0);
 }
 
 int batch::post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr)
@@ -196,7 +196,7 @@ batch::request &batch::add_native(enum kind of_kind, std::uint32_t rkey, std::ui
     const ibv_qp_ex &asked = view_.extended.base;
     request &next = add(of_kind);
     next.wr.wr_id = asked.wr_id;
-    next.wr.send_flags = asked.wr_flags & ~keep_flag;
+    next.wr.send_flags = asked.wr_flags & ~queue_flag;
     next.wr.wr.rdma.rkey = rkey;
     next.wr.wr.rdma.remote_addr = remote_addr;
     has_native_ = true;
@@ -221,7 +221,7 @@ void batch::wr_atomic_write(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t re
 int batch::wr_complete(ibv_qp_ex *qpx)
 {
     batch &self = of(qpx);
-    const int returned = self.added((qpx->wr_flags & keep_flag) != 0);
+    const int returned = self.added((qpx->wr_flags & queue_flag) != 0);
     (void)pthread_mutex_unlock(&self.lock_);
     return returned;
 }

@@ -29,7 +29,7 @@ struct device_targets {
 };
 
 // Set in the send flags of a work request that must be queued. No IBV_SEND_* has this bit.
-inline constexpr unsigned keep_flag = 1U << 31;
+inline constexpr unsigned queue_flag = 1U << 31;
 
 class batch;
 // Created by the first operation of a connection with RPMA_F_MORE; NULL before.
@@ -106,7 +106,7 @@ private:
     ibv_context context_;
     view view_;
     pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
-    std::size_t kept_ = 0;
+    std::size_t queued_ = 0;
     bool has_native_ = false;
     std::array<request, capacity> requests_;
 };
