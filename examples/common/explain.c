@@ -122,8 +122,7 @@ static int is_tcp_service(const struct arguments *args)
 int explain_refusal(const struct arguments *args, enum rpma_conn_event event)
 {
     if (is_tcp_service(args))
-        warnx("%s port %s: the program that listens does not accept RDMA connections: another service, or a server "
-              "that "
+        warnx("%s port %s: no server accepts connections, but a program listens: another service, or a server that "
               "accepts no more clients",
                 args->addr, args->port);
     else if (event == RPMA_CONN_REJECTED)

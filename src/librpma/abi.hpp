@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The one place that includes the public header: what it declares is exported, everything else stays hidden.
+// The only file that includes the public header: its declarations are exported, all others are hidden.
 #pragma GCC visibility push(default)
 #include "librpma.h"
 #pragma GCC visibility pop

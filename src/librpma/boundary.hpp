@@ -10,7 +10,7 @@
 namespace rpma
 {
 
-// Returns whether both pointers are non-NULL. One AND answers it for most heap addresses; other pairs are tested
+// Returns whether both pointers are non-NULL. One AND decides for most heap addresses; other pairs are tested
 // individually.
 inline bool both_set(const void *one, const void *other)
 {
@@ -19,7 +19,7 @@ inline bool both_set(const void *one, const void *other)
     return one != nullptr && other != nullptr;
 }
 
-// Stores a created object for the caller, or returns why there is none.
+// Stores a created object for the caller, or returns the error.
 template<class T>
 int return_handle(result<T *> created, T **to)
 {
@@ -28,7 +28,7 @@ int return_handle(result<T *> created, T **to)
     return to_int(created.error());
 }
 
-// Takes an object back whose provider resources can fail to be released.
+// Deletes an object whose provider resources can fail to be released.
 template<class T>
 int close_and_delete(T **object_ptr)
 {
@@ -44,7 +44,7 @@ int close_and_delete(T **object_ptr)
     return to_int(closed);
 }
 
-// Creates or deletes an object that is plain memory.
+// Creates or deletes an object without provider resources.
 template<class T>
 int new_plain(T **object_ptr)
 {

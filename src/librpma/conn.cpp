@@ -65,7 +65,7 @@ errc rpma_conn::close()
     if (parts_.qp)
         STATIC_PROBE(librpma, conn_delete, 1, parts_.id->qp->qp_num);
     delete batch_.exchange(nullptr);
-    // The queue pair goes first: reads in flight must not find their target deregistered.
+    // The queue pair is destroyed first: outstanding reads need their registered target.
     first_error failures;
     failures.note(parts_.qp.close());
     failures.note(flush_.close());
@@ -90,7 +90,7 @@ errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 
 errc rpma_conn::disconnect()
 {
-    // Queued operations complete with an error, like those that are posted already.
+    // Queued operations complete with an error, like posted ones.
     (void)ring();
     STATIC_PROBE(librpma, disconnect, 1, parts_.id->qp->qp_num);
     (void)transition(accept_state::accepted, accept_state::left_early);
@@ -110,7 +110,7 @@ errc rpma_conn::next_event(rpma_conn_event *event)
     RPMA_ASSIGN_OR_RETURN(rdma_cm_event *const cm_event, rdma::next_event(parts_.event_channel));
     const rdma_cm_event_type type = cm_event->event;
 
-    // The accepting side retains the private data of the request.
+    // The accepting side keeps the private data of the request.
     class private_data data;
     if (type == RDMA_CM_EVENT_ESTABLISHED && private_data_.empty()) {
         auto copied =
@@ -128,12 +128,12 @@ errc rpma_conn::next_event(rpma_conn_event *event)
     rpma_conn_event mapped = to_conn_event(type);
     const bool stood = type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_DISCONNECTED;
     if (stood && transition(accept_state::left_early, accept_state::reported)) {
-        (void)rdma::disconnect(parts_.id); // now it is possible
+        (void)rdma::disconnect(parts_.id); // possible after RPMA_CONN_ESTABLISHED
     } else if (mapped == RPMA_CONN_ESTABLISHED) {
         (void)transition(accept_state::accepted, accept_state::reported);
     } else if (type == RDMA_CM_EVENT_DISCONNECTED && transition(accept_state::accepted, accept_state::closed_early)) {
         mapped = RPMA_CONN_ESTABLISHED;
-        // The answer that the other side waits for. The event signals the descriptor for the next call.
+        // The response that the peer waits for. The event signals the descriptor for the next call.
         (void)rdma::disconnect(parts_.id);
     }
     if (mapped == RPMA_CONN_UNDEFINED) {
@@ -268,7 +268,7 @@ int rpma_conn_get_cq(const struct rpma_conn *conn, struct rpma_cq **cq_ptr)
 {
     if (conn == nullptr || cq_ptr == nullptr)
         return RPMA_E_INVAL;
-    // The caller may use the queue; only its owner must not change through conn.
+    // The caller may use the queue, but conn keeps the ownership.
     *cq_ptr = const_cast<rpma_conn *>(conn)->cq();
     return 0;
 }

@@ -35,8 +35,8 @@ public:
 
     void set_direct_write_to_pmem(bool supported);
 
-    // Members that the operations use. The queue pairs are those of the device, or of the batch while it keeps
-    // something.
+    // Members that the operations use: queue pairs of the device, or of the batch while it contains work
+    // requests.
     ibv_qp *qp() const { return targets_.qp.load(std::memory_order_relaxed); }
     const rpma::flush &flush() const { return flush_; }
     // NULL if emulated.
@@ -47,9 +47,9 @@ public:
     // The RPMA_MR_USAGE_FLUSH_TYPE_* that the remote peer supports on this connection.
     unsigned flush_types() const { return flush_types_.load(std::memory_order_relaxed); }
 
-    // Queue of work requests; NULL without memory, and then they are posted at once.
+    // Queue of work requests. NULL if out of memory: they are then posted immediately.
     rpma::rdma::batch *queueing_batch();
-    // Posts what is kept. 0, or RPMA_E_PROVIDER.
+    // Posts the queued operations. Returns 0 or RPMA_E_PROVIDER.
     int ring() { return rpma::rdma::ring(batch_); }
     std::uint32_t qp_num() const { return parts_.id->qp->qp_num; }
 
@@ -69,9 +69,9 @@ private:
     rpma::private_data private_data_;
     rpma::rdma::batch_pointer batch_ = nullptr;
 
-    // The last message of the handshake can be lost, or come late, on its way to an accepting side. The peer considers
-    // the connection established: its operations were acknowledged, and must not look like a failed attempt. The local
-    // side cannot disconnect yet, because the connection manager drops the request.
+    // The last message of the handshake to the accepting side can be lost or late. The peer considers the connection
+    // established: its operations were acknowledged, so the attempt must not be reported as failed. The local side
+    // cannot disconnect yet, because the connection manager ignores the request.
     enum class accept_state {
         reported,
         accepted,    // RPMA_CONN_ESTABLISHED must follow

@@ -8,11 +8,11 @@
 namespace rpma
 {
 
-// A configuration as it was when the call began.
+// Copy of a configuration, made at the start of the call.
 struct conn_settings {
     explicit conn_settings(const rpma_conn_cfg &cfg);
 
-    // inval: the combination cannot be built.
+    // Returns errc::inval if the combination is not possible.
     errc check() const;
 
     const int timeout_ms;
@@ -33,7 +33,7 @@ struct retry_limits {
     std::uint8_t ack_timeout_exponent = 0; // 0 for the device's own timeout
 };
 
-// Parts of a connection request, which a connection takes over. close() releases them in the reverse order of
+// Parts of a connection request; a connection takes ownership of them. close() releases them in the reverse order of
 // declaration and rejects an incoming request that was not accepted.
 struct conn_parts {
     conn_parts() = default;
@@ -44,7 +44,7 @@ struct conn_parts {
 
     errc create_queues(const rpma_peer &peer, const conn_settings &settings);
     errc move_to_own_channel();
-    // Before connecting or accepting.
+    // Call before connecting or accepting.
     errc limit(const retry_limits &wanted);
 
     rpma_cq *rcq_or_null() { return rcq ? &rcq : nullptr; }

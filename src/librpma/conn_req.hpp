@@ -11,13 +11,13 @@ public:
     static rpma::result<rpma_conn_req *> create_outgoing(
             const rpma_peer &peer, const char *addr, const char *port, const rpma_conn_cfg &cfg);
 
-    // From the identifier and private data of a CONNECT_REQUEST event, which the caller acknowledges afterwards.
+    // Takes the identifier and private data of a CONNECT_REQUEST event. The caller acknowledges the event afterwards.
     static rpma::result<rpma_conn_req *> create_incoming(
             const rpma_peer &peer, const rdma_cm_event &event, const rpma_conn_cfg &cfg);
 
     rpma::errc close() { return parts_.close(); }
 
-    // Leaves the request an empty shell whatever the outcome.
+    // Empties the request, also on error.
     rpma::result<rpma_conn *> connect(const rpma_conn_private_data *pdata);
 
     ibv_qp *qp() const { return parts_.id->qp; }

@@ -9,8 +9,8 @@
 namespace rpma
 {
 
-// Operations posted on a connection, counted on the hot path without a lock. Two threads that add to the same number at
-// the same moment may lose one of the additions, and never anything else.
+// Operations posted on a connection, counted on the hot path without a lock. If two threads increment a counter at the
+// same time, one of the increments may be lost.
 class counter
 {
 public:
@@ -25,7 +25,7 @@ private:
 };
 static_assert(sizeof(counter) == sizeof(std::uint64_t));
 
-// One for each member of struct rpma_conn_counters.
+// One counter for each member of struct rpma_conn_counters.
 struct counters {
     rpma_conn_counters read() const
     {

@@ -11,7 +11,7 @@
 
 using namespace rpma;
 
-// The arguments of completion queue probes are in registers or constant.
+// Arguments of completion queue probes: registers or constants.
 #ifdef RPMA_HAVE_SDT
 #undef STAP_SDT_ARG_CONSTRAINT
 #define STAP_SDT_ARG_CONSTRAINT nr
@@ -64,8 +64,7 @@ namespace
     return RPMA_E_UNKNOWN;
 }
 
-// The address of the completions is in a register before the call to the device; a probe after the call would have to
-// save it.
+// The probe is before the call to the device: after it, the address of the completions would have to be saved.
 [[gnu::always_inline]] inline int poll(const rpma_cq *cq, int num_entries, ibv_wc *wc)
 {
     STATIC_PROBE(librpma, poll, 1, wc);

@@ -6,12 +6,12 @@
 #include "rdma/batch.hpp"
 #include "rdma/verbs.hpp"
 
-// A completion queue on its own completion channel or on one that it shares. Part of a connection or an SRQ.
+// Completion queue with its own or a shared completion channel. Part of a connection or an SRQ.
 struct rpma_cq {
 public:
     rpma_cq() = default;
 
-    // entries is clamped to what the provider's int holds. shared_channel, if any, outlives the queue.
+    // `entries` is limited to INT_MAX. shared_channel, if not NULL, must outlive the queue.
     static rpma::result<rpma_cq> create(ibv_context *context, std::uint32_t entries, ibv_comp_channel *shared_channel);
     rpma::errc close();
 

@@ -23,13 +23,13 @@ enum class [[nodiscard]] errc : int{
         not_shared_channel = RPMA_E_NOT_SHARED_CHNL,
 };
 
-// Only at the C boundary.
+// Conversion for the C functions only.
 constexpr int to_int(errc error)
 {
     return static_cast<int>(error);
 }
 
-// A value, or the error that kept it from existing.
+// Value or error code, like std::expected.
 template<class T>
 class [[nodiscard]] result
 {
@@ -46,8 +46,8 @@ private:
     T value_{};
 };
 
-// Collects the outcome of steps that are all taken, or of which one has to succeed: the first failure wins and its
-// errno is left for the caller.
+// Collects the results of steps that are all executed, or one of which must succeed. Reports the first failure and
+// its errno.
 class first_error
 {
 public:
@@ -66,7 +66,7 @@ public:
         return error_;
     }
 
-    // In the end there is no failure to report: errno is what it was before.
+    // Discards the failure and restores errno.
     void forget() const { errno = before_; }
 
 private:
@@ -86,7 +86,7 @@ private:
 #define RPMA_JOIN_(a, b) a##b
 #define RPMA_JOIN(a, b) RPMA_JOIN_(a, b)
 
-// RPMA_ASSIGN_OR_RETURN(auto x, f()): x becomes the value of the result f() returned, or its error is returned.
+// RPMA_ASSIGN_OR_RETURN(auto x, f()): assigns the value of the result of f() to x, or returns its error.
 #define RPMA_ASSIGN_OR_RETURN(target, expression)                                                                      \
     auto RPMA_JOIN(rpma_result_, __LINE__) = (expression);                                                             \
     if (!RPMA_JOIN(rpma_result_, __LINE__).ok())                                                                       \

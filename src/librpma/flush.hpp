@@ -6,18 +6,18 @@
 namespace rpma
 {
 
-// How a connection flushes: natively, or by a read after the writes into a small region of its own.
+// Flush method of a connection: native, or a read after the writes into a small local region.
 class flush
 {
 public:
-    // native_ops are the send_op_* that qp was granted.
+    // native_ops: send_op_* that qp supports.
     static result<flush> create(const rpma_peer &peer, ibv_qp *qp, std::uint64_t native_ops);
     errc close();
 
     // NULL if emulated.
     ibv_qp_ex *native() const { return native_; }
 
-    // Where a read of length bytes, at most 8, that flushes by emulation puts its data.
+    // Destination of a read of at most 8 bytes that emulates a flush.
     ibv_sge read_target(std::uint32_t length) const { return {target_, length, target_lkey_}; }
 
 private:

@@ -25,7 +25,7 @@ bool known(rpma_log_threshold threshold)
     return threshold == RPMA_LOG_THRESHOLD || threshold == RPMA_LOG_THRESHOLD_AUX;
 }
 
-// strerror_r returns an int (XSI) or the text (GNU), depending on the C library.
+// strerror_r returns an int (XSI) or the message (GNU), depending on the C library.
 [[maybe_unused]] const char *chosen_text(int, const char *buffer)
 {
     return buffer;

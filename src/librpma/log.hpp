@@ -17,11 +17,11 @@ inline bool enabled(rpma_log_level level)
     return level <= thresholds[RPMA_LOG_THRESHOLD].load(std::memory_order_relaxed);
 }
 
-// The built-in log function: syslog, and stderr below the auxiliary threshold.
+// Default log function: writes to syslog, and to stderr for messages within the auxiliary threshold.
 [[gnu::cold, gnu::format(printf, 5, 6)]] void write_default(rpma_log_level level, const char *file_name,
         const int line_no, const char *function_name, const char *message_format, ...);
 
-// Text of an errno value that needs no shared buffer.
+// Message of an errno value, without a shared buffer.
 class errno_text
 {
 public:
@@ -33,15 +33,15 @@ private:
     const char *text_;
 };
 
-// Logs "call(detail) failed: text of error", sets errno to error and returns errc::provider.
+// Logs "call(detail) failed: message of error", sets errno to error and returns errc::provider.
 [[gnu::cold]] errc provider_error(int error, const char *call, const char *detail = "",
         const char *file_name = __builtin_FILE(), int line_no = __builtin_LINE(),
         const char *function_name = __builtin_FUNCTION());
 
 } // namespace rpma::log
 
-// Messages end with a newline. The pointer type carries the format attribute so that arguments are checked. A user's
-// log function may change errno; the caller of the library does not get to see that.
+// Messages end with a newline. The pointer type has the format attribute, so the compiler checks the arguments.
+// Restores errno, which a log function of the application may change.
 #define RPMA_LOG(level, ...)                                                                                           \
     do {                                                                                                               \
         using checked_ [[gnu::format(printf, 5, 6)]] =                                                                 \

@@ -80,7 +80,7 @@ void write_default(rpma_log_level level, const char *file_name, const int line_n
         format_time(time, sizeof(time));
         std::fprintf(stderr, "%s[%ld] %s%s%s", time, syscall(SYS_gettid), style.tag, place, message);
     }
-    // The facility goes with each message: openlog would replace the application's own.
+    // Each message contains the facility: openlog would replace that of the application.
     syslog(LOG_LOCAL7 | style.severity, "%s%s%s", style.tag, place, message);
 }
 

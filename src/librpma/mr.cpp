@@ -16,16 +16,16 @@ constexpr int all_usages = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPM
                            RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
                            RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
 
-// Where the descriptor's fields are: base address, size and key, little-endian, then the usage.
+// Offsets in the descriptor: base address, size and key, little-endian, then the usage.
 constexpr std::size_t base_at = 0;
 constexpr std::size_t size_at = 8;
 constexpr std::size_t rkey_at = 16;
 constexpr std::size_t usage_at = 20;
 static_assert(usage_at + 1 == rpma_mr_remote::descriptor_size);
 
-// All bits of the usage are taken. The descriptor of a region that reaches visibility only uses a combination without
-// another meaning: not writable, so a peer cannot flush it, but with each local usage, which does not concern a peer.
-// librpma 1.3.0, which cannot register such regions, reads the types of flush from the set and nothing else.
+// All bits of the usage are in use. The descriptor of a region for visibility only has a combination without another
+// meaning: not writable, so a peer cannot flush it, but with each local usage, which does not concern a peer.
+// librpma 1.3.0 cannot register such regions and reads only the flush types from the bits.
 constexpr unsigned local_usages =
         RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
 constexpr unsigned visibility_only_tag = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | local_usages;

@@ -21,7 +21,7 @@ public:
         return len <= max_transfer_ && offset <= size_ - len;
     }
 
-    // Only for what can_transfer().
+    // The range must satisfy can_transfer().
     ibv_sge sge(std::size_t offset, std::size_t len) const
     {
         ibv_sge part;
@@ -33,7 +33,7 @@ public:
 
     void *ptr() const { return mr_->addr; }
     std::size_t size() const { return size_; }
-    // The RPMA_MR_USAGE_FLUSH_TYPE_* that the device reaches when a remote peer flushes natively.
+    // RPMA_MR_USAGE_FLUSH_TYPE_* bits that a native flush of a remote peer reaches.
     unsigned native_flush_types() const { return native_flush_types_; }
     void write_descriptor(unsigned char *to) const;
     rpma::errc advise(std::size_t offset, std::size_t len, int advice, std::uint32_t flags) const;
@@ -47,7 +47,7 @@ private:
     {
     }
 
-    const ibv_sge whole_; // except for the length, which can exceed that of an element
+    const ibv_sge whole_; // its length is invalid: that of the region can exceed an element
     const std::size_t size_;
     const std::size_t max_transfer_;
     const unsigned described_usage_;
@@ -88,7 +88,7 @@ public:
     std::size_t size() const { return size_; }
     unsigned usage() const { return usage_; }
 
-    // How a flush of the type is done natively: of a region that is visible at most, to visibility.
+    // Returns the placement of a native flush: visibility for regions that support only that.
     unsigned native_flush_type(unsigned type) const { return type | min_native_flush_type_; }
 
 private:

@@ -6,8 +6,8 @@
 #include "log.hpp"
 #include "rdma/work_request.hpp"
 
-// The data path. Each function checks its arguments and goes straight to the provider; what few programs ask for,
-// operations without a region and flags that are not plain(), is posted out of line.
+// Data path. Each function checks its arguments and calls the provider directly. Rare cases, operations without a
+// region and flags that are not plain(), are posted out of line.
 
 using namespace rpma;
 
@@ -26,7 +26,7 @@ constexpr bool plain(unsigned flags_less_one)
     return (flags_less_one & ~static_cast<unsigned>(IBV_SEND_SIGNALED)) == 0;
 }
 
-// Where and how a work request is posted.
+// Queue pair and flags of a work request.
 template<class Queue>
 struct target {
     Queue *queue;
@@ -43,7 +43,7 @@ struct targets {
     unsigned send_flags;
 };
 
-// Out of line, so that what the others return needs no register beside it.
+// Cold path, out of line: the callers need no register for its result.
 [[gnu::cold, gnu::noinline]] int invalid()
 {
     return RPMA_E_INVAL;
@@ -85,8 +85,8 @@ bool in_range(const rpma_mr_remote *mr, std::size_t offset, std::size_t len)
     return mr->contains(offset, len);
 }
 
-// One of dst and src is local, the other remote, as the direction of the opcode requires. Arguments stay in the order
-// of the C functions, so that they stay in their registers as well.
+// One of dst and src is local, the other remote, as the opcode requires. The parameter order of the C functions keeps
+// the arguments in their registers.
 template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::always_inline]] inline int post_transfer(target<ibv_qp> to, const Dst *dst, std::size_t dst_offset,
         const Src *src, std::size_t src_offset, std::size_t len, const void *op_context, std::uint32_t imm)
@@ -104,7 +104,7 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
         return post(src, src_offset, dst, dst_offset);
 }
 
-// A transfer of no bytes needs no regions, and has either both or none.
+// A transfer of 0 bytes has either both regions or none.
 template<ibv_wr_opcode Opcode>
 [[gnu::cold, gnu::noinline]] int transfer_nothing(rpma_conn *conn, const void *dst, std::size_t dst_offset,
         const void *src, std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context,
@@ -130,7 +130,7 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
             unusual_targets(conn, flags_less_one).queue(), dst, dst_offset, src, src_offset, len, op_context, imm);
 }
 
-// A read or write between a part of a local and an equally long part of a remote region.
+// Read or write between equally long parts of a local and a remote region.
 template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::always_inline]] inline int transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
         std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm = 0)
@@ -192,7 +192,7 @@ template<ibv_wr_opcode Opcode>
     return post_message<Opcode>({conn->qp(), send_flags}, src, offset, len, op_context, imm);
 }
 
-// The placement of a native flush, and the RPMA_MR_USAGE_FLUSH_TYPE_* bit, of a flush type: found without branches.
+// Maps a flush type to the placement of a native flush and to RPMA_MR_USAGE_FLUSH_TYPE_*, without branches.
 static_assert(RPMA_FLUSH_TYPE_PERSISTENT == 0 && RPMA_FLUSH_TYPE_VISIBILITY == 1);
 static_assert(rdma::placement_flush_persistent == 2 && rdma::placement_flush_global == 1);
 static_assert(RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT == 2 << 4 && RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY == 1 << 4);
@@ -209,7 +209,7 @@ constexpr bool known(unsigned type)
     return type <= RPMA_FLUSH_TYPE_VISIBILITY;
 }
 
-// The target is determined last: the connection, and a register for it, is not needed after that.
+// The target is read last: the connection then needs no register.
 template<class Find>
 [[gnu::always_inline]] inline int emulate_flush(
         Find find_target, const rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, const void *op_context)
@@ -231,7 +231,7 @@ template<std::uint8_t Level, class Find>
             to.queue, remote_addr, dst->rkey(), len, placement, Level, to.send_flags, op_context);
 }
 
-// Out of line, both methods: what one needs would burden the other. They take the arguments of rpma_flush as they are.
+// Both flush methods are out of line, because each needs different registers. They have the parameters of rpma_flush.
 [[gnu::noinline]] int post_emulated_flush(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, std::size_t,
         unsigned, unsigned send_flags, const void *op_context)
 {
@@ -284,7 +284,7 @@ template<std::uint8_t Level, class Find>
             to.send_flags | IBV_SEND_INLINE | IBV_SEND_FENCE, op_context);
 }
 
-// Out of line for the same reason as the ways to flush.
+// Out of line, like the flush methods.
 [[gnu::noinline]] int post_emulated_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
         const char *src, unsigned send_flags, const void *op_context)
 {

@@ -18,7 +18,7 @@ enum class method {
     emulated
 };
 
-// An operation that devices may have, and the variable that chooses how it is done.
+// Operation that devices may support, and the variable that selects its method.
 struct choice {
     const char *operation;
     const char *variable;
@@ -80,7 +80,7 @@ int rpma_peer::access_for(int usage) const
         access |= IBV_ACCESS_REMOTE_READ;
     if ((usage & RPMA_MR_USAGE_READ_DST) != 0) {
         access |= IBV_ACCESS_LOCAL_WRITE;
-        // iWARP implements the answer to a read as a write from the other side.
+        // On iWARP, the response to a read is a write by the peer.
         if (pd_->context->device->transport_type == IBV_TRANSPORT_IWARP)
             access |= IBV_ACCESS_REMOTE_WRITE;
     }
@@ -91,7 +91,7 @@ int rpma_peer::access_for(int usage) const
     if ((usage & RPMA_MR_USAGE_RECV) != 0)
         access |= IBV_ACCESS_LOCAL_WRITE;
 
-    // A remote peer without native flush reads instead, so both ways stay open.
+    // A remote peer without native flush reads instead, so both methods must work.
     if ((usage & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY) != 0)
         access |= IBV_ACCESS_REMOTE_READ | (capabilities_.native_flush ? rdma::access_flush_global : 0);
     if ((usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT) != 0)

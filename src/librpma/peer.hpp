@@ -17,12 +17,12 @@ public:
     ibv_pd *pd() const { return pd_.get(); }
     const rpma::rdma::library &library() const { return pd_.library(); }
 
-    // The longest message the device sends or receives, in bytes.
+    // Maximum message size of the device, in bytes.
     std::uint32_t max_message() const { return capabilities_.max_message; }
 
     struct registration {
         rpma::rdma::mr_handle mr;
-        // The device, which flushes natively, does not do so to persistence there.
+        // The native flush of the device does not reach persistence there.
         bool visibility_only;
     };
 
@@ -32,7 +32,7 @@ public:
     // Returns whether remote peers can flush natively, independent of the local method.
     bool has_native_flush() const { return capabilities_.native_flush; }
 
-    // send_op_* to ask for when a queue pair is created.
+    // send_op_* to request when a queue pair is created.
     std::uint64_t native_send_ops() const { return native_send_ops_; }
 
 private:

@@ -12,7 +12,7 @@
 namespace rpma
 {
 
-// A copy of the private data that came with a connection event. One thread may store it while others look.
+// Copy of the private data of a connection event. One thread may store it while others read.
 class private_data
 {
 public:
@@ -25,7 +25,7 @@ public:
     }
     ~private_data() { std::free(block_.load()); }
 
-    // No bytes make empty private data.
+    // Without bytes the private data is empty.
     static result<private_data> copy(const void *bytes, std::uint8_t length)
     {
         private_data copied;
@@ -52,7 +52,7 @@ public:
 private:
     struct block {
         std::uint8_t length;
-        // Aligned so that a program may lay a structure over the bytes.
+        // Aligned, because programs cast the bytes to structures.
         alignas(std::max_align_t) unsigned char bytes[1];
     };
 

@@ -31,7 +31,7 @@ result<ibv_context *> find_device(const library &by, const char *addr, rpma_util
         errno = ENODEV;
         return errc::provider;
     }
-    // librdmacm keeps the device open for the life of the process.
+    // librdmacm keeps the device open until the process exits.
     return id->verbs;
 }
 
@@ -61,7 +61,7 @@ result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_contex
     return find_software(addr, type);
 }
 
-// For programs that do not ask: RPMA_DEVICE does, and without it the device is that of the linked libraries.
+// For programs that specify no kind: RPMA_DEVICE selects it. The default is the device of the linked libraries.
 result<ibv_context *> find_requested_device(const char *addr, rpma_util_ibv_context_type type)
 {
     const char *const wanted = std::getenv("RPMA_DEVICE");
@@ -69,7 +69,7 @@ result<ibv_context *> find_requested_device(const char *addr, rpma_util_ibv_cont
         return find_device(library::system(), addr, type);
     if (std::strcmp(wanted, "any") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_ANY);
-    // "hardware" and "software" are the words of development versions.
+    // Development versions used "hardware" and "software".
     if (std::strcmp(wanted, "kernel") == 0 || std::strcmp(wanted, "hardware") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_KERNEL);
     if (std::strcmp(wanted, "softrdma") == 0 || std::strcmp(wanted, "software") == 0)

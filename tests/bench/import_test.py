@@ -148,7 +148,7 @@ class Import(unittest.TestCase):
             ("read.csv", "threads,bs\n1,64\n1\n", ":3: number of fields differs from the header"),
             ("read.csv", "a,b\n1,2\n", ": is not a result file of rpma-bench nor one with the old framework's rows"),
             ("bench.json", '{"requirements": {"0": 7}}', ": requirements.0: is not an object"),
-            ("bench.json", '{"requirements": {}}', ": benchmark_<id>.json with its rows not found"),
+            ("bench.json", '{"requirements": {}}', ": benchmark_<id>.json with its rows not found beside it"),
             ("r.json", '{"requirements"', ":1: ends in the middle: the file was cut short"),
             ("r.json", "", ":1: ends in the middle: the file was cut short"),
         ):

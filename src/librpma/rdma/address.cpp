@@ -13,8 +13,8 @@ namespace rpma::rdma
 namespace
 {
 
-// A decimal number from 0 to 65535, or the name of a service, which starts with a letter or a digit. The resolver
-// itself reduces larger numbers modulo 65536, and takes signs, spaces and an empty text.
+// Accepts a decimal number from 0 to 65535, or the name of a service, which starts with a letter or a digit. The
+// resolver would reduce larger numbers modulo 65536, and accept signs, spaces and an empty string.
 bool valid_port(const char *port)
 {
     constexpr unsigned long max_port = 65535;
@@ -28,7 +28,7 @@ bool valid_port(const char *port)
     return at != port || (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
 }
 
-// The errno value that programs get for an error code of getaddrinfo(3).
+// Maps an error code of getaddrinfo(3) to an errno value.
 int to_errno(int resolver_error)
 {
     switch (resolver_error) {

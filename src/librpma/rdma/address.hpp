@@ -21,7 +21,7 @@ enum class side {
 // Returns errc::inval if port is neither a number from 0 to 65535 nor a name.
 result<addrinfo_handle> resolve_name(const library &by, const char *addr, const char *port, side which);
 
-// A socket address in numbers, "[::1]:7204" or "10.0.0.1:7204", for logs.
+// Numeric socket address, "[::1]:7204" or "10.0.0.1:7204", for logs.
 class address_text
 {
 public:

@@ -13,8 +13,8 @@
 namespace rpma::rdma
 {
 
-// Where the operations of a connection post. While work requests are kept, all of it leads to the batch that keeps
-// them, so that calls find out without a single instruction.
+// Queue pairs that the operations of a connection post to. While work requests are queued, these are the interfaces of
+// the batch, so that the data path needs no test.
 struct post_targets {
     std::atomic<ibv_qp *> qp;
     std::atomic<ibv_qp_ex *> flush;        // NULL if emulated
@@ -74,7 +74,7 @@ private:
         std::uint8_t level;
     };
 
-    // Begins with what the data path takes for the queue pair.
+    // First member: the data path uses it as the queue pair.
     struct view {
         qp_ex_with_flush extended;
         batch *owner;
@@ -90,7 +90,7 @@ private:
     static void wr_atomic_write(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t remote_addr, const void *src);
     static int wr_complete(ibv_qp_ex *qpx);
 
-    // All of these with the lock held.
+    // The caller must hold the lock.
     request &add(enum kind of_kind);
     request &add_native(enum kind of_kind, std::uint32_t rkey, std::uint64_t remote_addr);
     int added(bool keep);

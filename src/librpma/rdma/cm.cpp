@@ -48,7 +48,7 @@ result<id_handle> resolve(const addrinfo_handle &candidates, int timeout_ms, boo
     first_error failures;
     const library &by = candidates.library();
     for (const rdma_addrinfo *candidate = candidates.get(); candidate != nullptr; candidate = candidate->ai_next) {
-        // A failed resolution leaves an identifier bound to the family it tried, so each candidate gets its own.
+        // A failed resolution leaves the identifier bound to its address family, so each candidate needs a new one.
         auto created = create_synchronous_id(by);
         if (!created.ok()) {
             failures.note(created.error());
@@ -152,7 +152,7 @@ result<std::uint64_t> create_qp(const id_handle &id, const qp_settings &settings
     attributes.pd = settings.pd;
 
     const auto create = id.library().rdma_create_qp_ex;
-    // Providers without extended queue pairs refuse the mask itself: it is set only for operations that need it.
+    // Providers without extended queue pairs reject the mask itself: it is set only for operations that need it.
     const int before = errno;
     if (settings.send_ops != 0) {
         ibv_qp_init_attr_ex extended = attributes;

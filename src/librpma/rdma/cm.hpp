@@ -5,7 +5,7 @@
 
 #include "rdma/address.hpp"
 
-// librdmacm: identifiers, event channels, connection management. Failures are logged here.
+// Functions of librdmacm: identifiers, event channels, connection management. They log failures.
 namespace rpma::rdma
 {
 
@@ -20,15 +20,15 @@ using qp_handle = handle<rdma_cm_id, destroy_qp>;
 
 result<event_channel_handle> create_event_channel(const library &of);
 
-// The second works synchronously.
+// The second creates a synchronous identifier.
 result<id_handle> create_id(const event_channel_handle &channel);
 result<id_handle> create_synchronous_id(const library &of);
 
-// A synchronous identifier for the first candidate that resolves: its address, or its address and route.
+// Returns a synchronous identifier for the first candidate whose address, or address and route, resolves.
 result<id_handle> resolve_address(const addrinfo_handle &candidates, int timeout_ms);
 result<id_handle> resolve_route(const addrinfo_handle &candidates, int timeout_ms);
 
-// Binds the identifier to the first candidate that can be bound, and returns that one.
+// Binds the identifier to the first candidate that can be bound. Returns the candidate.
 result<const rdma_addrinfo *> bind_first(const id_handle &id, const rdma_addrinfo *candidates);
 errc listen(const id_handle &id);
 
@@ -39,28 +39,28 @@ struct qp_settings {
     ibv_srq *srq;
     std::uint32_t max_sends;
     std::uint32_t max_receives;
-    std::uint64_t send_ops; // send_op_* the queue pair is to perform natively
+    std::uint64_t send_ops; // send_op_* that the queue pair must execute natively
 };
 
-// Returns the send_op_* granted: all asked for, or none when the device's queue pairs know only the classic path.
+// Returns the supported send_op_*: all requested ones, or 0 if the device lacks extended queue pairs.
 result<std::uint64_t> create_qp(const id_handle &id, const qp_settings &settings, qp_handle &qp);
 
-// Before connecting or accepting: how long this side of the connection waits for an acknowledgement, 4.096 us *
-// 2^exponent.
+// Sets the local acknowledgement timeout, 4.096 us * 2^exponent. Call before connecting or accepting.
 errc set_ack_timeout(const id_handle &id, std::uint8_t exponent);
 
-// Number of times that a queue pair repeats an unacknowledged request. Some devices, SoftRoCE for one, take 7 for
-// without end.
+// Number of times that a queue pair repeats an unacknowledged request. Some devices, for example SoftRoCE, repeat it
+// without limit if it is 7.
 inline constexpr std::uint8_t default_retries = 7;
 
 errc migrate(const id_handle &id, const event_channel_handle &channel);
-// The retries that the active side asks for are those of both sides.
+// The retry count of the active side applies to both sides.
 errc connect(const id_handle &id, const rpma_conn_private_data *pdata, std::uint8_t retries);
 errc accept(const id_handle &id, const rpma_conn_private_data *pdata);
 errc reject(const id_handle &id);
 errc disconnect(const id_handle &id);
 
-// Waits for the next event, which the caller acknowledges. no_event: none on a non-blocking channel.
+// Waits for the next event. The caller must acknowledge it. Returns no_event without an event on a non-blocking
+// channel.
 result<rdma_cm_event *> next_event(const event_channel_handle &channel);
 errc acknowledge(const event_channel_handle &channel, rdma_cm_event *event);
 const char *event_name(rdma_cm_event_type type);

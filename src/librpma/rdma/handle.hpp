@@ -8,7 +8,7 @@
 namespace rpma::rdma
 {
 
-// Owns one object of a library. close() reports a failed destroy; the destructor drops that answer and keeps errno.
+// Owns one object of a library. close() reports a failed destroy; the destructor ignores it and preserves errno.
 template<class T, errc (*Destroy)(const library &, T *)>
 class handle
 {

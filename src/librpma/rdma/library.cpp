@@ -16,7 +16,7 @@ namespace rpma::rdma
 namespace
 {
 
-// The kernel's are called uverbs and a number.
+// Devices of the kernel have the names uverbs0, uverbs1, ...
 constexpr char software_name[] = "uverbs-softrdma";
 
 bool is_software_device(const ibv_device *device)
@@ -44,8 +44,8 @@ devices find_devices(const library &in)
     return found;
 }
 
-// Searched in the directory of this library, as in an installation and a build, and in its configured installation
-// directory.
+// Directories that are searched: that of this library, as in an installation and a build, and the configured
+// installation directory.
 void *open_software()
 {
     char path[PATH_MAX];

@@ -9,8 +9,8 @@
 namespace rpma::rdma
 {
 
-// The functions that libibverbs and librdmacm export, as far as they are called here. A program links to those of the
-// system; libsoftrdma exports others under the same names.
+// Functions of libibverbs and librdmacm that this library calls. A program links to those of the system; libsoftrdma
+// exports others with equal names.
 #define RPMA_RDMA_FUNCTIONS(FUNCTION)                                                                                  \
     FUNCTION(ibv_get_device_list)                                                                                      \
     FUNCTION(ibv_free_device_list)                                                                                     \
@@ -55,18 +55,18 @@ struct library {
 
     static const library &system();
 
-    // softrdma: the system's libraries if softrdma is in their place, otherwise libsoftrdma.so, which is loaded once
-    // and kept. provider with errno ELIBACC: it is not there; why is in the log.
+    // softrdma: the system's libraries if softrdma replaces them, otherwise libsoftrdma.so, which is loaded once and
+    // never unloaded. Returns errc::provider with errno ELIBACC if it cannot be loaded, and logs the reason.
     static result<const library *> software();
 
-    // The one whose device a context is.
+    // Returns the library that the device context belongs to.
     static const library &of(const ibv_context *context);
 
     // Returns whether a device exists that does not belong to softrdma.
     bool has_hardware() const;
 };
 
-// Returns whether the context belongs to a device of softrdma, however that was loaded.
+// Returns whether the context belongs to a device of softrdma, regardless of how softrdma was loaded.
 bool is_software(const ibv_context *context);
 
 } // namespace rpma::rdma

@@ -53,7 +53,7 @@ errc destroy_comp_channel(const library &of, ibv_comp_channel *channel)
 result<pd_handle> alloc_pd(ibv_context *context)
 {
     const library &of = library::of(context);
-    // A provider may fail without setting errno; that must not be mistaken for an older error.
+    // A provider may fail without setting errno: clears an older error.
     const int before = errno;
     errno = 0;
     if (ibv_pd *const pd = of.ibv_alloc_pd(context); pd != nullptr) {
@@ -73,7 +73,7 @@ result<pd_handle> alloc_pd(ibv_context *context)
 result<mr_handle> register_memory(ibv_pd *pd, void *ptr, std::size_t size, int access)
 {
     const library &of = library::of(pd->context);
-    // The parentheses keep the macro of the same name from choosing another function.
+    // The parentheses prevent the expansion of the macro of that name.
     ibv_mr *const mr = (of.ibv_reg_mr)(pd, ptr, size, access);
     if (mr == nullptr)
         return errc::provider;

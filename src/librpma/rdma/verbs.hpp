@@ -6,7 +6,7 @@
 
 #include "rdma/handle.hpp"
 
-// libibverbs, except what posts work and queries devices. Failures are logged here.
+// Functions of libibverbs, except those that post work and query devices. They log failures.
 namespace rpma::rdma
 {
 
@@ -24,12 +24,12 @@ using srq_handle = handle<ibv_srq, destroy_srq>;
 
 result<pd_handle> alloc_pd(ibv_context *context);
 
-// Not logged: the caller may know another way. The errno of a failure is left.
+// Failures are not logged, because the caller may have an alternative. Sets errno.
 result<mr_handle> register_memory(ibv_pd *pd, void *ptr, std::size_t size, int access);
 errc advise_memory(ibv_mr *mr, std::size_t offset, std::uint32_t length, int advice, std::uint32_t flags);
 
 result<comp_channel_handle> create_comp_channel(ibv_context *context);
-// Armed for every completion.
+// Arms the CQ for every completion.
 result<cq_handle> create_cq(ibv_context *context, int entries, ibv_comp_channel *channel);
 errc arm_cq(ibv_cq *cq);
 result<srq_handle> create_srq(ibv_pd *pd, std::uint32_t max_receives);

@@ -10,8 +10,8 @@
 #include "probe.hpp"
 #include "rdma/capabilities.hpp"
 
-// Posting work and polling: the hot path. Inline down to the provider's function pointer; failures are reported out of
-// line. Only the fields are set that a provider may read for the opcode.
+// Hot path: posts work requests and polls. Inline up to the call of the provider; failures are reported out of line.
+// Sets only the fields that a provider may read for the opcode.
 namespace rpma::rdma
 {
 
@@ -29,14 +29,14 @@ inline unsigned signalled(unsigned flags)
     return flags & IBV_SEND_SIGNALED;
 }
 
-// Where a probe finds the length of a work request: without an element in their number, which is 0.
+// Location of the length for a probe: without an element, their number, which is 0.
 template<class Request>
 [[gnu::always_inline]] inline const std::uint32_t &length_of(const Request &wr, const ibv_sge *sge)
 {
     return sge != nullptr ? sge->length : reinterpret_cast<const std::uint32_t &>(wr.num_sge);
 }
 
-// sge NULL posts a buffer of no bytes. Queue is ibv_qp or ibv_srq.
+// Posts an empty buffer if sge is NULL. Queue is ibv_qp or ibv_srq.
 template<class Queue>
 [[gnu::always_inline]] inline int post_receive(Queue *queue, ibv_sge *sge, const void *op_context)
 {
@@ -45,7 +45,7 @@ template<class Queue>
     wr.next = nullptr;
     wr.sg_list = sge;
     wr.num_sge = sge != nullptr ? 1 : 0;
-    // With one request the failing one is known; its next field is as good a place to name it as any.
+    // The failed request is always the only one, so its next field receives the unused bad_wr.
     int returned;
     if constexpr (std::is_same_v<Queue, ibv_qp>) {
         STATIC_PROBE(librpma, post_recv, 3, queue->qp_num, wr.wr_id, length_of(wr, sge));
@@ -115,8 +115,8 @@ inline void set_wr_flush(qp_ex_with_flush &qpx, Function *function)
     qpx.base.wr_flush = function;
 }
 #else
-// rdma-core 45 appended wr_flush to struct ibv_qp_ex. Read only if the queue pair was created with send_op_flush, which
-// no older libibverbs grants.
+// Since rdma-core 45, struct ibv_qp_ex ends with wr_flush. Read only if the queue pair was created with send_op_flush,
+// which older versions of libibverbs reject.
 struct qp_ex_with_flush {
     ibv_qp_ex base;
     void (*wr_flush)(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t len, std::uint8_t type,
