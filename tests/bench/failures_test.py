@@ -86,13 +86,13 @@ class WrongInput(BenchTest):
     def test_resuming_with_another_plan(self):
         self.assertEqual(self.local("-w", "read").returncode, 0)
         for words in ("--profile", "standard"), ("-w", "read"):
-            self.refused(self.local(*words, "--resume", "r.json"), 2, "r.json .*start a new run")
+            self.refused(self.local(*words, "--resume", "r.json"), 2, "r.json: .*start a new run")
 
     def test_busy_port(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             done = self.on_softrdma("server", "--port", port)
-        self.refused(done, 1, f"port {port} of 127.0.0.1 is in use: .*--port")
+        self.refused(done, 1, f"port {port} of 127.0.0.1 is in use .*--port")
 
     def test_a_port_without_a_server(self):
         with socket.create_server(("127.0.0.1", 0)) as gone:

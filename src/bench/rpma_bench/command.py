@@ -64,7 +64,7 @@ def listed(kind, words=None, name=""):
         values = [kind(word) for word in text.split(",")]
         for value in values:
             if words and value not in words:
-                raise argparse.ArgumentTypeError(f"unknown {name} '{value}': choose from {', '.join(words)}")
+                raise argparse.ArgumentTypeError(f"unknown {name} '{value}' (choose from {', '.join(words)})")
         return values
     convert.__name__ = "list"
     return convert
