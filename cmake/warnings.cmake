@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Whether a target belongs to the tests, where the functions of tests, fakes and callbacks have parameters that they do not use.
+# True for targets of the tests: there, functions of tests, fakes and callbacks have unused parameters.
 define_property(TARGET PROPERTY RPMA_IS_TEST INHERITED)
 
-# rpma_warnings: what every target of the project compiles with.
+# rpma_warnings: compiler warnings of all targets.
 add_library(rpma_warnings INTERFACE)
 target_compile_options(rpma_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wformat=2 -Wconversion -Wsign-conversion -Wundef

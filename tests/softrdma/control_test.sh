@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: control_test.sh SOFTRDMA IDLE-PROGRAM
-# The commands that look at, and act on, programs which run on the device.
+# Commands that list and control programs that run on the device.
 softrdma=$1 program=$2
 work=$(mktemp -d) || exit 1
 pid=

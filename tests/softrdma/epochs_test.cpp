@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: nobody is inside any more when who takes something away goes on.
+// White-box: a removal continues only after all read-side sections that were open have ended.
 #include "base/read_section.hpp"
 #include "transport/shared_layout.hpp"
 

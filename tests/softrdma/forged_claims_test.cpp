@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: a caller of another user that claims to be a process of this one. Nothing is done to any process, nor said
-// to the caller's socket, before the kernel has told whose that is.
+// White-box: a process of another user that claims to be a process of this user. The device accesses no process and
+// sends no data to the socket before the kernel has reported its owner.
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/identity.hpp"
 #include "wire/cm_message.hpp"

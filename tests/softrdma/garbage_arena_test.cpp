@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: a process of the same user whose arena holds anything, or that writes anything into ours. Whatever a peer
-// finds there costs it no more than the connection: it reads and writes nothing outside the arenas, their mappings and
-// the memory of that process.
+// White-box: a process of the same user with arbitrary data in its arena, or that writes arbitrary data into the local
+// one. The peer loses at most the connection: it never accesses memory outside the arenas, their mappings and the
+// memory of that process.
 #include "impostor.hpp"
 #include "verbs/qp.hpp"
 

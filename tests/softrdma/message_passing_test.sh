@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# usage: message_passing_test.sh SOFTRDMA PATH IMPLEMENTATION [ADDRESS AT_OTHER]: as it chooses by itself and over what
-# nothing but the device can carry, with 2 and 4 ranks, and with one that is killed. IMPLEMENTATION: openmpi, mpich or
+# usage: message_passing_test.sh SOFTRDMA PATH IMPLEMENTATION [ADDRESS AT_OTHER]: with its default
+# transport and restricted to the device, with 2 and 4 ranks, and with one that is killed. IMPLEMENTATION: openmpi, mpich or
 # openshmem (that of Open MPI). Half of the ranks run on the host that has the address, where AT_OTHER runs its
 # arguments; the default is this host.
 softrdma=$1

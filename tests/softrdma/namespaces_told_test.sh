@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs of one host in two network namespaces: both say that this is why they share no memory.
+# Programs of one host in two network namespaces: both report this as the reason for not sharing memory.
 # usage: namespaces_told_test.sh LAUNCHER TWO_NAMESPACES
 launcher=$1
 command -v rping >/dev/null || { echo "skipped: rping is not installed"; exit 77; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The first, second, third ... allocation of the device fails, until the scenario meets none that does. Whatever fails:
-// a call reports ENOMEM and nothing else, a connection that cannot get memory is lost and says so, the program goes on,
-// and nothing is left over.
+// The first, second, third ... allocation of the device fails, until a run of the scenario has none that fails. In each
+// run calls fail with ENOMEM only, a connection without memory is lost with a message, the program continues, and all
+// resources are released.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: whether the poll of a completion queue looks at the network. Where it does not, only the progress thread
-// does, which a busy machine keeps waiting while the program polls.
+// White-box: tests which polls of a completion queue poll the network. Without them, only the progress thread does, and
+// a busy machine delays it while the program polls.
 #include "progress/polling.hpp"
 #include "starved_progress.hpp"
 #include "verbs/cq.hpp"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What programs_lib.sh does with programs that hang: it shows what they printed, says so, and ends the test.
+# Programs that hang: programs_lib.sh prints their output and a message, and ends the test.
 here=$(dirname "$0")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT

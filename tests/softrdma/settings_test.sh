@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: settings_test.sh SOFTRDMA LIBSOFTRDMA
-# Values of SOFTRDMA_* without sense end a program that uses the device: one line on standard error, exit code 2.
+# Invalid values of SOFTRDMA_* end a program that uses the device: one line on standard error, exit code 2.
 softrdma=$1
 if ! command -v ibv_devinfo >/dev/null; then
     echo "skipped: ibv_devinfo is not installed"

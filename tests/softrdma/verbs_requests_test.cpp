@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What requests do, and how they end: the objects of verbs alone, over the transport inside one process.
+// Effects and completions of requests, on objects of verbs over the transport inside one process.
 #include "verbs/mw.hpp"
 #include "verbs_fixture.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programs make what their peers have written durable by themselves, too, and with power cuts that has to be known.
+// Replaces msync(2): programs also persist data of their peers on their own, and simulated power cuts must record that.
 #include "pmem/page_sync.hpp"
 
 // Weak: an msync() of the program has precedence, even if the device is linked into the program.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversions between the kernel's structures and those of verbs. Nothing here needs a device; they are public
-// symbols of libibverbs all the same.
+// Conversions between the kernel's structures and those of verbs: public symbols of libibverbs that need no device.
 #include <cstring>
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>

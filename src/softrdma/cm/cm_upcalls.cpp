@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What connections tell the connection manager.
+// Upcalls of connections to the connection manager.
 #include "cm/cm.hpp"
 #include "fault/rules.hpp"
 #include "progress/listener.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What datagram queue pairs send and receive.
+// Send and receive path of datagram queue pairs.
 #include "base/copy.hpp"
 #include "base/guard.hpp"
 #include "fault/rules.hpp"

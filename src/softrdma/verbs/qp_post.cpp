@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What programs post to a queue pair.
+// Post functions of a queue pair.
 #include "verbs/qp.hpp"
 #include "fault/rules.hpp"
 #include "verbs/number_table.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What comes back: acknowledgements, data, refusals.
+// Responses of the peer: acknowledgements, read data, NAKs.
 #include "base/assert.hpp"
 #include "base/copy.hpp"
 #include "base/guard.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a TCP connection sends, and what waits until it can be sent.
+// Output of a TCP connection, and the data that waits for space in the socket.
 #include "transport/tcp/tcp_conn.hpp"
 #include "base/guard.hpp"
 #include "transport/tcp/tcp_socket.hpp"
