@@ -45,6 +45,12 @@ class Prose(unittest.TestCase):
         self.assertEqual(self.reported("include/a.h", "/*\n * Returns it.\n * Whoever asks waits.\n */\n"),
                          ["include/a.h:3: rule 2"])
 
+    def test_comment_below_the_license(self) -> None:
+        self.assertEqual(self.reported("src/a.cpp", "// SPDX-License-Identifier: BSD-3-Clause\n// Copies bytes.\n// Who calls?\n// Nobody.\n"),
+                         ["src/a.cpp:4: rule 9"])
+        self.assertEqual(self.reported("utils/a.sh", "#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n# Who calls.\n"),
+                         ["utils/a.sh:3: rule 2"])
+
     def test_messages_with_adjacent_literals(self) -> None:
         self.assertEqual(self.reported("src/a.cpp", 'log("the peer " "speaks nonsense");'), ["src/a.cpp:1: rule 19"])
 
