@@ -38,7 +38,7 @@ class FailoverTest(support.ExamplesTest):
     def test_a_directory_that_is_none(self) -> None:
         result = support.execute([str(support.RUNNER), "mirror-failover", "--build", str(support.BUILD), "--pmem", "/dev/null"])
         self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "no directory")
+        self.assert_one_line(result.stderr, "not a directory")
 
 
 if __name__ == "__main__":

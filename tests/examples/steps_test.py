@@ -32,7 +32,7 @@ class StepsTest(support.ExamplesTest):
     def test_a_directory_that_is_none(self) -> None:
         result = support.execute([str(support.RUNNER), "mirror-steps", "--build", str(support.BUILD), "--pmem", "/dev/null"])
         self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "no directory")
+        self.assert_one_line(result.stderr, "not a directory")
 
 
 if __name__ == "__main__":
