@@ -12,7 +12,7 @@ enum {
     RCQ_SIZE = 10
 };
 
-/* Which completion queue learns of a message that arrived in a buffer of the shared receive queue. */
+/* Completion queue for messages received in buffers of the shared receive queue. */
 enum receive_queue {
     SRQ_RCQ,  /* one that belongs to the shared receive queue */
     MAIN_CQ,  /* the connection's main one */

@@ -126,14 +126,14 @@ static int open_session(struct session *session, struct writer *writer)
     return status;
 }
 
-/* The connection is done with in any case; what matters is what happened before. */
+/* Errors are ignored: the status of the operations on the connection is already known. */
 static void close_session(struct session *session)
 {
     (void)rpma_mr_remote_delete(&session->log);
     (void)rpma_conn_delete(&session->conn);
 }
 
-/* The server decides what is durable: a record whose completion never came may be there all the same, or not. */
+/* The server knows which records are durable: one without a completion might be durable, too. */
 static int resume(struct session *session, struct writer *writer)
 {
     uint64_t count = 0;

@@ -89,7 +89,7 @@ function(rpma_example)
   endforeach()
 endfunction()
 
-# rpma_examples_gpspm_messages: the code that protoc-c makes from GPSPM_flush.proto, if it is there.
+# rpma_examples_gpspm_messages: code that protoc-c generates from GPSPM_flush.proto, if protoc-c is installed.
 function(rpma_example_gpspm_messages)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(RPMA_EXAMPLE_PROTOBUF_C IMPORTED_TARGET GLOBAL libprotobuf-c>=1.0.0)

@@ -122,7 +122,7 @@ faulty_port::faulty_port(fault kind, unsigned answers, const target &of) : struc
         return;
     assert_int_equal(listen(listener_, kind == fault::drops ? 0 : SOMAXCONN), 0);
     if (kind == fault::drops) {
-        // The kernel drops what comes to a queue that is full.
+        // Fills the queue: the kernel drops further connection requests.
         for (int i = 0; i < 8; ++i)
             waiting_.push_back(connect_to(port_, SOCK_NONBLOCK));
         return;

@@ -165,7 +165,7 @@ class Tool(MirrorTest):
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
         self.assertEqual(self.json("status", here)["copies"][0]["error"], "the set is in use")
         self.refused(1, "in use by another process", "resync", here)
-        # From elsewhere only a promotion takes it, and nothing else fences by accident.
+        # On another machine only a promotion opens the set; no other command fences the writer.
         for words in (("verify", there), ("resync", there), ("add", there, 3, a.address, "set"), ("remove", there, 1)):
             self.refused(1, "rpma-mirror promote", *words)
         self.assertEqual(self.flush(writer, "still"), 0)

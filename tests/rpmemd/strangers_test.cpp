@@ -59,7 +59,7 @@ void each_address_has_a_quota_of_its_own(void **)
     std::deque<replica::fd_owner> held;
     for (int i = 0; i < 6; ++i)
         held.push_back(connect_to(daemon));
-    // The oldest of the address that has too many.
+    // The daemon closed the oldest connections of the address that exceeds the limit.
     for (int i = 0; i < 2; ++i)
         assert_true(is_closed(held[static_cast<std::size_t>(i)], limit_ms));
     assert_int_equal(writer(daemon).state().status, status::missing);

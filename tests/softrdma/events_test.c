@@ -124,7 +124,7 @@ static void *destroy_srq(void *srq)
     return (void *)(intptr_t)ibv_destroy_srq(srq);
 }
 
-/* Destroys in a thread, which has to wait until the event is acknowledged. */
+/* Destroys the object in a thread. The thread must wait until the event is acknowledged. */
 static void expect_to_wait(void *(*destroy)(void *), void *object, struct ibv_async_event *event)
 {
     pthread_t thread;

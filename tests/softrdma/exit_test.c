@@ -39,7 +39,7 @@ static void survive_a_killed_peer(void)
     meet_server(&r);
     struct side *c = &r.pair.client;
     assert_int_equal(post_receive(c, 9, 0, 8), 0);
-    suspend_server(&r); /* so that the requests are still unanswered when it dies */
+    suspend_server(&r); /* so that the requests have no response when it dies */
     assert_int_equal(post(c, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0); /* it has posted no receive */
     assert_int_equal(post(c, IBV_WR_RDMA_READ, 2, 0, 8, &r.target, 0, 0), 0);
     kill(r.pid, SIGKILL);

@@ -64,7 +64,7 @@ static void look_at_what_stays(void)
     without_peer = own_holdings();
 }
 
-/* Some of it goes away a moment later. */
+/* Some resources are released with a delay. */
 static void expect_nothing_of_the_peer(void)
 {
     struct holdings now = own_holdings();

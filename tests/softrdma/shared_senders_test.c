@@ -39,7 +39,7 @@ struct child {
     int orders;
 };
 
-/* As the receiver sees it. */
+/* State of a sender, kept by the receiver. */
 struct sender {
     struct child child;
     struct side side;

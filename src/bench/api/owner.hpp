@@ -11,7 +11,7 @@ template<auto Destroy>
 struct destroyer {
     void operator()(auto *object) const { (void)Destroy(object); }
 };
-// An object of a C library, ended by the library's function.
+// Owns an object of a C library and destroys it with the function of the library.
 template<class T, auto Destroy>
 using owner = std::unique_ptr<T, destroyer<Destroy>>;
 

@@ -21,7 +21,7 @@ REMEDY = "end other work on the machine, or measure longer (--repeats 45), and m
 
 
 class Progress:
-    """A bar on a terminal."""
+    """Progress bar on a terminal."""
 
     def __init__(self, points, estimate_s):
         self.points, self.estimate_s, self.started = points, estimate_s, time.monotonic()

@@ -163,7 +163,7 @@ microseconds retry_timeout_of(const ibv_qp_attr &attr)
     return std::clamp(retry_time(attr), std::min(least, most), most);
 }
 
-// A peer that has established connections since the last check serves many, and this one is among them.
+// Extends the timeout while the peer establishes other connections: it serves many, one after the other.
 bool is_being_served(connection &c) REQUIRES(cm::lock())
 {
     constexpr unsigned max_extensions = 20;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`rpma-bench report` as a user meets it."""
+"""`rpma-bench report`, run as a command."""
 
 import csv
 import io
