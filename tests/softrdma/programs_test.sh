@@ -51,8 +51,8 @@ manager_programs() {
     fi
     both rdma_xserver -p %p // rdma_xclient -s %a -p %p
     both rstream -b %a -p %p -S 4096 -C 100 // rstream -s %a -p %p -S 4096 -C 100
-    # Later releases need a third process, their controller.
-    if cmtime --help 2>&1 | grep -q -- '-s server'; then
+    # Later releases also connect numbers of queue pairs that do not exist.
+    if ! cmtime -h 2>&1 | grep -q base_qpn; then
         serving cmtime -b %a -p %p // cmtime -s %a -p %p -c 20
     fi
 }
