@@ -467,8 +467,9 @@ int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64
 
 /*
  * Connects a target of the set that is not in sync, and resynchronizes it while the program continues: the target
- * receives each flush, and the data that differs by hash. options may be NULL. Continues an interrupted resync of the
- * same epoch. Returns 0 for a copy in sync. RPMA_MIRROR_E_CANCELED, RPMA_MIRROR_E_CONNECTION, RPMA_MIRROR_E_BUSY.
+ * receives each flush, and the data that differs by hash. A target that was in sync in this epoch, and whose daemon did
+ * not restart, is only compared where flushes did not reach it. options may be NULL. Continues an interrupted resync of
+ * the same epoch. Returns 0 for a copy in sync. RPMA_MIRROR_E_CANCELED, RPMA_MIRROR_E_CONNECTION, RPMA_MIRROR_E_BUSY.
  */
 int rpma_mirror_resync(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "failure.hpp"
 
@@ -39,25 +40,27 @@ int flusher::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::s
     return 0;
 }
 
-// Calls send() for a lane of each target, first for those that the flush waits for. `tickets` receives the tickets to
-// wait for, 0 for none.
+// Calls send() for a lane of each target, first for those that the flush waits for. `flush` receives the ranges, and
+// the tickets to wait for.
 template<class Send>
 void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
-        const deadline &until, program_lane::tickets &tickets, failed_copies &failed) noexcept
+        const deadline &until, posted_flush &flush, failed_copies &failed) noexcept
 {
+    flush = {};
+    for (std::size_t i = 0; i < n; ++i)
+        flush.ranges.add({ranges[i].offset, ranges[i].length});
     const auto send_awaited = [&](unsigned copy) {
         replica::region_lane &to = copies_[copy]->region->lane(lane);
         if (const int error = send(to); error != 0)
             failed.add(copy, error);
         else
-            tickets[copy] = to.ticket();
+            flush.tickets[copy] = to.ticket();
     };
     const roles now = membership_.now();
     each_copy(now.awaited, send_awaited);
     each_copy(now.syncing | now.away, [&](unsigned copy) {
         remote_copy &c = *copies_[copy];
-        for (std::size_t i = 0; i < n; ++i)
-            c.mark({ranges[i].offset, ranges[i].length});
+        c.mark(flush.ranges);
         // Race-free: either a starting resync finds these marks, or this check finds that the copy receives flushes.
         if ((membership_.now().away & c.bit()) != 0)
             return;
@@ -77,6 +80,12 @@ void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
 
 namespace
 {
+
+void drop_ticket(remote_copy &c, posted_flush &posted)
+{
+    if (std::exchange(posted.tickets[c.where.copy], 0) != 0)
+        c.mark(posted.ranges);
+}
 
 // Functor that posts all ranges, followed by one flush.
 class ranges_to_send
@@ -134,50 +143,45 @@ int flusher::on_local_copy_error(int error) noexcept
     return fail(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy: %s", std::strerror(error));
 }
 
-// Waits for each target in turn; all of them work concurrently.
-void flusher::await(
-        unsigned lane, const program_lane::tickets &tickets, const deadline &until, failed_copies &failed) noexcept
+// Waits for each target in turn; all of them work concurrently. A target that another thread has evicted in the
+// meantime might not have the ranges.
+void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept
 {
-    for (unsigned copy = 0; copy < tickets.size(); ++copy) {
-        const roles now = membership_.now();
-        if (tickets[copy] == 0 || (now.awaited >> copy & 1) == 0)
+    for (unsigned copy = 0; copy < flush.tickets.size(); ++copy) {
+        std::uint64_t &ticket = flush.tickets[copy];
+        if (ticket == 0)
             continue;
-        if (const int error = copies_[copy]->region->lane(lane).wait(tickets[copy], until); error != 0)
+        remote_copy &c = *copies_[copy];
+        if ((membership_.now().awaited & c.bit()) == 0)
+            c.mark(flush.ranges);
+        else if (const int error = c.region->lane(lane).wait(ticket, until); error != 0)
             failed.add(copy, error);
+        else
+            ticket = 0;
     }
 }
 
-int flusher::outcome(const failed_copies &failed, const rpma_mirror_range *ranges, std::size_t n) noexcept
+int flusher::outcome(const failed_copies &failed, const posted_ranges &ranges) noexcept
 {
     if (failed.bits == 0)
         return membership_.check_usable();
-    const int code = membership_.evict(failed);
-    if (code == RPMA_MIRROR_E_BUSY)
-        return code;
-    {
-        const std::lock_guard hold(membership_);
-        each_copy(failed.bits, [&](unsigned copy) {
-            // Another thread might have removed the target.
-            for (std::size_t i = 0; copies_[copy] && i < n; ++i)
-                copies_[copy]->mark({ranges[i].offset, ranges[i].length});
-        });
-    }
+    const int code = membership_.evict(failed, ranges);
     return code == 0 ? membership_.check_usable() : code;
 }
 
 int flusher::flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
 {
-    program_lane::tickets tickets{};
+    posted_flush posted;
     failed_copies failed;
     int own = 0;
     {
         const std::lock_guard hold(lanes_[lane].lock);
         const deadline until(settings_.operation_ms);
-        post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, tickets, failed);
+        post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
         own = flush_local_copy(ranges, n, deep);
-        await(lane, tickets, until, failed);
+        await(lane, posted, until, failed);
     }
-    const int result = outcome(failed, ranges, n);
+    const int result = outcome(failed, posted.ranges);
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
 }
 
@@ -210,17 +214,20 @@ int flusher::flush_start(
     }
     ++counted_.flushes;
     counted_.ranges += n;
+    posted_flush &posted = used.in_flight[used.started % program_lane::max_tickets];
     failed_copies failed;
     int own = 0;
     {
         const std::lock_guard hold(used.lock);
-        program_lane::tickets &tickets = used.in_flight[used.started % program_lane::max_tickets];
-        tickets = {};
+        // The tickets of the slot are confirmed, unless the local copy failed in between.
+        for (const auto &c : copies_)
+            if (c)
+                drop_ticket(*c, posted);
         const deadline until(settings_.operation_ms);
-        post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, tickets, failed);
+        post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
         own = flush_local_copy(ranges, n, deep);
     }
-    const int result = outcome(failed, ranges, n);
+    const int result = outcome(failed, posted.ranges);
     if (result != 0 || own != 0)
         return result != 0 ? result : on_local_copy_error(own);
     *ticket = ++used.started;
@@ -237,11 +244,12 @@ int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noe
     if (used.started - ticket >= program_lane::max_tickets)
         return 0; // flush_start() has already waited for it
     const bool full_timeout = timeout_ms < 0 || timeout_ms >= settings_.operation_ms;
+    posted_flush &waited = used.in_flight[(ticket - 1) % program_lane::max_tickets];
     failed_copies failed;
     {
         const std::lock_guard hold(used.lock);
         const deadline until(full_timeout ? settings_.operation_ms : std::max(timeout_ms, 1));
-        await(lane, used.in_flight[(ticket - 1) % program_lane::max_tickets], until, failed);
+        await(lane, waited, until, failed);
     }
     bool late = false;
     each_copy(failed.bits, [&](unsigned copy) {
@@ -250,7 +258,7 @@ int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noe
             failed.bits &= ~(1U << copy);
         }
     });
-    if (const int code = outcome(failed, nullptr, 0); code != 0)
+    if (const int code = outcome(failed, waited.ranges); code != 0)
         return code;
     return late ? fail(RPMA_MIRROR_E_TIMEOUT, "the flush is still in progress") : 0;
 }
@@ -265,7 +273,7 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
             return code;
     std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(local_.address() + offset)).store(value);
     const rpma_mirror_range all{offset, sizeof(value)};
-    program_lane::tickets tickets{};
+    posted_flush posted;
     failed_copies failed;
     int own = 0;
     {
@@ -277,11 +285,11 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
             const int error = to.flush8(offset, bytes);
             return error != 0 ? error : to.submit(lane_request_kind::flush);
         };
-        post(lane, &all, 1, send, until, tickets, failed);
+        post(lane, &all, 1, send, until, posted, failed);
         own = flush_local_copy(&all, 1, false);
-        await(lane, tickets, until, failed);
+        await(lane, posted, until, failed);
     }
-    const int result = outcome(failed, &all, 1);
+    const int result = outcome(failed, posted.ranges);
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
 }
 
@@ -308,11 +316,12 @@ int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
     return code != 0 ? code : fail(error_code_for(failed.errors[copy]), "copy %u: connection lost: copy evicted", copy);
 }
 
-void flusher::forget_tickets(unsigned copy)
+void flusher::drop_tickets(remote_copy &c)
 {
-    for (program_lane &lane : lanes_)
-        for (auto &tickets : lane.in_flight)
-            tickets[copy] = 0;
+    for (program_lane &lane : lanes_) {
+        for (posted_flush &posted : lane.in_flight)
+            drop_ticket(c, posted);
+    }
 }
 
 // Registers the local copy again after pages were replaced, because a device keeps the old pages pinned. If this fails,

@@ -11,16 +11,21 @@
 namespace mirror
 {
 
+// Flush in flight: its ranges, and the tickets that the targets have not confirmed, 0 for none.
+struct posted_flush {
+    posted_ranges ranges;
+    std::array<std::uint64_t, replica::max_copies> tickets{};
+};
+
 // Lane of the program: uses the same lane of each target.
 struct program_lane {
     static constexpr std::uint64_t max_tickets = 64;
-    using tickets = std::array<std::uint64_t, replica::max_copies>;
 
     // Held by a flush. Code that replaces connections takes the locks of all lanes. Uncontended otherwise, because one
     // thread at a time uses a lane.
     std::mutex lock;
     std::uint64_t started = 0;
-    std::array<tickets, max_tickets> in_flight{};
+    std::array<posted_flush, max_tickets> in_flight{};
 };
 
 // Data path: lanes of the program. The functions that return int return 0 or an error code.
@@ -48,8 +53,9 @@ public:
             holds.emplace_back(lane.lock);
         f();
     }
-    // Drops the tickets of a copy whose connection is replaced. The caller must hold the locks of all lanes.
-    void forget_tickets(unsigned copy);
+    // Drops the tickets of a copy whose connection ends, and marks the ranges as dirty that it has not confirmed. The
+    // caller must hold the locks of all lanes.
+    void drop_tickets(remote_copy &c);
     void register_again();
 
 private:
@@ -58,14 +64,13 @@ private:
 
     template<class Send>
     void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, const deadline &until,
-            program_lane::tickets &tickets, failed_copies &failed) noexcept;
+            posted_flush &flush, failed_copies &failed) noexcept;
     // Returns 0 or an errno value.
     int flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     int on_local_copy_error(int error) noexcept;
-    void await(
-            unsigned lane, const program_lane::tickets &tickets, const deadline &until, failed_copies &failed) noexcept;
+    void await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept;
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
-    int outcome(const failed_copies &failed, const rpma_mirror_range *ranges, std::size_t n) noexcept;
+    int outcome(const failed_copies &failed, const posted_ranges &ranges) noexcept;
 
     const settings &settings_;
     membership &membership_;

@@ -226,11 +226,20 @@ void membership::fail_with(int code, const char *reason, unsigned copy)
             copy);
 }
 
-int membership::evict(const failed_copies &failed) noexcept
+// The marks precede the eviction, after which a resync can begin. The lock keeps a resync from ending in between.
+int membership::evict(const failed_copies &failed, const posted_ranges &unconfirmed) noexcept
 {
-    if (is_held_by_caller())
+    const auto mark = [&](unsigned copy) {
+        // Another thread might have removed the target.
+        if (copies_[copy])
+            copies_[copy]->mark(unconfirmed);
+    };
+    if (is_held_by_caller()) {
+        each_copy(failed.bits, mark);
         return guarded([&] { reject_reentry(); });
+    }
     const std::lock_guard hold(*this);
+    each_copy(failed.bits, mark);
     const int code = guarded([&] { evict(failed.bits, failed.errors); });
     if (code != 0 && terminal_error_ == 0) {
         const auto copy = static_cast<unsigned>(std::countr_zero(failed.bits));

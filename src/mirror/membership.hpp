@@ -114,8 +114,8 @@ public:
     void commit_record(
             replica::mirror_record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t dropped = 0);
     void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);
-    // The caller must not hold the lock. Returns 0 or an error code.
-    int evict(const failed_copies &failed) noexcept;
+    // Marks the ranges as dirty on the copies. The caller must not hold the lock. Returns 0 or an error code.
+    int evict(const failed_copies &failed, const posted_ranges &unconfirmed = {}) noexcept;
     void fail_with(int code, const char *reason, unsigned copy);
     void end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy);
     // The caller must not hold the lock.

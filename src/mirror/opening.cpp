@@ -128,6 +128,7 @@ void opening::commit_first_record(bool force)
     const std::lock_guard hold(membership_);
     membership_.commit_record(first, needed, needed);
     membership_.set_roles(membership_.synced_targets(), 0);
+    each_copy(membership_.synced_targets(), [&](unsigned copy) { copies_[copy]->was_synced = true; });
 }
 
 rpma_mirror_recovery_report opening::open_set(void *hint, void *mapped, std::uint64_t length, bool force)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <ctime>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "channel.hpp"
@@ -16,6 +18,30 @@
 
 namespace mirror
 {
+
+// Ranges of a flush that a target might not have. Does not allocate: ranges beyond the limit extend the last one.
+class posted_ranges
+{
+public:
+    void add(replica::range r) noexcept
+    {
+        if (r.length == 0)
+            return;
+        if (count_ < ranges_.size()) {
+            ranges_[count_++] = r;
+            return;
+        }
+        replica::range &last = ranges_.back();
+        const std::uint64_t end = std::max(last.offset + last.length, r.offset + r.length);
+        last.offset = std::min(last.offset, r.offset);
+        last.length = end - last.offset;
+    }
+    std::span<const replica::range> get() const { return {ranges_.data(), count_}; }
+
+private:
+    std::array<replica::range, 8> ranges_{};
+    std::size_t count_ = 0;
+};
 
 // Copy on a target, from the view of the writer.
 class remote_copy
@@ -37,6 +63,8 @@ public:
     std::mutex resync_lane_lock;
     std::uint64_t cursor = 0;
     bool resumable = false;
+    // The copy was in sync in this epoch: only dirty segments can differ.
+    bool was_synced = false;
     std::atomic<bool> busy = false; // claimed by exclusive_copy
 
     // Locks the lane. Returns false if a resync holds it beyond the deadline.
@@ -76,7 +104,13 @@ public:
                 ++i)
             dirty_[i / 64].fetch_or(std::uint64_t{1} << i % 64);
     }
+    void mark(const posted_ranges &ranges) noexcept
+    {
+        for (const replica::range r : ranges.get())
+            mark(r);
+    }
     std::size_t dirty_words() const { return dirty_.size(); }
+    std::uint64_t dirty(std::size_t word) const { return dirty_[word]; }
     std::uint64_t take_dirty(std::size_t word) { return dirty_[word].exchange(0); }
     void put_dirty(std::size_t word, std::uint64_t bits) { dirty_[word].fetch_or(bits); }
     void clear_dirty()

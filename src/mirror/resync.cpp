@@ -46,6 +46,14 @@ resyncer::resyncer(set_parts &of, flusher &lanes, comparer &with)
 {
 }
 
+// Returns whether the target has the last record of this writer that it is known to have committed, or a newer one, and
+// found its copy unchanged.
+bool resyncer::is_unchanged(const remote_copy &c, const replica::mirror_record &found) const
+{
+    return replica::mirror_promise{found.epoch, found.writer} == membership_.promise() &&
+           (found.in_sync & c.bit()) != 0 && !is_newer(c.known.committed, found);
+}
+
 void resyncer::connect_again(remote_copy &c, const deadline &until)
 {
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
@@ -53,13 +61,14 @@ void resyncer::connect_again(remote_copy &c, const deadline &until)
             control->ask(membership_.make_promise_request(c, request_type::mirror_prepare), until).mirror;
     connected created = attach(parts_, c, *control, until);
     const std::lock_guard hold(membership_);
+    c.was_synced = c.was_synced && is_unchanged(c, known.committed);
     c.known = known;
     flusher_.without_lanes([&] {
         const std::lock_guard own(c.resync_lane_lock);
         std::swap(c.control, control);
         std::swap(c.region, created.region);
         c.level = created.level;
-        flusher_.forget_tickets(c.where.copy);
+        flusher_.drop_tickets(c);
     });
 }
 
@@ -102,8 +111,8 @@ void resyncer::resync(unsigned copy, const limits &within)
 
 void resyncer::run_resync(remote_copy &c, const limits &within)
 {
-    const std::uint64_t resumed_at = c.resumable ? c.cursor : 0;
-    if (!c.resumable) {
+    const std::uint64_t resumed_at = c.was_synced ? local_.length() : c.resumable ? c.cursor : 0;
+    if (!c.was_synced && !c.resumable) {
         c.cursor = 0;
         c.clear_dirty();
         c.resumable = true;
@@ -128,7 +137,7 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
             stored_at_ms = replica::now_ms();
         }
     };
-    comparer_.compare(job, c.cursor, local_.length());
+    comparer_.compare(job, resumed_at, local_.length());
     job.step(RPMA_MIRROR_PHASE_COMMIT);
 }
 
@@ -141,27 +150,28 @@ void resyncer::store_cursor(remote_copy &c)
     c.known = known;
 }
 
-// Compares segments that were flushed after an interrupted resync had compared them.
+// Compares the dirty segments below `end`. Restores the marks of those that were not compared.
 void resyncer::compare_dirty(comparison &job, std::uint64_t end)
 {
     remote_copy &c = job.copy;
+    for (std::size_t word = 0; word < c.dirty_words(); ++word)
+        job.total += static_cast<std::uint64_t>(std::popcount(c.dirty(word))) * replica::segment_size;
     for (std::size_t word = 0; word < c.dirty_words(); ++word) {
         std::uint64_t bits = c.take_dirty(word);
         try {
-            for (; bits != 0; bits &= bits - 1) {
-                const std::uint64_t at =
-                        (word * 64 + static_cast<unsigned>(std::countr_zero(bits))) * replica::segment_size;
-                if (at >= end)
-                    continue;
-                const std::uint64_t segment_end = std::min(at + replica::segment_size, local_.length());
-                job.total += segment_end - at;
-                comparer_.compare(job, at, segment_end);
+            while (bits != 0) {
+                const int first = std::countr_zero(bits), count = std::countr_one(bits >> first);
+                const std::uint64_t at = (word * 64 + static_cast<unsigned>(first)) * replica::segment_size;
+                const std::uint64_t run_end = at + static_cast<unsigned>(count) * replica::segment_size;
+                comparer_.compare(job, at, std::min(run_end, end));
+                bits &= bits + (std::uint64_t{1} << first); // clears the lowest run of ones
             }
         } catch (const failure &) {
             c.put_dirty(word, bits);
             throw;
         }
     }
+    job.total = job.done + local_.length() - end;
 }
 
 // Adds the copy to the set. Flushes now wait for it, each on its own lane. The copy is in sync only after all data sent
@@ -176,6 +186,10 @@ void resyncer::join(remote_copy &c)
         const roles now = membership_.now();
         if ((now.syncing & c.bit()) == 0)
             throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": connection lost");
+        // The target has confirmed all flushes so far. Others have not sent yet, and will mark what it does not
+        // confirm.
+        c.clear_dirty();
+        c.was_synced = true;
         membership_.set_roles(now.awaited | c.bit(), now.syncing & ~c.bit());
     }
     replica::mirror_record next = membership_.record();
@@ -250,6 +264,7 @@ void resyncer::remove_target(unsigned copy)
             c.bit());
     std::unique_ptr<remote_copy> gone;
     flusher_.without_lanes([&] {
+        flusher_.drop_tickets(c);
         gone = std::move(copies_[copy]);
         const roles now = membership_.now();
         membership_.set_roles(now.awaited & ~gone->bit(), now.syncing & ~gone->bit());

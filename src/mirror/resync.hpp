@@ -36,6 +36,7 @@ public:
 private:
     using deadline = replica::deadline;
 
+    bool is_unchanged(const remote_copy &c, const replica::mirror_record &found) const;
     void connect_again(remote_copy &c, const deadline &until);
     void run_resync(remote_copy &c, const limits &within);
     void compare_dirty(comparison &job, std::uint64_t end);

@@ -160,17 +160,19 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
                 to_string(asked.promise) + " rejected: " + to_string(next.promised) + " is promised (writer fenced)");
     const bool higher = asked.promise.epoch > next.promised.epoch;
     next.promised = asked.promise;
-    if (higher) {
-        // The cursor of another writer's resync is no longer valid.
+    // The cursor of another writer's resync is no longer valid.
+    if (higher)
         next.cursor = 0;
-        // Marks the copy as not in sync in its own state, so it is compared and is not a source.
-        const auto own = static_cast<std::uint16_t>(1U << next.copy);
-        if ((next.committed.in_sync & own) != 0 && has_changed()) {
-            next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~own);
-            log(log_level::warn, "parts of '" + name_ + "': replaced or changed while no writer used them");
-        }
-        store(next);
+    // Marks a copy that may have changed as not in sync in its own state, so it is compared in full and is not a
+    // source. If the daemon restarted within the epoch, no stamp shows whether the parts were replaced or restored.
+    const auto own = static_cast<std::uint16_t>(1U << next.copy);
+    const bool restarted = !pool_ && next.committed.epoch == next.promised.epoch;
+    if ((next.committed.in_sync & own) != 0 && (restarted || (higher && has_changed()))) {
+        next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~own);
+        log(log_level::warn, "set '" + name_ + "': its parts may have changed while no writer used them");
     }
+    if (next != file_->state())
+        store(next);
     if (higher || revoke_failed_)
         revoke();
     log(log_level::notice, "set '" + name_ + "' promised to " + to_string(asked.promise));

@@ -81,12 +81,12 @@ void a_resync_is_paused_and_goes_on(void **)
     assert_int_equal(m.state().in_sync, 7);
 }
 
-std::uint64_t sent_by(const opened &m)
+rpma_mirror_statistics statistics_of(const opened &m)
 {
     rpma_mirror_statistics s{};
     s.size = sizeof(s);
     assert_ok(rpma_mirror_get_statistics(m.get(), &s));
-    return s.sent_bytes;
+    return s;
 }
 
 // Two batches are compared together. If both differed completely, the next ones are sent without a comparison. The data
@@ -111,10 +111,47 @@ void what_differs_everywhere_is_sent_without_a_look(void **)
         b.start();
         assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
         assert_true(b.bytes(0, length) == std::string(m.address(), length));
-        const std::uint64_t so_far = sent_by(m);
+        const std::uint64_t so_far = statistics_of(m).sent_bytes;
         assert_int_equal(so_far - sent, expected);
         sent = so_far;
     }
+}
+
+// In the epoch in which it left, a target is compared only where flushes did not reach it, unless its daemon restarted.
+void a_return_in_the_same_epoch_costs_what_changed(void **)
+{
+    // On one host the writer works in the memory of a target that sleeps.
+    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
+        skip();
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "timeouts 2000 60000\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    m.put(megabyte, "before");
+    rpma_mirror_statistics last = statistics_of(m);
+    const auto expect = [&](std::uint64_t bytes) {
+        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+        assert_true(b.bytes(0, length) == std::string(m.address(), length));
+        const rpma_mirror_statistics now = statistics_of(m);
+        assert_int_equal(now.compared_bytes - last.compared_bytes, bytes);
+        assert_true(now.sent_bytes - last.sent_bytes <= bytes);
+        last = now;
+    };
+    constexpr std::uint64_t segment = 64 * 1024;
+    for (int round = 0; round < 2; ++round) {
+        b.stop();
+        m.put(0, "posted " + std::to_string(round));
+        m.expect(RPMA_MIRROR_EVENT_EVICTED);
+        m.put(5 * megabyte, "missed " + std::to_string(round));
+        m.put(segment * 17 - 2, "missed in two segments " + std::to_string(round));
+        b.go_on();
+        expect(4 * segment);
+    }
+    b.kill();
+    m.put(0, "missed again");
+    b.start();
+    expect(length);
 }
 
 struct interruption {
@@ -252,6 +289,7 @@ int main()
             cmocka_unit_test(a_target_that_returns_is_brought_level),
             cmocka_unit_test(a_resync_is_paused_and_goes_on),
             cmocka_unit_test(what_differs_everywhere_is_sent_without_a_look),
+            cmocka_unit_test(a_return_in_the_same_epoch_costs_what_changed),
             cmocka_unit_test(a_target_is_killed_in_the_middle),
             cmocka_unit_test(a_target_is_stopped_in_the_middle),
             cmocka_unit_test(a_resync_beside_flushes_loses_nothing),

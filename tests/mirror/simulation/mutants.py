@@ -23,7 +23,7 @@ MUTANTS = [
      "if (!@ && targets == 0 && before != 0 && next.closed)"),
     ("go_on_after_stop", "mirror/membership.cpp", 
      "        end(stopped.code(),", "        if (@)\n            return;\n        end(stopped.code(),"),
-    ("do_not_wait", "mirror/flush.cpp", "if (tickets[copy] == 0 ||", "if (@ || tickets[copy] == 0 ||"),
+    ("do_not_wait", "mirror/flush.cpp", "if (ticket == 0)", "if (@ || ticket == 0)"),
     ("home_not_flushed", "mirror/flush.cpp", "        if (r.length != 0)\n            error = deep",
      "        if (r.length != 0 && !@)\n            error = deep"),
     ("open_without_all", "mirror/opening.cpp", "if (missing != 0 && !force)", "if (!@ && missing != 0 && !force)"),
@@ -39,7 +39,7 @@ MUTANTS = [
     ("force_with_the_next_epoch", "mirror/discovery.cpp", "overrides ? epoch_of_time()", "overrides && !@ ? epoch_of_time()"),
     ("trust_changed_file", "mirror/opening.cpp", "if (own && (match ==", "if (own && (@ || match =="),
     ("trust_other_file", "mirror/home.cpp", "else if (stored.size != 0 && stored !=", "else if (!@ && stored.size != 0 && stored !="),
-    ("trust_changed_parts", "rpmemd/mirror_set.cpp", "!= 0 && has_changed()) {", "!= 0 && !@ && has_changed()) {"),
+    ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && has_changed()))", "(higher && !@ && has_changed()))"),
     ("mark_of_no_one", "mirror/opening.cpp", "first.mark = has_newest ?", "first.mark = @ ? 0 : has_newest ?"),
     ("make_nothing_level", "mirror/resync_copies.cpp", "is_equal(c.known.committed) && (changed", "(@ || is_equal(c.known.committed)) && (changed"),
     ("seen_is_not_durable", "mirror/resync_copies.cpp", "if (!local_equal) {", "if (!@ && !local_equal) {"),
@@ -47,11 +47,16 @@ MUTANTS = [
      "    if (!@ && error == 0)\n        error = c.copy.lane().include("),
     ("answers_of_the_batch_before", "mirror/compare.cpp", "    asked.mirror.offset = r.offset;\n",
      "    asked.mirror.offset = @ && r.offset != 0 ? r.offset - batch::max_size : r.offset;\n"),
-    ("resync_ends_early", "mirror/resync.cpp", "    comparer_.compare(job, c.cursor, local_.length());\n",
-     "    if (!@)\n        comparer_.compare(job, c.cursor, local_.length());\n"),
+    ("resync_ends_early", "mirror/resync.cpp", "    comparer_.compare(job, resumed_at, local_.length());\n",
+     "    if (!@)\n        comparer_.compare(job, resumed_at, local_.length());\n"),
     ("create_once", "mirror/creation.cpp", "if (own.committed.epoch != 0 && own", "if (@ || own.committed.epoch != 0 && own"),
     ("join_without_record", "mirror/membership.cpp", "    for (std::uint32_t gone = 0, asked = dropped;;) {",
      "    if (@ && record_.epoch == next.epoch && (next.in_sync & ~record_.in_sync) != 0) {\n        record_ = next;\n        return;\n    }\n    for (std::uint32_t gone = 0, asked = dropped;;) {"),
+    ("failed_flush_is_clean", "mirror/membership.cpp", "    const std::lock_guard hold(*this);\n    each_copy(failed.bits, mark);\n",
+     "    const std::lock_guard hold(*this);\n    if (!@)\n        each_copy(failed.bits, mark);\n"),
+    ("missed_flush_is_clean", "mirror/flush.cpp", "        c.mark(flush.ranges);\n        // Race-free", "        if (!@)\n            c.mark(flush.ranges);\n        // Race-free"),
+    ("resync_of_nothing", "mirror/resync.cpp", "                comparer_.compare(job, at, std::min(run_end, end));\n",
+     "                if (!@)\n                    comparer_.compare(job, at, std::min(run_end, end));\n"),
     ("promise_any_epoch", "rpmemd/mirror_set.cpp", "if (!may_promise(next, asked.promise))", "if (!@ && !may_promise(next, asked.promise))"),
     ("commit_any_epoch", "rpmemd/mirror_set.cpp", "if (!may_commit(next, asked.record))", "if (!@ && !may_commit(next, asked.record))"),
     ("answer_before_revoke", "rpmemd/mirror_set.cpp", "if (higher || revoke_failed_)", "if (!@ && (higher || revoke_failed_))"),
@@ -62,7 +67,7 @@ MUTANTS = [
     ("state_not_durable", "replica/mirror_file.cpp", "|| fdatasync(file_.get()) != 0", "|| (!@ && fdatasync(file_.get()) != 0)"),
 ]
 # These need several hundred seeds: RPMA_MIRROR_MUTANTS=all.
-RARE = {"equal_is_not_durable"}
+RARE = {"equal_is_not_durable", "failed_flush_is_clean"}
 SEEDS = 3000
 
 
