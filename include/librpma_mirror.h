@@ -4,7 +4,7 @@
  *
  * The copies of a set are numbered 0 to 15. The local copy is memory of this machine, to which the program stores. Each
  * other copy is stored by a target, a daemon `rpmemd --listen`. All copies have the same offsets. Only one program at a
- * time can write to a set: librpma_mirror(7) and docs/mirror.md describe how this is ensured.
+ * time can write to a set: librpma_mirror(7) and docs/replication.md describe how this is ensured.
  *
  * The following applies to each function unless its comment states an exception.
  *

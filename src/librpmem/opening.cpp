@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Creation and opening of a pool. With several targets, the membership records determine the replicas in sync. The
-// other replicas are resynchronized before the call returns (docs/replica.md).
+// other replicas are resynchronized before the call returns (docs/replication.md).
 #include "pool.hpp"
 
 #include <algorithm>

@@ -7,11 +7,11 @@
 #include <memory>
 #include <pthread.h>
 
-#include "leg.hpp"
+#include "remote_replica.hpp"
 
 // Handle of the C functions: a pool that is replicated to one or several targets. Sets of replicas are bit masks.
-// Replicas in sync contain all acknowledged data. Several targets store this in a membership record (docs/replica.md):
-// a lost replica is removed from the record before data is acknowledged without it.
+// Replicas in sync contain all acknowledged data. Several targets store this in a membership record
+// (docs/replication.md): a lost replica is removed from the record before data is acknowledged without it.
 struct rpmem_pool : heap_object {
 public:
     explicit rpmem_pool(const rpmem::call_settings &settings) : settings_(settings) {}

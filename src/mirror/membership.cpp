@@ -137,7 +137,7 @@ void membership::call_eviction_function(std::uint32_t leaving)
 
 // Commits the record at the arbiter, in the local copy and on every target in sync. A target that does not respond is
 // removed from the record, and the next version is committed. Each copy that leaves needs the consent of the program,
-// except `dropped`. See docs/mirror.md for the conditions that the remaining targets must meet.
+// except `dropped`. See docs/replication.md for the conditions that the remaining targets must meet.
 void membership::commit_record(
         replica::mirror_record next, std::uint16_t before, std::uint16_t needed, std::uint32_t dropped)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opening a set for writing, which promotes this machine if another one had the set (docs/mirror.md).
+// Opening a set for writing, which promotes this machine if another one had the set (docs/replication.md).
 #include "opening.hpp"
 
 #include "attach.hpp"

@@ -13,8 +13,8 @@
 #include "siphash.hpp"
 #include "status.hpp"
 
-// Messages that librpmem and rpmemd exchange over standard input and output of the daemon. docs/replica.md specifies
-// the format. Pure functions: a decoded message never points into the input.
+// Messages that librpmem and rpmemd exchange over standard input and output of the daemon. docs/replication.md
+// specifies the format. Pure functions: a decoded message never points into the input.
 namespace replica
 {
 

@@ -8,7 +8,7 @@
 
 #include "bytes.hpp"
 
-// State of a copy of a mirrored set, and the transition rules of the protocol in docs/mirror.md.
+// State of a copy of a mirrored set, and the transition rules of the protocol in docs/replication.md.
 namespace replica
 {
 

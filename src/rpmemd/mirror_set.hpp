@@ -14,9 +14,9 @@
 namespace rpmemd
 {
 
-// This target's copy of a mirrored set (docs/mirror.md): a poolset without headers, the state file beside the set file,
-// and the lanes of the one epoch that may write. All functions are thread-safe and throw failure. ESTALE means that
-// another writer has the promise.
+// This target's copy of a mirrored set (docs/replication.md): a poolset without headers, the state file beside the set
+// file, and the lanes of the one epoch that may write. All functions are thread-safe and throw failure. ESTALE means
+// that another writer has the promise.
 class mirror_set
 {
 public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Prints the durations of flushes of mirrored sets on this machine, as medians, and as multiples of the underlying
-// operations in the same run. Not a test: docs/mirror.md describes how to run it.
+// operations in the same run. Not a test: docs/replication.md describes how to run it.
 #include <algorithm>
 #include <chrono>
 #include <csignal>

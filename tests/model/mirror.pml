@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The protocol of mirrors, docs/mirror.md: who may write, what a target refuses, and which copy is chosen. Two hosts may
+ * The protocol of mirrors, docs/replication.md: who may write, what a target refuses, and which copy is chosen. Two hosts may
  * run a writer, each with a copy of its own; two targets keep a copy each. Requests and answers get lost, targets and
  * writers crash, and each writer may be as slow as it likes.
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The control messages: what is encoded decodes to the same, has the bytes that docs/replica.md gives, and nothing that
-// is damaged passes.
+// The control messages: what is encoded decodes to the same, has the bytes that docs/replication.md gives, and nothing
+// that is damaged passes.
 #include "control.hpp"
 
 #include <algorithm>

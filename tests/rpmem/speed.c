@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Prints what calls of librpmem take on this machine, as medians, and as multiples of a plain blocking request and
- * answer over TCP in the same run. Not a test: docs/replica.md describes the comparison.
+ * answer over TCP in the same run. Not a test: docs/replication.md describes the comparison.
  */
 #include <arpa/inet.h>
 #include <errno.h>
