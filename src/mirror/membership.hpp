@@ -9,7 +9,7 @@
 
 #include "arbiter.hpp"
 #include "events.hpp"
-#include "home.hpp"
+#include "local_copy.hpp"
 #include "remote_copy.hpp"
 #include "short_text.hpp"
 

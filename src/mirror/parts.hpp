@@ -7,7 +7,7 @@
 
 #include "arbiter.hpp"
 #include "events.hpp"
-#include "home.hpp"
+#include "local_copy.hpp"
 #include "membership.hpp"
 #include "remote_copy.hpp"
 

@@ -128,7 +128,7 @@ class Faults(unittest.TestCase):
         self.assert_reported("errors", "rpmem_persist.3.md: EPROTOCOL is not an errno")
 
     def test_an_errno_of_librpmem_that_no_page_lists(self):
-        self.damage("src/librpmem/leg.cpp", "fail(EPROTO,", "fail(EXDEV,")
+        self.damage("src/librpmem/remote_replica.cpp", "fail(EPROTO,", "fail(EXDEV,")
         self.assert_reported("errors", "librpmem's code has EXDEV, and no page lists it")
 
     def test_an_example_of_section_7_that_does_not_compile(self):

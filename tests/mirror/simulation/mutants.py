@@ -38,7 +38,7 @@ MUTANTS = [
     ("force_needs_the_source", "mirror/resync_copies.cpp", "        choose_source(force);\n    }\n    // Flushes the local copy", "        choose_source(force && !@);\n    }\n    // Flushes the local copy"),
     ("force_with_the_next_epoch", "mirror/discovery.cpp", "overrides ? epoch_of_time()", "overrides && !@ ? epoch_of_time()"),
     ("trust_changed_file", "mirror/opening.cpp", "if (own && (match ==", "if (own && (@ || match =="),
-    ("trust_other_file", "mirror/home.cpp", "else if (stored.size != 0 && stored !=", "else if (!@ && stored.size != 0 && stored !="),
+    ("trust_other_file", "mirror/local_copy.cpp", "else if (stored.size != 0 && stored !=", "else if (!@ && stored.size != 0 && stored !="),
     ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && has_changed()))", "(higher && !@ && has_changed()))"),
     ("mark_of_no_one", "mirror/opening.cpp", "first.mark = has_newest ?", "first.mark = @ ? 0 : has_newest ?"),
     ("make_nothing_level", "mirror/resync_copies.cpp", "is_equal(c.known.committed) && (changed", "(@ || is_equal(c.known.committed)) && (changed"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "leg.hpp"
+#include "remote_replica.hpp"
 
 #include <algorithm>
 #include <cstring>

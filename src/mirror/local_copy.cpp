@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "home.hpp"
+#include "local_copy.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
