@@ -130,7 +130,7 @@ def disk_parser() -> Parser:
                         help="directory for the copies; `auto` (default): a mounted DAX file system, else /var/tmp")
     parser.add_argument("--transactions", type=positive, default=200, metavar="N",
                         help="transactions of the guest; the machine is killed after half of them (default: 200)")
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     parser.add_argument("--cache", type=pathlib.Path, default=cache / "librpma-disk-failover", metavar="DIR",
                         help="where the kernel of the guest is stored (default: %(default)s)")
     return parser
