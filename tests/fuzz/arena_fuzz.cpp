@@ -10,7 +10,7 @@
 #include <new>
 #include <sys/eventfd.h>
 
-using namespace softrdma::local;
+using namespace softrdma;
 
 namespace
 {

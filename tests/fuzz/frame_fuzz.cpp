@@ -8,7 +8,7 @@
 #include <vector>
 
 using namespace softrdma;
-using namespace softrdma::net;
+using namespace softrdma;
 
 // A stream that begins so, and arrives in three parts.
 static void read_stream(std::span<const std::byte> start, std::size_t size)
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     if (decode(input, direct) && size > encode(direct).size)
         abort();
     shm_decision decision;
-    if (decode(input, decision) && (size > 2 || (decision.shares && decision.why != local::obstacle::none)))
+    if (decode(input, decision) && (size > 2 || (decision.shares && decision.why != obstacle::none)))
         abort();
     cm_rejection rejection;
     if (decode(input, rejection) && rejection.data.size > rejection.data.bytes.size())

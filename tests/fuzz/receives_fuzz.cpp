@@ -117,9 +117,9 @@ private:
     void deliver(input &in)
     {
         const std::uint64_t position = ring_.position() + in.number(1) % 2;
-        const local::qp_block &shared = ring_.shared();
-        auto &slot = *reinterpret_cast<local::receive_slot *>(
-                ring_.memory().at + local::ring_offset + position % capacity_ * shared_stride_);
+        const qp_block &shared = ring_.shared();
+        auto &slot = *reinterpret_cast<receive_slot *>(
+                ring_.memory().at + ring_offset + position % capacity_ * shared_stride_);
         slot.flags = static_cast<std::uint8_t>(in.number(1));
         slot.length = in.number(4);
         slot.bounced = in.number(4);
@@ -128,7 +128,7 @@ private:
             cq_words().announce(shared.cq_bit);
     }
 
-    static void overwrite(const local::block &memory, input &in)
+    static void overwrite(const block &memory, input &in)
     {
         const std::size_t at = in.number(4) % memory.size;
         const std::size_t bytes = std::min<std::size_t>(in.number(1) % 16, memory.size - at);
@@ -159,7 +159,7 @@ private:
         return count;
     }
 
-    local::cq_block &cq_words() const noexcept { return *reinterpret_cast<local::cq_block *>(pair_.b.cq->memory().at); }
+    cq_block &cq_words() const noexcept { return *reinterpret_cast<cq_block *>(pair_.b.cq->memory().at); }
 
     static ibv_srq_init_attr shared_attributes() noexcept
     {

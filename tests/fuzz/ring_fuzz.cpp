@@ -8,8 +8,6 @@
 #include <cstring>
 
 using namespace softrdma;
-using local::ring_reader;
-using local::ring_record;
 
 namespace
 {
@@ -18,26 +16,26 @@ constexpr std::size_t most_bytes = 2 * 8192;
 constexpr std::uint16_t own_port = 0x1234;
 constexpr std::uint16_t peer_port = 0x5678;
 
-local::ring_memory memory_of(std::byte *at)
+ring_memory memory_of(std::byte *at)
 {
     return {at, [](std::byte *) {}};
 }
 
 // The ring, and from which place on the input is put.
 struct ring {
-    std::byte *at = static_cast<std::byte *>(std::aligned_alloc(local::page, local::ring_size));
+    std::byte *at = static_cast<std::byte *>(std::aligned_alloc(page, ring_size));
     std::size_t end = 0;
 
     ring()
     {
         static std::byte payload[max_datagram_payload];
         const iovec piece{payload, sizeof(payload)};
-        memset(at, 0, local::ring_size);
-        local::ring_writer writer(memory_of(at));
-        while (end + most_bytes < local::ring_data_size) {
-            if (writer.put({}, {}, {&piece, 1}, sizeof(payload)) != local::ring_writer::outcome::sent)
+        memset(at, 0, ring_size);
+        ring_writer writer(memory_of(at));
+        while (end + most_bytes < ring_data_size) {
+            if (writer.put({}, {}, {&piece, 1}, sizeof(payload)) != ring_writer::outcome::sent)
                 abort();
-            end += local::whole_lines(sizeof(ring_record) + sizeof(payload));
+            end += whole_lines(sizeof(ring_record) + sizeof(payload));
         }
     }
 };
@@ -47,39 +45,39 @@ struct ring {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {
     static const ring full;
-    static std::byte *const empty = static_cast<std::byte *>(std::calloc(1, local::ring_size + local::page));
+    static std::byte *const empty = static_cast<std::byte *>(std::calloc(1, ring_size + page));
     if (size == 0)
         return 0;
     const bool at_end = data[0] % 2 != 0;
     const std::size_t begin = at_end ? full.end : 0;
-    std::byte *ring = at_end ? full.at : empty + (local::page - reinterpret_cast<std::uintptr_t>(empty) % local::page);
-    std::byte *to = ring + local::page + begin;
-    const std::size_t room = std::min(local::ring_data_size - begin, most_bytes);
+    std::byte *ring = at_end ? full.at : empty + (page - reinterpret_cast<std::uintptr_t>(empty) % page);
+    std::byte *to = ring + page + begin;
+    const std::size_t room = std::min(ring_data_size - begin, most_bytes);
     memset(to, 0, room);
     memcpy(to, data + 1, std::min(size - 1, room));
     // No fuzzer finds the numbers of records: every line that is not empty may be one, of this lap.
-    for (std::size_t offset = 0; offset < room; offset += local::line) {
+    for (std::size_t offset = 0; offset < room; offset += cache_line) {
         std::uint64_t sequence = 0;
         memcpy(&sequence, to + offset, sizeof(sequence));
         sequence = sequence == 0 ? 0 : begin + offset + 1;
         memcpy(to + offset, &sequence, sizeof(sequence));
     }
     const bool restarts = (data[0] & 2) != 0;
-    reinterpret_cast<local::ring_control *>(ring)->restart =
-            restarts ? begin + std::size_t{data[0] / 4u} * local::line : UINT64_MAX;
+    reinterpret_cast<ring_control *>(ring)->restart =
+            restarts ? begin + std::size_t{data[0] / 4u} * cache_line : UINT64_MAX;
     ring_reader reader(memory_of(ring), own_port, peer_port);
     datagram d;
     network_address source;
     network_address destination;
     ring_reader::outcome found = ring_reader::outcome::datagram;
     for (std::size_t count = 0; found == ring_reader::outcome::datagram; ++count) {
-        if (count > local::ring_data_size / local::line)
+        if (count > ring_data_size / cache_line)
             abort(); // it does not end
         found = reader.take(d, source, destination);
         if (found != ring_reader::outcome::datagram)
             break;
-        const std::byte *last = ring + local::ring_size;
-        if (d.payload.size() > max_datagram_payload || d.payload.data() < ring + local::page ||
+        const std::byte *last = ring + ring_size;
+        if (d.payload.size() > max_datagram_payload || d.payload.data() < ring + page ||
                 d.payload.data() + d.payload.size() > last || d.dest_qpn >> 8 != own_port ||
                 d.source_qpn >> 8 != peer_port || d.psn > 0xffffff)
             abort();

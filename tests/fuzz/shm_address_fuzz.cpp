@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-using namespace softrdma::local;
+using namespace softrdma;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {

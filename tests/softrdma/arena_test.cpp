@@ -20,7 +20,7 @@ int __real_fallocate(int fd, int mode, off_t offset, off_t length);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t length);
 }
 
-using namespace softrdma::local;
+using namespace softrdma;
 
 namespace
 {

@@ -21,19 +21,19 @@ constexpr std::uint32_t wrap = UINT32_MAX; // the position before 2^32
 
 struct receiver {
     deferred_calls later;
-    device_context opened{later, local::arena::instance(), loopback::maker()};
+    device_context opened{later, arena::instance(), loopback::maker()};
     protection_domain pd;
     std::unique_ptr<completion_queue> cq;
     std::unique_ptr<shared_receive_queue> srq;
     std::shared_ptr<queue_pair> qp;
     std::vector<std::byte> bytes = std::vector<std::byte>(std::size_t{receives} * size);
     ibv_mr *mr = nullptr;
-    std::shared_ptr<local::shm_ep> peer;
+    std::shared_ptr<shm_ep> peer;
     std::atomic<std::uint32_t> peer_section{0};
 
-    receiver(const local::ring_start &start, bool shares)
+    receiver(const ring_start &start, bool shares)
     {
-        assert_true(local::arena::instance().shared());
+        assert_true(arena::instance().shared());
         pd.context = &opened.verbs.context;
         cq = std::make_unique<completion_queue>(pd.context, 64, nullptr, nullptr);
         ibv_srq_init_attr shared{};
@@ -66,14 +66,14 @@ struct receiver {
     void connect()
     {
         make_ready_to_send(*qp, connected_pair::all_access, 7);
-        const local::connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
-        local::shm_address h;
+        const connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
+        shm_address h;
         h.present = true;
-        h.who = local::own_identity();
-        h.token = local::arena::instance().token();
+        h.who = own_identity();
+        h.token = arena::instance().token();
         assert_true(qp->describe(ends, h));
         std::string why;
-        peer = local::shm_ep::open(h, ends.reversed(), why);
+        peer = shm_ep::open(h, ends.reversed(), why);
         assert_string_equal(why.c_str(), "");
         qp->expect(peer);
     }
@@ -92,7 +92,7 @@ struct receiver {
     {
         std::vector<std::byte> message(length, static_cast<std::byte>(id + 1));
         const iovec piece{message.data(), message.size()};
-        const local::read_section section(peer_section);
+        const read_section section(peer_section);
         return peer->deliver({.length = length, .imm_data = 0, .flags = 0}, {&piece, 1});
     }
     void completes(std::uint64_t id, std::uint32_t length)
@@ -176,8 +176,7 @@ void a_token_does_not_come_again(void **)
     const auto first_token = [](std::uint32_t tokens) {
         receiver r({.tokens = tokens}, true);
         r.post(0);
-        const local::receive_slot &slot =
-                *reinterpret_cast<local::receive_slot *>(r.qp->receives().memory().at + local::ring_offset);
+        const receive_slot &slot = *reinterpret_cast<receive_slot *>(r.qp->receives().memory().at + ring_offset);
         return slot.done.load();
     };
     const auto used = first_token(0);
@@ -188,8 +187,8 @@ void a_token_does_not_come_again(void **)
 // Messages that fill the bounce buffer, one that finds no place in it, and others of all lengths.
 void the_bounce_buffer_is_used_in_turn(void **)
 {
-    constexpr std::uint32_t length = local::max_bounced / 2;
-    receiver r({.bounced = UINT32_MAX / local::line * local::line - 2 * length}, true);
+    constexpr std::uint32_t length = max_bounced / 2;
+    receiver r({.bounced = UINT32_MAX / cache_line * cache_line - 2 * length}, true);
     std::uint64_t next = 0;
     for (unsigned round = 0; round < 2; ++round) {
         const std::uint64_t first = next;
@@ -197,7 +196,7 @@ void the_bounce_buffer_is_used_in_turn(void **)
             r.post(first + i);
         while (next < first + receives && r.delivers(next, length))
             ++next;
-        assert_in_range(next - first, local::bounce_buffer_size / length - 1, receives);
+        assert_in_range(next - first, bounce_buffer_size / length - 1, receives);
         for (std::uint64_t id = first; id < next; ++id)
             r.completes(id, length);
         for (; next < first + receives; ++next) {
@@ -205,7 +204,7 @@ void the_bounce_buffer_is_used_in_turn(void **)
             r.completes(next, length);
         }
     }
-    for (std::uint32_t bytes = local::inline_size + 1; bytes < length; bytes += 97, ++next) {
+    for (std::uint32_t bytes = inline_size + 1; bytes < length; bytes += 97, ++next) {
         r.post(next);
         assert_true(r.delivers(next, bytes));
         r.completes(next, bytes);
@@ -215,34 +214,34 @@ void the_bounce_buffer_is_used_in_turn(void **)
 // A file that is registered in the same slot after 2^32 others is another one, although the peer knows that key.
 void a_region_is_not_taken_for_an_earlier_one(void **)
 {
-    constexpr std::uint32_t key = 0x1234 << local::key_variant_bits;
+    constexpr std::uint32_t key = 0x1234 << key_variant_bits;
     receiver r({}, false);
-    auto &shared = local::arena::instance();
+    auto &shared = arena::instance();
     std::array<std::byte, 8> word{};
     const iovec piece{word.data(), word.size()};
     for (const std::byte value : {std::byte{1}, std::byte{2}}) {
-        const local::unique_fd file(memfd_create("region", MFD_CLOEXEC));
-        assert_int_equal(ftruncate(file.get(), local::page), 0);
-        void *at = mmap(nullptr, local::page, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+        const unique_fd file(memfd_create("region", MFD_CLOEXEC));
+        assert_int_equal(ftruncate(file.get(), page), 0);
+        void *at = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
         assert_ptr_not_equal(at, MAP_FAILED);
         const auto begin = reinterpret_cast<std::uintptr_t>(at);
         shared.publish({.key = key,
                 .domain = softrdma::domain_of(&r.pd),
                 .access = connected_pair::all_access,
                 .base = begin,
-                .length = local::page,
+                .length = page,
                 .address = begin,
-                .kind = local::region_kind::shared_file});
+                .kind = region_kind::shared_file});
         word.fill(value);
         {
-            const local::read_section section(r.peer_section);
-            local::remote_region found;
+            const read_section section(r.peer_section);
+            remote_region found;
             assert_true(r.peer->find(key, IBV_ACCESS_REMOTE_WRITE, begin, word.size(), found));
-            assert_true(r.peer->write(found, {&piece, 1}, word.size()) == local::copy_result::done);
+            assert_true(r.peer->write(found, {&piece, 1}, word.size()) == copy_result::done);
         }
         assert_memory_equal(at, word.data(), word.size());
         shared.withdraw(key);
-        shared.slot(local::slot_index(key)).generation.fetch_add(UINT32_MAX);
+        shared.slot(slot_index(key)).generation.fetch_add(UINT32_MAX);
     } // both files stay mapped, at places of their own
 }
 
@@ -250,18 +249,18 @@ void a_region_is_not_taken_for_an_earlier_one(void **)
 void a_section_word_wraps(void **)
 {
     const auto word = std::make_shared<std::atomic<std::uint32_t>>(UINT32_MAX - 1);
-    std::optional<local::operations_in_progress> seen;
+    std::optional<operations_in_progress> seen;
     {
-        const local::read_section section(*word);
+        const read_section section(*word);
         assert_int_equal(word->load(), UINT32_MAX);
-        seen.emplace(local::reader::own(word));
+        seen.emplace(reader::own(word));
         assert_false(seen->ended());
     }
     assert_int_equal(word->load(), 0);
     assert_true(seen->ended());
-    const local::read_section next(*word);
+    const read_section next(*word);
     assert_true(seen->ended());
-    assert_false(local::operations_in_progress(local::reader::own(word)).ended());
+    assert_false(operations_in_progress(reader::own(word)).ended());
 }
 
 } // namespace

@@ -31,9 +31,6 @@ extern "C" {
 }
 
 using namespace softrdma;
-using local::ring_reader;
-using local::ring_record;
-using local::ring_writer;
 
 namespace
 {
@@ -57,10 +54,10 @@ struct ring {
     explicit ring(std::uint64_t first_position = 0) : first(first_position) {}
 
     const std::uint64_t first;
-    local::unique_fd file = local::create_ring_file();
-    ring_writer writer{local::map_ring(file.get()), first};
-    ring_reader reader{local::map_ring(file.get()), own_port, peer_port, first};
-    local::ring_memory raw = local::map_ring(file.get());
+    unique_fd file = create_ring_file();
+    ring_writer writer{map_ring(file.get()), first};
+    ring_reader reader{map_ring(file.get()), own_port, peer_port, first};
+    ring_memory raw = map_ring(file.get());
     datagram found;
     network_address source;
     network_address destination;
@@ -72,10 +69,7 @@ struct ring {
         return writer.put(d, route, {&piece, 1}, bytes.size());
     }
     ring_reader::outcome take() { return reader.take(found, source, destination); }
-    ring_record &record(std::size_t offset)
-    {
-        return *reinterpret_cast<ring_record *>(raw.get() + local::page + offset);
-    }
+    ring_record &record(std::size_t offset) { return *reinterpret_cast<ring_record *>(raw.get() + page + offset); }
 };
 
 std::array<std::byte, max_datagram_payload> pattern(std::uint32_t seed)
@@ -128,7 +122,7 @@ void test_every_datagram_once(void **)
 void test_every_datagram_once_beyond_32_bits(void **)
 {
     constexpr std::uint64_t beyond = std::uint64_t{1} << 32;
-    for (const std::uint64_t before : {local::line, std::size_t{4160}, local::ring_data_size})
+    for (const std::uint64_t before : {cache_line, std::size_t{4160}, ring_data_size})
         expect_every_datagram_once(beyond - before);
 }
 
@@ -169,8 +163,8 @@ void test_an_emptied_ring_holds_as_many_as_a_new_one(void **)
         ring fresh;
         const std::uint32_t all = fill(fresh, 0, length);
         // The last datagram in front of the end of the data, and the line after the newest one, may be lost.
-        assert_in_range(all * (local::whole_lines(sizeof(ring_record) + length)),
-                local::ring_data_size - 2 * local::whole_lines(sizeof(ring_record) + length), local::ring_data_size);
+        assert_in_range(all * (whole_lines(sizeof(ring_record) + length)),
+                ring_data_size - 2 * whole_lines(sizeof(ring_record) + length), ring_data_size);
         ring used;
         std::uint32_t sent = 0;
         for (const std::uint32_t alone : {1u, 16u, 17u, 1100u, 2000u, 3u}) {
@@ -196,10 +190,10 @@ void test_payload_is_no_record(void **)
     constexpr std::uint32_t warm = 64 << 10;
     std::uint32_t sent = 0;
     for (std::size_t lap = 0; lap < 2; ++lap) {
-        for (std::size_t at = 0; at + 2 * local::page < local::ring_data_size; at += 4160, ++sent) {
+        for (std::size_t at = 0; at + 2 * page < ring_data_size; at += 4160, ++sent) {
             std::array<std::byte, max_datagram_payload> forged{};
-            for (std::size_t i = 8; i + 8 <= forged.size(); i += local::line) {
-                const std::uint64_t position = (lap + 1) * local::ring_data_size + at + local::line + (i - 8);
+            for (std::size_t i = 8; i + 8 <= forged.size(); i += cache_line) {
+                const std::uint64_t position = (lap + 1) * ring_data_size + at + cache_line + (i - 8);
                 const std::uint64_t sequence = position + 1;
                 memcpy(&forged[i], &sequence, sizeof(sequence));
             }
@@ -234,7 +228,7 @@ void test_payload_at_the_former_place_is_no_record(void **)
     assert_true(r.take() == ring_reader::outcome::nothing);
     const std::uint64_t sequence = std::uint64_t{sent} * 4160 + 1;
     std::array<std::byte, max_datagram_payload> forged{};
-    for (std::size_t i = 8; i + 8 <= forged.size(); i += local::line)
+    for (std::size_t i = 8; i + 8 <= forged.size(); i += cache_line)
         memcpy(&forged[i], &sequence, sizeof(sequence));
     std::uint32_t taken = sent;
     while (r.put(sent, forged) != ring_writer::outcome::full)
@@ -252,21 +246,21 @@ void test_payload_at_the_former_place_is_no_record(void **)
 // the same length, the first of which has cleared the line after the second.
 void test_payload_is_no_record_after_a_restart(void **)
 {
-    constexpr std::uint64_t large = local::whole_lines(sizeof(ring_record) + max_datagram_payload);
-    constexpr std::uint64_t small = local::whole_lines(sizeof(ring_record) + 64);
+    constexpr std::uint64_t large = whole_lines(sizeof(ring_record) + max_datagram_payload);
+    constexpr std::uint64_t small = whole_lines(sizeof(ring_record) + 64);
     constexpr std::uint64_t warm = 64 << 10;
     constexpr std::uint64_t first_large = 15;
     constexpr std::uint64_t pass = first_large * large + (warm - first_large * large + small - 1) / small * small;
     ring r;
-    auto &control = *reinterpret_cast<local::ring_control *>(r.raw.get());
+    auto &control = *reinterpret_cast<ring_control *>(r.raw.get());
     std::uint32_t sent = 0;
     std::uint64_t position = 0;
     for (std::uint64_t restart = 0; restart < 10 * pass; restart = position) {
         for (; position < restart + warm; ++sent) {
             const bool forges = restart / warm % 2 == 0 && position < restart + first_large * large;
             std::array<std::byte, max_datagram_payload> payload{};
-            for (std::size_t i = 8; forges && i < payload.size(); i += local::line) {
-                const std::uint64_t sequence = restart + pass + (position - restart) + local::line + (i - 8) + 1;
+            for (std::size_t i = 8; forges && i < payload.size(); i += cache_line) {
+                const std::uint64_t sequence = restart + pass + (position - restart) + cache_line + (i - 8) + 1;
                 memcpy(&payload[i], &sequence, sizeof(sequence));
             }
             assert_true(
@@ -309,7 +303,7 @@ void test_restarts_while_the_reader_reads(void **)
         ++n;
     }
     writer.join();
-    assert_int_not_equal(reinterpret_cast<local::ring_control *>(r.raw.get())->restart.load(), 0);
+    assert_int_not_equal(reinterpret_cast<ring_control *>(r.raw.get())->restart.load(), 0);
 }
 
 // The sequence is its last store.
@@ -340,15 +334,15 @@ void test_wrong_records(void **)
     assert_true(outcome_of([](ring_record &) {}) == outcome::datagram);
     assert_true(outcome_of([](ring_record &r) { r.length = max_datagram_payload + 1; }) == outcome::broken);
     assert_true(outcome_of([](ring_record &r) { r.flags = 8; }) == outcome::broken);
-    assert_true(outcome_of([](ring_record &r) { r.flags = local::ring_skip; }) == outcome::broken);
-    assert_true(outcome_of([](ring_record &r) { r.flags = local::ring_skip | 1; }) == outcome::broken);
+    assert_true(outcome_of([](ring_record &r) { r.flags = ring_skip; }) == outcome::broken);
+    assert_true(outcome_of([](ring_record &r) { r.flags = ring_skip | 1; }) == outcome::broken);
 }
 
 // A reader that claims what is not true makes the writer lose datagrams, nothing more.
 void test_lying_reader(void **)
 {
     ring r;
-    auto &control = *reinterpret_cast<local::ring_control *>(r.raw.get());
+    auto &control = *reinterpret_cast<ring_control *>(r.raw.get());
     const auto bytes = pattern(0);
     for (const std::uint64_t lie : {UINT64_MAX, std::uint64_t{1} << 40, std::uint64_t{1} << 63}) {
         for (int i = 0; i < 3000; ++i) {
@@ -422,31 +416,31 @@ void expect_nothing()
 
 // A process that has offered a ring; here it is this one, under another port.
 struct stranger {
-    local::unique_fd socket = net::open_local_socket();
-    local::unique_fd file = local::create_ring_file();
-    ring_writer writer{local::map_ring(file.get())};
-    local::ring_memory raw = local::map_ring(file.get());
-    net::descriptors given;
+    unique_fd socket = open_local_socket();
+    unique_fd file = create_ring_file();
+    ring_writer writer{map_ring(file.get())};
+    ring_memory raw = map_ring(file.get());
+    descriptors given;
 
-    bool offer(int fd, std::uint32_t port = peer_port, std::uint32_t version = net::ring_offer{}.version)
+    bool offer(int fd, std::uint32_t port = peer_port, std::uint32_t version = ring_offer{}.version)
     {
-        const auto address = net::fd_server_address::of_datagrams(static_cast<std::uint16_t>(qp->qp_num >> 8));
+        const auto address = fd_server_address::of_datagrams(static_cast<std::uint16_t>(qp->qp_num >> 8));
         assert_int_equal(connect(socket.get(), address.get(), address.size), 0);
-        assert_true(net::send_message(socket.get(), net::ring_offer{.version = version, .port = port}, fd));
+        assert_true(send_message(socket.get(), ring_offer{.version = version, .port = port}, fd));
         return ends_with_answer();
     }
     // Returns true if the peer has sent its response, false if it has closed the connection.
     bool ends_with_answer()
     {
-        net::ring_offer answer;
-        net::reception r = net::reception::nothing;
-        for (int i = 0; i < 5000 && r == net::reception::nothing; ++i) {
+        ring_offer answer;
+        reception r = reception::nothing;
+        for (int i = 0; i < 5000 && r == reception::nothing; ++i) {
             pollfd end{.fd = socket.get(), .events = POLLIN, .revents = 0};
             poll(&end, 1, 10);
-            r = net::receive(socket.get(), answer, given);
+            r = receive(socket.get(), answer, given);
         }
-        assert_true(r != net::reception::nothing);
-        return r == net::reception::message;
+        assert_true(r != reception::nothing);
+        return r == reception::message;
     }
     void put(std::uint32_t key, const datagram_route &to = route, std::size_t length = 100, std::uint32_t psn = 0)
     {
@@ -494,8 +488,8 @@ void test_who_breaks_the_rules_is_sent_away(void **)
     assert_true(s.offer(s.file.get()));
     assert_true(honest.offer(honest.file.get()));
     post_receive(1);
-    reinterpret_cast<ring_record *>(s.raw.get() + local::page)->length = 5000;
-    reinterpret_cast<ring_record *>(s.raw.get() + local::page)->sequence = 1;
+    reinterpret_cast<ring_record *>(s.raw.get() + page)->length = 5000;
+    reinterpret_cast<ring_record *>(s.raw.get() + page)->sequence = 1;
     expect_nothing();
     const std::uint64_t one = 1;
     assert_int_equal(write(s.given[0].get(), &one, sizeof(one)), sizeof(one));
@@ -507,27 +501,27 @@ void test_who_breaks_the_rules_is_sent_away(void **)
 void test_wrong_offers(void **)
 {
     stranger s[5];
-    assert_false(s[0].offer(s[0].file.get(), peer_port, net::ring_offer{}.version - 1));
+    assert_false(s[0].offer(s[0].file.get(), peer_port, ring_offer{}.version - 1));
     assert_false(s[1].offer(s[1].file.get(), 1 << 16));
-    const local::unique_fd open_size(memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    assert_int_equal(ftruncate(open_size.get(), local::ring_size), 0);
+    const unique_fd open_size(memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    assert_int_equal(ftruncate(open_size.get(), ring_size), 0);
     assert_false(s[2].offer(open_size.get()));
-    const local::unique_fd short_file(memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    assert_int_equal(ftruncate(short_file.get(), local::page), 0);
+    const unique_fd short_file(memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    assert_int_equal(ftruncate(short_file.get(), page), 0);
     assert_int_equal(fcntl(short_file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
     assert_false(s[3].offer(short_file.get()));
-    const local::unique_fd event(eventfd(0, EFD_CLOEXEC));
+    const unique_fd event(eventfd(0, EFD_CLOEXEC));
     assert_false(s[4].offer(event.get()));
 }
 
-class counting_owner : public net::datagram_peer_owner
+class counting_owner : public datagram_peer_owner
 {
 public:
-    bool add(const std::shared_ptr<net::datagram_peer> &) override { return ++added > 0; }
-    void remove(net::datagram_peer &) override { ++removed; }
+    bool add(const std::shared_ptr<datagram_peer> &) override { return ++added > 0; }
+    void remove(datagram_peer &) override { ++removed; }
     int wake_descriptor() const noexcept override { return wake.get(); }
 
-    const local::unique_fd wake{eventfd(0, EFD_CLOEXEC)};
+    const unique_fd wake{eventfd(0, EFD_CLOEXEC)};
     int added = 0;
     int removed = 0;
 };
@@ -537,18 +531,18 @@ void test_two_threads_are_told_of_an_offer(void **)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-    local::unique_fd other(ends[0]);
+    unique_fd other(ends[0]);
     const auto owner = std::make_shared<counting_owner>();
-    static net::unknown_callers callers; // its timer outlasts this test
-    const auto peer = std::make_shared<net::datagram_peer>(ends[1], callers, own_port, owner);
+    static unknown_callers callers; // its timer outlasts this test
+    const auto peer = std::make_shared<datagram_peer>(ends[1], callers, own_port, owner);
     callers.add(peer);
-    const local::unique_fd file = local::create_ring_file();
-    assert_true(net::send_message(other.get(), net::ring_offer{.port = peer_port}, file.get()));
+    const unique_fd file = create_ring_file();
+    assert_true(send_message(other.get(), ring_offer{.port = peer_port}, file.get()));
     peer->ready(POLLIN);
     peer->ready(POLLIN);
     assert_int_equal(owner->added, 1);
     assert_int_equal(owner->removed, 0);
-    other = local::unique_fd();
+    other = unique_fd();
     peer->ready(POLLIN);
     assert_int_equal(owner->removed, 1);
 }
@@ -590,7 +584,7 @@ private:
 // A process uses the socket until it knows that its ring was accepted. The socket may have unread datagrams then.
 void test_what_came_through_the_socket_is_read_first(void **)
 {
-    const local::unique_fd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const unique_fd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_in own{};
     own.sin_family = AF_INET;
     own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -633,7 +627,7 @@ void test_killed_in_the_middle(void **)
     const pid_t pid = fork();
     if (pid == 0) {
         dying.put(qkey);
-        auto *next = reinterpret_cast<ring_record *>(dying.raw.get() + local::page + local::whole_lines(56 + 100));
+        auto *next = reinterpret_cast<ring_record *>(dying.raw.get() + page + whole_lines(56 + 100));
         next->qkey = qkey;
         next->length = 100;
         next->dest = static_cast<std::uint8_t>(qp->qp_num);
@@ -650,7 +644,7 @@ void test_killed_in_the_middle(void **)
     post_receive(3);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    dying.socket = local::unique_fd();
+    dying.socket = unique_fd();
     expect_nothing();
     honest.put(qkey);
     assert_arrives(3);

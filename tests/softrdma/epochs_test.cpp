@@ -18,12 +18,12 @@ extern "C" {
 #include <cmocka.h>
 }
 
-using namespace softrdma::local;
+using namespace softrdma;
 
 namespace
 {
 
-struct alignas(line) word {
+struct alignas(cache_line) word {
     std::atomic<std::uint32_t> value{0};
 };
 

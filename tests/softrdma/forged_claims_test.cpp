@@ -36,7 +36,7 @@ int file = -1;
 struct plan {
     std::uint16_t port; // in network order
     pid_t victim;
-    local::shm_address shm_address; // address of the victim, except secrets that an unknown peer lacks
+    softrdma::shm_address shm_address; // address of the victim, except secrets that an unknown peer lacks
 };
 
 // Result of the unknown peer, as its exit code.
@@ -55,21 +55,21 @@ bool victim_holds_lock(pid_t victim)
 
 verdict call_as(const plan &p)
 {
-    const net::fd_server_address address(p.shm_address.fd_server);
-    const local::unique_fd fd_server = net::open_local_socket();
+    const fd_server_address address(p.shm_address.fd_server);
+    const unique_fd fd_server = open_local_socket();
     if (bind(fd_server.get(), address.get(), address.size) != 0 || listen(fd_server.get(), 4) != 0)
         return failed;
     const sockaddr_in to{
             .sin_family = AF_INET, .sin_port = p.port, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    const local::unique_fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const unique_fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (connect(caller.get(), reinterpret_cast<const sockaddr *>(&to), sizeof(to)) != 0)
         return failed;
-    net::cm_handshake request;
+    cm_handshake request;
     request.qpn = 77;
-    request.data.size = net::request_private_size;
+    request.data.size = request_private_size;
     request.shm_address = p.shm_address;
-    const net::cm_payload payload = net::encode(request);
-    const net::frame_headers headers = net::encode(packet{.op = opcode::cm_request}, payload.size);
+    const cm_payload payload = encode(request);
+    const frame_headers headers = encode(packet{.op = opcode::cm_request}, payload.size);
     if (send(caller.get(), headers.bytes.data(), headers.size, MSG_NOSIGNAL) < 0 ||
             send(caller.get(), payload.bytes.data(), payload.size, MSG_NOSIGNAL) < 0)
         return failed;
@@ -77,7 +77,7 @@ verdict call_as(const plan &p)
     pollfd answered{.fd = caller.get(), .events = POLLIN, .revents = 0};
     if (poll(&answered, 1, time_limit_ms) != 1)
         return failed;
-    const local::unique_fd fd_peer(accept4(fd_server.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const unique_fd fd_peer(accept4(fd_server.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     char byte = 0;
     if (fd_peer.get() >= 0 && recv(fd_peer.get(), &byte, 1, 0) > 0)
         return was_told_something;
@@ -120,7 +120,7 @@ void a_caller_of_another_user_reaches_nothing(void **)
     open_listener(&p, "127.0.0.1");
     plan forged{.port = rdma_get_src_port(p.listener), .victim = getpid(), .shm_address = {}};
     forged.shm_address.present = true;
-    forged.shm_address.who = local::own_identity();
+    forged.shm_address.who = own_identity();
     forged.shm_address.token = {1, 2};
     forged.shm_address.qp_offset = 1 << 23;
     forged.shm_address.qp_size = 1 << 17;

@@ -22,7 +22,7 @@ extern "C" {
 }
 
 using namespace softrdma;
-using namespace softrdma::local;
+using namespace softrdma;
 
 namespace
 {
@@ -34,11 +34,11 @@ constexpr connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_por
 class host
 {
 public:
-    using answer = std::function<void(int fd_peer, const net::fd_request &)>;
+    using answer = std::function<void(int fd_peer, const fd_request &)>;
 
-    explicit host(answer a) : door_(net::open_local_socket()), answer_(std::move(a))
+    explicit host(answer a) : door_(open_local_socket()), answer_(std::move(a))
     {
-        const net::fd_server_address address(door_number ^ static_cast<std::uint64_t>(getpid()) << 16);
+        const fd_server_address address(door_number ^ static_cast<std::uint64_t>(getpid()) << 16);
         assert_int_equal(bind(door_.get(), address.get(), address.size), 0);
         assert_int_equal(listen(door_.get(), 1), 0);
         thread_ = std::thread([this] { run(); });
@@ -52,10 +52,10 @@ private:
         poll(&ready, 1, -1);
         const unique_fd fd_peer(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC));
         for (;;) {
-            net::fd_request w;
+            fd_request w;
             ready.fd = fd_peer.get();
             poll(&ready, 1, -1);
-            if (net::receive(fd_peer.get(), w) != net::reception::message)
+            if (receive(fd_peer.get(), w) != reception::message)
                 return;
             answer_(fd_peer.get(), w);
         }
@@ -66,9 +66,9 @@ private:
     std::thread thread_;
 };
 
-void give(int fd_peer, net::fd_request_kind kind, std::initializer_list<int> given)
+void give(int fd_peer, fd_request_kind kind, std::initializer_list<int> given)
 {
-    net::send_message(fd_peer, {.kind = kind}, std::span(given.begin(), given.size()));
+    send_message(fd_peer, {.kind = kind}, std::span(given.begin(), given.size()));
 }
 
 class forged
@@ -90,7 +90,7 @@ public:
     handover visit_it()
     {
         std::promise<handover> promise;
-        const obstacle why = net::request_fds(i.h, [&](handover given) { promise.set_value(std::move(given)); });
+        const obstacle why = request_fds(i.h, [&](handover given) { promise.set_value(std::move(given)); });
         assert_true(why == obstacle::none);
         return promise.get_future().get();
     }
@@ -111,7 +111,7 @@ void an_honest_host_is_trusted(void **)
     forged f;
     const unique_fd completion_fd(eventfd(0, EFD_CLOEXEC));
     reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
-    const host h([&](int to, const net::fd_request &w) {
+    const host h([&](int to, const fd_request &w) {
         assert_true(w.token == f.i.h.token);
         give(to, w.kind, {f.i.arena, completion_fd.get()});
     });
@@ -121,14 +121,14 @@ void an_honest_host_is_trusted(void **)
 void an_arena_that_is_none_is_refused(void **)
 {
     forged f;
-    const host h([&](int to, const net::fd_request &w) { give(to, w.kind, {f.pipe_ends[0]}); });
+    const host h([&](int to, const fd_request &w) { give(to, w.kind, {f.pipe_ends[0]}); });
     assert_null(f.open(f.visit_it()).get());
 }
 
 void the_arena_of_another_is_refused(void **)
 {
     forged f;
-    const host h([&](int to, const net::fd_request &w) { give(to, w.kind, {f.i.arena}); });
+    const host h([&](int to, const fd_request &w) { give(to, w.kind, {f.i.arena}); });
     handover given = f.visit_it();
     f.i.h.token[0] ^= 1;
     assert_null(f.open(std::move(given)).get());
@@ -138,7 +138,7 @@ void a_bell_that_is_none_is_refused(void **)
 {
     forged f;
     reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
-    const host h([&](int to, const net::fd_request &w) { give(to, w.kind, {f.i.arena, f.pipe_ends[1]}); });
+    const host h([&](int to, const fd_request &w) { give(to, w.kind, {f.i.arena, f.pipe_ends[1]}); });
     handover given = f.visit_it();
     assert_true(given.arena.get() >= 0 && given.completion_fd.get() < 0);
     assert_null(f.open(std::move(given)).get());
@@ -147,31 +147,31 @@ void a_bell_that_is_none_is_refused(void **)
 void nothing_is_no_arena(void **)
 {
     forged f;
-    const host h([&](int to, const net::fd_request &w) { give(to, w.kind, {}); });
+    const host h([&](int to, const fd_request &w) { give(to, w.kind, {}); });
     assert_null(f.open(f.visit_it()).get());
 }
 
 void a_malformed_reply_is_rejected(void **)
 {
     forged f;
-    const host h([](int to, const net::fd_request &) { assert_int_equal(send(to, "no", 2, MSG_NOSIGNAL), 2); });
+    const host h([](int to, const fd_request &) { assert_int_equal(send(to, "no", 2, MSG_NOSIGNAL), 2); });
     assert_true(f.visit_it().arena.get() < 0);
 }
 
 void who_is_silent_has_given_nothing(void **)
 {
     forged f;
-    const host h([](int, const net::fd_request &) {});
+    const host h([](int, const fd_request &) {});
     assert_true(f.visit_it().arena.get() < 0);
 }
 
 void an_unrequested_file_is_dropped(void **)
 {
     forged f;
-    const host h([&](int to, const net::fd_request &w) {
-        give(to, net::fd_request_kind::file, {f.pipe_ends[0]});
+    const host h([&](int to, const fd_request &w) {
+        give(to, fd_request_kind::file, {f.pipe_ends[0]});
         give(to, w.kind, {f.i.arena});
-        give(to, net::fd_request_kind::file, {f.pipe_ends[0]});
+        give(to, fd_request_kind::file, {f.pipe_ends[0]});
         give(to, w.kind, {f.i.arena});
     });
     assert_non_null(f.open(f.visit_it()).get());
@@ -190,10 +190,10 @@ void give_for_a_file(int wrong)
     slot.length = 4096;
     slot.kind = region_kind::shared_file;
     std::atomic<bool> given{false};
-    const host h([&](int to, const net::fd_request &w) {
-        if (w.kind == net::fd_request_kind::arena)
+    const host h([&](int to, const fd_request &w) {
+        if (w.kind == fd_request_kind::arena)
             return give(to, w.kind, {f.i.arena});
-        net::send_message(to, {.kind = w.kind, .key = w.key, .generation = w.generation}, {&wrong, 1});
+        send_message(to, {.kind = w.kind, .key = w.key, .generation = w.generation}, {&wrong, 1});
         given = true;
     });
     const auto c = f.open(f.visit_it());
@@ -231,7 +231,7 @@ void a_file_that_is_too_short_is_not_written(void **)
 int main()
 {
     setenv("SOFTRDMA_TRANSPORT", "shm-fd", 1); // memory other than private memory must be passed as a descriptor
-    if (net::start_event_loop() == nullptr)
+    if (start_event_loop() == nullptr)
         return 1;
     const CMUnitTest tests[] = {
             cmocka_unit_test(an_honest_host_is_trusted),

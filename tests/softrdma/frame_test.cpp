@@ -13,7 +13,7 @@ extern "C" {
 }
 
 using namespace softrdma;
-using namespace softrdma::net;
+using namespace softrdma;
 
 namespace
 {
@@ -327,12 +327,12 @@ void handshakes_survive_the_wire(void **)
 void handshakes_without_the_connection_manager_survive_the_wire(void **)
 {
     direct_handshake sent{.from = 0x123456, .to = 0xfedcba, .shm_address = {}};
-    sent.shm_address.why_absent = local::obstacle::user;
+    sent.shm_address.why_absent = obstacle::user;
     const cm_payload payload = encode(sent);
     direct_handshake got;
     assert_true(decode(payload, got));
     assert_true(got.from == sent.from && got.to == sent.to);
-    assert_true(got.shm_address.why_absent == local::obstacle::user);
+    assert_true(got.shm_address.why_absent == obstacle::user);
     const std::size_t without_reason = payload.size - 1; // is whole as well
     for (std::size_t size = 0; size < payload.size; ++size)
         assert_int_equal(decode(std::span(payload.bytes).first(size), got), size == without_reason);
@@ -346,13 +346,13 @@ void decisions_survive_the_wire(void **)
     shm_decision got;
     assert_true(decode(encode(shm_decision{.shares = true}), got));
     assert_true(got.shares);
-    for (const auto why : {local::obstacle::none, local::obstacle::refused}) {
+    for (const auto why : {obstacle::none, obstacle::refused}) {
         assert_true(decode(encode(shm_decision{.shares = false, .why = why}), got));
         assert_true(!got.shares && got.why == why);
     }
     const std::byte payload[] = {std::byte{0}, std::byte{0xff}, std::byte{0}};
     assert_true(decode(std::span(payload).first(2), got)); // a reason that is not known here
-    assert_true(!got.shares && got.why == local::obstacle::none);
+    assert_true(!got.shares && got.why == obstacle::none);
     assert_false(decode(std::span(payload).first(0), got));
     assert_false(decode(payload, got));
 }

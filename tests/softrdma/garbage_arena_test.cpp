@@ -17,7 +17,7 @@ extern "C" {
 #include "fixture.h"
 }
 
-using namespace softrdma::local;
+using namespace softrdma;
 
 namespace
 {

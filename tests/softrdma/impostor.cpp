@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace softrdma::local;
+using namespace softrdma;
 
 namespace
 {

@@ -8,26 +8,26 @@
 // A process of the same user that has nothing but an arena, which this process writes as well.
 struct impostor {
     static constexpr std::uint64_t qp_offset = 1 << 23;
-    static constexpr std::uint64_t words = qp_offset + softrdma::local::words_offset(qp_offset);
+    static constexpr std::uint64_t words = qp_offset + softrdma::words_offset(qp_offset);
     static constexpr std::uint64_t cq_offset = (1 << 23) + (1 << 20);
     static constexpr std::uint64_t arena_size = 1 << 24;
     static constexpr std::size_t qp_size = 1 << 17;
     static constexpr std::uint32_t receives = 16;
     static constexpr std::uint32_t stride = 512;
 
-    softrdma::local::shm_address h;
+    softrdma::shm_address h;
     int arena = -1;
-    std::byte *memory = nullptr;                   // mapping of the arena, at the same address in both processes
-    softrdma::local::token_bytes *token = nullptr; // at the same address in both processes
+    std::byte *memory = nullptr;            // mapping of the arena, at the same address in both processes
+    softrdma::token_bytes *token = nullptr; // at the same address in both processes
     pid_t pid = 0;
 };
 
 impostor make_impostor();
 void end_impostor(impostor &i);
 // Descriptors that it passes.
-softrdma::local::handover hand_over(const impostor &i);
+softrdma::handover hand_over(const impostor &i);
 // Like hand_over(), for a peer that accepts the descriptors.
-std::shared_ptr<softrdma::local::shm_ep> open_channel(const impostor &i, const softrdma::local::shm_address &h,
-        const softrdma::local::connection_ends &ends, std::string &why);
+std::shared_ptr<softrdma::shm_ep> open_channel(
+        const impostor &i, const softrdma::shm_address &h, const softrdma::connection_ends &ends, std::string &why);
 // Writes the blocks that a valid process would have if the connection had these ends.
-void write_blocks(impostor &i, const softrdma::local::connection_ends &ends);
+void write_blocks(impostor &i, const softrdma::connection_ends &ends);

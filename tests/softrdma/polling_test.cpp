@@ -210,7 +210,7 @@ void empty_polls_over_tcp_hardly_ever_sleep(void **)
 
 // A program that waits for `polls` polls of 50 ns each; a check takes a microsecond more, and a pause as long as others
 // use the processor. Returns how long it takes.
-std::int64_t simulate_wait(net::polling &state, unsigned polls, unsigned &checks)
+std::int64_t simulate_wait(polling &state, unsigned polls, unsigned &checks)
 {
     std::int64_t now = 1'000'000'000;
     const std::int64_t start = now;
@@ -221,7 +221,7 @@ std::int64_t simulate_wait(net::polling &state, unsigned polls, unsigned &checks
         ++checks;
         const std::int64_t began = now;
         now += 1000;
-        if (const auto how = state.found_nothing(began); how != net::polling::pause::none) {
+        if (const auto how = state.found_nothing(began); how != polling::pause::none) {
             now += 3'000'000;
             state.paused(how, 3'000'000);
         }
@@ -232,7 +232,7 @@ std::int64_t simulate_wait(net::polling &state, unsigned polls, unsigned &checks
 void pauses_take_a_bounded_part_of_a_wait(void **)
 {
     constexpr unsigned polls = 1 << 20;
-    net::polling state;
+    polling state;
     unsigned checks = 0;
     const std::int64_t duration = simulate_wait(state, polls, checks);
     const std::int64_t polled = polls * 50LL + checks * 1000LL;
@@ -242,7 +242,7 @@ void pauses_take_a_bounded_part_of_a_wait(void **)
 
 void short_waits_check_with_each_poll(void **)
 {
-    net::polling state;
+    polling state;
     for (int i = 0; i < 10; ++i) {
         unsigned checks = 0;
         simulate_wait(state, 1000, checks);
@@ -254,7 +254,7 @@ void short_waits_check_with_each_poll(void **)
 // Polls that come rarely do not wait for others.
 void rare_polls_check_each_time(void **)
 {
-    net::polling state;
+    polling state;
     for (std::int64_t now = 1'000'000; now < 100'000'000; now += 10'000) {
         assert_false(state.skips());
         state.found_nothing(now);

@@ -13,7 +13,7 @@ void rc_world::path::transmit(const packet &header, std::span<const iovec> paylo
     std::size_t size = 0;
     for (const iovec &piece : payload)
         size += piece.iov_len;
-    const net::frame_headers headers = net::encode(header, size);
+    const frame_headers headers = encode(header, size);
     frame f{generation_, {}};
     f.bytes.reserve(headers.size + size);
     f.bytes.assign(headers.bytes.begin(), headers.bytes.begin() + static_cast<std::ptrdiff_t>(headers.size));
@@ -285,7 +285,7 @@ void rc_world::receive(side &s)
     const frame f = std::move(s.way->inbox.front());
     s.way->inbox.pop_front();
     packet p;
-    if (!net::decode(f.bytes, p))
+    if (!decode(f.bytes, p))
         return report("a frame cannot be decoded");
     const transport &protocol = s.qp->network();
     const std::uint64_t before = answers ? protocol.executed_count() : 0;

@@ -13,7 +13,7 @@ class starved_progress
 public:
     starved_progress()
     {
-        softrdma::net::event_loop::get()->after(std::chrono::microseconds(0), [this] {
+        softrdma::event_loop::get()->after(std::chrono::microseconds(0), [this] {
             entered_ = true;
             while (!ends_)
                 usleep(100);

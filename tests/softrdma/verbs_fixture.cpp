@@ -140,16 +140,16 @@ void assert_nothing(connected_pair::side &s)
     assert_false(s.poll().has_value());
 }
 
-local::cq_block &words_of(connected_pair::side &s)
+cq_block &words_of(connected_pair::side &s)
 {
-    return *reinterpret_cast<local::cq_block *>(s.cq->memory().at);
+    return *reinterpret_cast<cq_block *>(s.cq->memory().at);
 }
 
 void deliver(receive_ring &ring)
 {
     const std::uint64_t position = ring.position();
-    const local::qp_block &shared = ring.shared();
-    auto &slot = *reinterpret_cast<local::receive_slot *>(
-            ring.memory().at + local::ring_offset + position % shared.ring_capacity * shared.ring_stride);
+    const qp_block &shared = ring.shared();
+    auto &slot = *reinterpret_cast<receive_slot *>(
+            ring.memory().at + ring_offset + position % shared.ring_capacity * shared.ring_stride);
     slot.done = position + 1;
 }

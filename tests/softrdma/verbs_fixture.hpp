@@ -58,7 +58,7 @@ struct connected_pair {
         unsigned peer_grants = all_access; // access that its queue pair grants
         ibv_srq *srq = nullptr;            // the peer's
         softrdma::completion_channel *events = nullptr;
-        softrdma::local::ring_start start{}; // initial counters of both sides
+        softrdma::ring_start start{}; // initial counters of both sides
     };
     explicit connected_pair(verbs_device &device);
     connected_pair(verbs_device &device, const options &o);
@@ -87,6 +87,6 @@ void make_ready_to_send(softrdma::queue_pair &qp, unsigned grants, std::uint8_t 
 void assert_completion(const std::optional<ibv_wc> &wc, std::uint64_t wr_id, ibv_wc_status status);
 void assert_nothing(connected_pair::side &s);
 // The part of the completion queue that peers write in memory.
-softrdma::local::cq_block &words_of(connected_pair::side &s);
+softrdma::cq_block &words_of(connected_pair::side &s);
 // Fills the next receive as a peer does in memory, without the announcement.
 void deliver(softrdma::receive_ring &ring);

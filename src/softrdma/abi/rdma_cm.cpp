@@ -6,7 +6,7 @@
 #include <string_view>
 
 using namespace softrdma;
-using namespace softrdma::net;
+using namespace softrdma;
 using abi::fail_with;
 using abi::or_no_memory;
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 using namespace softrdma;
-using namespace softrdma::net;
+using namespace softrdma;
 using abi::fail_with;
 
 namespace

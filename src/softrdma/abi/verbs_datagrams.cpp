@@ -15,7 +15,7 @@ ibv_qp *create_datagram_qp(ibv_pd *pd, ibv_qp_init_attr &attr)
 {
     if (const int error = check_limits(attr); error != 0)
         return fail_with(nullptr, error);
-    auto path = net::open_datagram_path();
+    auto path = open_datagram_path();
     const auto qp = path == nullptr ? nullptr : datagram_qp::create(pd, attr, std::move(path));
     return qp == nullptr ? nullptr : qp->verbs();
 }

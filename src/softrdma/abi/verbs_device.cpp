@@ -24,7 +24,6 @@ namespace softrdma::abi
 namespace
 {
 
-constexpr std::uint16_t default_pkey = 0xffff;
 constexpr std::uint64_t node_guid = 0x0200535246544401; // locally administered
 
 constexpr std::uint8_t width_4x = 2;
@@ -63,17 +62,17 @@ std::vector<device_context *> &open_devices() REQUIRES(process::making)
 
 bool valid_gid(std::uint32_t port, std::uint32_t index)
 {
-    return port == 1 && index < net::gid_table().size();
+    return port == 1 && index < gid_table().size();
 }
 
 void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
 {
-    const net::gid_entry &e = net::gid_table()[index];
+    const gid_entry &e = gid_table()[index];
     out = {};
     out.gid = e.gid;
     out.gid_index = index;
     out.port_num = 1;
-    out.gid_type = net::type_of_gid(e);
+    out.gid_type = type_of_gid(e);
     out.ndev_ifindex = e.interface;
 }
 
@@ -105,14 +104,14 @@ static device_context *open_device()
     fault::configure();
     if (!trace::configure())
         return fail_with<device_context *>(nullptr, EINVAL);
-    net::event_loop *mover = net::start_event_loop();
+    event_loop *mover = start_event_loop();
     if (mover == nullptr)
         return nullptr;
-    net::control::start();
+    control::start();
     // Created here, because queue pairs use them with locks held that follow the creation lock in the order.
     region_table::instance();
     window_table::instance();
-    auto owned = std::make_unique<device_context>(*mover, local::arena::instance(), rc_transport::maker());
+    auto owned = std::make_unique<device_context>(*mover, arena::instance(), rc_transport::maker());
     device_context *d = owned.get();
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);
@@ -190,13 +189,13 @@ int query_port(ibv_context *, std::uint8_t port, ibv_port_attr *attr, std::size_
     ibv_port_attr full{};
     full.state = IBV_PORT_ACTIVE;
     full.max_mtu = full.active_mtu = IBV_MTU_4096;
-    full.gid_tbl_len = static_cast<int>(net::gid_table().size());
+    full.gid_tbl_len = static_cast<int>(gid_table().size());
     full.max_msg_sz = limits::max_message;
     full.pkey_tbl_len = 1;
     full.active_width = width_4x;
     full.active_speed = speed_edr;
     full.phys_state = 5; // link up
-    full.lid = full.sm_lid = net::own_lid();
+    full.lid = full.sm_lid = own_lid();
     full.link_layer = full.lid != 0 ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
     // The caller's structure may be an older, shorter one.
     memcpy(attr, &full, std::min(size, sizeof(full)));
@@ -288,7 +287,7 @@ int ibv_query_gid(ibv_context *, std::uint8_t port, int index, ibv_gid *gid)
 {
     if (index < 0 || !abi::valid_gid(port, static_cast<std::uint32_t>(index)))
         return abi::fail_with(-1, EINVAL);
-    *gid = net::gid_table()[static_cast<std::size_t>(index)].gid;
+    *gid = gid_table()[static_cast<std::size_t>(index)].gid;
     return 0;
 }
 
@@ -306,7 +305,7 @@ int _ibv_query_gid_ex(ibv_context *, std::uint32_t port, std::uint32_t index, ib
 ssize_t _ibv_query_gid_table(
         ibv_context *, ibv_gid_entry *entries, std::size_t max_entries, std::uint32_t flags, std::size_t entry_size)
 {
-    const std::size_t count = net::gid_table().size();
+    const std::size_t count = gid_table().size();
     if (flags != 0 || entry_size == 0 || max_entries < count)
         return -EINVAL;
     for (std::size_t i = 0; i < count; ++i) {
@@ -323,7 +322,7 @@ int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *ty
 {
     if (!abi::valid_gid(port, index))
         return abi::fail_with(-1, EINVAL);
-    *type = net::type_of_gid(net::gid_table()[index]) == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;
+    *type = type_of_gid(gid_table()[index]) == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;
     return 0;
 }
 
@@ -331,13 +330,13 @@ int ibv_query_pkey(ibv_context *, std::uint8_t port, int index, __be16 *pkey)
 {
     if (port != 1 || index != 0)
         return abi::fail_with(-1, EINVAL);
-    *pkey = htobe16(abi::default_pkey);
+    *pkey = htobe16(default_pkey);
     return 0;
 }
 
 int ibv_get_pkey_index(ibv_context *, std::uint8_t port, __be16 pkey)
 {
-    return port == 1 && pkey == htobe16(abi::default_pkey) ? 0 : abi::fail_with(-1, EINVAL);
+    return port == 1 && pkey == htobe16(default_pkey) ? 0 : abi::fail_with(-1, EINVAL);
 }
 
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event)

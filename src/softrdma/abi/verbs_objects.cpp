@@ -186,14 +186,14 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
         return fail_with(nullptr, EOPNOTSUPP);
     if (attr->qp_type == IBV_QPT_UD)
         return or_no_memory<ibv_qp *>(nullptr, [&] { return abi::create_datagram_qp(pd, *attr); });
-    const std::uint32_t number = or_no_memory(0u, net::static_connect::reserve_number);
+    const std::uint32_t number = or_no_memory(0u, static_connect::reserve_number);
     if (number == 0)
         return nullptr;
     const auto qp = queue_pair::create(pd, *attr, number);
     if (qp != nullptr)
         return qp->verbs();
     const int error = errno;
-    net::static_connect::release_number(number);
+    static_connect::release_number(number);
     return fail_with(nullptr, error);
 }
 
@@ -203,18 +203,18 @@ static int modify_qp(ibv_qp *qp, const ibv_qp_attr *attr, int mask)
         return EINVAL;
     if (sends_datagrams(qp))
         return object_of(qp).modify(*attr, mask);
-    if (const int error = (mask & IBV_QP_AV) != 0 ? net::static_connect::check(attr->ah_attr) : 0; error != 0)
+    if (const int error = (mask & IBV_QP_AV) != 0 ? static_connect::check(attr->ah_attr) : 0; error != 0)
         return error;
     const ibv_qp_state from = object_of(qp).shown_state();
     if (const int error = qp_of(qp).modify(*attr, mask); error != 0)
         return error;
     const ibv_qp_state to = object_of(qp).shown_state();
     if (to == IBV_QPS_RTR && from == IBV_QPS_INIT)
-        net::static_connect::connect(qp_of(qp));
+        static_connect::connect(qp_of(qp));
     else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR)
-        net::static_connect::limit_retry_timeout(qp_of(qp));
+        static_connect::limit_retry_timeout(qp_of(qp));
     else if (to == IBV_QPS_RESET)
-        net::static_connect::disconnect(qp_of(qp));
+        static_connect::disconnect(qp_of(qp));
     return 0;
 }
 
@@ -242,7 +242,7 @@ int ibv_destroy_qp(ibv_qp *qp)
     const std::uint32_t number = qp->qp_num;
     if (const int error = or_no_memory(ENOMEM, [&] { return keep->destroy(); }); error != 0)
         return error;
-    net::static_connect::release_number(number);
+    static_connect::release_number(number);
     keep->drain_events();
     return 0;
 }

@@ -20,7 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-namespace softrdma::net::control
+namespace softrdma::control
 {
 
 namespace
@@ -115,7 +115,7 @@ void start()
 {
     static constinit process::single<const bool> started;
     started.get([] {
-        local::unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         sockaddr_un name{};
         name.sun_family = AF_UNIX;
         // A random number, so that no other process can occupy the name beforehand.
@@ -139,4 +139,4 @@ void start()
     });
 }
 
-} // namespace softrdma::net::control
+} // namespace softrdma::control

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-namespace softrdma::net::control
+namespace softrdma::control
 {
 
 // Starts the server for the softrdma command of the same user: reports, fault rules and power cuts. Once per process;
 // on failure the process runs without it.
 void start();
 
-} // namespace softrdma::net::control
+} // namespace softrdma::control

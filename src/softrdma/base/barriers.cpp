@@ -9,7 +9,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace softrdma::local::barriers
+namespace softrdma::barriers
 {
 
 namespace
@@ -42,4 +42,4 @@ void execute_between_processes(bool all_enrolled) noexcept
         wait();
 }
 
-} // namespace softrdma::local::barriers
+} // namespace softrdma::barriers

@@ -8,7 +8,7 @@
 //
 // A process that membarrier does not reach (it may have blocked the system call) is handled by a delay that is longer
 // than a CPU holds back a store.
-namespace softrdma::local::barriers
+namespace softrdma::barriers
 {
 
 // Registers this process for membarrier; only the first call has an effect. A process with many threads waits some
@@ -18,4 +18,4 @@ bool enroll() noexcept;
 // `all_enrolled`: enroll() succeeded in each of the processes concerned.
 void execute_between_processes(bool all_enrolled) noexcept;
 
-} // namespace softrdma::local::barriers
+} // namespace softrdma::barriers

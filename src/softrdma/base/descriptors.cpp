@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <sys/resource.h>
 
-namespace softrdma::local::descriptors
+namespace softrdma::descriptors
 {
 
 namespace
@@ -49,4 +49,4 @@ bool exhausted(int error) noexcept
     return false;
 }
 
-} // namespace softrdma::local::descriptors
+} // namespace softrdma::descriptors

@@ -2,7 +2,7 @@
 #pragma once
 
 // Limit of open file descriptors (RLIMIT_NOFILE). Each connection uses one descriptor.
-namespace softrdma::local::descriptors
+namespace softrdma::descriptors
 {
 
 // Raises the soft limit to the hard limit once half of it is in use, which leaves space for the files of the program.
@@ -13,4 +13,4 @@ void opened(int newest) noexcept;
 // repeated. Otherwise prints the limit and the remedy to standard error, once.
 bool exhausted(int error) noexcept;
 
-} // namespace softrdma::local::descriptors
+} // namespace softrdma::descriptors

@@ -10,7 +10,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -142,4 +142,4 @@ bool same(const ibv_gid &a, const ibv_gid &b) noexcept
     return memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

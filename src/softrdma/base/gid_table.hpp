@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <vector>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 struct gid_entry {
@@ -46,4 +46,4 @@ sockaddr_storage address_of(const ibv_gid &gid, unsigned interface) noexcept;
 in_port_t &port_of(sockaddr_storage &address) noexcept;
 bool same(const ibv_gid &a, const ibv_gid &b) noexcept;
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -45,7 +45,7 @@ private:
         return lock;
     }
 
-    const local::unique_fd file_;
+    const unique_fd file_;
     bool held_ = false;
 };
 

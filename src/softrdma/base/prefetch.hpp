@@ -3,13 +3,14 @@
 
 #include <cstddef>
 
-namespace softrdma::local
+namespace softrdma
 {
+
+inline constexpr std::size_t cache_line = 64;
 
 // Prefetches cache lines for writing, in the background, before they are stored to.
 inline void fetch_to_store(const void *at, std::size_t bytes = 1) noexcept
 {
-    constexpr std::size_t cache_line = 64;
     const auto *begin = static_cast<const char *>(at);
     for (const char *next = begin; next < begin + bytes; next += cache_line) {
 #ifdef __x86_64__
@@ -20,4 +21,4 @@ inline void fetch_to_store(const void *at, std::size_t bytes = 1) noexcept
     }
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

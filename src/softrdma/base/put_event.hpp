@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <unistd.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // Adds one event to an eventfd. An error is ignored: the counter is full, so its reader is notified anyway.
@@ -14,4 +14,4 @@ inline void put_event(int fd) noexcept
     [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof(one));
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

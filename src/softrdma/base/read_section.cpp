@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 operations_in_progress::operations_in_progress(const reader &watched)
@@ -72,4 +72,4 @@ operations_in_progress reader_list::in_progress(std::uint32_t key)
     return found;
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // Read-side section: its word is odd while a thread accesses memory of a peer. One thread at a time writes the word.
@@ -115,4 +115,4 @@ private:
     std::list<reader> words_ GUARDED_BY(mutex_);
 };
 
-} // namespace softrdma::local
+} // namespace softrdma

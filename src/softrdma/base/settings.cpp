@@ -3,7 +3,7 @@
 #include "base/config.hpp"
 #include "base/process.hpp"
 
-namespace softrdma::net
+namespace softrdma
 {
 
 const settings_values &settings()
@@ -22,4 +22,4 @@ const settings_values &settings()
     });
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

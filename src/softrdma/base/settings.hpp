@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Values read from the environment once.
@@ -17,4 +17,4 @@ struct settings_values {
 
 const settings_values &settings();
 
-} // namespace softrdma::net
+} // namespace softrdma

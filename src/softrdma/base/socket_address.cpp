@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <netdb.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 address_text text_of(const sockaddr_storage &address) noexcept
@@ -18,4 +18,4 @@ address_text text_of(const sockaddr_storage &address) noexcept
     return text;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

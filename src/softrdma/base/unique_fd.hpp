@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 class unique_fd
@@ -30,4 +30,4 @@ private:
     int fd_ = -1;
 };
 
-} // namespace softrdma::local
+} // namespace softrdma

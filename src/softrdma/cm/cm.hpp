@@ -11,7 +11,7 @@
 #include <optional>
 #include <rdma/rdma_cma.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 class cm_id;
@@ -79,7 +79,7 @@ public:
 
     bool received(const packet &p) override REQUIRES(cm::lock());
     void lost(const std::shared_ptr<packet_receiver> &carried, int error) override REQUIRES(cm::lock());
-    void send_address(const local::shm_address &own) override REQUIRES(cm::lock());
+    void send_address(const shm_address &own) override REQUIRES(cm::lock());
     void searched() override REQUIRES(cm::lock());
 
     const process::birth birth;
@@ -221,4 +221,4 @@ void from_tcp(sockaddr_storage &address);
 
 } // namespace cm
 
-} // namespace softrdma::net
+} // namespace softrdma

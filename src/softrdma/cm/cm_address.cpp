@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace softrdma::net::cm
+namespace softrdma::cm
 {
 
 namespace
@@ -225,4 +225,4 @@ int resolve_route(cm_id &id)
     return 0;
 }
 
-} // namespace softrdma::net::cm
+} // namespace softrdma::cm

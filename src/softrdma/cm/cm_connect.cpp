@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace softrdma::net::cm
+namespace softrdma::cm
 {
 
 namespace
@@ -88,7 +88,7 @@ void start_connecting(cm_id &id)
     detail::to_tcp(destination);
     id.state = cm_state::connecting;
     detail::share_port(id.socket);
-    const int error = id.open_path(local::unique_fd(std::exchange(id.socket, -1)), destination);
+    const int error = id.open_path(unique_fd(std::exchange(id.socket, -1)), destination);
     if (error == ECONNREFUSED)
         return detail::refused(id);
     if (error != 0)
@@ -259,4 +259,4 @@ int notify(cm_id &id, ibv_event_type event)
     return id.state == cm_state::connected ? 0 : detail::fail(EINVAL);
 }
 
-} // namespace softrdma::net::cm
+} // namespace softrdma::cm

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace softrdma::net::cm
+namespace softrdma::cm
 {
 
 namespace
@@ -106,4 +106,4 @@ int detail::datagram_attributes(ibv_qp_attr &attr, int &mask)
     }
 }
 
-} // namespace softrdma::net::cm
+} // namespace softrdma::cm

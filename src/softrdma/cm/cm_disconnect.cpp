@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace softrdma::net::cm
+namespace softrdma::cm
 {
 
 namespace
@@ -93,4 +93,4 @@ int disconnect(cm_id &id)
     }
 }
 
-} // namespace softrdma::net::cm
+} // namespace softrdma::cm

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <unistd.h>
 
-namespace softrdma::net::cm
+namespace softrdma::cm
 {
 
 namespace
@@ -244,4 +244,4 @@ int acknowledge(cm_event *event)
     return 0;
 }
 
-} // namespace softrdma::net::cm
+} // namespace softrdma::cm

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <unistd.h>
 
-namespace softrdma::net::cm
+namespace softrdma::cm
 {
 
 namespace
@@ -185,4 +185,4 @@ int migrate_id(cm_id &id, event_channel *channel)
     return 0;
 }
 
-} // namespace softrdma::net::cm
+} // namespace softrdma::cm

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace softrdma::net::cm
+namespace softrdma::cm
 {
 
 namespace
@@ -115,4 +115,4 @@ void detail::modify_to_error(cm_id &id)
         qp_of(id.qp).modify(attr, IBV_QP_STATE);
 }
 
-} // namespace softrdma::net::cm
+} // namespace softrdma::cm

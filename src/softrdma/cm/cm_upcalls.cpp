@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace softrdma::net::cm
+namespace softrdma::cm
 {
 
 namespace
@@ -98,12 +98,10 @@ void detail::request_seen(cm_id &listener)
         listener.listening->resume();
 }
 
-} // namespace softrdma::net::cm
+} // namespace softrdma::cm
 
-namespace softrdma::net
+namespace softrdma
 {
-
-namespace detail = cm::detail;
 
 bool cm_id::received(const packet &p)
 {
@@ -114,12 +112,12 @@ bool cm_id::received(const packet &p)
     case opcode::resolve_reply:
         if (fault::active() && cm::injected(this, path)) [[unlikely]]
             return true;
-        if (state != cm_state::connecting || detail::is_datagram(*this) != (p.op == opcode::resolve_reply) ||
+        if (state != cm_state::connecting || cm::detail::is_datagram(*this) != (p.op == opcode::resolve_reply) ||
                 !decode(p.payload, reply) || reply.key != local.key)
             return false;
         remote = reply;
-        if (detail::is_datagram(*this))
-            detail::learn_number(*this);
+        if (cm::detail::is_datagram(*this))
+            cm::detail::learn_number(*this);
         else if (search(remote.shm_address))
             searched();
         return true;
@@ -128,17 +126,17 @@ bool cm_id::received(const packet &p)
             return false;
         if (state == cm_state::accepted) {
             state = cm_state::connected;
-            detail::queue_event(*this, RDMA_CM_EVENT_ESTABLISHED, 0);
+            cm::detail::queue_event(*this, RDMA_CM_EVENT_ESTABLISHED, 0);
         }
         return true;
     case opcode::cm_reject:
         if ((state != cm_state::connecting && state != cm_state::accepted) || !decode(p.payload, rejection))
             return false;
         end_path();
-        detail::rejected(*this, rejection.reason, rejection.data);
+        cm::detail::rejected(*this, rejection.reason, rejection.data);
         return true;
     default:
-        return detail::received_disconnect(*this, p.op);
+        return cm::detail::received_disconnect(*this, p.op);
     }
 }
 
@@ -146,19 +144,19 @@ void cm_id::searched()
 {
     if (fails()) {
         end_path();
-        return detail::unreachable(*this, EHOSTUNREACH);
+        return cm::detail::unreachable(*this, EHOSTUNREACH);
     }
     if (!active)
         return answer();
     decide();
     state = cm_state::replied;
-    detail::queue_event(*this, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &remote.data);
+    cm::detail::queue_event(*this, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &remote.data);
 }
 
-void cm_id::send_address(const local::shm_address &own)
+void cm_id::send_address(const shm_address &own)
 {
     local.shm_address = own;
-    const opcode first = detail::is_datagram(*this) ? opcode::resolve_request : opcode::cm_request;
+    const opcode first = cm::detail::is_datagram(*this) ? opcode::resolve_request : opcode::cm_request;
     path->send_control(active ? first : opcode::cm_reply, encode(local));
 }
 
@@ -170,11 +168,11 @@ void cm_id::lost(const std::shared_ptr<packet_receiver> &carried, int error)
     case cm_state::connecting:
         // Once TCP is connected, a passive side that closes the connection has rejected the request.
         if (error == ECONNREFUSED)
-            detail::refused(*this);
+            cm::detail::refused(*this);
         else if (error == ECONNRESET || error == EPIPE)
-            detail::rejected(*this, reject_reason::consumer_defined, {.size = reject_private_size});
+            cm::detail::rejected(*this, reject_reason::consumer_defined, {.size = reject_private_size});
         else
-            detail::unreachable(*this, error);
+            cm::detail::unreachable(*this, error);
         break;
     case cm_state::requested:
         state = cm_state::closed;
@@ -185,14 +183,14 @@ void cm_id::lost(const std::shared_ptr<packet_receiver> &carried, int error)
         log::write(log::level::warn, "peer %s: connection lost: %s", text_of(route.addr.dst_storage).data(),
                 strerror(error));
         state = cm_state::disconnect_received;
-        detail::queue_last_event(*this, RDMA_CM_EVENT_DISCONNECTED, 0, true);
+        cm::detail::queue_last_event(*this, RDMA_CM_EVENT_DISCONNECTED, 0, true);
         break;
     case cm_state::disconnect_sent:
-        detail::disconnected(*this, 0);
+        cm::detail::disconnected(*this, 0);
         break;
     default:
         break;
     }
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <sys/socket.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -110,7 +110,7 @@ std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
     return callers().pause();
 }
 
-int handshake::open_path(local::unique_fd bound, const sockaddr_storage &peer)
+int handshake::open_path(unique_fd bound, const sockaddr_storage &peer)
 {
     const auto *to = reinterpret_cast<const sockaddr *>(&peer);
     if (::connect(bound.get(), to, cm::detail::address_size(to)) != 0 && errno != EINPROGRESS)
@@ -163,13 +163,13 @@ void handshake::end_path()
         path->finish();
 }
 
-local::shm_address handshake::own_address() const
+shm_address handshake::own_address() const
 {
     const auto qp = local_qp.lock();
-    return qp == nullptr ? local::shm_address{} : discovery::own_shm_address(*qp, *path);
+    return qp == nullptr ? shm_address{} : discovery::own_shm_address(*qp, *path);
 }
 
-bool handshake::search(const local::shm_address &peer)
+bool handshake::search(const shm_address &peer)
 {
     const auto qp = local_qp.lock();
     if (active)
@@ -186,7 +186,7 @@ bool handshake::search(const local::shm_address &peer)
                     if (h == nullptr || !std::exchange(h->searching_, false))
                         return;
                     h->ep_ = std::move(found);
-                    h->obstacle_ = h->ep_ == nullptr ? local::obstacle::refused : local::obstacle::none;
+                    h->obstacle_ = h->ep_ == nullptr ? obstacle::refused : obstacle::none;
                     h->searched();
                 });
     return !searching_;
@@ -207,7 +207,7 @@ void handshake::log_fall_back() const
 void handshake::answer()
 {
     const auto qp = local_qp.lock();
-    local::shm_address own;
+    shm_address own;
     if (ep_ != nullptr && qp != nullptr) {
         own = own_address();
         qp->expect(ep_);
@@ -255,4 +255,4 @@ bool handshake::take_decision(const packet &p)
     return true;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -7,7 +7,7 @@
 #include "transport/tcp/tcp_conn.hpp"
 #include "verbs/qp.hpp"
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace cm
@@ -31,7 +31,7 @@ public:
     virtual bool received(const packet &p) REQUIRES(cm::lock()) = 0;
     virtual void lost(const std::shared_ptr<packet_receiver> &carried, int error) REQUIRES(cm::lock()) = 0;
     // Sends message 1 or, on the passive side, 2.
-    virtual void send_address(const local::shm_address &own) REQUIRES(cm::lock()) = 0;
+    virtual void send_address(const shm_address &own) REQUIRES(cm::lock()) = 0;
     // Called when an asynchronous search has ended.
     virtual void searched() REQUIRES(cm::lock()) = 0;
 
@@ -40,7 +40,7 @@ public:
     bool active GUARDED_BY(cm::lock()) = false;
 
     // Opens the path of the active side, from a bound socket. Message 1 follows. Returns 0 or an errno value.
-    int open_path(local::unique_fd bound, const sockaddr_storage &peer) REQUIRES(cm::lock());
+    int open_path(unique_fd bound, const sockaddr_storage &peer) REQUIRES(cm::lock());
     // Sends message 1 without an iteration of the event loop if possible: a peer that has accepted the path waits for
     // it, and drops silent clients when many connect.
     void begin() REQUIRES(cm::lock());
@@ -52,10 +52,10 @@ public:
     void leave_path() REQUIRES(cm::lock()); // ends events of the path
     void end_path() REQUIRES(cm::lock());   // like leave_path(), and closes the path
 
-    local::shm_address own_address() const REQUIRES(cm::lock());
+    shm_address own_address() const REQUIRES(cm::lock());
     // Tries to access the location in the peer's message. Returns true if this has finished, otherwise searched()
     // follows.
-    bool search(const local::shm_address &peer) REQUIRES(cm::lock());
+    bool search(const shm_address &peer) REQUIRES(cm::lock());
     bool is_searching() const REQUIRES(cm::lock()) { return searching_; }
     // Continues the connection without the endpoint that was searched.
     void stop_searching() REQUIRES(cm::lock());
@@ -78,8 +78,8 @@ private:
 
     discovery::shm_ep_ptr ep_ GUARDED_BY(
             cm::lock()); // endpoint of the peer's queue pair, until both sides have agreed on it
-    local::obstacle obstacle_ GUARDED_BY(cm::lock()){}; // reason why it is NULL
+    obstacle obstacle_ GUARDED_BY(cm::lock()){}; // reason why it is NULL
     bool searching_ GUARDED_BY(cm::lock()) = false;
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -94,4 +94,4 @@ bool port_numbers::has(std::uint32_t number) const noexcept
             [&](const open_port &p) { return p.port == number >> 8 && p.used.test(number % per_port); });
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -6,7 +6,7 @@
 #include <bitset>
 #include <vector>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Queue pair numbers that consist of a TCP port on which this process listens, and an index. A port is opened when the
@@ -33,4 +33,4 @@ private:
     std::vector<open_port> ports_;
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

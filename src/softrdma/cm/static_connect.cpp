@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace softrdma::net::static_connect
+namespace softrdma::static_connect
 {
 
 namespace
@@ -33,7 +33,7 @@ constexpr auto max_pause = milliseconds(64);
 struct connection final : handshake, std::enable_shared_from_this<connection> {
     bool received(const packet &p) override REQUIRES(cm::lock());
     void lost(const std::shared_ptr<packet_receiver> &carried, int error) override REQUIRES(cm::lock());
-    void send_address(const local::shm_address &own) override REQUIRES(cm::lock());
+    void send_address(const shm_address &own) override REQUIRES(cm::lock());
     void searched() override REQUIRES(cm::lock());
     bool takes(const direct_handshake &from_peer) const REQUIRES(cm::lock());
 
@@ -92,15 +92,15 @@ void try_later(connection &c) REQUIRES(cm::lock())
 void try_connecting(connection &c)
 {
     const auto *from = reinterpret_cast<const sockaddr *>(&c.source);
-    local::unique_fd fd(socket(from->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    unique_fd fd(socket(from->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd.get() < 0 && (errno == EMFILE || errno == ENFILE))
-        local::descriptors::exhausted(errno);
+        descriptors::exhausted(errno);
     if (bind(fd.get(), from, cm::detail::address_size(from)) != 0 || c.open_path(std::move(fd), c.destination) != 0)
         return try_later(c);
     c.begin();
 }
 
-void connection::send_address(const local::shm_address &own)
+void connection::send_address(const shm_address &own)
 {
     path->send_control(
             active ? opcode::direct_request : opcode::direct_reply, encode(direct_handshake{number, remote, own}));
@@ -310,4 +310,4 @@ void disconnect(queue_pair &qp)
         qp.attach(nullptr);
 }
 
-} // namespace softrdma::net::static_connect
+} // namespace softrdma::static_connect

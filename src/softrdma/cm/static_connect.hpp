@@ -7,7 +7,7 @@
 // pair consists of the TCP port under which its peer reaches this process, and an index: port << 8 | index. The port
 // allocator of the kernel makes numbers unique on a host. The queue pair with the larger number connects as soon as it
 // is ready to receive, and retries until the other one is ready.
-namespace softrdma::net::static_connect
+namespace softrdma::static_connect
 {
 
 // Returns 0 and sets errno on error.
@@ -26,4 +26,4 @@ void disconnect(queue_pair &qp);
 // Handles the first message of a path. Returns false if it matches no queue pair of this module.
 bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(cm::lock());
 
-} // namespace softrdma::net::static_connect
+} // namespace softrdma::static_connect

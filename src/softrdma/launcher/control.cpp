@@ -123,7 +123,7 @@ bool receive_from(int fd, int pid, std::string &reply)
 
 contact ask(int pid, const std::string &request, std::string &reply)
 {
-    const local::unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const sockaddr_un any{.sun_family = AF_UNIX, .sun_path = {}};
     const int on = 1;
     if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||

@@ -42,7 +42,7 @@ std::string list_libraries(const std::string &linker, const fs::path &file)
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return {};
-    const local::unique_fd in(ends[0]);
+    const unique_fd in(ends[0]);
     const pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], STDOUT_FILENO);

@@ -85,10 +85,10 @@ std::string try_handing_over()
 {
     sockaddr_un any{};
     any.sun_family = AF_UNIX;
-    const local::unique_fd arena(memfd_create("softrdma-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    const unique_fd arena(memfd_create("softrdma-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (arena.get() < 0)
         return std::string("memfd_create: ") + strerror(errno);
-    const local::unique_fd fd_server(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const unique_fd fd_server(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     // The system chooses an abstract name.
     if (bind(fd_server.get(), reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 ||
             listen(fd_server.get(), 1) != 0)

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 enum class finding {
@@ -31,4 +31,4 @@ public:
     virtual void out_of_memory() noexcept {}
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

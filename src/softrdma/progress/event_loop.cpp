@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <sched.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -49,7 +49,7 @@ event_loop *event_loop::start(void (*first)())
 // Returns 0 or an errno value.
 int event_loop::start_thread(void (*first)())
 {
-    local::barriers::enroll(); // before the process has more threads
+    barriers::enroll(); // before the process has more threads
     if (const int error = timers_.open(); error != 0)
         return error;
     if (const int error = watches_.open(timers_.descriptor()); error != 0)
@@ -237,4 +237,4 @@ void event_loop::after_fork_in_child() noexcept
     a->timers_.after_fork_in_child();
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -7,7 +7,7 @@
 #include "progress/watch_list.hpp"
 #include "transport/progress.hpp"
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Serves the sockets and timers of this process, by its own thread, which is started with its first user, and by
@@ -79,4 +79,4 @@ private:
     progress_thread thread_;
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

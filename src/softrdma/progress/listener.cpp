@@ -11,12 +11,12 @@
 #include <unistd.h>
 #include <utility>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 std::shared_ptr<listener> listener::open(int fd, int backlog, receiver accepted)
 {
-    local::unique_fd taken(fd);
+    unique_fd taken(fd);
     auto l = std::make_shared<listener>(fd, std::move(accepted));
     static_cast<void>(taken.release());
     if (::listen(fd, backlog) != 0)
@@ -76,7 +76,7 @@ finding listener::ready(std::uint32_t)
 {
     // One connection per event: the descriptor remains ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    const bool exhausted = socket < 0 && (errno == EMFILE || errno == ENFILE) && !local::descriptors::exhausted(errno);
+    const bool exhausted = socket < 0 && (errno == EMFILE || errno == ENFILE) && !descriptors::exhausted(errno);
     // Without a pause the progress thread would spin until a descriptor is free.
     const auto wait = socket >= 0 ? accepted_(socket) : std::chrono::milliseconds(exhausted ? 100 : 0);
     if (wait > std::chrono::milliseconds(0))
@@ -84,4 +84,4 @@ finding listener::ready(std::uint32_t)
     return finding::something;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -4,7 +4,7 @@
 #include "progress/event_loop.hpp"
 #include "base/process.hpp"
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // A listening socket that passes each connection to the owner.
@@ -38,4 +38,4 @@ private:
     bool suspended_ GUARDED_BY(mutex_) = false;
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 void polling::enter() noexcept
@@ -87,4 +87,4 @@ void polling::found_something() noexcept
     skips_left_.store(0, std::memory_order_relaxed);
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Tracks whether threads of the program poll, and their actions between two empty polls. These threads update it
@@ -64,4 +64,4 @@ private:
     std::atomic<unsigned> sleeps_left_{0}; // sleeps to use instead of yields
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -121,4 +121,4 @@ void progress_thread::come_back()
     woken_.notify_one();
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 class event_loop;
@@ -42,4 +42,4 @@ private:
     std::atomic<bool> resting_{false};
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

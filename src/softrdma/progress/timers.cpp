@@ -7,7 +7,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -27,7 +27,7 @@ void run(const reserve::call &call) noexcept
 
 int timers::open()
 {
-    descriptor_ = local::unique_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    descriptor_ = unique_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     return descriptor_.get() < 0 ? errno : 0;
 }
 
@@ -75,4 +75,4 @@ void timers::after_fork_in_child() noexcept
     close(descriptor_.release());
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Functions to be called at a given time.
@@ -35,9 +35,9 @@ private:
     queue take_due();
     void set_descriptor() REQUIRES(mutex_);
 
-    local::unique_fd descriptor_;
+    unique_fd descriptor_;
     ordered_mutex mutex_{lock_level::tables};
     queue waiting_ GUARDED_BY(mutex_); // keyed by expiry
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

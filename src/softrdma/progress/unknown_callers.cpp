@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <sys/resource.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -73,4 +73,4 @@ bool unknown_callers::remove(const std::shared_ptr<caller> &who)
                    callers_, [&](const entry &e) { return !e.who.owner_before(who) && !who.owner_before(e.who); }) != 0;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -8,7 +8,7 @@
 #include <deque>
 #include <memory>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // A peer that has connected to this process.
@@ -49,4 +49,4 @@ private:
     std::deque<entry, reserve::allocator<entry>> callers_ GUARDED_BY(mutex_); // the oldest first
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -7,12 +7,12 @@
 #include <unistd.h>
 #include <utility>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 int watch_list::open(int timer)
 {
-    epoll_ = local::unique_fd(epoll_create1(EPOLL_CLOEXEC));
+    epoll_ = unique_fd(epoll_create1(EPOLL_CLOEXEC));
     epoll_event event{.events = EPOLLIN, .data = {.u64 = timer_watch}};
     return epoll_.get() < 0 || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, timer, &event) != 0 ? errno : 0;
 }
@@ -132,4 +132,4 @@ void watch_list::after_fork_in_child() noexcept
     close(epoll_.release());
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Handlers of watched descriptors, handlers with input in memory, and the handler that is likely to have the next
@@ -69,7 +69,7 @@ private:
     std::shared_ptr<event_handler> exchange_expected(std::shared_ptr<event_handler> handler) noexcept;
     std::span<const epoll_event> wait(std::span<epoll_event> space, int timeout) const noexcept;
 
-    local::unique_fd epoll_;
+    unique_fd epoll_;
     ordered_mutex mutex_{lock_level::tables};
     watch_id next_id_ GUARDED_BY(mutex_) = timer_watch + 1;
     std::unordered_map<watch_id, watched> watched_ GUARDED_BY(mutex_);
@@ -80,4 +80,4 @@ private:
     std::atomic<const event_handler *> expected_now_{nullptr}; // address of expected_
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -181,11 +181,11 @@ void write_port(writer &out, const std::string &port, std::uint8_t number)
     for (const char *name : {"gids", "gid_attrs/types", "gid_attrs/ndevs"})
         out.directory(port + name);
     for (int i = 0; i < attr.gid_tbl_len; ++i) {
-        const net::gid_entry &entry = net::gid_table()[static_cast<std::size_t>(i)];
+        const gid_entry &entry = gid_table()[static_cast<std::size_t>(i)];
         const std::string index = std::to_string(i);
         out.file(port + "gids/" + index, in_groups(entry.gid.raw, sizeof(entry.gid.raw)));
         out.file(port + "gid_attrs/types/" + index,
-                net::type_of_gid(entry) == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+                type_of_gid(entry) == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
         if (const std::string name = interface_name(entry.interface); !name.empty())
             out.file(port + "gid_attrs/ndevs/" + index, name);
     }
@@ -217,7 +217,7 @@ void write_tree(writer &out)
     out.link(device + "subsystem", "../../../bus/platform");
     out.directory(device + "net");
     std::set<std::string> interfaces;
-    for (const net::gid_entry &entry : net::gid_table())
+    for (const gid_entry &entry : gid_table())
         interfaces.insert(interface_name(entry.interface));
     interfaces.erase(""); // removed since the table was read
     for (const std::string &name : interfaces)
@@ -262,7 +262,7 @@ void link_others(const fs::path &root, const std::string &directory)
 {
     const std::string original = "/sys/" + directory;
     // By its name, it would be the private directory.
-    const local::unique_fd fd(open(original.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const unique_fd fd(open(original.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     std::error_code error;
     for (const auto &entry : fs::directory_iterator("/proc/self/fd/" + std::to_string(fd.get()), error)) {
         const fs::path name = entry.path().filename();
@@ -287,7 +287,7 @@ bool is_orphan(std::string_view owner)
     const auto number = std::from_chars(owner.data(), end, pid);
     if (number.ec != std::errc{} || number.ptr == end || *number.ptr != '.')
         return false;
-    return std::from_chars(number.ptr + 1, end, start).ec == std::errc{} && local::start_time_of(pid) != start;
+    return std::from_chars(number.ptr + 1, end, start).ec == std::errc{} && start_time_of(pid) != start;
 }
 
 // Removes the directories of processes of this user that were killed.
@@ -310,7 +310,7 @@ std::string make_below(const char *base)
     const std::string start = std::string(name_start) + std::to_string(geteuid()) + "." + pid_namespace() + ".";
     remove_orphans(base, start);
     std::string path = std::string(base) + "/" + start + std::to_string(getpid()) + "." +
-                       std::to_string(local::own_start_time()) + ".XXXXXX";
+                       std::to_string(own_start_time()) + ".XXXXXX";
     if (mkdtemp(path.data()) == nullptr)
         return {};
     try {

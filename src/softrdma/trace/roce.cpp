@@ -153,8 +153,8 @@ std::vector<std::byte> frame_of(
 
 std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std::span<const std::byte> payload)
 {
-    net::frame_headers headers = net::encode(header, payload.size());
-    const auto of_wire = std::span(headers.bytes).first(headers.size).subspan(net::length_size);
+    frame_headers headers = encode(header, payload.size());
+    const auto of_wire = std::span(headers.bytes).first(headers.size).subspan(length_size);
     if (is_request(header.op) && (is_last(header.op) || is_round_trip(header.op)) && !header.no_ack_req)
         of_wire[8] = answer_wanted;
     return frame_of(ends, header.dest_qpn, of_wire, payload);

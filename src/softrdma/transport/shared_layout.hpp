@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/prefetch.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // Layout of the memory that completion queues and queue pairs publish for peers that act on them without their owner.
@@ -16,7 +18,6 @@ namespace softrdma::local
 inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
 inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
 inline constexpr std::size_t page = 4096; // unit of the layout, whatever the page size of the machine
-inline constexpr std::size_t line = 64;
 
 // Method that makes a region durable.
 enum class region_kind : std::uint32_t {
@@ -76,14 +77,14 @@ struct cq_block {
     std::atomic<std::uint32_t> counted;
     std::atomic<std::uint32_t> capacity;
     // A hint: a peer that is stopped or killed may have counted a message that it has not delivered.
-    alignas(line) std::atomic<std::int32_t> used;
-    alignas(line) std::atomic<std::uint64_t> armed; // see arming_word(); only the owner writes it
+    alignas(cache_line) std::atomic<std::int32_t> used;
+    alignas(cache_line) std::atomic<std::uint64_t> armed; // see arming_word(); only the owner writes it
     // Number of an arming whose event has been written to event_fd, so that other senders need not write it again.
     std::atomic<std::uint64_t> signaled;
     // Bit masks of the queue pairs with messages that the owner might not have drained: a bit for each, and a bit for
     // each word.
-    alignas(line) std::atomic<std::uint64_t> summary;
-    alignas(line) std::array<std::atomic<std::uint64_t>, work_words> work;
+    alignas(cache_line) std::atomic<std::uint64_t> summary;
+    alignas(cache_line) std::array<std::atomic<std::uint64_t>, work_words> work;
 
     // Called after a message was announced. Returns the number of the arming that requests an event for it. Returns 0
     // if no arming does or its event was signaled. The caller must write to event_fd, then store the number in
@@ -152,18 +153,18 @@ struct qp_block {
     std::uint64_t cq_offset;  // offset of the receive completion queue's block
     std::uint32_t cq_bit;
     connection_ends ends;
-    alignas(line) std::atomic<std::uint64_t> state; // see state_word()
+    alignas(cache_line) std::atomic<std::uint64_t> state; // see state_word()
     std::atomic<std::uint32_t> access;
     std::atomic<std::uint32_t> rnr_timer;
     std::atomic<std::uint32_t> watched; // the owner polls the ring without announcements
     // Odd while the owner is inside an operation on the peer's memory.
-    alignas(line) std::atomic<std::uint32_t> epoch;
+    alignas(cache_line) std::atomic<std::uint32_t> epoch;
     // Key of the peer's region that the owner has looked up last.
     std::atomic<std::uint32_t> region_in_use;
     // Not 0 if the peer requests a message when a receive is posted.
-    alignas(line) std::atomic<std::uint32_t> peer_waiting;
+    alignas(cache_line) std::atomic<std::uint32_t> peer_waiting;
     // Position up to which the owner has emptied the bounce buffer.
-    alignas(line) std::atomic<std::uint32_t> bounced_out;
+    alignas(cache_line) std::atomic<std::uint32_t> bounced_out;
 };
 
 inline constexpr std::size_t ring_offset = page / 2;
@@ -173,8 +174,8 @@ inline constexpr std::size_t ring_offset = page / 2;
 constexpr std::size_t words_offset(std::uint64_t block_offset) noexcept
 {
     constexpr std::size_t places = 23; // a prime number
-    static_assert((places - 1) * line + sizeof(qp_block) <= ring_offset);
-    return block_offset / page % places * line;
+    static_assert((places - 1) * cache_line + sizeof(qp_block) <= ring_offset);
+    return block_offset / page % places * cache_line;
 }
 
 // The bounce buffer follows the ring. It contains messages that do not fit into their slot. It is an endless sequence
@@ -194,7 +195,7 @@ constexpr std::size_t block_size(std::uint32_t ring_capacity, std::uint32_t ring
 }
 constexpr std::uint32_t whole_lines(std::size_t bytes) noexcept
 {
-    return static_cast<std::uint32_t>((bytes + line - 1) / line * line);
+    return static_cast<std::uint32_t>((bytes + cache_line - 1) / cache_line * cache_line);
 }
 
 enum slot_flags : std::uint8_t {
@@ -231,7 +232,7 @@ struct slot_sge {
 // - The owner reads `done` before the message, and each member of the message once. It checks `length` and `bounced`
 //   against its copy before it uses them.
 // Rows in docs/softrdma.md: `receive_slot`, `posted`, message, and the rows that begin with "lent".
-struct alignas(line) receive_slot {
+struct alignas(cache_line) receive_slot {
     std::atomic<std::uint64_t> posted;
     std::atomic<std::uint64_t> done;
     std::uint32_t capacity; // bytes
@@ -247,8 +248,8 @@ struct alignas(line) receive_slot {
     // followed by slot_sge elements
     slot_sge *sges() noexcept { return reinterpret_cast<slot_sge *>(this + 1); }
 };
-static_assert(offsetof(receive_slot, inlined) == line / 2);
+static_assert(offsetof(receive_slot, inlined) == cache_line / 2);
 
 inline constexpr std::uint64_t token_bit = std::uint64_t{1} << 63; // set in each token, clear in each position
 
-} // namespace softrdma::local
+} // namespace softrdma

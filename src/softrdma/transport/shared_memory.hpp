@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // A block of the memory that a process shares. Released with its last reference.
@@ -57,4 +57,4 @@ public:
     virtual std::atomic<std::uint32_t> &knows_flush() noexcept = 0;
 };
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -35,8 +35,8 @@ bool is_multicast(const ibv_gid &gid) noexcept
 
 address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
 {
-    const auto &gids = net::gid_table();
-    const bool by_lid = attr.is_global == 0 && net::own_lid() != 0;
+    const auto &gids = gid_table();
+    const bool by_lid = attr.is_global == 0 && own_lid() != 0;
     if (attr.is_global == 0 && !by_lid)
         log::write(log::level::info, "an address handle needs a GID, as on every Ethernet port: is_global is 0");
     const bool reachable = by_lid ? attr.dlid != 0 : attr.is_global != 0 && attr.grh.sgid_index < gids.size();
@@ -49,8 +49,8 @@ address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
         return nullptr;
     }
     auto *ah = new address_handle;
-    const net::gid_entry &source = by_lid ? net::lid_entry() : gids[attr.grh.sgid_index];
-    const ibv_gid destination = by_lid ? net::gid_of_lid(attr.dlid) : attr.grh.dgid;
+    const gid_entry &source = by_lid ? lid_entry() : gids[attr.grh.sgid_index];
+    const ibv_gid destination = by_lid ? gid_of_lid(attr.dlid) : attr.grh.dgid;
     ah->route = {address_of(source.gid), address_of(destination), source.interface};
     ah->service_level = attr.sl;
     ah->context = owner->context;
@@ -73,9 +73,9 @@ int answer_to(const ibv_wc &wc, const ibv_grh &grh, std::uint8_t port, ibv_ah_at
     memcpy(header.data(), &grh, header.size());
     if (port != 1 || (wc.wc_flags & IBV_WC_GRH) == 0 || !parse(header, sender, receiver))
         return EINVAL;
-    const auto &gids = net::gid_table();
-    const auto own = std::find_if(
-            gids.begin(), gids.end(), [&](const net::gid_entry &e) { return address_of(e.gid) == receiver; });
+    const auto &gids = gid_table();
+    const auto own =
+            std::find_if(gids.begin(), gids.end(), [&](const gid_entry &e) { return address_of(e.gid) == receiver; });
     if (own == gids.end())
         return ENOENT;
     attr = {};

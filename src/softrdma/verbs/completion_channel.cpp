@@ -84,14 +84,14 @@ unsigned completion_channel::forget(completion_queue &cq) noexcept
     if (any_earlier_)
         any_earlier_->withdraw(dropped);
     request &r = requests_.at(&cq);
-    r.in = local::interest::nothing; // another thread may have its event from the kernel, and wait for the lock
+    r.in = interest::nothing; // another thread may have its event from the kernel, and wait for the lock
     return r.handed_out;
 }
 
 // Stores the arming in shared memory, where senders read it.
 void completion_channel::publish(completion_queue &cq, const request &latest) noexcept
 {
-    cq.shared().armed.store(local::arming_word(latest.number, latest.in), std::memory_order_seq_cst);
+    cq.shared().armed.store(arming_word(latest.number, latest.in), std::memory_order_seq_cst);
 }
 
 // Makes the set readable once the eventfd of the queue is. First removes events that senders have written for earlier
@@ -110,10 +110,10 @@ void completion_channel::await(completion_queue &cq) noexcept
 completion_queue *completion_channel::accept(void *arrived) noexcept
 {
     const auto found = requests_.find(static_cast<completion_queue *>(arrived));
-    if (found == requests_.end() || found->second.in == local::interest::nothing)
+    if (found == requests_.end() || found->second.in == interest::nothing)
         return nullptr;
     auto &[cq, r] = *found;
-    r.in = local::interest::nothing;
+    r.in = interest::nothing;
     publish(*cq, r);
     return cq;
 }
@@ -149,13 +149,13 @@ void completion_channel::set_aside()
     }
 }
 
-void completion_channel::arm(completion_queue &cq, local::interest in)
+void completion_channel::arm(completion_queue &cq, interest in)
 {
     const lock_guard lock(mutex_);
     request &r = requests_.at(&cq);
-    if (r.in != local::interest::nothing && cq.shared().signaled.load(std::memory_order_acquire) == r.number)
+    if (r.in != interest::nothing && cq.shared().signaled.load(std::memory_order_acquire) == r.number)
         set_aside();
-    if (r.in != local::interest::nothing) {
+    if (r.in != interest::nothing) {
         r.in = std::max(r.in, in);
     } else {
         await(cq);

@@ -28,7 +28,7 @@ public:
     void detach(completion_queue &cq) noexcept;
     bool has_queues() noexcept;
     // Requests one event, in addition to those that have arrived already.
-    void arm(completion_queue &cq, local::interest in);
+    void arm(completion_queue &cq, interest in);
     // Returns 0, or -1 with errno: EAGAIN, EINTR.
     int take(completion_queue **cq);
     // Drops the events of `cq` that take() has not returned yet. Returns the number that take() has returned.
@@ -39,7 +39,7 @@ public:
 private:
     struct request {
         std::uint64_t number = 0; // number of the latest arming
-        local::interest in = local::interest::nothing;
+        interest in = interest::nothing;
         unsigned handed_out = 0; // number of events returned in total
     };
     void publish(completion_queue &cq, const request &latest) noexcept REQUIRES(mutex_);
@@ -50,7 +50,7 @@ private:
     completion_queue *hand_out(completion_queue *cq) noexcept REQUIRES(mutex_);
     completion_queue *next_earlier() noexcept EXCLUDES(mutex_);
 
-    const local::unique_fd set_;
+    const unique_fd set_;
     ordered_mutex mutex_{lock_level::events};
     std::unordered_map<completion_queue *, request> requests_ GUARDED_BY(mutex_);
     // Events that were not taken before their queue was armed again, and events that had arrived before them. While any

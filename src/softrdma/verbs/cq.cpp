@@ -48,7 +48,7 @@ static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offset
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
     : ibv_cq_ex{}, mask_(mask_for(entries)), ring_(std::make_unique_for_overwrite<entry[]>(std::size_t{mask_} + 1)),
-      block_(context_of(owner).memory.allocate(sizeof(local::cq_block)))
+      block_(context_of(owner).memory.allocate(sizeof(cq_block)))
 {
     watched_.reserve(watch_limit);
     context = owner;
@@ -59,13 +59,13 @@ completion_queue::completion_queue(ibv_context *owner, int entries, completion_c
     if (block_ == nullptr)
         return;
     if (events != nullptr) {
-        signal_ = local::unique_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        signal_ = unique_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (signal_.get() < 0 || !events->attach(*this))
             return;
         channel = events;
     }
-    shared_ = new (block_->at) local::cq_block{};
-    shared_->magic = local::cq_magic;
+    shared_ = new (block_->at) cq_block{};
+    shared_->magic = cq_magic;
     shared_->serial = context_of(owner).memory.next_serial();
     shared_->event_fd.store(signal_.get(), std::memory_order_relaxed);
 }
@@ -211,7 +211,7 @@ void completion_queue::wake(bool urgent)
     const std::uint64_t arming = ever_armed_.load(std::memory_order_seq_cst) ? shared().event_due(urgent) : 0;
     if (arming == 0)
         return;
-    local::put_event(signal_.get());
+    put_event(signal_.get());
     shared().signaled.store(arming, std::memory_order_release);
 }
 
@@ -280,7 +280,7 @@ int completion_queue::take_announced(int entries, ibv_wc *wc)
         std::uint64_t bits = shared().work[word].exchange(0, std::memory_order_seq_cst);
         for (; bits != 0; bits &= bits - 1) {
             const std::size_t number = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-            for (std::size_t at = number; at < sources_.size(); at += local::work_words * 64) {
+            for (std::size_t at = number; at < sources_.size(); at += work_words * 64) {
                 if (sources_[at] == nullptr)
                     continue;
                 watch(*sources_[at]);

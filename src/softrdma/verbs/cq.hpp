@@ -84,7 +84,7 @@ public:
     ibv_cq *verbs() noexcept { return ibv_cq_ex_to_cq(this); }
     // If false, the constructor has set errno.
     bool valid() const noexcept { return shared_ != nullptr; }
-    const local::block &memory() const noexcept { return *block_; }
+    const block &memory() const noexcept { return *block_; }
 
     // Adds to the number of completions that may be outstanding; negative to subtract.
     void expect(std::int64_t entries);
@@ -133,7 +133,7 @@ public:
     std::unique_ptr<extended_poll> extended; // NULL if entries are taken with ibv_poll_cq() only
 
 private:
-    struct alignas(local::line) entry {
+    struct alignas(cache_line) entry {
         void put(const ibv_wc &from) noexcept { memcpy(words.data(), &from, sizeof(from)); }
         void get(ibv_wc &to) const noexcept { memcpy(&to, words.data(), sizeof(to)); }
 
@@ -155,7 +155,7 @@ private:
 
     friend class completion_channel;
 
-    local::cq_block &shared() const noexcept { return *shared_; }
+    cq_block &shared() const noexcept { return *shared_; }
     int take(int entries, ibv_wc *wc);
     int poll_slow(int entries, ibv_wc *wc);
     int take_inbound(int entries, ibv_wc *wc) REQUIRES(lock_);
@@ -165,7 +165,7 @@ private:
     bool retry_stalled();
 
     // Members used by every completion.
-    alignas(local::line) spin_lock lock_{lock_level::completion_queue};
+    alignas(cache_line) spin_lock lock_{lock_level::completion_queue};
     bool overflowed_ GUARDED_BY(lock_) = false;
     bool counted_ GUARDED_BY(lock_) = false; // same as in the memory shared with peers
     std::atomic<bool> ever_armed_{false};    // if false, no thread waits for an event
@@ -177,11 +177,11 @@ private:
     std::uint32_t head_ GUARDED_BY(lock_) = 0;
     std::uint32_t tail_ GUARDED_BY(lock_) = 0;
     std::unique_ptr<entry[]> ring_ GUARDED_BY(lock_);
-    local::cq_block *shared_ = nullptr;
-    local::unique_fd signal_;                                 // eventfd in the epoll set of the channel
+    cq_block *shared_ = nullptr;
+    unique_fd signal_;                                        // eventfd in the epoll set of the channel
     std::vector<inbound_source *> watched_ GUARDED_BY(lock_); // drained at each poll
 
-    const std::shared_ptr<local::block> block_;
+    const std::shared_ptr<block> block_;
     std::vector<inbound_source *> sources_ GUARDED_BY(lock_); // indexed as announced; NULL if free
     std::size_t next_to_unwatch_ GUARDED_BY(lock_) = 0;
     std::int64_t expected_ GUARDED_BY(lock_) = 0;

@@ -8,7 +8,6 @@ namespace softrdma
 
 void completion_queue::arm(bool solicited_only)
 {
-    using local::interest;
     if (channel != nullptr) {
         ever_armed_.store(true, std::memory_order_seq_cst);
         static_cast<completion_channel *>(channel)->arm(

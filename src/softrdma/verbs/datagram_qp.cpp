@@ -33,7 +33,7 @@ std::shared_ptr<datagram_qp> datagram_qp::create(
 
 datagram_qp::datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path)
     : qp_object(pd, attr), queue_(qp_base, attr.cap, attr.sq_sig_all != 0), receives_(init_.cap.max_recv_wr),
-      path_(std::move(path)), epoch_watch_(local::reader_list::instance().add(local::reader::own(epoch_)))
+      path_(std::move(path)), epoch_watch_(reader_list::instance().add(reader::own(epoch_)))
 {
     qp_base.qp_num = qp_base.handle = path_->number();
     attr_.qp_state = attr_.cur_qp_state = IBV_QPS_RESET;
@@ -41,7 +41,7 @@ datagram_qp::datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_p
 
 datagram_qp::~datagram_qp()
 {
-    local::reader_list::instance().remove(epoch_watch_);
+    reader_list::instance().remove(epoch_watch_);
 }
 
 void datagram_qp::destroy()

@@ -79,7 +79,7 @@ private:
     const std::shared_ptr<datagram_path> path_;    // also referenced by delayed datagrams
     // Section word of reading and placing datagrams. Deregistration may poll it longer than this queue pair exists.
     const std::shared_ptr<std::atomic<std::uint32_t>> epoch_ = std::make_shared<std::atomic<std::uint32_t>>(0);
-    const local::reader_list::entry epoch_watch_;
+    const reader_list::entry epoch_watch_;
     std::shared_ptr<datagram_qp> self_ GUARDED_BY(mutex_); // reset by destroy()
 };
 

@@ -148,7 +148,7 @@ ibv_wc_status datagram_qp::send(const wqe &w)
         return IBV_WC_LOC_QP_OP_ERR;
     if (w.length > max_datagram_payload)
         return IBV_WC_LOC_LEN_ERR;
-    const local::read_section section(*epoch_);
+    const read_section section(*epoch_);
     gathered source;
     iovec segment = w.inline_data();
     const bool single_sge = w.is_inline() || find_sge(w, segment);
@@ -264,7 +264,7 @@ void datagram_qp::arrived(const datagram &d, const network_header &header)
 bool datagram_qp::place_plain(
         const ibv_sge &to, std::uint64_t domain, const network_header &header, std::span<const std::byte> payload)
 {
-    const local::read_section section(*epoch_);
+    const read_section section(*epoch_);
     std::byte *at = region_table::instance().lookup_plain(to, domain);
     return at != nullptr && guarded([&] {
         copy_in(at, header.data(), header.size());

@@ -26,7 +26,7 @@ inline std::chrono::microseconds retry_time(const ibv_qp_attr &attr) noexcept
 static_assert(limits::max_sge <= packet_path::max_iovecs);
 
 // State shared by the requester and the responder of a queue pair. Guarded by the lock of the queue pair.
-struct alignas(local::line) endpoint {
+struct alignas(cache_line) endpoint {
     // The first cache line contains the members that every request uses.
     ibv_qp *qp = nullptr;
     std::unique_ptr<request_path> local; // path through shared memory, if one exists, besides the network
@@ -36,7 +36,7 @@ struct alignas(local::line) endpoint {
     bool unsent = false;            // the path holds transmitted packets back, to send them with later ones
     bool limits_answers = false;    // the program has set a timeout for a silent peer
     bool managed = true;            // true if the connection manager reports a lost peer to the program
-    local::obstacle obstacle{};     // reason why `local` is NULL, if known
+    softrdma::obstacle obstacle{};  // reason why `local` is NULL, if known
     ibv_qp_attr attr{};
     std::shared_ptr<packet_path> path;
     std::weak_ptr<stalled_sender> self; // the queue pair

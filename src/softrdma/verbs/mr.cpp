@@ -21,7 +21,7 @@ namespace
 constexpr unsigned flush_access = native::access_flush_global | native::access_flush_persistent;
 
 // With more regions than this, keys are no longer chosen to have a free slot.
-constexpr std::size_t crowded = local::region_slots / 8 * 7;
+constexpr std::size_t crowded = region_slots / 8 * 7;
 
 constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
@@ -58,16 +58,15 @@ bool memory_region::stored(const std::byte *begin, std::size_t bytes) noexcept
     return true;
 }
 
-local::region_kind memory_region::kind() const noexcept
+region_kind memory_region::kind() const noexcept
 {
     const auto &extents = mapping().extents();
     if (extents.empty())
-        return local::region_kind::unmappable;
+        return region_kind::unmappable;
     const auto begin = reinterpret_cast<std::uintptr_t>(addr);
     if (extents.size() > 1 || extents[0].begin > begin || extents[0].end < begin + length)
-        return local::region_kind::mixed;
-    return extents[0].kind == pmem::durability::direct_access ? local::region_kind::direct_access
-                                                              : local::region_kind::shared_file;
+        return region_kind::mixed;
+    return extents[0].kind == pmem::durability::direct_access ? region_kind::direct_access : region_kind::shared_file;
 }
 
 void region_pin::release() noexcept
@@ -112,20 +111,20 @@ region_table::counts region_table::totals() const
 std::uint32_t region_table::unused_key()
 {
     do
-        latest_slot_ = (latest_slot_ + 1) % local::region_slots;
+        latest_slot_ = (latest_slot_ + 1) % region_slots;
     while (regions_.size() < crowded && slots_[latest_slot_].region.load(std::memory_order_relaxed) != nullptr);
-    constexpr std::uint32_t slot_bits = (local::region_slots - 1) << local::key_variant_bits;
+    constexpr std::uint32_t slot_bits = (region_slots - 1) << key_variant_bits;
     std::uint32_t key = 0;
     do {
         if (getrandom(&key, sizeof(key), 0) != sizeof(key))
             return 0;
         if (regions_.size() < crowded)
-            key = (key & ~slot_bits) | latest_slot_ << local::key_variant_bits;
-    } while (key == 0 || regions_.contains(local::key_index(key)));
+            key = (key & ~slot_bits) | latest_slot_ << key_variant_bits;
+    } while (key == 0 || regions_.contains(key_index(key)));
     return key;
 }
 
-region_table::region_table() : slots_(static_cast<slot *>(std::calloc(local::region_slots, sizeof(slot))))
+region_table::region_table() : slots_(static_cast<slot *>(std::calloc(region_slots, sizeof(slot))))
 {
     static_assert(std::is_trivially_destructible_v<slot>);
     if (slots_ == nullptr)
@@ -174,19 +173,19 @@ void region_table::forget(memory_region &region)
     if (is_published(region))
         slot_of(region.key_).region.store(nullptr, std::memory_order_release);
     const lock_guard lock(mutex_);
-    regions_.erase(local::key_index(region.key_));
+    regions_.erase(key_index(region.key_));
 }
 
 std::byte *region_table::lookup_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept
 {
     const memory_region *region = find(sge.lkey, domain, IBV_ACCESS_LOCAL_WRITE, sge.addr, sge.length);
-    const bool plain = region != nullptr && region->kind() == local::region_kind::unmappable && !region->may_fault();
+    const bool plain = region != nullptr && region->kind() == region_kind::unmappable && !region->may_fault();
     return plain ? region->at(sge.addr) : nullptr;
 }
 
 const std::shared_ptr<memory_region> *region_table::find_locked(std::uint32_t key) const noexcept
 {
-    const auto found = regions_.find(local::key_index(key));
+    const auto found = regions_.find(key_index(key));
     return found == regions_.end() || found->second->key_ != key ? nullptr : &found->second;
 }
 
@@ -230,7 +229,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
     }
     region->name(key);
     region->handle = key;
-    regions_.emplace(local::key_index(key), region);
+    regions_.emplace(key_index(key), region);
     publish(*region);
     pd_of(pd).children.fetch_add(1);
     return region.get();
@@ -255,7 +254,7 @@ std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
 // access.
 bool region_table::is_left(memory_region &region)
 {
-    if (!local::reader_list::instance().in_progress(region.key_).ended_within(local::grace_limit))
+    if (!reader_list::instance().in_progress(region.key_).ended_within(grace_limit))
         return false;
     constexpr int waiting = INT32_MIN;
     if (region.users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {

@@ -16,7 +16,7 @@ namespace softrdma
 // Access that the owner has to each of its own regions.
 inline constexpr int access_local_read = 1 << 30;
 
-class alignas(local::line) memory_region : public ibv_mr
+class alignas(cache_line) memory_region : public ibv_mr
 {
 public:
     int access() const noexcept { return access_; }
@@ -46,7 +46,7 @@ public:
         const int error = sync(begin, bytes);
         return error == ENOMEM ? 0 : error;
     }
-    local::region_kind kind() const noexcept;
+    region_kind kind() const noexcept;
     // Returns true if an access must be guarded (base/guard.hpp).
     bool may_fault() const noexcept { return mapping().may_fault(); }
     std::uint64_t domain() const noexcept { return domain_; }
@@ -189,7 +189,7 @@ public:
     static void released(std::atomic<int> &users) noexcept;
 
     // Returns the address of the range without a lock, or NULL if the caller must use pin() instead. Call it and use
-    // the result inside a read-side section that is registered in local::reader_list.
+    // the result inside a read-side section that is registered in reader_list.
     std::byte *lookup(
             std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
     // Like lookup(), but for a receive buffer that a peer fills: writable, without durability, and without missing
@@ -221,7 +221,7 @@ private:
     // Removes the region from the table: later lookups do not find it.
     void withdraw(memory_region &region) REQUIRES(mutex_);
     void forget(memory_region &region);
-    slot &slot_of(std::uint32_t key) const noexcept { return slots_[local::slot_index(key)]; }
+    slot &slot_of(std::uint32_t key) const noexcept { return slots_[slot_index(key)]; }
     const memory_region *find(
             std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
 

@@ -21,7 +21,7 @@ std::shared_ptr<memory_region> region_table::add_window(ibv_context *context)
         return nullptr;
     }
     window->name(key);
-    regions_.emplace(local::key_index(key), window);
+    regions_.emplace(key_index(key), window);
     claim(slot_of(key), *window);
     return window;
 }
@@ -57,7 +57,7 @@ bool region_table::bind(memory_region &window, const ibv_pd *pd, const window_bo
 {
     const lock_guard lock(mutex_);
     SOFTRDMA_ASSERT(window.withdrawn_ && window.parent_ == nullptr);
-    SOFTRDMA_ASSERT(local::key_index(window.key_) == local::key_index(bounds.key));
+    SOFTRDMA_ASSERT(key_index(window.key_) == key_index(bounds.key));
     const auto *region = allowed(pd, bounds);
     if (region == nullptr)
         return false;

@@ -35,7 +35,7 @@ window_table &window_table::instance()
 
 memory_window *window_table::find(std::uint32_t key) const noexcept
 {
-    const auto found = windows_.find(local::key_index(key));
+    const auto found = windows_.find(key_index(key));
     return found == windows_.end() ? nullptr : found->second.get();
 }
 
@@ -52,7 +52,7 @@ ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
     w->context = pd->context;
     w->pd = pd;
     w->rkey = w->shown->key();
-    w->handle = local::key_index(w->rkey);
+    w->handle = key_index(w->rkey);
     w->type = type;
     const std::uint32_t index = w->handle;
     const lock_guard lock(mutex_);
@@ -68,7 +68,7 @@ void window_table::withdraw(memory_window &w)
         return;
     w.bound = false;
     region_table::instance().withdraw_window(*w.shown);
-    w.leaving.emplace(local::reader_list::instance().in_progress(w.shown->key()));
+    w.leaving.emplace(reader_list::instance().in_progress(w.shown->key()));
 }
 
 // Returns whether all users that found the window while it was bound have released it.
@@ -82,7 +82,7 @@ bool window_table::has_left(memory_window &w)
 int window_table::remove(ibv_mw *mw)
 {
     int result = EBUSY;
-    becomes_true_within(local::grace_limit, [&] {
+    becomes_true_within(grace_limit, [&] {
         const lock_guard lock(mutex_);
         const auto found = windows_.find(mw->handle);
         if (found == windows_.end() || found->second.get() != mw) {
@@ -102,7 +102,7 @@ int window_table::remove(ibv_mw *mw)
 
 void window_table::settle(const ibv_mr *mr)
 {
-    becomes_true_within(local::grace_limit, [&] {
+    becomes_true_within(grace_limit, [&] {
         const lock_guard lock(mutex_);
         bool all_left = true;
         for (const auto &[index, w] : windows_)

@@ -22,7 +22,7 @@ struct memory_window : ibv_mw {
     std::shared_ptr<memory_region> shown; // the window as requests find it
     bool bound = false;
     // Grace period after an invalidation: requests that may still use the window.
-    std::optional<local::operations_in_progress> leaving;
+    std::optional<operations_in_progress> leaving;
 };
 
 // The memory windows of the process. After an invalidation, lookups do not find the window; it is quiescent when all
@@ -59,7 +59,7 @@ private:
 
     ordered_mutex mutex_{lock_level::windows};
     std::unordered_map<std::uint32_t, std::unique_ptr<memory_window>> windows_ GUARDED_BY(
-            mutex_); // keyed by local::key_index()
+            mutex_); // keyed by key_index()
 };
 
 } // namespace softrdma

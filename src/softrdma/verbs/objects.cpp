@@ -22,7 +22,7 @@ event_fd::event_fd() : fd_(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
 
 void event_fd::put() const noexcept
 {
-    local::put_event(fd_.get());
+    put_event(fd_.get());
 }
 
 int event_fd::take(progress *mover) const noexcept

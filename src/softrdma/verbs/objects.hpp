@@ -45,7 +45,7 @@ public:
     void withdraw(std::size_t tokens) const noexcept;
 
 private:
-    const local::unique_fd fd_;
+    const unique_fd fd_;
 };
 
 // Asynchronous events of one open device.
@@ -69,11 +69,11 @@ private:
 
 // One open device: the structure for programs, which use its last member, and the private state of the device.
 struct device_context {
-    device_context(progress &p, local::shared_memory &m, transport_maker &t) : mover(p), memory(m), transports(t) {}
+    device_context(progress &p, shared_memory &m, transport_maker &t) : mover(p), memory(m), transports(t) {}
 
     verbs_context verbs{};
     progress &mover; // progress engine of the network
-    local::shared_memory &memory;
+    shared_memory &memory;
     transport_maker &transports;
     process::birth birth;
     async_queue async;

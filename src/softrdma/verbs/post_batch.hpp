@@ -14,7 +14,7 @@ namespace softrdma
 // Requests between ibv_wr_start() and ibv_wr_complete(), which are posted all or none. The thread that called
 // ibv_wr_start() excludes others from posting until it completes or aborts. Each request is built and checked in its
 // entry of the send queue.
-class alignas(local::line) post_batch
+class alignas(cache_line) post_batch
 {
 public:
     post_batch(send_queue &queue, const ibv_qp_cap &cap) : queue_(queue), cap_(cap) {}

@@ -11,7 +11,7 @@ namespace softrdma
 {
 
 std::shared_ptr<queue_pair> queue_pair::create(
-        ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number, const local::ring_start &start)
+        ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number, const ring_start &start)
 {
     if (attr.qp_type != IBV_QPT_RC) {
         errno = EOPNOTSUPP;
@@ -60,7 +60,7 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
     return number_table::instance().find(number);
 }
 
-queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const local::ring_start &start)
+queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const ring_start &start)
     : qp_object(pd, attr), ring_(qp_base, start), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
       transport_(context_of(pd->context).transports.make(*this))
 {
@@ -119,8 +119,8 @@ void queue_pair::flush_receives()
 {
     constexpr std::chrono::microseconds first_pause{100};
     if (peer_ != nullptr) {
-        delays_flush_ = std::allocate_shared<local::operations_in_progress>(
-                reserve::allocator<local::operations_in_progress>(), peer_->reader_of_peer());
+        delays_flush_ = std::allocate_shared<operations_in_progress>(
+                reserve::allocator<operations_in_progress>(), peer_->reader_of_peer());
         if (!delays_flush_->ended())
             return flush_receives_later(first_pause);
     }

@@ -16,19 +16,19 @@ namespace softrdma
 
 // A reliable-connection queue pair. The verbs calls, the connection manager and the receive path enter here; the lock
 // makes each of them atomic.
-class alignas(local::line) queue_pair final : public qp_object,
-                                              public stalled_sender,
-                                              public completion_source,
-                                              public std::enable_shared_from_this<queue_pair>
+class alignas(cache_line) queue_pair final : public qp_object,
+                                             public stalled_sender,
+                                             public completion_source,
+                                             public std::enable_shared_from_this<queue_pair>
 {
 public:
     // Returns NULL and sets errno on error. Rounds the limits in `attr` up to the granted values. `number` 0 requests
     // an unused number, which only the connection manager publishes.
     static std::shared_ptr<queue_pair> create(
-            ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number = 0, const local::ring_start &start = {});
+            ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number = 0, const ring_start &start = {});
     static std::shared_ptr<queue_pair> find(std::uint32_t number);
 
-    queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const local::ring_start &start);
+    queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const ring_start &start);
 
     // Returns 0; the queue pair then neither sends, receives nor completes. Returns EBUSY if the peer is stopped inside
     // an operation: the queue pair is then in the error state, and the caller can retry.
@@ -55,14 +55,14 @@ public:
     // Starts a new connection, whose peer on this host may learn the location of this queue pair. Sets the members of
     // `h` that the queue pair determines. `ends` are the endpoints of the path. Returns false if the queue pair is
     // destroyed.
-    bool describe(const local::connection_ends &ends, local::shm_address &h);
+    bool describe(const connection_ends &ends, shm_address &h);
     // Called when the peer has all data that it needs to act on this queue pair; after this call it may do so.
     void expect(std::shared_ptr<acting_peer> peer);
     // Holds sends back until select_transport().
     void suspend();
     // Selects where requests are executed: in the memory of the expected peer, or over the path (NULL, with the reason
     // for report()).
-    void select_transport(const std::shared_ptr<acting_peer> &peer, local::obstacle why);
+    void select_transport(const std::shared_ptr<acting_peer> &peer, obstacle why);
     bool has_path();
     // Fails a peer that is silent for longer than timeout and retry count allow, even if its host still responds.
     void limit_answers();
@@ -113,7 +113,7 @@ private:
 
     // Members that every request uses come first, in as few cache lines as possible: with many connections, none of
     // them is cached.
-    alignas(local::line) sleeping_lock lock_{lock_level::queue_pair};
+    alignas(cache_line) sleeping_lock lock_{lock_level::queue_pair};
     bool on_network_ GUARDED_BY(lock_) = false; // counted by the completion queues
     bool destroyed_ GUARDED_BY(lock_) = false;
     bool shut_out_ GUARDED_BY(lock_) = false; // the peer is excluded, before a reset or the destruction
@@ -123,9 +123,9 @@ private:
     endpoint ep_ GUARDED_BY(lock_);
     send_queue queue_ GUARDED_BY(lock_);
     const std::unique_ptr<transport> transport_ PT_GUARDED_BY(lock_);
-    std::uint64_t connection_ GUARDED_BY(lock_) = 0;      // see local::state_word()
+    std::uint64_t connection_ GUARDED_BY(lock_) = 0;      // see state_word()
     std::shared_ptr<acting_peer> peer_ GUARDED_BY(lock_); // peer that may act on this queue pair
-    std::shared_ptr<local::operations_in_progress> delays_flush_ GUARDED_BY(
+    std::shared_ptr<operations_in_progress> delays_flush_ GUARDED_BY(
             lock_); // grace period before the receives are flushed
 };
 

@@ -38,7 +38,7 @@ void queue_pair::leave_network() noexcept
     cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
 }
 
-bool queue_pair::describe(const local::connection_ends &ends, local::shm_address &h)
+bool queue_pair::describe(const connection_ends &ends, shm_address &h)
 {
     const lock_guard lock(lock_);
     if (destroyed_)
@@ -70,7 +70,7 @@ void queue_pair::suspend()
     ep_.transport_pending = true;
 }
 
-void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, local::obstacle why)
+void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, obstacle why)
 {
     const lock_guard lock(lock_);
     ep_.obstacle = why;

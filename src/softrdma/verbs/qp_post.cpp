@@ -64,7 +64,7 @@ int queue_pair::post_together(std::uint32_t count)
     request_path *at_once = path_at_once();
     while (count > 0) {
         // One section for a WRITE and its FLUSH: a peer that removes memory waits until it has ended.
-        const local::read_section section(ring_.shared().epoch);
+        const read_section section(ring_.shared().epoch);
         for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
             at_once = submit_wqe(at_once) ? at_once : nullptr;
     }
@@ -89,7 +89,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
             break;
         }
         queue_.place()->set(*wr);
-        const local::read_section section(ring_.shared().epoch);
+        const read_section section(ring_.shared().epoch);
         at_once = submit_wqe(at_once) ? at_once : nullptr;
     }
     queue_.empty() ? queue_.rewind() : posted();

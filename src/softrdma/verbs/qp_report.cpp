@@ -33,7 +33,7 @@ std::string queue_pair::report()
     const posted_total flushes = queue_.posted({native::wr_flush});
     const posted_total sends = queue_.posted({IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV});
     const posted_total windows = queue_.posted({IBV_WR_BIND_MW, IBV_WR_LOCAL_INV});
-    const bool has_reason = ep_.local == nullptr && ep_.obstacle != local::obstacle::none;
+    const bool has_reason = ep_.local == nullptr && ep_.obstacle != obstacle::none;
     char line[512];
     snprintf(line, sizeof(line),
             "qp number=%" PRIu32 " type=rc state=%s peer=%" PRIu32 " transport=%s%s%s posted=%" PRIu64

@@ -15,7 +15,7 @@ namespace softrdma
 // The peer may be stopped, so no lock is held while waiting. Returns 0 or EBUSY.
 int queue_pair::shut_out_peer()
 {
-    std::optional<local::operations_in_progress> operations;
+    std::optional<operations_in_progress> operations;
     {
         const lock_guard lock(lock_);
         transport_->abandon_answers();
@@ -24,11 +24,11 @@ int queue_pair::shut_out_peer()
         if (peer_ != nullptr)
             operations.emplace(peer_->reader_of_peer());
     }
-    const bool ended = (!operations || operations->ended_within(local::grace_limit)) &&
-                       becomes_true_within(local::grace_limit, [this] {
-                           const lock_guard lock(lock_);
-                           return !transport_->carries_out();
-                       });
+    const bool ended =
+            (!operations || operations->ended_within(grace_limit)) && becomes_true_within(grace_limit, [this] {
+                const lock_guard lock(lock_);
+                return !transport_->carries_out();
+            });
     const lock_guard lock(lock_);
     shut_out_ = ended;
     if (!ended)
@@ -59,10 +59,10 @@ void queue_pair::publish_attributes() noexcept
 {
     if (!ring_.valid())
         return;
-    local::qp_block &shared = ring_.shared();
+    softrdma::qp_block &shared = ring_.shared();
     shared.access.store(ep_.attr.qp_access_flags, std::memory_order_relaxed);
     shared.rnr_timer.store(ep_.attr.min_rnr_timer, std::memory_order_relaxed);
-    shared.state.store(local::state_word(connection_, answers()), std::memory_order_seq_cst);
+    shared.state.store(state_word(connection_, answers()), std::memory_order_seq_cst);
 }
 
 bool queue_pair::answers() const noexcept

@@ -34,7 +34,7 @@ void receive_fifo::resize(std::uint32_t capacity)
 
 shared_receive_queue::shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr)
     : ibv_srq{}, max_sge_(attr.attr.max_sge), attr_(attr.attr), queue_(attr.attr.max_wr),
-      describing_watch_(local::reader_list::instance().add(local::reader::own(describing_)))
+      describing_watch_(reader_list::instance().add(reader::own(describing_)))
 {
     context = owner->context;
     srq_context = attr.srq_context;
@@ -46,7 +46,7 @@ shared_receive_queue::shared_receive_queue(ibv_pd *owner, const ibv_srq_init_att
 
 shared_receive_queue::~shared_receive_queue()
 {
-    local::reader_list::instance().remove(describing_watch_);
+    reader_list::instance().remove(describing_watch_);
     pd_of(pd).children.fetch_sub(1);
     pthread_cond_destroy(&cond);
     pthread_mutex_destroy(&mutex);

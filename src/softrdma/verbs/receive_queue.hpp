@@ -114,7 +114,7 @@ private:
     std::size_t next_borrower_ GUARDED_BY(mutex_) = 0;
     std::atomic<std::uint32_t> lent_{0}; // lent and not completed
     const std::shared_ptr<std::atomic<std::uint32_t>> describing_ = std::make_shared<std::atomic<std::uint32_t>>(0);
-    const local::reader_list::entry describing_watch_;
+    const reader_list::entry describing_watch_;
 };
 
 inline shared_receive_queue &srq_of(ibv_srq *srq) noexcept

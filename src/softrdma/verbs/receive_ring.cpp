@@ -14,7 +14,7 @@
 namespace softrdma
 {
 
-receive_ring::receive_ring(ibv_qp &qp, const local::ring_start &start)
+receive_ring::receive_ring(ibv_qp &qp, const ring_start &start)
     : qp_(qp), tokens_(start.tokens), first_bounced_(start.bounced), posted_(start.position), consumed_(start.position)
 {
 }
@@ -23,7 +23,7 @@ receive_ring::~receive_ring()
 {
     for (const auto &watch : {scattering_watch_, operation_watch_}) {
         if (watch)
-            local::reader_list::instance().remove(*watch);
+            reader_list::instance().remove(*watch);
     }
 }
 
@@ -33,16 +33,16 @@ int receive_ring::create(const ibv_qp_cap &cap)
     capacity_ = srq_ != nullptr ? max_lent : std::bit_ceil(std::max(cap.max_recv_wr, 1u));
     mask_ = capacity_ - 1;
     max_sge_ = std::max(srq_ != nullptr ? srq_->max_sge() : cap.max_recv_sge, 1u);
-    stride_ = local::whole_lines(sizeof(local::receive_slot) + max_sge_ * sizeof(local::slot_sge));
+    stride_ = whole_lines(sizeof(receive_slot) + max_sge_ * sizeof(slot_sge));
     wqes_.resize(capacity_);
     sges_.resize(std::size_t{capacity_} * max_sge_);
-    block_ = context_of(qp_.context).memory.allocate(local::block_size(capacity_, stride_));
+    block_ = context_of(qp_.context).memory.allocate(block_size(capacity_, stride_));
     if (block_ == nullptr)
         return ENOMEM;
-    shared_ = new (block_->at + local::words_offset(block_->offset)) local::qp_block{};
-    slots_ = block_->at + local::ring_offset;
-    local::qp_block &shared = *shared_;
-    shared.magic = local::qp_magic;
+    shared_ = new (block_->at + words_offset(block_->offset)) qp_block{};
+    slots_ = block_->at + ring_offset;
+    qp_block &shared = *shared_;
+    shared.magic = qp_magic;
     shared.ring_capacity = capacity_;
     shared.ring_stride = stride_;
     shared.max_sge = max_sge_;
@@ -52,16 +52,16 @@ int receive_ring::create(const ibv_qp_cap &cap)
     shared.own_domain = object_of(&qp_).own_domain;
     shared.cq_offset = cq_of(qp_.recv_cq).memory().offset;
     shared.bounced_out.store(first_bounced_, std::memory_order_relaxed);
-    scattering_watch_ = local::reader_list::instance().add(local::reader::own(scattering_));
-    operation_watch_ = local::reader_list::instance().add(
-            local::reader::own(std::shared_ptr<std::atomic<std::uint32_t>>(block_, &shared.epoch)));
+    scattering_watch_ = reader_list::instance().add(reader::own(scattering_));
+    operation_watch_ = reader_list::instance().add(
+            reader::own(std::shared_ptr<std::atomic<std::uint32_t>>(block_, &shared.epoch)));
     return 0;
 }
 
-local::receive_slot &receive_ring::slot(std::uint64_t position) const noexcept
+receive_slot &receive_ring::slot(std::uint64_t position) const noexcept
 {
     std::byte *at = slots_ + (position & mask_) * stride_;
-    return *reinterpret_cast<local::receive_slot *>(at);
+    return *reinterpret_cast<receive_slot *>(at);
 }
 
 bool receive_ring::knows_place(const rq_wqe &k) const noexcept
@@ -83,14 +83,14 @@ bool receive_ring::is_described(const ibv_recv_wr &wr, const rq_wqe &then) const
 void receive_ring::describe(const ibv_recv_wr &wr, std::uint64_t position)
 {
     const auto count = static_cast<std::uint16_t>(wr.num_sge);
-    local::receive_slot &to = slot(position);
+    receive_slot &to = slot(position);
     ibv_sge *own = sges_of(position);
-    local::slot_sge *shown = to.sges();
+    slot_sge *shown = to.sges();
     std::uint64_t capacity = 0;
     std::uint8_t owner_only = 0;
     std::byte *place = nullptr;
     const std::uint64_t removals = regions_.removals();
-    const local::read_section section(srq_ != nullptr ? srq_->describing() : shared().epoch);
+    const read_section section(srq_ != nullptr ? srq_->describing() : shared().epoch);
     for (const ibv_sge &sge : std::span(wr.sg_list, count)) {
         *own++ = sge;
         *shown++ = {sge.addr, sge.length, sge.lkey};
@@ -156,11 +156,11 @@ void receive_ring::region_has_changed(std::uint32_t key) noexcept
 // The peer's description of a message. The peer may change the words at any time, so each is read once and then
 // checked.
 struct receive_ring::arrival {
-    explicit arrival(const local::receive_slot &from) noexcept
+    explicit arrival(const receive_slot &from) noexcept
         : flags(load(from.flags)), length(load(from.length)), imm_data(load(from.imm_data)), bounced(load(from.bounced))
     {
     }
-    bool has(local::slot_flags flag) const noexcept { return (flags & flag) != 0; }
+    bool has(slot_flags flag) const noexcept { return (flags & flag) != 0; }
 
     const std::uint8_t flags;
     const std::uint32_t length;
@@ -176,28 +176,28 @@ private:
 };
 
 // Places a message stored outside its buffers, in the slot or in a bounce buffer.
-bool receive_ring::fetch(const local::receive_slot &from, std::uint64_t position, const arrival &message)
+bool receive_ring::fetch(const receive_slot &from, std::uint64_t position, const arrival &message)
 {
-    const local::read_section section(*scattering_);
-    if (!message.has(local::slot_bounced))
-        return message.length <= local::inline_size && scatter(from.inlined.data(), position, message.length);
-    const std::uint32_t offset = message.bounced % local::bounce_buffer_size;
-    if (message.length > local::bounce_buffer_size - offset)
+    const read_section section(*scattering_);
+    if (!message.has(slot_bounced))
+        return message.length <= inline_size && scatter(from.inlined.data(), position, message.length);
+    const std::uint32_t offset = message.bounced % bounce_buffer_size;
+    if (message.length > bounce_buffer_size - offset)
         return false;
-    const std::byte *bounce_buffer = block_->at + local::bounce_buffer_offset(capacity_, stride_);
+    const std::byte *bounce_buffer = block_->at + bounce_buffer_offset(capacity_, stride_);
     const bool good = scatter(bounce_buffer + offset, position, message.length);
-    shared_->bounced_out.store(message.bounced + local::whole_lines(message.length), std::memory_order_release);
+    shared_->bounced_out.store(message.bounced + whole_lines(message.length), std::memory_order_release);
     return good;
 }
 
 // Checks and places the message of the receive at that position. A message must fit into its receive, and a WRITE into
 // max_message.
-ibv_wc_status receive_ring::admit(const local::receive_slot &from, std::uint64_t position, const arrival &message)
+ibv_wc_status receive_ring::admit(const receive_slot &from, std::uint64_t position, const arrival &message)
 {
-    const bool is_write = message.has(local::slot_write);
+    const bool is_write = message.has(slot_write);
     if (message.length > (is_write ? limits::max_message : wqe_of(position).capacity)) [[unlikely]]
         return IBV_WC_LOC_LEN_ERR;
-    const bool lies_beside = message.has(local::slot_inlined) || message.has(local::slot_bounced);
+    const bool lies_beside = message.has(slot_inlined) || message.has(slot_bounced);
     const bool good = !lies_beside || (!is_write && fetch(from, position, message));
     return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
@@ -230,7 +230,7 @@ bool receive_ring::place(const ibv_sge &sge, const std::byte *at, std::uint32_t 
     return to != nullptr && guarded([=] { copy_in(to, at, length); });
 }
 
-bool receive_ring::is_delivered(const local::receive_slot &at, std::uint64_t position) const noexcept
+bool receive_ring::is_delivered(const receive_slot &at, std::uint64_t position) const noexcept
 {
     return at.done.load(std::memory_order_seq_cst) == position + 1 &&
            position != posted_.load(std::memory_order_acquire);
@@ -250,18 +250,18 @@ bool receive_ring::is_delivered(const local::receive_slot &at, std::uint64_t pos
 bool receive_ring::take_delivered(ibv_wc &wc)
 {
     const std::uint64_t position = consumed_.load(std::memory_order_relaxed);
-    const local::receive_slot &from = slot(position);
+    const receive_slot &from = slot(position);
     if (!is_delivered(from, position) || held_.load(std::memory_order_seq_cst))
         return false;
-    local::fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // slot of the next receive that is posted
+    fetch_to_store(&slot(posted_.load(std::memory_order_relaxed))); // slot of the next receive that is posted
     const arrival message(from);
     wc = {};
     wc.wr_id = wqe_of(position).wr_id;
     wc.byte_len = message.length;
-    wc.opcode = message.has(local::slot_write) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    wc.opcode = message.has(slot_write) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     wc.qp_num = qp_.qp_num;
     wc.src_qp = peer_qpn_;
-    if (message.has(local::slot_immediate)) {
+    if (message.has(slot_immediate)) {
         wc.wc_flags = IBV_WC_WITH_IMM;
         wc.imm_data = message.imm_data;
     }
@@ -388,7 +388,7 @@ std::optional<receive_request> receive_ring::take_back(lent which) noexcept
     if (count() == 0)
         return std::nullopt;
     const std::uint64_t position = posted_.load(std::memory_order_relaxed) - 1;
-    local::receive_slot &s = slot(position);
+    receive_slot &s = slot(position);
     std::uint64_t token = wqe_of(position).token;
     s.posted.store(0, std::memory_order_release);
     if (!s.done.compare_exchange_strong(token, next_token(), std::memory_order_seq_cst) && which != lent::all) {

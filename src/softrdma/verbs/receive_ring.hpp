@@ -18,14 +18,14 @@ namespace softrdma
 class receive_ring final : public inbound_source
 {
 public:
-    receive_ring(ibv_qp &qp, const local::ring_start &start);
+    receive_ring(ibv_qp &qp, const ring_start &start);
     ~receive_ring() override;
 
     // Returns 0 or an errno value.
     int create(const ibv_qp_cap &cap);
     bool valid() const noexcept { return block_ != nullptr; }
-    local::qp_block &shared() const noexcept { return *shared_; }
-    const local::block &memory() const noexcept { return *block_; }
+    qp_block &shared() const noexcept { return *shared_; }
+    const block &memory() const noexcept { return *block_; }
 
     int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
     // After this call, the shared receive queue, if any, lends receives.
@@ -64,23 +64,23 @@ public:
     void reset();
 
 private:
-    local::receive_slot &slot(std::uint64_t position) const noexcept;
+    receive_slot &slot(std::uint64_t position) const noexcept;
     struct rq_wqe;
     bool knows_place(const rq_wqe &k) const noexcept;
     bool is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept;
     void describe(const ibv_recv_wr &wr, std::uint64_t position);
     int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t position);
     int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position);
-    bool is_delivered(const local::receive_slot &at, std::uint64_t position) const noexcept;
+    bool is_delivered(const receive_slot &at, std::uint64_t position) const noexcept;
     void consume(std::uint64_t position) noexcept;
     receive_request request_at(std::uint64_t position) const noexcept;
-    std::uint64_t next_token() noexcept { return local::token_bit | ++tokens_; }
+    std::uint64_t next_token() noexcept { return token_bit | ++tokens_; }
     void came_over_network() noexcept;
     void came_through_memory(std::uint32_t messages) noexcept;
     bool take_delivered(ibv_wc &wc);
     struct arrival;
-    ibv_wc_status admit(const local::receive_slot &from, std::uint64_t position, const arrival &message);
-    bool fetch(const local::receive_slot &from, std::uint64_t position, const arrival &message);
+    ibv_wc_status admit(const receive_slot &from, std::uint64_t position, const arrival &message);
+    bool fetch(const receive_slot &from, std::uint64_t position, const arrival &message);
     void refuse(ibv_wc &wc);
     bool scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const;
     bool scatter_sges(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
@@ -92,8 +92,8 @@ private:
 
     ibv_qp &qp_;
     const region_table &regions_ = region_table::instance();
-    std::shared_ptr<local::block> block_;
-    local::qp_block *shared_ = nullptr;
+    std::shared_ptr<block> block_;
+    qp_block *shared_ = nullptr;
     std::byte *slots_ = nullptr;
     shared_receive_queue *srq_ = nullptr;
     std::uint32_t capacity_ = 0; // a power of two
@@ -107,7 +107,7 @@ private:
     std::uint32_t network_expected_ = 0; // number of messages for which polls also check the network
     static constexpr std::uint64_t unknown = UINT64_MAX;
     // Private state of a receive, which no peer can change.
-    struct alignas(local::line) rq_wqe {
+    struct alignas(cache_line) rq_wqe {
         std::uint64_t wr_id;
         std::uint16_t sge_count;
         std::uint32_t capacity; // bytes
@@ -125,8 +125,8 @@ private:
     std::atomic<bool> held_{false};
     // Section word for placing messages. Deregistration may poll it longer than this ring exists.
     const std::shared_ptr<std::atomic<std::uint32_t>> scattering_ = std::make_shared<std::atomic<std::uint32_t>>(0);
-    std::optional<local::reader_list::entry> scattering_watch_;
-    std::optional<local::reader_list::entry> operation_watch_;
+    std::optional<reader_list::entry> scattering_watch_;
+    std::optional<reader_list::entry> operation_watch_;
 };
 
 } // namespace softrdma

@@ -23,7 +23,7 @@ struct posted_total {
 // The send queue of a queue pair: a ring of the requested number of entries in posting order. A request is built in the
 // entry that it occupies until it completes. Guarded by the lock of the queue pair. The thread that holds the
 // post_batch, if the queue pair has one, may build requests without that lock.
-class alignas(local::line) send_queue
+class alignas(cache_line) send_queue
 {
 public:
     send_queue(const ibv_qp &qp, const ibv_qp_cap &cap, bool signal_all);

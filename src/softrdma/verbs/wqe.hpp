@@ -225,7 +225,7 @@ inline bool takes_inline(const ibv_qp_cap &cap, ibv_wr_opcode opcode, std::uint6
 // Only the variant of the key is chosen by the program; the index must match.
 inline bool may_be_bound(const ibv_mw *mw, std::uint32_t key) noexcept
 {
-    return mw != nullptr && mw->type == IBV_MW_TYPE_2 && mw->handle == local::key_index(key);
+    return mw != nullptr && mw->type == IBV_MW_TYPE_2 && mw->handle == key_index(key);
 }
 // Returns 0, EINVAL or EOPNOTSUPP.
 int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept;

@@ -2,7 +2,7 @@
 #include "wire/cm_message.hpp"
 #include "bytes.hpp"
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -45,7 +45,7 @@ cm_payload encode(const cm_handshake &h) noexcept
     w.put(h.responder_resources).put(h.initiator_depth).put(h.flow_control);
     w.put(h.retry_count).put(h.rnr_retry_count).put(h.srq);
     put(w, h.data);
-    local::put(w, h.shm_address);
+    put(w, h.shm_address);
     p.size = w.size();
     return p;
 }
@@ -55,7 +55,7 @@ cm_payload encode(const direct_handshake &h) noexcept
     cm_payload p;
     byte_writer w(p.bytes.data());
     w.put(magic).put(wire_version).put(h.from).put(h.to);
-    local::put(w, h.shm_address);
+    put(w, h.shm_address);
     p.size = w.size();
     return p;
 }
@@ -65,7 +65,7 @@ cm_payload encode(const shm_decision &d) noexcept
     cm_payload p;
     byte_writer w(p.bytes.data());
     w.put(static_cast<std::uint8_t>(d.shares));
-    if (!d.shares && d.why != local::obstacle::none)
+    if (!d.shares && d.why != obstacle::none)
         w.put(static_cast<std::uint8_t>(d.why));
     p.size = w.size();
     return p;
@@ -95,7 +95,7 @@ bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept
     h.retry_count = r.get<std::uint8_t>();
     h.rnr_retry_count = r.get<std::uint8_t>();
     h.srq = r.get<std::uint8_t>();
-    return get(r, h.data) && local::get(r, h.shm_address) && h.qpn <= psn_mask && h.psn <= psn_mask;
+    return get(r, h.data) && get(r, h.shm_address) && h.qpn <= psn_mask && h.psn <= psn_mask;
 }
 
 bool decode(std::span<const std::byte> payload, direct_handshake &h) noexcept
@@ -105,7 +105,7 @@ bool decode(std::span<const std::byte> payload, direct_handshake &h) noexcept
         return false;
     h.from = r.get<std::uint32_t>();
     h.to = r.get<std::uint32_t>();
-    return r.good() && local::get(r, h.shm_address);
+    return r.good() && get(r, h.shm_address);
 }
 
 bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept
@@ -113,7 +113,7 @@ bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept
     byte_reader r(payload);
     d.shares = r.get<std::uint8_t>() != 0;
     const std::uint8_t why = d.shares || r.rest().empty() ? 0 : r.get<std::uint8_t>();
-    d.why = why < static_cast<std::uint8_t>(local::obstacle::count) ? local::obstacle{why} : local::obstacle::none;
+    d.why = why < static_cast<std::uint8_t>(obstacle::count) ? obstacle{why} : obstacle::none;
     return r.good() && r.rest().empty();
 }
 
@@ -124,4 +124,4 @@ bool decode(std::span<const std::byte> payload, cm_rejection &rejection) noexcep
     return get(r, rejection.data) && r.rest().empty();
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

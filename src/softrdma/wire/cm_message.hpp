@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Size of the private data that a program may attach to each message on InfiniBand and RoCE, in bytes. The receiver
@@ -47,20 +47,20 @@ struct cm_handshake {
     std::uint8_t rnr_retry_count = 0;
     std::uint8_t srq = 0;
     private_data data;
-    local::shm_address shm_address; // absent from peers that support no shared memory
+    softrdma::shm_address shm_address; // absent from peers that support no shared memory
 };
 
 // Payload of direct_request and direct_reply: the numbers of both queue pairs.
 struct direct_handshake {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
-    local::shm_address shm_address;
+    softrdma::shm_address shm_address;
 };
 
 // Payload of cm_ready and direct_ready: whether the peers share memory, and the reason if not.
 struct shm_decision {
     bool shares = false;
-    local::obstacle why{};
+    obstacle why{};
 };
 
 struct cm_rejection {
@@ -90,4 +90,4 @@ bool decode(std::span<const std::byte> payload, direct_handshake &h) noexcept;
 bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept;
 bool decode(std::span<const std::byte> payload, cm_rejection &r) noexcept;
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/datagram.hpp"
+#include "wire/packet.hpp"
 #include "bytes.hpp"
 
 #include <algorithm>
@@ -14,7 +15,6 @@ namespace
 constexpr std::uint8_t send_only = 0x64;
 constexpr std::uint8_t send_only_imm = 0x65;
 constexpr std::uint8_t solicited_event = 0x80;
-constexpr std::uint16_t default_pkey = 0xffff;
 constexpr std::uint32_t three_bytes = 0xffffff;
 
 constexpr std::size_t udp_size = 8;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -13,7 +13,6 @@ namespace
 constexpr std::uint8_t solicited_flag = 0x80;
 constexpr std::uint8_t no_ack_req_flag =
         0x40; // in the bit of MigReq: a peer without support for it responds immediately
-constexpr std::uint16_t default_pkey = 0xffff;
 
 bool is_known(opcode op) noexcept
 {
@@ -167,4 +166,4 @@ packet frame_reader::part(std::span<const std::byte> payload, bool begins) noexc
     return p;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -6,7 +6,7 @@
 #include <array>
 #include <optional>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // A packet on the wire: a 4-byte length of the rest, the InfiniBand headers of its opcode (BTH, then FETH, RETH,
@@ -61,4 +61,4 @@ private:
     std::size_t left_ = 0; // bytes of it that are missing
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -2,7 +2,7 @@
 #include "wire/shm_address.hpp"
 #include "bytes.hpp"
 
-namespace softrdma::local
+namespace softrdma
 {
 
 namespace
@@ -64,4 +64,4 @@ bool get(byte_reader &r, shm_address &h) noexcept
     return r.good() && r.rest().empty();
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

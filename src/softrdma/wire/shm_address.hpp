@@ -8,7 +8,7 @@
 class byte_reader;
 class byte_writer;
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // A secret that a process stores in its private memory and in its arena.
@@ -59,4 +59,4 @@ const char *name_of(obstacle why) noexcept;
 void put(byte_writer &w, const shm_address &h) noexcept;
 bool get(byte_reader &r, shm_address &h) noexcept;
 
-} // namespace softrdma::local
+} // namespace softrdma

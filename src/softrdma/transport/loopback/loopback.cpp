@@ -14,9 +14,9 @@ namespace softrdma
 namespace
 {
 
-struct heap_block final : local::block {
+struct heap_block final : block {
     heap_block(std::byte *where, std::size_t bytes) noexcept : block(where, 0, bytes) {}
-    ~heap_block() override { ::operator delete(at, std::align_val_t(local::page)); }
+    ~heap_block() override { ::operator delete(at, std::align_val_t(page)); }
 };
 
 class loopback_maker final : public transport_maker
@@ -53,9 +53,9 @@ bool gather(const queue_pair &qp, const wqe &w, std::vector<std::byte> &to)
 
 } // namespace
 
-std::shared_ptr<local::block> private_memory::allocate(std::size_t size)
+std::shared_ptr<block> private_memory::allocate(std::size_t size)
 {
-    auto *at = static_cast<std::byte *>(::operator new(size, std::align_val_t(local::page), std::nothrow));
+    auto *at = static_cast<std::byte *>(::operator new(size, std::align_val_t(page), std::nothrow));
     if (at == nullptr) {
         errno = ENOMEM;
         return nullptr;

@@ -10,12 +10,12 @@ namespace softrdma
 {
 
 // Private memory: not shared with another process.
-class private_memory final : public local::shared_memory
+class private_memory final : public shared_memory
 {
 public:
-    std::shared_ptr<local::block> allocate(std::size_t size) override;
+    std::shared_ptr<block> allocate(std::size_t size) override;
     std::uint64_t next_serial() noexcept override { return serial_.fetch_add(1) + 1; }
-    void publish(const local::published_region &) noexcept override {}
+    void publish(const published_region &) noexcept override {}
     void withdraw(std::uint32_t) noexcept override {}
     bool has_unsynced(std::uint32_t) const noexcept override { return false; }
     std::atomic<std::uint32_t> &knows_flush() noexcept override { return knows_flush_; }

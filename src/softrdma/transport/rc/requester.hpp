@@ -14,7 +14,7 @@ namespace softrdma
 {
 
 // Requester of a queue pair: executes the requests of its send queue. Guarded by the lock of the queue pair.
-class alignas(local::line) requester
+class alignas(cache_line) requester
 {
 public:
     requester(endpoint &ep, send_queue &queue) : queue_(queue), ep_(ep) {}

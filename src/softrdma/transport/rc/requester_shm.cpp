@@ -24,7 +24,7 @@ constexpr std::chrono::microseconds flight_time{50000};
 
 post_result requester::execute(const wqe &w)
 {
-    const local::read_section section(ep_.local->epoch());
+    const read_section section(ep_.local->epoch());
     return ep_.local->post(w);
 }
 

@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 namespace
@@ -218,4 +218,4 @@ bool arena::has_unsynced(std::uint32_t key) const noexcept
     return slot(slot_index(key)).unsynced.load(std::memory_order_relaxed) != 0;
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

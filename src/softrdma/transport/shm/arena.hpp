@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // Memory that this process shares with its peers, created with its first object. It is private memory if peers on this
@@ -71,4 +71,4 @@ private:
     std::map<std::uint64_t, std::weak_ptr<block>> used_ GUARDED_BY(mutex_);
 };
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 namespace
@@ -81,7 +81,7 @@ bool ring_writer::has_space(std::uint64_t end) noexcept
 void ring_writer::clear_after_next(std::uint64_t size) noexcept
 {
     const std::uint64_t after_next = position_ + size;
-    if (after_next + line - taken_ > ring_data_size)
+    if (after_next + cache_line - taken_ > ring_data_size)
         return;
     places_.record(after_next).sequence.store(0, std::memory_order_relaxed);
     cleared_ = after_next;
@@ -107,7 +107,7 @@ ring_writer::outcome ring_writer::put(
     const bool fits = ring_data_size - places_.offset(position_) >= size;
     const std::uint64_t begin = fits ? position_ : places_.next_lap(position_);
     // The line after the datagram marks it as the last.
-    if (!has_space(begin + size + line))
+    if (!has_space(begin + size + cache_line))
         return outcome::full;
     ring_record &r = places_.record(begin);
     if (!copy_payload(reinterpret_cast<std::byte *>(&r + 1), payload))
@@ -182,4 +182,4 @@ ring_reader::outcome ring_reader::take(datagram &d, network_address &source, net
     return outcome::datagram;
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -8,7 +8,7 @@
 #include <memory>
 #include <sys/mman.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // Ring for the datagrams of one process to another one on its host, in memory that both map: an endless sequence of
@@ -22,9 +22,9 @@ inline constexpr std::size_t ring_size = page + ring_data_size;
 
 // Stored in the first page. The data follows: position p is at (p - restart) % ring_data_size.
 struct ring_control {
-    alignas(line) std::atomic<std::uint64_t> taken;   // the reader's position
-    alignas(line) std::atomic<std::uint32_t> asleep;  // the reader requests a wakeup
-    alignas(line) std::atomic<std::uint64_t> restart; // the writer's position when it found the ring empty
+    alignas(cache_line) std::atomic<std::uint64_t> taken;   // the reader's position
+    alignas(cache_line) std::atomic<std::uint32_t> asleep;  // the reader requests a wakeup
+    alignas(cache_line) std::atomic<std::uint64_t> restart; // the writer's position when it found the ring empty
 };
 
 enum ring_record_flags : std::uint8_t {
@@ -46,7 +46,7 @@ struct ring_record {
     network_address source_address;
     network_address destination_address;
 };
-static_assert(sizeof(ring_record) == line - sizeof(std::uint64_t));
+static_assert(sizeof(ring_record) == cache_line - sizeof(std::uint64_t));
 
 // Mapping of a ring. Empty, with errno set, on error.
 using ring_memory = std::unique_ptr<std::byte, void (*)(std::byte *)>;
@@ -141,4 +141,4 @@ private:
     const std::uint16_t peer_;
 };
 
-} // namespace softrdma::local
+} // namespace softrdma

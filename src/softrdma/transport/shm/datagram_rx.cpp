@@ -4,7 +4,7 @@
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/policy.hpp"
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -45,9 +45,9 @@ finding datagram_peer::ready(std::uint32_t)
 
 bool datagram_peer::take(const ring_offer &offer, int file, datagram_peer_owner &owner)
 {
-    if (offer.version != ring_offer{}.version || offer.port > UINT16_MAX || !local::is_ring_file(file))
+    if (offer.version != ring_offer{}.version || offer.port > UINT16_MAX || !is_ring_file(file))
         return false;
-    local::ring_memory memory = local::map_ring(file);
+    ring_memory memory = map_ring(file);
     if (memory == nullptr)
         return false;
     ring.emplace(std::move(memory), own_port_, static_cast<std::uint16_t>(offer.port));
@@ -57,20 +57,20 @@ bool datagram_peer::take(const ring_offer &offer, int file, datagram_peer_owner 
 
 std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner)
 {
-    if (local::policy() == local::path_policy::tcp)
+    if (policy() == path_policy::tcp)
         return nullptr;
     const auto address = fd_server_address::of_datagrams(port);
-    local::unique_fd socket = open_local_socket();
+    unique_fd socket = open_local_socket();
     if (bind(socket.get(), address.get(), address.size) != 0)
         return nullptr;
     return listener::open(socket.release(), SOMAXCONN, [port, owner = std::move(owner)](int accepted) {
         if (accepted < 0)
             return without_an_offer.get().pause();
-        local::unique_fd taken(accepted);
+        unique_fd taken(accepted);
         const auto peer = std::make_shared<datagram_peer>(accepted, without_an_offer.get(), port, owner);
         static_cast<void>(taken.release());
         return peer->enter();
     });
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

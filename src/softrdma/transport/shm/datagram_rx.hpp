@@ -7,7 +7,7 @@
 
 #include <optional>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 class datagram_peer;
@@ -39,7 +39,7 @@ public:
     finding ready(std::uint32_t events) override;
 
     // Used by the owner after add(), one thread at a time.
-    std::optional<local::ring_reader> ring;
+    std::optional<ring_reader> ring;
     bool has_sent = false; // true once it has sent a datagram through the ring
     // Checks both addresses of a datagram, which its sender has supplied.
     bool is_of_this_host(const network_address &source, const network_address &destination) noexcept;
@@ -58,4 +58,4 @@ private:
 // uses the socket name.
 std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner);
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -12,7 +12,7 @@
 
 #include <sys/epoll.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -33,7 +33,7 @@ std::uint16_t port_of_number(std::uint32_t qpn) noexcept
 class datagram_tx::channel : public event_handler, public std::enable_shared_from_this<channel>
 {
 public:
-    channel(std::uint16_t to, local::unique_fd socket, local::ring_memory memory) noexcept
+    channel(std::uint16_t to, unique_fd socket, ring_memory memory) noexcept
         : to_(to), socket_(std::move(socket)), ring_(std::move(memory))
     {
     }
@@ -67,9 +67,9 @@ private:
     };
 
     const std::uint16_t to_;
-    local::unique_fd socket_;
-    local::unique_fd wake_; // eventfd that wakes the reader
-    local::ring_writer ring_;
+    unique_fd socket_;
+    unique_fd wake_; // eventfd that wakes the reader
+    ring_writer ring_;
     network_address known_{}; // address that is known to be of this host
     const process::birth birth_;
     const std::chrono::steady_clock::time_point created_ = std::chrono::steady_clock::now();
@@ -97,7 +97,7 @@ finding datagram_tx::channel::ready(std::uint32_t)
     if (r == reception::nothing)
         return finding::nothing;
     const bool taken = r == reception::message && state_.load(std::memory_order_relaxed) == state::offered &&
-                       answer.version == ring_offer{}.version && local::is_event_descriptor(given[0].get());
+                       answer.version == ring_offer{}.version && is_event_descriptor(given[0].get());
     if (taken) {
         wake_ = std::move(given[0]);
         state_.store(state::open, std::memory_order_release);
@@ -131,13 +131,12 @@ datagram_tx::outcome datagram_tx::channel::send(
     std::size_t length = 0;
     for (const iovec &segment : payload)
         length += segment.iov_len;
-    using local::ring_writer;
     switch (ring_.put(d, route, payload, length)) {
     case ring_writer::outcome::fault:
         return outcome::fault;
     case ring_writer::outcome::sent_to_sleeper:
-        if (local::takes_event(wake_.get()))
-            local::put_event(wake_.get());
+        if (takes_event(wake_.get()))
+            put_event(wake_.get());
         break;
     case ring_writer::outcome::full:
         log::write(log::level::info, "datagram for queue pair %u: dropped: ring full", d.dest_qpn);
@@ -187,16 +186,16 @@ datagram_tx::channel *datagram_tx::find(std::uint16_t to, const datagram_route &
 
 datagram_tx::channel *datagram_tx::open(std::uint16_t to)
 {
-    local::unique_fd socket = open_local_socket();
+    unique_fd socket = open_local_socket();
     const auto address = fd_server_address::of_datagrams(to);
-    const bool listens = local::policy() != local::path_policy::tcp && socket.get() >= 0 &&
+    const bool listens = policy() != path_policy::tcp && socket.get() >= 0 &&
                          connect(socket.get(), address.get(), address.size) == 0 &&
                          process_of_own_user(socket.get()).has_value();
-    const local::unique_fd file = listens ? local::create_ring_file() : local::unique_fd();
-    auto created = std::make_shared<channel>(to, std::move(socket), local::map_ring(file.get()));
+    const unique_fd file = listens ? create_ring_file() : unique_fd();
+    auto created = std::make_shared<channel>(to, std::move(socket), map_ring(file.get()));
     channels_.insert_or_assign(to, created);
     created->offer(port_, file.get());
     return created.get();
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -8,7 +8,7 @@
 #include <memory>
 #include <unordered_map>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Sends datagrams of the queue pairs of one port to processes on this host through rings, one for each destination
@@ -39,4 +39,4 @@ private:
     channel *recent_ GUARDED_BY(mutex_) = nullptr;
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

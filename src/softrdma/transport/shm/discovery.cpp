@@ -12,13 +12,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-namespace softrdma::net::discovery
+namespace softrdma::discovery
 {
 
 namespace
 {
-
-using local::path_policy;
 
 void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address, std::uint16_t &port)
 {
@@ -40,7 +38,7 @@ void complain(const address_text &peer, const char *why)
     log::write(log::level::info, "peer %s: shared memory not used: %s", peer.data(), why);
     if (required())
         fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_TRANSPORT=%s\n", why,
-                local::policy() == path_policy::direct ? "shm" : "shm-fd");
+                policy() == path_policy::direct ? "shm" : "shm-fd");
 }
 
 address_text name_of_peer(const packet_path &path)
@@ -52,8 +50,7 @@ address_text name_of_peer(const packet_path &path)
 }
 
 // Returns NULL if shared memory cannot be used: TCP then carries all traffic.
-shm_ep_ptr open_handed(const local::shm_address &h, const local::connection_ends &ends, local::handover given,
-        const address_text &peer)
+shm_ep_ptr open_handed(const shm_address &h, const connection_ends &ends, handover given, const address_text &peer)
 {
     if (given.arena.get() < 0) {
         complain(peer, "peer did not pass its memory descriptor");
@@ -61,7 +58,7 @@ shm_ep_ptr open_handed(const local::shm_address &h, const local::connection_ends
     }
     try {
         std::string why;
-        shm_ep_ptr handed = local::shm_ep::open(h, ends, std::move(given), why);
+        shm_ep_ptr handed = shm_ep::open(h, ends, std::move(given), why);
         if (handed == nullptr)
             complain(peer, why.c_str());
         return handed;
@@ -71,9 +68,9 @@ shm_ep_ptr open_handed(const local::shm_address &h, const local::connection_ends
     }
 }
 
-local::connection_ends ends_of(const packet_path &path)
+connection_ends ends_of(const packet_path &path)
 {
-    local::connection_ends ends;
+    connection_ends ends;
     sockaddr_storage here{};
     sockaddr_storage there{};
     path.ends(here, there);
@@ -86,34 +83,34 @@ local::connection_ends ends_of(const packet_path &path)
 
 } // namespace
 
-local::shm_address own_shm_address(queue_pair &qp, const packet_path &path)
+shm_address own_shm_address(queue_pair &qp, const packet_path &path)
 {
-    const local::arena &arena = local::arena::instance();
-    local::shm_address h;
-    h.why_absent = local::own_obstacle();
+    const arena &arena = arena::instance();
+    shm_address h;
+    h.why_absent = own_obstacle();
     if (!arena.shared() || !qp.describe(ends_of(path), h))
         return h;
     h.present = true;
-    h.who = local::own_identity();
+    h.who = own_identity();
     h.token = arena.token();
     h.fd_server = fd_server_number();
     return h;
 }
 
-bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &found, local::obstacle &why,
+bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, obstacle &why,
         const std::function<void(shm_ep_ptr)> &later)
 {
     std::string text;
-    const local::connection_ends ends = ends_of(path);
+    const connection_ends ends = ends_of(path);
     const address_text peer = name_of_peer(path);
-    found = local::policy() == path_policy::descriptors ? nullptr : local::shm_ep::open(h, ends, text);
+    found = policy() == path_policy::descriptors ? nullptr : shm_ep::open(h, ends, text);
     if (found != nullptr)
         return false;
-    const auto take = [=](local::handover given) { later(open_handed(h, ends, std::move(given), peer)); };
-    why = local::obstacle_to(h);
-    if (why == local::obstacle::none)
+    const auto take = [=](handover given) { later(open_handed(h, ends, std::move(given), peer)); };
+    why = obstacle_to(h);
+    if (why == obstacle::none)
         why = request_fds(h, take);
-    if (why == local::obstacle::none)
+    if (why == obstacle::none)
         return true;
     complain(peer, text_of(why));
     return false;
@@ -121,7 +118,7 @@ bool reach(const local::shm_address &h, const packet_path &path, shm_ep_ptr &fou
 
 bool required()
 {
-    return local::policy() == path_policy::direct || local::policy() == path_policy::descriptors;
+    return policy() == path_policy::direct || policy() == path_policy::descriptors;
 }
 
-} // namespace softrdma::net::discovery
+} // namespace softrdma::discovery

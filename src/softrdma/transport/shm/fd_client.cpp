@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -27,8 +27,7 @@ std::chrono::milliseconds answer_timeout()
 class fd_client : public event_handler, public std::enable_shared_from_this<fd_client>
 {
 public:
-    fd_client(
-            int socket, std::uint32_t owner, const local::token_bytes &token, std::function<void(local::handover)> done)
+    fd_client(int socket, std::uint32_t owner, const token_bytes &token, std::function<void(handover)> done)
         : socket_(socket), owner_(owner), token_(token), done_(std::move(done))
     {
     }
@@ -48,34 +47,34 @@ public:
     // Fails the request if no response has arrived yet.
     void give_up();
 
-    void serve(std::weak_ptr<local::peer_process> asker);
+    void serve(std::weak_ptr<peer_process> asker);
     bool ask(fd_request w) const noexcept;
     bool broken() const noexcept;
     void leave() { event_loop::get()->unwatch(watch_.load()); }
 
 private:
     void take_replies();
-    void take_arena(const std::function<void(local::handover)> &done, descriptors given) EXCLUDES(mutex_);
+    void take_arena(const std::function<void(handover)> &done, descriptors given) EXCLUDES(mutex_);
     void take_file() REQUIRES(mutex_);
 
     const int socket_;
     const process::birth birth_;
     const std::uint32_t owner_; // the process at the other end
-    const local::token_bytes token_;
+    const token_bytes token_;
     std::atomic<event_loop::watch_id> watch_{0};
     ordered_mutex mutex_{lock_level::events};
-    std::function<void(local::handover)> done_ GUARDED_BY(mutex_); // cleared when it is called
-    std::weak_ptr<local::peer_process> asker_ GUARDED_BY(mutex_);
+    std::function<void(handover)> done_ GUARDED_BY(mutex_); // cleared when it is called
+    std::weak_ptr<peer_process> asker_ GUARDED_BY(mutex_);
 };
 
 // Closes the connection with its last user.
-class fd_client_line : public local::peer_line
+class fd_client_line : public peer_line
 {
 public:
     explicit fd_client_line(std::shared_ptr<fd_client> v) noexcept : client_(std::move(v)) {}
     ~fd_client_line() override { client_->leave(); }
 
-    void serve(std::weak_ptr<local::peer_process> asker) override { client_->serve(std::move(asker)); }
+    void serve(std::weak_ptr<peer_process> asker) override { client_->serve(std::move(asker)); }
     bool ask_for_file(std::uint32_t key, std::uint64_t generation) override
     {
         return client_->ask({.token = {}, .kind = fd_request_kind::file, .generation = generation, .key = key});
@@ -142,10 +141,10 @@ void fd_client::take_file()
         recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without installing them
 }
 
-void fd_client::take_arena(const std::function<void(local::handover)> &done, descriptors given)
+void fd_client::take_arena(const std::function<void(handover)> &done, descriptors given)
 {
-    if (!local::is_event_descriptor(given[1].get()))
-        given[1] = local::unique_fd();
+    if (!is_event_descriptor(given[1].get()))
+        given[1] = unique_fd();
     std::unique_ptr<fd_client_line> line;
     try {
         line = std::make_unique<fd_client_line>(shared_from_this());
@@ -167,7 +166,7 @@ void fd_client::give_up()
     done({});
 }
 
-void fd_client::serve(std::weak_ptr<local::peer_process> asker)
+void fd_client::serve(std::weak_ptr<peer_process> asker)
 {
     const lock_guard lock(mutex_);
     asker_ = std::move(asker);
@@ -188,11 +187,10 @@ bool fd_client::broken() const noexcept
 } // namespace
 
 // Messages of the other process are used only after the kernel has confirmed that it belongs to the same user.
-local::obstacle request_fds(const local::shm_address &h, std::function<void(local::handover)> done)
+obstacle request_fds(const shm_address &h, std::function<void(handover)> done)
 {
-    using local::obstacle;
     const fd_server_address address(h.fd_server);
-    local::unique_fd socket = open_local_socket();
+    unique_fd socket = open_local_socket();
     if (h.fd_server == 0 || socket.get() < 0)
         return obstacle::refused;
     if (connect(socket.get(), address.get(), address.size) != 0)
@@ -205,4 +203,4 @@ local::obstacle request_fds(const local::shm_address &h, std::function<void(loca
     return client->begin(h.completion_fd) ? obstacle::none : obstacle::refused;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

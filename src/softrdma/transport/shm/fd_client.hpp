@@ -5,12 +5,12 @@
 
 #include <functional>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Requests the descriptors that a peer shares, if obstacle_to() found none. Returns the obstacle if the peer has no
 // descriptor server, or not for this process. Otherwise calls `done` once, from the progress thread and with no lock
 // held; without an arena if none arrived in time.
-local::obstacle request_fds(const local::shm_address &h, std::function<void(local::handover)> done);
+obstacle request_fds(const shm_address &h, std::function<void(handover)> done);
 
-} // namespace softrdma::net
+} // namespace softrdma

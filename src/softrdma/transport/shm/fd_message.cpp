@@ -6,7 +6,7 @@
 #include <cstring>
 #include <unistd.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -45,7 +45,7 @@ void take_descriptors(msghdr &message, descriptors &given) noexcept
     for (std::size_t i = 0; i < count; ++i) {
         int fd = -1;
         memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
-        given[i] = local::unique_fd(fd);
+        given[i] = unique_fd(fd);
     }
 }
 
@@ -80,9 +80,9 @@ fd_server_address::fd_server_address(const char *what, std::uint64_t number) noe
     size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
 }
 
-local::unique_fd open_local_socket() noexcept
+unique_fd open_local_socket() noexcept
 {
-    return local::unique_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    return unique_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 std::optional<std::uint32_t> process_of_own_user(int socket) noexcept
@@ -135,4 +135,4 @@ reception receive(int socket, fd_reply &g, descriptors &given) noexcept
     return receive_bytes(socket, &g, sizeof(g), given);
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -13,7 +13,7 @@
 // Protocol for passing descriptors to peers on the host that cannot open them: a unix(7) socket with an abstract name,
 // which is local to its network namespace. The messages are the structures below. The token proves that the requester
 // received the shared memory address from the process itself.
-namespace softrdma::net
+namespace softrdma
 {
 
 enum class fd_request_kind : std::uint32_t {
@@ -22,7 +22,7 @@ enum class fd_request_kind : std::uint32_t {
 };
 
 struct fd_request {
-    local::token_bytes token{};
+    token_bytes token{};
     fd_request_kind kind{};
     std::int32_t completion_fd = -1;
     std::uint64_t generation = 0; // generation of the region, for the requester
@@ -57,13 +57,13 @@ private:
 };
 
 // Opens a socket for messages. Empty, with errno set, on error.
-local::unique_fd open_local_socket() noexcept;
+unique_fd open_local_socket() noexcept;
 // Process ID of the process at the other end according to the kernel, if it belongs to the same user; 0 if it is not in
 // the local PID namespace.
 std::optional<std::uint32_t> process_of_own_user(int socket) noexcept;
 
 inline constexpr std::size_t max_fds = 2;
-using descriptors = std::array<local::unique_fd, max_fds>;
+using descriptors = std::array<unique_fd, max_fds>;
 
 enum class reception {
     message,
@@ -81,4 +81,4 @@ reception upcoming(int socket, fd_request_kind &kind) noexcept;
 reception receive(int socket, fd_request &w) noexcept;
 reception receive(int socket, fd_reply &g, descriptors &given) noexcept;
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -15,7 +15,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -56,15 +56,15 @@ finding fd_peer::ready(std::uint32_t)
 
 bool fd_peer::grant(const fd_request &w) const
 {
-    if (w.token != local::arena::instance().token())
+    if (w.token != arena::instance().token())
         return false;
     return w.kind == fd_request_kind::arena ? hand_over_arena(w) : w.kind == fd_request_kind::file && hand_over_file(w);
 }
 
 bool fd_peer::hand_over_arena(const fd_request &w) const
 {
-    const std::array<int, max_fds> given{local::arena::instance().fd(), w.completion_fd};
-    const bool rings = local::is_event_descriptor(w.completion_fd);
+    const std::array<int, max_fds> given{arena::instance().fd(), w.completion_fd};
+    const bool rings = is_event_descriptor(w.completion_fd);
     return send_message(socket_, {.kind = w.kind}, std::span(given).first(rings ? 2 : 1));
 }
 
@@ -73,14 +73,14 @@ bool fd_peer::hand_over_arena(const fd_request &w) const
 bool fd_peer::hand_over_file(const fd_request &w) const
 {
     const region_pin region = region_table::instance().pin(w.key);
-    const bool is_file = region && (region->kind() == local::region_kind::shared_file ||
-                                           region->kind() == local::region_kind::direct_access);
+    const bool is_file =
+            region && (region->kind() == region_kind::shared_file || region->kind() == region_kind::direct_access);
     const auto begin = is_file ? reinterpret_cast<std::uintptr_t>(region->addr) : 0;
     const fd_reply nothing{.kind = w.kind, .key = w.key, .generation = w.generation};
     bool sent = false;
     const auto hand_over = [&] {
         const auto own = static_cast<std::uint32_t>(getpid());
-        const auto part = is_file ? local::file_part::find(own, begin, region->length) : local::file_part{};
+        const auto part = is_file ? file_part::find(own, begin, region->length) : file_part{};
         const int given = part.file.get();
         sent = send_message(socket_, {.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
                 std::span(&given, given < 0 ? 0 : 1));
@@ -93,20 +93,20 @@ struct open_fd_server {
     std::shared_ptr<listener> listening;
 };
 
-open_fd_server *open()
+open_fd_server *new_fd_server()
 {
     auto created = std::make_unique<open_fd_server>();
     std::uint64_t number = 0;
-    if (!local::arena::instance().shared() || getrandom(&number, sizeof(number), 0) != sizeof(number))
+    if (!arena::instance().shared() || getrandom(&number, sizeof(number), 0) != sizeof(number))
         return created.release();
     const fd_server_address address(number);
-    local::unique_fd socket = open_local_socket();
+    unique_fd socket = open_local_socket();
     if (bind(socket.get(), address.get(), address.size) != 0)
         return created.release();
     created->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
         if (accepted < 0)
             return without_a_request.get().pause();
-        local::unique_fd taken(accepted);
+        unique_fd taken(accepted);
         const auto client = std::make_shared<fd_peer>(accepted, without_a_request.get());
         static_cast<void>(taken.release());
         return client->enter();
@@ -120,18 +120,18 @@ open_fd_server *open()
 std::uint64_t fd_server_number()
 {
     static constinit process::single<open_fd_server> fd_server;
-    return fd_server.get(open).number;
+    return fd_server.get(new_fd_server).number;
 }
 
 event_loop *start_event_loop()
 {
     const process::creation lock;
     config::check();
-    local::arena::instance(); // created while an allocation failure can still be reported
-    event_loop *a = event_loop::start([] { local::arena::instance().hold_liveness_futex(); });
+    arena::instance(); // created while an allocation failure can still be reported
+    event_loop *a = event_loop::start([] { arena::instance().hold_liveness_futex(); });
     if (a != nullptr)
         fd_server_number(); // opened now, so that connections need no descriptor that outlives them
     return a;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

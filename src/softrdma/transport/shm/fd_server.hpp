@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Number of the socket where this process passes the descriptors that its peers need to share its memory. Opened and
@@ -16,4 +16,4 @@ std::uint64_t fd_server_number();
 // and serves descriptors. Returns NULL and sets errno on error.
 event_loop *start_event_loop();
 
-} // namespace softrdma::net
+} // namespace softrdma

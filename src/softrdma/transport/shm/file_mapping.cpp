@@ -21,7 +21,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 namespace
@@ -190,4 +190,4 @@ int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noex
     return pmem::sync_pages(begin, bytes);
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -11,7 +11,7 @@
 #include <span>
 #include <sys/uio.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // Location of a mapping in its file.
@@ -89,4 +89,4 @@ private:
     std::unique_ptr<std::atomic<bool>[]> populated_;
 };
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 class peer_process;
@@ -34,4 +34,4 @@ struct handover {
     std::uint32_t pid = 0; // process ID of the sender according to the kernel; 0 if not in the local PID namespace
 };
 
-} // namespace softrdma::local
+} // namespace softrdma

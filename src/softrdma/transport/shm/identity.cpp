@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 namespace
@@ -84,4 +84,4 @@ const identity &own_identity()
     });
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

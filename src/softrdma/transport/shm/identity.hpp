@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 const identity &own_identity();
@@ -15,4 +15,4 @@ std::uint64_t own_start_time();
 // Returns true if Yama restricts ptrace access to selected processes of the same user.
 bool yama_restricts();
 
-} // namespace softrdma::local
+} // namespace softrdma

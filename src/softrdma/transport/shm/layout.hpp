@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // Start of the file that a process shares with its peers: its identity and its regions. The blocks of its objects
@@ -40,7 +40,7 @@ inline constexpr std::size_t facts_offset = page / 2;
 
 // Region `key` is described in slot slot_index(key). Its owner publishes the key last and clears it first, then waits
 // for peers that are inside an operation (qp_block::epoch).
-struct alignas(line) region_slot {
+struct alignas(cache_line) region_slot {
     std::atomic<std::uint32_t> key; // 0 if the slot is free
     std::atomic<std::uint32_t> access;
     std::atomic<std::uint64_t> generation; // number of registrations in this slot
@@ -54,4 +54,4 @@ struct alignas(line) region_slot {
 
 inline constexpr std::size_t tables_size = page + region_slots * sizeof(region_slot);
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 local_caller::~local_caller()
@@ -34,4 +34,4 @@ bool local_caller::is_heard()
     return is_heard_;
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

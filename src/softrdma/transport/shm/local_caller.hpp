@@ -5,7 +5,7 @@
 #include "progress/event_loop.hpp"
 #include "progress/unknown_callers.hpp"
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // A client at a local socket of this process. A client that breaks the protocol is disconnected.
@@ -34,4 +34,4 @@ private:
     bool is_heard_ GUARDED_BY(mutex_) = false;
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 namespace
@@ -283,4 +283,4 @@ void peer_process::take_file(std::uint32_t key, std::uint64_t generation, const 
     known->second.file = file_mapping::open(part, r.region_address, r.region_length, r.kind);
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <unordered_map>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // Obstacle to shared memory between this process and the one with that address, as far as known without contacting it.
@@ -154,4 +154,4 @@ inline void peer_process::mark_unsynced(const remote_region &r) const noexcept
         word.store(1, std::memory_order_relaxed);
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

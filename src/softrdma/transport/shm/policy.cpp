@@ -2,7 +2,7 @@
 #include "transport/shm/policy.hpp"
 #include "base/config.hpp"
 
-namespace softrdma::local
+namespace softrdma
 {
 
 path_policy policy() noexcept
@@ -23,4 +23,4 @@ path_policy policy() noexcept
     }
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

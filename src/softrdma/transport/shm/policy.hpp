@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // SOFTRDMA_TRANSPORT and SOFTRDMA_TRUST, read once.
@@ -14,4 +14,4 @@ enum class path_policy {
 
 path_policy policy() noexcept;
 
-} // namespace softrdma::local
+} // namespace softrdma

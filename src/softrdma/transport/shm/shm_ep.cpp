@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 namespace
@@ -18,7 +18,7 @@ namespace
 constexpr std::uint32_t max_capacity = 1u << 16;
 constexpr std::uint32_t max_sges = 64;
 // Bytes of a message in the cache line that the peer polls.
-constexpr std::uint32_t in_first_line = line - offsetof(receive_slot, inlined);
+constexpr std::uint32_t in_first_line = cache_line - offsetof(receive_slot, inlined);
 
 // Maximum length for which the lines of the next message are prefetched. A SEND of 4 KiB then takes 930 ns instead of
 // 1160 on Intel CPUs, but 370 ns instead of 270 on AMD CPUs, where the next accesses of the program wait for the lines.
@@ -178,8 +178,9 @@ bool shm_ep::attach(const shm_address &h, const connection_ends &ends, unique_fd
     if (block_->magic != qp_magic || !(block_->ends == ends.reversed()) || h.connection == 0 ||
             block_->state.load(std::memory_order_acquire) >> 1 != h.connection)
         return false;
-    if (!std::has_single_bit(capacity_) || capacity_ > max_capacity || max_sge_ > max_sges || stride_ % line != 0 ||
-            stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) || block_size(capacity_, stride_) > h.qp_size)
+    if (!std::has_single_bit(capacity_) || capacity_ > max_capacity || max_sge_ > max_sges ||
+            stride_ % cache_line != 0 || stride_ < sizeof(receive_slot) + max_sge_ * sizeof(slot_sge) ||
+            block_size(capacity_, stride_) > h.qp_size)
         return false;
     mask_ = capacity_ - 1;
     slots_ = memory_.get() + ring_offset;
@@ -254,7 +255,7 @@ std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) n
         return;
     if (length <= inline_size) {
         const auto *next = reinterpret_cast<const std::byte *>(slot_);
-        fetch_to_store(next + line, offsetof(receive_slot, inlined) + length - line);
+        fetch_to_store(next + cache_line, offsetof(receive_slot, inlined) + length - cache_line);
     } else if (const auto space = bounce_buffer_space(length)) {
         fetch_to_store(bounce_buffer_ + *space % bounce_buffer_size, length);
     }
@@ -358,4 +359,4 @@ bool shm_ep::deliver(const message &m, std::span<const iovec> from)
     return true;
 }
 
-} // namespace softrdma::local
+} // namespace softrdma

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-namespace softrdma::local
+namespace softrdma
 {
 
 // A message for the peer's program.
@@ -47,7 +47,7 @@ private:
 };
 
 // The peer's queue pair. Used by one thread at a time, inside a section of the local queue pair.
-class alignas(line) shm_ep final : public acting_peer
+class alignas(cache_line) shm_ep final : public acting_peer
 {
 public:
     // Opens a queue pair of this process. Returns NULL with the reason in `why` if it is not accessible. `ends` are the
@@ -179,4 +179,4 @@ private:
     std::atomic<std::uint32_t> not_shown_{0};
 };
 
-} // namespace softrdma::local
+} // namespace softrdma

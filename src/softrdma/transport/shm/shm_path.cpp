@@ -11,12 +11,12 @@ namespace softrdma
 namespace
 {
 
-post_result result_of(local::copy_result result) noexcept
+post_result result_of(copy_result result) noexcept
 {
     switch (result) {
-    case local::copy_result::done:
+    case copy_result::done:
         return post_result::done;
-    case local::copy_result::no_peer:
+    case copy_result::no_peer:
         return post_result::lost;
     default: // the network determines whether local or remote memory is missing
         return post_result::unsupported;
@@ -25,7 +25,7 @@ post_result result_of(local::copy_result result) noexcept
 
 } // namespace
 
-std::unique_ptr<request_path> local::shm_ep::open_path(qp_block &own, ibv_pd *pd)
+std::unique_ptr<request_path> shm_ep::open_path(qp_block &own, ibv_pd *pd)
 {
     return std::make_unique<shm_path>(std::static_pointer_cast<shm_ep>(shared_from_this()), own, pd);
 }
@@ -47,13 +47,13 @@ bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &segment
     return true;
 }
 
-void shm_path::note_store(const local::remote_region &r, std::uint32_t bytes)
+void shm_path::note_store(const remote_region &r, std::uint32_t bytes)
 {
-    if (r.kind == local::region_kind::unmappable)
+    if (r.kind == region_kind::unmappable)
         return;
-    local::file_mapping *file = ep_->recent_mapping().get();
+    file_mapping *file = ep_->recent_mapping().get();
     const std::uint64_t begin = r.address - r.region_address;
-    if (r.kind == local::region_kind::direct_access) {
+    if (r.kind == region_kind::direct_access) {
         file->write_back(begin, bytes);
         return;
     }
@@ -64,7 +64,7 @@ void shm_path::note_store(const local::remote_region &r, std::uint32_t bytes)
 // May take as long as the file system needs, and references the files itself: the peer does not wait for it.
 bool shm_path::make_durable()
 {
-    const local::epoch_pause outside(own_.epoch);
+    const epoch_pause outside(own_.epoch);
     return dirty_.make_durable([](const auto &file, std::uint64_t begin, std::uint64_t end) {
         const int error = file->write_back(begin, end - begin);
         return error == 0 || error == ENOMEM; // ENOMEM: unmapped by the program, see memory_region::sync_mapped()
@@ -73,7 +73,7 @@ bool shm_path::make_durable()
 
 post_result shm_path::write(const wqe &w)
 {
-    local::remote_region region;
+    remote_region region;
     std::span<const iovec> from;
     if ((ep_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(w, 0, from))
         return post_result::unsupported;
@@ -95,7 +95,7 @@ post_result shm_path::read(const wqe &w)
         if (!ep_->peer_is_open())
             return post_result::unsupported;
     }
-    local::remote_region region;
+    remote_region region;
     std::span<const iovec> to;
     if (peer_has_dirty_ || (ep_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
             !collect(w, IBV_ACCESS_LOCAL_WRITE, to))
@@ -112,10 +112,10 @@ post_result shm_path::deliver(const wqe &w, std::uint8_t kind, std::span<const i
 {
     const bool immediate = w.info().immediate;
     const bool solicited = (w.flags & IBV_SEND_SOLICITED) != 0;
-    const local::message m{.length = w.length,
+    const message m{.length = w.length,
             .imm_data = w.imm_data,
             .flags = static_cast<std::uint8_t>(
-                    kind | (immediate ? local::slot_immediate : 0) | (solicited ? local::slot_solicited : 0))};
+                    kind | (immediate ? slot_immediate : 0) | (solicited ? slot_solicited : 0))};
     return ep_->deliver(m, from) ? post_result::done : post_result::unsupported;
 }
 
@@ -142,12 +142,12 @@ post_result shm_path::write_and_notify(const wqe &w)
     if (!ep_->has_receive())
         return without_receive(w);
     const post_result written = write(w);
-    return written == post_result::done ? deliver(w, local::slot_write, {}) : written;
+    return written == post_result::done ? deliver(w, slot_write, {}) : written;
 }
 
 post_result shm_path::write_word(const wqe &w)
 {
-    local::remote_region region;
+    remote_region region;
     const std::uint64_t to = w.remote_addr;
     const bool found = to % word_size == 0 && ep_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
                        region.address % word_size == 0;
@@ -163,23 +163,22 @@ post_result shm_path::flush(const wqe &w)
     if (!arguments.is_valid() || arguments.level != native::level_range)
         return post_result::unsupported;
     const int access = rights_to_flush(arguments, ep_->peer().knows_flush());
-    local::remote_region region;
+    remote_region region;
     if ((ep_->peer_access() & access) != access || !ep_->find(w.rkey, access, w.remote_addr, arguments.length, region))
         return post_result::unsupported;
-    if (!arguments.persists() || region.kind == local::region_kind::unmappable ||
-            region.kind == local::region_kind::direct_access)
+    if (!arguments.persists() || region.kind == region_kind::unmappable || region.kind == region_kind::direct_access)
         return post_result::done;
     if (ep_->mapping(region) == nullptr)
         return post_result::unsupported;
-    const std::shared_ptr<local::file_mapping> file = ep_->recent_mapping();
-    const local::epoch_pause outside(own_.epoch); // see make_durable()
+    const std::shared_ptr<file_mapping> file = ep_->recent_mapping();
+    const epoch_pause outside(own_.epoch); // see make_durable()
     const int error = file->write_back(region.address - region.region_address, arguments.length);
     return error == 0 ? post_result::done : post_result::failed;
 }
 
 bool shm_path::ask_for_receive() noexcept
 {
-    const local::read_section section(own_.epoch);
+    const read_section section(own_.epoch);
     if (!ep_->peer_is_open())
         return true;
     ep_->ask_for_receive();
@@ -189,16 +188,16 @@ bool shm_path::ask_for_receive() noexcept
 bool shm_path::surely_unsupported(const wqe &w) const noexcept
 {
     if (ep_->receives_are_lent() && w.info().takes_receive &&
-            (!ep_->has_receive() || (w.info().message() && w.length > local::max_bounced)))
+            (!ep_->has_receive() || (w.info().message() && w.length > max_bounced)))
         return true;
     if (!leaves_private_memory())
         return false;
     if (w.info().message())
-        return w.length > local::max_bounced;
+        return w.length > max_bounced;
     // Outside a section: no memory is accessed, and the peer checks the request against its current regions.
-    local::remote_region region;
+    remote_region region;
     return (w.op == IBV_WR_RDMA_WRITE || w.op == IBV_WR_RDMA_READ) &&
-           ep_->find(w.rkey, 0, w.remote_addr, w.length, region) && region.kind == local::region_kind::unmappable;
+           ep_->find(w.rkey, 0, w.remote_addr, w.length, region) && region.kind == region_kind::unmappable;
 }
 
 post_result shm_path::post(const wqe &w)

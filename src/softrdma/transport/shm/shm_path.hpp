@@ -13,10 +13,10 @@ namespace softrdma
 {
 
 // Executes requests in the memory of a peer on this host, even while the peer sleeps.
-class alignas(local::line) shm_path final : public request_path
+class alignas(cache_line) shm_path final : public request_path
 {
 public:
-    shm_path(std::shared_ptr<local::shm_ep> ep, local::qp_block &own, ibv_pd *pd)
+    shm_path(std::shared_ptr<shm_ep> ep, qp_block &own, ibv_pd *pd)
         : ep_(std::move(ep)), own_(own), domain_(domain_of(pd))
     {
         ep_->show_use_in(own.region_in_use);
@@ -48,16 +48,16 @@ private:
     post_result deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from);
     post_result write_word(const wqe &w);
     post_result flush(const wqe &w);
-    void note_store(const local::remote_region &r, std::uint32_t bytes);
+    void note_store(const remote_region &r, std::uint32_t bytes);
     bool make_durable();
 
-    std::shared_ptr<local::shm_ep> ep_;
-    local::qp_block &own_;
+    std::shared_ptr<shm_ep> ep_;
+    qp_block &own_;
     const std::uint64_t domain_;
     const region_table &regions_ = region_table::instance();
     bool peer_has_dirty_ = false; // stores that only the peer can make durable
     std::array<iovec, limits::max_sge> segments_;
-    pmem::dirty_ranges<local::file_mapping> dirty_;
+    pmem::dirty_ranges<file_mapping> dirty_;
 };
 
 } // namespace softrdma

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -40,10 +40,10 @@ std::span<std::byte> bulk_memory()
 
 std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
 {
-    local::unique_fd taken(fd);
+    unique_fd taken(fd);
     auto l = std::make_shared<tcp_conn>(fd, r, user);
     static_cast<void>(taken.release());
-    local::descriptors::opened(fd);
+    descriptors::opened(fd);
     tcp_socket::prepare(fd);
     if (r == role::accepted)
         tcp_socket::use_all_of_host(fd);
@@ -406,4 +406,4 @@ void tcp_conn::finish()
     });
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <vector>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 class tcp_conn;
@@ -124,4 +124,4 @@ private:
     std::atomic<bool> reads_; // accepts input
 };
 
-} // namespace softrdma::net
+} // namespace softrdma

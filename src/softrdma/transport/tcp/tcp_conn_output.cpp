@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <sys/socket.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -155,4 +155,4 @@ void tcp_conn::flush_output()
         receiver->path_writable();
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

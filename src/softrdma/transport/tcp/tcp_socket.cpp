@@ -11,7 +11,7 @@
 #include <netinet/tcp.h>
 #include <string_view>
 
-namespace softrdma::net::tcp_socket
+namespace softrdma::tcp_socket
 {
 
 namespace
@@ -77,4 +77,4 @@ bool is_connected_to_itself(int fd) noexcept
     return here.ss_family != AF_UNSPEC && memcmp(&here, &there, sizeof(here)) == 0;
 }
 
-} // namespace softrdma::net::tcp_socket
+} // namespace softrdma::tcp_socket

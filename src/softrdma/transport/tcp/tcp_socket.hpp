@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 // Socket options and queries of a connection.
-namespace softrdma::net::tcp_socket
+namespace softrdma::tcp_socket
 {
 
 // Sets options: output is sent without delay, and a peer that disappears is detected.
@@ -29,4 +29,4 @@ std::size_t send_space(int fd) noexcept;
 // destination.
 bool is_connected_to_itself(int fd) noexcept;
 
-} // namespace softrdma::net::tcp_socket
+} // namespace softrdma::tcp_socket

@@ -4,13 +4,13 @@
 
 #include <cstring>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
 {
 
-ibv_gid gid_of(const network_address &address) noexcept
+ibv_gid gid_at(const network_address &address) noexcept
 {
     ibv_gid gid;
     memcpy(gid.raw, address.data(), address.size());
@@ -30,7 +30,7 @@ network_address address_of(const in_addr &from) noexcept
     v4.ss_family = AF_INET;
     reinterpret_cast<sockaddr_in &>(v4).sin_addr = from;
     network_address address;
-    memcpy(address.data(), net::gid_of(v4).raw, address.size());
+    memcpy(address.data(), gid_of(v4).raw, address.size());
     return address;
 }
 
@@ -50,7 +50,7 @@ void put_control(msghdr &message, int level, int type, const Info &info) noexcep
 socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
         sockaddr_storage &end) noexcept
 {
-    end = net::address_of(gid_of(address), interface);
+    end = softrdma::address_of(gid_at(address), interface);
     if (family == AF_INET6 && end.ss_family == AF_INET) {
         sockaddr_in6 mapped{};
         mapped.sin6_family = AF_INET6;
@@ -107,4 +107,4 @@ void find_source(const sockaddr_storage &from, network_address &source, std::uin
     }
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

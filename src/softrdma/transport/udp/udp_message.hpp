@@ -7,7 +7,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // Ancillary data of a UDP packet, sent to or received from the kernel.
@@ -25,4 +25,4 @@ void put_source(msghdr &message, int family, const datagram_route &route) noexce
 bool find_destination(msghdr &message, network_address &destination) noexcept;
 void find_source(const sockaddr_storage &from, network_address &source, std::uint16_t &port) noexcept;
 
-} // namespace softrdma::net
+} // namespace softrdma

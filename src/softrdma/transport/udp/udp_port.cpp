@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace softrdma::net
+namespace softrdma
 {
 
 namespace
@@ -128,7 +128,7 @@ bool udp_port::watch()
     watch_ = loop.watch(socket_, EPOLLIN, self);
     if (watch_ == 0)
         return false;
-    wake_ = local::unique_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    wake_ = unique_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     wake_watch_ = wake_.get() < 0 ? 0 : loop.watch(wake_.get(), EPOLLIN, self);
     if (wake_watch_ == 0)
         return true;
@@ -291,7 +291,6 @@ bool udp_port::empty_rings()
 // no longer be read.
 bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
 {
-    using local::ring_reader;
     datagram d;
     network_address source;
     network_address destination;
@@ -409,4 +408,4 @@ std::unique_ptr<datagram_path> open_datagram_path()
     return std::make_unique<numbered_path>(port, port->reserve());
 }
 
-} // namespace softrdma::net
+} // namespace softrdma

@@ -14,7 +14,7 @@
 
 struct msghdr;
 
-namespace softrdma::net
+namespace softrdma
 {
 
 // A UDP socket on a port chosen by the kernel, for datagram queue pairs of this process. Their numbers consist of the
@@ -66,7 +66,7 @@ private:
     const process::birth birth_;
     event_loop::watch_id watch_ = 0;
     event_loop::watch_id wake_watch_ = 0;
-    local::unique_fd wake_;                    // eventfd with which a ring writer wakes this process
+    unique_fd wake_;                           // eventfd with which a ring writer wakes this process
     std::shared_ptr<listener> rings_listener_; // NULL if rings are not offered
     std::unique_ptr<datagram_tx> tx_;
     sleeping_lock reading_{lock_level::reading};
@@ -82,4 +82,4 @@ private:
 // Creates a path. Returns NULL and sets errno on error.
 std::unique_ptr<datagram_path> open_datagram_path();
 
-} // namespace softrdma::net
+} // namespace softrdma
