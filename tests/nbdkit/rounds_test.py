@@ -1,157 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds of faults under load, with an oracle that knows which writes were flushed.
+"""Rounds of faults of processes under load."""
 
-NBDKIT_ROUNDS: number of rounds, default 4. NBDKIT_SEED: seed of the random numbers.
-"""
-
-import os
-import random
-import shutil
-import socket
-import subprocess
-import threading
 import time
 import unittest
 
-import nbd
-
-from server import LIMIT_S, SECTOR, DiskTest
-
-ROUNDS = int(os.environ.get("NBDKIT_ROUNDS", "4"))
-SEED = int(os.environ.get("NBDKIT_SEED", str(random.SystemRandom().randrange(1 << 32))))
-WRITERS = 3
-SECTORS = 2048
+from load import LIMIT_S, ROUNDS, SEED, LoadTest
 
 
-class Oracle:
-    """Possible contents of each sector: the last flushed value, and all values that were written later."""
-
-    def __init__(self):
-        self.possible = [[0] for _ in range(SECTORS)]
-        self.next_value = 1
-        self.lock = threading.Lock()
-
-    def value(self):
-        with self.lock:
-            self.next_value += 1
-            return self.next_value
-
-    def check(self, handle):
-        content = handle.pread(SECTORS * SECTOR, 0)
-        for sector in range(SECTORS):
-            words = memoryview(content)[sector * SECTOR:(sector + 1) * SECTOR].cast("Q")
-            if len(set(words)) != 1:
-                raise AssertionError(f"sector {sector} is torn: {sorted(set(words))}")
-            if words[0] not in self.possible[sector]:
-                raise AssertionError(f"sector {sector}: {words[0]} instead of one of {self.possible[sector]}")
-            self.possible[sector] = [words[0]]
-
-
-class Writer(threading.Thread):
-    """Client with a connection of its own, which writes to every third sector until its server fails."""
-
-    def __init__(self, oracle, handle, number, rng):
-        super().__init__(daemon=True)
-        self.oracle, self.handle, self.number, self.rng = oracle, handle, number, rng
-        self.ending = False
-        self.count = 0
-
-    def run(self):
-        dirty = set()
-        try:
-            while not self.ending:
-                sector = self.rng.randrange(SECTORS // WRITERS) * WRITERS + self.number
-                value = self.oracle.value()
-                durable = self.rng.random() < 0.2
-                self.oracle.possible[sector].append(value)
-                self.handle.pwrite(value.to_bytes(8, "little") * (SECTOR // 8), sector * SECTOR,
-                                   nbd.CMD_FLAG_FUA if durable else 0)
-                dirty.add(sector)
-                self.count += 1
-                if durable:
-                    self.settle({sector})
-                    dirty.discard(sector)
-                elif self.rng.random() < 0.05:
-                    self.handle.flush()
-                    self.settle(dirty)
-                    dirty.clear()
-        except nbd.Error:
-            pass
-
-    def settle(self, sectors):
-        for sector in sectors:
-            del self.oracle.possible[sector][:-1]
-
-
-class Etcd:
-    """Cluster of one member."""
-
-    def __init__(self, place):
-        self.url, peers = (f"http://127.0.0.1:{port}" for port in free_ports(2))
-        with open(f"{place}/etcd-log", "ab") as log:
-            self.process = subprocess.Popen(
-                ["etcd", "--data-dir", f"{place}/etcd", "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
-                 "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-class Rounds(DiskTest):
-    def load(self, server, rng):
-        writers = [Writer(self.oracle, self.connect(server), i, random.Random(rng.random())) for i in range(WRITERS)]
-        for writer in writers:
-            writer.start()
-        return writers
-
-    def finish(self, writers):
-        for writer in writers:
-            writer.ending = True
-            writer.join(LIMIT_S)
-            self.assertFalse(writer.is_alive())
-
-    def until(self, condition, text):
-        end = time.monotonic() + LIMIT_S
-        while not condition():
-            self.assertLess(time.monotonic(), end, text())
-            time.sleep(0.02)
-
-    def promote(self, set_file):
-        """Serves the set. While the lease of the last writer is valid, etcd rejects other machines."""
-        end = time.monotonic() + LIMIT_S
-        while True:
-            try:
-                return self.serve(set_file)
-            except AssertionError as problem:
-                if "lease" not in str(problem).splitlines()[-1] or time.monotonic() > end:
-                    raise
-                time.sleep(0.2)
-
+class Rounds(LoadTest):
     def test_no_flushed_write_is_lost_with_the_operator(self):
         self.no_flushed_write_is_lost("arbiter operator")
 
     def test_no_flushed_write_is_lost_with_etcd(self):
-        if shutil.which("etcd") is None:
-            self.skipTest("etcd not found (install etcd-server)")
-        etcd = Etcd(self.place)
-        self.addCleanup(etcd.kill)
-        self.no_flushed_write_is_lost(f"arbiter etcd {etcd.url} ttl 2")
+        self.no_flushed_write_is_lost(self.etcd())
 
     def no_flushed_write_is_lost(self, arbiter):
         print(f"seed {SEED}, {ROUNDS} rounds, {arbiter}")
-        rng = random.Random(SEED)
-        self.oracle = Oracle()
         targets = [self.target(), self.target()]
         places = [self.host(copy, *targets, more=arbiter) for copy in (0, 5)]
         self.done("create", places[0])
@@ -160,14 +25,14 @@ class Rounds(DiskTest):
         faults = ["kill writer", "stop writer", "kill target", "kill all"]
         written = 0
         for number in range(ROUNDS):
-            fault = faults[number] if number < len(faults) else rng.choice(faults)
-            writers = self.load(server, rng)
-            time.sleep(rng.uniform(0.02, 0.2))
+            fault = faults[number] if number < len(faults) else self.rng.choice(faults)
+            writers = self.load(server)
+            time.sleep(self.rng.uniform(0.02, 0.2))
             if fault == "kill target":
-                target = rng.choice(targets)
+                target = self.rng.choice(targets)
                 before = server.log().count(" is in sync")
                 target.kill()
-                time.sleep(rng.uniform(0.02, 0.2))
+                time.sleep(self.rng.uniform(0.02, 0.2))
                 target.start()
                 self.until(lambda: server.log().count(" is in sync") > before, server.log)
                 self.finish(writers)
@@ -187,14 +52,7 @@ class Rounds(DiskTest):
                     old.process.wait(LIMIT_S)
                     self.assertIn("disk failed", old.log())
                 self.finish(writers)
-            for writer in writers:
-                writer.handle = None
-            handle = self.connect(server)
-            try:
-                self.oracle.check(handle)
-            except AssertionError as problem:
-                raise AssertionError(f"round {number}, seed {SEED}, {fault}: {problem}") from problem
-            del handle
+            self.check(server, writers, number, fault)
             written += sum(writer.count for writer in writers)
         self.assertGreater(written, 0)
         print(f"{written} writes acknowledged")

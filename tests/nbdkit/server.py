@@ -16,9 +16,9 @@ SECTOR = 512
 
 
 class Server:
-    """nbdkit with a set, on a socket in the directory of the set file."""
+    """nbdkit with a set, on a socket in the directory of the set file. `at` is the command that starts it on its machine."""
 
-    def __init__(self, set_file, *words):
+    def __init__(self, set_file, *words, at=()):
         self.place = set_file.parent
         self.socket = self.place / "socket"
         self.socket.unlink(missing_ok=True)
@@ -26,7 +26,7 @@ class Server:
         self.pid_file.unlink(missing_ok=True)
         with open(self.place / "log", "ab") as log:
             self.process = subprocess.Popen(
-                ["nbdkit", "-f", "-U", self.socket, "-P", self.pid_file, PLUGIN, f"set={set_file}", "resync=1", *words],
+                [*at, "nbdkit", "-f", "-U", self.socket, "-P", self.pid_file, PLUGIN, f"set={set_file}", "resync=1", *words],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     @property
@@ -66,8 +66,8 @@ class Server:
 
 
 class DiskTest(MirrorTest):
-    def serve(self, set_file, *words):
-        server = Server(set_file, *words)
+    def serve(self, set_file, *words, at=()):
+        server = Server(set_file, *words, at=at)
         self.addCleanup(lambda: server.process.poll() is None and server.kill())
         return server.wait_until_ready()
 

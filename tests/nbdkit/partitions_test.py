@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rounds of network partitions under load: each machine is a network namespace on a bridge, and its link is cut while its
+disk is written to, until the others have continued without it."""
+
+import os
+import subprocess
+import time
+import unittest
+
+from load import LIMIT_S, ROUNDS, SEED, LoadTest
+
+NETWORK = "10.78.0"
+BRIDGE = f"{NETWORK}.254"
+
+
+class Machine:
+    """Network namespace with a link to the bridge."""
+
+    def __init__(self, number):
+        self.address, self.link = f"{NETWORK}.{number}", f"machine{number}"
+        self.holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE)
+        self.holder.stdout.readline()
+        self.at = ["nsenter", "-t", str(self.holder.pid), "-n", "--"]
+        ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.holder.pid))
+        ip("link", "set", self.link, "master", "bridge", "up")
+        for words in ("link set lo up", f"address add {self.address}/24 dev eth0", "link set eth0 up"):
+            ip(*words.split(), at=self.at)
+
+    def cut(self):
+        ip("link", "set", self.link, "down")
+
+    def join(self):
+        ip("link", "set", self.link, "up")
+
+    def end(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdout.close()
+
+
+def ip(*words, at=()):
+    subprocess.run([*at, "ip", *words], check=True)
+
+
+class Partitions(LoadTest):
+    def setUp(self):
+        super().setUp()
+        ip("link", "add", "bridge", "type", "bridge")
+        self.addCleanup(ip, "link", "delete", "bridge")
+        ip("address", "add", f"{BRIDGE}/24", "dev", "bridge")
+        ip("link", "set", "bridge", "up")
+
+    def machine(self, number):
+        machine = Machine(number)
+        self.addCleanup(machine.end)
+        return machine
+
+    def test_no_flushed_write_is_lost_with_the_operator(self):
+        self.no_flushed_write_is_lost("arbiter operator")
+
+    def test_no_flushed_write_is_lost_with_etcd(self):
+        self.no_flushed_write_is_lost(self.etcd(BRIDGE))
+
+    def no_flushed_write_is_lost(self, arbiter):
+        print(f"seed {SEED}, {ROUNDS} rounds, {arbiter}")
+        hosts, stores = ([self.machine(number) for number in numbers] for numbers in ((1, 2), (3, 4)))
+        targets = [self.target(store.address, store.at) for store in stores]
+        places = [self.host(copy, *targets, more=f"timeouts 1000 20000\n{arbiter}") for copy in (0, 5)]
+        self.done("create", places[0])
+        here = 0
+        server = self.promote(places[here], at=hosts[here].at)
+        for number in range(ROUNDS):
+            fault = ("writer", "target")[number % 2]
+            writers = self.load(server)
+            time.sleep(self.rng.uniform(0.02, 0.2))
+            if fault == "target":
+                self.cut_target(server, writers, self.rng.choice(stores))
+            else:
+                old, here = server, 1 - here
+                hosts[1 - here].cut()
+                server = self.promote(places[here], at=hosts[here].at)
+                hosts[1 - here].join()
+                old.process.wait(LIMIT_S)
+                self.assertIn("disk failed", old.log())
+                self.finish(writers)
+            self.check(server, writers, number, f"cut {fault}")
+
+    def cut_target(self, server, writers, store):
+        """While the link is cut, the target leaves the set, and the writers continue. Afterwards it returns."""
+        evicted, joined = (server.log().count(text) for text in (" left the set", " is in sync"))
+        store.cut()
+        self.until(lambda: server.log().count(" left the set") > evicted, server.log)
+        before = sum(writer.count for writer in writers)
+        self.until(lambda: sum(writer.count for writer in writers) > before + 100, server.log)
+        store.join()
+        self.until(lambda: server.log().count(" is in sync") > joined, server.log)
+        self.finish(writers)
+
+
+if __name__ == "__main__":
+    if os.environ.get("TEST_OWN_NETWORK") is None:
+        if subprocess.run(["unshare", "-rn", "ip", "link", "set", "lo", "up"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+            print("skipped: no network namespace can be made here")
+            raise SystemExit(77)
+        os.environ["TEST_OWN_NETWORK"] = "1"
+        os.execvp("unshare", ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", "/usr/bin/python3", __file__])
+    unittest.main()
