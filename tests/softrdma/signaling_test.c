@@ -31,6 +31,7 @@ static struct shared {
     atomic_bool waits;     /* the server, with its queue armed */
     atomic_uint requested; /* messages of the healthy client */
     atomic_uint received[clients];
+    _Atomic pid_t traced; /* the victim; a marker would end it before */
 } * shared;
 
 static bool receives_are_shared;
@@ -190,6 +191,7 @@ static void send_when_asked(void)
 static void send_between_markers(void)
 {
     struct remote r = {.ack_timeout = no_ack_timeout};
+    AWAIT(atomic_load(&shared->traced) == getpid());
     call_server(&r, shared->port);
     for (unsigned i = 0;; ++i) {
         const unsigned before = atomic_load(&shared->received[victim]);
@@ -244,6 +246,7 @@ static pid_t start_victim(void)
 {
     const pid_t pid = start(send_between_markers);
     assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
+    atomic_store(&shared->traced, pid);
     assert_int_equal(next_stop(pid), marker);
     return pid;
 }
