@@ -3,6 +3,7 @@
 """The resource agent, called as Pacemaker calls it on two nodes, over real targets."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -122,7 +123,7 @@ if [ "$1" = promote ] && [ ! -e {tool}.failed ]; then
     echo "rpma-mirror: interrupted" >&2
     exit 1
 fi
-exec {TOOL} "$@"
+exec {shlex.quote(TOOL)} "$@"
 """)
         tool.chmod(0o755)
         a.act("promote", OCF_RESKEY_tool=str(tool))

@@ -16,6 +16,11 @@ fi
 unset PYTHONPATH
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
+# The device apart from the librpma of the build, which could be found instead of that of the package.
+mkdir -p "$directory/device/bin" "$directory/device/lib"
+cp "$softrdma" "$directory/device/bin"
+ln -s "$(dirname "$softrdma")/../lib/libsoftrdma.so" "$directory/device/lib"
+softrdma=$directory/device/bin/softrdma
 # Setuptools writes beside what it packs.
 mkdir "$directory/source"
 (cd "$source" && git -c "safe.directory=$source" ls-files -z --cached --others --exclude-standard -- pyproject.toml setup.py MANIFEST.in \
