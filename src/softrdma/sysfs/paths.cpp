@@ -25,8 +25,6 @@ constexpr std::string_view sys = "/sys";
 // Directories of the device. Each is below the private directory without the leading /sys.
 constexpr std::string_view directories[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
         "/sys/class/infiniband_mad", "/sys/class/misc/rdma_cm", "/sys/devices/platform/softrdma0", "/dev/infiniband"};
-// Directories of the system that contain directories of the device. The private ones are for lists of their entries.
-constexpr std::string_view parents[] = {"/sys/class", "/sys/class/misc", "/sys/devices/platform"};
 
 std::string directory_of(int descriptor)
 {
@@ -67,7 +65,7 @@ std::string private_path(std::string_view path, bool can_list)
         // The kernel resolves the rest, which can go through symbolic links.
         return below_root(start, path.substr(end));
     }
-    const bool is_parent = can_list && std::ranges::find(parents, start) != std::end(parents);
+    const bool is_parent = can_list && std::ranges::find(listed_directories, start) != std::end(listed_directories);
     return is_parent ? below_root(start, {}) : std::string();
 }
 
@@ -84,7 +82,7 @@ bool can_be_parent(std::string_view path) noexcept
     path.remove_suffix(path.size() - std::min(path.find_last_not_of("/.") + 1, path.size()));
     const std::string_view name = path.substr(path.rfind('/') + 1);
     return std::ranges::any_of(
-            parents, [&](std::string_view parent) { return parent.ends_with(name) && name.size() > 3; });
+            listed_directories, [&](std::string_view parent) { return parent.ends_with(name) && name.size() > 3; });
 }
 
 } // namespace

@@ -258,15 +258,15 @@ void write_tree(writer &out)
 }
 
 // Links to the other entries of a directory of the system, so that a list shows them beside those of the device.
-void link_others(const fs::path &root, const std::string &directory)
+void link_others(const fs::path &root, const fs::path &directory)
 {
-    const std::string original = "/sys/" + directory;
+    const fs::path copy = root / directory.lexically_relative("/sys");
     // By its name, it would be the private directory.
-    const unique_fd fd(open(original.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const unique_fd fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     std::error_code error;
     for (const auto &entry : fs::directory_iterator("/proc/self/fd/" + std::to_string(fd.get()), error)) {
         const fs::path name = entry.path().filename();
-        fs::create_symlink(original / name, root / directory / name, error); // not if the device has this name
+        fs::create_symlink(directory / name, copy / name, error); // not if the device has this name
     }
 }
 
@@ -318,8 +318,8 @@ std::string make_below(const char *base)
         fs::permissions(path, fs::perms(0755));
         writer out(path);
         write_tree(out);
-        for (const char *parent : {"class", "class/misc", "devices/platform"})
-            link_others(path, parent);
+        for (const std::string_view directory : listed_directories)
+            link_others(path, directory);
         return path;
     } catch (const fs::filesystem_error &error) {
         log::write(log::level::warn, "sysfs: cannot create '%s': %s", path.c_str(), error.what());

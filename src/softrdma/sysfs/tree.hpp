@@ -2,9 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace softrdma::sysfs
 {
+
+// Directories of the system that contain directories of the device. For lists of their entries, the tree has them with
+// links to the others.
+inline constexpr std::string_view listed_directories[] = {"/sys/class", "/sys/class/misc", "/sys/devices/platform"};
 
 // Private directory with the files that the kernel would show for the device: its subdirectories are those of /sys, and
 // dev/infiniband. The first call creates it. Empty if no directory can be created.
