@@ -49,8 +49,6 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, const re
     return created;
 }
 
-// Creates the copy on a target. A copy that exists is accepted if an earlier request created it and its response was
-// lost.
 void create_copy(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
         const replica::deadline &until)
 {
