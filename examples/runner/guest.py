@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
 
 from runner import CannotRun, UsageError
 
@@ -107,23 +106,8 @@ def libraries(program: str) -> list[str]:
     return re.findall(r"(/\S+) \(0x", listed)
 
 
-def archive(files: Iterable[tuple[str, bytes]]) -> bytes:
-    """An initramfs in the format newc of cpio, with the directories of the files."""
-    content = dict(files)
-    directories = {str(parent) for name in content for parent in pathlib.PurePath(name).parents} - {"."}
-    entries = [(name, 0o040755, b"") for name in sorted(directories)]
-    entries += [(name, 0o100755, data) for name, data in content.items()] + [("TRAILER!!!", 0, b"")]
-    out = bytearray()
-    for number, (name, mode, data) in enumerate(entries, 1):
-        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
-        out += b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
-        out += bytes(-len(out) % 4) + data
-        out += bytes(-len(out) % 4)
-    return bytes(out)
-
-
 def make_initramfs(unpacked: pathlib.Path, init: pathlib.Path, programs: list[str]) -> bytes:
-    busybox = first(unpacked, "**/bin/busybox")
+    busybox = first(unpacked, "**/bin/busybox").absolute()
     loaded = modules(unpacked)
     files = {"init": init.read_bytes(), "bin/busybox": busybox.read_bytes(), "modules/order": "".join(
         f"{name}.ko\n" for name in loaded).encode()}
@@ -131,7 +115,16 @@ def make_initramfs(unpacked: pathlib.Path, init: pathlib.Path, programs: list[st
     for program in programs:
         files[f"bin/{pathlib.Path(program).name}"] = pathlib.Path(program).read_bytes()
         files |= {path.lstrip("/"): pathlib.Path(path).read_bytes() for path in libraries(program)}
-    return archive(files.items())
+    with tempfile.TemporaryDirectory() as made:
+        tree = pathlib.Path(made)
+        for name, content in files.items():
+            path = tree / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            path.chmod(0o755)
+        listed = "\n".join(sorted(str(path.relative_to(tree)) for path in tree.rglob("*")))
+        return subprocess.run([busybox, "cpio", "-o", "-H", "newc", "-R", "0:0"], cwd=tree, input=listed.encode(),
+                              capture_output=True, check=True, timeout=FETCH_LIMIT_S).stdout
 
 
 def escaped(path: object) -> str:
