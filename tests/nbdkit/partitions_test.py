@@ -3,11 +3,11 @@
 """Rounds of network partitions under load: each machine is a network namespace on a bridge, and its link is cut while its
 disk is written to, until the others have continued without it."""
 
-import os
 import subprocess
 import time
 import unittest
 
+import own_network
 from load import LIMIT_S, ROUNDS, SEED, LoadTest
 
 NETWORK = "10.78.0"
@@ -99,10 +99,7 @@ class Partitions(LoadTest):
 
 
 if __name__ == "__main__":
-    if os.environ.get("TEST_OWN_NETWORK") is None:
-        if subprocess.run(["unshare", "-rn", "ip", "link", "set", "lo", "up"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
-            print("skipped: no network namespace can be made here")
-            raise SystemExit(77)
-        os.environ["TEST_OWN_NETWORK"] = "1"
-        os.execvp("unshare", ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", "/usr/bin/python3", __file__])
+    if not own_network.enter():
+        print("skipped: no network namespace can be made here")
+        raise SystemExit(77)
     unittest.main()

@@ -22,9 +22,10 @@ def main(arguments):
     if missing:
         print(f"skipped: clients of NBD are missing (install {', '.join(sorted(missing))})")
         return 77
-    sys.argv = arguments
-    sys.path.insert(0, str(pathlib.Path(__file__).parent))
-    runpy.run_path(str(pathlib.Path(__file__).parent / arguments[0]), run_name="__main__")
+    test = pathlib.Path(__file__).resolve().parent / arguments[0]
+    sys.argv = [str(test), *arguments[1:]]
+    sys.path.insert(0, str(test.parent))
+    runpy.run_path(str(test), run_name="__main__")
     return 0
 
 

@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+import own_network
+
 SOFTRDMA, PAGE, SUPPRESSIONS, PROGRAM = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
 INSTALLED_SUPPRESSIONS = "/usr/share/softrdma/valgrind.supp"
 HERE = pathlib.Path(__file__).resolve().parent
@@ -129,10 +131,7 @@ class RecipesTest(unittest.TestCase):
 
 if __name__ == "__main__":
     # The ports are fixed by the page: in a network namespace of its own, no other process uses them.
-    own = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-    if "TEST_OWN_NETWORK" not in os.environ and subprocess.run([*own, "true"], check=False, capture_output=True).returncode == 0:
-        os.environ["TEST_OWN_NETWORK"] = "1"
-        os.execvp(own[0], [*own, sys.executable, *sys.argv])
+    own_network.enter()
     for port in (13337, 14444):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
