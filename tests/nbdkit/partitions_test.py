@@ -15,13 +15,16 @@ BRIDGE = f"{NETWORK}.254"
 
 
 class Machine:
-    """Network namespace with a link to the bridge."""
+    """Network namespace with a link to the bridge. The process that holds it ends with this one."""
 
     def __init__(self, number):
         self.address, self.link = f"{NETWORK}.{number}", f"machine{number}"
-        self.holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE)
+        self.holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo ready; exec cat"], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE)
         self.holder.stdout.readline()
         self.at = ["nsenter", "-t", str(self.holder.pid), "-n", "--"]
+
+    def connect(self):
         ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.holder.pid))
         ip("link", "set", self.link, "master", "bridge", "up")
         for words in ("link set lo up", f"address add {self.address}/24 dev eth0", "link set eth0 up"):
@@ -34,9 +37,9 @@ class Machine:
         ip("link", "set", self.link, "up")
 
     def end(self):
-        self.holder.kill()
-        self.holder.wait()
-        self.holder.stdout.close()
+        """The kernel removes the namespace later: its link would still exist for the next test."""
+        subprocess.run(["ip", "link", "delete", self.link], check=False, stderr=subprocess.DEVNULL)
+        self.holder.communicate()
 
 
 def ip(*words, at=()):
@@ -54,6 +57,7 @@ class Partitions(LoadTest):
     def machine(self, number):
         machine = Machine(number)
         self.addCleanup(machine.end)
+        machine.connect()
         return machine
 
     def test_no_flushed_write_is_lost_with_the_operator(self):
