@@ -236,6 +236,10 @@ struct rpma_mirror_resync_options {
  * function concurrently, each for another copy. If it stops, the opening fails with RPMA_MIRROR_E_CANCELED. */
 int rpma_mirror_cfg_set_resync_options(struct rpma_mirror_cfg *cfg, const struct rpma_mirror_resync_options *options);
 
+/* Sets whether the library resynchronizes targets that are not in sync and respond again (default 1), in the
+ * background, and the rate for each of them (default 104857600; 0 for no limit). */
+int rpma_mirror_cfg_set_background_resync(struct rpma_mirror_cfg *cfg, int enabled, uint64_t bytes_per_second);
+
 /* Creating, opening and closing a set */
 
 struct rpma_mirror;
@@ -469,7 +473,8 @@ int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64
  * Connects a target of the set that is not in sync, and resynchronizes it while the program continues: the target
  * receives each flush, and the data that differs by hash. A target that was in sync in this epoch, and whose daemon did
  * not restart, is only compared where flushes did not reach it. options may be NULL. Continues an interrupted resync of
- * the same epoch. Returns 0 for a copy in sync. RPMA_MIRROR_E_CANCELED, RPMA_MIRROR_E_CONNECTION, RPMA_MIRROR_E_BUSY.
+ * the same epoch, also one that the library runs in the background. Returns 0 for a copy in sync.
+ * RPMA_MIRROR_E_CANCELED, RPMA_MIRROR_E_CONNECTION, RPMA_MIRROR_E_BUSY.
  */
 int rpma_mirror_resync(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options);
 

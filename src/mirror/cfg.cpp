@@ -126,6 +126,14 @@ int rpma_mirror_cfg_set_resync_options(struct rpma_mirror_cfg *cfg, const struct
     return change(cfg, [&](settings &s) { s.resync_limits = limits_of(options); });
 }
 
+int rpma_mirror_cfg_set_background_resync(struct rpma_mirror_cfg *cfg, int enabled, uint64_t bytes_per_second)
+{
+    return change(cfg, [&](settings &s) {
+        s.background = enabled != 0;
+        s.background_rate = bytes_per_second;
+    });
+}
+
 int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_event_function function, void *context)
 {
     return change(cfg, [&](settings &s) {

@@ -16,6 +16,11 @@ namespace
 constexpr int max_compare_attempts = 4;
 // Maximum number of consecutive batches that are sent without comparing.
 constexpr std::uint32_t max_unchecked = 32;
+// Time after which a sleeping comparison checks whether it was canceled.
+constexpr std::uint64_t max_sleep_ms = 20;
+// Maximum time without progress for which a wait holds the lane, and the pause in which a flush can take it.
+constexpr int max_lane_hold_ms = 2;
+constexpr timespec lane_pause{0, 200'000};
 
 void sleep_ms(std::uint64_t ms)
 {
@@ -64,8 +69,13 @@ void comparison::step(rpma_mirror_phase phase)
         if (within.progress(within.context, &p) != 0)
             throw failure(RPMA_MIRROR_E_CANCELED, "canceled by the progress function");
     }
-    if (due > passed)
-        sleep_ms(due - passed);
+    for (std::uint64_t left = due > passed ? due - passed : 0; left > 0 && !is_canceled();) {
+        const std::uint64_t part = std::min(left, max_sleep_ms);
+        sleep_ms(part);
+        left -= part;
+    }
+    if (is_canceled())
+        throw failure(RPMA_MIRROR_E_CANCELED, "canceled");
 }
 
 void comparer::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
@@ -112,16 +122,32 @@ channel::question comparer::ask_hashes(comparison &c, range r)
     return c.copy.control->begin(asked, deadline(settings_.operation_ms));
 }
 
+// Releases the lane between two parts of the wait, so that a silent target does not delay flushes.
+void comparer::wait_durable(remote_copy &c, std::uint64_t ticket) const
+{
+    const deadline until(settings_.operation_ms);
+    for (;;) {
+        int error = 0;
+        {
+            const std::lock_guard hold(c.resync_lane_lock);
+            error = c.lane().wait(ticket, deadline(max_lane_hold_ms));
+        }
+        if (error == 0)
+            return;
+        if (error == ETIMEDOUT && !until.passed()) {
+            nanosleep(&lane_pause, nullptr);
+            continue;
+        }
+        if (error == ETIMEDOUT)
+            c.region->lost().declare(error);
+        lost(c, error);
+    }
+}
+
 void comparer::end_batch(comparison &c, const batch &of)
 {
-    if (c.dir != direction::none) {
-        const std::lock_guard hold(c.copy.resync_lane_lock);
-        int error = c.copy.lane().wait(of.ticket, deadline(settings_.operation_ms));
-        if (error == ETIMEDOUT)
-            c.copy.region->lost().declare(error);
-        if (error != 0)
-            lost(c.copy, error);
-    }
+    if (c.dir != direction::none)
+        wait_durable(c.copy, of.ticket);
     c.done += of.place.length;
     c.sent += of.sent;
     counted_.compared += of.place.length;

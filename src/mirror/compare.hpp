@@ -49,6 +49,7 @@ struct comparison {
     // Called with the offset up to which both copies are equal and durable.
     std::function<void(std::uint64_t end)> on_durable_up_to;
 
+    bool is_canceled() const { return within.cancel != nullptr && within.cancel->error() != 0; }
     // Calls the progress function and waits as the rate limit requires. Throws E_CANCELED.
     void step(rpma_mirror_phase phase);
 };
@@ -70,6 +71,7 @@ private:
     void compare_hashes(comparison &c, batch &b);
     void send_unchecked(comparison &c, batch &b);
     void post_batch(comparison &c, batch &b, int error);
+    void wait_durable(remote_copy &c, std::uint64_t ticket) const;
     void end_batch(comparison &c, const batch &b);
     std::uint64_t diff_batch(comparison &c, batch &b);
     int copy_chunk(comparison &c, batch &b, range chunk);

@@ -66,6 +66,9 @@ public:
     // The copy was in sync in this epoch: only dirty segments can differ.
     bool was_synced = false;
     std::atomic<bool> busy = false; // claimed by exclusive_copy
+    // Cancels the claim if it is that of a background resync, otherwise NULL. Protected by the membership lock.
+    replica::loss *preempt = nullptr;
+    std::atomic<bool> canceled = false; // the program canceled the last resync
 
     // Locks the lane. Returns false if a resync holds it beyond the deadline.
     bool lock_resync_lane(const replica::deadline &until) noexcept

@@ -16,14 +16,31 @@ namespace
 constexpr std::uint64_t cursor_bytes = 64 << 20;
 constexpr std::int64_t cursor_ms = 5000;
 
-remote_copy &claim(membership &of, const remote_copies &copies, unsigned number)
+replica::deadline deadline_of(int timeout_ms, const limits &within)
+{
+    const replica::deadline whole(timeout_ms);
+    return within.cancel == nullptr ? whole : replica::deadline(whole, within.cancel->fd());
+}
+
+constexpr timespec preemption_pause{0, 1'000'000};
+
+remote_copy &claim(membership &of, const remote_copies &copies, unsigned number, replica::loss *preempt)
 {
     of.reject_reentry();
-    const std::lock_guard hold(of);
-    remote_copy &found = target_of(copies, number);
-    if (found.busy.exchange(true))
-        throw failure(RPMA_MIRROR_E_BUSY, "a resync or verification of the copy is already running");
-    return found;
+    for (;;) {
+        {
+            const std::lock_guard hold(of);
+            remote_copy &found = target_of(copies, number);
+            if (!found.busy.exchange(true)) {
+                found.preempt = preempt;
+                return found;
+            }
+            if (found.preempt == nullptr || preempt != nullptr)
+                throw failure(RPMA_MIRROR_E_BUSY, "a resync or verification of the copy is already running");
+            found.preempt->declare(ECANCELED);
+        }
+        nanosleep(&preemption_pause, nullptr);
+    }
 }
 
 } // namespace
@@ -35,9 +52,16 @@ remote_copy &mirror::target_of(const remote_copies &copies, unsigned copy)
     return *copies[copy];
 }
 
-exclusive_copy::exclusive_copy(membership &of, const remote_copies &copies, unsigned number)
-    : copy(claim(of, copies, number))
+exclusive_copy::exclusive_copy(membership &of, const remote_copies &copies, unsigned number, replica::loss *preempt)
+    : copy(claim(of, copies, number, preempt)), membership_(of)
 {
+}
+
+exclusive_copy::~exclusive_copy()
+{
+    const std::lock_guard hold(membership_);
+    copy.preempt = nullptr;
+    copy.busy = false;
 }
 
 resyncer::resyncer(set_parts &of, flusher &lanes, comparer &with)
@@ -74,7 +98,7 @@ void resyncer::connect_again(remote_copy &c, const deadline &until)
 
 void resyncer::resync(unsigned copy, const limits &within)
 {
-    const exclusive_copy work(membership_, copies_, copy);
+    const exclusive_copy work(membership_, copies_, copy, within.cancel);
     remote_copy &c = work.copy;
     if (const int code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
@@ -84,7 +108,7 @@ void resyncer::resync(unsigned copy, const limits &within)
             return;
     }
     try {
-        connect_again(c, deadline(settings_.open_ms));
+        connect_again(c, deadline_of(settings_.open_ms, within));
     } catch (const failure &problem) {
         c.last_error = problem.code();
         if (problem.code() == RPMA_MIRROR_E_FENCED) {
@@ -102,9 +126,12 @@ void resyncer::resync(unsigned copy, const limits &within)
         membership_.set_roles(now.awaited, now.syncing & ~c.bit());
         if (problem.code() != RPMA_MIRROR_E_CANCELED)
             c.last_error = problem.code();
+        else if (within.cancel == nullptr)
+            c.canceled = true;
         throw;
     }
     c.last_error = 0;
+    c.canceled = false;
     events_.forget_errors(copy);
     ++parts_.counted.resyncs;
 }
@@ -132,7 +159,7 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
         // Read concurrently by state().
         std::atomic_ref(c.cursor) = end;
         if (c.cursor - stored_cursor >= cursor_bytes || replica::now_ms() - stored_at_ms >= cursor_ms) {
-            store_cursor(c);
+            store_cursor(c, within);
             stored_cursor = c.cursor;
             stored_at_ms = replica::now_ms();
         }
@@ -141,11 +168,11 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
     job.step(RPMA_MIRROR_PHASE_COMMIT);
 }
 
-void resyncer::store_cursor(remote_copy &c)
+void resyncer::store_cursor(remote_copy &c, const limits &within)
 {
     replica::request r = membership_.make_promise_request(c, request_type::mirror_cursor);
     r.mirror.offset = c.cursor;
-    const replica::mirror_state known = c.control->ask(r, deadline(settings_.open_ms)).mirror;
+    const replica::mirror_state known = c.control->ask(r, deadline_of(settings_.open_ms, within)).mirror;
     const std::lock_guard hold(membership_);
     c.known = known;
 }
@@ -248,11 +275,10 @@ void resyncer::add_target(unsigned copy, const char *place, const char *set_name
 
 void resyncer::remove_target(unsigned copy)
 {
-    membership_.reject_reentry();
+    std::unique_ptr<remote_copy> gone; // freed after the claim
+    const exclusive_copy work(membership_, copies_, copy, nullptr);
+    remote_copy &c = work.copy;
     const std::lock_guard hold(membership_);
-    remote_copy &c = target_of(copies_, copy);
-    if (c.busy)
-        throw failure(RPMA_MIRROR_E_BUSY, "a resync or verification of the copy is running");
     if (const int code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
     replica::mirror_record next = membership_.record();
@@ -262,7 +288,6 @@ void resyncer::remove_target(unsigned copy)
     membership_.commit_record(next,
             static_cast<std::uint16_t>(rest == 0 ? 0 : membership_.record().in_sync & ~membership_.local_bit()), 0,
             c.bit());
-    std::unique_ptr<remote_copy> gone;
     flusher_.without_lanes([&] {
         flusher_.drop_tickets(c);
         gone = std::move(copies_[copy]);

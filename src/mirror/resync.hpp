@@ -11,16 +11,20 @@ namespace mirror
 remote_copy &target_of(const remote_copies &copies, unsigned copy);
 
 // Exclusive claim of one thread on a target's copy for a long operation, such as a resync. remove_target() rejects a
-// claimed copy. Throws E_NOT_FOUND and E_BUSY.
+// claimed copy. Throws E_NOT_FOUND, and E_BUSY unless the other claim is that of a background resync, which it cancels.
 class exclusive_copy
 {
 public:
-    exclusive_copy(membership &of, const remote_copies &copies, unsigned number);
-    ~exclusive_copy() { copy.busy = false; }
+    // `preempt`: cancels this claim if it is that of a background resync.
+    exclusive_copy(membership &of, const remote_copies &copies, unsigned number, replica::loss *preempt);
+    ~exclusive_copy();
     exclusive_copy(const exclusive_copy &) = delete;
     exclusive_copy &operator=(const exclusive_copy &) = delete;
 
     remote_copy &copy;
+
+private:
+    membership &membership_;
 };
 
 // Resynchronization, addition and removal of targets while the program writes. Throws failure.
@@ -40,7 +44,7 @@ private:
     void connect_again(remote_copy &c, const deadline &until);
     void run_resync(remote_copy &c, const limits &within);
     void compare_dirty(comparison &job, std::uint64_t end);
-    void store_cursor(remote_copy &c);
+    void store_cursor(remote_copy &c, const limits &within);
     void join(remote_copy &c);
     void revert_join(remote_copy &c);
 

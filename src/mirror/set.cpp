@@ -21,7 +21,7 @@ set_parts::~set_parts()
 
 rpma_mirror::rpma_mirror(const settings &of)
     : parts(of), lanes(parts), comparer_(parts), targets(parts, lanes, comparer_),
-      verification(parts, lanes, comparer_), watcher_(parts)
+      verification(parts, lanes, comparer_), background_(parts, targets), watcher_(parts, background_)
 {
 }
 
@@ -35,6 +35,7 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
 void rpma_mirror::close(bool stored)
 {
     watcher_.stop();
+    background_.stop();
     if (const int code = parts.members.terminal_error(); code != 0)
         throw failure(code, std::string("mirror failed before: ") + parts.members.terminal_reason());
     const std::lock_guard hold(parts.members);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "resync.hpp"
+#include "background.hpp"
 #include "verify.hpp"
 #include "watch.hpp"
 
@@ -37,5 +37,6 @@ public:
 
 private:
     rpma_mirror_recovery_report report_{};
+    mirror::background_resync background_;
     mirror::watcher watcher_; // the first to be destroyed
 };

@@ -102,6 +102,13 @@ void apply(settings &to, const line &l)
         need(l, 1, 2, "lanes COUNT [DEPTH]");
         return to.set_lanes(small(l.words[0]), l.words.size() > 1 ? small(l.words[1]) : to.depth);
     }
+    if (l.key == "background-resync") {
+        need(l, 1, 2, "background-resync on [BYTES-PER-SECOND], or background-resync off");
+        to.background = choose(l.words[0], {"off", "on"}) == 1;
+        if (l.words.size() > 1)
+            to.background_rate = number(l.words[1], true);
+        return;
+    }
     if (l.key == "timeouts") {
         need(l, 2, 2, "timeouts OPERATION-MS OPEN-MS");
         return to.set_timeouts(small(l.words[0]), small(l.words[1]));

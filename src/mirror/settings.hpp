@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "abi.hpp"
+#include "loss.hpp"
 #include "mirror_state.hpp"
 
 namespace mirror
@@ -24,6 +25,8 @@ struct limits {
     std::uint64_t bytes_per_second = 0; // unlimited if 0
     rpma_mirror_progress_function progress = nullptr;
     void *context = nullptr;
+    // Cancels if a loss is declared; NULL if nothing cancels. The thread then waits at most for one operation.
+    replica::loss *cancel = nullptr;
 };
 
 // Converts the options, which may be NULL. Throws failure with E_INVAL.
@@ -49,7 +52,9 @@ struct settings {
     void *event_context = nullptr;
     rpma_mirror_eviction_function eviction = nullptr;
     void *eviction_context = nullptr;
-    limits resync_limits; // limits of the resync during opening
+    limits resync_limits;                      // limits of the resync during opening
+    bool background = true;                    // resynchronize targets that respond again
+    std::uint64_t background_rate = 100 << 20; // bytes per second, unlimited if 0
     bool has_local = false;
 
     // Throw failure with E_INVAL.

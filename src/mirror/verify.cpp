@@ -194,7 +194,7 @@ void verifier::repair_range(range r, unsigned source)
 
 void verifier::verify(unsigned copy, const limits &within, rpma_mirror_verify_report &report)
 {
-    const exclusive_copy work(membership_, copies_, copy);
+    const exclusive_copy work(membership_, copies_, copy, nullptr);
     remote_copy &c = work.copy;
     const bool awaited = (membership_.now().awaited & c.bit()) != 0;
     if (!awaited)

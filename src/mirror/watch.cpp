@@ -18,8 +18,9 @@ constexpr int poll_interval_ms = 500;
 
 } // namespace
 
-watcher::watcher(set_parts &of)
-    : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), copies_(of.copies)
+watcher::watcher(set_parts &of, background_resync &background)
+    : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), copies_(of.copies),
+      background_(background)
 {
 }
 
@@ -67,6 +68,8 @@ void watcher::watch()
         if (pollers[0].revents != 0)
             return;
         poll_targets();
+        // If a thread cannot be created, the next call tries again.
+        guarded([&] { background_.poll(); });
         int lost = arbiter_.lost() ? RPMA_MIRROR_E_ARBITER : 0;
         if (renew_ms != 0 && replica::now_ms() >= renew_at && lost == 0) {
             renew_at = replica::now_ms() + renew_ms;

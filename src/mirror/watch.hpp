@@ -3,17 +3,18 @@
 
 #include <thread>
 
+#include "background.hpp"
 #include "fd_owner.hpp"
-#include "parts.hpp"
 
 namespace mirror
 {
 
-// Thread that detects losses while the program does not flush, and renews the right to write.
+// Thread that detects losses while the program does not flush, starts background resyncs, and renews the right to
+// write.
 class watcher
 {
 public:
-    explicit watcher(set_parts &of);
+    watcher(set_parts &of, background_resync &background);
     ~watcher() { stop(); }
     watcher(const watcher &) = delete;
     watcher &operator=(const watcher &) = delete;
@@ -30,6 +31,7 @@ private:
     membership &membership_;
     arbiter &arbiter_;
     const remote_copies &copies_;
+    background_resync &background_;
 
     std::jthread thread_;
     replica::fd_owner stop_;

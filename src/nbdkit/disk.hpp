@@ -21,7 +21,7 @@ namespace nbdkit_mirror
 struct disk_options {
     unsigned lanes = 16;
     bool force = false;
-    std::chrono::seconds resync{5};
+    bool resync = true; // false disables background resynchronization
 };
 
 // Block device in a mirrored set. A write goes to free blocks, and its headers take effect as soon as they and the
@@ -86,7 +86,7 @@ private:
     int fail(const char *what) noexcept;
     void on_event(const rpma_mirror_event &event);
     int confirm() noexcept;
-    void background(const std::stop_token &stop, std::chrono::seconds interval);
+    void background(const std::stop_token &stop);
 
     const failed_function failed_function_;
     const event_function event_function_;

@@ -41,6 +41,7 @@ disk::disk(rpma_mirror_cfg *cfg, const disk_options &options, failed_function fa
     void *address = nullptr;
     if (rpma_mirror_cfg_set_lanes(cfg, options.lanes, lane_depth) != 0 ||
             rpma_mirror_cfg_set_event_function(cfg, notify, this) != 0 ||
+            (!options.resync && rpma_mirror_cfg_set_background_resync(cfg, 0, 0) != 0) ||
             rpma_mirror_map(cfg, nullptr, options.force ? RPMA_MIRROR_F_FORCE : 0, &address, &mirror_) != 0)
         refuse(rpma_mirror_error_message());
     address_ = static_cast<char *>(address);
@@ -50,8 +51,7 @@ disk::disk(rpma_mirror_cfg *cfg, const disk_options &options, failed_function fa
         lay_out(length);
         load();
         store_clean(0);
-        background_ =
-                std::jthread([this, every = options.resync](const std::stop_token &stop) { background(stop, every); });
+        background_ = std::jthread([this](const std::stop_token &stop) { background(stop); });
     } catch (...) {
         rpma_mirror_unmap(&mirror_);
         throw;

@@ -27,7 +27,7 @@ struct cfg_deleter {
 
 constexpr char help[] = "set=PATH      (required) Set file of librpma_mirror.\n"
                         "lanes=COUNT   Writes in flight at a time, 1 to 64 (default 16).\n"
-                        "resync=SECONDS  Interval for targets that respond again, 0: never (default 5).\n"
+                        "resync=BOOL   Resynchronize targets that respond again (default true).\n"
                         "force=true    Open without a target in sync that does not respond: its data is lost.";
 
 std::string set_file;
@@ -63,11 +63,9 @@ int config(const char *key, const char *value)
         return -1;
     }
     if (name == "resync") {
-        unsigned seconds = 0;
-        if (nbdkit_parse_unsigned("resync", value, &seconds) != 0)
-            return -1;
-        options.resync = std::chrono::seconds(seconds);
-        return 0;
+        const int enabled = nbdkit_parse_bool(value);
+        options.resync = enabled == 1;
+        return enabled < 0 ? -1 : 0;
     }
     if (name == "force") {
         options.force = std::string_view(value) == "true";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Detects that the set has failed or that another writer owns it, and resynchronizes targets.
+// Detects that the set has failed or that another writer owns it.
 #include "format.hpp"
 
 #include <cerrno>
@@ -53,31 +53,18 @@ int disk::confirm() noexcept
     return 0;
 }
 
-// Detects fencing while the clients are idle, and resynchronizes targets that respond again.
-void disk::background(const std::stop_token &stop, std::chrono::seconds interval)
+// Detects fencing while the clients are idle.
+void disk::background(const std::stop_token &stop)
 {
     std::mutex lock;
     std::condition_variable_any ended;
-    rpma_mirror_resync_options options{sizeof(options), 0, 0, nullptr, nullptr};
-    options.progress = [](void *context, const rpma_mirror_progress *) {
-        return static_cast<const std::stop_token *>(context)->stop_requested() ? 1 : 0;
-    };
-    options.context = const_cast<std::stop_token *>(&stop);
-    const auto state = std::make_unique<rpma_mirror_state>();
-    state->size = sizeof(*state);
-    for (std::chrono::seconds passed{1}; !failed_; ++passed) {
+    while (!failed_) {
         {
             std::unique_lock held(lock);
             ended.wait_for(held, stop, std::chrono::seconds(1), [] { return false; });
         }
         if (stop.stop_requested() || confirm() != 0)
             return;
-        if (passed < interval || interval.count() == 0 || rpma_mirror_get_state(mirror_, state.get()) != 0)
-            continue;
-        for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES && !stop.stop_requested(); ++copy)
-            if ((state->members & ~state->in_sync) >> copy & 1)
-                rpma_mirror_resync(mirror_, copy, &options);
-        passed = {};
     }
 }
 

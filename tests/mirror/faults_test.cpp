@@ -80,10 +80,11 @@ void bring_back(rpma_mirror *m)
     }
 }
 
-[[noreturn]] void write_on(const rpma_mirror_cfg *cfg, round_facts &facts)
+[[noreturn]] void write_on(const rpma_mirror_cfg *cfg, round_facts &facts, bool brings_back)
 {
     const opened m(cfg);
-    std::thread(bring_back, m.get()).detach(); // runs until this process ends
+    if (brings_back)
+        std::thread(bring_back, m.get()).detach(); // runs until this process ends
     int code = 0;
     for (std::uint64_t number = 1; code == 0; ++number) {
         const std::int64_t begin = now_ms();
@@ -151,16 +152,20 @@ public:
             all_.push_back(std::make_unique<target>("", net.at(first_target + i), environment));
             targets_.push_back(all_.back().get());
         }
-        const std::string times = "timeouts " + std::to_string(operation_ms) + " " + std::to_string(open_ms) + "\n";
-        here_ = first_.cfg(targets_, times);
-        there_ = second_.cfg(targets_, times);
+        // The library, the program, or both resynchronize targets that respond again.
+        const unsigned healers = choose(3);
+        brings_back_ = healers != 0;
+        const std::string more = "timeouts " + std::to_string(operation_ms) + " " + std::to_string(open_ms) +
+                                 (healers == 1 ? "\n" : "\nbackground-resync on 0\n");
+        here_ = first_.cfg(targets_, more);
+        there_ = second_.cfg(targets_, more);
     }
 
     void run()
     {
         const pid_t creating = start(writers_machine, [&] { assert_ok(rpma_mirror_create(here_.get())); });
         finish(creating);
-        writer_ = start(writers_machine, [&] { write_on(here_.get(), facts_); });
+        writer_ = start(writers_machine, [&] { write_on(here_.get(), facts_, brings_back_); });
         await("the first flush", [&] { return facts_.acknowledged > 0 || writer_is_over(); });
         usleep(choose(100'000));
         const bool lasts = can_last();
@@ -398,7 +403,7 @@ private:
     const host first_, second_{5};
     cfg_ptr here_, there_;
     pid_t writer_ = -1;
-    bool killed_ = false, healed_ = false, power_cut_ = false;
+    bool killed_ = false, healed_ = false, power_cut_ = false, brings_back_ = false;
 };
 
 std::uint64_t from_environment(const char *name, std::uint64_t otherwise)

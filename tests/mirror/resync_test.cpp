@@ -3,10 +3,14 @@
 #include "fixture.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace
@@ -247,6 +251,208 @@ void a_target_is_stopped_in_the_middle(void **)
     lose_a_target_in_the_middle(true);
 }
 
+// The resync waits for the target, while the connection takes the flushes. Five are below its limit.
+void a_target_that_falls_silent_in_a_resync_delays_no_flush(void **)
+{
+    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
+        skip();
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "timeouts 3000 6000\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    const opened m(cfg.get());
+    b.kill();
+    m.put(0, std::string(length, 'x')); // so that most of it is sent without a comparison
+    b.start();
+    interruption i{b, true};
+    rpma_mirror_resync_options options{sizeof(options), 0, 0, interrupt, &i};
+    std::thread resyncing([&] { assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_TIMEOUT); });
+    m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
+    using clock = std::chrono::steady_clock;
+    clock::duration longest{};
+    for (int flushes = 0; flushes < 5; ++flushes) {
+        usleep(300'000);
+        const auto begin = clock::now();
+        m.put(megabyte, "meanwhile");
+        longest = std::max(longest, clock::now() - begin);
+    }
+    resyncing.join();
+    b.go_on();
+    assert_true(longest < std::chrono::seconds(1));
+}
+
+// The library resynchronizes targets that return, also while another one is silent.
+void a_target_returns_without_a_call(void **)
+{
+    target a, b, c;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b, &c}, "background-resync on\ntimeouts 2000 60000\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    const bool sleeps = getenv("SOFTRDMA_TRANSPORT") != nullptr;
+    for (int round = 0; round < 2; ++round) {
+        b.kill();
+        if (sleeps && round == 0)
+            c.stop();
+        m.put(megabyte, "missed " + std::to_string(round));
+        m.expect(RPMA_MIRROR_EVENT_EVICTED);
+        b.start();
+        m.expect(RPMA_MIRROR_EVENT_IN_SYNC);
+        assert_true((m.state().in_sync & 7) == 7);
+        assert_true(b.bytes(0, length) == std::string(m.address(), length));
+        if (sleeps && round == 0) {
+            assert_int_equal(m.state().in_sync, 7);
+            c.go_on();
+            m.expect(RPMA_MIRROR_EVENT_IN_SYNC);
+        }
+    }
+    assert_int_equal(m.state().in_sync, 15);
+    m.close();
+}
+
+// At its rate, a background resync would take two minutes.
+void a_call_takes_over_from_the_background(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "background-resync on 64K\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    const auto begin = [&] {
+        b.kill();
+        m.put(0, "missed");
+        b.start();
+        m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
+    };
+    begin();
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    assert_int_equal(m.state().in_sync, 7);
+    begin();
+    assert_ok(rpma_mirror_remove_target(m.get(), 2));
+    assert_int_equal(m.state().members, 3);
+    a.kill();
+    b.kill();
+}
+
+void a_set_is_closed_during_a_background_resync(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "background-resync on 64K\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    b.kill();
+    m.put(0, "missed");
+    b.start();
+    m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
+    m.close();
+}
+
+// The eviction of another target and the next writer do not wait for the resync.
+void a_background_resync_meets_an_eviction_and_a_promotion(void **)
+{
+    target a, b, c;
+    const host h, elsewhere(5);
+    const std::string more = "timeouts 2000 10000\nbackground-resync on 256K\n";
+    const cfg_ptr cfg = h.cfg({&a, &b, &c}, more), there = elsewhere.cfg({&a, &b, &c}, more);
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    b.kill();
+    m.put(0, "missed by b");
+    b.start();
+    m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
+    a.kill();
+    m.put(megabyte, "missed by a");
+    assert_int_equal(m.state().in_sync, 1 | 1 << 3);
+    a.start();
+    {
+        const opened next(there.get());
+        assert_true(std::string(next.address(), 11) == "missed by b");
+        assert_true(std::string(next.address() + megabyte, 11) == "missed by a");
+        next.put(2 * megabyte, "the next writer");
+    }
+    assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_FENCED);
+    assert_true(c.bytes(2 * megabyte, 15) == "the next writer");
+}
+
+// Kills a target again and again, also while it is resynchronized, beside two writing lanes.
+void a_target_that_flaps_loses_nothing(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\nbackground-resync on 32M\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    std::atomic<bool> ended = false;
+    const auto write = [&](unsigned lane) {
+        for (std::uint64_t number = 1; !ended; ++number) {
+            const std::uint64_t at = (number * 2 + lane) * 4160 % (length - 64) / 64 * 64;
+            memcpy(m.address() + at, &number, sizeof(number));
+            if (m.flush(at, sizeof(number), 0, lane) != 0)
+                return false;
+            if (const timespec pause{0, 100'000}; number % 8 == 0)
+                nanosleep(&pause, nullptr);
+        }
+        return true;
+    };
+    std::array<bool, 2> good{};
+    std::thread first([&] { good[0] = write(0); }), second([&] { good[1] = write(1); });
+    for (const unsigned delay_ms : {0U, 60U, 900U}) {
+        b.kill();
+        while ((m.state().in_sync & 4) != 0)
+            usleep(1000);
+        b.start();
+        m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
+        usleep(delay_ms * 1000);
+    }
+    while (m.state().in_sync != 7)
+        usleep(1000);
+    ended = true;
+    first.join();
+    second.join();
+    assert_true(good[0] && good[1]);
+    assert_true(b.bytes(0, length) == std::string(m.address(), length));
+    m.close();
+}
+
+// The next writer must not take the copy of b as it is.
+void a_writer_dies_in_a_background_resync(void **)
+{
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "background-resync on 64K\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    int progress[2];
+    assert_int_equal(pipe(progress), 0);
+    const auto wait = [&] {
+        char byte = 0;
+        assert_int_equal(read(progress[0], &byte, 1), 1);
+    };
+    const pid_t writer = fork_writer();
+    if (writer == 0) {
+        const opened m(cfg.get());
+        for (const rpma_mirror_event_type type : {RPMA_MIRROR_EVENT_EVICTED, RPMA_MIRROR_EVENT_RESYNC_STARTED}) {
+            assert_int_equal(write(progress[1], "", 1), 1);
+            m.expect(type);
+            m.put(7 * megabyte, "missed");
+        }
+        assert_int_equal(write(progress[1], "", 1), 1);
+        pause();
+    }
+    wait();
+    b.kill();
+    wait();
+    b.start();
+    wait();
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    const opened m(cfg.get());
+    assert_int_equal(m.state().in_sync, 7);
+    assert_true(b.bytes(7 * megabyte, 6) == "missed");
+    ::close(progress[0]);
+    ::close(progress[1]);
+}
+
 // The program continues to write on two lanes during the resync; at the end the copies are equal.
 void a_resync_beside_flushes_loses_nothing(void **)
 {
@@ -290,6 +496,13 @@ int main()
             cmocka_unit_test(a_resync_is_paused_and_goes_on),
             cmocka_unit_test(what_differs_everywhere_is_sent_without_a_look),
             cmocka_unit_test(a_return_in_the_same_epoch_costs_what_changed),
+            cmocka_unit_test(a_target_that_falls_silent_in_a_resync_delays_no_flush),
+            cmocka_unit_test(a_target_returns_without_a_call),
+            cmocka_unit_test(a_call_takes_over_from_the_background),
+            cmocka_unit_test(a_set_is_closed_during_a_background_resync),
+            cmocka_unit_test(a_background_resync_meets_an_eviction_and_a_promotion),
+            cmocka_unit_test(a_target_that_flaps_loses_nothing),
+            cmocka_unit_test(a_writer_dies_in_a_background_resync),
             cmocka_unit_test(a_target_is_killed_in_the_middle),
             cmocka_unit_test(a_target_is_stopped_in_the_middle),
             cmocka_unit_test(a_resync_beside_flushes_loses_nothing),

@@ -253,7 +253,7 @@ class Mistakes(DiskTest):
         self.refused(r"colour: unknown parameter \(use set", f"set={set_file}", "colour=red")
         self.refused(r"lanes=65: out of range \(use 1 to 64\)", f"set={set_file}", "lanes=65")
         self.refused("lanes: ", f"set={set_file}", "lanes=many")
-        self.refused("resync: negative numbers are not allowed", f"set={set_file}", "resync=-1")
+        self.refused("boolean", f"set={set_file}", "resync=maybe")
         self.refused(r"force=maybe: not a boolean \(use true or false\)", f"set={set_file}", "force=maybe")
         self.refused(r"set=: value missing \(use set=VALUE\)", "set=")
         self.refused(r"second set file \(start one nbdkit for each set\)", f"set={set_file}", f"set={set_file}")

@@ -26,7 +26,7 @@ class Server:
         self.pid_file.unlink(missing_ok=True)
         with open(self.place / "log", "ab") as log:
             self.process = subprocess.Popen(
-                [*at, "nbdkit", "-f", "-U", self.socket, "-P", self.pid_file, PLUGIN, f"set={set_file}", "resync=1", *words],
+                [*at, "nbdkit", "-f", "-U", self.socket, "-P", self.pid_file, PLUGIN, f"set={set_file}", *words],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     @property

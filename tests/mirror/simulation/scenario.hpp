@@ -91,6 +91,7 @@ private:
     const unsigned targets_;
     history history_;
     const bool availability_;
+    const bool background_;     // targets that return are resynchronized by the library too
     const bool restores_parts_; // restores parts of one target; otherwise local files
     keeper keeper_;
     unsigned operation_ms_, open_ms_;

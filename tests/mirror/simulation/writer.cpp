@@ -35,6 +35,7 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
         world_.violated("no arbiter: %s", rpma_mirror_error_message());
     rpma_mirror_cfg_set_timeouts(cfg, operation_ms_, open_ms_);
     rpma_mirror_cfg_set_lanes(cfg, lanes, 16);
+    rpma_mirror_cfg_set_background_resync(cfg, background_, 0);
     rpma_mirror_cfg_set_event_function(cfg, on_event, nullptr);
     return cfg;
 }
