@@ -17,6 +17,7 @@
 #include <deque>
 #include <fcntl.h>
 #include <map>
+#include <netinet/in.h>
 #include <unistd.h>
 #include <utility>
 
@@ -48,12 +49,17 @@ std::vector<std::byte> joined(std::span<const iovec> segments)
     return bytes;
 }
 
-sockaddr_storage end_of(const network_address &address)
+// Address of one end of a path; an IPv4 address becomes a mapped one.
+network_address address_of(const sockaddr_storage &end)
 {
-    sockaddr_storage end{};
-    end.ss_family = AF_INET6;
-    memcpy(&reinterpret_cast<sockaddr_in6 &>(end).sin6_addr, address.data(), address.size());
-    return end;
+    network_address address{};
+    if (end.ss_family == AF_INET6) {
+        memcpy(address.data(), &reinterpret_cast<const sockaddr_in6 &>(end).sin6_addr, address.size());
+        return address;
+    }
+    address[10] = address[11] = std::byte{0xff};
+    memcpy(&address[12], &reinterpret_cast<const sockaddr_in &>(end).sin_addr, sizeof(in_addr));
+    return address;
 }
 
 // State for splitting the segments of the device into packets of at most one MTU, each with its own PSN.
@@ -138,7 +144,7 @@ private:
             std::span<const std::byte> payload, direction which)
     {
         const lock_guard lock(mutex_);
-        put_block(frame_of({end_of(from), end_of(to)}, d, payload), which);
+        put_block(frame_of({from, to}, d, payload), which);
     }
 
     void record(packet_path &path, const packet &p, std::span<const std::byte> payload, direction d)
@@ -198,8 +204,12 @@ private:
     std::uint32_t put_parts(packet_path &path, const packet &p, std::span<const std::byte> payload, std::uint32_t psn,
             bool first, bool last, direction d) REQUIRES(mutex_)
     {
-        addresses ends;
-        path.ends(d == direction::outbound ? ends.from : ends.to, d == direction::outbound ? ends.to : ends.from);
+        sockaddr_storage local{};
+        sockaddr_storage remote{};
+        path.ends(local, remote);
+        addresses ends{address_of(local), address_of(remote)};
+        if (d == direction::inbound)
+            std::swap(ends.from, ends.to);
         const bool splits = is_send(p.op) || is_write(p.op) || is_read_response(p.op);
         const std::uint32_t count = splits ? packets_of(payload.size()) : 1;
         for (std::uint32_t i = 0; i < count; ++i) {

@@ -4,16 +4,14 @@
 #include "wire/datagram.hpp"
 #include "wire/packet.hpp"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <vector>
 
 namespace softrdma::trace
 {
 
 struct addresses {
-    sockaddr_storage from{};
-    sockaddr_storage to{};
+    network_address from{};
+    network_address to{};
 };
 
 // Builds the Ethernet frame of RoCE version 2 for the packet: IP, UDP to port 4791, the InfiniBand headers, the

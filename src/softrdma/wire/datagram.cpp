@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/datagram.hpp"
-#include "wire/packet.hpp"
-#include "bytes.hpp"
+#include "wire/headers.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +13,6 @@ namespace
 
 constexpr std::uint8_t send_only = 0x64;
 constexpr std::uint8_t send_only_imm = 0x65;
-constexpr std::uint8_t solicited_event = 0x80;
 constexpr std::uint32_t three_bytes = 0xffffff;
 
 constexpr std::size_t udp_size = 8;
@@ -30,8 +28,10 @@ datagram_headers encode(const datagram &d) noexcept
 {
     datagram_headers headers;
     byte_writer w(headers.bytes.data());
-    w.put(d.immediate ? send_only_imm : send_only).put(d.solicited ? solicited_event : std::uint8_t{0});
-    w.put(default_pkey).put(d.dest_qpn & three_bytes).put(d.psn & three_bytes);
+    put(w, {.opcode = d.immediate ? send_only_imm : send_only,
+                   .flags = d.solicited ? solicited_flag : std::uint8_t{0},
+                   .dest_qpn = d.dest_qpn & three_bytes,
+                   .psn = d.psn & three_bytes});
     w.put(d.qkey).put(d.source_qpn & three_bytes);
     if (d.immediate)
         w.put_raw(&d.imm_data, sizeof(d.imm_data));
@@ -42,21 +42,19 @@ datagram_headers encode(const datagram &d) noexcept
 bool decode(std::span<const std::byte> bytes, datagram &d) noexcept
 {
     byte_reader r(bytes);
-    const auto opcode = r.get<std::uint8_t>();
-    const auto flags = r.get<std::uint8_t>();
-    const auto pkey = r.get<std::uint16_t>();
-    d.dest_qpn = r.get<std::uint32_t>();
-    d.psn = r.get<std::uint32_t>();
+    const bth header = get_bth(r);
+    d.dest_qpn = header.dest_qpn;
+    d.psn = header.psn;
     d.qkey = r.get<std::uint32_t>();
     d.source_qpn = r.get<std::uint32_t>();
-    d.immediate = opcode == send_only_imm;
-    d.solicited = flags == solicited_event;
+    d.immediate = header.opcode == send_only_imm;
+    d.solicited = header.flags == solicited_flag;
     d.imm_data = 0;
     if (d.immediate)
         r.get_raw(&d.imm_data, sizeof(d.imm_data));
     d.payload = r.rest();
-    return r.good() && (opcode == send_only || d.immediate) && (flags & ~solicited_event) == 0 &&
-           pkey == default_pkey && std::max({d.dest_qpn, d.psn, d.source_qpn}) <= three_bytes &&
+    return r.good() && (header.opcode == send_only || d.immediate) && (header.flags & ~solicited_flag) == 0 &&
+           header.pkey == default_pkey && std::max({d.dest_qpn, d.psn, d.source_qpn}) <= three_bytes &&
            d.payload.size() <= max_datagram_payload;
 }
 

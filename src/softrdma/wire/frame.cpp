@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/frame.hpp"
-#include "bytes.hpp"
+#include "wire/headers.hpp"
 
 #include <algorithm>
 
@@ -10,9 +10,8 @@ namespace softrdma
 namespace
 {
 
-constexpr std::uint8_t solicited_flag = 0x80;
-constexpr std::uint8_t no_ack_req_flag =
-        0x40; // in the bit of MigReq: a peer without support for it responds immediately
+// In the bit of MigReq: a peer without support for it responds immediately.
+constexpr std::uint8_t no_ack_req_flag = migrated_flag;
 
 bool is_known(opcode op) noexcept
 {
@@ -30,48 +29,20 @@ bool carries_payload(opcode op) noexcept
     return is_divisible(op) || op == opcode::atomic_write || is_control(op);
 }
 
-constexpr std::uint32_t placement_mask = 0x0f;
-constexpr unsigned level_shift = 4;
-constexpr std::uint32_t level_mask = 0x03;
-
 // Decodes the complete headers of a frame; the rest is the payload.
 bool decode_start(std::span<const std::byte> frame, packet &p) noexcept
 {
     byte_reader r(frame.subspan(length_size));
     p = {};
-    p.op = static_cast<opcode>(r.get<std::uint8_t>());
-    const auto flags = r.get<std::uint8_t>();
-    p.solicited = (flags & solicited_flag) != 0;
-    p.no_ack_req = (flags & no_ack_req_flag) != 0;
-    r.get<std::uint16_t>();
-    p.dest_qpn = r.get<std::uint32_t>();
-    p.psn = r.get<std::uint32_t>();
+    const bth header = get_bth(r);
+    p.op = static_cast<opcode>(header.opcode);
+    p.solicited = (header.flags & solicited_flag) != 0;
+    p.no_ack_req = (header.flags & no_ack_req_flag) != 0;
+    p.dest_qpn = header.dest_qpn;
+    p.psn = header.psn;
     if (!r.good() || !is_known(p.op) || p.dest_qpn > psn_mask || p.psn > psn_mask)
         return false;
-    if (p.op == opcode::flush) {
-        const auto feth = r.get<std::uint32_t>();
-        p.placement = static_cast<std::uint8_t>(feth & placement_mask);
-        p.level = static_cast<std::uint8_t>(feth >> level_shift & level_mask);
-    }
-    if (has_reth(p.op)) {
-        p.remote_addr = r.get<std::uint64_t>();
-        p.rkey = r.get<std::uint32_t>();
-        p.dma_length = r.get<std::uint32_t>();
-    }
-    if (is_atomic(p.op)) {
-        p.remote_addr = r.get<std::uint64_t>();
-        p.rkey = r.get<std::uint32_t>();
-        p.swap_add = r.get<std::uint64_t>();
-        p.compare = r.get<std::uint64_t>();
-    }
-    if (has_aeth(p.op))
-        p.syndrome = static_cast<std::uint8_t>(r.get<std::uint32_t>() >> 24);
-    if (p.op == opcode::atomic_acknowledge)
-        p.swap_add = r.get<std::uint64_t>();
-    if (has_imm(p.op))
-        r.get_raw(&p.imm_data, sizeof(p.imm_data));
-    if (has_ieth(p.op))
-        p.rkey = r.get<std::uint32_t>();
+    get_extended(r, p);
     p.payload = r.rest();
     return r.good() && (p.payload.empty() || carries_payload(p.op));
 }
@@ -82,25 +53,12 @@ frame_headers encode(const packet &p, std::size_t payload_size) noexcept
 {
     frame_headers h;
     byte_writer w(h.bytes.data() + length_size);
-    w.put(static_cast<std::uint8_t>(p.op))
-            .put(static_cast<std::uint8_t>((p.solicited ? solicited_flag : 0) | (p.no_ack_req ? no_ack_req_flag : 0)))
-            .put(default_pkey)
-            .put(p.dest_qpn & psn_mask)
-            .put(p.psn & psn_mask);
-    if (p.op == opcode::flush)
-        w.put((p.level & level_mask) << level_shift | (p.placement & placement_mask));
-    if (has_reth(p.op))
-        w.put(p.remote_addr).put(p.rkey).put(p.dma_length);
-    if (is_atomic(p.op))
-        w.put(p.remote_addr).put(p.rkey).put(p.swap_add).put(p.compare);
-    if (has_aeth(p.op))
-        w.put(static_cast<std::uint32_t>(p.syndrome) << 24);
-    if (p.op == opcode::atomic_acknowledge)
-        w.put(p.swap_add);
-    if (has_imm(p.op))
-        w.put_raw(&p.imm_data, sizeof(p.imm_data));
-    if (has_ieth(p.op))
-        w.put(p.rkey);
+    const int flags = (p.solicited ? solicited_flag : 0) | (p.no_ack_req ? no_ack_req_flag : 0);
+    put(w, {.opcode = static_cast<std::uint8_t>(p.op),
+                   .flags = static_cast<std::uint8_t>(flags),
+                   .dest_qpn = p.dest_qpn & psn_mask,
+                   .psn = p.psn & psn_mask});
+    put_extended(w, p);
     h.size = length_size + w.size();
     byte_writer(h.bytes.data()).put(static_cast<std::uint32_t>(w.size() + payload_size));
     return h;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "wire/packet.hpp"
+#include "wire/headers.hpp"
 
 #include <array>
 #include <optional>
@@ -13,7 +13,7 @@ namespace softrdma
 // AtomicETH, AETH, AtomicAckETH, ImmDt if the opcode has them), the payload. All numbers are big-endian.
 
 inline constexpr std::size_t length_size = 4;
-inline constexpr std::size_t max_headers = length_size + 12 + 28; // BTH and AtomicETH
+inline constexpr std::size_t max_headers = length_size + bth_size + max_extended_size;
 inline constexpr std::size_t max_frame = max_headers + max_segment;
 
 struct frame_headers {

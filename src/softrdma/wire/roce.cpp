@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wire/roce.hpp"
+
+#include <algorithm>
+#include <netinet/in.h>
+
+namespace softrdma::roce
+{
+
+namespace
+{
+
+constexpr std::uint8_t hop_limit = 64;
+constexpr std::size_t mapped_prefix = 12; // bytes before the IPv4 address of a mapped one
+
+constexpr std::array<std::uint32_t, 256> crc_table = [] {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t i = 0; i < table.size(); ++i) {
+        std::uint32_t value = i;
+        for (int bit = 0; bit < 8; ++bit)
+            value = (value & 1) != 0 ? 0xedb88320u ^ value >> 1 : value >> 1;
+        table[i] = value;
+    }
+    return table;
+}();
+
+std::uint32_t crc(std::uint32_t value, std::span<const std::byte> bytes) noexcept
+{
+    for (const std::byte b : bytes)
+        value = crc_table[(value ^ static_cast<std::uint32_t>(b)) & 0xff] ^ value >> 8;
+    return value;
+}
+
+std::size_t padding_of(std::size_t payload_size) noexcept
+{
+    return (4 - payload_size % 4) % 4;
+}
+
+std::uint8_t flags_of(bool solicited, std::size_t padding) noexcept
+{
+    return static_cast<std::uint8_t>((solicited ? solicited_flag : 0) | migrated_flag | padding << padding_shift);
+}
+
+bool requests_ack(const packet &p) noexcept
+{
+    return is_request(p.op) && (is_last(p.op) || is_round_trip(p.op)) && !p.no_ack_req;
+}
+
+} // namespace
+
+std::span<const std::byte> ip_of(const network_address &address) noexcept
+{
+    const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
+    const bool mapped = std::all_of(address.begin(), address.begin() + 10, is_zero) && address[10] == std::byte{0xff} &&
+                        address[11] == std::byte{0xff};
+    return std::span(address).subspan(mapped ? mapped_prefix : 0);
+}
+
+network_headers encode(const udp_flow &flow, std::size_t udp_length) noexcept
+{
+    network_headers headers;
+    byte_writer w(headers.bytes.data());
+    const auto from = ip_of(flow.source);
+    const auto to = ip_of(flow.destination);
+    if (from.size() == 4) {
+        w.put(std::uint16_t{0x4500}).put(static_cast<std::uint16_t>(ipv4_size + udp_length));
+        w.put(std::uint16_t{0}).put(std::uint16_t{0x4000}); // do not fragment
+        w.put(hop_limit).put(static_cast<std::uint8_t>(IPPROTO_UDP)).put(std::uint16_t{0});
+    } else {
+        w.put(std::uint32_t{6} << 28).put(static_cast<std::uint16_t>(udp_length));
+        w.put(static_cast<std::uint8_t>(IPPROTO_UDP)).put(hop_limit);
+    }
+    w.put_raw(from.data(), from.size()).put_raw(to.data(), to.size());
+    headers.ip_size = w.size();
+    w.put(flow.source_port).put(udp_port).put(static_cast<std::uint16_t>(udp_length)).put(std::uint16_t{0});
+    headers.size = w.size();
+    return headers;
+}
+
+transport_headers encode(const packet &p, std::size_t payload_size) noexcept
+{
+    transport_headers headers;
+    headers.padding = padding_of(payload_size);
+    byte_writer w(headers.bytes.data());
+    put(w, {.opcode = static_cast<std::uint8_t>(p.op),
+                   .flags = flags_of(p.solicited, headers.padding),
+                   .dest_qpn = p.dest_qpn & psn_mask,
+                   .psn = (p.psn & psn_mask) | (requests_ack(p) ? ack_req_bit : 0)});
+    put_extended(w, p);
+    headers.size = w.size();
+    return headers;
+}
+
+transport_headers encode(const datagram &d, std::size_t payload_size) noexcept
+{
+    transport_headers headers;
+    headers.padding = padding_of(payload_size);
+    const datagram_headers plain = encode(d);
+    std::copy_n(plain.bytes.begin(), plain.size, headers.bytes.begin());
+    headers.bytes[1] = std::byte{flags_of(d.solicited, headers.padding)};
+    headers.size = plain.size;
+    return headers;
+}
+
+// Fields that routers may change count as ones.
+invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet) noexcept
+{
+    constexpr std::byte ones{0xff};
+    constexpr std::array<std::byte, 8> no_local_route{ones, ones, ones, ones, ones, ones, ones, ones};
+    constexpr std::size_t reserved = 4; // byte of the BTH for congestion control
+    network_headers network = encode(flow, udp_size + packet.size() + sizeof(invariant_crc));
+    auto &masked = network.bytes;
+    if (network.ip_size == ipv4_size) {
+        masked[1] = masked[8] = masked[10] = masked[11] = ones;
+    } else {
+        masked[0] |= std::byte{0x0f};
+        masked[1] = masked[2] = masked[3] = masked[7] = ones;
+    }
+    masked[network.ip_size + 6] = masked[network.ip_size + 7] = ones; // UDP checksum
+    std::uint32_t value = crc(~0u, no_local_route);
+    value = crc(value, std::span(masked).first(network.size));
+    value = crc(value, packet.first(reserved));
+    value = crc(value, std::span(&ones, 1));
+    value = ~crc(value, packet.subspan(reserved + 1));
+    invariant_crc result;
+    for (std::size_t i = 0; i < result.size(); ++i) // the only number with its low byte first
+        result[i] = static_cast<std::byte>(value >> 8 * i);
+    return result;
+}
+
+} // namespace softrdma::roce

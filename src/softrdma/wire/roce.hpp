@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "wire/datagram.hpp"
+#include "wire/headers.hpp"
+
+namespace softrdma::roce
+{
+
+// A packet of RoCE version 2 (InfiniBand specification, annex A17): IP, UDP, BTH, extended headers, payload, padding to
+// a multiple of 4 bytes, invariant CRC.
+
+inline constexpr std::uint16_t udp_port = 4791;
+inline constexpr std::size_t ipv4_size = 20;
+inline constexpr std::size_t ipv6_size = 40;
+inline constexpr std::size_t udp_size = 8;
+
+// Both ends of a packet, and the port of its sender; IPv4 addresses are mapped ones.
+struct udp_flow {
+    network_address source;
+    network_address destination;
+    std::uint16_t source_port;
+};
+// The address as the IP header contains it: 4 or 16 bytes.
+std::span<const std::byte> ip_of(const network_address &address) noexcept;
+
+// IP and UDP header without checksums, as an unconnected UDP socket of Linux that does not fragment sends them.
+struct network_headers {
+    std::array<std::byte, ipv6_size + udp_size> bytes;
+    std::size_t ip_size = 0;
+    std::size_t size = 0;
+};
+network_headers encode(const udp_flow &flow, std::size_t udp_length) noexcept;
+
+// Headers from the BTH up to the payload.
+struct transport_headers {
+    std::array<std::byte, bth_size + max_extended_size> bytes;
+    std::size_t size = 0;
+    std::size_t padding = 0; // zero bytes after the payload
+};
+transport_headers encode(const packet &p, std::size_t payload_size) noexcept;
+transport_headers encode(const datagram &d, std::size_t payload_size) noexcept;
+
+// Invariant CRC of a packet, in the order of its bytes on the wire. `packet` starts with the BTH and ends with the
+// padding.
+using invariant_crc = std::array<std::byte, 4>;
+invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet) noexcept;
+
+} // namespace softrdma::roce
