@@ -108,11 +108,11 @@ std::string refusal(request_type type, std::uint32_t number, status s)
     return text_of(a);
 }
 
-// The deadline of a pool whose target will not respond is short.
+// The deadline of a pool whose target will not respond is short, but the start of the target must not exceed it.
 RPMEMpool *open_pool(int error = 0)
 {
     unsigned lanes = 1;
-    setenv("RPMEM_OP_TIMEOUT_MS", error == ETIMEDOUT ? "1000" : "30000", 1);
+    setenv("RPMEM_OP_TIMEOUT_MS", error == ETIMEDOUT ? "4000" : "30000", 1);
     return must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, nullptr));
 }
 

@@ -186,11 +186,12 @@ static unsigned count_descriptors(void)
     return count;
 }
 
-static void expect_descriptors(unsigned expected)
+/* Waits until no more descriptors are open than before. Then, a connection may still have been about to close. */
+static void expect_descriptors(unsigned before)
 {
-    for (unsigned i = 0; i < time_limit_ms && count_descriptors() != expected; ++i)
+    for (unsigned i = 0; i < time_limit_ms && count_descriptors() > before; ++i)
         usleep(1000);
-    assert_int_equal(count_descriptors(), expected);
+    assert_in_range(count_descriptors(), 0, before);
 }
 
 struct fd_server {
