@@ -29,7 +29,8 @@ void enqueue(cm_id &target, rdma_cm_event_type type, const void *data, uint8_t l
     channel->bell.ring();
 }
 
-// The event as the library gets to see it. A connection request brings a new identifier, counted on the listener.
+// Converts the event to the one that the library receives. A connection request has a new identifier and is counted at
+// the listener.
 cm_event &deliver(call &c, queued_event &&from)
 {
     auto made = std::make_unique<cm_event>();
@@ -124,7 +125,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
     cm_event *const found = c.find<cm_event>(event);
     if (found == nullptr)
         return minus_one(EINVAL);
-    // A refused acknowledgement leaves nothing the library could still wait for or do.
+    // After an acknowledgement that fails, the library cannot wait for anything and cannot undo anything.
     --found->counted->unacknowledged;
     the().changed.notify_all();
     return minus_one(c.destroy(event));

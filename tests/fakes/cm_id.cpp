@@ -25,7 +25,7 @@ void remember_parameters(const rdma_conn_param &parameters)
         std::memcpy(seen.private_data, parameters.private_data, parameters.private_data_len);
 }
 
-// 192.0.2.1 to 192.0.2.0, as GIDs.
+// Path from 192.0.2.1 to 192.0.2.0, as GIDs.
 ibv_sa_path_rec resolved_path()
 {
     constexpr unsigned char here[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1};

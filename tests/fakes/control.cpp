@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-// The tests' side of the stack.
+// Functions that tests call to control the fake stack.
 namespace
 {
 

@@ -134,7 +134,7 @@ int ibv_query_device(struct ibv_context *, struct ibv_device_attr *attributes)
 #undef ibv_query_port
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attributes)
 {
-    // The old structure is the beginning of the new one.
+    // The old structure is a prefix of the new one.
     return query_port(
             context, port, reinterpret_cast<ibv_port_attr *>(attributes), offsetof(ibv_port_attr, port_cap_flags2));
 }

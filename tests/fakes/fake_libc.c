@@ -13,13 +13,13 @@
 #include <time.h>
 
 static struct {
-    atomic_uint in; /* calls until the failing one */
+    atomic_uint in; /* number of calls until the one that fails */
     atomic_bool persistent;
     atomic_bool failed;
 } faults[FAKE_LIBC_CALLS];
 
 static void (*_Atomic on_failure)(void);
-// Where placed objects are, for the tests that place them; they do so one at a time.
+// Addresses for tests that place objects. Only one object is placed at a time.
 enum {
     MAX_PLACED = 8
 };

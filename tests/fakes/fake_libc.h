@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The C library below librpma: chosen calls fail, allocations and mappings are counted, what goes to syslog is kept.
- * Works through the linker's --wrap, so only calls from objects linked into the test program are seen, not those from
- * shared libraries.
+ * Wrapper of the C library below librpma: selected calls fail, allocations and mappings are counted, and messages to
+ * syslog are recorded. It uses the linker option --wrap, so it affects only calls from objects that are linked into the
+ * test program, not those from shared libraries.
  */
 #ifndef FAKE_LIBC_H
 #define FAKE_LIBC_H 1
@@ -26,7 +26,8 @@ enum fake_libc_call {
     FAKE_LIBC_CALLS
 };
 
-/* The n-th such call from now (1 is the next) fails, with persistent every later one too; n 0: none does. */
+/* The n-th such call after this one fails (n is 1 for the next); if persistent, all later ones fail too. If n is 0,
+ * none fails. */
 void fake_libc_fail(enum fake_libc_call which, unsigned n, bool persistent);
 void fake_libc_fail_none(void);
 
@@ -36,10 +37,10 @@ void fake_libc_on_failure(void (*function)(void));
 /* Returns whether a failure was delivered since it was requested. */
 bool fake_libc_failed(enum fake_libc_call which);
 
-/* The next allocation is at this address, which the caller has mapped and unmaps after the object's end. */
+/* The next allocation returns this address. The caller maps it before, and unmaps it when the object has been freed. */
 void fake_libc_place_next(void *address);
 
-/* Allocations and mappings that exist. */
+/* Number of allocations and mappings that exist. */
 long fake_libc_allocations(void);
 long fake_libc_mappings(void);
 
@@ -48,7 +49,7 @@ const char *fake_libc_syslog_message(void);
 int fake_libc_syslog_priority(void);
 void fake_libc_forget_syslog(void);
 
-/* Calls of openlog and closelog so far. */
+/* Number of calls of openlog and closelog. */
 unsigned fake_libc_openlog_calls(void);
 
 #ifdef __cplusplus

@@ -37,33 +37,33 @@ enum {
     FAKE_PORTS = 4
 };
 
-/* Properties of the device. Change them before the call that is to see the change. */
+/* Properties of the device. A test must change them before the call that they affect. */
 struct fake_traits {
     uint64_t capabilities; /* device_cap_flags_ex */
     uint64_t odp_general;
     uint32_t odp_rc;
     enum ibv_transport_type transport;
     bool absent;   /* the list of devices is empty */
-    bool software; /* it is the one of softrdma */
+    bool software; /* the device is the one of softrdma */
     unsigned ports;
     uint32_t max_msg_sz[FAKE_PORTS];
     bool without_extended_query; /* only the calls of the oldest libibverbs can query it */
     bool without_advise;         /* no advise_mr */
     int advise_error;            /* errno of advise_mr, 0 for success */
     bool extended_qps;           /* every QP has the extended view, as with mlx5 */
-    bool without_wr_flush;       /* the view grants flush but its function is missing */
+    bool without_wr_flush;       /* the view grants flush, but lacks its function */
     bool without_wr_atomic_write;
-    int send_ops_error;      /* errno for a QP with send_ops_flags, 0 if it is granted */
-    int persistent_error;    /* errno for memory registered with FLUSH_PERSISTENT, 0 if it is accepted */
-    bool unpinnable;         /* memory needs ON_DEMAND, otherwise EOPNOTSUPP */
-    unsigned addresses;      /* results of rdma_getaddrinfo */
-    unsigned bad_addresses;  /* number of the first addresses that cannot be bound or resolved */
-    unsigned bad_routes;     /* or have no route */
-    int name_error;          /* result of rdma_getaddrinfo, 0 for success */
-    bool ipv6;               /* resolved addresses are IPv6 */
-    unsigned send_room;      /* how many requests of one ibv_post_send fit, 0 for all; the others: ENOMEM */
-    unsigned poll_surplus;   /* entries ibv_poll_cq claims beyond those asked for */
-    bool alloc_pd_is_silent; /* ibv_alloc_pd fails and leaves errno alone */
+    int send_ops_error;     /* errno for a QP with send_ops_flags, 0 if it is granted */
+    int persistent_error;   /* errno for memory registered with FLUSH_PERSISTENT, 0 if it is accepted */
+    bool unpinnable;        /* memory needs ON_DEMAND, otherwise EOPNOTSUPP */
+    unsigned addresses;     /* results of rdma_getaddrinfo */
+    unsigned bad_addresses; /* number of addresses at the beginning that cannot be bound or resolved */
+    unsigned bad_routes;    /* number of addresses at the beginning that have no route */
+    int name_error;         /* result of rdma_getaddrinfo, 0 for success */
+    bool ipv6;              /* resolved addresses are IPv6 */
+    unsigned send_room; /* number of requests that one ibv_post_send accepts, 0 for all; the others fail with ENOMEM */
+    unsigned poll_surplus;   /* number of entries that ibv_poll_cq reports beyond the requested ones */
+    bool alloc_pd_is_silent; /* ibv_alloc_pd fails without setting errno */
 };
 
 struct fake_traits *fake_device(void);
@@ -71,10 +71,10 @@ struct fake_traits *fake_device(void);
 /* Returns the device's context, configured like fake_device(). Called before threads use the device. */
 struct ibv_context *fake_context(void);
 
-/* A capable device has native flush and native atomic write. */
+/* Gives the device native flush and native atomic write. */
 void fake_make_native(void);
 
-/* Forgets everything, and makes the device the plain one again: one port, one address, IB, no capabilities. */
+/* Resets the state, and gives the device its default properties: one port, one address, InfiniBand, no capabilities. */
 void fake_reset(void);
 
 /* Objects */
@@ -98,10 +98,10 @@ unsigned fake_count(enum fake_kind kind);
 /* The index-th oldest object of the kind, as its struct ibv_* or rdma_*; NULL if there is none. */
 void *fake_live(enum fake_kind kind, unsigned index);
 
-/* The objects of the kind are meant to be left over. */
+/* Objects of this kind may remain at the end: they do not count as leaks. */
 void fake_abandon(enum fake_kind kind);
 
-/* Text naming every misuse so far and every object left over, "" if there is none. */
+/* Text that lists every misuse and every object that remains, "" if there is none. */
 const char *fake_problems(void);
 
 /* Calls */
@@ -111,12 +111,12 @@ const char *fake_calls(void);
 void fake_forget_calls(void);
 
 /*
- * The n-th call from now that can fail (1 is the next) fails with the errno error, and with persistent so does every
- * later one, each with an errno one higher. n 0 lets all calls succeed again.
+ * The n-th call after this one that can fail fails with the errno value error (n is 1 for the next). If persistent, all
+ * later calls fail too, each with an errno value one higher. If n is 0, all calls succeed again.
  */
 void fake_fail_call(unsigned n, int error, bool persistent);
 
-/* Only calls of this name count for fake_fail_call(); NULL for all. Ended by fake_fail_call(0, 0, false). */
+/* Makes fake_fail_call() count only calls of this name; NULL for all. fake_fail_call(0, 0, false) resets it. */
 void fake_fail_only(const char *name);
 
 /* Name of the call that failed first, NULL if none did. */
@@ -184,15 +184,15 @@ const struct fake_work *fake_last_work(void);
 /* Adds a completion to the CQ, or none if wc is NULL, and fires the CQ's event if it is armed. */
 void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
 
-/* Fires the CQ's event whether it is armed or not. */
+/* Fires the CQ's event even if it is not armed. */
 void fake_fire(struct ibv_cq *cq);
 
 /* Connection management */
 
-/* A client asks the oldest listener for a connection. */
+/* Simulates a client that requests a connection from the oldest listener. */
 void fake_incoming(const void *private_data, uint8_t length);
 
-/* An event for the identifier. */
+/* Queues an event for the identifier. */
 void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void *private_data, uint8_t length);
 
 #ifdef __cplusplus

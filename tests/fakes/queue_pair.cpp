@@ -15,7 +15,7 @@ using fake::call;
 using fake::null;
 using fake::the;
 
-// Where wr_flush is since rdma-core 45. Headers before it end struct ibv_qp_ex earlier.
+// Offset of wr_flush since rdma-core 45. In older headers struct ibv_qp_ex ends before it.
 constexpr std::size_t wr_flush_offset = offsetof(ibv_qp_ex, wr_atomic_write) + sizeof(void *);
 
 using wr_flush_function = void(
@@ -54,7 +54,7 @@ fake_work record_send(ibv_qp *queue, const ibv_send_wr *wr, bool has_bad_wr)
     work.wr_id = wr->wr_id;
     work.opcode = wr->opcode;
     work.flags = wr->send_flags;
-    // Only what a provider may read for the opcode is set.
+    // Copies only the fields that a provider may read for the opcode.
     if (wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
         work.imm_data = wr->imm_data;
     if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
@@ -206,7 +206,7 @@ void wr_atomic_write(ibv_qp_ex *extended, uint32_t rkey, uint64_t remote_addr, c
     std::memcpy(work.data, data, sizeof(work.data));
 }
 
-// Takes the place of a function that was not requested: a provider older than the header has other data there.
+// Replaces functions that were not requested: a provider that is older than the header has other data there.
 void not_granted()
 {
     const std::lock_guard<std::mutex> locked(the().mutex);

@@ -6,7 +6,7 @@
 namespace fake
 {
 
-// Creates a queue pair for an identifier; nullptr with errno on refusal.
+// Creates a queue pair for an identifier. Returns nullptr and sets errno on error.
 ibv_qp *make_qp(call &c, ibv_context *context, const ibv_qp_init_attr_ex &attributes);
 
 void configure_queue_pair(ibv_context_ops &ops);

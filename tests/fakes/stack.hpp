@@ -25,7 +25,7 @@ struct object {
     unsigned long serial = 0;
     std::set<object *> parents;
     std::set<object *> children;
-    // Destroying it failed, so it does not count as a leak.
+    // Its destruction failed, so it does not count as a leak.
     bool lost = false;
 };
 
@@ -61,10 +61,10 @@ struct stack {
 
 stack &the();
 
-// The device's context as it is, for calls that come while others use it.
+// Returns the device's context without locking, for calls that run while others use it.
 ibv_context *context();
 
-// One call of the library into the stack: holds the lock, is logged, and may have been chosen to fail.
+// One call of the library to the stack. It holds the lock, is logged, and fails if the test selected it.
 class call
 {
 public:
@@ -86,7 +86,8 @@ public:
         return static_cast<T *>(the().find(handle, name_));
     }
 
-    // Destroys unless the call is to fail or something depends on the object; 0 or an errno value.
+    // Destroys the object. Returns an errno value if the call must fail or another object depends on this one,
+    // otherwise 0.
     int destroy(const void *handle);
 
 private:
@@ -95,7 +96,7 @@ private:
     int error_ = 0;
 };
 
-// Conventions of the two libraries for a failing call.
+// Error conventions of the two libraries.
 inline int minus_one(int error)
 {
     if (error == 0)
@@ -111,7 +112,7 @@ T *null(int error)
     return nullptr;
 }
 
-// A semaphore eventfd: readable as long as there is something to take, blocking or not as its user sets it.
+// A semaphore eventfd: readable while its count is not 0. Its user decides whether reads block.
 class bell
 {
 public:
@@ -122,7 +123,7 @@ public:
 
     int fd() const { return fd_; }
     void ring();
-    // Takes one ring back; 0 or an errno value. May block.
+    // Decrements the count. Returns 0 or an errno value. May block.
     int wait();
     void unring();
 
@@ -130,7 +131,7 @@ private:
     int fd_;
 };
 
-// Waits without the lock until the queue behind the bell has an entry; 0 or an errno value.
+// Waits without the lock until the queue of the bell has an entry. Returns 0 or an errno value.
 template<class T>
 int await_entry(call &c, bell &rung, const std::deque<T> &queue)
 {
@@ -144,7 +145,8 @@ int await_entry(call &c, bell &rung, const std::deque<T> &queue)
     }
 }
 
-// Waits until the count is 0; a real provider would wait forever, which is an error of the library.
+// Waits until the count is 0. A real provider would wait forever, so exceeding the time limit is an error of the
+// library.
 void await_acknowledged(call &c, const unsigned &unacknowledged);
 
 } // namespace fake

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Where completions are reported: the shared channel, the receive CQ. */
+/* Completion channels: the shared channel, and that of the receive CQ. */
 #include "support/memory_server.h"
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 
-/* Waits on the shared channel until cq gives a completion. */
+/* Waits on the shared channel until cq has a completion, and returns it. */
 static struct ibv_wc next_shared_completion(struct rpma_conn *conn, struct rpma_cq *cq, bool is_rcq)
 {
     int fd = -1;

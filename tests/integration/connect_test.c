@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* How connections come about, and how they do not. */
+/* Establishing connections, and connections that are rejected. */
 #include "support/memory_server.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static void a_deleted_request_rejects_the_client(void **state)
     connect_to(self, peer, server->port, NULL);
 }
 
-/* Takes a request with a configuration that contradicts itself, then one that does not. */
+/* Processes a request with a contradictory configuration, then one with a valid one. */
 static void serve_after_failing(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -88,7 +88,7 @@ static void a_rejected_connection_takes_no_operations(void **state)
         expect_failure(main_cq(conn), IBV_WC_WR_FLUSH_ERR, &port);
 }
 
-/* Listens and does nothing else. */
+/* Listens, but does not process requests. */
 static void serve_silently(struct side *self, const char *argument)
 {
     char port[8];
@@ -128,7 +128,7 @@ static void an_address_that_cannot_be_used_is_refused(void **state)
     CHECK(ep == NULL && req == NULL);
 }
 
-/* Takes as many requests as the argument specifies before it processes any of them, then establishes all. */
+/* Receives as many requests as the argument specifies before it processes the first, then establishes all. */
 static void serve_late(struct side *self, const char *argument)
 {
     struct rpma_conn_req *reqs[32];
@@ -163,7 +163,7 @@ static void requests_wait_for_a_server_that_is_busy(void **state)
     expect_line(server->link, "established all");
 }
 
-/* Shuts its endpoint down with two requests pending: accepts the first, rejects the second. */
+/* Shuts down its endpoint while two requests are pending: accepts the first, rejects the second. */
 static void serve_without_endpoint(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -221,7 +221,7 @@ static void connections_run_over_ipv6(void **state)
     if (!has_ipv6() || network_of_servers())
         skip_because("this machine, or that of the servers, lacks ::1");
     self->addr = "::1";
-    /* librpma 1.3.0 gives no device and no error where only part of the kernel's RDMA knows the address. */
+    /* librpma 1.3.0 returns no device and no error if only part of the kernel's RDMA stack knows the address. */
     if (rpma_utils_get_ibv_context(self->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &device) || !device)
         skip_because("no device serves ::1");
     struct session session = open_session(self, 4096, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Every data operation, with the data checked on the other side. */
+/* All data operations. The data is checked at the peer. */
 #include "support/memory_server.h"
 
 #include <arpa/inet.h>
@@ -41,7 +41,7 @@ static void read_fetches_the_bytes_at_the_offset_and_no_others(void **state)
     }
 }
 
-// Queued operations are posted with the flush, more of them than the connection queues at a time.
+// More operations are queued than the connection queues at once; the flush posts them.
 static void a_batch_of_writes_is_flushed_as_a_whole(void **state)
 {
     struct rpma_conn_cfg *cfg = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* How connections end: orderly from either side, from both at once, and because a process died. */
+/* Ends of connections: closed by one side, by both at the same time, or by the death of a process. */
 #include "support/memory_server.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void the_client_disconnects(void **state)
     expect_event(session.conn, RPMA_CONN_CLOSED);
 }
 
-/* Accepts connections and ends each in the way of the argument: "disconnect" or "delete". */
+/* Accepts connections and ends each by the method in argument: "disconnect" or "delete". */
 static void serve_endings(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -40,7 +40,7 @@ static void server_ends_by(struct side *self, const char *way)
     CHECK_OK(rpma_conn_disconnect(conn));
 }
 
-/* The disconnection happens before the server can know that the connection is established. */
+/* Disconnects before the server can know that the connection is established. */
 static void serve_and_disconnect_at_once(struct side *self, const char *argument)
 {
     char port[8];
@@ -75,7 +75,7 @@ static void the_server_deletes_the_connection(void **state)
 
 #define CROSSINGS 100
 
-/* Both processes read the same clock, so that they can act within a microsecond of each other. */
+/* Both processes use the same clock, so they can act within a microsecond of each other. */
 static int64_t clock_ns(void)
 {
     struct timespec now;
@@ -90,7 +90,7 @@ static void disconnect_at(struct rpma_conn *conn, int64_t moment_ns)
     disconnect(conn);
 }
 
-/* Disconnects at the moment the client does. */
+/* Disconnects at the same time as the client. */
 static void serve_crossings(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -178,8 +178,8 @@ static int post_one(struct session *session, enum kind kind)
 }
 
 /*
- * The next completion of a connection whose server died. To SoftRoCE, 7 retries are retries without end: what is
- * outstanding completes once the end of the connection is answered.
+ * Returns the next completion of a connection whose server died. SoftRoCE treats 7 retries as unlimited, so outstanding
+ * operations complete only when the end of the connection is acknowledged.
  */
 static struct ibv_wc completion_after_death(struct session *session, bool *ended)
 {
@@ -213,7 +213,7 @@ static void a_killed_server_fails_operations_and_ends_the_connection(void **stat
         expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
     }
     kill_server(session.server);
-    /* The flushed receive may come before or after the failed write. */
+    /* The flushed receive may complete before or after the failed write. */
     int64_t until = deadline();
     bool receive_failed = false, write_failed = false, ended = false;
     while (!receive_failed || !write_failed) {
@@ -229,7 +229,7 @@ static void a_killed_server_fails_operations_and_ends_the_connection(void **stat
         expect_end(session.conn);
 }
 
-/* Messages find no receive: they are what is retried when the server dies. */
+/* Messages without a posted receive: they are being retried when the server dies. */
 static void a_server_killed_amid_traffic_is_noticed(void **state)
 {
     struct side *self = *state;
@@ -237,7 +237,8 @@ static void a_server_killed_amid_traffic_is_noticed(void **state)
         enum kind kind = (enum kind)(round % KINDS);
         struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.sq = 16, .cq = 32});
         struct session session = open_session(self, MEMORY_SIZE, cfg);
-        /* Before it has seen the client's last handshake its death would be a rejection. */
+        /* The server must have processed the client's last handshake message; before that, its death would be a
+         * rejection. */
         ask(session.server->link, "fill 0 8 0");
         for (int i = 0; i < 8; ++i)
             CHECK_OK(post_one(&session, kind));
@@ -255,7 +256,7 @@ static void a_server_killed_amid_traffic_is_noticed(void **state)
     }
 }
 
-/* Dies with a connection and a pending request, leaving nothing behind that hinders the next server. */
+/* Dies with a connection and a pending request. The next server must start without waiting for its resources. */
 static void serve_and_die(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -281,7 +282,7 @@ static void a_request_pending_at_a_killed_server_fails(void **state)
     CHECK(event == RPMA_CONN_UNREACHABLE || event == RPMA_CONN_REJECTED || event == RPMA_CONN_LOST);
 }
 
-/* Connects to the port given, writes without an end and dies of it. */
+/* Connects to the given port, and writes until an error ends the process. */
 static void write_for_ever(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);

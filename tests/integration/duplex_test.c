@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Both ends operate on each other's memory at once, with more bytes in flight than any socket buffer holds. */
+/* Both ends access each other's memory at the same time, with more bytes in flight than any socket buffer can hold. */
 #include "support/rdma.h"
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
@@ -7,7 +7,7 @@
 #define CHUNK (4u << 20)
 #define ROUNDS 4u
 
-/* Each side's memory: what it writes, what the other side writes, what it reads back. */
+/* Areas of each side's memory: source of its writes, destination of the peer's writes, destination of its reads. */
 enum {
     OWN,
     FOREIGN,
@@ -68,7 +68,7 @@ static void play(struct duplex *duplex)
         play_round(duplex, round);
 }
 
-/* The client's region comes with its request. */
+/* The client sends the descriptor of its region with its request. */
 static void serve_duplex(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Operations that must not succeed: refused before they are posted, or by the other side. */
+/* Operations that must fail: rejected before they are posted, or by the peer. */
 #include "support/memory_server.h"
 
 #include <stdint.h>
@@ -16,7 +16,7 @@ static void expect_access_error(struct session *session, int posted)
 {
     CHECK_OK(posted);
     expect_failure(session->cq, IBV_WC_REM_ACCESS_ERR, session);
-    /* The queue pair is broken: what follows is flushed. */
+    /* The queue pair is in the error state: later operations are flushed. */
     CHECK_OK(rpma_write(session->conn, NULL, 0, NULL, 0, 0, ON_ERROR, &posted));
     expect_failure(session->cq, IBV_WC_WR_FLUSH_ERR, &posted);
     ask(session->server->link, "check 0 %d 0", MEMORY_SIZE);
@@ -48,7 +48,7 @@ static void an_access_past_the_registered_region_is_a_remote_access_error(void *
     struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
     struct rpma_mr_remote *forged =
-            forged_region(self, &session, DESCRIPTOR_LENGTH_OFFSET + 2, 0x10); /* longer by a mebibyte */
+            forged_region(self, &session, DESCRIPTOR_LENGTH_OFFSET + 2, 0x10); /* one MiB too long */
     expect_access_error(
             &session, rpma_write(session.conn, forged, MEMORY_SIZE - 4, session.local.mr, 0, 8, ALWAYS, &session));
 }
@@ -108,7 +108,7 @@ static void a_message_longer_than_the_receive_breaks_both_sides(void **state)
     ask(session.server->link, "recv 0 64 1");
     memset(session.local.ptr, 1, MEMORY_SIZE);
     CHECK_OK(rpma_send(session.conn, session.local.mr, 0, 65, ALWAYS, &session));
-    /* The kernel's SoftRoCE reports operation errors. */
+    /* The SoftRoCE of the kernel reports an operation error. */
     struct ibv_wc wc = next_completion(session.cq);
     CHECK(wc.status == IBV_WC_REM_INV_REQ_ERR || wc.status == IBV_WC_REM_OP_ERR);
     CHECK_EQ(wc.wr_id, (uintptr_t)&session);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Waiting: descriptors in an event loop, and signals. */
+/* Descriptors in an event loop, and waits that a signal interrupts. */
 #include "support/memory_server.h"
 
 #include <signal.h>
@@ -69,7 +69,7 @@ static void completions_give_one_event_until_it_is_taken(void **state)
     }
 }
 
-/* One descriptor of the loop and what to do when it is readable. */
+/* A descriptor of the loop, and the function to call when it is readable. */
 struct source {
     int fd;
     struct client *client;
@@ -155,7 +155,8 @@ static void take_completions(struct client *client)
                 CHECK_EQ(wcs[i].status, IBV_WC_SUCCESS);
                 if (wcs[i].opcode != IBV_WC_RECV)
                     continue;
-                /* The message goes back from where it is; its buffer takes the next one, sent after the echo. */
+                /* The message is echoed from its buffer. The buffer receives the next message, which the client sends
+                 * after the echo. */
                 CHECK_OK(rpma_recv(client->conn, client->messages.mr, 0, MESSAGE_SIZE, client));
                 CHECK_OK(rpma_send(client->conn, client->messages.mr, 0, wcs[i].byte_len, ALWAYS, client));
             }
@@ -165,7 +166,7 @@ static void take_completions(struct client *client)
     CHECK_RPMA(result, RPMA_E_NO_COMPLETION);
 }
 
-/* One thread, one epoll descriptor: every descriptor of librpma in it and none may block. */
+/* One thread with one epoll descriptor that contains all descriptors of librpma. No call may block. */
 static void serve_event_loop(struct side *self, const char *argument)
 {
     struct loop loop = {.self = self, .epoll = epoll_create1(EPOLL_CLOEXEC)};
@@ -238,11 +239,11 @@ static void count_signal(int number)
 static int stop_signals(void *object)
 {
     struct itimerval never = {0};
-    /* one may be pending still */
+    /* a signal may still be pending */
     return setitimer(ITIMER_REAL, &never, NULL) || signal(SIGALRM, SIG_IGN) == SIG_ERR;
 }
 
-/* Sends one message some time after it was asked to, then waits for the end. */
+/* Sends one message with a delay after the request, then waits for the end. */
 static void serve_slowly(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* States that another thread of the server may see while a client writes: the order of operations and whole words. */
+/* States that another server thread may observe while a client writes: order of operations, and atomicity of words. */
 #include "support/memory_server.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void check_record(const char *memory, uint64_t number)
     check_pattern(memory + POINTER_SIZE + (number - 1) * RECORD_SIZE, RECORD_SIZE, (unsigned)number);
 }
 
-/* Follows the pointer at the start of the memory while the client appends; every record up to it must be there. */
+/* Follows the pointer at the start of the memory while the client appends. All records before it must be present. */
 static void serve_a_log_reader(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -67,7 +67,7 @@ static void the_pointer_is_never_ahead_of_the_data(void **state)
     expect_line(server->link, "read all");
 }
 
-/* Bytes that are watched, from offset 8 of the memory on. */
+/* The watched bytes start at offset 8 of the memory. */
 #define CACHE_LINE 64
 #define LARGE 200000
 #define WATCHED_SIZE (8 + LARGE)
@@ -82,8 +82,8 @@ static void check_words(const char *words, size_t size)
 }
 
 /*
- * Watches words that the client writes over and over: each must always be one byte value eight times. argument: how
- * many bytes to watch. The last value written is 0xff.
+ * Watches words that the client writes repeatedly. All eight bytes of a word must always be equal. argument: number of
+ * bytes to watch. The last written value is 0xff.
  */
 static void serve_a_word_watcher(struct side *self, const char *argument)
 {
@@ -104,7 +104,7 @@ static void serve_a_word_watcher(struct side *self, const char *argument)
 
 static int write_value(struct session *session, size_t size, int value, bool atomically, int flags)
 {
-    /* Data being sent must not change: the previous write has another source. */
+    /* The source of a write in flight must not change, so the writes alternate between two sources. */
     char *source = session->local.ptr + (value % 2 ? 0 : LARGE);
     memset(source, value, size);
     if (atomically)
@@ -134,7 +134,7 @@ static void atomic_writes_are_never_seen_torn(void **state)
     write_words(*state, sizeof(uint64_t), 10000, true);
 }
 
-/* Where the kernel copies between two processes, an interrupt can be seen in the middle of a word: softrdma(1). */
+/* Where the kernel copies between two processes, another thread can observe a partly written word: softrdma(1). */
 static void skip_where_the_kernel_copies(void)
 {
     const char *path = getenv("SOFTRDMA_TRANSPORT");
@@ -183,7 +183,7 @@ static void a_full_send_queue_refuses_the_next_operation_and_loses_none(void **s
     struct session session = open_session(self, 65536, cfg);
     unsigned posted = 0;
     int result;
-    /* Slots become free only when completions are collected, so the queue fills however fast the device is. */
+    /* Slots become free only when completions are collected, so the queue fills on devices of any speed. */
     while ((result = rpma_write(session.conn, session.remote, posted, session.local.mr, 0, 1, ALWAYS, &session)) == 0) {
         ++posted;
         CHECK(posted < 1024);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Flush to persistence, on memory mapped from an ordinary file, and who may flush what. */
+/* Flush to persistence of memory that is a mapped file, and the rights that it needs. */
 #include "support/memory_server.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static int release_file(void *object)
     return result;
 }
 
-/* The name of a file that does not outlive the test. */
+/* Name of a file that is deleted at the end of the test. */
 static const char *make_file_in(struct side *self, const char *directory)
 {
     char *path = NULL;
@@ -68,9 +68,8 @@ static const char *clear_device(const char *path)
 }
 
 /*
- * Zeroed storage that RDMA writes to persistently: RPMA_TEST_PMEM is a PMem device or a directory on PMem. Without
- * it the device must make ordinary files durable, as softrdma does. Not under /tmp, which has no storage behind it on
- * some systems.
+ * Zeroed storage for persistent RDMA writes. RPMA_TEST_PMEM is a PMem device, or a directory on PMem. Without it, the
+ * device must make ordinary files durable, as softrdma does. It is not under /tmp, which some systems keep in memory.
  */
 static const char *make_file(struct side *self)
 {
@@ -103,7 +102,7 @@ static void check_file(const char *path, size_t offset, size_t length, unsigned 
 /* Returns the number of pages of the file that are not in storage yet, or -1 where the kernel cannot report it. */
 static long long unstored_pages(const char *path)
 {
-    /* Persistent memory has no page cache, and Linux 7.3 dies when it is asked for that of a DAX file. */
+    /* Persistent memory has no page cache, and Linux 7.3 crashes on this request for a DAX file. */
     if (getenv("RPMA_TEST_PMEM"))
         return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -164,7 +163,8 @@ static void flushed_data_survives_the_death_of_the_server(void **state)
     const char *path = make_file(self);
     struct server *server = start_file_server(self, path);
     struct session session = open_session_with(self, server, FILE_SIZE, NULL);
-    /* Before it has seen the client's last handshake its death would be a rejection. */
+    /* The server must have processed the client's last handshake message; before that, its death would be a rejection.
+     * */
     ask(server->link, "fill 0 8 0");
     write_unsignalled(&session, 0, 30000, 1);
     flush_persistent(&session, 0, 30000);

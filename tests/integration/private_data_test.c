@@ -10,7 +10,7 @@
 #define REQUEST_LIMIT 56
 #define ANSWER_LIMIT 196
 
-/* On iWARP private data arrives with its own length and the limits are others. */
+/* On iWARP, private data has an explicit length, and the limits differ. */
 static bool is_infiniband(struct side *self)
 {
     struct ibv_context *context;
@@ -19,7 +19,7 @@ static bool is_infiniband(struct side *self)
     return context->device->transport_type == IBV_TRANSPORT_IB;
 }
 
-/* Sent bytes arrive unchanged; what follows them, if anything, is zero. */
+/* Checks that the sent bytes arrive unchanged, and that bytes after them, if any, are zero. */
 static void check_private_data(
         const struct rpma_conn_private_data *pdata, size_t length, unsigned seed, bool padded, size_t limit)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Many connections, many times, and what they leave behind. */
+/* Many connections, at the same time and in succession, and the resources that they leak. */
 #include "support/memory_server.h"
 
 #include <dirent.h>
@@ -47,7 +47,7 @@ static bool memory_is_comparable(void)
 
 #define MANY 64
 
-/* Holds as many connections at once as the argument specifies and gives each a slot of one region. */
+/* Holds as many connections at the same time as the argument specifies. Each uses its own slot of one region. */
 static void serve_many(struct side *self, const char *argument)
 {
     int count = atoi(argument);
@@ -103,14 +103,14 @@ static struct usage usage_now(void)
 
 static void check_no_growth(struct usage before)
 {
-    /* The device may close the last connection's descriptors a moment later. */
+    /* The device may close the descriptors of the last connection a moment later. */
     for (int64_t until = deadline(); open_descriptors() > before.descriptors; sleep_ms(1))
         CHECK(now_ms() < until);
     if (memory_is_comparable())
         CHECK(resident_kib() - before.kib < 2048);
 }
 
-/* Accepts one connection after the other and sees that none leaves anything behind. */
+/* Accepts one connection after another, and checks that none leaks resources. */
 static void serve_rounds(struct side *self, const char *argument)
 {
     struct usage before = {0};
@@ -162,7 +162,7 @@ static void connections_leave_nothing_behind(void **state)
     check_no_growth(before);
 }
 
-/* Reports the sockets, event descriptors and devices that it finds open; its own link is descriptor 0. */
+/* Reports its open sockets, event descriptors and devices. Descriptor 0 is the link to the test. */
 static void serve_nothing(struct side *self, const char *argument)
 {
     int inherited = 0;

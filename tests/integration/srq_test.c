@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* A shared receive queue for several connections, with each of the three places where its receives complete. */
+/* A shared receive queue of several connections. Its receives complete in one of three CQs. */
 #include "support/rdma.h"
 
 #include <arpa/inet.h>
@@ -50,7 +50,7 @@ static void check_message(struct srq_server *server, const struct ibv_wc *wc)
     post_slot(server, (size_t)(buffer - server->messages.ptr) / SLOT_SIZE);
 }
 
-/* Where the receives of a connection complete. */
+/* CQ of the receives of a connection. */
 static struct rpma_cq *cq_of_receives(const struct srq_server *server, int connection, const char *place)
 {
     struct rpma_conn *conn = server->conns[connection];
@@ -65,7 +65,7 @@ static struct rpma_cq *cq_of_receives(const struct srq_server *server, int conne
     return receive_cq(conn) ? receive_cq(conn) : main_cq(conn);
 }
 
-/* argument: where receives complete: "srq", "connection" or "main". */
+/* argument: the CQ of the receives: "srq", "connection" or "main". */
 static void serve_srq(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
@@ -138,7 +138,7 @@ static void receives_complete_on_the_main_cq(void **state)
     send_to_an_srq(*state, "main");
 }
 
-/* Waits on the channel of the SRQ's CQ for one message to a receive that is posted when the test requests it. */
+/* Waits on the channel of the SRQ's CQ for one message. Its receive is posted when the test requests it. */
 static void serve_hungry_srq(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);

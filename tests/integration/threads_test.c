@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Many threads on one endpoint, one peer, one connection. */
+/* Many threads on one endpoint, one peer, or one connection. */
 #include "support/memory_server.h"
 
 #include <pthread.h>
@@ -47,7 +47,7 @@ static struct rpma_conn_req *take(struct inbox *inbox, int index)
     return req;
 }
 
-/* One thread sits in rpma_ep_next_conn_req while another one connects: no event may go to the wrong one. */
+/* One thread waits in rpma_ep_next_conn_req while another one connects. Each must receive only its own events. */
 static void serve_with_a_listening_thread(struct side *self, const char *argument)
 {
     char port[8];
@@ -97,7 +97,7 @@ struct shared_peer {
     unsigned number;
 };
 
-/* Registers, connects and moves data in a slot of its own, several times over. */
+/* Repeatedly registers memory, connects, and transfers data in its own slot. */
 static void use_the_peer(struct side *self, void *argument)
 {
     const struct shared_peer *shared = argument;
@@ -123,7 +123,8 @@ static void accept_in_a_thread(struct side *self, void *argument)
 {
     struct rpma_conn *conn = argument;
     enum rpma_conn_event event = next_event(conn);
-    /* The end can overtake the handshake in the kernel, which then reports the end only, as an older librpma does. */
+    /* The disconnection can overtake the handshake in the kernel. Then the kernel and older versions of librpma report
+     * only the end. */
     if (event != RPMA_CONN_CLOSED || !with_older_library()) {
         CHECK_EQ(event, RPMA_CONN_ESTABLISHED);
         expect_end(conn);
@@ -131,7 +132,7 @@ static void accept_in_a_thread(struct side *self, void *argument)
     CHECK_OK(rpma_conn_disconnect(conn));
 }
 
-/* A thread per connection, all on one peer and one region. */
+/* Runs one thread for each connection. All share one peer and one region. */
 static void serve_with_threads(struct side *self, const char *argument)
 {
     int count = atoi(argument);
@@ -172,7 +173,7 @@ struct poster {
     int completed;
 };
 
-/* Writes, reads back and compares in a slot of its own; the main thread collects the completions of all. */
+/* Writes, reads back and compares in its own slot. The main thread collects all completions. */
 static void post_operations(struct side *self, void *argument)
 {
     struct poster *poster = argument;

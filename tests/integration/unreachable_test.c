@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* A server that does not answer: how long that takes is the device's business, hence a program of its own. */
+/* A server that does not respond. The device determines the duration, so this is a separate program. */
 #include "support/rdma.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
-/* Listens and does nothing else. */
+/* Listens, but does not process requests. */
 static void serve_silently(struct side *self, const char *argument)
 {
     char port[8];

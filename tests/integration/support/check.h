@@ -5,8 +5,8 @@
 #include <librpma.h>
 
 /*
- * A failed check ends the running code: the test in the test process, the thread in a worker (whose join fails in
- * turn), the process in a server, which reports the cause to the test.
+ * A failed check ends the code that is running: in the test process the test; in a worker the thread, and then joining
+ * it fails; in a server the process, which reports the cause to the test.
  */
 _Noreturn void check_failed(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -18,10 +18,10 @@ void check_rpma(const char *file, int line, const char *text, int actual, int ex
 #define CHECK_RPMA(call, expected) check_rpma(__FILE__, __LINE__, #call, (call), (expected))
 #define CHECK_OK(call) CHECK_RPMA(call, 0)
 
-/* Receives the message of a failed check and does not return. */
+/* Called with the message of a failed check. Must not return. */
 typedef void check_handler(void *argument, const char *message);
 
-/* A thread's own handler goes before that of the process; without either the cmocka test fails. */
+/* The handler of a thread takes precedence over the handler of the process. Without either, the cmocka test fails. */
 void check_handle_in_process(check_handler *handler, void *argument);
 void check_handle_in_thread(check_handler *handler, void *argument);
 

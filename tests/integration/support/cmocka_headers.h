@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* cmocka.h needs these included before it. */
+/* cmocka.h requires these headers before it. */
 #ifndef RPMA_TESTS_INTEGRATION_CMOCKA_HEADERS_H
 #define RPMA_TESTS_INTEGRATION_CMOCKA_HEADERS_H
 

@@ -14,10 +14,10 @@ int deadline_ms(void);
 /* Milliseconds of the monotonic clock. */
 int64_t now_ms(void);
 
-/* The moment until which to wait for something that starts now. */
+/* Deadline of an event that is expected from now. */
 int64_t deadline(void);
 
-/* Returns whether fd became readable, or reached its end, before the moment until. */
+/* Returns true if fd became readable, or reached its end, before `until`. */
 bool readable_by(int fd, int64_t until);
 
 void sleep_ms(int milliseconds);

@@ -79,7 +79,7 @@ void ask(struct link *link, const char *format, ...)
     expect_line(link, "ok");
 }
 
-/* A copy of the environment whose LD_LIBRARY_PATH is what the server is to use; the caller frees both. */
+/* Returns a copy of the environment in which LD_LIBRARY_PATH is the server's library path. The caller frees both. */
 static char **server_environment(char **library_path)
 {
     static const char variable[] = "LD_LIBRARY_PATH=";
@@ -102,7 +102,8 @@ static char **server_environment(char **library_path)
     return copy;
 }
 
-/* Moves the calling thread, and what it starts, to a network namespace; returns a descriptor of the one it was in. */
+/* Moves the calling thread, and the processes that it starts, to a network namespace. Returns a descriptor of the
+ * previous one. */
 static int move_to_network(int fd)
 {
     int before = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);

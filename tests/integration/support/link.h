@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Lines of text between a test and a server, over a socket pair: readiness, commands and results. */
+/* Connection between a test and a server: lines of text over a socket pair, for readiness, commands and results. */
 struct link {
     int fd;
     pid_t pid; /* process of the server, in the test */
@@ -16,10 +16,10 @@ struct link {
 
 void send_line(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Reads the next line without its end. Returns false when the peer has closed its end. */
+/* Reads the next line without the newline. Returns false if the peer has closed its end. */
 bool link_read(struct link *link, char *line, size_t size);
 
-/* Fails unless the next line is this one. */
+/* Fails if the next line differs from this one. */
 void expect_line(struct link *link, const char *expected);
 
 /* Sends a line and expects "ok". */
@@ -31,14 +31,14 @@ void ask(struct link *link, const char *format, ...) __attribute__((format(print
  */
 struct link *link_start(char *const arguments[]);
 
-/* RPMA_TEST_SERVER_NETWORK: file of the network namespace in which servers are started, as on another machine, which
- * has RPMA_TEST_ADDR then; NULL if that is this process' own. */
+/* RPMA_TEST_SERVER_NETWORK: file of the network namespace in which servers are started, as if on another machine.
+ * RPMA_TEST_ADDR is then its address. NULL if it is the namespace of this process. */
 const char *network_of_servers(void);
 
-/* SIGKILL and no zombie. */
+/* Sends SIGKILL, and reaps the process. */
 void link_kill(struct link *link);
 
-/* Closes the socket and frees the link. Returns 0 if the server ended on its own with success, or was killed before. */
+/* Closes the socket and frees the link. Returns 0 if the server exited successfully, or was killed before. */
 int link_finish(struct link *link, bool kill_it);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* The role "memory", known to every test program: a server that offers memory and obeys the test. */
+/* The role "memory" of every test program: a server that offers memory and executes the commands of the test. */
 #ifndef RPMA_TESTS_INTEGRATION_MEMORY_SERVER_H
 #define RPMA_TESTS_INTEGRATION_MEMORY_SERVER_H
 
@@ -21,10 +21,10 @@ void serve_memory(struct side *self, const char *argument);
 
 #define MESSAGE_REGION_SIZE 65536
 
-/* Returns the server's next completion as reported to the test; imm is in host order, 0 if absent. */
+/* Returns the next completion that the server reports. imm is in host byte order, 0 if absent. */
 struct ibv_wc collect_completion(struct server *server);
 
-/* A client of the memory role, or of one that greets likewise. */
+/* A client of the memory role, or of a role with the same greeting. */
 struct session {
     struct server *server;
     struct rpma_peer *peer;
@@ -37,7 +37,7 @@ struct session {
 /* Starts a memory server for size bytes of memory of USAGE_MEMORY and connects to it. cfg may be NULL. */
 struct session open_session(struct side *self, size_t size, const struct rpma_conn_cfg *cfg);
 
-/* As open_session with a server started before. cfg may be NULL. */
+/* Like open_session, with a server that was started before. cfg may be NULL. */
 struct session open_session_with(
         struct side *self, struct server *server, size_t local_size, const struct rpma_conn_cfg *cfg);
 

@@ -50,7 +50,7 @@ void query_device(struct side *self, struct ibv_context **context, struct ibv_de
     CHECK_EQ(ibv_query_device_ex(*context, NULL, attributes), 0);
 }
 
-/* Freeing needs the length as well. */
+/* munmap() needs the length, too. */
 struct mapping {
     void *ptr;
     size_t size;
@@ -152,7 +152,7 @@ struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq
     return srq;
 }
 
-/* A TCP socket bound to a port that was free. Listening needs the port itself: the caller closes the socket before. */
+/* Returns a TCP socket that is bound to a free port. The caller closes it before listening at that port. */
 static int bind_free_port(const struct side *self, char port[8])
 {
     if (!self->link && network_of_servers())

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Common steps of both ends. Every object created here is owned by self. Every wait has a deadline. */
+/* Steps that client and server share. `self` owns every object created here. Every wait has a deadline. */
 #ifndef RPMA_TESTS_INTEGRATION_RDMA_H
 #define RPMA_TESTS_INTEGRATION_RDMA_H
 
 #include "side.h"
 
-/* Everything but persistence, which only files have. */
+/* All usages except persistence, which requires a file. */
 #define USAGE_MEMORY                                                                                                   \
     (RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST |             \
             RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
 #define USAGE_MESSAGES (RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV)
 
 scope_release release_peer, release_mr, release_remote, release_cfg, release_srq_cfg, release_srq, release_ep,
-        release_req, release_conn, release_fd /* a descriptor, cast */;
+        release_req, release_conn, release_fd /* argument: a descriptor, cast to a pointer */;
 
 struct rpma_peer *make_peer(struct side *self);
 
@@ -28,17 +28,17 @@ struct region {
 /* Zeroed anonymous memory. */
 struct region make_region(struct side *self, struct rpma_peer *peer, size_t size, int usage);
 
-/* The first size bytes of a file, created if need be. */
+/* The first `size` bytes of a file, which is created if necessary. */
 struct region map_region(struct side *self, struct rpma_peer *peer, const char *path, size_t size, int usage);
 
 /*
- * Bytes that depend on the seed and on their place in the range; seed 0 is all zeros. The other side may have written
- * them: what orders that before a check is a message between processes, which ThreadSanitizer cannot see.
+ * Fills bytes with a pattern that depends on the seed and the offset; seed 0 means zeros. The peer may have written
+ * them before a check: a message between the processes orders this, and ThreadSanitizer cannot see it.
  */
 __attribute__((no_sanitize_thread)) void fill_pattern(void *ptr, size_t length, unsigned seed);
 __attribute__((no_sanitize_thread)) void check_pattern(const void *ptr, size_t length, unsigned seed);
 
-/* Zeros stand for the defaults. */
+/* Sizes of queues; 0 means the default. */
 struct queues {
     uint32_t cq;
     uint32_t rcq;
@@ -50,10 +50,10 @@ struct queues {
 struct rpma_conn_cfg *make_cfg(struct side *self, struct queues queues);
 struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_size);
 
-/* Reserves a port at which no program listens while the test runs. */
+/* Reserves a port at which no program listens during the test. */
 void reserve_port(struct side *self, char port[8]);
 
-/* Listens at a free port, and reports it to the test if this is a server. */
+/* Listens at a free port, and reports the port to the test if this is a server. */
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8]);
 
 struct rpma_conn_req *next_request(struct side *self, struct rpma_ep *ep, const struct rpma_conn_cfg *cfg);
@@ -67,7 +67,7 @@ struct rpma_conn *connect_request(
 enum rpma_conn_event next_event(struct rpma_conn *conn);
 void expect_event(struct rpma_conn *conn, enum rpma_conn_event expected);
 
-/* Either of the two events that end a connection. */
+/* Expects one of the two events that end a connection. */
 void expect_end(struct rpma_conn *conn);
 
 struct rpma_cq *main_cq(const struct rpma_conn *conn);
@@ -76,12 +76,12 @@ struct rpma_cq *receive_cq(const struct rpma_conn *conn);
 int cq_fd(const struct rpma_cq *cq);
 void make_nonblocking(int fd);
 
-/* Waits on the CQ's own channel. Not for a CQ on a shared one. */
+/* Waits on the CQ's own channel. Must not be used for a CQ on a shared channel. */
 struct ibv_wc next_completion(struct rpma_cq *cq);
 struct ibv_wc expect_completion(struct rpma_cq *cq, enum ibv_wc_opcode opcode, const void *op_context);
 struct ibv_wc expect_failure(struct rpma_cq *cq, enum ibv_wc_status status, const void *op_context);
 
-/* On a device with native flush or atomic write the completions have opcodes of their own. */
+/* Devices with native flush or atomic write report separate opcodes in completions. */
 void expect_flush(struct rpma_cq *cq, const void *op_context);
 void expect_atomic_write(struct rpma_cq *cq, const void *op_context);
 
@@ -103,7 +103,7 @@ struct rpma_conn *accept_next(
 struct rpma_conn *connect_to(
         struct side *self, struct rpma_peer *peer, const char *port, const struct rpma_conn_cfg *cfg);
 
-/* The greeting that the connection was established with. */
+/* Returns the greeting that was received with the connection. */
 const struct greeting *received_greeting(const struct rpma_conn *conn);
 struct rpma_mr_remote *remote_region(struct side *self, const struct rpma_conn *conn, size_t index);
 

@@ -7,7 +7,7 @@ struct scope {
     struct scope_entry *newest;
 };
 
-/* Returns 0 if the object went away as it should. */
+/* Returns 0 if the object was released without an error. */
 typedef int scope_release(void *object);
 
 void scope_add(struct scope *scope, scope_release *release, void *object);
@@ -15,7 +15,7 @@ void scope_add(struct scope *scope, scope_release *release, void *object);
 /* Gives the object up without releasing it. */
 void scope_forget(struct scope *scope, const void *object);
 
-/* Releases one object now and checks that it went well. */
+/* Releases one object now, and fails if that returns an error. */
 void scope_drop(struct scope *scope, void *object);
 
 /* Releases everything, the newest object first. Returns the number of failed releases. */

@@ -14,10 +14,10 @@
 #define CLIENT_LIBRARY "RPMA_TEST_CLIENT_LIBRARY_PATH"
 #define SERVER_LIBRARY "RPMA_TEST_SERVER_LIBRARY_PATH"
 
-/* Lifetime of a server, in deadlines, that no test needs: a server that lives longer is stuck. */
+/* Maximum lifetime of a server, in deadlines. A server that lives longer hangs. */
 #define SERVER_LIFETIME_DEADLINES 5
 
-/* True if a check of the running test failed: its servers are then killed rather than waited for. */
+/* True if a check of the running test failed. Its servers are then killed instead of waited for. */
 static bool test_failed;
 
 static const char *test_address(void)
@@ -172,7 +172,7 @@ void needs_no_older_library(void)
         skip_because("an older librpma fails it");
 }
 
-/* The librpma that must be used according to a variable; false if the variable is not set. */
+/* Path of the librpma that a variable specifies. Returns false if the variable is not set. */
 static bool library_wanted(const char *variable, char path[4096])
 {
     const char *directory = getenv(variable);

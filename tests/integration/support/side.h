@@ -12,7 +12,7 @@
 struct side {
     struct scope scope;
     const char *addr;
-    struct link *link; /* a server's: to the test */
+    struct link *link; /* link to the test, in a server */
 };
 
 /* A server process as the test sees it. */
@@ -34,13 +34,13 @@ struct role {
  */
 struct server *start_process(struct side *self, const char *addr, const char *role, const char *argument);
 
-/* As start_process at the test's address, and takes the port of the role's endpoint. */
+/* Like start_process at the address of the test. Reads the port of the endpoint from the server. */
 struct server *start_server(struct side *self, const char *role, const char *argument, ...)
         __attribute__((format(printf, 3, 4)));
 
 void kill_server(struct server *server);
 
-/* A thread with a side of its own; its failed check fails join_worker. */
+/* A thread with its own side. If one of its checks fails, join_worker fails. */
 struct worker;
 struct worker *start_worker(struct side *self, void (*run)(struct side *self, void *argument), void *argument);
 void join_worker(struct side *self, struct worker *worker);
@@ -53,10 +53,10 @@ int side_teardown(void **state);
 /* Skips the running test and prints the reason. */
 _Noreturn void skip_because(const char *reason);
 
-/* Returns whether another librpma, which may be older, is on one side: see integration_main. */
+/* Returns true if one side uses another librpma, which may be older: see integration_main. */
 bool with_older_library(void);
 
-/* Skips the running test if so. */
+/* Skips the running test if one side uses another librpma. */
 void needs_no_older_library(void);
 
 /*
@@ -72,7 +72,7 @@ void needs_no_older_library(void);
 int integration_main(
         int argc, char **argv, const struct role *roles, const struct CMUnitTest *tests, size_t test_count);
 
-/* roles ends with an entry without name, or is NULL. */
+/* roles ends with an entry without a name, or is NULL. */
 #define INTEGRATION_MAIN(roles, tests)                                                                                 \
     int main(int argc, char **argv)                                                                                    \
     {                                                                                                                  \
