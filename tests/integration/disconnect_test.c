@@ -256,7 +256,7 @@ static void a_server_killed_amid_traffic_is_noticed(void **state)
     }
 }
 
-/* Dies with a connection and a pending request. The next server must start without waiting for its resources. */
+/* Dies with a connection and a pending request. Its leftovers must not hinder the next server. */
 static void serve_and_die(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);

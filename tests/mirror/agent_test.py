@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The resource agent, called as Pacemaker calls it on two nodes, over real targets."""
+"""The resource agent over real targets. The tests call it like Pacemaker on two nodes."""
 
 import os
 import shlex
@@ -26,7 +26,7 @@ class Node:
         self.score = None
         programs = self.place / "bin"
         programs.mkdir()
-        # It takes the place of Pacemaker's command, which needs a cluster.
+        # Replaces Pacemaker's command, which needs a cluster.
         (programs / "crm_attribute").write_text(f'#!/bin/sh\necho "$@" >>{self.place}/scores\n')
         (programs / "crm_attribute").chmod(0o755)
         self.environment = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin", "OCF_ROOT": "/usr/lib/ocf",
@@ -65,7 +65,7 @@ class Agent(MirrorTest):
         writer = self.writer(here)
         a.act("monitor", PROMOTED)
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
-        # Node a is lost for the cluster, and its writer does not know.
+        # The cluster has lost node a, and the writer there does not know it.
         b.act("promote")
         b.act("monitor", PROMOTED)
         self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
@@ -96,7 +96,7 @@ class Agent(MirrorTest):
         self.assertEqual((a.score, b.score), ("100", "10"))
         b.act("promote")
         self.assertEqual((there.parent / "home").read_bytes()[:12], b"acknowledged")
-        # It comes back as one that stands by.
+        # The instance returns as a standby.
         a.act("monitor")
         self.assertEqual(a.score, "10")
 
@@ -114,7 +114,7 @@ class Agent(MirrorTest):
     def test_a_promotion_that_was_interrupted_is_repeated(self):
         (here, _), (a, _) = self.nodes(self.target())
         a.act("start")
-        # It fails once, as where a target is lost during the opening, and then it is the command itself.
+        # The tool fails once, as if a target were lost during the opening. After that it is the real tool.
         tool = here.parent / "tool"
         tool.write_text(f"""#!/bin/sh
 if [ "$1" = promote ] && [ ! -e {tool}.failed ]; then

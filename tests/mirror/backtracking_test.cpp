@@ -21,7 +21,7 @@ constexpr const char *layout = "ledger";
 constexpr std::uint64_t page = 4096;
 constexpr std::size_t values = 4096; // values of 8 bytes, in 8 pages
 
-// State after each transaction: all values are its number, and the log has one more entry.
+// State after each transaction: all values equal its number, and the log has one more entry.
 struct ledger {
     std::uint64_t number;
     PMEMoid newest;
@@ -63,7 +63,7 @@ public:
     std::byte *memory() const { return reinterpret_cast<std::byte *>(pool_); }
     ledger &data() const { return *static_cast<ledger *>(pmemobj_direct(root_)); }
 
-    // A consistency point: what is in the pool is on all copies.
+    // Sets a consistency point: all copies have the content of the pool.
     void flush() const
     {
         assert_ok(rpma_mirror_sync(mirror_, 0, 0, length, 0));
@@ -73,7 +73,7 @@ public:
     // Damages the given pages while the transaction stores. Returns false if it was aborted.
     bool transact(const std::vector<std::uint64_t> &pages_that_fail)
     {
-        // Without a buffer of libpmemobj for jumps, its functions return errors.
+        // If the jump buffer of libpmemobj is missing, its functions return errors.
         assert_int_equal(pmemobj_tx_begin(pool_, nullptr, TX_PARAM_NONE), 0);
         ledger &all = data();
         assert_int_equal(pmemobj_tx_add_range_direct(&all, sizeof(all)), 0);
@@ -94,7 +94,7 @@ public:
             assert_int_equal(pmemobj_tx_end(), 0);
             return true;
         }
-        // The system takes bad pages away, and what was in them is lost.
+        // The system unmaps bad pages, and their content is lost.
         for (const std::uint64_t p : pages_that_fail) {
             assert_int_equal(mprotect(memory() + p * page, page, PROT_READ | PROT_WRITE), 0);
             std::memset(memory() + p * page, 0, page);
@@ -160,7 +160,7 @@ void the_program_goes_back_and_on(void **)
             assert_true(p.transact({}));
             p.flush();
             p.check(++number);
-            // One page that the program touches, and others of which it does not learn.
+            // One page that the program accesses, and others that it does not access.
             std::vector<std::uint64_t> bad = {first + values * sizeof(std::uint64_t) / page / 2};
             for (int i = 0; i < round; ++i)
                 bad.push_back(first + random() % (values * sizeof(std::uint64_t) / page));
@@ -178,7 +178,7 @@ void the_program_goes_back_and_on(void **)
         p.flush();
         p.check(++number);
     }
-    // The pool is whole, here and as each target has it.
+    // The pool is consistent, locally and in the copy of each target.
     expect_pool(path, number);
     for (const target *t : {&a, &b}) {
         const std::string copy = t->where().path + "/copy";

@@ -51,7 +51,7 @@ void expect_message(const std::string &message, const char *part)
         fail_msg("'%s' does not contain '%s'", message.c_str(), part);
 }
 
-// The first lane ends the mirror while the other one waits for what the first one decides.
+// The first lane ends the mirror while the second one waits for the decision of the first one.
 struct two_lanes {
     rpma_mirror *mirror = nullptr;
     std::thread other;
@@ -87,14 +87,14 @@ void other_lanes_get_the_message_with_the_code(void **)
     expect_message(rpma_mirror_error_message(), "copy 2: eviction refused");
     assert_int_equal(lanes.code, RPMA_MIRROR_E_EVICTION_REFUSED);
     expect_message(lanes.message, "copy 2: eviction refused");
-    // So do calls that begin later, in threads that have had no failure.
+    // Calls that start later fail too, also in threads without an earlier failure.
     std::thread([&] {
         assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_EVICTION_REFUSED);
         expect_message(rpma_mirror_error_message(), "copy 2: eviction refused");
     }).join();
 }
 
-// Flushed data is durable on the copies that remain: those are verified.
+// Flushed data is durable on the remaining copies, which are therefore verified.
 void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
 {
     target a, b;
@@ -111,7 +111,7 @@ void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
     assert_int_equal(m.expect(RPMA_MIRROR_EVENT_EVICTED).copy, 1);
     assert_int_equal(m.state().in_sync, 5);
     assert_true(b.bytes(0, 8) == "verified");
-    // Under the policy safety the last one is the end.
+    // With the policy safety, losing the last target ends the mirror.
     before_read = [&] { b.kill(); };
     assert_int_equal(
             rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr), RPMA_MIRROR_E_NO_TARGET);
@@ -144,7 +144,7 @@ void an_end_that_no_target_confirms_is_unclean(void **)
     assert_ok(rpma_mirror_sync(m, 0, 0, 12, 0));
     before_state = [&] { a.kill(); };
     assert_int_equal(rpma_mirror_unmap(&m), RPMA_MIRROR_E_UNCLEAN);
-    // The next opening needs the target, which may have the record that is clean.
+    // The next opening requires the target, which may have the clean record.
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
     a.start();
     const opened again(cfg.get());
@@ -173,7 +173,7 @@ void a_source_that_is_lost_interrupts_the_opening(void **)
     expect_message(rpma_mirror_error_message(), "source was lost");
 }
 
-// A repair that failed has left a local copy that is not in sync by its own state.
+// A failed repair leaves a local copy that is not in sync by its own state.
 void without_any_copy_in_sync_the_set_is_down(void **)
 {
     target a;

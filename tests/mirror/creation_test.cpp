@@ -6,8 +6,8 @@
 namespace
 {
 
-// Requests of a creation to each target, in this order, after the handshake and the proof of the key. A target that has
-// a copy is not asked to create one.
+// Requests of a creation to each target, in this order, after the handshake and the proof of the key. No creation is
+// requested from a target that already has a copy.
 enum class answer_to : unsigned {
     status = 3,
     create,
@@ -45,7 +45,7 @@ void a_creation_whose_answer_was_lost_is_repeated(void **)
         for (const unsigned lossy : {1U, 2U}) {
             target a, b;
             const host h;
-            // Content that was there before is the content of the set.
+            // The existing content of the file becomes the content of the set.
             h.where.write("home", "mine" + std::string(length - 4, '\0'));
             fail_to_create(h, a, b, lossy, lost);
             const cfg_ptr cfg = h.cfg({&a, &b});
@@ -55,7 +55,7 @@ void a_creation_whose_answer_was_lost_is_repeated(void **)
         }
 }
 
-// It is lost again and again, each time further on, and a target is started again in between.
+// Responses are lost repeatedly, each time at a later step, and a target restarts in between.
 void a_creation_is_repeated_many_times(void **)
 {
     target a, b;
@@ -83,7 +83,7 @@ void what_is_begun_cannot_be_opened(void **)
     check_set(h, cfg, a, b, "");
 }
 
-// An incomplete or complete set of another machine is left as it is, and that machine can complete it.
+// An incomplete or complete set of another machine remains unchanged, and that machine can complete it.
 void what_another_machine_creates_is_left_alone(void **)
 {
     for (const answer_to lost : {answer_to::create, answer_to::prepare, answer_to::commit}) {

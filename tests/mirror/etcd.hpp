@@ -11,7 +11,7 @@
 
 #include "fixture.hpp"
 
-// Debian's etcd for tests.
+// Runs Debian's etcd for tests.
 
 inline constexpr int etcd_limit_s = 120;
 
@@ -35,7 +35,7 @@ inline unsigned free_port()
     return ntohs(at.sin_port);
 }
 
-// A program whose output goes to a file.
+// Starts a program whose output goes to a file.
 inline pid_t run(const std::vector<std::string> &words, const std::string &log)
 {
     std::vector<char *> arguments;
@@ -55,7 +55,7 @@ inline pid_t run(const std::vector<std::string> &words, const std::string &log)
     return pid;
 }
 
-// A cluster of one member, on a port that it keeps.
+// A cluster with one member, on a fixed port.
 class etcd
 {
 public:
@@ -115,7 +115,7 @@ public:
 
     std::string url() const { return (tls_ ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(port_); }
     std::string file(const char *name) const { return where_.path + "/" + name; }
-    // A call of the JSON gateway, without a user.
+    // Calls the JSON gateway without a user.
     void post(const std::string &path, const std::string &body) const
     {
         const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -132,7 +132,7 @@ public:
         if (std::strncmp(answer, "HTTP/1.1 200", 12) != 0)
             fail_msg("etcd refused %s: %s", path.c_str(), answer);
     }
-    // The line of a set file.
+    // Returns the line for a set file.
     std::string line(const std::string &more) const { return "arbiter etcd " + url() + " " + more + "\n"; }
 
 private:

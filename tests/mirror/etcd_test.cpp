@@ -15,7 +15,7 @@
 namespace
 {
 
-// A standby machine: it asks until the lease of the writer has run out.
+// Acts as a standby machine: retries until the lease of the writer has expired.
 void take_over(const rpma_mirror_cfg *cfg)
 {
     int code = 0;
@@ -44,7 +44,7 @@ void who_has_the_lease_may_write(void **)
         b.start();
         m.close();
     }
-    // Closing returns the lease.
+    // Closing releases the lease.
     opened now(there.get());
     assert_true(std::string(now.address(), 12) == "without b...");
     assert_int_equal(now.state().in_sync, 38);
@@ -89,7 +89,7 @@ void a_fence_takes_the_right_of_a_living_writer(void **)
     assert_true(second.bytes(0, 12) == "acknowledged");
 }
 
-// Longer than the lease, with a pause of etcd in between that is shorter.
+// Runs for longer than the lease. In between, etcd pauses for less than the lease.
 void a_writer_keeps_its_lease(void **)
 {
     const etcd e;
@@ -164,10 +164,10 @@ void a_silent_target_that_left_prevents_nothing(void **)
     take_over(here.get());
 }
 
-// This process ends where the library is about to write a record.
+// This process exits when the library is about to write a record.
 bool ends_before_record = false;
 
-// With a target that it loses.
+// Kills a target first: the eviction writes a record.
 void end_before_record(void *argument)
 {
     const auto &given = *static_cast<const losing *>(argument);
@@ -178,7 +178,7 @@ void end_before_record(void *argument)
     (void)m.flush(0, 12);
 }
 
-// Dies when etcd has the record in which it is alone, and no copy has it yet.
+// The writer dies when etcd has the record in which it is alone, and no copy has this record yet.
 void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
 {
     const etcd e;
@@ -191,7 +191,7 @@ void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
     in_process_that_dies(end_before_record, &with);
     a.kill();
     a.start();
-    // The lease runs out first. The other machine has nothing of what this one may have acknowledged alone.
+    // The lease must expire first. The other machine lacks the data that this one may have acknowledged alone.
     int code = 0;
     while ((code = map_code(there.get())) == RPMA_MIRROR_E_BUSY)
         usleep(100'000);
@@ -200,7 +200,7 @@ void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
     assert_true(first.bytes(0, 12) == "acknowledged" && a.bytes(0, 12) == "acknowledged");
 }
 
-// The record at etcd shows that the writer had a target in sync: no force is needed.
+// The record at etcd shows that the writer had a target in sync, so force is not needed.
 void etcd_knows_that_no_writer_was_alone(void **)
 {
     const etcd e;
@@ -212,7 +212,7 @@ void etcd_knows_that_no_writer_was_alone(void **)
     in_process_that_dies(put_and_die, here.get());
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
-    // Dies with a record without b that etcd alone has.
+    // The writer dies with a record without b. Only etcd has this record.
     losing with{there.get(), &b};
     in_process_that_dies(end_before_record, &with);
     b.kill();
@@ -220,7 +220,7 @@ void etcd_knows_that_no_writer_was_alone(void **)
     assert_true(first.bytes(0, 12) == "acknowledged");
 }
 
-// A target that is lost can be dropped only with the arbiter: nothing is claimed without it.
+// A lost target can be evicted only with the arbiter: without it, the writer does not continue alone.
 void no_eviction_without_etcd(void **)
 {
     const etcd e;
@@ -247,7 +247,7 @@ struct facts {
     std::atomic<int> ended_with;
 };
 
-// It sleeps longer than its lease, and another machine takes the set.
+// The writer sleeps longer than its lease, and another machine takes the set.
 void a_writer_that_slept_is_fenced(void **)
 {
     void *const memory = mmap(nullptr, sizeof(facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -309,7 +309,7 @@ void a_user_has_a_password(void **)
         e.post("auth/role/add", std::string(R"({"name":")") + user + R"("})");
         e.post("auth/user/grant", std::string(R"({"user":")") + user + R"(","role":")" + user + R"("})");
     }
-    // From /rpma/mirror/ to /rpma/mirror0.
+    // The range from /rpma/mirror/ to /rpma/mirror0.
     e.post("auth/role/grant", R"({"name":"writer","perm":{"permType":"READWRITE","key":"L3JwbWEvbWlycm9yLw==",)"
                               R"("range_end":"L3JwbWEvbWlycm9yMA=="}})");
     e.post("auth/enable", "{}");
@@ -348,7 +348,7 @@ void lines_that_are_wrong(void **)
 
 } // namespace
 
-// In the place of that of the C library.
+// Replaces the function of the C library.
 extern "C" ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
 {
     if (ends_before_record)

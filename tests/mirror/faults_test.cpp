@@ -47,8 +47,8 @@ constexpr unsigned writers_machine = 0, other_machine = 1, first_target = 2;
 
 struct round_facts : shared_facts {
     std::atomic<std::int64_t> longest_ms; // longest duration of a call, in shares of its deadline
-    std::atomic<int> taken;               // the new writer has the set
-    std::atomic<int> go_on;               // allows the new writer to check again, and to write
+    std::atomic<int> taken;               // the new writer has the set open
+    std::atomic<int> go_on;               // the new writer may check again, and write
 };
 
 std::int64_t now_ms()
@@ -89,12 +89,12 @@ void bring_back(rpma_mirror *m)
     for (std::uint64_t number = 1; code == 0; ++number) {
         const std::int64_t begin = now_ms();
         code = write_one(m, number, facts);
-        // Two calls, one after the other, if it is followed by a published word, or has a last range.
+        // A number counts as two successive calls if it is followed by a published word, or has a last range.
         const std::int64_t calls = number % 4 == 0 || number % 3 == 1 ? 2 : 1;
         facts.longest_ms = std::max<std::int64_t>(facts.longest_ms, now_ms() - begin - (calls - 1) * 2 * operation_ms);
     }
     facts.ended_with = code;
-    _exit(0); // like the thread
+    _exit(0); // ends this thread, too
 }
 
 // Opens the set as soon as possible and checks it. Checks it again later, and writes.
@@ -114,7 +114,7 @@ void take(const rpma_mirror_cfg *cfg, const std::vector<const target *> &targets
     check_all(m, facts);
     facts.taken = 1;
     await("the end of the old writer", [&] { return facts.go_on != 0; });
-    // Everything acknowledged until the writer's end is there, and nothing that it sent since then.
+    // Everything acknowledged before the writer's end must be present, and nothing that it sent later.
     check_all(m, facts);
     std::vector<const target *> whole;
     for (unsigned i = 0; i < targets.size(); ++i)
@@ -140,11 +140,11 @@ public:
             heal_link(i);
         for (unsigned i = 0; i < count_; ++i) {
             std::vector<std::string> environment;
-            // A target whose device does not flush is asked to do so by messages.
+            // A target's device may be unable to flush; the writer then requests flushes by messages.
             if (choose(2) == 0)
                 environment = {"SOFTRDMA_NATIVE_VERBS=off", "SOFTRDMA_READ_FLUSH=off"};
             if (fault_ == fault::power && is_hit(i)) {
-                // So that the device knows what the daemon itself makes durable.
+                // Lets the device record which data the daemon itself has made durable.
                 environment.push_back(std::string("LD_PRELOAD=") + getenv("TEST_SOFTRDMA_DEVICE"));
                 environment.push_back("SOFTRDMA_POWERCUT=after:" + std::to_string(60 + choose(1500)) +
                                       ",seed:" + std::to_string(seed));
@@ -152,7 +152,7 @@ public:
             all_.push_back(std::make_unique<target>("", net.at(first_target + i), environment));
             targets_.push_back(all_.back().get());
         }
-        // The library, the program, or both resynchronize targets that respond again.
+        // The returned targets are resynchronized by the library, by the program, or by both.
         const unsigned healers = choose(3);
         brings_back_ = healers != 0;
         const std::string more = "timeouts " + std::to_string(operation_ms) + " " + std::to_string(open_ms) +
@@ -172,7 +172,7 @@ public:
         strike();
         const std::uint64_t before = facts_.acknowledged;
         if (lasts) {
-            // One flush may have been in flight. The next one is acknowledged without the targets.
+            // One flush may have been in flight. The next one is acknowledged without the affected targets.
             await("a flush without them", [&] { return facts_.acknowledged > before + 1 || writer_is_over(); });
         } else {
             usleep(choose(2) == 0 ? choose(100'000) : choose(2 * operation_ms * 1000));
@@ -181,7 +181,7 @@ public:
                 usleep(choose(1'000'000));
             }
         }
-        // A writer that cannot be killed is replaced by another machine. A lost machine does not come back before.
+        // If the writer cannot be killed, another machine takes over. A lost machine does not return before that.
         const bool out_of_reach = hits_writer() && fault_ != fault::kill && fault_ != fault::power;
         if (!out_of_reach && choose(2) == 0)
             end_writer();
@@ -199,7 +199,7 @@ public:
         await("the end of the writer", [&] { return writer_is_over(); });
         facts_.go_on = 1;
         finish(taking);
-        // The next writer finds the same content.
+        // The next writer must find the same content.
         const bool back = choose(2) == 0;
         facts_.taken = 0;
         finish(start(back ? writers_machine : other_machine,
@@ -210,7 +210,7 @@ public:
 private:
     unsigned choose(unsigned below) { return static_cast<unsigned>(random_() % below); }
 
-    // A set with one target has no B, and both are that and the writer.
+    // A set with one target has no B. There, `both` means this target and the writer.
     bool hits_writer() const { return victim_ == victim::writer || (victim_ == victim::both && count_ == 1); }
     bool is_hit(unsigned target) const
     {
@@ -221,8 +221,8 @@ private:
         return target == (victim_ == victim::b && count_ > 1 ? 1U : 0U);
     }
 
-    // Returns whether the set continues without the targets that are hit: then the fault lasts until the next writer
-    // has it.
+    // Returns whether the set can continue without the affected targets. Then the fault lasts until the next writer has
+    // the set.
     bool can_last() const
     {
         unsigned hit = 0;
@@ -284,7 +284,7 @@ private:
         killed_ = true;
     }
 
-    // Data that no flush has made durable in the local copy may be there or not; a local copy in memory is lost.
+    // Data that no flush has made durable in the local copy may remain or not. A local copy in memory is lost.
     void lose_power_at_home()
     {
         const std::filesystem::path home = first_.where.path + "/home";
@@ -417,8 +417,8 @@ void no_fault_loses_anything(void **)
     const network net(first_target + most_targets);
     void *const memory = mmap(nullptr, sizeof(round_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
-    // Without a number, one round of each fault, and each victim and number of targets at least once; then one target
-    // of two is stopped, and two of three are cut off, until the next writer has the set.
+    // Without a seed as argument: one round for each fault, victim and number of targets. After that, one of two
+    // targets is stopped, and two of three are cut off, until the next writer has the set.
     std::vector<std::uint64_t> seeds{0, 6, 32, 38, 64, 31, 58};
     const std::uint64_t count = from_environment("MIRROR_FAULTS", 0), begin = from_environment("MIRROR_FAULT_SEED", 0);
     if (count != 0) {

@@ -38,7 +38,7 @@ int connect_to(unsigned port, int flags)
 
 struct behavior {
     fault kind;
-    unsigned answers; // number of answers before the fault
+    unsigned answers; // number of responses before the fault
     std::atomic<bool> *struck;
 };
 

@@ -7,18 +7,18 @@
 
 #include "fixture.hpp"
 
-// Faults of the control connections to a target.
+// Faults of the control connection to a target.
 enum class fault {
     none,
-    drops,   // it takes no connection, and does not refuse one: as where packets are dropped
+    drops,   // neither accepts nor rejects connections, as if packets were dropped
     refuses, // no process listens
-    mute,    // it continues to accept and to receive, and sends nothing
-    slow,    // it sends one byte a second
-    cuts,    // it ends the connection
+    mute,    // continues to accept and to receive, but sends nothing
+    slow,    // sends one byte per second
+    cuts,    // closes the connection
 };
 
-// A port that stands for that of a target. Its process forwards the first `answers` answers of each connection, of
-// which the greeting is the first; later ones have the fault. Lanes go to the target itself.
+// A port in front of a target. Its process forwards the first `answers` responses of each connection, including the
+// greeting; the fault affects later ones. Lanes connect to the target directly.
 class faulty_port
 {
 public:
@@ -28,12 +28,12 @@ public:
     faulty_port &operator=(const faulty_port &) = delete;
 
     std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
-    // True if an answer had the fault.
+    // True if the fault has affected a response.
     bool has_struck() const { return *struck_; }
 
 private:
     int listener_ = -1;
-    std::vector<int> waiting_; // connections that fill the queue of the listener
+    std::vector<int> waiting_; // connections that fill the listener's queue
     unsigned port_ = 0;
     pid_t process_ = -1;
     std::atomic<bool> *const struck_; // shared with the process

@@ -33,13 +33,13 @@ void remove_when_over(const std::string &path)
     if (between < 0)
         abort();
     if (between > 0) {
-        close(alive[0]); // and alive[1] is open for as long as the process lives
+        close(alive[0]); // alive[1] remains open while the process lives
         waitpid(between, nullptr, 0);
         return;
     }
     if (setsid() < 0 || fork() != 0)
         _exit(0);
-    // A reader of the test's output does not wait for this process.
+    // A reader of the test's output must not wait for this process.
     const int nowhere = open("/dev/null", O_RDWR);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         dup2(nowhere, fd);
@@ -52,8 +52,8 @@ void remove_when_over(const std::string &path)
     _exit(0);
 }
 
-// A directory for all directories of this process. A test that fails or is skipped runs no destructors, and one that
-// hangs is killed.
+// Parent of all directories of this process. A test that fails or is skipped runs no destructors, and a test that hangs
+// is killed.
 const std::string &place_of_all()
 {
     static const std::string made = [] {
@@ -161,7 +161,7 @@ bool target::has_ended()
 void target::stop() const
 {
     ::kill(pid_, SIGSTOP);
-    // A thread on another processor can still answer until all have stopped.
+    // A thread on another processor can still respond until all threads have stopped.
     assert_int_equal(waitpid(pid_, nullptr, WUNTRACED), pid_);
 }
 
@@ -180,7 +180,7 @@ cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string 
     for (const target *const t : targets)
         if (++number, t != nullptr)
             text += "target " + std::to_string(number) + " " + t->place() + " set\n";
-    // Tests decide when a target returns.
+    // Tests determine when a target returns.
     if (more.find("background-resync") == std::string::npos)
         text += "background-resync off\n";
     where.write("set", text + more);

@@ -17,13 +17,13 @@ extern "C" {
 #include <cmocka.h>
 }
 
-// Fixtures of the tests of mirrored sets: targets, each the real daemon with a directory of its own, and the set file
+// Fixtures of the tests of mirrored sets: targets, which are real daemons with their own directories, and the set file
 // of a writer. Failures end the test.
 
 inline constexpr std::uint64_t length = 8 << 20;
 inline constexpr std::uint64_t megabyte = 1 << 20;
 
-// A directory that is removed with its contents; in memory, or where MIRROR_TEST_PLACE specifies.
+// A directory that is removed with its contents. It is in memory, or where MIRROR_TEST_PLACE specifies.
 struct scratch {
     std::string path;
 
@@ -36,17 +36,17 @@ struct scratch {
     std::string read(const std::string &name, std::uint64_t offset, std::uint64_t bytes) const;
 };
 
-// Where a daemon runs: in a network namespace that is open, or in that of the test.
+// Machine of a daemon: an open network namespace, or the namespace of the test.
 struct machine {
     std::string address = "127.0.0.1";
     int name_space = -1;
 };
 
-// rpmemd --listen on a port of its own, which it keeps when it is started again.
+// rpmemd --listen on its own port, which a restart does not change.
 class target
 {
 public:
-    // The environment, as NAME=VALUE, is that of the first start only.
+    // Environment of the first start only, as NAME=VALUE.
     explicit target(
             const std::string &options = "", const machine &on = {}, const std::vector<std::string> &environment = {});
     ~target();
@@ -55,7 +55,7 @@ public:
 
     void start(const std::vector<std::string> &environment = {});
     void kill();
-    // Returns whether the daemon has ended on its own.
+    // Returns whether the daemon has exited without being killed.
     bool has_ended();
     void stop() const;
     void go_on() const;
@@ -81,8 +81,8 @@ using cfg_ptr = std::unique_ptr<rpma_mirror_cfg, cfg_deleter>;
 struct host {
     explicit host(unsigned copy_ = 0) : copy(copy_) {}
 
-    // Configuration with these targets, the first being copy 1, and more lines. A test that expects a timeout sets it;
-    // the other timeouts suit a busy machine.
+    // Configuration with these targets (the first is copy 1) and additional lines. A test that expects a timeout sets
+    // the timeout; the default timeouts suit a busy machine.
     cfg_ptr cfg(const std::vector<const target *> &targets, const std::string &more = "") const;
     std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where.read("home", offset, count); }
 
@@ -97,8 +97,8 @@ class opened
 public:
     explicit opened(const rpma_mirror_cfg *cfg, unsigned flags = 0);
     opened(rpma_mirror *mirror, char *address) : mirror_(mirror), address_(address) {}
-    // Ends without marking the copies as equal, like a crash that leaves the connections to the system. The process
-    // continues, so lanes are closed by unmap only after the promise to another writer.
+    // Ends without marking the copies as equal, like a crash after which the system closes the connections. The process
+    // continues, so unmap closes the lanes only after the promise to another writer.
     ~opened();
     opened(const opened &) = delete;
     opened &operator=(const opened &) = delete;
@@ -109,7 +109,7 @@ public:
 
     void store(std::uint64_t offset, const std::string &text) const;
     int flush(std::uint64_t offset, std::uint64_t bytes, unsigned flags = 0, unsigned lane = 0) const;
-    // Stores, and flushes as it has to succeed.
+    // Stores and flushes. Fails if the flush fails.
     void put(std::uint64_t offset, const std::string &text) const;
     rpma_mirror_state state() const;
     rpma_mirror_recovery_report report() const;
@@ -124,14 +124,14 @@ private:
 // Opens the set and closes it. Returns the code of the opening.
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags = 0);
 
-// Returns what the targets of the configuration report of a set that might not be openable here.
+// Returns the state that the targets of the configuration report, of a set that might not be openable here.
 std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg);
 
-// A separate process for a writer. It ends with the test, or when a check in it fails; it does not run the remaining
+// Forks a process for a writer. It ends with the test, or when a check in it fails; it does not run the remaining
 // tests.
 pid_t fork_writer();
 
-// A writer in a process of its own that makes f and is killed then, wherever it is.
+// Runs f in a forked writer, which is then killed.
 void in_process_that_dies(void (*f)(void *), void *argument);
 
 #define assert_ok(call)                                                                                                \

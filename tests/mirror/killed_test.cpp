@@ -64,14 +64,15 @@ void one_round(std::uint64_t seed, shared_facts &facts)
     if (fault == 1)
         victim.go_on();
     {
-        // A writer that is only stopped holds the local copy: only another machine can take the set.
+        // A stopped writer holds the local copy, so only another machine can take the set.
         const bool elsewhere = stopped || choose(2) == 0;
         if (!stopped)
             waitpid(writer, nullptr, 0);
         if (!stopped)
             assert_ok(rpma_mirror_fence(there.get(), 0, nullptr));
         else if (rpma_mirror_fence(in_haste.get(), 0, nullptr) != 0)
-            // On one host it may be stopped inside an operation on the memory of a target, which then promises nothing.
+            // On one host, the writer may be stopped during an access to a target's memory. The target then makes no
+            // promise.
             kill(writer, SIGCONT);
         const opened m(elsewhere ? there.get() : here.get());
         if (stopped) {
@@ -82,7 +83,7 @@ void one_round(std::uint64_t seed, shared_facts &facts)
         check_all(m, facts);
         check_copies(m, targets);
     }
-    // The next writer finds the same content.
+    // The next writer must find the same content.
     const opened again(choose(2) == 0 ? here.get() : there.get());
     check_all(again, facts);
 }

@@ -9,12 +9,12 @@
 namespace
 {
 
-// A target is killed or stopped: the next flush continues without it, and the record without it is on the other copies.
+// A target is killed or stopped. The next flush continues without it, and the other copies have the record without it.
 void a_lost_target_leaves_the_set(bool stopped)
 {
     target a, b;
     const host h;
-    // The other target has half of that for the record, however busy the machine is.
+    // The other target has half of this timeout to store the record, also on a busy machine.
     const cfg_ptr cfg = h.cfg({&a, &b}, stopped ? "timeouts 6000 60000\n" : "");
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
@@ -24,7 +24,7 @@ void a_lost_target_leaves_the_set(bool stopped)
     else
         b.kill();
     m.put(0, "after!");
-    // Before the flush returned, that b is out was durable on a.
+    // The record without b was durable on a before the flush returned.
     const auto seen = inspected(h.cfg({&a}).get());
     assert_true(seen->in_sync == 3 && seen->version >= 2);
     assert_true(a.bytes(0, 6) == "after!");
@@ -48,7 +48,7 @@ void a_killed_target_leaves_the_set(void **)
 
 void a_stopped_target_leaves_the_set(void **)
 {
-    // On one host the writer works in the memory of a target that sleeps.
+    // On one host the writer accesses the memory of a stopped target.
     if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
         skip();
     a_lost_target_leaves_the_set(true);
@@ -69,7 +69,7 @@ void the_last_target_stops_a_safe_writer(void **)
         assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_NO_TARGET);
         m.expect(RPMA_MIRROR_EVENT_NO_TARGET);
     }
-    // Nor does it open alone.
+    // The machine does not open the set alone, either.
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
     a.start();
     const opened again(cfg.get());
@@ -91,8 +91,7 @@ void an_available_writer_goes_on_alone(void **)
         m.expect(RPMA_MIRROR_EVENT_NO_TARGET);
         assert_int_equal(m.state().in_sync, 1);
         a.start();
-        // That copy lacks the data that was acknowledged by the local copy alone: it is never selected as the newest
-        // automatically.
+        // That copy lacks data that only the local copy acknowledged, so it is never selected automatically.
         const cfg_ptr elsewhere = other.cfg({&a}, more);
         assert_int_equal(map_code(elsewhere.get()), RPMA_MIRROR_E_UNFOUND);
     }
@@ -133,7 +132,7 @@ void write_and_leak(void *argument)
 {
     const opened m(static_cast<crashing *>(argument)->cfg);
     m.put(0, "acknowledged");
-    m.store(2 * megabyte, "leaked"); // the home file has it, without any flush
+    m.store(2 * megabyte, "leaked"); // the local file has it, without any flush
     kill(getpid(), SIGKILL);
 }
 
@@ -148,7 +147,7 @@ void a_writer_that_crashed_starts_again(void **)
     assert_true(a.bytes(2 * megabyte, 6) != "leaked");
     const opened m(cfg.get());
     assert_true(std::string(m.address(), 12) == "acknowledged");
-    // Otherwise a later failover would go back behind what the program has seen.
+    // Otherwise a later failover would revert what the program has already read.
     assert_true(a.bytes(2 * megabyte, 6) == "leaked" && b.bytes(2 * megabyte, 6) == "leaked");
     const rpma_mirror_recovery_report r = m.report();
     assert_true(r.source == 0 && r.reason == RPMA_MIRROR_SOURCE_LOCAL_NEWEST && r.was_clean == 0);
@@ -171,7 +170,7 @@ void after_a_clean_end_nothing_is_compared(void **)
     assert_true(r.was_clean == 1 && r.in_sync == 3);
 }
 
-// Another machine takes the set while the writer still assumes that it has it.
+// Another machine takes the set while the old writer still assumes that it has the set.
 void the_old_writer_is_fenced(void **)
 {
     target a, b;
@@ -230,7 +229,7 @@ void opening_needs_all_that_were_in_sync(void **)
     }
     a.kill();
     b.start();
-    // b is stale, and does not know it.
+    // b is stale, but its own record does not show it.
     assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_INCOMPLETE);
     assert_int_equal(map_code(here.get()), RPMA_MIRROR_E_INCOMPLETE);
     {
@@ -239,7 +238,7 @@ void opening_needs_all_that_were_in_sync(void **)
         assert_true(std::string(forced.address(), 12) == "acknowledged");
         assert_true(std::string(forced.address() + 4096, 9) != "without b");
     }
-    // The forced opening stays the newest permanently.
+    // The copy of the forced opening remains the newest one.
     a.start();
     const opened back(here.get());
     assert_true(std::string(back.address() + 4096, 9) != "without b" && a.bytes(4096, 9) != "without b");

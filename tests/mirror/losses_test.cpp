@@ -26,13 +26,13 @@ std::string open_files_of(const std::string &process)
 {
     std::string names;
     for (const auto &entry : std::filesystem::directory_iterator(process + "/fd")) {
-        std::error_code gone; // since it was listed
+        std::error_code gone; // the descriptor was closed after it was listed
         names += entry.path().filename().string() + " " + read_symlink(entry.path(), gone).string() + "\n";
     }
     return names;
 }
 
-// Registrations share memory with peers of the same host.
+// Registered memory is shared with peers on the same host.
 holdings holdings_of(pid_t pid)
 {
     const std::string process = "/proc/" + std::to_string(pid);
@@ -43,7 +43,7 @@ holdings holdings_of(pid_t pid)
     return now;
 }
 
-// The device lets go a moment later.
+// The device releases its resources with a delay.
 void expect_no_more(pid_t pid, const holdings &before)
 {
     holdings now{};
@@ -58,7 +58,7 @@ void expect_no_more(pid_t pid, const holdings &before)
             before.open_files.c_str(), now.open_files.c_str());
 }
 
-// Resources of the process that repeated calls of f leak.
+// Returns the resources that repeated calls of f leak.
 template<class F>
 void lose_often(pid_t pid, F f)
 {

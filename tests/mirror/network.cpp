@@ -22,7 +22,7 @@ namespace
 {
 
 constexpr std::size_t longest_packet = 65536;
-constexpr std::size_t destination_at = 19; // the last byte of the address
+constexpr std::size_t destination_at = 19; // last byte of the address
 
 [[noreturn]] void cannot_run(const char *what)
 {
@@ -143,7 +143,7 @@ void network::forward() const
         }
         for (; !waiting.empty() && waiting.begin()->first <= now_ms(); waiting.erase(waiting.begin())) {
             const under_way &p = waiting.begin()->second;
-            // A packet that the device does not accept is lost, as in any network.
+            // A packet that the device rejects is lost, as in a real network.
             if (!links_[p.from].cut && !links_[p.to].cut &&
                     write(ports_[p.to].packets, p.bytes.data(), p.bytes.size()) < 0)
                 continue;

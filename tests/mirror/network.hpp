@@ -8,8 +8,9 @@
 
 #include "fixture.hpp"
 
-// Machines in network namespaces of their own, whose links meet in a switch that is a process: it forwards IPv4
-// packets, and can lose or delay those of a link, in both directions. The test is skipped where that cannot be made.
+// Machines in their own network namespaces. A process acts as the switch between their links: it forwards IPv4 packets,
+// and can lose or delay the packets of a link, in both directions. The test is skipped where namespaces cannot be
+// created.
 class network
 {
 public:
@@ -19,7 +20,7 @@ public:
     network &operator=(const network &) = delete;
 
     machine at(unsigned number) const;
-    // This process goes there.
+    // Moves this process to the namespace.
     void enter(unsigned number) const;
     void cut(unsigned number, bool lost) const { links_[number].cut = lost; }
     void delay(unsigned number, unsigned ms) const { links_[number].delay_ms = ms; }

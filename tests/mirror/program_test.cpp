@@ -9,11 +9,11 @@
 namespace
 {
 
-// A program that is asked.
+// State of the program's callbacks.
 struct asked {
     int answer = 0;
     std::chrono::milliseconds takes{0};
-    const rpma_mirror_cfg *looks_at = nullptr; // set of which it inspects, at that time, what other machines can see
+    const rpma_mirror_cfg *looks_at = nullptr; // set whose state the callback inspects, as another machine would see it
     std::uint32_t in_sync_there = 0;
     std::vector<rpma_mirror_error> questions;
     std::vector<rpma_mirror_event_type> events;
@@ -42,7 +42,7 @@ struct asked {
     }
 };
 
-// The function is called before anything has changed, and once for each copy.
+// The function is called before any change, and once for each copy.
 void it_is_asked_before_a_copy_leaves(void **)
 {
     target a, b, c;
@@ -63,17 +63,17 @@ void it_is_asked_before_a_copy_leaves(void **)
     assert_int_equal(program.in_sync_there, 15);
     assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_EVICTED});
     assert_int_equal(inspected(there.get())->in_sync, 11);
-    // The program is not asked about a copy that it removes itself.
+    // The function is not called for a copy that the program removes.
     assert_ok(rpma_mirror_remove_target(m.get(), 3));
     assert_int_equal(program.questions.size(), 1);
-    // Nor for the last one, which cannot leave where the policy is safety.
+    // It is not called for the last copy either: with the policy safety, this copy cannot leave.
     program.looks_at = nullptr;
     a.kill();
     assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_NO_TARGET);
     assert_int_equal(program.questions.size(), 1);
 }
 
-// A copy that is lost while the record without another one is made is asked for as well.
+// The function is also called for a copy that is lost while the record without another copy is being committed.
 void it_is_asked_for_each_copy(void **)
 {
     const target a;
@@ -112,7 +112,7 @@ void it_stops_rather_than_lose_a_copy(void **)
         const rpma_mirror_event e = m.expect(RPMA_MIRROR_EVENT_EVICTION_REFUSED);
         assert_true(e.copy == 2 && e.error.code == RPMA_MIRROR_E_EVICTION_REFUSED && e.error.live == 0);
         assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_EVICTION_REFUSED});
-        // Each call fails from then on.
+        // All later calls fail.
         std::uint64_t ticket = 0;
         const rpma_mirror_range r{0, 6};
         for (const int code : {m.flush(0, 6), rpma_mirror_flush_start(m.get(), 0, &r, 1, 0, &ticket),
@@ -121,7 +121,7 @@ void it_stops_rather_than_lose_a_copy(void **)
             assert_int_equal(code, RPMA_MIRROR_E_EVICTION_REFUSED);
         assert_int_equal(program.questions.size(), 1);
         assert_int_equal(m.state().is_open, 0);
-        // The record names the copy, so that no writer continues without it.
+        // The record still contains the copy, so no writer continues without it.
         assert_int_equal(inspected(there.get())->in_sync, 7);
     }
     assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &again), RPMA_MIRROR_E_INCOMPLETE);
@@ -136,7 +136,7 @@ void it_stops_rather_than_lose_a_copy(void **)
     assert_int_equal(inspected(there.get())->clean, 0);
 }
 
-// The program is asked before the writer continues alone.
+// The function is called before the writer continues alone.
 void it_does_not_go_on_alone(void **)
 {
     target a;
@@ -151,7 +151,7 @@ void it_does_not_go_on_alone(void **)
     assert_int_equal(program.questions.size(), 1);
 }
 
-// The function takes longer than an operation may take. Calls that wait for the copy continue when the function has
+// The function takes longer than the timeout of an operation. Calls that wait for the copy continue when it has
 // returned.
 void a_function_that_takes_long_is_waited_for(void **)
 {
@@ -176,12 +176,12 @@ void a_function_that_takes_long_is_waited_for(void **)
     assert_true(a.bytes(0, 6) == "after!" && a.bytes(4096, 1) == "2");
 }
 
-// Functions of a program that the mirror waits for, and the calls that they make.
+// Callbacks that the mirror waits for, and the calls that they make.
 struct calls_back {
     rpma_mirror *mirror = nullptr;
     std::string place;
     std::vector<int> refused, allowed;
-    int flushed = -1; // result of a flush by the event function after the copy has left
+    int flushed = -1; // result of a flush in the event function, after the copy has left
 
     void call()
     {
@@ -233,7 +233,7 @@ void functions_do_not_wait_for_themselves(void **)
             [](void *context, const rpma_mirror_error *) {
                 auto *const self = static_cast<calls_back *>(context);
                 self->call();
-                // The copy has not left, so that no flush can be acknowledged yet.
+                // The copy has not left yet, so no flush can be acknowledged.
                 const rpma_mirror_range r{4096, 1};
                 self->refused.push_back(rpma_mirror_optimized_flush(self->mirror, 1, &r, 1, 0));
                 char byte = 0;
@@ -273,7 +273,7 @@ void mark_and_go_on(void *cfg)
     m.put(4096, "half");
 }
 
-// The number is durable on each copy. Any machine that opens the set finds it.
+// The consistency point is durable on each copy. Any machine that opens the set finds it.
 void marks_are_found_after_a_crash(void **)
 {
     const target a, b, c;
@@ -294,7 +294,7 @@ void marks_are_found_after_a_crash(void **)
                         inspected(other.cfg({t == &a ? t : nullptr, t == &b ? t : nullptr}).get())->consistency_point,
                         mark);
         }
-        // Other changes keep it.
+        // Other changes of the record preserve it.
         assert_ok(rpma_mirror_remove_target(m.get(), 2));
         assert_ok(rpma_mirror_add_target(m.get(), 3, c.place().c_str(), "set", nullptr));
         assert_int_equal(m.state().consistency_point, 3);
@@ -313,7 +313,7 @@ void marks_are_found_after_a_crash(void **)
     assert_true(std::string(m.address(), 5) == "whole");
 }
 
-// A consistency point omits a lost target, which has it after its return.
+// A consistency point omits a lost target. The target has it after its return.
 void a_mark_leaves_a_lost_target_out(void **)
 {
     const target a;
@@ -339,7 +339,7 @@ void a_mark_leaves_a_lost_target_out(void **)
     assert_int_equal(rpma_mirror_set_consistency_point(nullptr, 6), RPMA_MIRROR_E_INVAL);
 }
 
-// A consistency point that no target has stored ends the set, like a flush that no target has stored.
+// If no target has stored a consistency point, the mirror fails, like for a flush.
 void a_mark_that_no_target_takes_is_the_end(void **)
 {
     target a;

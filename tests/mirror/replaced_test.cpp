@@ -15,7 +15,7 @@ namespace
 
 namespace fs = std::filesystem;
 
-// A set with two clean ends. The backup is of the local file after the first one.
+// A set that was closed cleanly twice. The backup contains the local file after the first time.
 struct closed_set {
     target a;
     const host h;
@@ -36,7 +36,7 @@ struct closed_set {
         m.put(5 * megabyte, text);
         m.close();
     }
-    // Data acknowledged last is found, and stays on the target when the set is closed again.
+    // Expects that the data acknowledged last is found, and remains on the target when the set is closed again.
     void expect_new(rpma_mirror_source_reason reason) const
     {
         opened m(cfg.get());
@@ -45,14 +45,14 @@ struct closed_set {
         m.close();
         assert_true(a.bytes(0, 3) == "new" && a.bytes(5 * megabyte, 3) == "new");
         assert_true(h.bytes(0, 3) == "new");
-        // Now the file is the one that the state describes.
+        // Now the state describes the current file.
         opened again(cfg.get());
         assert_true(again.report().reason == RPMA_MIRROR_SOURCE_LOCAL_NEWEST && again.report().compared_bytes == 0);
         again.close();
     }
 };
 
-// As rsync --inplace and cp do it: the inode stays. The time of the last modification is that of the backup.
+// Restores like `rsync --inplace` and cp: the inode is unchanged, and the modification time is that of the backup.
 void restore_in_place(const closed_set &s)
 {
     struct stat before {
@@ -80,7 +80,8 @@ void a_file_that_was_replaced_is_no_source(void **)
     s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
-// In memory a mapping changes no time of its file: as after a rollback of the device below the file system.
+// In memory, a store through a mapping does not change the time of the file. The case equals a rollback of the device
+// below the file system.
 void older_content_of_the_same_identity_is_no_source(void **)
 {
     const closed_set s;
@@ -108,7 +109,7 @@ void a_file_with_another_owner_or_mode_is_compared(void **)
     s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_NEWEST);
 }
 
-// Both are of the first end: the target has a newer record.
+// File and state are both of the first clean end, and the target has a newer record.
 void a_file_that_was_restored_with_its_state_is_no_source(void **)
 {
     target a;
@@ -141,7 +142,7 @@ void a_file_of_another_length_is_rejected(void **)
         // The target was not written.
         assert_true(s.a.bytes(0, 3) == "new" && s.a.bytes(5 * megabyte, 3) == "new");
     }
-    // The remedy of the message.
+    // The remedy that the message suggests.
     fs::remove(s.home);
     fs::remove(s.home + ".mirror");
     s.expect_new(RPMA_MIRROR_SOURCE_TARGET_NEWEST);
@@ -163,20 +164,20 @@ void write_and_die(void *argument)
     kill(getpid(), SIGKILL);
 }
 
-// After a crash its times and its content may have changed, but it is the same file.
+// After a crash, times and content may differ, but it must be the same file.
 void a_file_that_was_replaced_after_a_crash_is_no_source(void **)
 {
     closed_set s;
     in_process_that_dies(write_and_die, &s);
     fs::rename(s.backup, s.home);
-    // An opening that fails forgets nothing of it.
+    // A failed opening must not change the result of the next one.
     s.a.kill();
     assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
     s.a.start();
     s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
-// No other copy has what it wrote alone: neither of them is taken without being asked for.
+// No other copy has the data that it wrote alone, so neither copy is used without force.
 void the_only_copy_that_was_replaced_needs_force(void **)
 {
     closed_set s("policy availability\n");
@@ -193,7 +194,7 @@ void the_only_copy_that_was_replaced_needs_force(void **)
     assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_CHANGED);
     assert_non_null(std::strstr(rpma_mirror_error_message(), "force"));
     assert_true(s.a.bytes(0, 3) == "new");
-    // The remedy of the message.
+    // The remedy that the message suggests.
     fs::remove(s.home);
     fs::rename(alone, s.home);
     const opened forced(s.cfg.get(), RPMA_MIRROR_F_FORCE);
@@ -201,7 +202,7 @@ void the_only_copy_that_was_replaced_needs_force(void **)
     assert_true(std::string(forced.address(), 3) == "one" && s.a.bytes(0, 3) == "one");
 }
 
-// The daemon restarts with an older part, in the same file or in another one.
+// Restarts the daemon with an older part, in the same file or in another one.
 void restore_part(target &of, bool same_file)
 {
     of.kill();
@@ -218,7 +219,7 @@ void back_up_part(const target &of)
     fs::copy_file(of.where().path + "/part", of.where().path + "/part.backup", fs::copy_options::overwrite_existing);
 }
 
-// A target that counts as equal is the next source: it is compared before it does.
+// A target that counts as equal would become the next source. It must be compared first.
 void parts_that_were_restored_are_compared(void **)
 {
     for (const bool same_file : {true, false}) {
@@ -256,7 +257,7 @@ void parts_that_were_restored_are_no_source(void **)
         assert_true(std::string(m.address(), 3) == "new" && a.bytes(0, 3) == "new");
         assert_int_equal(m.report().source, 2);
     }
-    // After the crash it is another file.
+    // After the crash, the part is another file.
     back_up_part(a);
     for (target *const t : {&a, &b})
         restore_part(*t, false);
@@ -266,7 +267,7 @@ void parts_that_were_restored_are_no_source(void **)
     assert_true(std::string(back.address(), 3) == "new" && a.bytes(0, 3) == "new" && b.bytes(0, 3) == "new");
 }
 
-// Neither copy is known to have what was acknowledged.
+// Neither copy is known to have the acknowledged data.
 void two_copies_that_were_restored_need_force(void **)
 {
     closed_set s;
@@ -275,7 +276,7 @@ void two_copies_that_were_restored_need_force(void **)
     restore_in_place(s);
     restore_part(s.a, true);
     assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_CHANGED);
-    // The opening that failed has approved neither of them.
+    // The failed opening has approved neither copy.
     assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_CHANGED);
     const opened forced(s.cfg.get(), RPMA_MIRROR_F_FORCE);
     assert_int_equal(forced.report().reason, RPMA_MIRROR_SOURCE_FORCED);

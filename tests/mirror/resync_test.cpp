@@ -36,7 +36,7 @@ void a_target_that_returns_is_brought_level(void **)
     m.put(6 * megabyte, "waited");
     assert_true(b.bytes(6 * megabyte, 6) == "waited");
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr)); // it is in sync
-    // Now the other one may go.
+    // Target a is no longer needed.
     a.kill();
     m.put(0, "second");
     assert_true(b.bytes(0, 6) == "second");
@@ -75,7 +75,7 @@ void a_resync_is_paused_and_goes_on(void **)
     assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_CANCELED);
     assert_true(p.done == 3 * megabyte && p.total == length);
     assert_int_equal(m.state().in_sync, 3);
-    // Below the cursor, while the target does not get it.
+    // The offset is below the cursor. The target does not receive the data yet.
     m.put(100'000, "between");
     p.left = 0;
     assert_ok(rpma_mirror_resync(m.get(), 2, &options));
@@ -93,7 +93,7 @@ rpma_mirror_statistics statistics_of(const opened &m)
     return s;
 }
 
-// Two batches are compared together. If both differed completely, the next ones are sent without a comparison. The data
+// Two batches are compared at once. If both differ completely, the next ones are sent without a comparison. The data
 // sent unnecessarily is at most as much as the data that differed.
 void what_differs_everywhere_is_sent_without_a_look(void **)
 {
@@ -121,10 +121,10 @@ void what_differs_everywhere_is_sent_without_a_look(void **)
     }
 }
 
-// In the epoch in which it left, a target is compared only where flushes did not reach it, unless its daemon restarted.
+// A target that returns in the same epoch is compared only where flushes did not reach it, unless its daemon restarted.
 void a_return_in_the_same_epoch_costs_what_changed(void **)
 {
-    // On one host the writer works in the memory of a target that sleeps.
+    // On one host the writer accesses the memory of a stopped target.
     if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
         skip();
     target a, b;
@@ -208,7 +208,7 @@ void lose_a_target_in_the_middle(bool stopped)
             if (stopped) {
                 lost.go_on();
             } else {
-                lost.kill(); // it is waited for
+                lost.kill(); // the call waits for its end
                 lost.start();
             }
             assert_ok(rpma_mirror_resync(m.get(), count, nullptr));
@@ -245,13 +245,13 @@ void a_target_is_killed_in_the_middle(void **)
 
 void a_target_is_stopped_in_the_middle(void **)
 {
-    // On one host the writer works in the memory of a target that sleeps.
+    // On one host the writer accesses the memory of a stopped target.
     if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
         skip();
     lose_a_target_in_the_middle(true);
 }
 
-// The resync waits for the target, while the connection takes the flushes. Five are below its limit.
+// The resync waits for the target, while flushes continue on the connection. Five flushes are below its limit.
 void a_target_that_falls_silent_in_a_resync_delays_no_flush(void **)
 {
     if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
@@ -262,7 +262,7 @@ void a_target_that_falls_silent_in_a_resync_delays_no_flush(void **)
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
     b.kill();
-    m.put(0, std::string(length, 'x')); // so that most of it is sent without a comparison
+    m.put(0, std::string(length, 'x')); // most of it is sent without a comparison
     b.start();
     interruption i{b, true};
     rpma_mirror_resync_options options{sizeof(options), 0, 0, interrupt, &i};
@@ -281,7 +281,7 @@ void a_target_that_falls_silent_in_a_resync_delays_no_flush(void **)
     assert_true(longest < std::chrono::seconds(1));
 }
 
-// The library resynchronizes targets that return, also while another one is silent.
+// The library resynchronizes targets that return, even while another target is silent.
 void a_target_returns_without_a_call(void **)
 {
     target a, b, c;
@@ -310,7 +310,7 @@ void a_target_returns_without_a_call(void **)
     m.close();
 }
 
-// At its rate, a background resync would take two minutes.
+// At its own rate, the background resync would take two minutes.
 void a_call_takes_over_from_the_background(void **)
 {
     target a, b;
@@ -348,7 +348,7 @@ void a_set_is_closed_during_a_background_resync(void **)
     m.close();
 }
 
-// The eviction of another target and the next writer do not wait for the resync.
+// Neither the eviction of another target nor the next writer waits for the resync.
 void a_background_resync_meets_an_eviction_and_a_promotion(void **)
 {
     target a, b, c;
@@ -375,7 +375,7 @@ void a_background_resync_meets_an_eviction_and_a_promotion(void **)
     assert_true(c.bytes(2 * megabyte, 15) == "the next writer");
 }
 
-// Kills a target again and again, also while it is resynchronized, beside two writing lanes.
+// Repeatedly kills a target, also during its resync, while two lanes write.
 void a_target_that_flaps_loses_nothing(void **)
 {
     target a, b;
@@ -415,7 +415,7 @@ void a_target_that_flaps_loses_nothing(void **)
     m.close();
 }
 
-// The next writer must not take the copy of b as it is.
+// The next writer must not use the copy of b without a comparison.
 void a_writer_dies_in_a_background_resync(void **)
 {
     target a, b;

@@ -22,7 +22,7 @@ void what_is_flushed_is_on_every_copy(void **)
     m.put(4096, "mirrored");
     for (const std::string &copy : {h.bytes(4096, 8), a.bytes(4096, 8), b.bytes(4096, 8)})
         assert_string_equal(copy.c_str(), "mirrored");
-    // Many ranges, more than one request takes, on the other lane.
+    // More ranges than one request can contain, on the other lane.
     std::vector<rpma_mirror_range> ranges;
     for (std::uint64_t i = 0; i < 200; ++i) {
         m.store(megabyte + i * 8192, std::to_string(1000 + i));
@@ -31,7 +31,7 @@ void what_is_flushed_is_on_every_copy(void **)
     assert_ok(rpma_mirror_optimized_flush(m.get(), 1, ranges.data(), ranges.size(), 0));
     for (std::uint64_t i = 0; i < 200; ++i)
         assert_string_equal(b.bytes(megabyte + i * 8192, 4).c_str(), std::to_string(1000 + i).c_str());
-    // A long one.
+    // One long range.
     std::memset(m.address(), 'x', length);
     assert_ok(rpma_mirror_sync(m.get(), 0, 0, length, RPMA_MIRROR_F_DEEP));
     assert_true(a.bytes(0, length) == std::string(length, 'x'));
@@ -42,7 +42,7 @@ void what_is_flushed_is_on_every_copy(void **)
     m.store(0, "secret");
     assert_true(a.bytes(0, 6) == "xxxxxx");
     m.close();
-    // Except after the end, which makes all copies equal.
+    // Unmapping makes all copies equal, including data that was not flushed.
     assert_true(a.bytes(0, 6) == "secret" && b.bytes(0, 6) == "secret");
 }
 
@@ -64,7 +64,7 @@ void arguments_are_checked(void **)
     assert_int_equal(o.flush(0, 1, 1 << 9), RPMA_MIRROR_E_INVAL);
     assert_int_equal(rpma_mirror_atomic_write(o.get(), 0, 4, 1), RPMA_MIRROR_E_INVAL);
     assert_int_equal(rpma_mirror_flush_wait(o.get(), 0, 1, 0), RPMA_MIRROR_E_INVAL);
-    // The process itself has the set.
+    // The process itself has the set open.
     assert_int_equal(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m), RPMA_MIRROR_E_BUSY);
     assert_ok(o.flush(0, 1));
 }
@@ -124,7 +124,7 @@ void copies_are_read_and_verified(void **)
     report.size = sizeof(report);
     assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
     assert_true(report.compared_bytes == length && report.differing_segments == 0);
-    // Something else than the writer changes a copy.
+    // Changes a copy behind the writer's back.
     FILE *const part = std::fopen((b.where().path + "/part").c_str(), "r+");
     std::fseek(part, 3'000'000, SEEK_SET);
     std::fputs("rot", part);
@@ -153,7 +153,7 @@ void the_set_file_is_not_the_state(void **)
     }
 }
 
-// An editor of another system has saved it.
+// A set file that was saved by an editor of another system.
 void set_files_of_other_systems(void **)
 {
     const host h;
@@ -175,7 +175,7 @@ void set_files_of_other_systems(void **)
     assert_non_null(std::strstr(rpma_mirror_error_message(), "user names are not supported"));
 }
 
-// A set is not created on what cannot have a copy.
+// Files that cannot contain a copy are rejected.
 void only_files_and_dax_devices_are_local_copies(void **)
 {
     target a;
@@ -217,7 +217,7 @@ int call_others(void *context, const rpma_mirror_progress *)
     return 0;
 }
 
-// A copy does not go while it is compared.
+// A copy cannot be removed while it is compared.
 void one_call_works_on_a_copy(void **)
 {
     target a, b;
@@ -262,7 +262,7 @@ void memory_of_the_program_is_attached(void **)
     assert_int_equal(s.level, RPMA_MIRROR_LEVEL_VOLATILE);
     assert_ok(rpma_mirror_unmap(&m));
     munmap(memory, length);
-    // A local copy in memory that was lost is rebuilt from the target.
+    // A lost local copy in memory is rebuilt from the target.
     const opened again(cfg.get());
     assert_true(std::string(again.address(), 8) == "attached");
     assert_int_equal(again.report().reason, RPMA_MIRROR_SOURCE_TARGET_NEWEST);
@@ -298,7 +298,7 @@ void a_set_reports_its_state(void **)
         m.put(0, "1");
         assert_ok(rpma_mirror_get_statistics(m.get(), &counted));
         assert_true(counted.flushes == 1 && counted.bytes == 1 && counted.ranges == 1);
-        // While it is open another process sees it, too.
+        // Another process can inspect the set while it is open.
         assert_ok(rpma_mirror_inspect(cfg.get(), &s));
         assert_true(s.epoch == 2 && s.copies[1].state == RPMA_MIRROR_COPY_IN_SYNC);
         m.close();
@@ -326,7 +326,7 @@ void pages_that_cannot_be_read_are_repaired(void **)
     n = 4;
     assert_ok(rpma_mirror_check(m.get(), 1, 0, length, errors, &n));
     assert_int_equal(n, 0);
-    // Acts like a poisoned page: reading it raises a signal.
+    // Acts like a poisoned page: a read raises a signal.
     assert_int_equal(mprotect(m.address() + 3 * 4096, 4096, PROT_NONE), 0);
     n = 4;
     assert_ok(rpma_mirror_check(m.get(), 0, 0, length, errors, &n));

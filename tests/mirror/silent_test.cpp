@@ -13,17 +13,17 @@ namespace
 
 struct row {
     const char *name;
-    fault kind; // none: the daemon is stopped
+    fault kind; // none: the daemon is stopped instead
     unsigned answers = 0;
-    bool crashed = false; // the copies are compared
-    unsigned way = 0;     // index of the way to continue without the target
+    bool crashed = false; // copies are compared at the opening
+    unsigned way = 0;     // index of the method to continue without the target
 };
 
 constexpr row whole_faults[] = {{"stopped", fault::none}, {"drops", fault::drops}, {"refuses", fault::refuses},
         {"mute", fault::mute}, {"slow", fault::slow}, {"cuts", fault::cuts}};
 
-// The answers of a connection: greeting, challenge, proof, status, promise, session, and where copies are compared
-// hashes, of which several may come together; then the record.
+// Responses on a connection: greeting, challenge, proof, status, promise, session; where copies are compared, hashes
+// (several at once); then the record.
 constexpr unsigned answers_before_hashes = 6;
 
 constexpr const char *times = "timeouts 3000 12000\n";
@@ -65,7 +65,7 @@ std::vector<row> steps()
     return rows;
 }
 
-// A target that has a fault from begin() on.
+// A target that has a fault after begin().
 class faulty_target
 {
 public:
@@ -83,13 +83,13 @@ private:
     std::unique_ptr<faulty_port> port_;
 };
 
-// The configuration of a good target and a faulty one.
+// The configuration with a working and a faulty target.
 cfg_ptr cfg_of(const host &on, const target &good, const faulty_target &bad)
 {
     return on.cfg({&good}, times + ("target 2 " + bad.place() + " set\n"));
 }
 
-// The message names the faulty target, and not the good one.
+// The message must name the faulty target, and not the working one.
 void check_message(const target &good, const faulty_target &bad)
 {
     const std::string text = rpma_mirror_error_message();
@@ -110,7 +110,7 @@ public:
         m.close();
     }
 
-    // The second target leaves the set.
+    // Evicts the second target from the set.
     void evict()
     {
         opened m(here_.cfg({&good, &bad.daemon}, times).get());
@@ -119,7 +119,7 @@ public:
         m.close();
         bad.daemon.start();
     }
-    // The writer ends as by a crash, so that copies are compared.
+    // Ends the writer like a crash, so copies are compared at the next opening.
     void crash(bool both)
     {
         const cfg_ptr cfg = both ? here_.cfg({&good, &bad.daemon}, times) : here_.cfg({&good}, times);
@@ -189,7 +189,7 @@ void a_target_that_left_gets_stuck_at_each_step(void **)
     in_processes(steps(), it_gets_stuck_and_is_not_in_sync);
 }
 
-// Each with force.
+// Methods to continue without the target; each uses force.
 constexpr void (*ways[])(const faulty_set &) = {
         [](const faulty_set &s) { open_and_write(s.here().get(), RPMA_MIRROR_F_FORCE); },
         [](const faulty_set &s) { open_and_write(s.there().get(), RPMA_MIRROR_F_FORCE); },
@@ -200,7 +200,7 @@ constexpr void (*ways[])(const faulty_set &) = {
             m.close();
         }};
 
-// Without force, the error names the target. Then each way to continue without it works.
+// Without force, the error names the target. With force, each method to continue without it succeeds.
 void it_is_in_sync(const row &r)
 {
     faulty_set s;
@@ -280,7 +280,7 @@ void an_end_loses_a_silent_target(void **)
     open_and_write(cfg.get(), 0);
 }
 
-// Promotions as by a watchdog that promotes another machine repeatedly. They do not affect the writer.
+// A watchdog promotes another machine repeatedly. The failed promotions do not affect the writer.
 void refused_promotions_disturb_no_writer(void **)
 {
     target a, b;
@@ -297,7 +297,7 @@ void refused_promotions_disturb_no_writer(void **)
     }
     const std::uint64_t epoch = m.state().epoch;
     assert_int_equal(inspected(there.get())->copies[1].promised_epoch, epoch);
-    // A fence without all targets that are needed, too.
+    // A fence without the required targets fails, too.
     b.stop();
     assert_int_equal(rpma_mirror_fence(there.get(), 0, nullptr), RPMA_MIRROR_E_UNFENCED);
     m.put(0, "undisturbed");

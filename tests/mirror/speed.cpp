@@ -47,14 +47,14 @@ double median(std::vector<double> of)
         }                                                                                                              \
     } while (0)
 
-// The calls below are measured in turn, so that what else the machine does meets all of them.
+// Calls that are measured in turn, so that other load on the machine affects all of them.
 struct measured {
     const char *what;
     void (*call)(std::size_t round);
     std::vector<double> us;
 };
 
-// A target of plain librpma, in a process of its own.
+// A target that uses only librpma, in its own process.
 struct plain_target {
     rpma_conn *conn;
     rpma_mr_remote *there;
@@ -133,7 +133,7 @@ void connect_plain(const std::string &directory, char *memory)
     must(rpma_conn_get_private_data(plain.conn, &data));
     must(rpma_mr_remote_from_descriptor(data.ptr, data.len, &plain.there));
     must(rpma_conn_get_cq(plain.conn, &plain.cq));
-    // As targets of mirrors flush where the processor flushes.
+    // Like targets of mirrors, it flushes with processor instructions.
     rpma_peer_cfg *target = nullptr;
     must(rpma_peer_cfg_new(&target));
     must(rpma_peer_cfg_set_direct_write_to_pmem(target, true));
@@ -187,8 +187,8 @@ measured calls[] = {
         {"4 KiB to one target", [](std::size_t n) { flush_page(one_target, n); }, {}},
 };
 
-// Each call is measured many times in succession, because polling another connection costs the wakeup of a sleeper;
-// several such series.
+// Each call is measured many times in succession, because a change of the polled connection costs the wakeup of a
+// thread. Several series are measured.
 void measure_calls()
 {
     for (std::size_t batch = 0; batch < batches; ++batch)
@@ -242,7 +242,7 @@ double to_open(const made_set &set, std::uint64_t &compared, std::uint64_t &sent
     return seconds;
 }
 
-// Ends without marking the copies as equal, so that the next opening compares them.
+// Ends without marking the copies as equal, so the next opening compares them.
 void crash(const made_set &set)
 {
     in_process_that_dies(
@@ -257,7 +257,7 @@ struct rates {
     double verify, comparison, resync; // GB/s of each copy
 };
 
-// By what opening takes more than that of a set that was closed.
+// Time of an opening, minus that of a set that was closed cleanly.
 rates measure_opening()
 {
     const made_set set(1, big_set);
@@ -280,7 +280,7 @@ rates measure_opening()
         sends.push_back(to_open(set, compared, sent));
         must(sent != big_set);
     }
-    // The pages of both copies were touched by the first.
+    // The first opening has touched the pages of both copies.
     const opened o(set.cfg.get());
     std::vector<double> verifies;
     for (int i = 0; i < 5; ++i) {
@@ -311,8 +311,8 @@ int note_rate(void *context, const rpma_mirror_progress *progress)
     return 0;
 }
 
-// Resync of a target that was restarted while the set is open, measured from the first batch on; either all data or
-// none differs.
+// Resync of a target that was restarted while the set is open, measured from the first batch. Either all data or no
+// data differs.
 rates measure_return()
 {
     made_set set(2, big_set);
@@ -340,7 +340,7 @@ rates measure_return()
     return found;
 }
 
-// Throughput of the network and of the target's memory, one after the other.
+// Throughput of the network, then of the target's memory.
 double measure_network()
 {
     std::vector<double> seconds;

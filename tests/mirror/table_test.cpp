@@ -20,11 +20,11 @@ namespace
 {
 
 std::atomic<std::size_t> registrations = 0;
-std::atomic<const char *> fails_from = nullptr; // memory that cannot be written back, as long as a set
+std::atomic<const char *> fails_from = nullptr; // start of memory that cannot be written back, as long as a set
 
 } // namespace
 
-// The library's calls come here first.
+// Overrides the function of librpma, and calls it.
 extern "C" [[gnu::visibility("default")]] int rpma_mr_reg(
         struct rpma_peer *peer, void *address, std::size_t size, int usage, struct rpma_mr_local **made)
 {
@@ -62,7 +62,7 @@ rpma_mirror_attributes attributes_of(const opened &m, unsigned copy)
     return a;
 }
 
-// Below where programs are loaded; AddressSanitizer and ThreadSanitizer leave it to the program.
+// An address below the usual load addresses of programs. AddressSanitizer and ThreadSanitizer do not use it.
 constexpr std::uintptr_t wished_address = 0x551000000000;
 
 void map_as_wished(void *cfg)
@@ -83,7 +83,7 @@ void a_wished_address_is_honoured(void **)
     assert_ok(rpma_mirror_create(cfg.get()));
     for (int i = 0; i < 2; ++i)
         in_process_that_dies(map_as_wished, cfg.get());
-    // Another machine, another address.
+    // Another machine requests another address.
     const host other(5);
     const opened m(other.cfg({&a}).get());
     assert_int_not_equal(reinterpret_cast<std::uintptr_t>(m.address()), wished_address);
@@ -133,13 +133,14 @@ void check_attributes(const opened &m, const expected_attributes &e)
     assert_int_equal(a.error_event_live, 1);
 }
 
-// Where everything is taken for persistent memory.
+// Returns true where all memory counts as persistent memory.
 bool is_persistent()
 {
     return getenv("PMEM2_FORCE_GRANULARITY") != nullptr;
 }
 
-// Where the directory of the tests is in memory, on a disk, and persistent memory (the suite runs with all).
+// Level of the local copy. The suite runs with the test directory in memory, on a disk, and in simulated persistent
+// memory.
 std::uint32_t level_here(const host &h)
 {
     if (is_persistent())
@@ -182,7 +183,7 @@ void each_attribute_of_each_copy(void **)
         assert_int_equal(m.state().copies[0].level, level);
         assert_int_equal(m.state().copies[1].level, of_target);
     }
-    // The set is as good as the weakest of its copies.
+    // The level of the set is the lowest level of its copies.
     host memory(4);
     memory.anonymous = true;
     const opened m(memory.cfg({&a}).get());
@@ -196,7 +197,7 @@ void a_level_is_demanded(void **)
     target a;
     host h;
     assert_ok(rpma_mirror_create(h.cfg({&a}).get()));
-    // Levels above that of a processor's flush are required of targets only.
+    // Levels above processor flush are required of targets only.
     const std::uint32_t here = level_of_target(h);
     constexpr const char *names[] = {"volatile", "written-back", "cpu-flushed", "direct-write", "native-flush"};
     for (std::uint32_t level = 0; level < 5; ++level) {
@@ -207,11 +208,11 @@ void a_level_is_demanded(void **)
         assert_int_equal(code, level <= here ? 0 : RPMA_MIRROR_E_LEVEL_TOO_LOW);
         assert_ok(rpma_mirror_unmap(&m));
     }
-    assert_non_null(h.cfg({&a}, "min-level page-cache\ndevice software\n").get()); // words of development versions
+    assert_non_null(h.cfg({&a}, "min-level page-cache\ndevice software\n").get()); // keywords of development versions
 }
 
-// Native flush requires the devices of both ends. A target whose device lacks it is flushed by messages, and its copy
-// has a lower level. The minimum level applies to each target, and to one that is added or returns.
+// Native flush requires the devices of both ends. A target whose device lacks it flushes on request by messages, and
+// its copy has a lower level. The minimum level applies to each target, also when a target is added or returns.
 void native_flush_takes_both_sides(void **)
 {
     target a, b("", {}, {"SOFTRDMA_NATIVE_VERBS=off"});
@@ -248,7 +249,7 @@ void native_flush_takes_both_sides(void **)
     assert_int_equal(m.state().in_sync, 3);
 }
 
-// The local copy cannot be written back, and the failing range is unknown.
+// The local copy cannot be written back, and the library cannot determine the failing range.
 void an_error_may_not_be_precise(void **)
 {
     const bool on_disk = [] {
@@ -289,8 +290,7 @@ void an_error_may_not_be_precise(void **)
     assert_int_equal(m.state().in_sync, 3);
 }
 
-// DEEP_FLUSH: what processors flush asks nothing of the system at the target; a deep flush does, and fails where the
-// system does.
+// DEEP_FLUSH: for a processor flush the target calls no system function. A deep flush calls one, and fails if it fails.
 void a_deep_flush_is_done_by_the_target(void **)
 {
     const char *const failing = getenv("FAILING_MSYNC");
@@ -305,7 +305,7 @@ void a_deep_flush_is_done_by_the_target(void **)
     const opened m(cfg.get());
     assert_ok(m.flush(0, 64, RPMA_MIRROR_F_DEEP));
     h.where.write("fail", "");
-    // The software device itself asks the system for native flushes.
+    // The software device itself calls the system for native flushes.
     if (level_of_target(h) != RPMA_MIRROR_LEVEL_NATIVE_FLUSH) {
         assert_ok(m.flush(0, 64));
         assert_int_equal(m.state().in_sync, 7);
@@ -336,7 +336,7 @@ void on_event(void *context, const rpma_mirror_event *event)
     all->events.push_back(*event);
 }
 
-// Each action reports its event, to the function and to readers of the queue.
+// Each change reports its event, to the callback and to the queue.
 void each_action_reports_its_event(void **)
 {
     target a, b, c;
@@ -388,7 +388,7 @@ void each_action_reports_its_event(void **)
     assert_int_equal(rpma_mirror_next_event(m.get(), &none), RPMA_MIRROR_E_NOT_FOUND);
 }
 
-// OPTIMIZED_FLUSH_AND_VERIFY: something else than the program changes a copy between the write and the reading back.
+// OPTIMIZED_FLUSH_AND_VERIFY: another process changes a copy between the write and the read.
 void what_is_read_back_is_compared(void **)
 {
     target a;
@@ -416,14 +416,14 @@ void what_is_read_back_is_compared(void **)
     assert_true(bad.precise == 1 && bad.contained == 1 && bad.live == 1);
     assert_true(bad.offset >= 5001 && bad.offset + bad.length <= 5004 && bad.length > 0);
     m.expect(RPMA_MIRROR_EVENT_MEDIA);
-    // The copy stays, and the next flush mends it.
+    // The copy stays in the set, and the next flush repairs it.
     waitpid(spoiler, nullptr, 0);
     assert_ok(rpma_mirror_optimized_flush_and_verify(m.get(), 0, ranges, 2, 0, &level, nullptr));
     assert_int_equal(level, RPMA_MIRROR_VERIFY_CACHE);
     assert_true(a.bytes(5000, 4) == "good");
 }
 
-// Each setting with its limits, and a set that is described by calls.
+// Each setting with its limits, and a configuration that is created by calls.
 void each_setting_and_its_limits(void **)
 {
     target a;
@@ -437,7 +437,7 @@ void each_setting_and_its_limits(void **)
     const struct {
         int code, expected;
     } table[] = {
-            {rpma_mirror_create(cfg), RPMA_MIRROR_E_INVAL}, // nothing is set
+            {rpma_mirror_create(cfg), RPMA_MIRROR_E_INVAL}, // no setting is set
             {rpma_mirror_cfg_set_local_copy(nullptr, 0, home.c_str(), length, nullptr), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_set_local_copy(cfg, 16, home.c_str(), length, nullptr), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_set_local_copy(cfg, 0, home.c_str(), 4097, nullptr), RPMA_MIRROR_E_INVAL},
@@ -479,7 +479,7 @@ void each_setting_and_its_limits(void **)
     assert_int_equal(s.policy, RPMA_MIRROR_POLICY_AVAILABILITY);
     assert_true(s.writer != 0 && s.version == 1 && s.copies[1].promised_epoch == 2 && s.copies[1].record_epoch == 2);
     assert_ok(rpma_mirror_unmap(&m));
-    // Errors of the system or the target.
+    // Errors of the system or of the target.
     chmod(key.c_str(), 0644);
     assert_int_equal(rpma_mirror_map(cfg, nullptr, 0, &address, &m), RPMA_MIRROR_E_SYSTEM);
     assert_int_equal(errno, EACCES);

@@ -14,10 +14,10 @@
 namespace
 {
 
-// Limits of a lane: flushes that a target has in flight, and stored tickets.
+// Limits of a lane: flushes in flight to a target, and stored tickets.
 constexpr unsigned window = 8, max_tickets = 64;
 
-// Flushes, numbered from 0, which take turns on the lanes. Each has two ranges with a word of its own.
+// Flushes, numbered from 0, that alternate between the lanes. Each has two ranges, and stores its own word in each.
 class flushes
 {
 public:
@@ -48,7 +48,7 @@ public:
         return t.bytes(place_of(number), 8) == word && t.bytes(megabyte + place_of(number), 8) == word;
     }
 
-    // With all that were started before it on its lane.
+    // Returns whether the target has the flush and all earlier ones of its lane.
     bool are_on(const target &t, unsigned last) const
     {
         const std::uint64_t length = place_of(last + 1);
@@ -76,7 +76,7 @@ private:
 
 using numbers = std::vector<unsigned>;
 
-// Oldest first, newest first, in no order, and the newest alone, which is to wait for all.
+// Orders of waiting: oldest first, newest first, random, and only the newest one, which must wait for all.
 std::vector<numbers> orders_of(unsigned count)
 {
     numbers up(count);
@@ -107,7 +107,7 @@ void any_number_in_any_order(void **)
                         assert_ok(f.wait(number));
                         assert_true(f.are_on(a, number) && f.are_on(b, number));
                     }
-                    // A ticket can be waited for more than once.
+                    // A ticket can be waited for repeatedly.
                     for (unsigned number = 0; number < count; ++number)
                         if (number % lanes == (count - 1) % lanes)
                             assert_ok(f.wait(number, 0));
@@ -119,7 +119,7 @@ void any_number_in_any_order(void **)
     }
 }
 
-// On one host the writer works in the memory of a target that sleeps.
+// On one host the writer accesses the memory of a stopped target.
 bool targets_work_themselves()
 {
     return getenv("SOFTRDMA_TRANSPORT") != nullptr;
@@ -152,7 +152,7 @@ void starts_do_not_wait(void **)
     }
 }
 
-// A flush beyond the limit of a target waits for the oldest one.
+// A flush beyond the target's limit waits for the oldest one.
 void one_more_waits_for_the_oldest(void **)
 {
     if (!targets_work_themselves())
@@ -191,7 +191,7 @@ void a_target_is_lost_with_tickets_under_way(void **)
     for (const unsigned count : {1U, 2U, window, window + 1, max_tickets, max_tickets + 1})
         for (const numbers &order : orders_of(count)) {
             flushes f(m, 1, ++round);
-            // Flushes that the target did not begin are certainly lost.
+            // Flushes that the target has not started are lost.
             if (targets_work_themselves() && count <= window)
                 b.stop();
             for (unsigned number = 0; number < count; ++number)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rpma-mirror against real targets: what it shows, what it does to the copies, and how it ends."""
+"""rpma-mirror with real targets: its output, its effect on the copies, and its exit codes."""
 
 import json
 import os
@@ -115,7 +115,7 @@ class Tool(MirrorTest):
         self.assertIn("in sync: 0, 1 and 2\n", result.stdout)
         self.assertRegex(result.stderr, r"(?m)^copy 2: 100% of 8\.0 MiB, \S+ .?i?B/s, 0 s left, 64\.0 KiB sent$")
         self.assertEqual(b.bytes(5_000_000, 3), b"\0\0\0")
-        # Once more there is nothing to do.
+        # A second call does not need to do anything.
         self.assertEqual(self.json("resync", host)["compared"], 0)
 
     def test_verify_finds_what_differs_and_leaves_it(self):
@@ -123,7 +123,7 @@ class Tool(MirrorTest):
         host = self.host(0, a, b)
         self.done("create", host)
         self.assertTrue(self.json("verify", host)["equal"])
-        # The medium fails while the set is open: what changes before, the opening notices.
+        # The medium fails while the set is open. The next opening detects errors that happened before it.
         verify = subprocess.Popen([TOOL, "verify", "--json", "--rate", "4M", host], stdout=subprocess.PIPE, text=True)
         while not self.tool("status", "--json", host).stdout.count('"in_use": true'):
             self.assertIsNone(verify.poll())
@@ -237,7 +237,7 @@ class Tool(MirrorTest):
         a = self.target()
         host = self.host(0, a)
         self.done("create", host)
-        # The libraries without the software device beside them.
+        # The libraries, without the software device in their directory.
         alone = self.place / "alone"
         alone.mkdir()
         for name in ("librpma.so.0", "librpma_mirror.so.0"):

@@ -5,18 +5,18 @@
 
 #include "fixture.hpp"
 
-// Work of the writers in the tests with faults, and the content that must be there afterwards.
+// Work of the writers in the tests with faults, and checks of the expected content.
 
-// State that a client of the writer knows, in memory shared by processes.
+// State that a client of the writer knows. It is in memory shared by processes.
 struct shared_facts {
     std::atomic<std::uint64_t> acknowledged;
     std::atomic<std::uint64_t> published;
     std::atomic<int> ended_with;
 };
 
-// A word contains the number of its flush and a check that it is whole.
+// Packs the number of a flush and its check into a word.
 std::uint64_t word_of(std::uint64_t number);
-// A flush changes four words of its slot, which is used again by a later one.
+// Number of slots. A flush changes four words of its slot, which later flushes reuse.
 inline constexpr std::uint64_t slots = 512;
 inline constexpr std::uint64_t words_of_slot[] = {0, 1000, 4096, 4104};
 std::uint64_t slot_at(std::uint64_t number);

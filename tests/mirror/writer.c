@@ -28,6 +28,6 @@ int main(int argc, char **argv)
         memcpy(address, line, range.length);
         printf("%d\n", rpma_mirror_optimized_flush(mirror, 0, &range, 1, 0));
     }
-    /* The end of the program is that of a crash: the set is not closed. */
+    /* The program exits without closing the set, like a crash. */
     return 0;
 }

@@ -46,7 +46,7 @@ public:
         check_writer();
         keeper::present->newest = next;
         world::present->log("the arbiter has record %lu.%lu, in sync %x", next.epoch, next.version, next.in_sync);
-        // A writer that dies now has notified no copy.
+        // If the writer dies now, no copy has the record.
         travel();
     }
 
@@ -106,7 +106,7 @@ extern "C" [[gnu::visibility("default")]] mirror::arbiter *rpma_mirror_etcd_arbi
     return new simulation::simulated_arbiter;
 }
 
-// The library loads its dependencies from this program.
+// The library loads its dependencies through this function.
 extern "C" void *dlopen(const char *, int flags) noexcept
 {
     return REAL(dlopen)(nullptr, flags);

@@ -42,7 +42,7 @@ int fail(int error)
     return -1;
 }
 
-// A server's end of the connection, and a descriptor for its process.
+// Creates the server's end of the connection, and a descriptor in its process.
 void connect_to(network::socket &client, unsigned machine)
 {
     process *const server = net->servers[machine];
@@ -169,7 +169,7 @@ int epoll_wait(int fd, epoll_event *to, int most, int timeout)
         for (auto at = of.watched.begin(); at != of.watched.end() && found < most;) {
             const descriptor *const d = in.find(at->first);
             if (d == nullptr) {
-                at = of.watched.erase(at); // it was closed
+                at = of.watched.erase(at); // the descriptor was closed
                 continue;
             }
             if ((d->ready() & POLLIN) != 0)
@@ -219,7 +219,7 @@ int bind(int fd, const sockaddr *address, socklen_t size) noexcept
     return inside() ? 0 : REAL(bind)(fd, address, size);
 }
 
-// Each asks for a port that is free.
+// Called to read the number of a port that was assigned automatically.
 int getsockname(int fd, sockaddr *to, socklen_t *size) noexcept
 {
     if (!inside())

@@ -147,7 +147,7 @@ void queue_pair::disconnect()
     });
 }
 
-// With its process, or its machine.
+// The queue pair ends with its process, or with its machine.
 void queue_pair::vanish(bool power)
 {
     if (gone)
@@ -172,7 +172,7 @@ int queue_pair::post(
     }
     out->gate = [weak = other] {
         const auto peer = weak.lock();
-        // A device in software sleeps with its process.
+        // A software device stops with its process.
         return !peer || peer->gone || !peer->owner->stopped || !adapter->software;
     };
     out->send([self = shared_from_this(), made, f = std::move(f), back = std::move(back)] {

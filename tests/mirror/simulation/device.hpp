@@ -9,13 +9,13 @@
 
 #include "network.hpp"
 
-// An RDMA device whose network, machines and memory are those of the world: the functions of librpma on it.
+// A simulated RDMA device, with the functions of librpma. The simulated world provides network, machines and memory.
 namespace simulation
 {
 
 struct queue_pair;
 
-// Completions, and the descriptor that becomes readable once after a notification was requested.
+// Completions, and a descriptor that becomes readable once for each requested notification.
 struct completion_queue : descriptor {
     short ready() const override;
     void push(const ibv_wc &wc);
@@ -59,7 +59,7 @@ struct queue_pair : std::enable_shared_from_this<queue_pair> {
     int cq_fd = -1, cm_fd = -1;
     state now = state::connecting;
     bool gone = false;
-    std::uint64_t epoch = 0; // epoch that its writer sent
+    std::uint64_t epoch = 0; // epoch that the writer of the connection sent
     std::deque<std::shared_ptr<operation>> posted;
     std::deque<receive> receives;
 
@@ -70,11 +70,11 @@ struct queue_pair : std::enable_shared_from_this<queue_pair> {
     void confirm(const std::shared_ptr<operation> &o);
     void disconnect();
     void vanish(bool power);
-    // Posts f, which is executed at the peer. f returns false if the peer rejects it.
+    // Posts f, which runs at the peer. f returns false if the peer rejects the operation.
     int post(std::uint64_t context, int flags, std::function<bool(queue_pair &at)> f, std::function<void()> back = {});
 };
 
-// Memory of a machine that others reach.
+// Memory of a machine that peers can access.
 struct memory_region {
     process *owner;
     std::byte *address;
@@ -88,18 +88,18 @@ public:
     ~device();
 
     network &over;
-    // Capabilities of the targets: a software device, or hardware that confirms durability or leaves it to messages.
+    // Capabilities of the targets: a software device, or hardware that either confirms durability or needs messages for
+    // it.
     bool software = true;
-    // Which sides have native operations.
+    // Sides that have native operations.
     bool native_writers = false, native_targets = false;
-    // Sees each write before memory does.
+    // Called before each write to memory.
     std::function<void(unsigned machine, std::uint64_t epoch)> before_write;
-    std::function<void(unsigned machine)> amid_write; // each time when something of it is stored
+    std::function<void(unsigned machine)> amid_write; // called after each part of a write has been stored
 
-    // A target refuses what its device does not know.
+    // Returns whether the device of a target rejects native operations.
     bool refuses_native() const { return native_writers && !native_targets; }
-    // Returns whether a flush to persistence reaches it: a hardware device must reach persistent memory, by native
-    // flushes.
+    // Returns whether the device can flush to persistence. On persistent memory a hardware device needs native flushes.
     bool flushes(bool persistent_memory) const
     {
         return software || (native_writers && native_targets && persistent_memory);

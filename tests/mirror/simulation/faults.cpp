@@ -5,7 +5,7 @@
 namespace simulation
 {
 
-// Kills a process, which is started again after that time.
+// Kills a process, which is restarted after `back_after`.
 void scenario::die(process &p, bool power, time_us back_after)
 {
     const unsigned machine = p.machine;
@@ -19,7 +19,8 @@ void scenario::die(process &p, bool power, time_us back_after)
         network_.power(machine, true);
         if (!faults_ || machine < writers || processes_[machine] != gone)
             return;
-        // Loses the data of only one target: the set needs a source. Data that a writer is about to acknowledge stays.
+        // Reverts the data of only one target, because the set needs a source. Data that a writer is about to
+        // acknowledge stays.
         if (restores_parts_ && machine == writers && !writer_lives() && world_.one_in(2)) {
             world_.log("the part of machine %u is replaced", machine);
             storage_.restore(directory(machine) + "/part", storage::restored::as_other_file);
@@ -104,7 +105,7 @@ void scenario::strike()
         network_.reset_one();
         break;
     default:
-        // All of a rack.
+        // All machines of a rack.
         if (world_.one_in(3))
             for (unsigned m = writers; m < writers + targets_; ++m)
                 if (processes_[m]->alive)
@@ -114,22 +115,22 @@ void scenario::strike()
     world_.at(world_.one_in(3) ? world_.between(0, 20 * ms) : world_.between(20 * ms, 800 * ms), [this] { strike(); });
 }
 
-// Someone restores the local file from a backup while no program has the set open. After a crash only another file is
-// noticed. With the policy availability it may be the only copy: then the opening has to be forced.
+// Restores the local file from a backup while no program has the set open. After a crash, only another inode is
+// detected. With the policy availability this file may be the only copy; then the opening must be forced.
 void scenario::replace_local_file(unsigned machine)
 {
     if (availability_ || restores_parts_ || !world_.one_in(4))
         return;
     using enum storage::restored;
     storage::restored how = as_other_file;
-    // The sample of a short set is all of it.
+    // In a short set, the sample is the whole file.
     if (closed_[machine] && !world_.one_in(3))
         how = history_.length == short_length && world_.one_in(2) ? below_file_system : in_place;
     world_.log("the local file of machine %u is restored (%d)", machine, static_cast<int>(how));
     storage_.restore(directory(machine) + "/home", how);
 }
 
-// Acts as the operator: starts a writer when there is none, and sometimes assumes wrongly that there is none.
+// Acts as the operator: starts a writer if none is running, and sometimes starts a second one by mistake.
 void scenario::operate()
 {
     if (!faults_)

@@ -35,7 +35,7 @@ std::uint64_t history::word(const place &of, std::uint64_t offset, bool durable)
     return found;
 }
 
-// Each word has a number and a check of it. Zero is what was there first.
+// Each word contains a number and its check. Zero is the initial content.
 bool history::is_stored(std::size_t slot, std::uint64_t word) const
 {
     const std::uint64_t number = number_of(word);
@@ -55,7 +55,7 @@ void history::check_word(std::size_t slot, std::size_t part, std::uint64_t word,
                 slot, seen_[slot][part]);
 }
 
-// The newest whole slot of the file, as it is after a power failure.
+// Returns the newest valid slot of the file, as it is after a power failure.
 replica::mirror_state history::durable_state(const place &of) const
 {
     constexpr std::size_t slot_size = 4096, head = 20;
@@ -101,7 +101,7 @@ bool history::overtaken(std::uint64_t epoch) const
             copies, [&](const place &p) { return !p.data.empty() && durable_state(p).promised.epoch > epoch; });
 }
 
-// A local copy that is opened alone contacts no target, so each other copy must refuse to be opened without it.
+// If a local copy opens alone, it contacts no target. Therefore each other copy must then refuse to open without it.
 void history::check_claims() const
 {
     if (keeper::present != nullptr)
@@ -181,7 +181,7 @@ void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, 
     for (std::size_t i = 0; i < copies.size(); ++i)
         if ((in_sync >> i & 1) != 0)
             disks->named(copies[i].data)->is_restored = false;
-    // The writer lost the set before it recorded the opening here.
+    // The writer lost the set before this record of its opening.
     if (epoch < *std::ranges::max_element(answered_epoch_))
         return;
     for (std::size_t slot = 0; slot < slots; ++slot)
@@ -217,8 +217,8 @@ void history::written(unsigned machine, std::uint64_t epoch) const
                 answered_epoch_[machine]);
 }
 
-// Power may fail when a device has stored a part of a write. Then each word has either its durable or its present
-// value: all these states are checked at each such moment.
+// Power may fail when a device has stored only a part of a write. Each word then has its durable or its present value.
+// All these states are checked at each such moment.
 void history::cut_amid_write(unsigned machine)
 {
     ++cuts;

@@ -13,7 +13,7 @@
 namespace simulation
 {
 
-// Record of the arbiter of the present world, if there is one.
+// Record of the simulated arbiter, if it exists.
 struct keeper {
     static keeper *present;
 
@@ -72,10 +72,10 @@ public:
     replica::mirror_record newest_record(std::uint32_t of = UINT32_MAX) const;
     replica::mirror_record record_of(unsigned copy) const { return durable_state(copies[copy]).committed; }
     std::vector<replica::mirror_promise> promises() const;
-    // Consistency points: writers mark those with higher and higher numbers.
+    // Consistency points. Writers use increasing numbers.
     std::uint64_t next_mark() { return ++marks_; }
     void marked(std::uint64_t epoch, std::uint64_t mark, time_us began);
-    // The program of that epoch is asked before a copy leaves.
+    // Records that the program of that epoch was called before a copy leaves.
     void asked(std::uint64_t epoch, unsigned copy) const;
     void check_claims() const;
     // Returns whether a copy has made a promise to a higher epoch.
@@ -104,7 +104,7 @@ private:
     std::array<std::uint64_t, most_machines> answered_epoch_{};
 };
 
-// A number in one half, and a check of it in the other.
+// Packs a number and its check into one word, half each.
 std::uint64_t word_of(std::uint64_t number);
 std::uint64_t number_of(std::uint64_t word);
 

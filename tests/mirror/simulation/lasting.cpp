@@ -11,12 +11,12 @@ namespace
 {
 
 constexpr time_us slower = 30 * second;
-// Maximum delay between the start of the work on the set and a fault.
+// Maximum delay of a fault after the start of the work on the set.
 constexpr time_us latest_begin = 20 * ms;
 
 } // namespace
 
-// The daemon is stopped, or was killed, or packets are dropped, or come too late.
+// Starts a fault that lasts: the daemon is stopped or killed, or its packets are dropped or delayed.
 void scenario::begin_to_last(process &target)
 {
     const unsigned machine = target.machine;
@@ -43,11 +43,12 @@ void scenario::begin_to_last(process &target)
 
 void scenario::last()
 {
-    // A forced record shares no target with the one before: an operator who overrode copies restores them first.
+    // A forced record shares no target with the record before. An operator who overrides copies must restore them
+    // first.
     const std::uint64_t forced = history_.forcings;
     for (std::uint64_t turns = 1 + world_.below(3); turns > 0 && history_.forcings == forced; --turns) {
         calm_down();
-        // Data that dead writers have sent arrives first.
+        // Waits until data that dead writers have sent has arrived.
         world_.run([] { return false; }, 2 * slower);
         silent_ = static_cast<std::uint32_t>(1 + world_.below((1U << targets_) - 2)) << 1; // never all
         silent_from_begin_ = !world_.one_in(3);
@@ -105,7 +106,7 @@ void scenario::fence(const session &s) const
         world_.violated("a fence fails with force: %s", rpma_mirror_error_message());
 }
 
-// Each call that needs no silent target succeeds, and with force each one does.
+// Each call that does not need a silent target must succeed. With force, each call must succeed.
 void scenario::go_without(unsigned machine)
 {
     session s;
@@ -113,14 +114,14 @@ void scenario::go_without(unsigned machine)
     const unsigned copy = copy_of(machine);
     const std::uint32_t visible = all_targets() | 1U << copy;
     const replica::mirror_record newest = history_.newest_record(visible & ~silent_);
-    // A writer that ended after the arbiter stored its record, and before any copy did, left its promise in the local
+    // The writer ended after the arbiter had stored its record, and before any copy had. Its promise is in the local
     // copy.
     const bool own = newest.writer_copy == copy &&
                      (history_.record_of(copy) == newest ||
                              history_.promises()[copy] == replica::mirror_promise{newest.epoch, newest.writer});
     const bool alone = newest.policy == replica::mirror_policy::availability && !newest.closed &&
                        (keeper::present == nullptr || keeper::present->newest != newest);
-    // Where the fault begins in the middle, also of what is forced.
+    // The fault may also begin in the middle of a forced call.
     const bool at_once = !silent_from_begin_ && world_.one_in(2);
     if (!at_once && world_.one_in(3))
         fence(s);

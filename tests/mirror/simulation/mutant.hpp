@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// Returns whether the code is broken in this place: mutants.py.
+// Returns whether this fault is active. mutants.py inserts the calls.
 inline bool is_mutant(const char *name)
 {
     static const char *const chosen = std::getenv("RPMA_MIRROR_MUTANT");

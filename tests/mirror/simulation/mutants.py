@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-# name, file, what is there, what is there instead. @ is whether the mutant is chosen.
+# Name, file, original text, and mutated text. @ stands for the condition that the mutant is active.
 MUTANTS = [
     ("evict_without_record", "mirror/membership.cpp",
      "    if (next != record_)\n        commit_record(", "    if (@)\n        record_ = next;\n    else if (next != record_)\n        commit_record("),
@@ -66,7 +66,7 @@ MUTANTS = [
      "    while (r.length > 0) {\n        range chunk = first_chunk(r);\n        chunk.length = @ && chunk.length > 4 ? 4 : chunk.length;\n        if (const int error = reserve_entry()"),
     ("state_not_durable", "replica/mirror_file.cpp", "|| fdatasync(file_.get()) != 0", "|| (!@ && fdatasync(file_.get()) != 0)"),
 ]
-# These need several hundred seeds: RPMA_MIRROR_MUTANTS=all.
+# Mutants that only several hundred seeds detect: RPMA_MIRROR_MUTANTS=all.
 RARE = {"equal_is_not_durable", "failed_flush_is_clean"}
 SEEDS = 3000
 

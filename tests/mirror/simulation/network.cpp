@@ -27,7 +27,7 @@ network::network(world &in_) : in(in_)
     net = this;
 }
 
-// The first is as far away as the network makes it, the others follow it.
+// The first packet has the full delay of the link. Later ones follow directly.
 time_us network::delay(unsigned from, unsigned to, bool next)
 {
     const time_us usual = next ? in.between(0, 20) : in.between(10, 200);
@@ -152,7 +152,7 @@ void network::socket::shut(bool notify)
     if (!out)
         return;
     if (!notify) {
-        // The machine has no power: data that it had sent is lost, and the peer detects the loss on its own.
+        // The machine has lost power: data in flight is dropped, and the peer detects the loss by a timeout.
         out->drop();
         over->in.at(over->user_timeout, [peer = other] {
             if (const auto p = peer.lock(); p && !p->gone) {

@@ -12,13 +12,14 @@ namespace simulation
 
 inline constexpr unsigned most_machines = 8;
 
-// Between machines: what is cut in one direction or both, slow, or without power.
+// The network between machines. A link can be cut in one direction or in both, and can be slow; a machine can be
+// without power.
 class network
 {
 public:
     explicit network(world &in);
 
-    // After how long a connection whose other side is silent is given up, as by TCP_USER_TIMEOUT.
+    // Time after which a connection to a silent peer fails, like TCP_USER_TIMEOUT.
     time_us user_timeout = 3 * second;
 
     bool passes(unsigned from, unsigned to) const { return !cut_[from][to] && !off_[from] && !off_[to]; }
@@ -26,18 +27,18 @@ public:
     void slow(unsigned from, unsigned to, time_us by) { slower_[from][to] = by; }
     void power(unsigned machine, bool on) { off_[machine] = !on; }
     bool has_power(unsigned machine) const { return !off_[machine]; }
-    // Makes all links whole and fast.
+    // Repairs all links.
     void heal();
     time_us delay(unsigned from, unsigned to, bool next);
 
-    // Control connections, which a cut link ends after a while.
+    // A control connection. If its link is cut, it fails after a timeout.
     struct socket;
     std::vector<std::weak_ptr<socket>> sockets;
-    // The process of each machine that is reached from outside.
+    // The process of each machine that accepts connections.
     std::array<process *, most_machines> servers{};
-    // Breaks one of them.
+    // Resets one control connection.
     void reset_one();
-    // Breaks one before what it sends now arrives, unless all is healed.
+    // Resets the connection before this message arrives, except after heal().
     void reset_at_once(socket &s);
     std::uint16_t next_port = 20000;
 
@@ -53,7 +54,8 @@ private:
     bool calm_ = false;
 };
 
-// One direction of a connection: in order, delayed, and held while the link is cut, until the sender's timeout.
+// One direction of a connection: delivers in order with a delay. While the link is cut, it holds the data until the
+// sender's timeout.
 class direction : public std::enable_shared_from_this<direction>
 {
 public:
@@ -65,9 +67,9 @@ public:
     void send(std::function<void()> arrive);
     // Drops the data in flight.
     void drop();
-    // Called when the sender gives up because the peer accepts no data.
+    // Called when the sender's timeout expires.
     std::function<void()> given_up;
-    // Returns whether the peer can receive what arrives.
+    // Returns whether the peer can receive data.
     std::function<bool()> gate;
     network &over;
 
@@ -106,7 +108,7 @@ std::string address_of(unsigned machine);
 // Returns -1 if no machine has the address.
 int machine_of(const std::string &address);
 
-// Network of the present world.
+// Network of the current world.
 extern network *net;
 
 } // namespace simulation

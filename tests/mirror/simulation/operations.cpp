@@ -53,7 +53,7 @@ int rpma_conn_delete(rpma_conn **of)
     return deleted(of);
 }
 
-// Stores aligned words one after the other, each atomically. A long range is checked after each KiB.
+// Stores aligned words in order, each atomically. In a long range, the state is checked after each KiB.
 static void store_words(std::byte *to, const void *from, size_t size, unsigned machine)
 {
     const size_t step = size <= 64 ? 8 : 1024;
@@ -66,8 +66,8 @@ static void store_words(std::byte *to, const void *from, size_t size, unsigned m
     }
 }
 
-// Each chunk of the range is sent in a packet of its own. The device reads it when it sends, which may be much later
-// than the post.
+// Sends each chunk of the range in its own packet. The device reads the chunk when it sends it, possibly long after the
+// post.
 static int write_piece(queue_pair &by, std::uint32_t key, size_t to, const std::byte *source, size_t size, int flags,
         const void *context)
 {

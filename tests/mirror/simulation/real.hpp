@@ -14,7 +14,7 @@ inline bool inside()
     return world::present != nullptr && world::present->current() != nullptr;
 }
 
-// The function of the C library that one of the same name here hides.
+// Returns the function of the C library that the function with the same name in this program hides.
 template<class F>
 F *real(const char *name)
 {

@@ -43,7 +43,7 @@ struct daemon {
     std::uint64_t last = 0;
 };
 
-// Checks that the caller has the key, as the server does before a connection becomes a session.
+// Checks that the caller has the key, like the server before it creates a session.
 bool authenticate(rpmemd::newcomer &caller, const replica::mirror_key &key)
 {
     const replica::deadline until(10'000);
@@ -65,7 +65,7 @@ void message_sent(network::socket &by, const std::string &bytes)
     if (!by.owner->accept || replica::decode(std::as_bytes(std::span(bytes)), a) != replica::decoded::good)
         return;
     observer->answered(by.owner->machine, a);
-    // Protocols break where the target has state that the writer does not know of.
+    // Faults are most effective when the target has state that the writer does not know.
     if ((a.type == replica::request_type::mirror_commit || a.type == replica::request_type::mirror_create) &&
             by.over->in.one_in(12)) {
         by.over->in.log("the answer to a record is lost");
@@ -168,7 +168,7 @@ bool scenario::writer_lives() const
     return false;
 }
 
-// Everything comes back, but for the writers, which end.
+// All machines except the writers return. The writers end.
 void scenario::calm_down()
 {
     faults_ = false;

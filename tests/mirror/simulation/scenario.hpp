@@ -10,7 +10,7 @@
 namespace simulation
 {
 
-// Two machines that may write to a set, one to three targets, and what goes wrong, all from one seed.
+// Two machines that may write to a set, one to three targets, and their faults. One seed determines everything.
 class scenario
 {
 public:
@@ -23,7 +23,7 @@ public:
     scenario(const scenario &) = delete;
     scenario &operator=(const scenario &) = delete;
 
-    // Ends this process when something is wrong.
+    // Runs the scenario. Ends this process if a check fails.
     void run();
     std::string summary() const;
     std::uint64_t fingerprint() const { return world_.history(); }
@@ -39,7 +39,7 @@ private:
     };
     static constexpr unsigned writers = 2;
     static constexpr unsigned other_copy = 5;
-    // Lengths of a set that is compared at once, and of one whose comparison runs ahead of the writes.
+    // Length of a set that is compared in one batch, and of a set that is compared in several batches in flight.
     static constexpr std::uint64_t short_length = 256 * 1024, batches_length = 7 << 20;
     unsigned copy_of(unsigned machine) const;
     std::uint32_t all_targets() const { return ((1U << targets_) - 1) << 1; }
@@ -72,7 +72,7 @@ private:
     void mark(session &s);
     void bring_back(session &s);
 
-    // Outside of threads.
+    // Must be called outside of simulated threads.
     void calm_down();
     void last();
     void begin_to_last(process &target);
@@ -91,15 +91,15 @@ private:
     const unsigned targets_;
     history history_;
     const bool availability_;
-    const bool background_;     // targets that return are resynchronized by the library too
-    const bool restores_parts_; // restores parts of one target; otherwise local files
+    const bool background_;     // the library resynchronizes returned targets, too
+    const bool restores_parts_; // faults restore parts of one target; otherwise local files
     keeper keeper_;
     unsigned operation_ms_, open_ms_;
     std::array<process *, most_machines> processes_{};
     std::array<std::uint64_t, most_machines> starts_{};
-    std::array<bool, writers> closed_{}; // the last writer of the machine came to a clean end
+    std::array<bool, writers> closed_{}; // the last writer of the machine closed the set cleanly
     bool faults_ = true;
-    std::uint32_t silent_ = 0;      // targets, as a mask of copies, whose fault lasts
+    std::uint32_t silent_ = 0;      // copies on targets with a lasting fault, as a mask
     bool silent_from_begin_ = true; // silent from the start of a machine's work on the set
     bool creation_begun_ = false;
     bool created_ = false;

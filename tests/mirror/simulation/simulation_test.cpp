@@ -19,7 +19,7 @@ namespace
 
 // Number of seeds per process: the memory of dead simulated processes is not released.
 constexpr std::uint64_t seeds_at_once = 50;
-// Number of seeds from which on the test requires a minimum number of simulated power failures.
+// With at least this number of seeds, the test requires a minimum number of simulated power failures.
 constexpr std::uint64_t usual_seeds = 200, least_cuts = 1'000'000;
 
 // Sum over all processes.

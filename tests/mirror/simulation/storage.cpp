@@ -26,7 +26,7 @@ namespace
 
 constexpr std::size_t line = 64;
 
-// Addresses for the contents of files, which the next world uses again.
+// Addresses of file contents, for reuse by the next world.
 std::vector<std::byte *> free_memory;
 
 std::byte *new_memory()
@@ -39,7 +39,7 @@ std::byte *new_memory()
     return taken;
 }
 
-// Stores that a processor has written back and that no fence has waited for.
+// Stores that were written back, but not yet followed by a fence.
 struct pending {
     const std::byte *from;
     std::size_t length;
@@ -257,7 +257,7 @@ int fsync(int fd)
     return inside() ? 0 : REAL(fsync)(fd);
 }
 
-// The file system of this world cannot allocate beyond the end of a file.
+// The simulated file system cannot allocate beyond the end of a file.
 int fallocate(int fd, int mode, off_t offset, off_t length)
 {
     if (!inside())

@@ -11,15 +11,15 @@
 namespace simulation
 {
 
-// The content of a file: what processes see, and what is there after a power failure. In the real system it is only a
-// name with a size and a lock.
+// Content of a file: what processes see, and what remains after a power failure. The real file has only the name, the
+// size and the lock.
 struct file {
     std::string path;
     std::byte *live = nullptr;
     std::vector<std::byte> durable;
     std::vector<std::byte> backup;
     bool is_restored = false; // from the backup, since the last opening
-    // As fstat() returns them. A store through a mapping does not change the time, as in tmpfs.
+    // Values for fstat(). A store through a mapping does not change the time, as in tmpfs.
     std::uint64_t inode = 0;
     std::int64_t changed = 0;
 
@@ -34,9 +34,9 @@ public:
     explicit storage(world &in_);
     ~storage();
 
-    // The processor's cache is what a power failure takes; otherwise it is the kernel's.
+    // A power failure loses the processor's cache; if false, the kernel's page cache.
     bool persistent_memory = true;
-    // Used part of a file: a part of a target is longer than the set.
+    // Maximum used part of a file. The part of a target is longer than the set.
     static constexpr std::size_t largest = 8 << 20;
     std::size_t used = largest;
 
@@ -46,15 +46,15 @@ public:
     file *named(const std::string &path);
     void persist(const std::byte *from, std::size_t length);
     std::int64_t next_time() { return ++clock_; }
-    // Replaces the content of a file by that of its backup.
+    // Method that replaces the content of a file with its backup.
     enum class restored {
-        below_file_system, // not even a time changes
+        below_file_system, // its times do not change
         in_place,
         as_other_file
     };
     void back_up(const std::string &path);
     void restore(const std::string &path, restored how);
-    // Gives each word of these files that was not durable either its old or its new value.
+    // Simulates a power failure: each word of these files that was not durable gets either its old or its new value.
     void lose_power(const std::string &directory);
 
 private:

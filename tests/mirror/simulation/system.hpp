@@ -3,8 +3,7 @@
 
 #include "network.hpp"
 
-// The calls to the system that the code of mirrors makes. On a thread of the simulation they are those of the world,
-// otherwise those of the C library.
+// System calls of the mirror's code. In a simulated thread they use the simulated world, otherwise the C library.
 namespace simulation
 {
 

@@ -19,7 +19,7 @@ namespace
 
 constexpr simulation::time_us boot = 1000 * simulation::second;
 
-// A lock of a thread here is its first word, a condition counts how often it was signalled.
+// The first word of a lock contains its state; the first word of a condition counts its signals.
 int &word_of(pthread_mutex_t *lock)
 {
     return *reinterpret_cast<int *>(lock);

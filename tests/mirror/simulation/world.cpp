@@ -18,7 +18,7 @@ namespace
 {
 
 constexpr std::size_t stack_size = 256 * 1024;
-// Stacks of ended threads, for the next ones.
+// Stacks of ended threads, for reuse.
 std::vector<void *> free_stacks;
 
 void *new_stack()
@@ -146,7 +146,7 @@ void world::suspend(bool (*wanted)(void *), void *argument, time_us wake)
     errno = f.errno_;
 }
 
-// An exception that a thread handles while it waits is its own.
+// Each fiber has its own exception state, so the state is saved and restored.
 void world::switch_to(fiber &f)
 {
     auto *const globals = reinterpret_cast<decltype(f.exceptions_) *>(abi::__cxa_get_globals());

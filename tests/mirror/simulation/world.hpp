@@ -38,7 +38,7 @@ struct process {
     bool stopped = false;
     bool touched = false; // an event that its threads wait for may have occurred
     std::vector<fiber *> fibers;
-    std::vector<fiber *> parked; // ready, while it is stopped
+    std::vector<fiber *> parked; // threads that became ready while the process was stopped
     std::map<int, std::shared_ptr<descriptor>> descriptors;
     std::set<int> files;                                 // descriptors of the real system
     std::function<void(int)> accept;                     // takes a control connection
@@ -76,7 +76,7 @@ public:
     world(const world &) = delete;
     world &operator=(const world &) = delete;
 
-    // The one that runs, or NULL.
+    // The current world, or NULL.
     static world *present;
     const std::uint64_t seed;
     bool loud = false;
@@ -90,9 +90,9 @@ public:
     }
 
     process *start(const std::string &name, unsigned machine);
-    // power: the machine fails with the process, and does not notify its peers.
+    // Kills the process. If power is true, the machine fails too, and its peers are not notified.
     void kill(process &p, bool power);
-    // All of them.
+    // Kills all processes.
     void end();
     void stop(process &p);
     void go_on(process &p);
@@ -127,9 +127,9 @@ public:
             sleep(one_in(20) ? between(0, 5 * ms) : between(0, 50));
     }
 
-    // Outside of threads.
+    // Schedules an action, which runs outside of simulated threads.
     void at(time_us delay, std::function<void()> action);
-    // Runs until the condition holds. Returns false if no thread can continue, or the time limit expires.
+    // Runs until the condition holds. Returns false if no thread can continue, or if the time limit expires.
     bool run(const std::function<bool()> &over, time_us limit);
     std::uint64_t history() const { return history_; }
 

@@ -40,14 +40,14 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
     return cfg;
 }
 
-// Repeats the creation until the set exists, whatever happens to a response or to the creating process.
+// Repeats the creation until the set exists, even if responses are lost or the creating process dies.
 void scenario::create(unsigned machine)
 {
     rpma_mirror_cfg *cfg = configure(machine);
     const bool again = std::exchange(creation_begun_, true);
     for (int tries = 0;; ++tries) {
         const int code = rpma_mirror_create(cfg);
-        // The killed process had created the set, and reported it to no one.
+        // The killed process had created the set, but had not reported it.
         if (code == 0 || (code == RPMA_MIRROR_E_EXISTS && again && tries == 0))
             break;
         world_.log("cannot create: %s", rpma_mirror_error_message());
@@ -127,7 +127,7 @@ int scenario::flush(session &s, unsigned lane, history::call &c)
 {
     const std::uint64_t at = history_.at(c.slot);
     const rpma_mirror_range ranges[] = {{at, 8}, {at + 1000, 8}, {at + 4096, 16}};
-    // A chain of 64 ranges, with the words at its start, in the middle and at its end.
+    // A chain of 64 ranges with the words at its start, in its middle and at its end.
     rpma_mirror_range chain[64];
     for (unsigned i = 0; i < 64; ++i)
         chain[i] = i % 31 == 0 ? ranges[i / 31] : rpma_mirror_range{at + 5000 + i * 80, 8};
@@ -166,12 +166,12 @@ void scenario::mark(session &s)
 void scenario::write_lane(session &s, unsigned lane)
 {
     while (s.code == 0 && !s.over) {
-        // By one lane, so that marks become durable in order.
+        // Only one lane sets consistency points, so they become durable in order.
         if (lane == 0 && world_.one_in(12))
             mark(s);
         const std::size_t slot = world_.below(history::slots / lanes) * lanes + lane;
         history::call c = store(s, slot);
-        // Now and then something is stored and not flushed.
+        // Occasionally stores without a flush.
         if (!world_.one_in(10)) {
             const int code = flush(s, lane, c);
             world_.log("flush %lu in slot %zu since %ld us: %d", c.number, slot, c.began, code);
@@ -225,7 +225,7 @@ void scenario::write(unsigned machine)
     history_.check_claims();
 }
 
-// Data that a dead writer has sent may arrive now, and this may be a request for a promise. No other error is expected.
+// Data that a dead writer has sent may arrive now, including a request for a promise. Other errors are not expected.
 void scenario::end_unless_overtaken(const session &s, const char *what)
 {
     if (!history_.overtaken(s.epoch))
@@ -233,7 +233,7 @@ void scenario::end_unless_overtaken(const session &s, const char *what)
     world_.log("a dead writer has overtaken this one: %s", what);
 }
 
-// All machines return, and have the same content.
+// All machines return. All copies must have the same content.
 void scenario::finish(unsigned machine)
 {
     session s;
