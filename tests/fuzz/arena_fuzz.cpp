@@ -121,7 +121,7 @@ private:
         slot.length = region_size;
         slot.address = reinterpret_cast<std::uintptr_t>(is_file ? i_.memory + file_offset : private_);
         slot.kind = is_file ? region_kind::shared_file : region_kind::unmappable;
-        slot.key = key;
+        slot.key = key << key_variant_bits;
     }
 
     void post_receive(std::uint32_t position)
@@ -130,8 +130,8 @@ private:
         auto &slot = *reinterpret_cast<receive_slot *>(at);
         slot.capacity = 4096;
         slot.sge_count = 2;
-        slot.sges()[0] = {.address = 0, .length = 1024, .key = 1};
-        slot.sges()[1] = {.address = 2048, .length = 3072, .key = 1};
+        slot.sges()[0] = {.address = 0, .length = 1024, .key = 1 << key_variant_bits};
+        slot.sges()[1] = {.address = 2048, .length = 3072, .key = 1 << key_variant_bits};
         slot.posted = position + 1;
     }
 
@@ -155,14 +155,13 @@ void use(shm_ep &c, input &in)
                 pieces);
         return;
     }
-    remote_region r;
-    const auto key = in.number<std::uint8_t>(); // one number a statement: their order is that of the input
-    if (!c.find(key, 0, in.number<std::uint32_t>(), bytes, r))
-        return;
+    // One number in each statement, because their order is that of the input.
+    const std::uint32_t key = std::uint32_t{in.number<std::uint8_t>()} << key_variant_bits;
+    const auto at = in.number<std::uint32_t>();
     if (kind % 3 == 1)
-        c.write(r, pieces, static_cast<std::uint32_t>(bytes));
+        c.write(key, at, pieces, static_cast<std::uint32_t>(bytes));
     else
-        c.read(r, pieces, static_cast<std::uint32_t>(bytes));
+        c.read(key, at, pieces, static_cast<std::uint32_t>(bytes));
 }
 
 } // namespace

@@ -172,7 +172,7 @@ private:
     verbs_device device_;
     shared_receive_queue srq_{&device_.pd, shared_attributes()};
     connected_pair pair_{device_, {.srq = shares_ ? &srq_ : nullptr, .start = {.position = UINT32_MAX - 2}}};
-    receive_ring &ring_ = pair_.b.qp->receives();
+    receive_queue &ring_ = pair_.b.qp->receives();
     const std::uint32_t shared_stride_ = ring_.shared().ring_stride; // a peer can overwrite it
     const std::uint32_t capacity_ = ring_.shared().ring_capacity;
     std::uint64_t next_ = 1;

@@ -200,13 +200,11 @@ void give_for_a_file(int wrong)
     assert_non_null(c.get());
     const std::uint64_t data = 0;
     const iovec piece{const_cast<std::uint64_t *>(&data), sizeof(data)};
-    remote_region r;
-    assert_true(c->find(key, 0, 0, sizeof(data), r));
-    assert_true(c->write(r, {&piece, 1}, sizeof(data)) == copy_result::unsupported); // it is asked for
+    assert_true(c->write(key, 0, {&piece, 1}, sizeof(data)) == copy_result::unsupported); // it is asked for
     while (!given)
         usleep(1000);
     for (int i = 0; i < 20; ++i, usleep(1000))
-        assert_true(c->write(r, {&piece, 1}, sizeof(data)) != copy_result::done);
+        assert_true(c->write(key, 0, {&piece, 1}, sizeof(data)) != copy_result::done);
 }
 
 void a_file_that_is_none_is_refused(void **)

@@ -25,15 +25,15 @@ namespace
 void use(shm_ep &c, std::mt19937 &random)
 {
     std::array<std::byte, 4096> data{};
-    remote_region r;
     for (unsigned n = 0; n < 8; ++n) {
         const std::size_t bytes = random() % data.size();
+        const auto length = static_cast<std::uint32_t>(bytes);
         const iovec piece{data.data(), bytes};
-        c.deliver({.length = static_cast<std::uint32_t>(bytes), .imm_data = 0, .flags = slot_solicited}, {&piece, 1});
-        if (c.find(random() % 4096 + 1, 0, random(), bytes, r)) {
-            c.write(r, {&piece, 1}, static_cast<std::uint32_t>(bytes));
-            c.read(r, {&piece, 1}, static_cast<std::uint32_t>(bytes));
-        }
+        c.deliver({.length = length, .imm_data = 0, .flags = slot_solicited}, {&piece, 1});
+        const auto key = static_cast<std::uint32_t>(random() % 4096 + 1);
+        const std::uint64_t at = random();
+        c.write(key, at, {&piece, 1}, length);
+        c.read(key, at, {&piece, 1}, length);
     }
 }
 

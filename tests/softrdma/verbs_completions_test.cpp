@@ -88,7 +88,7 @@ void what_peers_delivered_counts(void **)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 4});
-    receive_ring &ring = p.b.qp->receives();
+    receive_queue &ring = p.b.qp->receives();
     ring.borrow();
     words_of(p.b).used.fetch_add(4); // and one of these is delivered
     assert_int_equal(p.b.post_receive(7, 0, 8), 0);

@@ -194,7 +194,7 @@ void only_a_solicited_completion_ends_a_wait_for_those(void **)
 void a_message_that_was_held_is_reported_when_it_is_released(void **)
 {
     shared_channel c;
-    receive_ring &ring = c.b.qp->receives();
+    receive_queue &ring = c.b.qp->receives();
     assert_int_equal(c.b.post_receive(7, 0, 8), 0);
     c.b.cq->arm(false);
     ring.hold_delivered();
@@ -218,7 +218,7 @@ void a_message_that_was_not_announced_is_found_by_who_needs_its_receive(void **)
     fcntl(channel.fd, F_SETFL, O_NONBLOCK);
     {
         connected_pair p(device, {.srq = &srq, .events = &channel});
-        receive_ring &ring = p.b.qp->receives();
+        receive_queue &ring = p.b.qp->receives();
         ring.borrow();
         ibv_sge list = p.b.sge(0, 8);
         ibv_recv_wr wr{.wr_id = 7, .next = nullptr, .sg_list = &list, .num_sge = 1};

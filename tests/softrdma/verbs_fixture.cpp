@@ -145,7 +145,7 @@ cq_block &words_of(connected_pair::side &s)
     return *reinterpret_cast<cq_block *>(s.cq->memory().at);
 }
 
-void deliver(receive_ring &ring)
+void deliver(receive_queue &ring)
 {
     const std::uint64_t position = ring.position();
     const qp_block &shared = ring.shared();

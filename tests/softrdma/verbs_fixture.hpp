@@ -89,4 +89,4 @@ void assert_nothing(connected_pair::side &s);
 // The part of the completion queue that peers write in memory.
 softrdma::cq_block &words_of(connected_pair::side &s);
 // Fills the next receive as a peer does in memory, without the announcement.
-void deliver(softrdma::receive_ring &ring);
+void deliver(softrdma::receive_queue &ring);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/sleeping_lock.hpp"
 #include "base/spin_lock.hpp"
 #include "transport/shared_memory.hpp"
+#include "verbs/extended_poll.hpp"
+#include "verbs/inbound_sources.hpp"
 #include "verbs/objects.hpp"
+#include "verbs/stalled_senders.hpp"
 
 #include <array>
 #include <cstring>
@@ -18,27 +20,6 @@ namespace softrdma
 
 class completion_channel;
 
-// Messages that a peer on this host has delivered without help of this process.
-class inbound_source
-{
-public:
-    virtual ~inbound_source() = default;
-    // The caller must hold the lock of the completion queue.
-    virtual int drain(ibv_wc *wc, int entries) = 0;
-    // Number of messages that drain() has not completed yet; an estimate without the lock of the completion queue.
-    virtual std::uint32_t waiting() const noexcept = 0;
-    // While nonzero, the peer need not announce its deliveries.
-    virtual std::atomic<std::uint32_t> &watched() noexcept = 0;
-};
-
-// A sender whose next message waits for the receiver.
-class stalled_sender
-{
-public:
-    virtual ~stalled_sender() = default;
-    virtual void retry() = 0;
-};
-
 // Interface of a producer of completions. It is notified when the CQ overflows.
 class completion_source
 {
@@ -48,31 +29,21 @@ public:
     virtual void completions_lost(ibv_cq *cq) = 0;
 };
 
-// State of an extended CQ between ibv_start_poll() and ibv_end_poll(): the current entry, and the lock of the polling
-// thread, which is not used if the program promises a single thread.
-struct extended_poll {
-    explicit extended_poll(bool by_one_thread) noexcept : single_threaded(by_one_thread) {}
-    // Held between calls of the program, which the compiler's analysis cannot follow.
-    void lock() noexcept NO_THREAD_SAFETY_ANALYSIS
-    {
-        if (!single_threaded)
-            mutex.lock();
-    }
-    void unlock() noexcept NO_THREAD_SAFETY_ANALYSIS
-    {
-        if (!single_threaded)
-            mutex.unlock();
-    }
-
-    const bool single_threaded;
-    sleeping_lock mutex{lock_level::program};
-    ibv_wc wc{};
-};
-
 // Thread that waits for an event; the event must not overtake completions.
 struct event_taker {
     pthread_t thread{};       // its own completions may be read in any order; zero: unknown
     bool needs_reader = true; // completions wait only for a thread that has requested their events before
+};
+
+// Completion of the requests of a send queue up to one of them, which it reports.
+struct send_completion {
+    std::uint64_t wr_id;
+    ibv_wc_status status;
+    std::uint32_t length;
+    ibv_wc_opcode opcode;
+    std::uint32_t qpn;
+    std::atomic<std::uint32_t> *freed; // counter of free entries of the send queue
+    std::uint32_t places;              // number to add to it when the program polls the completion
 };
 
 class completion_queue : public ibv_cq_ex
@@ -90,10 +61,8 @@ public:
     void expect(std::int64_t entries);
     // On overflow, this and all later entries are lost: the queue and its queue pairs enter the error state.
     void push(const ibv_wc &wc, bool solicited);
-    // Completes requests of a send queue. When the program polls the entry, `places` entries of the send queue are
-    // added to `freed`. Returns false if the completion is lost.
-    bool push_sent(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_opcode opcode, std::uint32_t length,
-            ibv_wc_status status, std::atomic<std::uint32_t> &freed, std::uint32_t places);
+    // Returns false if the completion is lost.
+    bool push(const send_completion &c);
     // The caller of drain() on a source must hold this lock.
     spin_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
     // Appends the completions of messages that peers have delivered.
@@ -121,15 +90,13 @@ public:
     // Adds a source that polls drain. Returns the index with which a peer announces deliveries.
     std::uint32_t attach(inbound_source &source);
     void detach(inbound_source &source);
-    // The next poll that finds no completion retries the sender. Without memory for the list, the sender waits for its
-    // own timer.
-    void add_stalled(std::weak_ptr<stalled_sender> sender) noexcept;
 
     void add_user(std::weak_ptr<completion_source> user);
     void remove_user(const std::weak_ptr<completion_source> &user);
 
     std::atomic<int> users{0};
     std::atomic<int> network_users{0};       // queue pairs whose completions come over the network
+    stalled_senders stalled;                 // retried by a poll that finds no completion
     std::unique_ptr<extended_poll> extended; // NULL if entries are taken with ibv_poll_cq() only
 
 private:
@@ -143,12 +110,12 @@ private:
         std::uint32_t places;              // number to add to it
     };
 
-    static void give_back_places(const entry &e) noexcept;
+    static void release_places(const entry &e) noexcept;
     entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places) REQUIRES(lock_);
     bool reserve_entry(std::uint32_t qpn) REQUIRES(lock_);
     std::uint32_t count_entries() const noexcept REQUIRES(lock_);
     bool count_one_more() noexcept REQUIRES(lock_);
-    void decide_when_to_ask() noexcept REQUIRES(lock_);
+    void update_fast_limit() noexcept REQUIRES(lock_);
     void wake(bool urgent) EXCLUDES(lock_);
     void overflow() REQUIRES(lock_);
     void count_if_needed() REQUIRES(lock_);
@@ -158,34 +125,25 @@ private:
     cq_block &shared() const noexcept { return *shared_; }
     int take(int entries, ibv_wc *wc);
     int poll_slow(int entries, ibv_wc *wc);
-    int take_inbound(int entries, ibv_wc *wc) REQUIRES(lock_);
-    int take_announced(int entries, ibv_wc *wc) REQUIRES(lock_);
-    void watch(inbound_source &source) REQUIRES(lock_);
-    void announce_to_self(const inbound_source &source) REQUIRES(lock_);
-    bool retry_stalled();
 
     // Members used by every completion.
     alignas(cache_line) spin_lock lock_{lock_level::completion_queue};
     bool overflowed_ GUARDED_BY(lock_) = false;
     bool counted_ GUARDED_BY(lock_) = false; // same as in the memory shared with peers
     std::atomic<bool> ever_armed_{false};    // if false, no thread waits for an event
-    std::atomic<bool> any_stalled_{false};
     std::atomic<unsigned> empty_polls_{0};
     std::uint32_t mask_ GUARDED_BY(lock_); // mask of positions; the ring has a power of two of entries
     // Number of entries that may be added without a check; beyond that, reserve_entry() checks.
-    std::uint32_t unasked_ GUARDED_BY(lock_) = 0;
+    std::uint32_t fast_limit_ GUARDED_BY(lock_) = 0;
     std::uint32_t head_ GUARDED_BY(lock_) = 0;
     std::uint32_t tail_ GUARDED_BY(lock_) = 0;
     std::unique_ptr<entry[]> ring_ GUARDED_BY(lock_);
     cq_block *shared_ = nullptr;
-    unique_fd signal_;                                        // eventfd in the epoll set of the channel
-    std::vector<inbound_source *> watched_ GUARDED_BY(lock_); // drained at each poll
+    unique_fd signal_; // eventfd in the epoll set of the channel
+    inbound_sources inbound_ GUARDED_BY(lock_);
 
     const std::shared_ptr<block> block_;
-    std::vector<inbound_source *> sources_ GUARDED_BY(lock_); // indexed as announced; NULL if free
-    std::size_t next_to_unwatch_ GUARDED_BY(lock_) = 0;
     std::int64_t expected_ GUARDED_BY(lock_) = 0;
-    std::vector<std::weak_ptr<stalled_sender>> stalled_ GUARDED_BY(lock_);
     std::set<std::weak_ptr<completion_source>, std::owner_less<>> users_ GUARDED_BY(lock_);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion events: arming a queue, and acknowledging events.
+// Completion events: arming a queue, acknowledging events, and completions that an event must not overtake.
 #include "verbs/completion_channel.hpp"
 #include "verbs/cq.hpp"
 
@@ -32,6 +32,23 @@ void completion_queue::drain_events()
     while (comp_events_completed != handed_out || async_events_completed != reported)
         pthread_cond_wait(&cond, &mutex);
     pthread_mutex_unlock(&mutex);
+}
+
+bool completion_queue::has_unread(std::uint32_t qpn, inbound_source *source, const event_taker &taker)
+{
+    if (channel == nullptr || !ever_armed_.load(std::memory_order_seq_cst))
+        return false;
+    const pthread_t reader = static_cast<completion_channel *>(channel)->reader.load(std::memory_order_relaxed);
+    if (reader == pthread_t{} ? taker.needs_reader : reader == taker.thread)
+        return false;
+    const lock_guard lock(lock_);
+    for (std::uint32_t at = head_; at != tail_; ++at) {
+        ibv_wc wc;
+        ring_[at & mask_].get(wc);
+        if (wc.qp_num == qpn)
+            return true;
+    }
+    return source != nullptr && source->waiting();
 }
 
 } // namespace softrdma

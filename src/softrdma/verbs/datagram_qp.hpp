@@ -7,7 +7,7 @@
 #include "transport/datagram_path.hpp"
 #include "verbs/cq.hpp"
 #include "verbs/qp_object.hpp"
-#include "verbs/receive_queue.hpp"
+#include "verbs/shared_receive_queue.hpp"
 #include "verbs/send_queue.hpp"
 
 namespace softrdma

@@ -30,7 +30,7 @@ void endpoint::try_again_later(bool anew)
     using std::chrono::microseconds;
     constexpr microseconds shortest{50};
     constexpr microseconds longest{10000};
-    cq_of(qp->send_cq).add_stalled(self);
+    cq_of(qp->send_cq).stalled.add(self);
     const auto now = std::chrono::steady_clock::now();
     if (anew)
         waits_since_ = now;

@@ -41,9 +41,9 @@ std::shared_ptr<queue_pair> queue_pair::create(
 // Publishes the queue pair. After a failure, destroy() reverts it.
 int queue_pair::open(std::uint32_t number)
 {
-    if (const int error = ring_.create(init_.cap); error != 0)
+    if (const int error = receives_.create(init_.cap); error != 0)
         return error;
-    ring_.shared().cq_bit = cq_of(qp_base.recv_cq).attach(ring_);
+    receives_.shared().cq_bit = cq_of(qp_base.recv_cq).attach(receives_);
     {
         const lock_guard lock(lock_);
         ep_.self = weak_from_this();
@@ -61,7 +61,7 @@ std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const ring_start &start)
-    : qp_object(pd, attr), ring_(qp_base, start), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
+    : qp_object(pd, attr), receives_(qp_base, start), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
       transport_(context_of(pd->context).transports.make(*this))
 {
     ep_.qp = &qp_base;
@@ -82,7 +82,7 @@ int queue_pair::destroy()
     transport_->reset();
     ep_.local.reset();
     leave_network();
-    cq_of(qp_base.recv_cq).detach(ring_);
+    cq_of(qp_base.recv_cq).detach(receives_);
     leave_queues(weak_from_this());
     queue_.forget_completions();
     let_go();
@@ -100,6 +100,16 @@ bool queue_pair::sending()
 {
     const lock_guard lock(lock_);
     return !queue_.empty();
+}
+
+bool queue_pair::has_unread_completions(const event_taker &taker)
+{
+    const lock_guard lock(lock_);
+    if (destroyed_)
+        return false;
+    const std::uint32_t number = qp_base.qp_num;
+    return delays_flush_ != nullptr || cq_of(qp_base.recv_cq).has_unread(number, &receives_, taker) ||
+           (qp_base.send_cq != qp_base.recv_cq && cq_of(qp_base.send_cq).has_unread(number, nullptr, taker));
 }
 
 void queue_pair::fail()
@@ -195,7 +205,7 @@ void queue_pair::path_lost(const packet_path *path)
         return;
     ep_.path_lost = true;
     if (!destroyed_) { // otherwise the shared receive queue may be destroyed
-        ring_.give_back(lent::unused);
+        receives_.give_back(lent::unused);
         transport_->drop_message();
     }
     if (answers() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))

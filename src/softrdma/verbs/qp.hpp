@@ -8,7 +8,7 @@
 #include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
 #include "verbs/qp_object.hpp"
-#include "verbs/receive_ring.hpp"
+#include "verbs/receive_queue.hpp"
 #include "wire/shm_address.hpp"
 
 namespace softrdma
@@ -85,7 +85,7 @@ public:
     transport &network() noexcept NO_THREAD_SAFETY_ANALYSIS { return *transport_; } // its upcalls take the lock
     endpoint &end() noexcept { return ep_; }
     send_queue &sends() noexcept { return queue_; }
-    receive_ring &receives() noexcept { return ring_; }
+    receive_queue &receives() noexcept { return receives_; }
     // Return whether requests of the peer are executed, and whether requests of the local side may be in flight.
     bool answers() const noexcept REQUIRES(lock_);
     bool sends_requests() const noexcept REQUIRES(lock_) { return answers() && ep_.attr.qp_state != IBV_QPS_RTR; }
@@ -119,7 +119,7 @@ private:
     bool shut_out_ GUARDED_BY(lock_) = false; // the peer is excluded, before a reset or the destruction
     bool drain_event_pending_ GUARDED_BY(lock_) = false;
     std::uint64_t receives_posted_ GUARDED_BY(lock_) = 0;
-    receive_ring ring_; // has its own locking rules
+    receive_queue receives_; // has its own locking rules
     endpoint ep_ GUARDED_BY(lock_);
     send_queue queue_ GUARDED_BY(lock_);
     const std::unique_ptr<transport> transport_ PT_GUARDED_BY(lock_);

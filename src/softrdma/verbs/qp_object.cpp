@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/qp_object.hpp"
-#include "verbs/receive_queue.hpp"
+#include "verbs/shared_receive_queue.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -44,12 +44,12 @@ bool queue_pair::describe(const connection_ends &ends, shm_address &h)
     if (destroyed_)
         return false;
     start_connection(context_of(qp_base.context).memory.next_serial());
-    ring_.shared().ends = ends;
+    receives_.shared().ends = ends;
     publish_attributes();
-    h.qp_offset = ring_.memory().offset;
-    h.qp_size = ring_.memory().size;
+    h.qp_offset = receives_.memory().offset;
+    h.qp_size = receives_.memory().size;
     h.connection = connection_;
-    h.first_receive = ring_.position();
+    h.first_receive = receives_.position();
     h.completion_fd = cq_of(qp_base.recv_cq).event_descriptor();
     return true;
 }
@@ -61,7 +61,7 @@ void queue_pair::expect(std::shared_ptr<acting_peer> peer)
         return;
     peer_ = std::move(peer);
     if (peer_ != nullptr)
-        ring_.borrow();
+        receives_.borrow();
 }
 
 void queue_pair::suspend()
@@ -79,9 +79,9 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, obst
         return;
     if (peer == nullptr) {
         peer_.reset();
-        ring_.give_back(lent::all);
+        receives_.give_back(lent::all);
     } else if (peer == peer_ && ep_.path != nullptr) { // otherwise the queue pair was reset in the meantime
-        ep_.local = peer->open_path(ring_.shared(), qp_base.pd);
+        ep_.local = peer->open_path(receives_.shared(), qp_base.pd);
         if (!ep_.local->leaves_private_memory())
             leave_network();
     }

@@ -64,7 +64,7 @@ int queue_pair::post_together(std::uint32_t count)
     request_path *at_once = path_at_once();
     while (count > 0) {
         // One section for a WRITE and its FLUSH: a peer that removes memory waits until it has ended.
-        const read_section section(ring_.shared().epoch);
+        const read_section section(receives_.shared().epoch);
         for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
             at_once = submit_wqe(at_once) ? at_once : nullptr;
     }
@@ -89,7 +89,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
             break;
         }
         queue_.place()->set(*wr);
-        const read_section section(ring_.shared().epoch);
+        const read_section section(receives_.shared().epoch);
         at_once = submit_wqe(at_once) ? at_once : nullptr;
     }
     queue_.empty() ? queue_.rewind() : posted();
@@ -120,7 +120,7 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
     int error = qp_base.srq != nullptr || ep_.attr.qp_state == IBV_QPS_RESET ? EINVAL : 0;
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0)
-            error = ring_.post(*wr, ep_.cap);
+            error = receives_.post(*wr, ep_.cap);
         if (error != 0) {
             *bad = wr;
             break;
@@ -139,7 +139,7 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
 void queue_pair::region_has_changed(std::uint32_t key)
 {
     const lock_guard lock(lock_);
-    ring_.region_has_changed(key);
+    receives_.region_has_changed(key);
 }
 
 void notify_region_changed(std::uint32_t key)

@@ -57,9 +57,9 @@ void queue_pair::set_state(ibv_qp_state to) noexcept
 
 void queue_pair::publish_attributes() noexcept
 {
-    if (!ring_.valid())
+    if (!receives_.valid())
         return;
-    softrdma::qp_block &shared = ring_.shared();
+    softrdma::qp_block &shared = receives_.shared();
     shared.access.store(ep_.attr.qp_access_flags, std::memory_order_relaxed);
     shared.rnr_timer.store(ep_.attr.min_rnr_timer, std::memory_order_relaxed);
     shared.state.store(state_word(connection_, answers()), std::memory_order_seq_cst);
@@ -86,7 +86,7 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
         return 0;
     }
     if (to == IBV_QPS_RTR)
-        ring_.set_peer(ep_.attr.dest_qp_num);
+        receives_.set_peer(ep_.attr.dest_qp_num);
     set_state(to);
     if (to == IBV_QPS_RTR && from == IBV_QPS_INIT) {
         transport_->start_answering(ep_.attr.rq_psn);

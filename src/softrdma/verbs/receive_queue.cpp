@@ -1,228 +1,376 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/receive_queue.hpp"
+#include "base/assert.hpp"
+#include "base/copy.hpp"
+#include "base/guard.hpp"
+#include "base/prefetch.hpp"
 #include "verbs/qp.hpp"
-#include "verbs/receive_ring.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <utility>
 
 namespace softrdma
 {
 
-int receive_request::from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_request &out) noexcept
+receive_queue::receive_queue(ibv_qp &qp, const ring_start &start)
+    : qp_(qp), slots_(start), posted_(start.position), consumed_(start.position)
 {
-    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > max_sge)
+}
+
+receive_queue::~receive_queue()
+{
+    for (const auto &watch : {scattering_watch_, operation_watch_}) {
+        if (watch)
+            reader_list::instance().remove(*watch);
+    }
+}
+
+int receive_queue::create(const ibv_qp_cap &cap)
+{
+    srq_ = qp_.srq != nullptr ? &srq_of(qp_.srq) : nullptr;
+    const std::uint32_t capacity = srq_ != nullptr ? max_lent : std::bit_ceil(std::max(cap.max_recv_wr, 1u));
+    max_sge_ = std::max(srq_ != nullptr ? srq_->max_sge() : cap.max_recv_sge, 1u);
+    wqes_.resize(capacity);
+    sges_.resize(std::size_t{capacity} * max_sge_);
+    if (!slots_.create(context_of(qp_.context).memory, capacity, max_sge_))
+        return ENOMEM;
+    qp_block &words = shared();
+    words.domain = domain_of(qp_.pd);
+    words.lent = srq_ != nullptr ? 1 : 0;
+    domain_ = domain_of(srq_ != nullptr ? srq_->pd : qp_.pd);
+    words.own_domain = object_of(&qp_).own_domain;
+    words.cq_offset = cq_of(qp_.recv_cq).memory().offset;
+    scattering_watch_ = reader_list::instance().add(reader::own(scattering_));
+    operation_watch_ = reader_list::instance().add(
+            reader::own(std::shared_ptr<std::atomic<std::uint32_t>>(slots_.memory(), &words.epoch)));
+    return 0;
+}
+
+bool receive_queue::knows_place(const rq_wqe &k) const noexcept
+{
+    return k.removals == regions_.removals();
+}
+
+// Returns whether the slot already describes this receive: programs have few buffers and repost them. Length and key
+// are compared separately. Loaded as their common word, they would have to wait until both stores have left the store
+// buffer.
+bool receive_queue::is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept
+{
+    if (wr.num_sge != 1 || !knows_place(then))
+        return false;
+    const ibv_sge &now = *wr.sg_list;
+    return then.segment.length == now.length && then.segment.addr == now.addr && then.segment.lkey == now.lkey;
+}
+
+void receive_queue::describe(const ibv_recv_wr &wr, std::uint64_t position)
+{
+    const std::span list(wr.sg_list, static_cast<std::size_t>(wr.num_sge));
+    std::copy(list.begin(), list.end(), sges_of(position));
+    std::uint64_t capacity = 0;
+    bool owner_only = false;
+    std::byte *place = nullptr;
+    const std::uint64_t removals = regions_.removals();
+    const read_section section(srq_ != nullptr ? srq_->describing() : shared().epoch);
+    for (const ibv_sge &sge : list) {
+        capacity += sge.length;
+        if (sge.length == 0)
+            continue;
+        place = regions_.lookup_plain(sge, domain_);
+        owner_only = owner_only || place == nullptr;
+    }
+    rq_wqe &k = wqe_of(position);
+    k.sge_count = static_cast<std::uint16_t>(list.size());
+    k.capacity = static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity, limits::max_message));
+    slots_.describe(position, list, k.capacity, owner_only);
+    k.removals = unknown;
+    if (list.size() == 1 && place != nullptr) {
+        k.segment = *wr.sg_list;
+        k.place = place;
+        k.removals = removals;
+    }
+}
+
+int receive_queue::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t position) noexcept
+{
+    SOFTRDMA_ASSERT(position - consumed_.load(std::memory_order_relaxed) < slots_.capacity());
+    k.wr_id = wr.wr_id;
+    posted_.store(position + 1, std::memory_order_release);
+    slots_.publish(position);
+    return 0;
+}
+
+[[gnu::noinline]] int receive_queue::post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position)
+{
+    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
         return EINVAL;
-    out.wr_id = wr.wr_id;
-    out.sge_count = wr.num_sge;
-    std::copy_n(wr.sg_list, wr.num_sge, out.sges.begin());
-    return 0;
+    describe(wr, position);
+    return publish(wr, wqe_of(position), position);
 }
 
-void receive_fifo::resize(std::uint32_t capacity)
+// Flattened like drain(): no other code runs between a message and its response.
+[[gnu::flatten]] int receive_queue::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 {
-    auto places = std::make_unique_for_overwrite<receive_request[]>(capacity);
-    const std::uint32_t count = size();
-    for (std::uint32_t i = 0; i < count; ++i)
-        places[i] = pop();
-    // Positions begin with a multiple of the capacity, which leaves positions before it for requests that are put back.
-    begin_ = capacity;
-    end_ = begin_ + count;
-    capacity_ = capacity;
-    places_ = std::move(places);
+    const std::uint64_t position = posted_.load(std::memory_order_relaxed);
+    if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
+        return ENOMEM;
+    rq_wqe &k = wqe_of(position);
+    return is_described(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
 }
 
-shared_receive_queue::shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr)
-    : ibv_srq{}, max_sge_(attr.attr.max_sge), attr_(attr.attr), queue_(attr.attr.max_wr),
-      describing_watch_(reader_list::instance().add(reader::own(describing_)))
+void receive_queue::region_has_changed(std::uint32_t key) noexcept
 {
-    context = owner->context;
-    srq_context = attr.srq_context;
-    pd = owner;
-    pthread_mutex_init(&mutex, nullptr);
-    pthread_cond_init(&cond, nullptr);
-    pd_of(owner).children.fetch_add(1);
+    const lock_guard lock(cq_of(qp_.recv_cq).lock());
+    for (std::uint64_t at = consumed_.load(); at != posted_.load(); ++at) {
+        const std::span sges(sges_of(at), wqe_of(at).sge_count);
+        if (std::ranges::find(sges, key, &ibv_sge::lkey) != sges.end())
+            slots_.leave_to_owner(at);
+    }
 }
 
-shared_receive_queue::~shared_receive_queue()
+// Places a message that lies beside its receive.
+bool receive_queue::fetch(std::uint64_t position, const receive_slots::message &m)
 {
-    reader_list::instance().remove(describing_watch_);
-    pd_of(pd).children.fetch_sub(1);
-    pthread_cond_destroy(&cond);
-    pthread_mutex_destroy(&mutex);
+    const read_section section(*scattering_);
+    const std::byte *data = slots_.data(position, m);
+    if (data == nullptr)
+        return false;
+    const bool placed = scatter(data, position, m.length);
+    slots_.release(m);
+    return placed;
 }
 
-void shared_receive_queue::drain_events()
+// Checks and places the message of the receive at that position. A message must fit into its receive, and a WRITE into
+// max_message.
+ibv_wc_status receive_queue::admit(std::uint64_t position, const receive_slots::message &m)
 {
-    const unsigned reported = context_of(context).async.forget(static_cast<ibv_srq *>(this));
-    pthread_mutex_lock(&mutex);
-    while (events_completed != reported)
-        pthread_cond_wait(&cond, &mutex);
-    pthread_mutex_unlock(&mutex);
+    const bool is_write = m.has(slot_write);
+    if (m.length > (is_write ? limits::max_message : wqe_of(position).capacity)) [[unlikely]]
+        return IBV_WC_LOC_LEN_ERR;
+    const bool placed = !m.lies_beside() || (!is_write && fetch(position, m));
+    return placed ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
-int shared_receive_queue::post(ibv_recv_wr *wr, ibv_recv_wr **bad)
+bool receive_queue::scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const
 {
-    std::vector<std::weak_ptr<queue_pair>> waiting;
-    int error = 0;
-    {
-        const lock_guard lock(mutex_);
-        for (; wr != nullptr; wr = wr->next) {
-            error = posted() >= attr_.max_wr ? ENOMEM : receive_request::from(*wr, max_sge_, queue_.place());
-            if (error != 0) {
-                *bad = wr;
-                break;
-            }
-            queue_.push();
+    const rq_wqe &k = wqe_of(position);
+    if (!knows_place(k) || length > k.segment.length) [[unlikely]]
+        return scatter_sges(at, {sges_of(position), k.sge_count}, length);
+    copy_in(k.place, at, length);
+    return true;
+}
+
+[[gnu::noinline]] bool receive_queue::scatter_sges(
+        const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const
+{
+    for (const ibv_sge &sge : sges) {
+        const std::uint32_t part = std::min(length, sge.length);
+        if (part > 0 && !place(sge, at, part))
+            return false;
+        at += part;
+        length -= part;
+    }
+    return length == 0;
+}
+
+bool receive_queue::place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const
+{
+    std::byte *to = regions_.lookup(sge.lkey, domain_, IBV_ACCESS_LOCAL_WRITE, sge.addr, length);
+    return to != nullptr && guarded([=] { copy_in(to, at, length); });
+}
+
+bool receive_queue::is_delivered(std::uint64_t position) const noexcept
+{
+    return slots_.has_message(position) && position != posted_.load(std::memory_order_acquire);
+}
+
+// Reports a peer that wrote invalid data. A valid device never writes it, so no more of its data is used.
+[[gnu::cold, gnu::noinline]] void receive_queue::refuse(ibv_wc &wc)
+{
+    wc.byte_len = 0;
+    context_of(qp_.context)
+            .mover.defer([weak = qp_of(&qp_).weak_from_this()] { // its lock precedes the lock of the completion queue
+                if (const auto qp = weak.lock())
+                    qp->peer_broke_protocol();
+            });
+}
+
+bool receive_queue::take_delivered(ibv_wc &wc)
+{
+    const std::uint64_t position = consumed_.load(std::memory_order_relaxed);
+    if (!is_delivered(position) || held_.load(std::memory_order_seq_cst))
+        return false;
+    slots_.prefetch(posted_.load(std::memory_order_relaxed)); // slot of the next receive that is posted
+    const receive_slots::message message = slots_.read(position);
+    wc = {};
+    wc.wr_id = wqe_of(position).wr_id;
+    wc.byte_len = message.length;
+    wc.opcode = message.has(slot_write) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    wc.qp_num = qp_.qp_num;
+    wc.src_qp = peer_qpn_;
+    if (message.has(slot_immediate)) {
+        wc.wc_flags = IBV_WC_WITH_IMM;
+        wc.imm_data = message.imm_data;
+    }
+    wc.status = admit(position, message);
+    if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
+        refuse(wc);
+    consume(position);
+    if (srq_ != nullptr)
+        srq_->is_consumed();
+    if (network_expected_ != 0) [[unlikely]]
+        came_through_memory(1);
+    return true;
+}
+
+// The program may have been woken by a delivered message and found no completion.
+void receive_queue::release_delivered()
+{
+    if (held_.exchange(false, std::memory_order_seq_cst) && waiting() > 0)
+        cq_of(qp_.recv_cq).announce(*this);
+}
+
+std::uint32_t receive_queue::waiting() const noexcept
+{
+    const std::uint64_t first = consumed_.load(std::memory_order_relaxed);
+    std::uint64_t next = first;
+    while (is_delivered(next))
+        ++next;
+    return static_cast<std::uint32_t>(next - first);
+}
+
+[[gnu::flatten]] int receive_queue::drain(ibv_wc *wc, int entries)
+{
+    int count = 0;
+    while (count < entries && take_delivered(wc[count]))
+        ++count;
+    return count;
+}
+
+std::optional<receive_request> receive_queue::take()
+{
+    unique_lock lock(cq_of(qp_.recv_cq).lock());
+    if (srq_ != nullptr)
+        came_over_network();
+    for (;;) {
+        const std::uint64_t next = position();
+        const bool is_there = next != posted_.load(std::memory_order_acquire);
+        if (is_there && !is_delivered(next)) {
+            const receive_request request = request_at(next);
+            consume(next);
+            return request;
         }
-        if (!queue_.empty())
-            waiting.swap(waiting_);
-        if (waiting.empty()) // otherwise these queue pairs take receives from here
-            lend_to_some();
+        lock.unlock();
+        if (is_there)
+            cq_of(qp_.recv_cq).collect(*this);
+        else if (srq_ == nullptr || !srq_->lend_to(*this))
+            return std::nullopt;
+        lock.lock();
     }
-    for (const auto &weak : waiting) {
-        if (const auto qp = weak.lock())
-            qp->receive_available();
-    }
-    return error;
 }
 
-int shared_receive_queue::modify(const ibv_srq_attr &attr, int mask)
+receive_request receive_queue::request_at(std::uint64_t position) const noexcept
 {
-    const lock_guard lock(mutex_);
-    if ((mask & IBV_SRQ_MAX_WR) != 0) {
-        if (attr.max_wr > limits::max_qp_wr || attr.max_wr < std::max(posted(), 1u))
-            return EINVAL;
-        queue_.resize(attr.max_wr);
-        attr_.max_wr = attr.max_wr;
-    }
-    if ((mask & IBV_SRQ_LIMIT) != 0) {
-        if (attr.srq_limit > attr_.max_wr)
-            return EINVAL;
-        attr_.srq_limit = attr.srq_limit;
-        if (attr.srq_limit > 0)
-            take_all_back();
-        lend_to_some();
-    }
-    return 0;
-}
-
-void shared_receive_queue::query(ibv_srq_attr &attr)
-{
-    const lock_guard lock(mutex_);
-    attr = attr_;
-}
-
-std::optional<receive_request> shared_receive_queue::take()
-{
-    const lock_guard lock(mutex_);
-    if (!finds_one())
-        return std::nullopt;
-    const receive_request request = queue_.pop();
-    check_limit();
+    receive_request request;
+    request.wr_id = wqe_of(position).wr_id;
+    request.sge_count = wqe_of(position).sge_count;
+    std::copy_n(sges_of(position), request.sge_count, request.sges.begin());
     return request;
 }
 
-// Reclaims all lent receives if a limit must be compared with the number that is left.
-bool shared_receive_queue::finds_one() noexcept
+void receive_queue::consume(std::uint64_t position) noexcept
 {
-    if (queue_.empty() || attr_.srq_limit > 0)
-        take_all_back();
-    return !queue_.empty();
+    consumed_.store(position + 1, std::memory_order_release);
 }
 
-void shared_receive_queue::check_limit()
+// Messages that exceed the ring arrive over the network, and more of them are likely to follow. A poll of the network
+// takes much longer than a poll of the ring, so it is limited to the next messages.
+void receive_queue::came_over_network() noexcept
 {
-    if (attr_.srq_limit <= queue_.size())
-        return;
-    attr_.srq_limit = 0;
-    ibv_async_event event{};
-    event.element.srq = this;
-    event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
-    context_of(context).async.push(event);
+    constexpr std::uint32_t while_expected = 1024;
+    if (std::exchange(network_expected_, while_expected) == 0)
+        cq_of(qp_.recv_cq).network_users.fetch_add(1);
 }
 
-bool shared_receive_queue::call_when_posted(std::weak_ptr<queue_pair> qp)
+void receive_queue::came_through_memory(std::uint32_t messages) noexcept
 {
-    const lock_guard lock(mutex_);
-    if (finds_one())
-        return false;
-    waiting_.push_back(std::move(qp));
-    return true;
+    network_expected_ -= std::min(messages, network_expected_);
+    if (network_expected_ == 0)
+        cq_of(qp_.recv_cq).network_users.fetch_sub(1);
 }
 
-// If memory for the list is exhausted, messages take their receives like messages from other hosts.
-void shared_receive_queue::begin_lending(receive_ring &to) noexcept
+void receive_queue::borrow() noexcept
 {
-    const lock_guard lock(mutex_);
-    try {
-        borrowers_.push_back(&to);
-    } catch (const std::bad_alloc &) {
-        return;
+    if (srq_ != nullptr)
+        srq_->begin_lending(*this);
+}
+
+void receive_queue::give_back(lent which) noexcept
+{
+    if (srq_ != nullptr)
+        srq_->end_lending(*this, which);
+}
+
+void receive_queue::lend(const receive_request &request)
+{
+    const std::uint64_t position = posted_.load(std::memory_order_relaxed);
+    rq_wqe &k = wqe_of(position);
+    ibv_recv_wr wr{};
+    wr.wr_id = request.wr_id;
+    wr.sg_list = const_cast<ibv_sge *>(request.sges.data());
+    wr.num_sge = request.sge_count;
+    if (!is_described(wr, k))
+        describe(wr, position);
+    k.token = slots_.lend(position);
+    publish(wr, k, position);
+}
+
+std::optional<receive_request> receive_queue::take_back(lent which) noexcept
+{
+    completion_queue &cq = cq_of(qp_.recv_cq);
+    unique_lock lock(cq.lock());
+    if (count() == 0)
+        return std::nullopt;
+    const std::uint64_t position = posted_.load(std::memory_order_relaxed) - 1;
+    if (!slots_.reclaim(position, wqe_of(position).token) && which != lent::all) {
+        lock.unlock();
+        cq.announce(*this); // its sender may have been stopped before it announced the message
+        return std::nullopt;
     }
-    lend_share(to);
+    posted_.store(position, std::memory_order_release);
+    return request_at(position);
 }
 
-void shared_receive_queue::end_lending(receive_ring &to, lent which) noexcept
+void receive_queue::complete_flushed(const receive_request &request)
 {
-    const lock_guard lock(mutex_);
-    std::erase(borrowers_, &to);
-    take_back(to, which);
+    ibv_wc wc{};
+    wc.wr_id = request.wr_id;
+    wc.status = IBV_WC_WR_FLUSH_ERR;
+    wc.opcode = IBV_WC_RECV;
+    wc.qp_num = qp_.qp_num;
+    cq_of(qp_.recv_cq).push(wc, false);
 }
 
-void shared_receive_queue::put_back(const receive_request &request) noexcept
+void receive_queue::flush()
 {
-    const lock_guard lock(mutex_);
-    queue_.put_back(request);
-    is_consumed();
-}
-
-void shared_receive_queue::take_back(receive_ring &from, lent which) noexcept
-{
-    while (const auto request = from.take_back(which)) {
-        queue_.put_back(*request);
-        is_consumed();
+    if (srq_ != nullptr) {
+        cq_of(qp_.recv_cq).collect(*this);
+        return give_back(lent::all);
     }
+    while (const auto request = take())
+        complete_flushed(*request);
 }
 
-void shared_receive_queue::take_all_back() noexcept
+void receive_queue::reset()
 {
-    for (receive_ring *ring : borrowers_)
-        take_back(*ring, lent::unused);
-}
-
-void shared_receive_queue::lend_one(receive_ring &to)
-{
-    lent_.fetch_add(1, std::memory_order_relaxed);
-    to.lend(queue_.pop());
-}
-
-bool shared_receive_queue::lend_to(receive_ring &to)
-{
-    const lock_guard lock(mutex_);
-    if (!finds_one())
-        return false;
-    lend_one(to);
-    check_limit();
-    if (std::find(borrowers_.begin(), borrowers_.end(), &to) != borrowers_.end())
-        lend_share(to);
-    return true;
-}
-
-void shared_receive_queue::lend_share(receive_ring &to)
-{
-    const auto share = static_cast<std::uint32_t>(attr_.max_wr / std::max<std::size_t>(borrowers_.size(), 1));
-    const std::uint32_t wanted = std::clamp(share, 1u, receive_ring::max_lent);
-    while (to.count() < wanted && queue_.size() > attr_.srq_limit)
-        lend_one(to);
-}
-
-// Lends to a few borrowers in turn, because there may be thousands.
-void shared_receive_queue::lend_to_some()
-{
-    constexpr std::size_t few = 8;
-    for (std::size_t left = std::min(few, borrowers_.size()); left > 0 && !queue_.empty(); --left)
-        lend_share(*borrowers_[next_borrower_++ % borrowers_.size()]);
+    give_back(lent::all);
+    const lock_guard lock(cq_of(qp_.recv_cq).lock());
+    consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
+    if (network_expected_ != 0)
+        came_through_memory(network_expected_);
+    for (rq_wqe &k : wqes_)
+        k.removals = unknown; // the next peer must not depend on slot contents that the last peer could write
 }
 
 } // namespace softrdma

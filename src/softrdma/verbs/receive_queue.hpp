@@ -2,124 +2,122 @@
 #pragma once
 
 #include "base/read_section.hpp"
-#include "verbs/objects.hpp"
+#include "transport/receive_slots.hpp"
+#include "verbs/cq.hpp"
+#include "verbs/mr.hpp"
+#include "verbs/shared_receive_queue.hpp"
 
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <optional>
-#include <vector>
+#include <span>
 
 namespace softrdma
 {
 
-class queue_pair;
-class receive_ring;
-
-// Selects receives that a ring has been lent.
-enum class lent {
-    unused, // not taken by a message
-    all,
-};
-
-struct receive_request {
-    std::uint64_t wr_id = 0;
-    int sge_count = 0;
-    std::array<ibv_sge, limits::max_sge> sges; // the first sge_count are set
-
-    // Returns 0, or EINVAL if the request has more elements than allowed.
-    static int from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_request &out) noexcept;
-};
-
-// Queue of posted receives, with its full capacity allocated at creation. Untouched entries of a large queue use no
-// memory.
-class receive_fifo
+// Posted receives of one queue pair: the owner's copy of each, and the order in which messages consume them. `slots_`
+// publishes them to a peer on this host. Posting is guarded by the lock of the queue pair, consuming by the lock of the
+// completion queue. Receives of an SRQ are lent by it: its lock then guards posting, and it reclaims unused receives
+// with both locks held.
+class receive_queue final : public inbound_source
 {
 public:
-    explicit receive_fifo(std::uint32_t capacity)
-        : capacity_(capacity), places_(std::make_unique_for_overwrite<receive_request[]>(capacity))
+    receive_queue(ibv_qp &qp, const ring_start &start);
+    ~receive_queue() override;
+
+    // Returns 0 or an errno value.
+    int create(const ibv_qp_cap &cap);
+    bool valid() const noexcept { return slots_.valid(); }
+    qp_block &shared() const noexcept { return slots_.words(); }
+    const block &memory() const noexcept { return *slots_.memory(); }
+
+    int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
+    // After this call, the shared receive queue, if any, lends receives.
+    void borrow() noexcept;
+    // Ends lending and reclaims lent receives.
+    void give_back(lent which) noexcept;
+    // For the shared receive queue; the caller must hold its lock.
+    std::uint32_t count() const noexcept
     {
+        return static_cast<std::uint32_t>(posted_.load() - consumed_.load(std::memory_order_acquire));
     }
+    static constexpr std::uint32_t max_lent = 64;
+    void lend(const receive_request &request);
+    // Reclaims the receive that was lent last; empty if there is none or `which` excludes it.
+    std::optional<receive_request> take_back(lent which) noexcept;
+    // Called when a region changed: receives posted in it need a new lookup when a message is placed.
+    void region_has_changed(std::uint32_t key) noexcept;
+    // Position of the next receive that will be consumed.
+    std::uint64_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
+    void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
 
-    bool full() const noexcept { return end_ - begin_ == capacity_; }
-    bool empty() const noexcept { return end_ == begin_; }
-    std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(end_ - begin_); }
-    // Next free entry, which push() adds to the queue.
-    receive_request &place() noexcept { return places_[end_ % capacity_]; }
-    void push() noexcept { ++end_; }
-    // Valid until the next push().
-    const receive_request &pop() noexcept { return places_[begin_++ % capacity_]; }
-    // Returns popped requests to the queue, in reverse order if several.
-    void put_back(const receive_request &request) noexcept { places_[--begin_ % capacity_] = request; }
-    // Changes the capacity and keeps the queued requests.
-    void resize(std::uint32_t capacity);
-    void clear() noexcept { begin_ = end_; }
+    // Returns completions of messages that a peer has delivered, in order.
+    int drain(ibv_wc *wc, int entries) override;
+    std::uint32_t waiting() const noexcept override;
+    std::atomic<std::uint32_t> &watched() noexcept override { return shared().watched; }
 
-private:
-    std::uint32_t capacity_;
-    std::uint64_t begin_ = 0;
-    std::uint64_t end_ = 0;
-    std::unique_ptr<receive_request[]> places_;
-};
-
-// A shared receive queue lends receives to the rings of its queue pairs whose peers may act on them, so that a sender
-// finds them without this process. A queue pair that finds none here gets receives that others have been lent and not
-// used. The last `limit` receives are never lent, so that reaching the limit is detected.
-class shared_receive_queue : public ibv_srq
-{
-public:
-    shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr);
-    ~shared_receive_queue();
-
-    // Waits until each asynchronous event that was returned to the program is acknowledged.
-    void drain_events();
-    int post(ibv_recv_wr *wr, ibv_recv_wr **bad);
-    int modify(const ibv_srq_attr &attr, int mask);
-    void query(ibv_srq_attr &attr);
-    std::uint32_t max_sge() const noexcept { return max_sge_; }
-    // Must not be called for a queue pair that a peer may act on: use receive_ring::take() there.
+    // drain() finds no messages between these calls, because earlier messages still lack completions.
+    void hold_delivered() noexcept { held_.store(true, std::memory_order_seq_cst); }
+    void release_delivered();
+    // Takes the next receive for a message from the network, after completing the delivered messages before it. The
+    // caller reports its result to a shared receive queue.
     std::optional<receive_request> take();
-    // Start and end of lending to that ring, which has a peer that may act on it. Guarded by the lock.
-    void begin_lending(receive_ring &to) noexcept;
-    void end_lending(receive_ring &to, lent which) noexcept;
-    // Lends a receive for a message from the network. Returns false if none is left.
-    bool lend_to(receive_ring &to);
-    // Called when a lent receive has its completion.
-    void is_consumed() noexcept { lent_.fetch_sub(1, std::memory_order_relaxed); }
-    // Returns a lent receive that was taken for a message that never completes.
-    void put_back(const receive_request &request) noexcept;
-    // Section word for looking up the memory of lent receives.
-    std::atomic<std::uint32_t> &describing() noexcept { return *describing_; }
-    // Notifies the queue pair once when a receive is posted. Returns false if one is posted already.
-    bool call_when_posted(std::weak_ptr<queue_pair> qp);
-
-    std::atomic<int> users{0};
+    // Completes delivered messages, then flushes the receives that were not consumed.
+    void flush();
+    void complete_flushed(const receive_request &request);
+    void reset();
 
 private:
-    std::uint32_t posted() const noexcept REQUIRES(mutex_) { return queue_.size() + lent_.load(); }
-    bool finds_one() noexcept REQUIRES(mutex_);
-    void take_back(receive_ring &from, lent which) noexcept REQUIRES(mutex_);
-    void take_all_back() noexcept REQUIRES(mutex_);
-    void lend_one(receive_ring &to) REQUIRES(mutex_);
-    void lend_share(receive_ring &to) REQUIRES(mutex_);
-    void lend_to_some() REQUIRES(mutex_);
-    void check_limit() REQUIRES(mutex_);
+    struct rq_wqe;
+    bool knows_place(const rq_wqe &k) const noexcept;
+    bool is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept;
+    void describe(const ibv_recv_wr &wr, std::uint64_t position);
+    int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t position) noexcept;
+    int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position);
+    bool is_delivered(std::uint64_t position) const noexcept;
+    void consume(std::uint64_t position) noexcept;
+    receive_request request_at(std::uint64_t position) const noexcept;
+    void came_over_network() noexcept;
+    void came_through_memory(std::uint32_t messages) noexcept;
+    bool take_delivered(ibv_wc &wc);
+    ibv_wc_status admit(std::uint64_t position, const receive_slots::message &m);
+    bool fetch(std::uint64_t position, const receive_slots::message &m);
+    void refuse(ibv_wc &wc);
+    bool scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const;
+    bool scatter_sges(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
+    bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
+    rq_wqe &wqe_of(std::uint64_t position) noexcept { return wqes_[slots_.index(position)]; }
+    const rq_wqe &wqe_of(std::uint64_t position) const noexcept { return wqes_[slots_.index(position)]; }
+    ibv_sge *sges_of(std::uint64_t position) noexcept { return &sges_[slots_.index(position) * max_sge_]; }
+    const ibv_sge *sges_of(std::uint64_t position) const noexcept { return &sges_[slots_.index(position) * max_sge_]; }
 
-    ordered_mutex mutex_{lock_level::receives};
-    const std::uint32_t max_sge_;
-    ibv_srq_attr attr_ GUARDED_BY(mutex_){};
-    receive_fifo queue_ GUARDED_BY(mutex_);
-    std::vector<std::weak_ptr<queue_pair>> waiting_ GUARDED_BY(mutex_);
-    std::vector<receive_ring *> borrowers_ GUARDED_BY(mutex_);
-    std::size_t next_borrower_ GUARDED_BY(mutex_) = 0;
-    std::atomic<std::uint32_t> lent_{0}; // lent and not completed
-    const std::shared_ptr<std::atomic<std::uint32_t>> describing_ = std::make_shared<std::atomic<std::uint32_t>>(0);
-    const reader_list::entry describing_watch_;
+    ibv_qp &qp_;
+    const region_table &regions_ = region_table::instance();
+    receive_slots slots_;
+    shared_receive_queue *srq_ = nullptr;
+    std::uint32_t max_sge_ = 0;
+    std::uint32_t peer_qpn_ = 0;
+    std::uint64_t domain_ = 0;           // protection domain of the receives
+    std::uint32_t network_expected_ = 0; // number of messages for which polls also check the network
+    static constexpr std::uint64_t unknown = UINT64_MAX;
+    // Private state of a receive, which no peer can change.
+    struct alignas(cache_line) rq_wqe {
+        std::uint64_t wr_id;
+        std::uint16_t sge_count;
+        std::uint32_t capacity; // bytes
+        std::uint64_t token;    // token of receive_slots::lend()
+        // Cached address of a receive with a single segment of plain memory; valid while the region table has this
+        // number of removals.
+        std::uint64_t removals = unknown;
+        ibv_sge segment;
+        std::byte *place;
+    };
+    std::vector<rq_wqe> wqes_;
+    std::vector<ibv_sge> sges_;
+    std::atomic<std::uint64_t> posted_;
+    std::atomic<std::uint64_t> consumed_;
+    std::atomic<bool> held_{false};
+    // Section word for placing messages. Deregistration may poll it longer than this ring exists.
+    const std::shared_ptr<std::atomic<std::uint32_t>> scattering_ = std::make_shared<std::atomic<std::uint32_t>>(0);
+    std::optional<reader_list::entry> scattering_watch_;
+    std::optional<reader_list::entry> operation_watch_;
 };
-
-inline shared_receive_queue &srq_of(ibv_srq *srq) noexcept
-{
-    return *static_cast<shared_receive_queue *>(srq);
-}
 
 } // namespace softrdma

@@ -135,7 +135,13 @@ inline void send_queue::complete(const finished &request, ibv_wc_status status) 
         return;
     const std::uint32_t places = std::exchange(unreported_, 0);
     if (!cq_of(qp_.send_cq)
-                    .push_sent(qp_.qp_num, request.wr_id, request.opcode, request.length, status, freed_, places))
+                    .push({.wr_id = request.wr_id,
+                            .status = status,
+                            .length = request.length,
+                            .opcode = request.opcode,
+                            .qpn = qp_.qp_num,
+                            .freed = &freed_,
+                            .places = places}))
         completed_ -= places;
 }
 

@@ -94,7 +94,7 @@ outcome loopback::execute()
         if (!status) {
             const int allowed = qp_.end().attr.rnr_retry;
             if (++tries_ <= allowed || allowed == infinite_retry)
-                return cq_of(qp_.qp_base.send_cq).add_stalled(qp_.end().self), outcome::proceed;
+                return cq_of(qp_.qp_base.send_cq).stalled.add(qp_.end().self), outcome::proceed;
         }
         complete_first(status.value_or(IBV_WC_RNR_RETRY_EXC_ERR));
         if (status != IBV_WC_SUCCESS)

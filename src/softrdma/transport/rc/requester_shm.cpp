@@ -136,7 +136,7 @@ outcome requester::stall(wqe &w)
         waiting_for_receiver_ = false;
         return pump();
     }
-    cq_of(ep_.qp->send_cq).add_stalled(ep_.self);
+    cq_of(ep_.qp->send_cq).stalled.add(ep_.self);
     return outcome::proceed;
 }
 

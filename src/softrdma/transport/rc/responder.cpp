@@ -13,7 +13,7 @@ bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_
 {
     receiver_not_ready_ = false;
     do {
-        current_ = ring_.take();
+        current_ = receives_.take();
     } while (!current_ && ep_.qp->srq != nullptr && !srq_of(ep_.qp->srq).call_when_posted(self));
     if (current_)
         return true;
@@ -175,10 +175,10 @@ void responder::receive_is_completed() noexcept
 void responder::flush()
 {
     if (current_) {
-        ring_.complete_flushed(*current_);
+        receives_.complete_flushed(*current_);
         receive_is_completed();
     }
-    ring_.flush();
+    receives_.flush();
 }
 
 // A queue pair does not need a receive of its own afterwards: it is flushed or reset.
@@ -193,12 +193,12 @@ void responder::drop_message()
 
 void responder::reset()
 {
-    ring_.reset();
+    receives_.reset();
     drop_message();
     current_.reset();
     replies_.clear();
     completions_.clear();
-    ring_.release_delivered();
+    receives_.release_delivered();
     in_message_ = false;
     receiver_not_ready_ = announces_ = rejects_ = owes_acknowledgement_ = false;
     round_trips_queued_ = 0;

@@ -3,7 +3,7 @@
 
 #include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
-#include "verbs/receive_ring.hpp"
+#include "verbs/receive_queue.hpp"
 #include "verbs/remote_access.hpp"
 
 #include <vector>
@@ -16,7 +16,7 @@ namespace softrdma
 class responder
 {
 public:
-    responder(endpoint &ep, receive_ring &ring, const ibv_qp &qp) : ep_(ep), ring_(ring), memory_(qp) {}
+    responder(endpoint &ep, receive_queue &receives, const ibv_qp &qp) : ep_(ep), receives_(receives), memory_(qp) {}
 
     void start(std::uint32_t psn) noexcept
     {
@@ -26,7 +26,7 @@ public:
     // Called when a receive was posted: notifies a sender that was asked to wait.
     void announce_receive()
     {
-        if (announces_ || receiver_not_ready_ || ring_.shared().peer_waiting.load(std::memory_order_acquire) != 0)
+        if (announces_ || receiver_not_ready_ || receives_.shared().peer_waiting.load(std::memory_order_acquire) != 0)
             announce_to_waiting();
     }
 
@@ -107,7 +107,7 @@ private:
     bool reject_read(const reply &r, std::uint8_t code);
 
     endpoint &ep_;
-    receive_ring &ring_;
+    receive_queue &receives_;
     std::optional<receive_request> current_; // taken for the message that is arriving
     std::uint32_t expected_psn_ = 0;
     std::uint64_t executed_ = 0;

@@ -75,7 +75,7 @@ void responder::report(std::uint8_t code)
 
 void responder::announce_to_waiting()
 {
-    const bool asked = ring_.shared().peer_waiting.exchange(0) != 0;
+    const bool asked = receives_.shared().peer_waiting.exchange(0) != 0;
     announces_ = announces_ || receiver_not_ready_ || asked;
     send_receive_posted();
 }
@@ -147,7 +147,7 @@ void responder::send_replies()
 {
     // A peer that has the acknowledgment of a message may deliver the next one through memory.
     if (!completions_.empty())
-        ring_.hold_delivered();
+        receives_.hold_delivered();
     while (!replies_.empty() && send_reply(replies_.front()))
         replies_.pop_front();
     send_receive_posted();
@@ -161,7 +161,7 @@ void responder::push_completions()
     for (const completion &c : completions_)
         cq_of(ep_.qp->recv_cq).push(c.wc, c.solicited);
     completions_.clear();
-    ring_.release_delivered();
+    receives_.release_delivered();
 }
 
 outcome responder::release()

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <infiniband/verbs.h>
 
 namespace softrdma
 {
@@ -214,6 +213,49 @@ file_mapping *shm_ep::lookup_mapping(remote_region r)
     recent_slot_ = r.slot;
     recent_generation_ = r.generation;
     return recent_.get();
+}
+
+// Cache lines of direct access are written back when stored.
+void shm_ep::record_store(const remote_region &r, std::uint32_t bytes)
+{
+    const std::uint64_t begin = r.address - r.region_address;
+    if (r.kind == region_kind::direct_access) {
+        recent_->write_back(begin, bytes);
+        return;
+    }
+    peer_->mark_unsynced(r);
+    unsynced_.note(recent_, begin, begin + bytes);
+}
+
+bool shm_ep::make_durable()
+{
+    const epoch_pause outside(*epoch_);
+    return unsynced_.make_durable([](const auto &file, std::uint64_t begin, std::uint64_t end) {
+        const int error = file->write_back(begin, end - begin);
+        return error == 0 || error == ENOMEM; // ENOMEM: unmapped by the program, see memory_region::sync_mapped()
+    });
+}
+
+bool shm_ep::stores_words(std::uint32_t key, std::uint64_t va)
+{
+    remote_region r;
+    return va % word_size == 0 && find(key, IBV_ACCESS_REMOTE_WRITE, va, word_size, r) && r.address % word_size == 0 &&
+           mapping(r) != nullptr;
+}
+
+copy_result shm_ep::flush(std::uint32_t key, int access, std::uint64_t va, std::uint32_t length, bool persists)
+{
+    remote_region r;
+    if (!grants(access) || !find(key, access, va, length, r))
+        return copy_result::unsupported;
+    if (!persists || r.kind == region_kind::unmappable || r.kind == region_kind::direct_access)
+        return copy_result::done;
+    if (mapping(r) == nullptr)
+        return copy_result::unsupported;
+    const std::shared_ptr<file_mapping> file = recent_;
+    const epoch_pause outside(*epoch_); // see make_durable()
+    const int error = file->write_back(r.address - r.region_address, length);
+    return error == 0 ? copy_result::done : copy_result::fault;
 }
 
 copy_result shm_ep::write_unmapped(remote_region r, std::span<const iovec> from) const

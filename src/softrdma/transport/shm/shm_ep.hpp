@@ -3,10 +3,13 @@
 
 #include "base/prefetch.hpp"
 #include "base/read_section.hpp"
+#include "pmem/dirty_ranges.hpp"
 #include "transport/request_path.hpp"
 #include "transport/shm/file_mapping.hpp"
 #include "transport/shm/peer.hpp"
+#include "wire/packet.hpp"
 
+#include <infiniband/verbs.h>
 #include <optional>
 #include <utility>
 
@@ -59,42 +62,67 @@ public:
     ~shm_ep() override;
 
     peer_process &peer() noexcept { return *peer_; }
-    // Sets the word of the local block that publishes the key of the region in use.
-    void show_use_in(std::atomic<std::uint32_t> &word) noexcept { region_in_use_ = &word; }
+    // Sets the block of the local queue pair, which publishes the section and the key of the region in use.
+    void act_for(qp_block &own) noexcept
+    {
+        region_in_use_ = &own.region_in_use;
+        epoch_ = &own.epoch;
+    }
     bool peer_is_open() const noexcept
     {
         return block_->state.load(std::memory_order_seq_cst) == state_word(connection_, true) && !peer_->dead();
     }
-    int peer_access() const noexcept { return static_cast<int>(block_->access.load(std::memory_order_relaxed)); }
+    // Returns whether the peer's queue pair grants its peer all of these rights.
+    bool grants(int access) const noexcept
+    {
+        return (static_cast<int>(block_->access.load(std::memory_order_relaxed)) & access) == access;
+    }
     std::uint32_t peer_rnr_timer() const noexcept { return block_->rnr_timer.load(std::memory_order_relaxed); }
 
-    bool find(std::uint32_t key, int access, std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
+    // Finds the memory of the peer, copies `length` bytes, and records stores that are not durable yet. Long copies are
+    // split into parts. Between parts, the copy stops unless the queue pair is still open and the region registered, so
+    // that the peer waits for one part at most.
+    copy_result write(std::uint32_t key, std::uint64_t va, std::span<const iovec> from, std::uint32_t length)
     {
-        // A thread that removes the region reads this word after a barrier for both sides.
-        region_in_use_->store(key, std::memory_order_relaxed);
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        return peer_->find(key, domain_, own_domain_, access, va, bytes, out);
+        remote_region r;
+        if (!grants(IBV_ACCESS_REMOTE_WRITE))
+            return copy_result::unsupported;
+        if (length == 0)
+            return copy_result::done;
+        if (!find(key, IBV_ACCESS_REMOTE_WRITE, va, length, r))
+            return copy_result::unsupported;
+        const copy_result result =
+                length <= max_part ? write_part(r, from) : copy_in_parts(&shm_ep::write_part, r, from, length);
+        if (result == copy_result::done && r.kind != region_kind::unmappable)
+            record_store(r, length);
+        return result;
     }
-    // Copies `length` bytes. Long copies are split into parts. Between parts, the copy stops unless the queue pair is
-    // still open and the region registered, so that the peer waits for one part at most.
-    copy_result write(const remote_region &r, std::span<const iovec> from, std::uint32_t length)
+    copy_result read(std::uint32_t key, std::uint64_t va, std::span<const iovec> to, std::uint32_t length)
     {
-        return length <= max_part ? write_part(r, from) : copy_in_parts(&shm_ep::write_part, r, from, length);
-    }
-    copy_result read(const remote_region &r, std::span<const iovec> to, std::uint32_t length)
-    {
+        remote_region r;
+        if (!grants(IBV_ACCESS_REMOTE_READ))
+            return copy_result::unsupported;
+        if (length == 0)
+            return copy_result::done;
+        if (!find(key, IBV_ACCESS_REMOTE_READ, va, length, r))
+            return copy_result::unsupported;
         return length <= max_part ? read_part(r, to) : copy_in_parts(&shm_ep::read_part, r, to, length);
     }
-    // Returns the peer's file behind a region, also available as recent_mapping(). NULL if the region has no file, or
-    // it is not available.
-    file_mapping *mapping(const remote_region &r)
+    // Returns whether a WRITE of a word there is one store. The kernel does not guarantee that of its copies.
+    bool stores_words(std::uint32_t key, std::uint64_t va);
+    // Makes a range durable if `persists`, for which the peer must grant `access`. Returns `fault` if it is not
+    // durable.
+    copy_result flush(std::uint32_t key, int access, std::uint64_t va, std::uint32_t length, bool persists);
+    // Makes recorded stores durable. Returns false on error. May take as long as the file system needs, and references
+    // the files itself: leaves the section, so the peer does not wait for it.
+    bool make_durable();
+    bool all_durable() const noexcept { return unsynced_.empty(); }
+    // Returns whether the range lies in memory that is accessible through the kernel only.
+    bool is_private(std::uint32_t key, std::uint64_t va, std::uint32_t length) const noexcept
     {
-        if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)
-            return nullptr;
-        const bool is_recent = recent_ != nullptr && recent_slot_ == r.slot && recent_generation_ == r.generation;
-        return is_recent ? recent_.get() : lookup_mapping(r);
+        remote_region r;
+        return find(key, 0, va, length, r) && r.kind == region_kind::unmappable;
     }
-    const std::shared_ptr<file_mapping> &recent_mapping() const noexcept { return recent_; }
 
     bool has_receive() const noexcept { return slot_->posted.load(std::memory_order_seq_cst) == position_ + 1; }
     // True if the peer lends receives from a shared queue, which may contain more.
@@ -120,6 +148,22 @@ private:
     static std::shared_ptr<shm_ep> open(std::shared_ptr<peer_process> peer, const shm_address &h,
             const connection_ends &ends, unique_fd completion_fd, std::string &why);
     bool attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &why);
+    bool find(std::uint32_t key, int access, std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
+    {
+        // A thread that removes the region reads this word after a barrier for both sides.
+        region_in_use_->store(key, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        return peer_->find(key, domain_, own_domain_, access, va, bytes, out);
+    }
+    // Returns the peer's file behind a region, which is then `recent_`. NULL if the region has no file, or it is not
+    // available.
+    file_mapping *mapping(const remote_region &r)
+    {
+        if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)
+            return nullptr;
+        const bool is_recent = recent_ != nullptr && recent_slot_ == r.slot && recent_generation_ == r.generation;
+        return is_recent ? recent_.get() : lookup_mapping(r);
+    }
     // By value, so that callers on the fast path can keep a region in registers.
     file_mapping *lookup_mapping(remote_region r);
     copy_result write_part(const remote_region &r, std::span<const iovec> from)
@@ -129,6 +173,7 @@ private:
             return write_unmapped(r, from);
         return file->write(r.address - r.region_address, from) ? copy_result::done : copy_result::fault;
     }
+    void record_store(const remote_region &r, std::uint32_t bytes);
     copy_result write_unmapped(remote_region r, std::span<const iovec> from) const;
     copy_result read_part(const remote_region &r, std::span<const iovec> to);
     using part_copy = copy_result (shm_ep::*)(const remote_region &, std::span<const iovec>);
@@ -155,6 +200,8 @@ private:
     std::uint32_t recent_slot_ = 0;
     std::uint64_t recent_generation_ = 0;
     std::shared_ptr<file_mapping> recent_;
+    pmem::dirty_ranges<file_mapping> unsynced_;
+    std::atomic<std::uint32_t> *epoch_ = nullptr; // section of the local queue pair
     // Checked copies of values that the peer could change later.
     std::uint64_t domain_ = 0;
     std::uint64_t own_domain_ = 0;

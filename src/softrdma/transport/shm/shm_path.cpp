@@ -2,9 +2,6 @@
 #include "transport/shm/shm_path.hpp"
 #include "pmem/policy.hpp"
 
-#include <algorithm>
-#include <cerrno>
-
 namespace softrdma
 {
 
@@ -47,64 +44,26 @@ bool shm_path::collect(const wqe &w, int access, std::span<const iovec> &segment
     return true;
 }
 
-void shm_path::note_store(const remote_region &r, std::uint32_t bytes)
-{
-    if (r.kind == region_kind::unmappable)
-        return;
-    file_mapping *file = ep_->recent_mapping().get();
-    const std::uint64_t begin = r.address - r.region_address;
-    if (r.kind == region_kind::direct_access) {
-        file->write_back(begin, bytes);
-        return;
-    }
-    ep_->peer().mark_unsynced(r);
-    dirty_.note(ep_->recent_mapping(), begin, begin + bytes);
-}
-
-// May take as long as the file system needs, and references the files itself: the peer does not wait for it.
-bool shm_path::make_durable()
-{
-    const epoch_pause outside(own_.epoch);
-    return dirty_.make_durable([](const auto &file, std::uint64_t begin, std::uint64_t end) {
-        const int error = file->write_back(begin, end - begin);
-        return error == 0 || error == ENOMEM; // ENOMEM: unmapped by the program, see memory_region::sync_mapped()
-    });
-}
-
 post_result shm_path::write(const wqe &w)
 {
-    remote_region region;
     std::span<const iovec> from;
-    if ((ep_->peer_access() & IBV_ACCESS_REMOTE_WRITE) == 0 || !collect(w, 0, from))
+    if (!collect(w, 0, from))
         return post_result::unsupported;
-    if (w.length == 0)
-        return post_result::done;
-    if (!ep_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, w.remote_addr, w.length, region))
-        return post_result::unsupported;
-    const post_result result = result_of(ep_->write(region, from, w.length));
-    if (result == post_result::done)
-        note_store(region, w.length);
-    return result;
+    return result_of(ep_->write(w.rkey, w.remote_addr, from, w.length));
 }
 
 post_result shm_path::read(const wqe &w)
 {
-    if (pmem::read_flushes() && !dirty_.empty()) {
-        if (!make_durable())
+    if (pmem::read_flushes() && !ep_->all_durable()) {
+        if (!ep_->make_durable())
             return post_result::failed;
         if (!ep_->peer_is_open())
             return post_result::unsupported;
     }
-    remote_region region;
     std::span<const iovec> to;
-    if (peer_has_dirty_ || (ep_->peer_access() & IBV_ACCESS_REMOTE_READ) == 0 ||
-            !collect(w, IBV_ACCESS_LOCAL_WRITE, to))
+    if (peer_has_dirty_ || !collect(w, IBV_ACCESS_LOCAL_WRITE, to))
         return post_result::unsupported;
-    if (w.length == 0)
-        return post_result::done;
-    if (!ep_->find(w.rkey, IBV_ACCESS_REMOTE_READ, w.remote_addr, w.length, region))
-        return post_result::unsupported;
-    return result_of(ep_->read(region, to, w.length));
+    return result_of(ep_->read(w.rkey, w.remote_addr, to, w.length));
 }
 
 // Delivers to a receive: a message with this data, or the notification of an executed WRITE.
@@ -147,33 +106,18 @@ post_result shm_path::write_and_notify(const wqe &w)
 
 post_result shm_path::write_word(const wqe &w)
 {
-    remote_region region;
-    const std::uint64_t to = w.remote_addr;
-    const bool found = to % word_size == 0 && ep_->find(w.rkey, IBV_ACCESS_REMOTE_WRITE, to, word_size, region) &&
-                       region.address % word_size == 0;
-    // The kernel does not guarantee that its copy of a word is one store.
-    return found && ep_->mapping(region) != nullptr ? write(w) : post_result::unsupported;
+    return ep_->stores_words(w.rkey, w.remote_addr) ? write(w) : post_result::unsupported;
 }
 
-// Requests are executed in order and stores are coherent, so only persistence needs work. Cache lines need none,
-// because they are written back when stored.
+// Requests are executed in order and stores are coherent, so only persistence needs work.
 post_result shm_path::flush(const wqe &w)
 {
     const flush_args &arguments = w.args.flush;
     if (!arguments.is_valid() || arguments.level != native::level_range)
         return post_result::unsupported;
     const int access = rights_to_flush(arguments, ep_->peer().knows_flush());
-    remote_region region;
-    if ((ep_->peer_access() & access) != access || !ep_->find(w.rkey, access, w.remote_addr, arguments.length, region))
-        return post_result::unsupported;
-    if (!arguments.persists() || region.kind == region_kind::unmappable || region.kind == region_kind::direct_access)
-        return post_result::done;
-    if (ep_->mapping(region) == nullptr)
-        return post_result::unsupported;
-    const std::shared_ptr<file_mapping> file = ep_->recent_mapping();
-    const epoch_pause outside(own_.epoch); // see make_durable()
-    const int error = file->write_back(region.address - region.region_address, arguments.length);
-    return error == 0 ? post_result::done : post_result::failed;
+    const copy_result result = ep_->flush(w.rkey, access, w.remote_addr, arguments.length, arguments.persists());
+    return result == copy_result::fault ? post_result::failed : result_of(result);
 }
 
 bool shm_path::ask_for_receive() noexcept
@@ -195,9 +139,7 @@ bool shm_path::surely_unsupported(const wqe &w) const noexcept
     if (w.info().message())
         return w.length > max_bounced;
     // Outside a section: no memory is accessed, and the peer checks the request against its current regions.
-    remote_region region;
-    return (w.op == IBV_WR_RDMA_WRITE || w.op == IBV_WR_RDMA_READ) &&
-           ep_->find(w.rkey, 0, w.remote_addr, w.length, region) && region.kind == region_kind::unmappable;
+    return (w.op == IBV_WR_RDMA_WRITE || w.op == IBV_WR_RDMA_READ) && ep_->is_private(w.rkey, w.remote_addr, w.length);
 }
 
 post_result shm_path::post(const wqe &w)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "pmem/dirty_ranges.hpp"
 #include "transport/request_path.hpp"
 #include "transport/shm/shm_ep.hpp"
 #include "verbs/endpoint.hpp"
@@ -19,7 +18,7 @@ public:
     shm_path(std::shared_ptr<shm_ep> ep, qp_block &own, ibv_pd *pd)
         : ep_(std::move(ep)), own_(own), domain_(domain_of(pd))
     {
-        ep_->show_use_in(own.region_in_use);
+        ep_->act_for(own);
     }
 
     post_result post(const wqe &w) override;
@@ -48,8 +47,6 @@ private:
     post_result deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from);
     post_result write_word(const wqe &w);
     post_result flush(const wqe &w);
-    void note_store(const remote_region &r, std::uint32_t bytes);
-    bool make_durable();
 
     std::shared_ptr<shm_ep> ep_;
     qp_block &own_;
@@ -57,7 +54,6 @@ private:
     const region_table &regions_ = region_table::instance();
     bool peer_has_dirty_ = false; // stores that only the peer can make durable
     std::array<iovec, limits::max_sge> segments_;
-    pmem::dirty_ranges<file_mapping> dirty_;
 };
 
 } // namespace softrdma

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The limit of a completion queue, and what happens when it is exceeded.
+#include "fault/rules.hpp"
+#include "verbs/cq.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace softrdma
+{
+
+void completion_queue::expect(std::int64_t entries)
+{
+    const lock_guard lock(lock_);
+    expected_ += entries;
+    count_if_needed();
+}
+
+// Counts entries only if they could overflow the queue: the shared counter costs each message a cache line that two
+// CPUs write.
+void completion_queue::count_if_needed()
+{
+    shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
+    if (expected_ > cqe && !counted_) {
+        shared().used.store(static_cast<std::int32_t>(count_entries()), std::memory_order_relaxed);
+        shared().counted.store(1, std::memory_order_relaxed);
+        counted_ = true;
+    }
+    update_fast_limit();
+}
+
+// Number of entries, plus messages that are not entries yet.
+std::uint32_t completion_queue::count_entries() const noexcept
+{
+    return tail_ - head_ + inbound_.waiting();
+}
+
+// Returns false if the queue is full. A sender that finds the count too high sends the message over the network. This
+// function corrects the count, which may include messages of peers that were stopped or killed before the delivery.
+bool completion_queue::count_one_more() noexcept
+{
+    if (shared().used.fetch_add(1, std::memory_order_relaxed) < cqe)
+        return true;
+    const auto count = static_cast<std::int32_t>(count_entries());
+    shared().used.store(count + 1, std::memory_order_relaxed);
+    return count < cqe;
+}
+
+// Returns false if the queue has no space or has overflowed.
+bool completion_queue::reserve_entry(std::uint32_t qpn)
+{
+    if (overflowed_)
+        return false;
+    const bool full = tail_ - head_ >= static_cast<std::uint32_t>(cqe) || (counted_ && !count_one_more());
+    if (full || (fault::active() && fault::on_completion(qpn))) {
+        overflow();
+        return false;
+    }
+    return true;
+}
+
+void completion_queue::update_fast_limit() noexcept
+{
+    fast_limit_ = overflowed_ || counted_ ? 0 : static_cast<std::uint32_t>(cqe);
+}
+
+void completion_queue::add_user(std::weak_ptr<completion_source> user)
+{
+    const lock_guard lock(lock_);
+    users_.insert(std::move(user));
+}
+
+void completion_queue::remove_user(const std::weak_ptr<completion_source> &user)
+{
+    const lock_guard lock(lock_);
+    users_.erase(user);
+}
+
+void completion_queue::overflow()
+{
+    overflowed_ = true;
+    update_fast_limit();
+    ibv_async_event event{};
+    event.element.cq = verbs();
+    event.event_type = IBV_EVENT_CQ_ERR;
+    context_of(context).async.push(event);
+    // Deferred, because the caller holds locks of the users, or locks that follow them in the order. A destroyed user
+    // is not notified: the queue may be destroyed too.
+    context_of(context).mover.defer([this, users = std::vector(users_.begin(), users_.end())] {
+        for (const auto &weak : users) {
+            if (const auto user = weak.lock())
+                user->completions_lost(verbs());
+        }
+    });
+}
+
+bool completion_queue::overflowed()
+{
+    const lock_guard lock(lock_);
+    return overflowed_;
+}
+
+} // namespace softrdma
