@@ -176,7 +176,7 @@ void greetings_come_back(void **)
     assert_string_equal(got.text.c_str(), "poolset directory");
 }
 
-// Messages that an old daemon or client receives and sends.
+// Messages that an old version of the daemon or of the client receives and sends.
 void other_versions_are_distinguished(void **)
 {
     const bytes wire = bytes_of(encode(greeting{}));
@@ -188,7 +188,7 @@ void other_versions_are_distinguished(void **)
     assert_true(decode(bytes(4), g) == decoded::other_version);
     assert_true(decode(bytes(greeting_header_size), g) == decoded::other_version);
 
-    // The request of version 0 to open: header, common part with major 0 and minor 1, name.
+    // The open request of version 0: header, common part with major 0 and minor 1, name.
     bytes old(47);
     old[3] = std::byte{3};
     old[11] = std::byte{47};
@@ -228,7 +228,7 @@ void bytes_are_as_documented(void **)
     assert_int_equal(encode(session_of(request_type::open)).bytes().size(), 20 + 28 + 2 + 12);
 }
 
-// Every beginning, with the right size in its header and with the one it had.
+// Decodes every prefix of the message, with the prefix's size and with the original size in its header.
 template<class Message>
 void no_beginning_passes(const bytes &whole, std::size_t size_at)
 {
@@ -300,7 +300,7 @@ void damaged_answers_are_malformed(void **)
     fails([](session_answer &s) { s.window = 0; });
     fails([](session_answer &s) { s.method = static_cast<method>(0); });
     fails([](session_answer &s) { s.method = static_cast<method>(4); });
-    // It is for the client to make of it what its own device has, too.
+    // A daemon never reports native flush: the client derives this level, which depends on its own device, too.
     fails([](session_answer &s) { s.level = level::native_flush; });
     fails([](session_answer &s) { s.level = static_cast<level>(5); });
     fails([](session_answer &s) { s.has_header = false; });

@@ -26,7 +26,8 @@ token some_token(unsigned char first)
     return t;
 }
 
-// From the reference implementation's list for the key 00 01 .. 0f and the messages "", 00, .., 00 01 .. 0e.
+// Values from the list of the reference implementation, for the key 00 01 .. 0f and the messages "", 00, .., 00 01 ..
+// 0e.
 void siphash_agrees_with_its_authors(void **)
 {
     siphash_key key;
@@ -67,7 +68,7 @@ void nothing_else_is_a_proof(void **)
         assert_false(check_lane_proof(t, damaged, &lane));
         assert_false(check_lane_proof(t, std::span(proof).first(i), &lane));
     }
-    // Each byte of the token counts.
+    // Each byte of the token affects the proof.
     for (std::size_t i = 0; i < t.size(); ++i) {
         token other = t;
         other[i] ^= std::byte{1};
@@ -106,7 +107,7 @@ void damaged_requests_are_malformed(void **)
         wire[0] = static_cast<std::byte>(kind);
         assert_false(decode(std::span(wire).first(size), r));
     }
-    // A count whose ranges would have a small size modulo 2^32.
+    // A count for which the size of the ranges overflows 32 bits to a small value.
     wire[0] = std::byte{1};
     wire[7] = std::byte{0x10};
     assert_false(decode(std::span(wire).first(size), r));

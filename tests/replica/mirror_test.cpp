@@ -76,7 +76,7 @@ void epochs_come_before_versions(void **)
     assert_false(is_newer(now, now));
 }
 
-// A directory with a file of a copy's state.
+// A directory with the state file of a copy.
 struct place {
     std::string directory = "/tmp/rpma-mirror-XXXXXX";
     std::string path;
@@ -133,12 +133,12 @@ void a_torn_slot_leaves_the_state_before(void **)
         assert_int_equal(file.create(at.path.c_str(), first), 0);
         assert_int_equal(file.store(second), 0);
     }
-    at.damage(0); // the second state: the first one began with slot 1
+    at.damage(0); // the slot of the second state: the first one was stored in slot 1
     {
         mirror_file file;
         assert_int_equal(file.open(at.path.c_str()), 0);
         assert_true(file.state() == first);
-        // The damaged slot is the next to be written.
+        // The next state must be written to the damaged slot.
         assert_int_equal(file.store(second), 0);
     }
     mirror_file file;
@@ -154,7 +154,7 @@ void a_file_without_a_whole_slot_is_refused(void **)
     assert_int_equal(mirror_file().open(at.path.c_str()), EBADMSG);
 }
 
-// A file that the version before this one has written: slots of format 1, in which the checksum follows the state.
+// A file in format 1, which the previous version writes: the checksum follows the state.
 void a_file_without_stamps_is_read(void **)
 {
     const place at;
@@ -183,7 +183,7 @@ void a_file_without_stamps_is_read(void **)
     assert_true(file.state() == s && file.stamp() == stamp);
 }
 
-// Each property of the files, and each page of the sample, is in the stamp.
+// The stamp changes with each property of the files, and with each page of the sample.
 void a_stamp_detects_changes(void **)
 {
     constexpr std::uint64_t pages = 1000, step = pages / 64, number = 7;
@@ -279,7 +279,7 @@ void a_proof_contains_its_epoch(void **)
     assert_int_equal(lane, 5);
     assert_false(check_epoch_proof(t, 8, proof, &lane));
     assert_false(check_epoch_proof(t, 10, proof, &lane));
-    // Neither kind of proof passes for the other.
+    // A proof of one kind must not be accepted as the other kind.
     assert_false(check_lane_proof(t, proof, &lane));
     std::vector<std::byte> plain(epoch_proof_size);
     const lane_proof without = make_lane_proof(t, 5);

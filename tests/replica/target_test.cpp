@@ -88,7 +88,7 @@ void ssh_gets_one_quoted_line(void **)
     assert_null(c.words()[7]);
 }
 
-// A shell has to read the arguments as they were.
+// A shell must split the quoted text into the original arguments.
 void quoted_words_come_back(void **)
 {
     target t;
@@ -113,7 +113,7 @@ void count_child(int)
     child_signals = child_signals + 1;
 }
 
-// Neither wait() nor SIGCHLD of the application knows of the program.
+// wait() and SIGCHLD of the application must not notice the program.
 void programs_are_not_children(void **)
 {
     std::signal(SIGCHLD, count_child);
@@ -136,7 +136,7 @@ void programs_are_not_children(void **)
     std::signal(SIGCHLD, SIG_DFL);
 }
 
-// The exit status of the program counts also where the application ignores its children.
+// The exit status of the program is reported even if the application ignores its children.
 void a_failure_is_reported_where_children_are_ignored(void **)
 {
     target t;

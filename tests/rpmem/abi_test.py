@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""librpmem.so.1 exports what programs that were linked to the original need, and nothing else."""
+"""librpmem.so.1 exports exactly the functions that programs linked to the original library use."""
 
 import os
 import re

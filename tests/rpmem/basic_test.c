@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pools as programs find them at a target: sets of every kind, what is wrong with them, lanes, and removal. */
+/* Pools at a target: poolsets of every kind, invalid poolsets, lanes, and removal. */
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -23,7 +23,7 @@ static const char *in_directory(const char *name)
     return at;
 }
 
-/* Each part is 8 MiB, less what the last one lacks. */
+/* The size of each part is 8 MiB; the last part is smaller by a parameter. */
 static void write_set(const char *name, const char *options, int parts, const char *part, size_t lacks)
 {
     FILE *const file = fopen(in_directory(name), "w");
@@ -80,7 +80,7 @@ static void sets_of_every_kind_hold_a_pool(void **state)
         assert_int_equal(rpmem_persist(pool, from, POOL_SIZE - from, 3, 0), 0);
         refused(open_with(sets[i].name, POOL_SIZE, NULL), EBUSY);
         assert_int_equal(rpmem_close(pool), 0);
-        /* A size other than the set's is accepted as long as it is not larger. */
+        /* A size smaller than that of the set is accepted. */
         struct rpmem_pool_attr got;
         pool = must(open_with(sets[i].name, POOL_SIZE / 2, &got));
         assert_string_equal(got.signature, sets[i].attributes == NULL ? "" : sets[i].attributes->signature);
@@ -177,7 +177,7 @@ static void what_is_not_there_cannot_be_removed(void **state)
 
 static void files_without_permission_are_rejected(void **state)
 {
-    /* Programs that are started from now on have to obey the modes of files, even for root. */
+    /* Programs that are started after this call must obey the modes of files, even as root. */
     (void)prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
     (void)prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
     write_set("mine.set", "", 1, "mine.part", 0);
@@ -194,14 +194,14 @@ static void files_without_permission_are_rejected(void **state)
     }
     assert_int_equal(rpmem_close(must(open_with("mine.set", POOL_SIZE, NULL))), 0);
     assert_int_equal(rpmem_remove("host", "mine.set", RPMEM_REMOVE_POOL_SET), 0);
-    /* Where no part can be made. */
+    /* A directory in which no part can be created. */
     assert_int_equal(mkdir(in_directory("closed"), 0500), 0);
     write_set("closed.set", "", 1, "closed/part", 0);
     refused(create_with("closed.set", &some_attributes), EACCES);
     assert_int_equal(rmdir(in_directory("closed")), 0);
 }
 
-/* They give fewer lanes instead of an error in the middle of opening. */
+/* With few descriptors, a pool opens with fewer lanes. It does not fail in the middle of opening. */
 static void few_descriptors_are_few_lanes(void **state)
 {
     write_set("few.set", "", 1, "few.part", 0);
@@ -261,7 +261,7 @@ static void each_lane_has_a_thread(void **state)
         assert_memory_equal(part + lane * LANE_SIZE, pool_memory + HEADER_SIZE + lane * LANE_SIZE, 200 * 64);
 }
 
-/* As by an operator: the daemon terminates in order, and notifies the client. */
+/* Like a stop by an operator: the daemon closes its sessions and notifies the client. */
 static void a_terminated_target_is_an_error(void **state)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);

@@ -41,7 +41,7 @@ static const char *error_of(int result)
     return result == 0 ? "0" : strerrorname_np(errno);
 }
 
-/* A file that is shorter than its mapping; with injected faults it is whole. */
+/* A file that is shorter than its mapping. With injected faults, the file has its full length. */
 static int write_unreadable(const char *target, const char *set)
 {
     const struct rpmem_pool_attr attributes = {.signature = "SHORT"};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any call that librpmem makes can fail: each call of librpma, each allocation, each descriptor and thread. One
- * function is made to fail at its first, second, third ... call while pools are made, written, read and closed. Each
- * call of librpmem then succeeds, or fails with an errno; nothing hangs, what was acknowledged is in the part, nothing
- * is left behind, and the next session works. The library is linked into this program, so that only its own calls fail.
- * RPMEM_FAILURES is the last call of each function to fail (default 2).
+ * Failures of the calls that librpmem makes: calls of librpma, allocations, and creations of descriptors and threads.
+ * Each function fails at its first, second, third ... call, while pools are created, written, read and closed. Each
+ * call of librpmem must succeed, or fail with an errno value. No call may hang. Acknowledged data must be in the part,
+ * no resource may leak, and the next session must work. The library is linked into this program, so that only its own
+ * calls fail. RPMEM_FAILURES is the number of calls of each function that fail, one per run (default 2).
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +21,7 @@
 #include <librpma.h>
 
 FILE *__real_fopen(const char *path, const char *mode);
-/* The test itself opens files that are there. */
+/* The test itself must open files without injected failures. */
 #define fopen __real_fopen
 #include "holdings.h"
 #undef fopen
@@ -155,13 +155,13 @@ STAND_IN(ssize_t, send, (int fd, const void *bytes, size_t size, int flags), (fd
         fail_with(ENOBUFS, -1))
 STAND_IN(ssize_t, read, (int fd, void *bytes, size_t size), (fd, bytes, size), fail_with(EIO, -1))
 
-/* These take more arguments than they name: the mode of a file, those of the system call, nothing here. */
+/* Variadic functions. The wrappers pass on the mode of a file, and two arguments of the system call. */
 STAND_IN(int, open, (const char *path, int flags, mode_t mode), (path, flags, mode), fail_with(EMFILE, -1))
 STAND_IN(long, syscall, (long number, long first, long second), (number, first, second), fail_with(EMFILE, -1))
 STAND_IN(int, clone, (int (*function)(void *), void *stack, int flags, void *argument),
         (function, stack, flags, argument), fail_with(EAGAIN, -1))
 
-/* These have consequences even if they fail. */
+/* Calls that have an effect even if they fail. */
 int __real_rpma_conn_req_connect(
         struct rpma_conn_req **request, const struct rpma_conn_private_data *data, struct rpma_conn **conn);
 int __wrap_rpma_conn_req_connect(
@@ -193,7 +193,7 @@ STAND_IN_AT_THE_END(rpma_peer_delete, struct rpma_peer **)
 static const char *const functions[] = {FAILING_FUNCTIONS};
 
 #ifdef __SANITIZE_THREAD__
-/* ThreadSanitizer would take it for a fork: its own name of it is called. */
+/* Under ThreadSanitizer the library calls __clone() instead, which has no wrapper. */
 static const char *const not_called = "clone";
 #else
 static const char *const not_called = "";

@@ -14,7 +14,7 @@ enum {
 struct holdings {
     unsigned descriptors;
     unsigned threads;
-    unsigned shared_mappings; /* registrations share memory with the target on the same host */
+    unsigned shared_mappings; /* registered memory that is shared with a target on the same host */
 };
 
 static inline unsigned entries_of(const char *directory)
@@ -46,7 +46,7 @@ static inline int holds_no_more(const struct holdings *now, const struct holding
            now->shared_mappings <= before->shared_mappings;
 }
 
-/* Threads and descriptors of the device go a moment after the pool: there may have been more of them before, too. */
+/* The device ends its threads and closes its descriptors with a delay, so the earlier counts can be higher, too. */
 static inline void expect_holdings(const struct holdings *before)
 {
     struct holdings now = own_holdings();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Either side of a busy pool is killed or stopped at a random moment. Every call ends, what was acknowledged is in the
- * part, and nothing is left behind. RPMEM_KILL_ROUNDS is the number of rounds (default 5), RPMEM_SEED the seed of the
+ * Either side of a busy pool is killed or stopped at a random moment. Every call must end, acknowledged data must be in
+ * the part, and no resource may leak. RPMEM_KILL_ROUNDS is the number of rounds (default 5), RPMEM_SEED the seed of the
  * moments.
  */
 #include <fcntl.h>
@@ -21,7 +21,7 @@ enum {
     HANG_LIMIT_S = 90,
 };
 
-/* Shared with a writer that is a process of its own: what it knows to be durable. */
+/* State shared with the writer process: the numbers that it knows to be durable. */
 struct progress {
     _Atomic uint64_t acknowledged[LANES];
     atomic_bool open;
@@ -112,7 +112,7 @@ static int work(RPMEMpool *opened)
     return error;
 }
 
-/* Each slot has the last number that was written to it, or a later one. */
+/* Checks that each slot contains the last number that was written to it, or a later one. */
 static void expect_acknowledged(void)
 {
     static uint64_t part[LANES * SLOTS][SLOT_SIZE / sizeof(uint64_t)];
@@ -159,7 +159,7 @@ struct blow {
     pid_t daemon;
 };
 
-/* From the start of the session on, so that it is sometimes cut while it opens. */
+/* Starts at the beginning of the session, so the fault sometimes interrupts the opening. */
 static void *strike_target(void *argument)
 {
     struct blow *const b = argument;
@@ -177,7 +177,7 @@ static void *strike_target(void *argument)
     return NULL;
 }
 
-/* The longest time from the blow to the end of the last call. */
+/* Longest time from the fault to the end of the last call. */
 static double longest_s;
 
 static void strike_the_target(enum action action, unsigned after_us)
@@ -202,7 +202,7 @@ static void strike_the_target(enum action action, unsigned after_us)
     expect_end_of(b.daemon);
 }
 
-/* A process of its own, for it dies. */
+/* Runs in a separate process, because it is killed. */
 static int run_writer(const char *file)
 {
     const int fd = open(file, O_RDWR);
@@ -241,7 +241,7 @@ static void strike_the_writer(enum action action, unsigned after_us, const char 
     assert_int_equal(waitpid(writer, &status, 0), writer);
     if (action == PAUSE_WRITER)
         assert_int_equal(status, 0);
-    /* Only the work itself ends the daemon. */
+    /* The daemon ends only because of the fault. */
     if (has_daemon())
         expect_end_of(daemon_pid());
 }

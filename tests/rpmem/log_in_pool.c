@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * usage: log_in_pool POOLSET N [REPORT]: a program on libpmemobj. Checks the records that the pool has, appends N, in a
- * transaction each, and prints how many were ever appended. The newest ones are kept, in a list. Each number is written
- * to the file REPORT as soon as its transaction is committed: it is there even if the program is killed.
+ * usage: log_in_pool POOLSET N [REPORT]: a program that uses libpmemobj. Checks the records in the pool, appends N
+ * records, each in a transaction, and prints how many records were ever appended. A list keeps the newest ones. When a
+ * transaction is committed, its number is written to the file REPORT, so that it is known even if the program is
+ * killed.
  */
 #include <libpmemobj.h>
 

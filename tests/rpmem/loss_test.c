@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A target is killed or stopped: every call ends, and reports the cause. */
+/* A target is killed or stopped: every call ends, and its error names the cause. */
 #include "support.h"
 
 static RPMEMpool *pool;
@@ -25,7 +25,7 @@ static int no_child_was_seen(void **state)
     return child_signals == 0 ? 0 : -1;
 }
 
-/* Persists until it fails; returns errno. */
+/* Persists until a call fails. Returns its errno value. */
 static int error_of_persist(void)
 {
     for (int i = 0; i < 10000; ++i) {
@@ -52,15 +52,16 @@ static void a_killed_target_is_an_error(void **state)
 static void a_stopped_target_is_given_up(void **state)
 {
     const pid_t stopped = stop_daemon();
-    /* This needs the target to do something. */
+    /* This call needs an action of the target. */
     assert_fails(rpmem_deep_persist(pool, 4096, 64, 0), ETIMEDOUT);
     assert_fails(rpmem_persist(pool, 4096, 64, 1, 0), ETIMEDOUT);
     assert_fails(rpmem_close(pool), ECONNRESET);
-    /* It was not left behind. */
+    /* The process must have ended, too. */
     expect_end_of(stopped);
 }
 
-/* In the session of this program the kernel would hang up a target that is stopped when what started it ends. */
+/* If the target were in the session of this program, the kernel would send SIGHUP to the stopped target when its parent
+ * exits. */
 static void the_target_has_a_session_of_its_own(void **state)
 {
     const pid_t session = getsid(daemon_pid());
@@ -112,7 +113,7 @@ static void expect_last_line(const char *file_name, const char *what)
         fail_msg("'%s' does not have '%s'", line, what);
 }
 
-/* A replica without which a program continued is out of date, although it looks complete. */
+/* A replica without which a program continued is out of date, even if it looks complete. */
 static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
 {
     char path[4096], part[4096];
@@ -131,7 +132,7 @@ static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
         expect_last_line("made/for/it", "replica pool.set on host: Connection reset");
         assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
         assert_int_equal(errno, ESTALE);
-        /* Another spelling is another replica, for all that the library knows. */
+        /* The library treats a different spelling of the host as another replica. */
         pool = must(rpmem_open("host2", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
         assert_int_equal(rpmem_close(pool), 0);
         if (removed)
@@ -164,7 +165,7 @@ static void a_state_file_that_cannot_be_read_is_an_error(void **state)
     assert_int_equal(rpmem_close(must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL))), 0);
 }
 
-/* The library is not called between the loss and the end. */
+/* The program calls no function of the library between the loss and the end. */
 static void a_loss_is_told_at_the_end(void **state)
 {
     char path[4096];
@@ -172,7 +173,7 @@ static void a_loss_is_told_at_the_end(void **state)
     assert_int_equal(rpmem_close(pool), 0);
     setenv("RPMEM_ON_LOSS", "degrade", 1);
     setenv("RPMEM_STATE_FILE", path, 1);
-    /* At once, and after the thread of the library has noticed it. */
+    /* Once immediately, and once after the library's thread has detected the loss. */
     for (useconds_t noticed = 0; noticed <= 500000; noticed += 500000) {
         unlink(path);
         pool = create_pool("pool.set", &some_attributes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * usage: methods_test LEVEL METHOD FAILING: what a target on such a medium does is durable in that way, and its level
- * is what RPMEM_MIN_LEVEL compares with. FAILING is the file that makes msync() fail, at the target and here, `deep` if
- * that is what a deep persist is for only; `-` if nothing does.
+ * usage: methods_test LEVEL METHOD FAILING. Checks that a target makes data durable by METHOD, and that RPMEM_MIN_LEVEL
+ * is compared with LEVEL. FAILING is the file that makes msync() fail, at the target and in this process; `deep` if
+ * only a deep persist uses it; `-` if no file does.
  */
 #include "support.h"
 
@@ -62,13 +62,13 @@ static void each_way_of_persisting_arrives(void **state)
     expect_in_part(8192, 3 << 20);
     assert_int_equal(rpmem_deep_persist(pool, 4 << 20, 5000, 1), 0);
     expect_in_part(4 << 20, 5000);
-    /* Around the sizes of the send queue, which is 50 long, and of a request. */
+    /* Counts around the size of the send queue, which is 50, and around the maximum size of a request. */
     for (size_t count = 1; count <= 130; count += count < 45 || count > 66 ? 21 : 1) {
         for (size_t i = 0; i < count; ++i)
             memset(pool_memory + (5 << 20) + i * 128, (int)(count + i), 64);
         for (size_t i = 0; i + 1 < count; ++i)
             assert_int_equal(rpmem_flush(pool, (5 << 20) + i * 128, 64, 1, 0), 0);
-        /* The last one is a persist in the place of flush and drain. */
+        /* The last operation is a persist instead of flush and drain. */
         assert_int_equal(rpmem_persist(pool, (5 << 20) + (count - 1) * 128, 64, 1, 0), 0);
         for (size_t i = 0; i < count; ++i)
             expect_in_part((5 << 20) + i * 128, 64);
@@ -96,7 +96,7 @@ static void a_failure_to_flush_reaches_the_caller(void **state)
         else
             assert_int_equal(rpmem_flush(pool, 4096, 64, 0, 0) | rpmem_drain(pool, 0, 0), -1);
         const int error = errno;
-        /* The message has the target's errno; a device reports only that the operation failed. */
+        /* A message contains the target's errno value; a device reports only that the operation failed. */
         if (way == 1 || method == 1)
             assert_int_equal(error, EIO);
         else
@@ -111,8 +111,8 @@ static void a_failure_to_flush_reaches_the_caller(void **state)
     }
 }
 
-/* A deep persist is done by the target even where writes are persistent on arrival: only the target knows the result.
- */
+/* The target executes a deep persist even if writes are persistent on arrival, because only the target knows the
+ * result. */
 static void a_deep_persist_is_done_by_the_target(void **state)
 {
     if (strcmp(failing, "deep") != 0)

@@ -6,7 +6,7 @@
     echo "skipped: a sshd in a network of its own needs root"
     exit 77
 }
-# The namespaces are those of root itself: sshd changes its user.
+# root creates the namespaces without a user namespace, because sshd must change its user.
 [ -n "$TEST_OWN_NETWORK" ] || TEST_OWN_NETWORK=1 exec unshare -n sh "$0" "$@"
 helper=$1
 shift

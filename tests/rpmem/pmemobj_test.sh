@@ -32,7 +32,7 @@ expect() {
 expect "first run" "$("$counter" local.set 2000)" 2000
 expect "second run" "$("$counter" local.set 2000)" 4000
 
-# Killed at any point: the count continues from the committed value.
+# The program is killed at any point. The count must continue from the committed value.
 before=4000
 for round in 1 2 3; do
     "$counter" local.set 1000000 >/dev/null &
@@ -45,7 +45,7 @@ for round in 1 2 3; do
     before=$now
 done
 
-# The local part is lost: both replicas have what was committed.
+# The local part is lost: both replicas must have the committed data.
 rm local.part
 pmempool sync local.set
 expect "after sync from a replica" "$("$counter" local.set 0)" "$before"

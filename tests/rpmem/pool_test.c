@@ -138,7 +138,7 @@ static void what_is_persisted_is_in_the_part(void **state)
     assert_int_equal(rpmem_persist(pool, HEADER_SIZE, POOL_SIZE - HEADER_SIZE, 0, 0), 0);
     read_part("pool.part", HEADER_SIZE, copy, POOL_SIZE - HEADER_SIZE);
     assert_memory_equal(copy, pool_memory + HEADER_SIZE, POOL_SIZE - HEADER_SIZE);
-    /* More ranges than a queue and a request hold. */
+    /* More ranges than a queue or a request can contain. */
     fill(2);
     for (size_t at = HEADER_SIZE; at < POOL_SIZE; at += 8192)
         assert_int_equal(rpmem_flush(pool, at, 4000, 1, at % 16384 == 4096 ? RPMEM_FLUSH_RELAXED : 0), 0);
@@ -150,13 +150,13 @@ static void what_is_persisted_is_in_the_part(void **state)
     assert_int_equal(rpmem_deep_persist(pool, 5000, 3000, 0), 0);
     read_part("pool.part", 5000, copy, 3000);
     assert_memory_equal(copy, pool_memory + 5000, 3000);
-    /* From the header on, and more than a lane's own memory. */
+    /* Starts at the header, and is larger than the memory of a lane. */
     memset(copy, 0, POOL_SIZE);
     assert_int_equal(rpmem_read(pool, copy, 100, POOL_SIZE - 100, 0), 0);
     char *const part = malloc(POOL_SIZE);
     read_part("pool.part", 100, part, POOL_SIZE - 100);
     assert_memory_equal(copy, part, POOL_SIZE - 100);
-    /* To where nothing is aligned. */
+    /* Source and destination without any alignment. */
     assert_int_equal(rpmem_read(pool, copy + 3, 4097, 70001, 1), 0);
     assert_memory_equal(copy + 3, part + 4097 - 100, 70001);
     assert_int_equal(rpmem_close(pool), 0);
@@ -223,7 +223,7 @@ static size_t mapped_here(const char *part)
     return kilobytes << 10;
 }
 
-/* On one host the part is mapped here, and a first write makes more than its own page ready. */
+/* On one host the part is mapped into this process. The first write to a page prepares the following pages, too. */
 static void pages_are_there_before_they_are_written(void **state)
 {
     RPMEMpool *const pool = create_pool("plain.set", NULL);
@@ -244,7 +244,7 @@ static void levels_are_enforced(void **state)
     setenv("RPMEM_MIN_LEVEL", "five", 1);
     check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, EINVAL, &some_attributes);
     unsetenv("RPMEM_MIN_LEVEL");
-    /* The pool that could not be used is gone. */
+    /* The pool that could not be used was deleted. */
     assert_fails(rpmem_remove("host", "pool.set", 0), ENOENT);
 }
 
@@ -254,11 +254,11 @@ static void without_any_device_nothing_is_started(void **state)
     setenv("RPMEM_ENABLE_SOCKETS", "0", 1);
     check_refused("host", "pool.set", pool_memory, POOL_SIZE, 1, ENOMEDIUM, &some_attributes);
     assert_non_null(strstr(rpmem_errormsg(), "RPMEM_ENABLE_SOCKETS"));
-    /* Removing needs none. */
+    /* Removal does not need a device. */
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
     unsetenv("RPMEM_ENABLE_VERBS");
     unsetenv("RPMEM_ENABLE_SOCKETS");
-    /* Three times this is more than a number holds. */
+    /* Three times this value exceeds the range of an int. */
     setenv("RPMEM_OP_TIMEOUT_MS", "2147483647", 1);
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
     unsetenv("RPMEM_OP_TIMEOUT_MS");
@@ -304,7 +304,7 @@ static void each_thread_has_its_own_error(void **state)
     assert_int_equal(pthread_create(&thread, NULL, fail_in_a_thread, NULL), 0);
     assert_int_equal(pthread_join(thread, &fault), 0);
     assert_string_equal(fault == NULL ? "" : fault, "");
-    /* Success leaves it. */
+    /* A successful call does not change the message. */
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
     assert_non_null(strstr(rpmem_errormsg(), "0x8"));
 }
@@ -345,7 +345,7 @@ static void layout_and_constants_are_the_originals(void **state)
     assert_string_equal(RPMEM_DEPR_STR, "");
 }
 
-/* The compiler compares the functions with the types that programs call them by. */
+/* The compiler checks that the functions have the types with which programs call them. */
 static void functions_have_the_originals_types(void **state)
 {
     RPMEMpool *(*const creates)(

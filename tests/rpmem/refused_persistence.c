@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Preloaded: the device flushes natively, but takes no memory for persistent memory, as SoftRoCE does with files. */
+/* Preloaded library: the device supports native flush, but rejects memory as persistent memory, like SoftRoCE with
+ * files. */
 #include <librpma.h>
 
 int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type)

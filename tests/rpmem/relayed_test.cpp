@@ -20,7 +20,7 @@ using namespace replica;
 namespace
 {
 
-constexpr std::uint32_t first_number = 3; // smaller numbers are the requests for the pool and for its record
+constexpr std::uint32_t first_number = 3; // smaller numbers belong to the requests for the pool and for its record
 
 std::string file_of(request_type type)
 {
@@ -29,7 +29,7 @@ std::string file_of(request_type type)
 
 void replace_response(request_type type, const std::string &bytes)
 {
-    // The relay never sees a file that is written in part.
+    // Writes a temporary file first, so that the relay never reads an incomplete file.
     std::ofstream(file_of(type) + "-new", std::ios::binary) << bytes;
     std::filesystem::rename(file_of(type) + "-new", file_of(type));
 }
@@ -108,7 +108,7 @@ std::string refusal(request_type type, std::uint32_t number, status s)
     return text_of(a);
 }
 
-// The deadline of a pool whose target will not respond is short, but the start of the target must not exceed it.
+// Opens a pool with a short timeout, because its target will not respond.
 RPMEMpool *open_pool(int error = 0)
 {
     unsigned lanes = 1;
@@ -124,7 +124,7 @@ void expect_error(int result, int error, const char *what)
                 strerrorname_np(error));
 }
 
-// A request that the target rejects does not count as a loss.
+// A rejected request does not count as a loss of the target.
 void a_refusal_leaves_the_pool_usable(void **)
 {
     RPMEMpool *const pool = open_pool();

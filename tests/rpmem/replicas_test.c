@@ -67,7 +67,7 @@ static void read_copy(const char *target, char *to)
     close(fd);
 }
 
-/* Without the header, which has the time of its creation. */
+/* Compares without the header, which contains the time of its creation. */
 static void expect_copy(const char *target)
 {
     static char copy[8 * 1024 * 1024];
@@ -75,7 +75,7 @@ static void expect_copy(const char *target)
     assert_memory_equal(copy + HEADER_SIZE, pool_memory + HEADER_SIZE, POOL_SIZE - HEADER_SIZE);
 }
 
-/* Each thread has a part of the pool, and a lane. */
+/* Each thread has its own part of the pool, and its own lane. */
 static void *write_much(void *lane_number)
 {
     const size_t lane = (size_t)lane_number, part = (POOL_SIZE - HEADER_SIZE) / LANES / 4096 * 4096;
@@ -103,7 +103,7 @@ static pid_t pid_of(const char *name)
     return pid;
 }
 
-/* Meanwhile the daemon of a target is killed, or none. */
+/* Writes with threads, and kills the daemon of a target (or none) at the same time. */
 static void write_with_threads(const char *killed)
 {
     pthread_t threads[LANES];
@@ -181,7 +181,7 @@ static void what_is_no_list_is_refused(void **state)
         assert_int_equal(errno, EINVAL);
         assert_fails(rpmem_remove(bad[i], "pool.set", 0), EINVAL);
     }
-    /* A pool that could be created on one target only leaves nothing. */
+    /* If a pool could be created on only one target, no file remains. */
     unlink(path_of("b", "pool.set"));
     assert_null(rpmem_create(both, "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
     assert_int_equal(errno, ENOENT);

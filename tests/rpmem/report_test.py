@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A replica that cannot be created: the program's standard error has the cause and the remedy."""
+"""If a replica cannot be created, standard error of the program contains the cause and the remedy."""
 
 import os
 import pathlib
@@ -37,7 +37,7 @@ class Report(unittest.TestCase):
                               text=True, timeout=LIMIT_S, check=False)
 
     def reported(self, pattern, *arguments, **variables):
-        """The line of the library. The program itself prints rpmem_errormsg()."""
+        """Returns the line of the library. The program itself prints rpmem_errormsg()."""
         done = self.create(*arguments, **variables)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         lines = [line for line in done.stderr.splitlines() if line.startswith("librpmem[")]
@@ -89,14 +89,14 @@ class Report(unittest.TestCase):
         self.write_set("two.set", 2, 16)
         self.reported("cannot allocate 16777216 bytes .*File too large", f"ulimit -f 8000; exec {self.daemon}", name="two.set")
         self.assertEqual(list(self.place.glob("*.part*")), [])
-        # A daemon that was killed in the middle may have left a file without data.
+        # A daemon that was killed during the creation may have left a file without data.
         (self.place / "two.set.part1").touch()
         self.assertIn("open", self.create(name="two.set").stdout)
         self.assertEqual((self.place / "two.set.part1").stat().st_size, 16 << 20)
 
     def test_memory_that_cannot_be_read_is_no_loss(self):
         devices = [{"SOFTRDMA_FAULT": "status=loc_prot:op=write,nth=2"}]
-        # The runtime of a sanitizer keeps the signal from the device.
+        # The runtime of a sanitizer intercepts the signal before the device.
         if "SANITIZED" not in os.environ:
             devices += [{"SOFTRDMA_TRANSPORT": "auto"}, {"SOFTRDMA_TRANSPORT": "tcp"}]
         for device in devices:

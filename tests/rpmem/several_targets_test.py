@@ -18,7 +18,8 @@ from two_replicas_test import HEADER_SIZE, LIMIT_S, LOG_IN_POOL, RPMEMD, SEED, T
 
 ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "4"))
 RPMEM_SSH = os.environ["RPMEM_SSH_OF_SEVERAL"]
-# Each host has a directory of its own. One that has a file `away` does not answer, one with a file `stopped` never does.
+# Each host has its own directory. A host whose directory contains a file `away` is unreachable; with a file `stopped`
+# it never responds.
 SSH = """#!/bin/sh
 for last; do host=${{before-}} before=$last; done
 [ ! -e {place}/$host/away ] || exit 255
@@ -60,13 +61,13 @@ class SeveralTargets(two_replicas_test.TwoReplicas):
             (self.place / name / "away").touch()
 
     def expect_equal(self, *names):
-        """But for the header pages, which have the time of their creation."""
+        """Compares without the header pages, which contain the time of their creation."""
         first, *others = [self.parts[name].read_bytes()[HEADER_SIZE:] for name in names]
         for name, other in zip(names[1:], others):
             self.assertTrue(first == other, f"{names[0]} and {name} differ")
 
     def lose_during_work(self, *names, with_signal=signal.SIGKILL, **variables):
-        """Returns the count of the program, which ends well."""
+        """Returns the count that the program prints. The program must succeed."""
         with Worker(self, **variables) as worker:
             worker.wait_until(worker.before + 100)
             for name in names:
@@ -152,7 +153,7 @@ class OneLost(SeveralTargets):
         self.append(10)
         count = self.lose_during_work("a", "b")
         self.stop("a", "b")
-        # Waiting for either of them would outlast the limit of the test.
+        # Waiting for one of them would exceed the time limit of the test.
         self.assertEqual(self.append(RPMEM_OP_TIMEOUT_MS="100000"), count)
         self.expect_stopped_programs_to_end("a", "b")
         for name in "ab":
@@ -166,7 +167,7 @@ class OneLost(SeveralTargets):
         for away in ("bc", "b"):
             self.set_away(*away)
             self.refused("ended with exit status 255 (restore it")
-        # On another machine only the targets know of the loss.
+        # On another machine, only the targets know about the loss.
         self.state.unlink()
         self.refused("target in sync is unreachable")
         self.set_away()
@@ -192,7 +193,7 @@ class OneLost(SeveralTargets):
 
     def test_copies_are_compared_unless_they_were_closed(self):
         def spoil():
-            """As a write that has not arrived everywhere."""
+            """Simulates a write that has not arrived at all targets."""
             with self.parts["b"].open("r+b") as part:
                 part.seek(-HEADER_SIZE, os.SEEK_END)
                 part.write(os.urandom(100))
@@ -253,7 +254,7 @@ class Changed(SeveralTargets):
         self.expect_equal("a", "b")
         self.write_pool("pool.set", "bc")
         self.assertEqual(self.append(10), 30)
-        # By itself a is a whole pool, which b and c do not have.
+        # Target a alone has a complete pool. b and c lack data.
         self.write_pool("pool.set", "cb")
         self.parts["local"].unlink()
         self.succeeds("pmempool", "sync", self.pool)
@@ -312,7 +313,7 @@ class Killed(SeveralTargets):
                     try:
                         os.kill(self.pid_of(name), signal.SIGKILL)
                     except ProcessLookupError:
-                        pass  # it was through
+                        pass  # the program had finished
                     time.sleep(chance.random() / 100)
                 if also_program:
                     worker.process.kill()
@@ -324,7 +325,7 @@ class Killed(SeveralTargets):
             self.expect_no_daemon()
             if chance.random() < 0.5:
                 self.assertIn(self.append(), (committed, committed + 1), what)
-            # One copy stays of those that have everything.
+            # At least one of the complete copies remains.
             spare = self.names if len(killed) == 3 else chance.choice((self.names, ["local", *killed]))
             lost = chance.sample(sorted(spare), chance.randrange(len(spare) + 1))
             for name in lost:

@@ -21,7 +21,7 @@ enum {
     POOL_SIZE = 8 << 20,
     PAGE = 4096,
     ROUNDS = 20000,
-    PAGES = 1000, /* pages that are written for the first time, from HALF on */
+    PAGES = 1000, /* pages that are written for the first time, starting at HALF */
     HALF = POOL_SIZE / 2,
     BATCH = 32,
     SESSIONS = 9,
@@ -85,7 +85,7 @@ static void answer_requests(int listener, char *bytes, size_t size)
     _exit(0);
 }
 
-/* A request of that size, and an answer of 8 bytes, by blocking calls between two processes. */
+/* Duration of a request of that size and a response of 8 bytes, by blocking calls between two processes. */
 static double plain(size_t size)
 {
     static char bytes[PAGE];
@@ -140,7 +140,7 @@ enum call {
     DEEP_PERSIST
 };
 
-/* Block after block, from an offset on, within half of the pool. */
+/* Duration of one call of successive blocks, starting at an offset, within half of the pool. */
 static double of_call(enum call call, size_t from, size_t step, size_t size, size_t count)
 {
     static char copy[BIG];

@@ -30,8 +30,8 @@ std::string place()
     return getenv("RPMEM_TEST_DIR");
 }
 
-// Sets the messages of the daemon. After them it reads for 1 s, for it never responds to a request to close, or exits
-// at once.
+// Sets the messages of the daemon. After them the daemon reads for 1 s, because it never responds to a request to
+// close, or it exits immediately.
 void script(const bytes &said, bool stays = true)
 {
     std::ofstream(place() + "/said", std::ios::binary)
@@ -46,7 +46,7 @@ bytes joined(const encoded_message &one, const encoded_message &two)
     return all;
 }
 
-// As the daemon's: of memory that can be written.
+// Describes writable memory like the daemon.
 void describe(std::size_t size, int usage, descriptor &to)
 {
     ibv_context *device = nullptr;
@@ -69,7 +69,7 @@ void describe(std::size_t size, int usage, descriptor &to)
 
 descriptor data_region, header_region, short_region;
 
-// A valid response, but no process listens at the port: the client gets as far as connecting.
+// A valid response. No process listens at its port, so the client fails when it connects.
 answer good_answer(request_type type)
 {
     answer a;
@@ -192,7 +192,7 @@ void an_answer_that_is_cut_is_a_lost_connection(void **)
     }
 }
 
-// Any single wrong byte makes the call end with an error, because no process listens at the port.
+// With any single byte changed, the call must end with an error, because no process listens at the port.
 void no_wrong_byte_does_harm(void **)
 {
     const bytes whole = joined(encode(greeting{}), encode(good_answer(request_type::open)));
@@ -218,7 +218,7 @@ int make_regions(void **state)
 
 int note_holdings(void **state)
 {
-    // With everything that is made once.
+    // Opens once before, so that resources that are created only once exist.
     script({}, false);
     assert_null(attempt(request_type::open));
     static holdings before;

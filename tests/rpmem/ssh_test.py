@@ -18,7 +18,7 @@ EXAMPLES = pathlib.Path(os.environ["REPLICA_EXAMPLES"])
 STEPS = os.environ["REPLICA_STEPS"]
 BUILD = os.environ["BUILD_DIRECTORY"]
 CALL = os.environ["RPMEM_CALL"]
-# Where the target is; words before a command that run it there.
+# Addresses of the target, and the command prefix that runs commands there.
 ADDRESSES = os.environ.get("TARGET_ADDRESSES", "127.0.0.1 ::1").split()
 AT_TARGET = os.environ.get("AT_TARGET", "").split()
 NAME = "it's my $HOME; touch hacked"
@@ -95,7 +95,7 @@ class Ssh(unittest.TestCase):
         self.succeeds(EXAMPLES / "hello", target, name, key="forced")
         self.succeeds(CALL, "remove-all", target, name, key="forced")
         self.assertFalse((self.home / name).exists() or (self.home / "part").exists())
-        # Other requests of a client are rejected, and not run.
+        # Other requests of a client are rejected, and their commands do not run.
         errors = self.fails(CALL, "remove", target, "a.set", key="forced",
                             RPMEM_CMD=f"touch {self.home}/hacked; rpmemd")
         self.assertIn("rejected", errors)
@@ -115,7 +115,7 @@ class Ssh(unittest.TestCase):
         self.assertIn(".rpmemd.conf", errors)
 
     def test_a_stopped_daemon_does_not_hold_up_the_end(self):
-        # At once, and after the library has noticed the silence.
+        # Once immediately, and once after the library has detected the silence.
         for pause_s, error in ((0, "ETIMEDOUT"), (4, "ECONNRESET")):
             pid_file = self.place / f"pid-{pause_s}"
             command = [CALL, "hold", self.sshd.target(ADDRESSES[0]), self.write_set(f"held-{pause_s}")]

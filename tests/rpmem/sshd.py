@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real sshd of the test's own, with keys of its own, for the user who runs the test."""
+"""A real sshd for the test, with its own keys, for the user that runs the test."""
 
 import getpass
 import os
@@ -12,21 +12,21 @@ import time
 
 SSHD = "/usr/sbin/sshd"
 LIMIT_S = 60
-# Another program may take the port before sshd does.
+# Maximum number of starts: another program may take the port before sshd binds it.
 STARTS = 5
 # Environment variables that a session at the target gets in addition to those of sshd.
 PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "SOFTRDMA_TRANSPORT")
 
 
 def lacking():
-    """Returns why sshd cannot run here; empty if it can."""
+    """Returns the reason why sshd cannot run here; empty if it can."""
     if not pathlib.Path(SSHD).is_file() or not shutil.which("ssh") or not shutil.which("ssh-keygen"):
         return "ssh or sshd is missing: install openssh-client and openssh-server"
     return ""
 
 
 class Sshd:
-    """Listens on one port of each address. The home directory of a user that logs in is `home`, and `path` leads to its programs."""
+    """Listens on one port of each address. `home` is the home directory of a user that logs in, and `path` is added to PATH."""
 
     def __init__(self, place, addresses, home, path, prefix=()):
         self.place, self.addresses, self.prefix = place, addresses, list(prefix)
@@ -47,7 +47,7 @@ class Sshd:
                                         stdin=subprocess.DEVNULL, stdout=self.messages, stderr=self.messages)
 
     def allow(self, forced=None):
-        """The first key may do anything; the second one only what is forced."""
+        """The first key may run any command; the second one only the forced command."""
         lines = [(self.place / "client.pub").read_text()]
         if forced:
             lines.append(f'restrict,command="{forced}" ' + (self.place / "forced.pub").read_text())
@@ -55,7 +55,7 @@ class Sshd:
         (self.place / "authorized_keys").chmod(0o600)
 
     def free_port(self):
-        """Free on this host, for both kinds of addresses; the test's own networks have no other servers."""
+        """Returns a port that is free on this host for IPv4 and IPv6. The networks of the test have no other servers."""
         with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as free:
             return free.getsockname()[1]
 
@@ -79,7 +79,7 @@ class Sshd:
             script.chmod(0o755)
 
     def client(self, key="client"):
-        """The program that is ssh with that key."""
+        """Returns the path of a program that runs ssh with that key."""
         return str(self.place / f"ssh-{key}")
 
     def target(self, address):

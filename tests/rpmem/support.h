@@ -23,7 +23,7 @@
 #define POOL_SIZE ((size_t)8 * 1024 * 1024)
 #define HEADER_SIZE ((size_t)4096)
 
-/* A call that returns -1 with this errno. */
+/* Expects that the call returns -1 with this errno value. */
 #define assert_fails(call, error)                                                                                      \
     do {                                                                                                               \
         errno = 0;                                                                                                     \
@@ -79,7 +79,7 @@ static inline void read_part(const char *part, size_t offset, void *to, size_t s
     fclose(file);
 }
 
-/* The daemon that was started last. */
+/* Process of the daemon that was started last. */
 static inline pid_t daemon_pid(void)
 {
     int pid = 0;
@@ -89,7 +89,8 @@ static inline pid_t daemon_pid(void)
     return pid;
 }
 
-/* A signal returns before all threads of its process have stopped: one on another processor can still answer. */
+/* Stops the daemon. The signal returns before all threads have stopped: a thread on another processor can still
+ * respond. */
 static inline pid_t stop_daemon(void)
 {
     const pid_t pid = daemon_pid();
@@ -121,7 +122,8 @@ static inline pid_t stop_daemon(void)
     return pid;
 }
 
-/* The daemon is not a child of this process: it may take a while until it is reaped. */
+/* Returns whether a process has ended. The daemon is not a child of this process, so it may take a while until it is
+ * reaped. */
 static inline bool has_ended(pid_t pid)
 {
     char path[32], state = '?';

@@ -28,7 +28,7 @@ ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "6"))
 SEED = int(os.environ.get("RPMEM_SEED", time.time_ns() % 2**32))
 TRANSACTIONS = 2000
 HEADER_SIZE, DESCRIPTOR_END = 4096, 8192
-# libpmempool starts ssh itself: this stands for it, and runs the command on this machine.
+# libpmempool starts ssh. This script replaces it, and runs the command on this machine.
 SSH = """#!/bin/sh
 for last; do :; done
 SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$last"
@@ -206,7 +206,7 @@ class Pmempool(TwoReplicas):
         info = self.succeeds("pmempool", "info", self.pool)
         self.assertRegex(info, r"Replica 2 - remote:\s+node +: 127.0.0.1\s+pool set +: b.set")
         self.assertEqual(self.succeeds("pmempool", "feature", "--query", "CKSUM_2K", self.parts["local"]), "1")
-        # pmempool of 1.12.1 does not do this, nor check, for a set with remote replicas; it does no harm.
+        # pmempool 1.12.1 does not support these commands for a set with remote replicas. They do no harm.
         for words in (["feature", "--disable", "SHUTDOWN_STATE"], ["check"]):
             self.assertEqual(self.run_program("pmempool", *words, self.pool).returncode, 1)
         self.assertEqual(self.append(1), 11)
@@ -224,7 +224,7 @@ class Pmempool(TwoReplicas):
         self.lose_during_work("a")
         count = self.append_degraded
         self.assertIn("replica a.set on 127.0.0.1: ", self.state.read_text())
-        # It looks whole, and is out of date.
+        # The replica looks complete, but is out of date.
         refused = self.run_program(LOG_IN_POOL, self.pool, 0)
         self.assertNotEqual(refused.returncode, 0)
         self.sync_after_loss_of()
@@ -274,7 +274,7 @@ class Worker:
         return [int(pid) for pid in self.test.pids.read_text().split()]
 
     def daemon_of(self, name):
-        """They are started in the order of the replicas."""
+        """The daemons are started in the order of the replicas."""
         return self.daemons()["ab".index(name)]
 
     def end(self):
@@ -284,10 +284,10 @@ class Worker:
 
 class Killed(TwoReplicas):
     def strike(self, kind, at, extra_s, name):
-        """Returns what the program knew to be committed."""
+        """Returns the number of records that the program knew to be committed."""
         with Worker(self, RPMEM_ON_LOSS="degrade" if kind == "degraded" else "error") as worker:
             if at is None:
-                time.sleep(extra_s)  # while the pool is being opened, perhaps
+                time.sleep(extra_s)  # the pool may still be opening
             else:
                 worker.wait_until(worker.before + at)
                 time.sleep(extra_s / 100)
@@ -298,7 +298,7 @@ class Killed(TwoReplicas):
                 try:
                     os.kill(daemons["ab".index(name)], signal.SIGKILL)
                 except ProcessLookupError:
-                    pass  # it was through
+                    pass  # the program had finished
             status = worker.end()
             committed = worker.reported()
             if kind == "degraded" and committed > worker.before:
@@ -321,7 +321,7 @@ class Killed(TwoReplicas):
             self.expect_no_daemon()
             if kind == "degraded":
                 self.sync_after_loss_of()
-            # Sometimes a copy is lost before the others have been recovered.
+            # In some rounds a copy is lost before the others have been recovered.
             recovered = chance.random() < 0.5
             if recovered:
                 self.assertIn(self.append(), (committed, committed + 1), what)

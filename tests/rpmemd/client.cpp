@@ -158,7 +158,7 @@ void test_lane::connect(const replica::token &token, std::uint64_t epoch)
     assert_int_equal(rpma_peer_cfg_delete(&peer), 0);
 }
 
-// Completions of what was posted come in order; those before the one that is waited for are taken, too.
+// Completions arrive in posting order. Completions before the wanted one are removed, too.
 bool test_lane::wait(std::uint64_t wanted)
 {
     rpma_cq *queue = nullptr;

@@ -7,9 +7,9 @@
 #include "lane_proof.hpp"
 #include "stream.hpp"
 
-// The other side of the daemon, for its tests. Failures end the test.
+// Client side of the daemon, for tests. Failures end the test.
 
-// A daemon and the control channel to it.
+// A daemon, and a control channel to it.
 class daemon_process
 {
 public:
@@ -33,12 +33,12 @@ private:
 
 replica::request pool_request(bool create, const std::string &set, std::uint64_t size, std::uint32_t lanes = 1);
 
-// A data connection to what an answer describes.
+// A data connection to the server that a response describes.
 class test_lane
 {
 public:
     test_lane(const replica::session_answer &session, std::uint32_t number);
-    // Sends a proof of another token, or of an epoch.
+    // Sends a proof for another token, or for an epoch.
     test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token,
             std::uint64_t epoch = 0);
     ~test_lane();
@@ -47,14 +47,14 @@ public:
 
     bool is_connected() const { return connected_; }
     void write(std::uint64_t offset, const std::string &bytes);
-    bool try_write(std::uint64_t offset, const std::string &bytes); // false: the lane is gone
+    bool try_write(std::uint64_t offset, const std::string &bytes); // returns false if the lane was closed
     std::string read_header(std::size_t length);
     bool can_write_header(); // breaks the lane if not
-    // Each returns the errno of the answer, or -1 if the lane is gone.
+    // Each function returns the errno value of the response, or -1 if the lane was closed.
     int request(replica::lane_request_kind kind, const std::vector<replica::range> &ranges);
     int send_raw(std::span<const std::byte> bytes);
     int flush(std::uint64_t offset, std::uint64_t length); // uses rpma_flush
-    bool is_gone();                                        // waits for its end
+    bool is_gone();                                        // waits until the daemon has closed it
 
 private:
     void connect(const replica::token &token, std::uint64_t epoch);

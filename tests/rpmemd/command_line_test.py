@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exit codes, the two texts on standard error, and the log of rpmemd."""
+"""Exit codes of rpmemd, its messages on standard error, and its log."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ import unittest
 
 from support import LIMIT_S, PROGRAM, DaemonTest
 
-# A /dev with a log of the test's own.
+# A private /dev with its own log socket.
 OWN_DEV = """set -e
 mount -t tmpfs none "$1"
 touch "$1/null"

@@ -18,14 +18,14 @@
 #include "pool.hpp"
 #include "poolset.hpp"
 
-// Its macro "fail" must not meet the standard library.
+// cmocka's macro "fail" conflicts with the standard library, so cmocka is included last.
 extern "C" {
 #include <cmocka.h>
 }
 
-// Facilities shared by the tests of the daemon's parts.
+// Facilities shared by the unit tests of the daemon.
 
-// A directory that goes with its contents. The settings have it as the poolset directory.
+// A directory that is deleted with its contents. The settings use it as the poolset directory.
 struct scratch {
     std::string path;
     rpmemd::config settings;
@@ -35,7 +35,7 @@ struct scratch {
     scratch(const scratch &) = delete;
     scratch &operator=(const scratch &) = delete;
 
-    // The paths of the parts in a text stand after an @.
+    // Writes a file. Each @ in the text stands for the path of the directory.
     void write(const std::string &name, const std::string &text, unsigned mode = 0644) const;
     std::string read(const std::string &name) const;
     bool has(const std::string &name) const;
@@ -46,8 +46,8 @@ struct scratch {
 
 rpmemd::header_page original_header(const std::string &name);
 
-// With what the original daemon was asked to create the pools of the headers.
+// Attributes with which the original daemon created the pools of the header files.
 rpmemd::pool_attributes original_attributes(bool single_header = false);
 
-// The errno value of the failure that f throws, whose text has such a part; 0 if it throws none.
+// Returns the errno value of the failure that f throws, whose text must contain part_of_text; 0 if f does not throw.
 int error_of(const std::function<void()> &f, const std::string &part_of_text = "");

@@ -70,8 +70,8 @@ void without_the_feature_the_checksum_covers_the_page(void **)
 void a_new_header_keeps_the_rest_of_the_page(void **)
 {
     header_page page = original_header("plain.part0");
-    page[4024] = 7; // unsafe shutdowns
-    page[4040] = 1; // dirty
+    page[4024] = 7; // number of unsafe shutdowns
+    page[4040] = 1; // dirty flag
     const pool_header header = decode(page);
     assert_int_equal(header.shutdown.unsafe_count, 7);
     assert_true(header.shutdown.dirty);

@@ -13,7 +13,8 @@
 
 #include "client.hpp"
 
-// A standing daemon and the control connections of writers, for tests of mirrored sets. Failures end the test.
+// A daemon that runs permanently, and control connections of writers, for tests of mirrored sets. Failures end the
+// test.
 
 using replica::mirror_promise;
 using replica::request_type;
@@ -39,7 +40,7 @@ struct place : scratch {
     }
 };
 
-// rpmemd --listen. It is killed, as by a crash, unless end() was called.
+// rpmemd --listen. Its destructor kills it, like a crash, unless end() was called.
 class standing_daemon
 {
 public:
@@ -124,7 +125,7 @@ public:
             assert_true(prove(right_key()));
     }
 
-    // And hangs up.
+    // Sends a request and closes the connection.
     void leave_with(replica::request r)
     {
         r.number = ++number_;

@@ -44,7 +44,7 @@ void what_a_writer_flushes_is_there(void **)
     assert_int_equal(w.attach(first).status, status::fenced); // not promised yet
     assert_int_equal(w.commit(first, 1), status::fenced);
     assert_int_equal(w.prepare(first), status::success);
-    assert_int_equal(w.prepare(first), status::success); // the answer may have been lost
+    assert_int_equal(w.prepare(first), status::success); // the response may have been lost
     assert_int_equal(w.commit(first, 1), status::success);
     assert_int_equal(w.commit(first, 1), status::success);
     const replica::answer attached = w.attach(first);
@@ -85,7 +85,7 @@ void a_higher_epoch_fences_the_lower_one(void **)
     const replica::session_answer session = old.attach(first).session;
     test_lane lane(session, 0, session.token, first.epoch);
     lane.write(0, "before");
-    assert_int_equal(now.prepare({1, 200}), status::fenced); // the epoch is taken
+    assert_int_equal(now.prepare({1, 200}), status::fenced); // the epoch was already acquired
     assert_int_equal(lane.flush(0, 6), 0);
     const replica::answer prepared = now.ask(now.about(request_type::mirror_prepare, second));
     assert_int_equal(prepared.status, status::success);
@@ -114,7 +114,7 @@ void segments_are_hashed_where_they_are(void **)
     replica::request asked = w.about(request_type::mirror_hash, first);
     asked.mirror.offset = replica::segment_size;
     asked.mirror.length = 2 * replica::segment_size + 10;
-    assert_int_equal(w.ask(asked).status, status::bad_config); // no set is open without lanes
+    assert_int_equal(w.ask(asked).status, status::bad_config); // a set cannot be opened without lanes
     const replica::session_answer session = w.attach(first).session;
     test_lane lane(session, 0, session.token, first.epoch);
     lane.write(2 * replica::segment_size, "other");
@@ -171,7 +171,7 @@ void nothing_is_written_after_the_promise(void **)
             std::this_thread::yield();
         assert_int_equal(now.prepare({epoch + 1, 200}), status::success);
         const std::string then = at.read("p0");
-        writes.join(); // it failed
+        writes.join(); // the write failed
         usleep(20'000);
         assert_true(at.read("p0") == then);
     }
@@ -210,12 +210,12 @@ void lanes_go_with_their_writer(void **)
     assert_true(lane.is_connected());
     w.reset();
     assert_true(lane.is_gone());
-    // It may come back, for it has the promise.
+    // It may reconnect, because it has the promise.
     writer back(daemon);
     assert_int_equal(back.attach(first).status, status::success);
 }
 
-// Its promise would take the set from the writer that lives.
+// Its promise would take the set from the live writer.
 void what_a_dead_writer_asked_for_is_not_done(void **)
 {
     const place at;

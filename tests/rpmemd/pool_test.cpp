@@ -15,7 +15,7 @@ constexpr std::uint64_t size_of_two = 16 * mib - 4096;
 const std::string plain = "PMEMPOOLSET\n16M @p0\n";
 const std::string two = "PMEMPOOLSET\n8M @p0\n8M @p1\n";
 
-// Time and generated uuids are taken from the original's header; all other bytes must be the same already.
+// Copies the time and the generated uuids from the original's header; all other bytes must be equal.
 void assert_same_but_times(const header_page &ours, const header_page &original)
 {
     pool_header header = decode(ours);
@@ -109,7 +109,7 @@ void a_pool_without_headers_is_all_data(void **)
         assert_int_equal(error_of([&] { p.set_attributes(original_attributes()); }), EINVAL);
         p.set_attributes({});
     }
-    // Created once more the content is what it was.
+    // After a second creation, the content is unchanged.
     assert_int_equal(*pool::create(place.settings, "a.set", 16 * mib, {}).memory().address(), 'x');
     assert_true(pool::open(place.settings, "a.set", 16 * mib).attributes() == pool_attributes{});
 }
@@ -150,7 +150,7 @@ void what_is_there_is_not_overwritten(void **)
 {
     const scratch place;
     place.write("a.set", two);
-    { // A part that was there stays, with its content, when the other one cannot be used.
+    { // An existing part remains, with its content, if the other part cannot be used.
         place.resize("p0", 8 * mib);
         place.resize("p1", 3 * mib);
         assert_int_equal(
@@ -195,7 +195,7 @@ void damaged_and_mixed_headers_are_refused(void **)
     };
     assert_int_equal(open("single.set", "SINGLEHDR"), EINVAL);
     assert_int_equal(open("three.set", ""), ENOENT);
-    assert_int_equal(open("swapped.set", ""), 0); // each of two parts is the neighbor of the other
+    assert_int_equal(open("swapped.set", ""), 0); // each of the two parts is the neighbor of the other
 
     const auto change = [&](const std::function<void(pool_header &)> &f) {
         pool_header header = decode(second);
@@ -231,9 +231,9 @@ void a_pool_that_lost_power_in_use_is_refused(void **)
     place.write("a.set", plain);
     pool::create(place.settings, "a.set", 8 * mib, original_attributes());
     header_page page = place.first_page("p0");
-    page[4024] = 3; // unsafe shutdowns of a device that this file is not on
-    page[4040] = 1; // dirty
-    // The same two sums as of the header, over the 14 words before the checksum.
+    page[4024] = 3; // unsafe shutdowns of a device on which this file is not
+    page[4040] = 1; // dirty flag
+    // The two checksums, as in the header, over the 14 words before the checksum.
     const std::uint64_t low = 3 + 1, high = 3 * 16 + 1 * 12;
     for (std::size_t i = 0; i < 4; ++i) {
         page[4080 + i] = static_cast<unsigned char>(low >> (8 * i));
@@ -374,7 +374,7 @@ void a_part_is_created_as_a_whole(void **)
     const auto create = [&] {
         return error_of([&] { pool::create(place.settings, "a.set", size_of_two, original_attributes()); });
     };
-    // Without space for the second part.
+    // The second part cannot be allocated.
     rlimit before{}, small{2 * mib, RLIM_INFINITY};
     getrlimit(RLIMIT_FSIZE, &before);
     (void)std::signal(SIGXFSZ, SIG_IGN);
@@ -383,7 +383,7 @@ void a_part_is_created_as_a_whole(void **)
     assert_int_equal(create(), EFBIG);
     setrlimit(RLIMIT_FSIZE, &before);
     assert_false(place.has("p0") || place.has("p1"));
-    // Remains of a creation that was killed.
+    // Files that a killed creation left.
     place.write("p1", "");
     assert_int_equal(create(), 0);
     assert_int_equal(std::filesystem::file_size(place.path + "/p1"), 8 * mib);

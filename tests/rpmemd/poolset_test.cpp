@@ -83,7 +83,7 @@ void what_is_no_set_is_refused_with_its_line(void **)
         assert_int_equal(error_of([&text = text] { parse_poolset(text); }, part), EINVAL);
 }
 
-// For the rest of the process.
+// Applies to the rest of the process.
 void forbid_openat2(int error)
 {
     sock_filter filter[] = {
@@ -110,7 +110,7 @@ void check_set_files(const scratch &place, int error)
     assert_false(place.has("one/two/a.set"));
 }
 
-// As by Linux before 5.6, and by container runtimes that do not know the call.
+// Simulates Linux before 5.6, and container runtimes that do not know the call.
 void set_files_are_read_without_openat2(void **)
 {
     const scratch elsewhere;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rpmemd --remove: what goes, what stays, and the errno value as exit code."""
+"""rpmemd --remove: files that it deletes or preserves, and the errno value as exit code."""
 
 import errno
 import fcntl
@@ -48,7 +48,7 @@ class Remove(DaemonTest):
         self.assertTrue(self.set.exists())
 
     def test_a_damaged_part_goes(self):
-        # pmempool sync rebuilds a lost replica, and removes the rest of it with --force.
+        # pmempool sync rebuilds a lost replica. First it removes the remaining files with --force.
         for words in ([], ["--force"]):
             parts = [self.write_part("p0", 7), self.write_part("p1", 0)]
             self.assertEqual(self.rpmemd("--remove", "sets/a.set", *words).returncode, 0)

@@ -15,7 +15,7 @@ namespace
 constexpr std::uint64_t mib = 1 << 20;
 const std::string two = "PMEMPOOLSET\n8M @p0\n8M @p1\n";
 
-// In a directory on a disk, and in memory.
+// The tests run in a directory on a disk, and in memory.
 struct place : scratch {
     place() { write("a.set", two); }
     bool is_empty() const { return !has("p0") && !has("p1"); }
@@ -35,7 +35,7 @@ void a_session_goes_from_greeting_to_close(void **)
     {
         test_lane first(session, 0), second(session, 1);
         assert_true(first.is_connected() && second.is_connected());
-        // Across the border of the parts.
+        // Writes across the border between the parts.
         first.write(8 * mib - 4, "leftright");
         assert_int_equal(first.flush(8 * mib - 4, 9), 0);
         assert_int_equal(second.request(lane_request_kind::flush, {{8 * mib - 4, 9}, {4096, 0}}), 0);
@@ -145,7 +145,7 @@ void an_unused_pool_is_removed_with_its_client(void **)
         assert_int_equal(daemon.exit_status(), 1);
     }
     assert_true(at.is_empty());
-    { // A client that closes the pool can request its removal, too.
+    { // The client that closes the pool can also request its removal.
         daemon_process daemon(at);
         daemon.greet();
         const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
@@ -157,7 +157,7 @@ void an_unused_pool_is_removed_with_its_client(void **)
         assert_int_equal(daemon.exit_status(), 0);
     }
     assert_true(at.is_empty());
-    { // One that was used stays, and so does one that was only opened.
+    { // A pool that was used remains, and so does one that was only opened.
         daemon_process daemon(at);
         daemon.greet();
         const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
@@ -184,10 +184,10 @@ void strangers_get_no_lane(void **)
     replica::token other = session.token;
     other[31] ^= std::byte{1};
     assert_false(test_lane(session, 0, other).is_connected());
-    assert_false(test_lane(session, 2).is_connected()); // there are two
+    assert_false(test_lane(session, 2).is_connected()); // the session has two lanes
     test_lane first(session, 0);
     assert_true(first.is_connected());
-    assert_false(test_lane(session, 0).is_connected()); // once only
+    assert_false(test_lane(session, 0).is_connected()); // each lane can connect only once
     test_lane second(session, 1);
     assert_true(second.is_connected());
     assert_int_equal(first.request(lane_request_kind::flush, {{4096, 8}}), 0);

@@ -20,7 +20,7 @@ bool is_closed(const replica::fd_owner &connection, int wait_ms)
     return poll(&asked, 1, wait_ms) == 1;
 }
 
-// Strangers hold connections, and replace each one that the daemon closes.
+// Unauthenticated clients that hold connections, and replace each connection that the daemon closes.
 class crowd
 {
 public:
@@ -90,7 +90,7 @@ void the_limit_of_sessions_is_of_clients_that_have_the_key(void **)
         assert_non_null(std::strstr(refused.text.c_str(), "see max-sessions"));
         assert_int_equal(first.state().status, status::missing);
     }
-    // The daemon notices the end of the first session a moment later.
+    // The daemon detects the end of the first session with a delay.
     bool served = false;
     for (int i = 0; i < 1000 && !served; ++i) {
         writer next(daemon, false);

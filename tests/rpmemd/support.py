@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facilities shared by the tests of rpmemd: running it in a directory of its own."""
+"""Facilities shared by the tests of rpmemd, which runs in its own directory."""
 
 import errno
 import os
@@ -10,14 +10,14 @@ import unittest
 
 PROGRAM = os.environ["RPMEMD"]
 LIMIT_S = 60
-# The settings of the sanitizers are for each program that a test starts.
+# Settings of the sanitizers, for each program that a test starts.
 SANITIZERS = {name: os.environ[name] for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS") if name in os.environ}
 MIB = 1 << 20
 GREETING_ERROR_AT = 20
 
 
 class DaemonTest(unittest.TestCase):
-    """HOME is the directory, and so is the place of sets and of the log."""
+    """HOME and the directory of poolsets and of the log are the directory of the test."""
 
     def setUp(self):
         place = tempfile.TemporaryDirectory(prefix="rpmemd-")
@@ -31,7 +31,7 @@ class DaemonTest(unittest.TestCase):
                               timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
 
     def refused(self, done, status, pattern):
-        """One line on stderr that matches, and the status. A client of a session gets it in the greeting, with EINVAL."""
+        """Expects one line on stderr that matches, and the exit status. A client of a session receives the line in the greeting, with EINVAL."""
         self.assertEqual(done.returncode, status, done.stderr)
         others = {"--remove", "--check", "--listen"}
         if others.isdisjoint(done.args):

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Every pointer parameter of every exported function has a line here. The list of functions comes from the export map
-// and their parameters from the public header, both named on the command line, so that nothing can be forgotten.
+// Every pointer parameter of every exported function has a line here. The test reads the functions from the export map
+// and their parameters from the public header, both named on the command line, and fails for a parameter without a
+// line.
 
 enum {
     MAX_LINES = 400,
@@ -31,20 +32,20 @@ static void cover(const char *function, const char *parameter)
     ++covered_count;
 }
 
-// NULL for the parameter is rejected before any other argument is checked.
+// Checks that NULL for the parameter is rejected before any other argument is checked.
 #define REFUSED(function, parameter, ...)                                                                              \
     do {                                                                                                               \
         cover(#function, #parameter);                                                                                  \
         assert_int_equal(function(__VA_ARGS__), RPMA_E_INVAL);                                                         \
     } while (0)
 
-// NULL for the parameter has a meaning, which the test named has to show.
+// NULL is a valid value of the parameter. The named test checks its effect.
 #define MEANINGFUL(function, parameter, test) cover(#function, #parameter)
 
-// NULL for the context of an operation is the context 0, which operation_test, srq_test and flush_test post.
+// NULL as the context of an operation means the context 0, which operation_test, srq_test and flush_test post.
 #define CONTEXT_OF(function) MEANINGFUL(function, op_context, without_regions_each_operation_moves_no_bytes)
 
-// Functions of librpma since 1.3: the list is that of rpma-conformance.
+// Functions of librpma 1.3 and later. rpma-conformance has the same list.
 static void null_is_refused(void **state)
 {
     static const char word[8];
@@ -115,7 +116,7 @@ static bool is_covered(const char *function, const char *parameter, size_t lengt
     return false;
 }
 
-// Fails unless each pointer parameter between the parentheses is covered; returns how many there are.
+// Fails unless each pointer parameter between the parentheses is covered. Returns the number of pointer parameters.
 static unsigned check_parameters(const char *function, const char *from)
 {
     unsigned pointers = 0;
@@ -139,7 +140,7 @@ static unsigned check_parameters(const char *function, const char *from)
     return pointers;
 }
 
-// The parameter list of a function's declaration.
+// Returns the parameter list in the declaration of a function.
 static const char *declaration(const char *header, const char *function)
 {
     const size_t length = strlen(function);

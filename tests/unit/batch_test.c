@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-// RPMA_F_MORE: operations are kept and posted together.
+// RPMA_F_MORE: operations are queued and posted together.
 
 enum {
     KEEP = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE,
@@ -86,7 +86,7 @@ static void what_is_kept_is_posted_with_the_next_operation(void **state)
     assert_write(2, 3, IBV_SEND_SIGNALED);
     assert_true(fake_work_at(0)->has_next);
     assert_false(fake_work_at(2)->has_next);
-    // The batch is closed: the next operation goes alone.
+    // The batch is complete: the next operation is posted alone.
     assert_int_equal(write_one(ALWAYS, 4), 0);
     assert_calls("ibv_post_send ibv_post_send");
     assert_false(fake_work_at(3)->has_next);
@@ -103,7 +103,7 @@ static void every_operation_can_be_kept(void **state)
     assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, KEEP, CONTEXT), 0);
     assert_int_equal(rpma_send(on, NULL, 0, 0, KEEP, CONTEXT), 0);
     assert_int_equal(rpma_flush(on, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, KEEP_ALWAYS, CONTEXT), 0);
-    // The word may change as soon as the call has returned.
+    // The caller may change the word as soon as the call has returned.
     memset(word, 0, sizeof(word));
     assert_calls("");
     assert_int_equal(rpma_conn_submit(on), 0);
@@ -153,7 +153,7 @@ static void native_operations_are_posted_with_the_others(void **state)
     assert_int_equal(fake_work_at(7)->flush_length, 32);
     assert_int_equal(fake_work_at(7)->remote_addr, REMOTE_BASE + 24);
     assert_int_equal(fake_work_at(7)->flags, IBV_SEND_SIGNALED);
-    // Alone again.
+    // The next operation is posted alone.
     assert_int_equal(rpma_atomic_write(on, remote, 16, word, ALWAYS, CONTEXT), 0);
     assert_calls("ibv_wr_start ibv_wr_complete ibv_wr_start ibv_wr_complete");
 }

@@ -166,7 +166,7 @@ static void the_first_error_counts_when_no_address_works(void **state)
     fake_device()->bad_routes = 2;
     fake_device()->bad_addresses = 1;
     assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EHOSTUNREACH);
-    // A failure on the way to the next address does not hide why the first one failed.
+    // A failure at a later address must not replace the error of the first one.
     fake_fail_only("rdma_create_id");
     fake_fail_call(2, EMFILE, false);
     assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EHOSTUNREACH);

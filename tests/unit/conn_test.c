@@ -89,7 +89,7 @@ static void every_other_event_is_unknown_and_named(void **state)
             RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_CONNECT_RESPONSE,
             RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_MULTICAST_ERROR, RDMA_CM_EVENT_ADDR_CHANGE};
     for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); ++i) {
-        // A value of the caller's must not find its way into the log.
+        // The log must not contain the initial value of the caller's variable.
         enum rpma_conn_event event = RPMA_CONN_REJECTED;
         fake_event(id, others[i], NULL, 0);
         assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_UNKNOWN);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-// rpma_conn_wait, on a connection whose two queues share a channel.
+// rpma_conn_wait on a connection whose two CQs share a completion channel.
 
 static struct rpma_cq *cq;
 static struct rpma_cq *rcq;

@@ -22,7 +22,7 @@ static void assert_parameters(const void *data, uint8_t length)
         assert_memory_equal(fake_seen()->private_data, data, length);
 }
 
-// Connects the request into conn; returns the calls made.
+// Connects the request and stores the connection in conn. Returns the names of the provider calls.
 static const char *connect_calls(struct rpma_conn_req *req)
 {
     fake_forget_calls();
@@ -48,7 +48,8 @@ static void the_passive_side_accepts_last(void **state)
     assert_null(strstr(fake_calls(), "rdma_reject"));
 }
 
-// Waits for an acknowledgement last 4096 ns * 2^exponent; 7 of them are at least the time asked for, 6 would be less.
+// A wait for an acknowledgement lasts 4096 ns * 2^exponent. 7 waits last at least the configured time; 6 would be
+// shorter.
 static void a_peer_timeout_bounds_retries_and_waits(void **state)
 {
     const struct {
@@ -122,7 +123,7 @@ static struct rpma_conn *accepted(void)
     return made;
 }
 
-// The peer had established the connection, and its last message of the handshake was lost.
+// The peer had established the connection, but its last handshake message was lost.
 static void an_end_without_a_beginning_is_reported_as_both(void **state)
 {
     conn = accepted();
@@ -158,11 +159,11 @@ static void an_end_that_this_side_asked_for_has_no_beginning(void **state)
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
     fake_forget_calls();
     assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
-    assert_calls("rdma_get_cm_event rdma_ack_cm_event rdma_disconnect"); // the answer to the other side
+    assert_calls("rdma_get_cm_event rdma_ack_cm_event rdma_disconnect"); // response to the peer
     drop_conn(conn);
 }
 
-// The connection manager does nothing on a disconnection before it has the last message of the handshake.
+// The connection manager ignores a disconnection until it has received the last handshake message.
 static void a_disconnection_before_the_beginning_is_made_again(void **state)
 {
     conn = accepted();
@@ -232,7 +233,7 @@ static void a_missing_request_is_refused(void **state)
     assert_ptr_equal(conn, BOGUS);
 }
 
-// Connecting fails when its n-th call does; returns the calls made.
+// Connects while the n-th provider call fails. Returns the names of the calls.
 static const char *connect_with_failing_call(struct rpma_conn_req *req, unsigned n)
 {
     conn = BOGUS;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// Counters of a connection, and how they are read.
+// Counters of a connection.
 
 enum {
     ALWAYS = RPMA_F_COMPLETION_ALWAYS,
@@ -45,7 +45,7 @@ static void assert_counters(const struct rpma_conn_counters *expected)
     assert_memory_equal(&found, expected, sizeof(found));
 }
 
-// Each operation a different number of times, each time of another length.
+// Posts each operation a different number of times, each time with another length.
 static void post(int flags)
 {
     char word[8] = "ABCDEFG";

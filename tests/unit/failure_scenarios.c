@@ -109,7 +109,7 @@ static void prepare_established(void)
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
 }
 
-// Runs a constructor whose output goes to *to, which keeps what it holds when the constructor fails.
+// Runs a constructor that stores its result in *to. If the constructor fails, *to must be unchanged.
 #define CREATE(to, type, ...)                                                                                          \
     do {                                                                                                               \
         type made = BOGUS;                                                                                             \
@@ -210,7 +210,7 @@ static int run_get_remote_context(void)
     CREATE(context, struct ibv_context *, rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &made));
 }
 
-// The other arguments of a row describe its difference.
+// The remaining arguments of a row are fields that differ from the defaults.
 #define CREATES(call, ...)                                                                                             \
     {                                                                                                                  \
         .name = #call ": " #__VA_ARGS__, .run = run_##call, .creates = true, .uses_memory = true, __VA_ARGS__          \
@@ -288,7 +288,7 @@ void clean_up(const struct scenario *scenario)
 {
     fake_fail_call(0, 0, false);
     fake_libc_fail_none();
-    // Objects that a failed deletion left prevent the deallocation of the protection domain.
+    // Objects that remain after a failed deletion prevent the deallocation of the protection domain.
     rpma_conn_delete(&conn);
     rpma_conn_req_delete(&req);
     rpma_ep_shutdown(&ep);
@@ -304,7 +304,7 @@ void assert_failed_cleanly(const struct scenario *scenario)
 {
     if (scenario->creates)
         assert_ptr_equal(output, BOGUS);
-    // The request is consumed whatever happens.
+    // The request is consumed even on error.
     if (scenario->run == run_connect)
         assert_null(req);
     if (scenario->deletes)

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-// Every function that creates, connects or deletes, with its first, second, third ... call to the provider or for
-// memory failing, once or permanently, until it succeeds. For each failure: the first error is reported with its errno,
-// outputs are unchanged, objects to delete are deleted, and no object is left.
+// Every function that creates, connects or deletes. Its first, second, third ... call of the provider or allocation
+// fails, once or permanently, until the function succeeds. For each failure: the function reports the first error with
+// its errno value, outputs are unchanged, objects to delete are deleted, and no object remains.
 
 enum {
     FIRST_ERRNO = 1000,
@@ -45,7 +45,7 @@ static bool fail_provider_call(const struct scenario *scenario, unsigned n, bool
         assert_code(scenario, failed, code, 0);
     } else {
         assert_code(scenario, failed, code, RPMA_E_PROVIDER);
-        // A port that cannot be queried does not count.
+        // A failing port query is tolerated.
         if (strcmp(failed, "ibv_query_port") == 0)
             assert_true(error > FIRST_ERRNO);
         else
