@@ -26,7 +26,7 @@ ENGINES = os.environ.get("RPMA_FIO_ENGINES", "")
 
 
 def processes_naming(text):
-    """Command lines of all processes that contain the text, but for the ones of this test and of sshd."""
+    """Command lines of all processes that contain the text, except this test and sshd."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -49,7 +49,7 @@ class Campaign(BenchTest):
         cls.sshd.wait()
 
     def config(self, name="night.json", **changes):
-        """A campaign of three points; the target is in a directory of its own, which names its processes."""
+        """A campaign of three points. The target's own directory identifies its processes."""
         target = self.place / "target"
         target.mkdir(exist_ok=True)
         server = {"ssh": f"ssh://{self.sshd.target(ADDRESS)}", "ssh_command": self.sshd.client(), "program": PROGRAM,
@@ -103,7 +103,7 @@ class Campaign(BenchTest):
         self.refused(self.campaign("night.json"), 2, "results.json: exists")
 
     def interrupted(self, number):
-        """A campaign that a signal ended after its first point, and its result."""
+        """A campaign that a signal interrupted after its first point, and its result."""
         self.config(timing={"repeats": 2, "duration_s": 0.5, "warm_up_s": 0}, matrix=[{"workload": ["read"], "block_size": [64, 128, 256, 512]}])
         with self.running(PROGRAM, "campaign", "night.json") as running:
             end = time.monotonic() + LIMIT_S
@@ -209,7 +209,7 @@ class Files(BenchTest):
 class Sites(unittest.TestCase):
     def test_ddio_is_switched_and_restored(self):
         with tempfile.TemporaryDirectory() as place:
-            # Stands for the tool, which needs a processor with the switch.
+            # Replaces the tool, which needs a processor with the switch.
             tool, state = pathlib.Path(place, "rpma-ddio"), pathlib.Path(place, "state")
             tool.write_text(f'#!/bin/sh\n[ $# = 0 ] && exec cat {state}\n[ -e {state}.locked ] && exit 77\necho $1 >{state}\n')
             tool.chmod(0o755)

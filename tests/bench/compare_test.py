@@ -12,7 +12,7 @@ from support import PROGRAM, SHORT, BenchTest
 
 
 def own_library():
-    """The library of the build, or of where the program is installed."""
+    """Path of the library in the build, or in the installation of the program."""
     for place in ("lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"):
         found = pathlib.Path(PROGRAM).parent.parent / place / "librpma.so.0"
         if found.exists():
@@ -60,7 +60,7 @@ class Compare(BenchTest):
         self.assertEqual({(p["ours"]["library"], p["other"]["library"]) for p in result["pairs"]}, {("ours", "other")})
 
     def test_version_is_that_of_the_library_that_ran(self):
-        # One that cannot be asked, as those before 1.4: the function has another name.
+        # A library before 1.4 does not report its version: the function is renamed.
         other = self.other_library()
         library = other / "usr/lib/any-arch/librpma.so.0"
         library.write_bytes(library.read_bytes().replace(b"\0rpma_version\0", b"\0rpma_versio_\0"))

@@ -37,7 +37,7 @@ void histogram_knows_values_to_a_hundredth(void **)
         const auto h = std::make_unique<histogram>();
         for (int i = 0; i < 10; ++i)
             h->record(value);
-        h->record(UINT64_MAX); // so that the highest bucket does not hide the value's own
+        h->record(UINT64_MAX); // otherwise the highest bucket would contain the recorded value
         const double seen = h->summary().histogram.front().ns;
         assert_true(seen >= static_cast<double>(value));
         assert_true(seen <= static_cast<double>(value) * 1.01);
@@ -53,7 +53,8 @@ void histogram_finds_percentiles(void **)
     assert_true(rank_of(l, 50) >= 50'000 && rank_of(l, 50) <= 50'500);
     assert_true(rank_of(l, 99.9) >= 99'900 && rank_of(l, 99.9) <= 100'000);
     assert_true(*l.min_ns == 1 && *l.max_ns == 100'000 && *l.mean_ns == 50'000.5);
-    // With 100,000 values the 99.999th percentile is the last but one: it is reported. With 1000 it would be invented.
+    // With 100,000 values, the 99.999th percentile is the second largest, and is reported. With 1000 values it would be
+    // invented.
     assert_true(rank_of(l, 99.999) > 99'000);
     const auto few = std::make_unique<histogram>();
     for (std::uint64_t ns = 1; ns <= 1000; ++ns)
@@ -110,7 +111,7 @@ void written_block_is_expected_where_it_was_written(void **)
     bench_of b(setup_of("write_flush", 264));
     assert_true(b.target_is_as_expected());
     const std::size_t at = b.lanes[1]->next_write();
-    assert_false(b.target_is_as_expected()); // announced, and not written
+    assert_false(b.target_is_as_expected()); // announced, but not written
     std::memcpy(b.target.data() + at, b.data.data() + at, 264);
     assert_true(b.target_is_as_expected());
     b.target[at + 263] ^= std::byte{1};

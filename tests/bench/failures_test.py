@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Wrong input, dying peers, full disks: one line and the right status, and nothing lost."""
+"""Invalid input, dying peers and full disks: one message, the right exit status, and no lost result."""
 
 import json
 import os
@@ -137,7 +137,7 @@ class OtherPeers(BenchTest):
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
                 client.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 self.assertEqual(client.recv(100), b"")
-            # It serves on.
+            # The server continues to run.
             self.assertIsNone(process.poll())
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client, client.makefile("rb") as lines:
                 client.sendall(b'{"do":"hello","protocol":2}\n')
@@ -208,7 +208,7 @@ class DyingPeers(BenchTest):
                 client.wait(timeout=LIMIT_S)
                 self.assertTrue(wait_until(lambda: not is_alive(own[0])), "the client's process survived")
             (self.place / "r.json").unlink()
-            # The server is free for the next one.
+            # The server is available for the next client.
             done = self.on_softrdma("client", "127.0.0.1", "--port", port, "-w", "read", *SHORT, "--out", "r.json")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIsNone(server.poll())
@@ -297,7 +297,7 @@ class FullDisk(BenchTest):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertRegex(done.stderr, r"^rpma-bench: .*r\.json.*File too large")
-        # Results that fitted before are complete, and no partly written file remains.
+        # Results that were complete before remain, and no partly written file remains.
         self.assertEqual(self.result()["format"], "rpma-bench-results")
         self.assertEqual([entry.name for entry in self.place.iterdir()], ["r.json"])
 
@@ -309,7 +309,7 @@ class FullDisk(BenchTest):
 
 class Verification(BenchTest):
     def test_data_changed_by_another_process_is_detected(self):
-        """The target changes while it is read."""
+        """The target changes during the read."""
         target = self.place / "target"
         target.mkdir()
         with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "read", "--memory", "target",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Import of what the old benchmarking framework left."""
+"""Import of results of the old benchmarking framework."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Import(unittest.TestCase):
         return str(caught.exception)
 
     def bench(self, *series, direct_write=False):
-        """A bench.json of these series; each has its rows."""
+        """Writes a bench.json of these series, each with its rows."""
         for i, (_, rows) in enumerate(series):
             if rows is not None:
                 self.file(f"benchmark_{i}.json", rows)

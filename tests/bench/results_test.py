@@ -82,7 +82,7 @@ class Plans(unittest.TestCase):
         bar = measure.Progress(10, 20)
         self.assertEqual(bar.left_s(0, 0), 20)
         self.assertEqual(bar.left_s(2, 30), 8 * 15)
-        self.assertEqual(bar.left_s(2, 1), 8 * 2)  # a lucky start promises nothing
+        self.assertEqual(bar.left_s(2, 1), 8 * 2)  # a fast start does not reduce the estimate
         self.assertEqual(bar.left_s(10, 300), 0)
 
 

@@ -13,14 +13,14 @@ import unittest
 
 PROGRAM = os.environ["RPMA_BENCH"]
 LAUNCHER = os.environ["RPMA_SOFTRDMA"]
-# On a hang: a run of all workloads takes seconds, on a busy machine with a sanitizer a minute.
+# Limit for a run that hangs. All workloads take seconds, and a minute on a busy machine with a sanitizer.
 LIMIT_S = 600
-# The shortest possible point: the tests check the work that is done, never its speed.
+# The shortest possible point, because the tests check results and not speed.
 SHORT = ["--duration", "0.02", "--repeats", "1", "--warm-up", "0", "--report", "none"]
 
 
 class BenchTest(unittest.TestCase):
-    """Runs in a directory of its own."""
+    """Runs the command in its own directory."""
 
     def setUp(self):
         self.place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rpma-bench-")))
@@ -35,7 +35,7 @@ class BenchTest(unittest.TestCase):
                               timeout=LIMIT_S, check=False, **options)
 
     def on_softrdma(self, *words):
-        """For the verbs that use whatever device there is."""
+        """Runs a verb that uses any available device."""
         return self.bench(*words, "--transport", "softrdma")
 
     def local(self, *words, **options):
@@ -45,7 +45,7 @@ class BenchTest(unittest.TestCase):
         return json.loads((self.place / name).read_text())
 
     def refused(self, done, status, pattern):
-        """One line on stderr that matches, and the status."""
+        """Expects one line on stderr that matches, and the exit status."""
         self.assertEqual(done.returncode, status, done.stderr)
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), 1, done.stderr)
@@ -53,7 +53,7 @@ class BenchTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def running(self, *command):
-        """A process that is killed at the end, by its own number."""
+        """A process that is killed at the end by its process ID."""
         process = subprocess.Popen([*map(str, command)], cwd=self.place, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every workload over every api: it does what it should to the data."""
+"""Every workload over every api: each must have the documented effect on the data."""
 
 import os
 import resource

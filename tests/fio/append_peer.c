@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * A peer of the append-only file's engines that has the bytes of their protocol from its description only: nothing of
- * the engines is compiled in.
- *
- * append_peer client sw|hw ADDRESS PORT COUNT   appends COUNT blocks of 4 KiB, the nth all of byte n, up to 8 at once
- * append_peer server sw|hw ADDRESS PORT FILE    serves one client; FILE, mapped, is the workspace
+ * A peer of the append-only file's engines, written from the description of their protocol. It contains no code of the
+ * engines. append_peer client sw|hw ADDRESS PORT COUNT: appends COUNT blocks of 4 KiB, up to 8 in flight; all bytes of
+ * the nth block are n. append_peer server sw|hw ADDRESS PORT FILE: serves one client; FILE, which is mapped, is the
+ * workspace.
  */
 #include <err.h>
 #include <fcntl.h>

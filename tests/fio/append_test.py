@@ -80,7 +80,7 @@ class Pairs(AppendTest):
                     self.assertEqual(SIZE, pointer_of(file))
 
     def test_a_full_file_is_overwritten_except_for_the_pointer(self) -> None:
-        """Without a size of its own, the client fills the server's file except for the pointer: 64 blocks and 4088 bytes."""
+        """Without its own size, the client fills the server's file except for the pointer: 64 blocks and 4088 bytes."""
         count = COUNT + 7
         for mode in MODES:
             with self.subTest(mode=mode), workspace() as file:

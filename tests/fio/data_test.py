@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Written data is read back by fio, and is in the server's file."""
+"""fio reads written data back, and the server's file contains it."""
 
 import contextlib
 import pathlib

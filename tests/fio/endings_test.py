@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A side that ends, dies or is stopped does not leave the other one, or itself, hanging."""
+"""If one side exits, dies or is stopped, neither side hangs."""
 
 import contextlib
 import pathlib
@@ -13,13 +13,13 @@ from support import ADDRESS, DEEP, EXTERNAL, IN_TREE, METHODS, SERVER, Fio, FioT
 
 EVERY_METHOD = (*METHODS, "aof")
 LONG = {"number_ios": None, "time_based": True, "runtime": 60}
-# Well below the minute for which the client would continue.
+# Less than the minute for which the client would continue.
 END_S = 20
 
 
 @contextlib.contextmanager
 def running(method: str, server: Fio, client: Fio, values: dict) -> Iterator[tuple[Job, Job]]:
-    """A pair in the middle of its work."""
+    """Returns a running pair."""
     place = {"serverip": ADDRESS, "port": free_port(ADDRESS)}
     polling = {"busy_wait_polling": values.get("busy_wait_polling", 0)}
     with tempfile.TemporaryDirectory() as name:
@@ -27,7 +27,7 @@ def running(method: str, server: Fio, client: Fio, values: dict) -> Iterator[tup
         with Job(server, method, "server", SERVER | place | polling, directory) as server_job:
             server_job.wait_until_listening()
             with Job(client, method, "client", DEEP | LONG | place | values, directory) as client_job:
-                # A server listens no more when its client is there.
+                # A server stops listening when its client has connected.
                 while client_job.program.process.poll() is None and is_listening(int(place["port"])):
                     time.sleep(0.05)
                 time.sleep(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A job file that cannot work gets one line of the engine which names cause and remedy, and status 1."""
+"""For an invalid job file, the engine prints one line with cause and remedy, and fio exits with status 1."""
 
 import pathlib
 import re
@@ -14,7 +14,7 @@ START_S = 20
 
 class Mistakes(FioTest):
     def alone(self, method: str, side: str, values: dict, failures: int = 1) -> str:
-        """stderr of one side, which must end on its own. fio's status is the number of threads that failed."""
+        """Returns stderr of one side, which must exit. The exit status of fio is the number of failed threads."""
         standard = {"serverip": ADDRESS, "port": free_port(ADDRESS), **(SHORT if side == "client" else SERVER)}
         with tempfile.TemporaryDirectory() as directory:
             with Job(EXTERNAL, method, side, standard | values, pathlib.Path(directory)) as job:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each engine works with its counterpart, be that fio's own or not, in each way of doing I/O."""
+"""Each engine works with its counterpart, both fio's own and the one under test, with each method of I/O."""
 
 import concurrent.futures
 import unittest
@@ -14,7 +14,7 @@ class Pairs(FioTest):
     def check(self, kind: str = "write", methods: tuple[str, ...] = METHODS, client: dict | None = None,
               server: dict | None = None, jobs: int = 1, pairs: tuple[str, ...] = tuple(PAIRS)) -> None:
         cases = [(method, name) for method in methods for name in pairs]
-        # Most of the time of a pair is spent starting and ending.
+        # Two pairs run at once, because most of the time is spent on starting and ending.
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             runs = pool.map(lambda case: run(case[0], *PAIRS[case[1]], client, server), cases)
         for (method, pair), done in zip(cases, runs):
@@ -58,7 +58,7 @@ class Pairs(FioTest):
         self.check(client=DEEP | {"size": "96k", "io_size": "1m"}, server={"size": "96k"})
 
     def test_a_workspace_that_no_number_of_blocks_fills(self) -> None:
-        """The end of the workspace shortens batches: there are more flushes than fit, and each waits for another."""
+        """At the end of the workspace batches are shorter, so there are more flushes than the queue can contain. Each waits for a free entry."""
         for method in METHODS:
             for pair in ("both outside", "server of fio's own"):
                 with self.subTest(method=method, pair=pair):
@@ -68,7 +68,7 @@ class Pairs(FioTest):
                     self.assertGreater(done.client_report["write"]["total_ios"], COUNT)
 
     def test_a_batch_that_does_not_divide_the_depth(self) -> None:
-        """fio's own client posts more flushes than fit into its queue, and fails."""
+        """fio's own client posts more flushes than its queue can contain, and fails."""
         self.check(client=DEEP | {"iodepth": 7, "iodepth_batch_submit": 3, "iodepth_batch_complete_min": 2},
                    pairs=("both outside", "server of fio's own"))
 

@@ -21,9 +21,9 @@ from support import ADDRESS, EXTERNAL, MUTANTS, SERVER, SHORT, Fio, FioTest, Job
 
 CUTS = int(os.environ.get("FIO_POWER_CUTS", "5"))
 FIRST_SEED = int(os.environ.get("FIO_POWER_SEED", "1"))
-CUT = 137  # the server's status then
+CUT = 137  # exit status of the server after the cut
 END_S = 60
-BLOCK = 192  # three lines of the cache
+BLOCK = 192  # three cache lines
 COUNT = 40
 # Operations of an append: a write, a flush, the pointer and its flush; or a write and a request.
 OPERATIONS = {"hw": 4 * COUNT, "sw": 2 * COUNT}
@@ -40,7 +40,7 @@ def block(number: int) -> bytes:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A way of appending: the sides, and what else makes the power cut bite."""
+    """A method of appending: the engines, and the settings that make a power cut effective."""
 
     mode: str
     server: Fio = EXTERNAL
@@ -54,11 +54,11 @@ class Method:
 
 
 class Cut(Exception):
-    """The run itself failed: there is no result for the file."""
+    """The run itself failed, so there is no result for the file."""
 
 
 def cut(method: Method, seed: int) -> str | None:
-    """Returns the fault of the file after the power cut of that seed, or None."""
+    """Returns the fault of the file after the power cut with that seed, or None."""
     after = random.Random(seed).randint(1, OPERATIONS[method.mode])
     server_fio = method.side(method.server, SOFTRDMA_POWERCUT=f"after:{after},seed:{seed}")
     client_fio = method.side(method.client, **({"SOFTRDMA_FAULT": method.fault} if method.fault else {}))
@@ -130,7 +130,7 @@ SLOW_REQUESTS = "delay=2000:op=send"
 
 
 class Mutants(FioTest):
-    """A few cuts detect faults of the engines."""
+    """A few cuts must detect the faults of the engines."""
 
     def assert_caught(self, method: Method) -> None:
         self.assertRegex(str(first_fault(method, 40)), "is not whole")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Peers that violate the protocol are detected, whatever they send."""
+"""The engines detect peers that violate the protocol."""
 
 import pathlib
 import struct
@@ -13,7 +13,7 @@ END_S = 20
 
 
 def message(*fields: int) -> str:
-    """Each field of the schema is a fixed64: its number and wire type in one byte, then 8 bytes."""
+    """Encodes fields of the schema, each a fixed64: one byte with its number and wire type, then 8 bytes."""
     return b"".join(bytes([(number << 3) + 1]) + struct.pack("<Q", value) for number, value in enumerate(fields, 1)).hex()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facilities shared by the tests: fio with the engines outside it, fio with its own, and pairs of them."""
+"""Facilities shared by the tests: fio with the external engines, fio with its own, and pairs of them."""
 
 import os
 import pathlib
@@ -30,7 +30,7 @@ METHODS = ("apm", "gpspm")  # methods of fio itself
 MODES = ("sw", "hw")  # modes of the append-only file
 COUNT = 64
 SIZE = COUNT * 4096
-APPEND_SIZE = SIZE + 4096  # the data, and the pointer behind it
+APPEND_SIZE = SIZE + 4096  # A fixed number of writes instead of one minute of writes, with sleeps, because other tests need the processor.
 # A fixed number of writes instead of a minute of them, with sleeps between them, because other tests need the processor.
 SHORT = {"time_based": None, "ramp_time": None, "runtime": None, "number_ios": COUNT, "size": SIZE,
          "busy_wait_polling": 0}
@@ -48,7 +48,7 @@ def external(program: str) -> Fio:
 
 
 def matching_fio() -> str:
-    """The system's fio if the engines were built for its version; what was built from the source otherwise."""
+    """Returns the system's fio if the engines were built for its version, otherwise the one built from source."""
     system = os.environ["FIO_PROGRAM"]
     return system if os.access(system, os.X_OK) and version(external(system)) == version(IN_TREE) else IN_TREE.program
 
@@ -68,7 +68,7 @@ class FioTest(unittest.TestCase):
         self.assertEqual(0, run.client_report.get("error"), run.client)
 
     def assert_one_line(self, text: str, engine: str, *words: str) -> None:
-        """Checks the line of the engine; fio prints its own."""
+        """Checks the line of the engine. fio prints lines of its own, too."""
         lines = [line for line in text.splitlines() if line.startswith(f"{engine}: ")]
         lines = [line for line in lines if " listening on " not in line and " volatile memory" not in line]
         self.assertEqual(1, len(lines), text)

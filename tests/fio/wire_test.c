@@ -115,7 +115,7 @@ static void appends_have_the_bytes_of_the_schema(void **state)
     assert_false(append_request_read(bytes, APPEND_SIZE - 1, &found));
     assert_false(append_request_read(request_bytes, REQUEST_SIZE, &found)); /* a request of GPSPM */
     struct flush_request other = {0};
-    assert_true(flush_request_read(bytes, APPEND_SIZE, &other)); /* a field that it does not know is nothing to it */
+    assert_true(flush_request_read(bytes, APPEND_SIZE, &other)); /* unknown fields are ignored */
 }
 
 int main(void)

@@ -16,10 +16,10 @@ namespace
 {
 
 constexpr connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
-constexpr std::uint64_t file_offset = 12 << 20; // in the arena: of memory that is a shared file
+constexpr std::uint64_t file_offset = 12 << 20; // offset in the arena of the blocks of a shared file
 constexpr std::size_t region_size = 1 << 16;
 constexpr std::uint32_t regions = 4;
-constexpr std::uint32_t used_slots = 64; // in the table of regions
+constexpr std::uint32_t used_slots = 64; // number of slots used in the table of regions
 constexpr std::uint64_t domain = 1;
 
 class input
@@ -57,7 +57,7 @@ public:
         return one;
     }
 
-    // As if nothing had happened to it.
+    // Restores the initial state.
     void restore()
     {
         const iovec token{&i_.h.token, sizeof(i_.h.token)};

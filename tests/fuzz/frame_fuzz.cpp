@@ -10,7 +10,7 @@
 using namespace softrdma;
 using namespace softrdma;
 
-// A stream that begins so, and arrives in three parts.
+// Reads a stream that begins with `start` and arrives in three parts.
 static void read_stream(std::span<const std::byte> start, std::size_t size)
 {
     std::vector<std::byte> stream(start.begin(), start.end());

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     header_page page{};
     std::copy_n(data, std::min(size, page.size()), page.begin());
     const pool_header header = decode(page);
-    // A header that is read and written again is unchanged except for the checksum, which then is right.
+    // Decoding and encoding must preserve a header, except for the checksum, which is then valid.
     const header_page again = encode(header, page);
     if (!checksum_matches(again) || (checksum_matches(page) && again != page))
         abort();

@@ -16,7 +16,8 @@ using namespace softrdma;
 namespace
 {
 
-constexpr std::uint32_t receive_area = 2048; // in the receiver's memory: the rest never changes
+constexpr std::uint32_t receive_area =
+        2048; // size of the receive area in the receiver's memory; the rest must not change
 constexpr std::uint32_t max_receive = 512;
 constexpr std::byte untouched{0x5a};
 
@@ -104,7 +105,7 @@ private:
             posted_[next_++] = length;
     }
 
-    // As for a message of another queue pair.
+    // Takes a receive like a message of another queue pair.
     bool take_from_queue()
     {
         const auto taken = srq_.take();

@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size);
 
-// Maximum number of prefixes; of a longer file, only some lengths are tried.
+// Maximum number of prefixes. For a longer file, only some lengths are tested.
 constexpr std::size_t max_prefixes = 512;
 
 int main(int argc, char **argv)

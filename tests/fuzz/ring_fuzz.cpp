@@ -21,7 +21,7 @@ ring_memory memory_of(std::byte *at)
     return {at, [](std::byte *) {}};
 }
 
-// The ring, and from which place on the input is put.
+// The ring, and the position at which the input is stored.
 struct ring {
     std::byte *at = static_cast<std::byte *>(std::aligned_alloc(page, ring_size));
     std::size_t end = 0;
@@ -55,7 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const std::size_t room = std::min(ring_data_size - begin, most_bytes);
     memset(to, 0, room);
     memcpy(to, data + 1, std::min(size - 1, room));
-    // No fuzzer finds the numbers of records: every line that is not empty may be one, of this lap.
+    // A fuzzer cannot guess the sequence numbers of records, so every line that is not empty becomes a record of this
+    // lap.
     for (std::size_t offset = 0; offset < room; offset += cache_line) {
         std::uint64_t sequence = 0;
         memcpy(&sequence, to + offset, sizeof(sequence));
@@ -72,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     ring_reader::outcome found = ring_reader::outcome::datagram;
     for (std::size_t count = 0; found == ring_reader::outcome::datagram; ++count) {
         if (count > ring_data_size / cache_line)
-            abort(); // it does not end
+            abort(); // the reader does not terminate
         found = reader.take(d, source, destination);
         if (found != ring_reader::outcome::datagram)
             break;
@@ -81,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
                 d.payload.data() + d.payload.size() > last || d.dest_qpn >> 8 != own_port ||
                 d.source_qpn >> 8 != peer_port || d.psn > 0xffffff)
             abort();
-        if (std::count(d.payload.begin(), d.payload.end(), std::byte{1}) < 0) // reads them all
+        if (std::count(d.payload.begin(), d.payload.end(), std::byte{1}) < 0) // reads all bytes
             abort();
     }
     return 0;

@@ -163,8 +163,8 @@ static void flushed_data_survives_the_death_of_the_server(void **state)
     const char *path = make_file(self);
     struct server *server = start_file_server(self, path);
     struct session session = open_session_with(self, server, FILE_SIZE, NULL);
-    /* The server must have processed the client's last handshake message; before that, its death would be a rejection.
-     * */
+    /* The server must have processed the client's last handshake message; before that, its death would be a
+     * rejection. */
     ask(server->link, "fill 0 8 0");
     write_unsignalled(&session, 0, 30000, 1);
     flush_persistent(&session, 0, 30000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RDMA_OPTION_ID_ACK_TIMEOUT: a peer whose process is stopped is given up where it has to answer itself. */
+/* RDMA_OPTION_ID_ACK_TIMEOUT: a request to a stopped process fails if the peer itself must respond. */
 #include "remote.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ static void begin(struct remote *r, uint8_t timeout)
     meet_server(r);
 }
 
-/* COMPARE AND SWAP, which the peer has to carry out itself on every path. */
+/* COMPARE AND SWAP, which the peer itself must execute on every path. */
 static int post_atomic(struct remote *r, uint64_t wr_id)
 {
     struct side *c = &r->pair.client;
@@ -64,7 +64,8 @@ static void give_up_a_stopped_peer_in_a_long_write(void)
     suspend_server(&r);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 2, 0, plan.size, &r.target, 0, 0), 0);
     const char *path = getenv("SOFTRDMA_TRANSPORT");
-    const bool needs_the_peer = path != NULL && strcmp(path, "auto") != 0; /* it is private memory or far away */
+    const bool needs_the_peer =
+            path != NULL && strcmp(path, "auto") != 0; /* its memory is private, or it is on another host */
     if (needs_the_peer)
         expect_completion(r.pair.client.cq, 2, IBV_WC_RETRY_EXC_ERR);
     else
@@ -84,7 +85,7 @@ static void go_on_with_a_peer_that_is_idle(void)
     stop_server(&r);
 }
 
-/* Without the option, or with a timeout of infinity, the program waits. */
+/* Without the option, or with an infinite timeout, the program waits. */
 static void wait_for_a_peer(uint8_t timeout)
 {
     struct remote r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_advise_mr(): what it accepts, what it refuses, and that pages are there afterwards. */
+/* ibv_advise_mr(): accepted and rejected arguments, and the pages that are present afterwards. */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static int advise(struct world *w, size_t offset, size_t length, enum ibv_advise
     return ibv_advise_mr(w->pd, advice, flags, &range, 1);
 }
 
-/* Which of the pages this process has mapped, by bit 63 of /proc/self/pagemap. */
+/* Returns which pages this process has mapped, from bit 63 of /proc/self/pagemap. */
 static unsigned present(const struct world *w)
 {
     uint64_t entries[pages];
@@ -123,7 +123,7 @@ static void only_what_may_be_written_is_prefetched_for_writing(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* A page that the file has no longer, and memory that is gone. */
+/* A page beyond the end of a truncated file, and unmapped memory. */
 static void memory_that_is_not_there_is_refused(void **state)
 {
     struct world *w = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* WRITEs without awaited responses, because other requests follow them. */
+/* WRITEs whose responses are not awaited, because other requests follow them. */
 #include "remote.h"
 
 #include <poll.h>
@@ -7,17 +7,17 @@
 
 enum {
     count = 16,
-    place = 8, /* bytes of each */
+    place = 8, /* size of each request in bytes */
     long_write = 1024 * 1024,
 };
 
-/* Written to the same offset of the other side. */
+/* Requests that write to the same offset of the peer. */
 struct chain {
     struct ibv_sge sges[count];
     struct ibv_send_wr wrs[count];
 };
 
-/* WRITEs of `bytes` in a row, of which none is signalled; the caller changes what has to be otherwise. */
+/* Prepares consecutive WRITEs of `bytes` bytes, all unsignaled. The caller then changes some of them. */
 static void prepare(struct chain *c, const struct side *from, const struct side *to, size_t bytes)
 {
     memset(c, 0, sizeof(*c));
@@ -89,7 +89,7 @@ static void one_that_is_refused_fails_by_its_own_number(void **state)
     assert_memory_equal(p->server.memory, p->client.memory, 5 * place);
 }
 
-/* It cannot be sent, and so cannot bring the answer to those before. */
+/* A request that cannot be sent returns no response for the earlier ones. It fails after these. */
 static void one_that_cannot_be_sent_fails_after_those_before(void **state)
 {
     struct pair *p = *state;

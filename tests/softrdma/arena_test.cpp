@@ -34,7 +34,7 @@ bool is_zero(const block &b)
     return std::all_of(b.at, b.at + b.size, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// The offset of a block that a user has filled and released, with `before_release` in between.
+// Returns the offset of a block after it was filled and released. Calls `before_release` in between.
 template<typename F>
 std::uint64_t use_block(const F &before_release)
 {
@@ -63,8 +63,8 @@ void a_block_is_emptied(void **)
     assert_int_equal(calls, 2);
 }
 
-// In one test, because cmocka replaces the handler of SIGBUS after each. The pages of the second block are missing, as
-// on a host without memory for them.
+// In a single test, because cmocka replaces the handler of SIGBUS after each test. The pages of the second block are
+// missing, as on a host without memory for them.
 void a_block_that_cannot_be_emptied_is_cleared_or_never_used_again(void **)
 {
     refuses = true;

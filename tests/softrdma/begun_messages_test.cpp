@@ -14,7 +14,7 @@ namespace
 
 constexpr std::uint32_t receives = 3;
 constexpr std::uint32_t size = 256;
-constexpr std::uint32_t first_psn = psn_mask; // the number after it is 0
+constexpr std::uint32_t first_psn = psn_mask; // the next number is 0
 
 class silent_path final : public packet_path
 {
@@ -117,7 +117,7 @@ struct receiver {
         qp->receiver()->received_all();
         psn = is_last(op) ? (psn + 1) & psn_mask : psn;
     }
-    // Each receive is once in the queue or completed.
+    // Checks that each receive is either queued or completed, exactly once.
     void expect_all(std::uint32_t completed, std::uint64_t posted = receives)
     {
         std::set<std::uint64_t> found;
@@ -172,7 +172,7 @@ void the_error_state_completes_it(void **)
     r.expect_all(1);
 }
 
-// Its peer may have been killed: other queue pairs get the receive before the program destroys this one.
+// The peer may have been killed. Other queue pairs get the receive before the program destroys this one.
 void a_lost_path_returns_it(void **)
 {
     receiver r;
@@ -183,7 +183,7 @@ void a_lost_path_returns_it(void **)
     assert_false(r.srq->take().has_value());
 }
 
-// As long as the message may end or not, its receive has a place in the queue.
+// While the message can still end, its receive occupies a slot of the queue.
 void the_program_cannot_post_in_its_place(void **)
 {
     receiver r;

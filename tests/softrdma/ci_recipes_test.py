@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The steps of action.yml and of softrdma.Containerfile, run without a network. usage: ci_recipes_test.py SOURCE BUILD
+"""Runs the steps of action.yml and of softrdma.Containerfile without a network. usage: ci_recipes_test.py SOURCE BUILD
 
 apt-get is a program of this test, which unpacks the package in a directory instead of the system."""
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram queue pairs that find each other through the connection manager (RDMA_PS_UDP). */
+/* Datagram queue pairs that exchange addresses through the connection manager (RDMA_PS_UDP). */
 #include "fixture.h"
 
 #include <arpa/inet.h>

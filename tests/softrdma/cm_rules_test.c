@@ -28,7 +28,8 @@ static void data_keeps_its_length_in_exact_mode(void **state)
 static void requests_beyond_the_backlog_wait(void **state)
 {
     enum {
-        callers = 80, /* more than the listener keeps beyond its backlog: the others are left to the kernel's queue */
+        callers = 80, /* more than the backlog and the listener's own queue; the remaining callers stay in the kernel's
+                         queue */
         backlog = 2
     };
     static struct pair other[callers];
@@ -44,7 +45,7 @@ static void requests_beyond_the_backlog_wait(void **state)
     }
     for (int i = 0; i < callers; ++i)
         connect_client(&other[i], NULL);
-    /* A caller whose request waits does not know of it; the program sees all of them in the end. */
+    /* A caller cannot detect that its request waits. The program receives all requests in the end. */
     for (int i = 0; i < callers; ++i) {
         struct rdma_cm_event *request = take_request(&p);
         assert_int_equal(rdma_ack_cm_event(request), 0);
@@ -95,7 +96,8 @@ static void a_synchronous_connect_without_a_listener_is_rejected(void **state)
     rdma_destroy_ep(id);
 }
 
-/* A refused connect is retried for some milliseconds, and another socket may use its port between two attempts. */
+/* A connection attempt that is refused is retried for some milliseconds, and another socket may bind its port between
+ * two attempts. */
 static void a_lost_port_is_no_error_of_the_network(void **state)
 {
     struct pair p = {0};
@@ -124,7 +126,7 @@ static struct rdma_cm_id *new_id(struct rdma_event_channel *channel, enum rdma_p
     return id;
 }
 
-/* An IPv4 address, or an IPv6 one with a colon. */
+/* Binds to an IPv4 address, or to an IPv6 address, which contains a colon. */
 static int bind_to(struct rdma_cm_id *id, const char *address, __be16 port)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = port};
@@ -161,7 +163,7 @@ static int bind_both(const char *first, const char *second, int option)
     return result;
 }
 
-/* Another program may have the port at the second address: then another port is tried. */
+/* Another program may use the port at the second address; then another port is tried. */
 static void try_ports(const char *first, const char *second, int option, bool both)
 {
     int result = -1;
@@ -186,7 +188,7 @@ static void a_port_belongs_to_one_id(void **state)
     }
 }
 
-/* A listener has its port alone, and a shared port can no longer be had then. */
+/* A listener owns its port exclusively, and it cannot listen at a shared port. */
 static void a_listener_shares_its_port_with_none(void **state)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -204,7 +206,7 @@ static void a_listener_shares_its_port_with_none(void **state)
     assert_int_equal(rdma_listen(ids[0], 1), 0);
     assert_int_equal(rdma_set_option(ids[0], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)), -1);
     expect_taken(bind_to(ids[2], "127.0.0.1", port));
-    expect_taken(rdma_listen(ids[2], 1)); /* at no other port either */
+    expect_taken(rdma_listen(ids[2], 1)); /* not at another port, either */
     assert_int_equal(bind_to(ids[2], "127.0.0.1", 0), 0);
     assert_int_equal(rdma_listen(ids[2], 1), 0);
     rdma_destroy_id(ids[0]);
@@ -234,7 +236,8 @@ static void bind_in_other_process(int ports)
     _exit(bind_to(id, "127.0.0.1", port) == -1 && errno == EADDRINUSE ? 0 : 1);
 }
 
-/* Also while it is only bound. The other process begins before this one has threads, as ThreadSanitizer requires. */
+/* The port is also reserved while it is only bound. The other process starts before this one has threads, as
+ * ThreadSanitizer requires. */
 static void a_port_belongs_to_one_process(void **state)
 {
     int ports[2];
@@ -254,7 +257,7 @@ static void a_port_belongs_to_one_process(void **state)
     rdma_destroy_event_channel(channel);
 }
 
-/* The connections of an ended listener do not keep the next one from its port. */
+/* Connections of an ended listener do not prevent the next listener from using its port. */
 static void a_port_is_free_again_with_its_listener(void **state)
 {
     struct pair p = {0};
@@ -295,7 +298,7 @@ int main(void)
 {
     setenv("SOFTRDMA_PRIVATE_DATA", "exact", 1);
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_port_belongs_to_one_process), /* first */
+            cmocka_unit_test(a_port_belongs_to_one_process), /* must be the first test */
             cmocka_unit_test(data_keeps_its_length_in_exact_mode),
             cmocka_unit_test(requests_beyond_the_backlog_wait),
             cmocka_unit_test(a_source_of_no_device_is_an_address_error),

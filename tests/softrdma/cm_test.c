@@ -14,7 +14,7 @@ static const struct rdma_conn_param plain = {.responder_resources = RDMA_MAX_RES
         .retry_count = 7,
         .rnr_retry_count = 7};
 
-/* A listener and a client that has asked to connect. */
+/* A listener, and a client that has sent a connection request. */
 static struct rdma_cm_event *ask(struct pair *p, const struct rdma_conn_param *param)
 {
     memset(p, 0, sizeof(*p));
@@ -149,7 +149,7 @@ static void close_with_pd(struct side *side)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* A TCP socket that accepts and stays silent. */
+/* A TCP socket that accepts connections, but sends nothing. */
 static void a_peer_that_never_answers_is_unreachable(void **state)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -187,14 +187,15 @@ static void disconnecting_ends_both_sides_in_turn(void **state)
     expect_completion(p.client.cq, 1, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     struct ibv_wc wc;
-    assert_int_equal(ibv_poll_cq(p.server.cq, 1, &wc), 0); /* the queue pair is the program's to end */
+    assert_int_equal(
+            ibv_poll_cq(p.server.cq, 1, &wc), 0); /* only the program may move the queue pair to the error state */
     expect_no_event(p.client.channel);
     assert_int_equal(rdma_disconnect(p.server.id), 0);
     expect_completion(p.server.cq, 2, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
-    assert_int_equal(rdma_disconnect(p.client.id), 0); /* harmless */
+    assert_int_equal(rdma_disconnect(p.client.id), 0); /* no effect */
     expect_no_event(p.client.channel);
     expect_no_event(p.server.channel);
     close_pair(&p);
@@ -356,7 +357,7 @@ static void steps_out_of_order_are_refused(void **state)
     assert_int_equal(rdma_reject(id, NULL, 0), -1);
     assert_int_equal(rdma_disconnect(id), -1);
     assert_int_equal(errno, EINVAL);
-    assert_int_equal(rdma_listen(id, 0), 0); /* binds to any port of any address */
+    assert_int_equal(rdma_listen(id, 0), 0); /* binds to any port of all addresses */
     assert_int_not_equal(rdma_get_src_port(id), 0);
     assert_int_equal(rdma_listen(id, 0), -1);
     assert_int_equal(rdma_destroy_id(id), 0);

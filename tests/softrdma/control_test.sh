@@ -13,7 +13,7 @@ fail() {
     exit 1
 }
 
-# start [VARIABLE=VALUE]: pid is that of the program
+# start [VARIABLE=VALUE]: stores the process ID of the program in pid
 start() {
     : >"$work/out" # what an earlier one said must not be taken for this one's
     env "$@" "$softrdma" run -- "$program" >"$work/out" 2>"$work/err" &
@@ -75,7 +75,7 @@ pid=
 [ $code -eq 137 ] || fail "the program ended with $code instead of 137"
 grep -q "power cut after .* operations with seed 3" "$work/err" || fail "the power cut is not reported"
 
-# Another user takes the names that processes to come might have, and one of this program's own form for it.
+# Another user binds the names that later processes may use, and one that has the form of this program's name.
 if [ "$(id -u)" -eq 0 ]; then
     python3 -c '
 import os, socket, time
@@ -104,7 +104,7 @@ else
     squatter=
     echo "skipped: only root can be two users"
 fi
-# A program whose name commands a terminal.
+# A program whose name contains control characters of a terminal.
 name=$(printf 'x\033[31m')
 cp "$program" "$work/$name"
 "$softrdma" run -- "$work/$name" >"$work/out" 2>"$work/err" &

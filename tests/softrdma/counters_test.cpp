@@ -17,7 +17,7 @@ namespace
 
 constexpr std::uint32_t receives = 8;
 constexpr std::uint32_t size = 8192;
-constexpr std::uint32_t wrap = UINT32_MAX; // the position before 2^32
+constexpr std::uint32_t wrap = UINT32_MAX; // the last position before the wrap to 0
 
 struct receiver {
     deferred_calls later;
@@ -112,7 +112,7 @@ struct receiver {
     }
 };
 
-// Before each message none is posted, and the peer finds none.
+// Before each message no receive is posted, and the peer finds none.
 void each_message_has_its_receive(void **)
 {
     for (const bool shares : {false, true}) {
@@ -134,7 +134,7 @@ void each_message_has_its_receive(void **)
     }
 }
 
-// The peer delivers nothing there, however often the receive is lent.
+// The peer delivers no message to it, however often the receive was lent.
 void a_receive_that_was_taken_back_is_gone(void **)
 {
     for (std::uint32_t before = 0; before < 3; ++before) {
@@ -184,7 +184,7 @@ void a_token_does_not_come_again(void **)
         assert_true(first_token(1u << bit) != used);
 }
 
-// Messages that fill the bounce buffer, one that finds no place in it, and others of all lengths.
+// Messages that fill the bounce buffer, one for which it lacks space, and messages of all lengths.
 void the_bounce_buffer_is_used_in_turn(void **)
 {
     constexpr std::uint32_t length = max_bounced / 2;
@@ -211,7 +211,7 @@ void the_bounce_buffer_is_used_in_turn(void **)
     }
 }
 
-// A file that is registered in the same slot after 2^32 others is another one, although the peer knows that key.
+// A file registered in the same slot after 2^32 registrations is another region, even if the peer has the old key.
 void a_region_is_not_taken_for_an_earlier_one(void **)
 {
     constexpr std::uint32_t key = 0x1234 << key_variant_bits;
@@ -240,10 +240,10 @@ void a_region_is_not_taken_for_an_earlier_one(void **)
         assert_memory_equal(at, word.data(), word.size());
         shared.withdraw(key);
         shared.slot(slot_index(key)).generation.fetch_add(UINT32_MAX);
-    } // both files stay mapped, at places of their own
+    } // both files stay mapped, at different addresses
 }
 
-// An operation that is in progress when its section word wraps is waited for, and no longer.
+// An operation that is in progress when its section word wraps is waited for, but not longer than necessary.
 void a_section_word_wraps(void **)
 {
     const auto word = std::make_shared<std::atomic<std::uint32_t>>(UINT32_MAX - 1);

@@ -12,8 +12,7 @@ enum {
     messages = 2000,
 };
 
-/* The queue pairs of a pair whose server's completions are in an extended queue: two of one process, connected by their
- * numbers. */
+/* A connected pair of queue pairs in one process. The completions of the server are in an extended CQ. */
 struct ends {
     struct ibv_context *context;
     struct ibv_pd *pd;
@@ -162,7 +161,7 @@ static void entries_are_read_field_by_field(void **state)
     assert_int_equal(ibv_next_poll(e.cq_ex), ENOENT);
     ibv_end_poll(e.cq_ex);
 
-    /* Both ways of polling take entries of the same queue. */
+    /* Both polling functions return entries of the same queue. */
     send_message(&e, 8, IBV_WR_SEND);
     expect_completion(e.cq, 1, IBV_WC_SUCCESS);
     expect_completion(ibv_cq_ex_to_cq(e.cq_ex), 12, IBV_WC_SUCCESS);
@@ -177,7 +176,7 @@ static void entries_are_read_field_by_field(void **state)
     assert_int_equal(ibv_close_device(e.context), 0);
 }
 
-/* By one thread, which ends neither before it has begun the other, in one order and in the other one. */
+/* One thread polls both queues: it starts the second before it ends the first. Both orders of ending are tested. */
 static void two_queues_are_polled_at_once(void **state)
 {
     struct ends e[2] = {0};
@@ -255,8 +254,7 @@ struct takers {
     atomic_uint wrong;
 };
 
-/* The entry of one thread is not mixed with that of another one: the length of a message is the number of its
- * receive. */
+/* Threads do not mix up their entries: the length of a message equals the number of its receive. */
 static void *take_entries(void *argument)
 {
     struct takers *t = argument;
@@ -342,7 +340,7 @@ static void a_parent_domain_stands_for_its_domain(void **state)
     struct ibv_mr *of_domain = ibv_reg_mr(pd, e.memory, sizeof(e.memory), (int)everything);
     assert_non_null(of_domain);
     struct ibv_mr *const of_parent = e.mr;
-    for (unsigned i = 0; i < 2; ++i) { /* the same keys, whichever of the two a region is registered with */
+    for (unsigned i = 0; i < 2; ++i) { /* each region works with the same keys */
         e.mr = i == 0 ? of_domain : of_parent;
         take_message(&e, i);
         send_message(&e, 8, IBV_WR_SEND);

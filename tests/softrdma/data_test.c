@@ -78,7 +78,7 @@ static void reposted_receives_use_their_new_buffers(void **state)
 {
     struct pair *p = *state;
     const struct {
-        size_t offset; /* a gap of 8 bytes separates two elements */
+        size_t offset; /* 8 bytes separate two elements */
         uint32_t length;
         int pieces;
     } rounds[] = {{0, 8, 1}, {0, 8, 1}, {64, 8, 1}, {64, 16, 1}, {64, 16, 2}, {64, 16, 1}, {0, 0, 0}, {64, 16, 1}};
@@ -111,7 +111,7 @@ static void reposted_receives_use_their_new_buffers(void **state)
     }
 }
 
-/* Short ones, longer ones and long ones take different ways through memory. */
+/* Short, medium and long messages take different paths through memory. */
 static void messages_of_every_length_arrive_whole(void **state)
 {
     struct pair *p = *state;
@@ -132,7 +132,7 @@ static void messages_of_every_length_arrive_whole(void **state)
     }
 }
 
-/* Sends more messages than the shared memory can hold; the sender reuses its memory in the meantime. */
+/* Sends more messages than the shared memory can contain, and reuses the send buffers at once. */
 static void messages_wait_for_who_takes_them(void **state)
 {
     enum {
@@ -199,7 +199,7 @@ static void inline_data_is_taken_at_the_call(void **state)
 {
     struct pair *p = *state;
     uint64_t value = 0x1122334455667788;
-    struct ibv_sge sge = {.addr = (uintptr_t)&value, .length = sizeof(value)}; /* no key needed */
+    struct ibv_sge sge = {.addr = (uintptr_t)&value, .length = sizeof(value)}; /* inline data needs no key */
     struct ibv_send_wr wr = {.wr_id = 1,
             .sg_list = &sge,
             .num_sge = 1,
@@ -260,7 +260,7 @@ static void messages_larger_than_a_segment_arrive_whole(void **state)
     assert_memory_equal(p->server.memory, p->client.memory + 1, size);
 }
 
-/* Each in its place and nowhere else, wherever that begins and however it comes in parts. */
+/* Data must arrive at its destination and nowhere else, for all alignments and all splits into elements. */
 static void transfers_of_every_length_and_place_arrive_whole(void **state)
 {
     struct pair *p = *state;
@@ -292,7 +292,7 @@ static void transfers_of_every_length_and_place_arrive_whole(void **state)
     }
 }
 
-/* The elements of one request take what arrives in turns. */
+/* Arriving data is distributed to the elements of a request. */
 static void long_transfers_are_divided_among_elements(void **state)
 {
     enum {
@@ -388,7 +388,7 @@ static void an_armed_queue_reports_once_per_arming(void **state)
     for (uint64_t i = 0; i < 3; ++i)
         assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, i, 0, 8, &p->server, 0, 0), 0);
     struct pollfd ready = {.fd = p->client.completions->fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, time_limit_ms), 1); /* the progress thread delivers without a poll */
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1); /* the progress thread delivers although no thread polls */
     assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), 0);
     assert_ptr_equal(cq, p->client.cq);
     assert_ptr_equal(cookie, &p->client);

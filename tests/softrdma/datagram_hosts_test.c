@@ -32,7 +32,7 @@ enum {
 struct words {
     atomic_uint qpn[2]; /* queue pairs of the receiver */
     atomic_uint arrived;
-    atomic_uint latest; /* the number of the datagram that has arrived last */
+    atomic_uint latest; /* number of the datagram that arrived last */
     atomic_uint finished;
 };
 static struct words *words;
@@ -45,8 +45,8 @@ static void wait_until(const atomic_uint *word, unsigned least)
     }
 }
 
-/* A process in another network, which ends with 0 if all was well, at the first assertion that fails, and with the
- * test. */
+/* Starts a process in another network namespace. It exits with 0 on success, at the first failed assertion, and with
+ * the test. */
 static pid_t start_in(const char *network, void (*work)(const char *), const char *argument)
 {
     const pid_t pid = fork();
@@ -115,7 +115,7 @@ static unsigned foresee(struct fate fates[datagrams])
     return all;
 }
 
-/* The place of a datagram: what it brought, the rest of its slot as it was. */
+/* Checks the slot of a datagram: its content, and that the rest of the slot is unchanged. */
 static void expect_whole(uint8_t *at, const struct ibv_wc *wc, unsigned number)
 {
     static uint8_t expected[mtu];
@@ -196,7 +196,7 @@ static void send_number(struct side *a, struct ibv_ah *ah, unsigned number)
     expect_completion(a->cq, number, IBV_WC_SUCCESS);
 }
 
-/* "softrdma fault" would do the same from outside. */
+/* Path of the launcher: "softrdma fault" injects faults from another process. */
 static const char *launcher;
 static void end_faults(void)
 {
@@ -260,7 +260,7 @@ static void expect_untouched(const struct side *b, size_t from)
         assert_int_equal(b->memory[i], untouched);
 }
 
-/* Two queue pairs with one socket: what the second one gets was sent after all that the first one was to get. */
+/* Two queue pairs share one socket. Datagrams for the second one were sent after all datagrams for the first one. */
 static void refuse_strangers(const char *unused)
 {
     assert_int_equal(open_the_device(NULL), 0);
@@ -278,13 +278,13 @@ static void refuse_strangers(const char *unused)
     }
     atomic_store(&words->qpn[1], c.qp->qp_num);
     atomic_store(&words->qpn[0], b.qp->qp_num);
-    struct ibv_wc wc = next_completion(c.cq); /* all that is wrong has been sent */
+    struct ibv_wc wc = next_completion(c.cq); /* all invalid datagrams have been sent before */
     assert_int_equal(wc.wr_id, 0);
     assert_int_equal(ibv_poll_cq(b.cq, 1, &wc), 0);
     expect_untouched(&b, 0);
     expect_untouched(&c, slot);
     atomic_store(&words->finished, 1);
-    /* The two right ones, the second with an address that is not the sender's: a Q_Key is all that is asked for. */
+    /* The two valid ones. The second has a forged source address: only the Q_Key is checked. */
     for (uint64_t i = 0; i < 2; ++i) {
         wc = next_completion(b.cq);
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -293,7 +293,7 @@ static void refuse_strangers(const char *unused)
         assert_int_equal(b.memory[i * slot + 23], i == 0 ? 1 : 77); /* the last byte of the source */
         memset(b.memory + i * slot, untouched, header + stranger_payload);
     }
-    /* More of them find no receive, and wait for none. */
+    /* Further datagrams find no receive, and are dropped immediately. */
     assert_int_equal(next_completion(c.cq).wr_id, 1);
     expect_untouched(&b, 0);
     assert_int_equal(receive(&b, 5, 0, slot), 0);
@@ -337,7 +337,7 @@ static void test_strangers(void **state)
     assert_int_equal(exit_code_of(receiver), 0);
 }
 
-/* Sends as many as it can, until the test has ended. */
+/* Sends as many packets as possible, until the test ends. */
 static void flood(const char *unused)
 {
     wait_until(&words->qpn[0], 1);
@@ -362,7 +362,8 @@ static void receive_beside_a_flood(const char *unused)
     expect_ready(b.qp);
 }
 
-/* The valid datagrams arrive whole. The sender repeats those without a response, because the flood may displace any. */
+/* Valid datagrams arrive complete. The sender repeats datagrams without a response, because the flood can displace any
+ * of them. */
 static void go_on_beside_a_flood(void)
 {
     begin();

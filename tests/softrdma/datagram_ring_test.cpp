@@ -93,7 +93,7 @@ void assert_next(ring &r, std::uint32_t psn, std::size_t length)
     assert_memory_equal(r.found.payload.data(), expected.data(), length);
 }
 
-// Many laps, with all lengths, one by one and in bursts: nothing is lost that was not refused, nothing is seen twice.
+// Many laps, with all lengths, alone and in bursts. Each accepted datagram must arrive exactly once.
 void expect_every_datagram_once(std::uint64_t first)
 {
     ring r(first);
@@ -145,7 +145,7 @@ void test_full_loses_the_newest(void **)
     assert_next(r, 7, 100);
 }
 
-// Sends until the ring is full, and takes nothing. Returns the number of datagrams.
+// Sends until the ring is full, while no reader takes datagrams. Returns the number of datagrams.
 std::uint32_t fill(ring &r, std::uint32_t first, std::size_t length)
 {
     std::uint32_t count = 0;
@@ -156,13 +156,13 @@ std::uint32_t fill(ring &r, std::uint32_t first, std::size_t length)
     }
 }
 
-// The datagrams that a reader has taken before cost no place: an emptied ring holds as many as a new one.
+// Datagrams that a reader has taken occupy no space: an emptied ring can contain as many as a new one.
 void test_an_emptied_ring_holds_as_many_as_a_new_one(void **)
 {
     for (const std::size_t length : {std::size_t{400}, std::size_t{1000}, max_datagram_payload}) {
         ring fresh;
         const std::uint32_t all = fill(fresh, 0, length);
-        // The last datagram in front of the end of the data, and the line after the newest one, may be lost.
+        // The space of the last datagram before the end of the data, and of the line after the newest one, can be lost.
         assert_in_range(all * (whole_lines(sizeof(ring_record) + length)),
                 ring_data_size - 2 * whole_lines(sizeof(ring_record) + length), ring_data_size);
         ring used;
@@ -183,7 +183,8 @@ void test_an_emptied_ring_holds_as_many_as_a_new_one(void **)
     }
 }
 
-// A program sends what looks like records to come, at every place of a lap; then short datagrams end everywhere in it.
+// A program sends payloads that look like later records, at every position of a lap. Then short datagrams end at every
+// position.
 void test_payload_is_no_record(void **)
 {
     ring r;
@@ -198,7 +199,7 @@ void test_payload_is_no_record(void **)
                 memcpy(&forged[i], &sequence, sizeof(sequence));
             }
             assert_true(r.put(sent, forged) != ring_writer::outcome::full);
-            // One remains, otherwise the ring would restart.
+            // One datagram remains; otherwise the ring would restart.
             if (sent > 0)
                 assert_true(r.take() == ring_reader::outcome::datagram);
         }
@@ -215,7 +216,7 @@ void test_payload_is_no_record(void **)
     }
 }
 
-// A burst after a restart covers the former place of the next position, with payloads that look like its record.
+// After a restart, a burst covers the former offset of the next position, with payloads that look like its record.
 void test_payload_at_the_former_place_is_no_record(void **)
 {
     ring r;
@@ -242,8 +243,8 @@ void test_payload_at_the_former_place_is_no_record(void **)
     assert_true(r.take() == ring_reader::outcome::nothing);
 }
 
-// Payloads look like the records that the next restart puts in their places. Each restart is between two datagrams of
-// the same length, the first of which has cleared the line after the second.
+// Payloads look like records that the next restart would store at their offsets. Each restart is between two datagrams
+// of the same length. The first of these has cleared the line after the second.
 void test_payload_is_no_record_after_a_restart(void **)
 {
     constexpr std::uint64_t large = whole_lines(sizeof(ring_record) + max_datagram_payload);
@@ -274,8 +275,7 @@ void test_payload_is_no_record_after_a_restart(void **)
     }
 }
 
-// A writer that restarts whenever it finds the ring empty, and a reader that reads at the same time. Each word of a
-// datagram is its number.
+// A writer that restarts whenever the ring is empty, and a concurrent reader. Each word of a datagram is its number.
 void test_restarts_while_the_reader_reads(void **)
 {
     ring r;
@@ -296,7 +296,7 @@ void test_restarts_while_the_reader_reads(void **)
             continue;
         const std::size_t length = words_of(n) * sizeof(words[0]);
         if (found == ring_reader::outcome::broken || r.found.psn != n || r.found.payload.size() != length)
-            abort(); // the writer would never end
+            abort(); // the writer would not terminate
         memcpy(words.data(), r.found.payload.data(), length);
         if (std::count(words.begin(), words.begin() + words_of(n), n) != words_of(n))
             abort();
@@ -306,7 +306,7 @@ void test_restarts_while_the_reader_reads(void **)
     assert_int_not_equal(reinterpret_cast<ring_control *>(r.raw.get())->restart.load(), 0);
 }
 
-// The sequence is its last store.
+// The sequence number is stored last.
 void test_half_a_datagram_is_none(void **)
 {
     ring r;
@@ -338,7 +338,7 @@ void test_wrong_records(void **)
     assert_true(outcome_of([](ring_record &r) { r.flags = ring_skip | 1; }) == outcome::broken);
 }
 
-// A reader that claims what is not true makes the writer lose datagrams, nothing more.
+// A reader with false positions can only make the writer lose datagrams.
 void test_lying_reader(void **)
 {
     ring r;
@@ -414,7 +414,7 @@ void expect_nothing()
     }
 }
 
-// A process that has offered a ring; here it is this one, under another port.
+// A process that offers a ring. It is simulated by this process with another port.
 struct stranger {
     unique_fd socket = open_local_socket();
     unique_fd file = create_ring_file();
@@ -547,7 +547,7 @@ void test_two_threads_are_told_of_an_offer(void **)
     assert_int_equal(owner->removed, 1);
 }
 
-// Notes what comes, in its order, and holds the thread that has read it.
+// Records arriving datagrams in order, and blocks the thread that has read one.
 class holding_tap final : public tap
 {
 public:
@@ -581,7 +581,8 @@ private:
     std::atomic<unsigned> count_{0};
 };
 
-// A process uses the socket until it knows that its ring was accepted. The socket may have unread datagrams then.
+// A process uses the socket until it knows that its ring was accepted. At that time the socket may contain unread
+// datagrams.
 void test_what_came_through_the_socket_is_read_first(void **)
 {
     const unique_fd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -602,7 +603,7 @@ void test_what_came_through_the_socket_is_read_first(void **)
     };
     stranger s;
     assert_true(s.offer(s.file.get(), port));
-    static holding_tap watched; // a thread may still leave it at the end
+    static holding_tap watched; // static, because a thread may still be inside at the end
     tap::install(&watched);
     send_through_socket(0);
     watched.wait_for(1);
@@ -615,8 +616,8 @@ void test_what_came_through_the_socket_is_read_first(void **)
         assert_int_equal(watched.psns[i], i);
 }
 
-// One writer is stopped, and then killed, in the middle of a datagram: what it had sent before arrives, that one does
-// not, and others are not held up.
+// One writer is stopped, and then killed, in the middle of a datagram. Its earlier datagrams arrive, the unfinished one
+// does not, and other writers are not delayed.
 void test_killed_in_the_middle(void **)
 {
     stranger dying;

@@ -26,7 +26,7 @@ static void send_one(struct side *from, struct ibv_ah *ah, const struct side *to
     expect_completion(from->cq, 1, IBV_WC_SUCCESS);
 }
 
-/* There and back, the answer with an address handle made of what has arrived. */
+/* Sends a datagram and a response, whose address handle is created from the received completion. */
 static void answer_over(const char *address)
 {
     struct side a = open_ready();
@@ -97,7 +97,7 @@ static void test_only_who_knows_the_key(void **state)
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     expect_nothing(b.cq);
-    /* The highest bit asks for the sender's own. */
+    /* The highest bit selects the sender's own Q_Key. */
     wr.wr.ud.remote_qkey = 0x80000000u | (qkey + 1);
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
@@ -121,7 +121,7 @@ static void test_lost_without_receive(void **state)
     send_one(&a, ah, &b);
     expect_nothing(b.cq);
     assert_int_equal(receive(&b, 2, 0, 200), 0);
-    expect_nothing(b.cq); /* it was lost, and did not wait */
+    expect_nothing(b.cq); /* it was dropped, not queued */
     send_one(&a, ah, &b);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(ibv_destroy_ah(ah), 0);
@@ -143,13 +143,13 @@ static void test_lengths(void **state)
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
     assert_memory_equal(b.memory + header, a.memory, mtu);
-    /* An empty list. */
+    /* An empty scatter list. */
     assert_int_equal(receive(&b, 3, 0, header), 0);
     wr.num_sge = 0;
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     assert_int_equal(next_completion(b.cq).byte_len, header);
-    /* One byte too many stops the send queue only, until it is started again. */
+    /* One byte too many stops only the send queue, until it is restarted. */
     wr.num_sge = 1;
     sge.length = mtu + 1;
     assert_int_equal(post_wr(&a, wr), 0);
@@ -160,7 +160,7 @@ static void test_lengths(void **state)
     expect_completion(a.cq, 1, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(to_state(a.qp, IBV_QPS_RTS, IBV_QP_CUR_STATE), EINVAL);
     assert_int_equal(to_state(a.qp, IBV_QPS_RTS, 0), 0);
-    /* A receive that is too small takes the receiver to the error state. */
+    /* A receive that is too small moves the receiver to the error state. */
     assert_int_equal(receive(&b, 4, 0, header + 7), 0);
     assert_int_equal(receive(&b, 5, 0, header + 8), 0);
     assert_int_equal(post_wr(&a, wr), 0);
@@ -220,7 +220,7 @@ static void test_new_post_interface(void **state)
     expect_completion(a.cq, 4, IBV_WC_SUCCESS);
     assert_int_equal(next_completion(b.cq).imm_data, 5);
     ibv_wr_start(qp);
-    ibv_wr_send(qp); /* where to? */
+    ibv_wr_send(qp); /* the destination is missing */
     ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.memory, 16);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     struct ibv_qp_init_attr_ex attr = {.send_cq = a.cq,
@@ -285,7 +285,7 @@ static void test_states(void **state)
     assert_int_equal(attr.qkey, qkey);
     assert_int_equal(attr.qp_state, IBV_QPS_RTS);
     assert_int_equal(init.qp_type, IBV_QPT_UD);
-    /* In SQD what is posted waits. A queue pair reaches itself. */
+    /* In SQD, posted requests wait. A queue pair can send to itself. */
     assert_int_equal(to_state(a.qp, IBV_QPS_SQD, 0), 0);
     assert_int_equal(post_wr(&a, send_wr(&a, &sge, ah, &a)), 0);
     expect_nothing(a.cq);
@@ -359,7 +359,7 @@ static void test_event_wakes(void **state)
     close_datagram_side(&b, NULL);
 }
 
-/* Numbers are not given twice as long as they are in use, and there is no end of them at 256. */
+/* Numbers are unique while they are in use, and more than 256 can exist. */
 static void test_many(void **state)
 {
     enum {
@@ -391,7 +391,7 @@ static void test_many(void **state)
     close_datagram_side(&a, NULL);
 }
 
-/* Another program sends to a queue pair: from a port that does not match its number, in fragments, too long, and
+/* An unknown program sends to a queue pair: from a port that does not match its number, in fragments, too long, and
  * then a valid datagram. */
 static void test_strangers(void **state)
 {
@@ -430,8 +430,8 @@ static void test_strangers(void **state)
     close_datagram_side(&b, NULL);
 }
 
-/* Six datagrams: one is lost, one is duplicated, two are delayed, one of which is overtaken by the others; the last
- * cannot be sent. */
+/* Six datagrams: one is lost, one is duplicated, and two are delayed, of which others overtake one. The last cannot be
+ * sent. */
 static void test_faults(void **state)
 {
     struct side a = open_ready();

@@ -53,7 +53,7 @@ static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
     if (gid_index != no_gid) {
         attr.ah_attr.is_global = 1;
         attr.ah_attr.grh.sgid_index = (uint8_t)gid_index;
-        /* An index outside the table has no GID: the caller wants to see it refused. */
+        /* An index outside the table has no GID. The caller tests that this is rejected. */
         (void)ibv_query_gid(device, 1, gid_index, &attr.ah_attr.grh.dgid);
     }
     return modify_to_rtr(qp, &attr);
@@ -159,7 +159,7 @@ static void a_queue_pair_can_be_connected_anew(void **state)
     close_direct(&c);
 }
 
-/* The end of the previous connection is reported by another thread, at any later time. */
+/* Another thread reports the end of the previous connection, possibly much later. */
 static void the_end_of_a_connection_does_not_reach_the_next(void **state)
 {
     struct side a = open_side(), b = open_side();
@@ -258,7 +258,7 @@ static void a_reset_waits_for_what_the_peer_has_begun(void **state)
     struct uffdio_zeropage zeros = {.range = {.start = (uintptr_t)target.memory, .len = 4096}};
     assert_int_equal(ioctl(faults, UFFDIO_ZEROPAGE, &zeros), 0);
     pthread_join(resetter, NULL);
-    assert_memory_equal(target.memory, a.memory, 64); /* nothing comes later */
+    assert_memory_equal(target.memory, a.memory, 64); /* no late data arrives */
     pthread_join(writer, NULL);
     assert_int_equal(ibv_dereg_mr(target.mr), 0);
     close(faults);
@@ -267,7 +267,7 @@ static void a_reset_waits_for_what_the_peer_has_begun(void **state)
     close_direct(&b);
 }
 
-/* As on a busy machine, which takes seconds to come to it. */
+/* Simulates a busy machine, on which the peer connects seconds later. */
 static void wait_for_a_late_peer(void)
 {
     unsetenv("SOFTRDMA_CM_TIMEOUT_MS");
@@ -320,10 +320,10 @@ static void a_peer_in_error_exceeds_the_retries(void **state)
     close_direct(&b);
 }
 
-/* b expects a; c, which asks for b all the time, gets nothing and does not harm. */
+/* b expects a. c, which repeatedly tries to connect to b, is not connected, and has no effect. */
 static void only_the_expected_peer_is_connected(void **state)
 {
-    struct side b = open_side(), a = open_side(), c = open_side(); /* the larger number connects */
+    struct side b = open_side(), a = open_side(), c = open_side(); /* the side with the larger number connects */
     make_ready(c.qp, b.qp->qp_num);
     make_ready(b.qp, a.qp->qp_num);
     assert_int_equal(post(&c, IBV_WR_RDMA_WRITE, 9, 0, 64, &b, 0, 0), 0);

@@ -66,7 +66,7 @@ static void versions_are_found(void **state)
     assert_null(dlvsym(library, "ibv_no_such_function", "IBVERBS_1.1"));
 }
 
-/* The directories of the caller are searched, which only its own library has. */
+/* dlopen() searches the directories of the caller, which only the caller's own library lists. */
 static void libraries_of_the_caller_are_found(void **state)
 {
     void *library = dlopen("libsoftrdma_found_by_runpath.so", RTLD_NOW);

@@ -12,7 +12,8 @@ fail() {
     failures=$((failures + 1))
 }
 
-# versions LIBRARY...: "symbol@node" of what programs and provider libraries can bind to, without versions for old programs
+# versions LIBRARY...: prints "symbol@node" of the symbols to which programs and provider libraries can bind; old
+# programs use them without versions
 versions() {
     for library in "$@"; do
         nm -D --defined-only "$library"
@@ -31,13 +32,14 @@ fi
 for name in libibverbs.so librdmacm.so librdmacm.so.1; do
     [ "$(readlink -f "$dropin/$name")" = "$(readlink -f "$dropin/libibverbs.so.1")" ] || fail "$name is another library"
 done
-# Symbols without a version are those of the preload only: functions of the C library that it replaces.
+# Only the preloaded library has symbols without a version: functions of the C library that it replaces.
 nm -D --defined-only "$dropin/libibverbs.so.1" | sed -n 's/.* [TDBRVWi] \([^@]*\)$/\1/p' | sort >"$work/plain"
 nm -D --defined-only "$dropin/../libsoftrdma.so" | sed 's/.* //' | sort >"$work/preload"
 [ "$(wc -l <"$work/plain")" -ge 50 ] || fail "could not list the replaced functions"
 leaked=$(comm -23 "$work/plain" "$work/preload")
 [ -z "$leaked" ] || fail "the library exports" $leaked
-# A program of a later release of rdma-core needs its nodes, and a provider all private symbols in the node of its release.
+# A program of a later release of rdma-core needs the nodes of that release; a provider needs all private symbols in the
+# node of its release.
 for node in IBVERBS_1.25 RDMACM_1.9; do
     readelf --version-info "$dropin/libibverbs.so.1" | grep -q "Name: $node\$" || fail "the library lacks the node $node"
 done

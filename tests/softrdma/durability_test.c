@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device's own calls of msync are observed and made to fail: this program's definition comes first. */
+/* The test observes the device's calls of msync, and lets them fail: this program's definition takes precedence. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -83,7 +83,7 @@ static void every_written_page_is_covered(void **state)
     open_with(&p, memory);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.server, 900000, 0), 0);
     expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
-    assert_int_equal(atomic_load(&syncs), 0); /* a WRITE alone promises nothing */
+    assert_int_equal(atomic_load(&syncs), 0); /* a WRITE alone guarantees no durability */
     write_and_flush(&p, 100, 8);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     assert_true(last.begin <= (uintptr_t)memory + 100 && last.end >= (uintptr_t)memory + 900008);
@@ -91,7 +91,7 @@ static void every_written_page_is_covered(void **state)
     munmap(memory, file_size);
 }
 
-/* With an RNIC, which has pinned the pages, READs by others do not fail in this case; memory that is still mapped is
+/* On an RNIC, which has pinned the pages, READs by peers succeed in this case. Memory that is still mapped is
  * written. */
 static void a_program_may_unmap_what_is_registered(void **state)
 {

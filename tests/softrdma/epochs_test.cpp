@@ -34,7 +34,7 @@ struct board {
     word there; // 0 if it was removed
     word missed;
     word uses;
-    std::array<word, 64> busy; // lines which both write
+    std::array<word, 64> busy; // lines that both processes write
 };
 
 void scatter_stores(board &b, std::uint32_t value)
@@ -43,7 +43,7 @@ void scatter_stores(board &b, std::uint32_t value)
         w.value.store(value, std::memory_order_relaxed);
 }
 
-// Stores to contended lines first, which delays the visibility of the section until these lines arrive.
+// Stores to contended cache lines first, which delays the visibility of the section until they arrive.
 void use_again_and_again(board &b)
 {
     for (std::uint32_t i = 0;; ++i) {
@@ -52,7 +52,7 @@ void use_again_and_again(board &b)
         if (b.open.value.load(std::memory_order_acquire) == 0)
             continue;
         bool missed = false;
-        for (unsigned looks = 0; looks < 1000; ++looks) // no store in between
+        for (unsigned looks = 0; looks < 1000; ++looks) // no store in the loop
             missed = missed || b.there.value.load(std::memory_order_acquire) == 0;
         if (missed)
             b.missed.value.fetch_add(1, std::memory_order_relaxed);

@@ -11,7 +11,7 @@ static int connected(void **state)
     return 0;
 }
 
-/* Requests that find no receive are given up after one more try. */
+/* A request without a posted receive fails after one retry. */
 static int connected_once(void **state)
 {
     struct pair *pair = test_malloc(sizeof(*pair));
@@ -52,7 +52,7 @@ static void expect_async(struct ibv_qp *qp, enum ibv_event_type type)
     ibv_ack_async_event(&event);
 }
 
-/* The failing request and one after it: the error, the flush, and nothing changed at the target. */
+/* The failing request and the next one: an error, a flush, and an unchanged target. */
 static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey, size_t length)
 {
     uint8_t before[4096];
@@ -63,7 +63,7 @@ static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t a
     struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = (uint32_t)length, .lkey = p->client.mr->lkey};
     struct ibv_send_wr second = {.wr_id = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
     struct ibv_send_wr first = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .next = &second};
-    struct ibv_send_wr *bad = NULL; /* the first is not even signalled */
+    struct ibv_send_wr *bad = NULL; /* the first request is not even signaled */
     first.wr.rdma.remote_addr = addr;
     first.wr.rdma.rkey = rkey;
     assert_int_equal(ibv_post_send(p->client.qp, &first, &bad), 0);
@@ -181,7 +181,7 @@ static void a_receive_without_a_valid_key_is_an_operation_error_at_the_sender(vo
     expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
 }
 
-/* A message into every place of the server's receive queue: what is posted next is posted there again. */
+/* Sends a message into every slot of the server's receive queue, so that later receives reuse the slots. */
 static void use_all_receives(struct pair *p, size_t length)
 {
     for (uint64_t i = 0; i < 16; ++i) {
@@ -289,7 +289,7 @@ static void requests_without_completions_fill_the_send_queue(void **state)
         assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, round, 0, 8, &p->server, 0, 0), 0);
         for (unsigned i = 0; i < 100; ++i)
             assert_int_equal(post_unsignalled_write(p), ENOMEM);
-        /* The completion of a later request frees the places of those before it. */
+        /* The completion of a later request releases the entries of the earlier ones. */
         expect_completion(p->client.cq, round, IBV_WC_SUCCESS);
     }
 }
@@ -364,7 +364,7 @@ static void a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_
 
 #define with(setup, test) cmocka_unit_test_setup_teardown(test, setup, closed)
 
-/* Under UndefinedBehaviorSanitizer the device must not even load such a value as its enumeration. */
+/* UndefinedBehaviorSanitizer reports a load of such a value as its enumeration. */
 static void values_outside_of_their_enumerations_are_rejected(void **state)
 {
     struct pair *p = *state;

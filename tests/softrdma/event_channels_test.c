@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A descriptor of events is readable exactly as long as there is an event to read: programs that poll() it and then
- * read rely on that. */
+/* A channel's descriptor is readable exactly while it has an event. Programs that poll() it and then read rely on
+ * that. */
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -119,7 +119,7 @@ static void a_completion_event_goes_with_its_queue(void **state)
     close_pair(&p);
 }
 
-/* The device delays an event for 100 ms: a round in which a busy machine takes half of that decides nothing. */
+/* The device delays an event by 100 ms. A round in which a busy machine takes half of that is inconclusive. */
 enum {
     max_rounds = 50,
     decisive_ms = 50,
@@ -132,7 +132,7 @@ static long now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Repeats a round until it returns true, which means that it was fast enough to decide. */
+/* Repeats a round until it returns true, that is, until it was fast enough. */
 static void repeat_until_decided(bool (*try_round)(void))
 {
     bool decided = false;
@@ -141,7 +141,8 @@ static void repeat_until_decided(bool (*try_round)(void))
     assert_true(decided);
 }
 
-/* The server has a completion that it has not read when the client disconnects. Returns when that began. */
+/* The client disconnects while the server has a completion that it has not read. Returns the time of the
+ * disconnection. */
 static long receive_and_be_left(struct pair *p)
 {
     open_pair(p, NULL);
@@ -171,7 +172,7 @@ static bool leave_completion(void)
     return decided;
 }
 
-/* Programs free at DISCONNECTED what their completions refer to. */
+/* At DISCONNECTED, programs free the objects to which their completions refer. */
 static void the_end_of_a_connection_waits_for_completions(void **state)
 {
     repeat_until_decided(leave_completion);
@@ -195,7 +196,7 @@ static void the_end_of_timewait_follows_that_of_the_connection(void **state)
     close_pair(&p);
 }
 
-/* Completion thread of a program, which reads late what is flushed. */
+/* Completion thread of a program that reads flushed completions late. */
 struct reader {
     struct side *side;
     pthread_t thread;
@@ -229,7 +230,7 @@ static void start_reader(struct reader *reader, struct side *side)
     usleep(1000);
 }
 
-/* True if this has shown it: the event comes after the completions. */
+/* Returns true if the round has shown that the event comes after the completions. */
 static bool comes_after_flushed(struct reader *reader, long start, enum rdma_cm_event_type type)
 {
     assert_int_equal(rdma_ack_cm_event(next_event(reader->side->channel, type)), 0);

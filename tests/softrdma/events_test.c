@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events and what makes them. */
+/* Asynchronous events and their causes. */
 #include "fixture.h"
 
 #include <poll.h>
@@ -38,7 +38,7 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
     return attr.qp_state;
 }
 
-/* The whole process shares the connection manager's context, so the pairs of this program come one at a time. */
+/* The process has one context of the connection manager, so the pairs of this program exist one at a time. */
 static void a_full_completion_queue_overflows(void **state)
 {
     struct pair p;
@@ -49,7 +49,7 @@ static void a_full_completion_queue_overflows(void **state)
     for (uint64_t i = 0; i < 3; ++i)
         assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, i, 0, 8, &p.server, 0, 0), 0);
     usleep(20000);
-    expect_no_async(context); /* full is not too much */
+    expect_no_async(context); /* a full queue has not overflowed */
     assert_int_equal(ibv_resize_cq(p.client.cq, 2), EINVAL);
     assert_int_equal(p.client.cq->cqe, 3);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 3, 0, 8, &p.server, 0, 0), 0);
@@ -59,7 +59,7 @@ static void a_full_completion_queue_overflows(void **state)
     assert_int_equal(state_of(p.server.qp), IBV_QPS_RTS);
     assert_int_equal(ibv_poll_cq(p.client.cq, 8, wc), 3);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 4, 0, 8, &p.server, 0, 0), 0);
-    assert_int_equal(ibv_poll_cq(p.client.cq, 8, wc), 0); /* the queue is lost */
+    assert_int_equal(ibv_poll_cq(p.client.cq, 8, wc), 0); /* the queue is unusable */
     expect_no_async(context);
     close_pair(&p);
 }

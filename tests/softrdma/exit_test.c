@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes that end, are killed, fork or sleep. Each test runs its processes forked before any verbs call. */
+/* Processes that exit, are killed, fork or sleep. Each test forks its processes before any verbs call. */
 #include "remote.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@ static void write_to_a_sleeper(void)
     fill(r.pair.client.memory, 4096, 3);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 4096, &r.target, 0, 0), 0);
     expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
-    assert_memory_equal(r.page, r.pair.client.memory, 4096); /* a completion means: placed */
+    assert_memory_equal(r.page, r.pair.client.memory, 4096); /* after the completion, the data is in place */
     stop_server(&r);
 }
 
@@ -39,8 +39,8 @@ static void survive_a_killed_peer(void)
     meet_server(&r);
     struct side *c = &r.pair.client;
     assert_int_equal(post_receive(c, 9, 0, 8), 0);
-    suspend_server(&r); /* so that the requests have no response when it dies */
-    assert_int_equal(post(c, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0); /* it has posted no receive */
+    suspend_server(&r); /* the requests must have no response when it dies */
+    assert_int_equal(post(c, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0); /* the server has posted no receive */
     assert_int_equal(post(c, IBV_WR_RDMA_READ, 2, 0, 8, &r.target, 0, 0), 0);
     kill(r.pid, SIGKILL);
     expect_completion(c->cq, 1, IBV_WC_RETRY_EXC_ERR);
@@ -75,7 +75,7 @@ static void send_to_one_that_exits(void)
     stop_server(&r);
 }
 
-/* Checks a process that has forked once more, with descriptors that it has opened itself. */
+/* Checks a process that has forked again, with descriptors that it has opened itself. */
 static bool grandchild_keeps_descriptors(void)
 {
     int own[8];
@@ -94,15 +94,15 @@ static bool grandchild_keeps_descriptors(void)
 
 static bool forked;
 
-/* Asked by the leak detector of sanitized builds: of what other threads had on their stacks when a process forked, its
- * child has the memory but not the stacks. */
+/* Called by the leak detector of sanitized builds. A child has the memory that only other threads' stacks referenced at
+ * the fork, but not these stacks. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return forked;
 }
 
-/* A device of this very process, with both ends of a connection over it. */
+/* Opens a device in this process, with both ends of a connection. */
 static void use_a_fresh_device(void)
 {
     struct pair p;
@@ -159,7 +159,7 @@ static void fork_after_use(void)
     stop_server(&r);
 }
 
-/* Daemons do this if they list devices before they go into the background. */
+/* Daemons do this if they list devices before they detach. */
 static void fork_after_closing(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -178,7 +178,7 @@ static void fork_after_closing(void)
             exit(0);
         }
         expect_child(grandchild);
-        use_a_fresh_device(); /* once more, after a child of its own */
+        use_a_fresh_device(); /* again, after it has forked a child */
         exit(0);
     }
     use_a_fresh_device();
@@ -193,7 +193,7 @@ static void *open_first(void *unused)
     return context;
 }
 
-/* The child is made at some moment while another thread makes the first object of the process. */
+/* The fork happens at a random moment, while another thread creates the first object of the process. */
 static void fork_while_opening(useconds_t delay)
 {
     pthread_t thread;

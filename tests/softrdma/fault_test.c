@@ -28,7 +28,7 @@ static void the_nth_write_fails_with_a_status(void)
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_both_flushed(&p, 2, IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(p.server.memory[64], 1);
-    assert_int_equal(p.server.memory[128], 0); /* it was not carried out */
+    assert_int_equal(p.server.memory[128], 0); /* it was not executed */
     close_pair(&p);
 }
 
@@ -40,7 +40,7 @@ static void an_answer_is_lost(void)
     write_three(&p);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_both_flushed(&p, 2, IBV_WC_RETRY_EXC_ERR);
-    assert_int_equal(p.server.memory[128], 1); /* it was carried out */
+    assert_int_equal(p.server.memory[128], 1); /* it was executed */
     close_pair(&p);
 }
 
@@ -94,7 +94,7 @@ static void the_connection_breaks(void)
     close_pair(&p);
 }
 
-/* A WRITE of what a READ brings: 0 without, 7 with the fence that it needs. */
+/* A WRITE of data that a READ fetches. Returns 0 without a fence, 7 with the required fence. */
 static uint8_t forwarded(unsigned flags)
 {
     struct pair p;

@@ -18,7 +18,7 @@
 
 enum {
     everything = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-    time_limit_ms = 60000, /* after which something that must happen has not happened */
+    time_limit_ms = 60000, /* limit for an expected event */
     no_gid = -1,
 };
 
@@ -33,7 +33,7 @@ struct side {
     struct ibv_mr *mr;
     uint8_t *memory;
     size_t size;
-    bool mapped;   /* memory was given by the test */
+    bool mapped;   /* the test provides the memory */
     bool borrowed; /* domain, region and memory are another side's */
 };
 
@@ -64,7 +64,7 @@ struct pair {
 void open_pair(struct pair *pair, const struct options *options);
 void close_pair(struct pair *pair);
 
-/* The single steps. */
+/* Steps of open_pair(). */
 void open_listener(struct pair *pair, const char *address);
 void resolve_client(struct pair *pair, const struct options *options);
 void create_queues(struct side *side, struct ibv_srq *srq, const struct options *options, bool server);
@@ -72,10 +72,10 @@ void connect_client(struct pair *pair, const struct rdma_conn_param *param);
 struct rdma_cm_event *take_request(struct pair *pair);
 void close_side(struct side *side);
 
-/* Waits for a child that exits on its own. */
+/* Returns the exit code of a child that exits without being killed. */
 int exit_code_of(pid_t child);
 
-/* Takes the next event, which has to be of that type; the caller acknowledges it. */
+/* Waits for the next event, which must have that type. The caller acknowledges it. */
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
 /* Like next_event(), but acknowledges the event and returns its status. */
 int expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
@@ -85,21 +85,21 @@ void expect_no_event(struct rdma_event_channel *channel);
 struct ibv_wc next_completion(struct ibv_cq *cq);
 void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
 
-/* The open device of a group of tests that uses no connection manager, which these two open and close. */
+/* The open device of a group of tests without the connection manager. These two functions open and close it. */
 extern struct ibv_context *device;
 int open_the_device(void **state);
 int close_the_device(void **state);
-/* The index of that GID, or no_gid. */
+/* Returns the index of the GID, or no_gid. */
 int gid_index_of(const char *text);
 
 /* Signalled operations of one element inside the sides' buffers. */
 int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
         const struct side *to, size_t to_offset, unsigned flags);
 int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
-/* To a shared queue, of memory that this side has registered. */
+/* Posts to a shared receive queue. This side has registered the memory. */
 int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length);
 
-/* With every right of access. */
+/* Moves the queue pair to INIT with all access rights. */
 void to_init(struct ibv_qp *qp);
 void to_reset(struct ibv_qp *qp);
 /* The transitions of a connected queue pair, with the attributes that each requires. Return the result of
@@ -109,10 +109,10 @@ int modify_to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr);
 
 void fill(uint8_t *memory, size_t length, unsigned seed);
 
-/* A file without a name, mapped with these flags; the caller unmaps it and closes *fd, which may be left out. */
+/* Maps an unnamed file with these flags. The caller unmaps it and closes *fd; fd may be NULL. */
 void *map_file(size_t size, int flags, int *fd);
 
-/* A queue pair that asks for these operations of the new post interface is refused with EOPNOTSUPP. */
+/* Expects EOPNOTSUPP for a queue pair that requests these operations of the new post interface. */
 void expect_no_send_ops(struct side *side, uint64_t ops);
 
 #endif

@@ -73,7 +73,7 @@ verdict call_as(const plan &p)
     if (send(caller.get(), headers.bytes.data(), headers.size, MSG_NOSIGNAL) < 0 ||
             send(caller.get(), payload.bytes.data(), payload.size, MSG_NOSIGNAL) < 0)
         return failed;
-    // The answer comes when the victim has decided how to reach its peer.
+    // The victim responds when it has selected the path to its peer.
     pollfd answered{.fd = caller.get(), .events = POLLIN, .revents = 0};
     if (poll(&answered, 1, time_limit_ms) != 1)
         return failed;

@@ -30,7 +30,7 @@ namespace
 constexpr std::uint64_t door_number = 0x1234;
 constexpr connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
 
-// Answers one fd_peer, until it goes.
+// Responds to one fd_peer, until it disconnects.
 class host
 {
 public:

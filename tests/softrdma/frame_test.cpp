@@ -187,7 +187,7 @@ constexpr division divisions[] = {
                 opcode::read_response_last},
 };
 
-// Everything that `reader` finds while `stream` arrives `step` bytes at a time.
+// Returns all packets that `reader` decodes while `stream` arrives in steps of `step` bytes.
 std::vector<std::pair<packet, bytes>> packets_of(frame_reader &reader, const bytes &stream, std::size_t step)
 {
     std::vector<std::pair<packet, bytes>> packets;
@@ -267,7 +267,7 @@ void long_frames_that_cannot_be_divided_are_refused(void **)
             frame_reader::found::garbage);
 }
 
-// The sanitizers judge this one: whatever comes in, nothing is read outside.
+// The sanitizers check that no input causes a read out of bounds.
 void garbage_is_read_within_its_bounds(void **)
 {
     std::mt19937 random(20260101);
@@ -333,7 +333,7 @@ void handshakes_without_the_connection_manager_survive_the_wire(void **)
     assert_true(decode(payload, got));
     assert_true(got.from == sent.from && got.to == sent.to);
     assert_true(got.shm_address.why_absent == obstacle::user);
-    const std::size_t without_reason = payload.size - 1; // is whole as well
+    const std::size_t without_reason = payload.size - 1; // valid without a reason, too
     for (std::size_t size = 0; size < payload.size; ++size)
         assert_int_equal(decode(std::span(payload.bytes).first(size), got), size == without_reason);
     cm_payload newer = payload;
@@ -351,7 +351,7 @@ void decisions_survive_the_wire(void **)
         assert_true(!got.shares && got.why == why);
     }
     const std::byte payload[] = {std::byte{0}, std::byte{0xff}, std::byte{0}};
-    assert_true(decode(std::span(payload).first(2), got)); // a reason that is not known here
+    assert_true(decode(std::span(payload).first(2), got)); // an unknown reason is accepted
     assert_true(!got.shares && got.why == obstacle::none);
     assert_false(decode(std::span(payload).first(0), got));
     assert_false(decode(payload, got));

@@ -95,7 +95,7 @@ void garbage_costs_the_connection_only(void **)
         spoil(impostor::qp_offset + ring_offset, 8192, 64);
         spoil(impostor::cq_offset, sizeof(cq_block), random() % 16);
         spoil(page, 256 * 1024, 512);
-        for (unsigned slot = 0; slot < 16; ++slot) // receives that look posted, with any elements
+        for (unsigned slot = 0; slot < 16; ++slot) // receives that look posted, with arbitrary elements
             reinterpret_cast<receive_slot *>(i.memory + impostor::qp_offset + ring_offset + slot * 512)->posted =
                     slot + 1;
         std::string why;
@@ -103,23 +103,23 @@ void garbage_costs_the_connection_only(void **)
         if (c == nullptr)
             continue;
         ++opened;
-        spoil(impostor::qp_offset, impostor::qp_size, 256); // checked values may change afterwards
+        spoil(impostor::qp_offset, impostor::qp_size, 256); // a peer may change values after they were checked
         use(*c, random);
     }
     assert_true(opened > 100);
     end_impostor(i);
 }
 
-// The receives of a queue pair, as a peer reaches them.
+// Forges the receives of a queue pair, which a peer can write.
 class forger
 {
 public:
     explicit forger(pair &p) : p_(p), block_(block_of(softrdma::pd_of(p.server.pd).number))
     {
-        send_honestly(); // the server polls this memory afterwards
+        send_honestly(); // after this, the server polls this memory
     }
 
-    // How the message is received, into the first bytes of the server's memory.
+    // Returns the completion of the message, which is received into the first bytes of the server's memory.
     ibv_wc deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t bounced, std::size_t room)
     {
         assert_int_equal(::post_receive(&p_.server, position_, 0, room), 0);
@@ -145,7 +145,7 @@ private:
     {
         return *reinterpret_cast<qp_block *>(block_->at + words_offset(block_->offset));
     }
-    // Finds the block of the only queue pair of that protection domain.
+    // Returns the block of the only queue pair of that protection domain.
     static std::shared_ptr<block> block_of(std::uint64_t domain)
     {
         constexpr std::uint64_t far = 64 << 20;
@@ -200,7 +200,7 @@ void expect_refused(const forgery &message)
     assert_int_equal(wc.byte_len, 0);
     for (std::size_t i = 0; i < p.server.size; ++i)
         assert_int_equal(p.server.memory[i], 0);
-    for (unsigned tries = 0; state_of(p.server.qp) != IBV_QPS_ERR; ++tries) { // a moment later
+    for (unsigned tries = 0; state_of(p.server.qp) != IBV_QPS_ERR; ++tries) { // the state changes later
         assert_true(tries < time_limit_ms);
         usleep(1000);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints the GID that each program of machine learning selects for its queue pairs, one line per program. The rules are
+/* Prints the GID that each machine-learning program selects for its queue pairs, one line per program. The rules are
  * those of the sources of Mooncake 0.3, NCCL 2.30 and UCX 1.20. */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>

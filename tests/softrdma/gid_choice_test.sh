@@ -8,7 +8,8 @@ failures=0
 unshare -rn ip link add card type veth peer name other 2>/dev/null ||
     { echo "skipped: no network namespace can be made here"; exit 77; }
 
-# expect KIND-OF-HOST COMMANDS CHOICES: the commands configure the interface `card` of a host that has only loopback.
+# expect KIND-OF-HOST COMMANDS CHOICES: the commands configure the interface `card` of a host that otherwise has only
+# loopback.
 expect() {
     found=$(unshare -rn sh -ec 'ip link set lo up; ip link add card type veth peer name other
         ip link set card addrgenmode none; ip link set other addrgenmode none up; '"$2"'

@@ -28,7 +28,8 @@ try {
         auto &values = *new std::vector<std::uint64_t>(static_cast<std::size_t>(length));
         for (std::size_t i = 0; i < values.size(); ++i)
             values[i] = i * static_cast<std::uint64_t>(rank + 1);
-        // It ends with a message that it does not wait for, and must not be destroyed before that has been sent.
+        // The algorithm ends with a message that it does not wait for. It must not be destroyed before this message has
+        // been sent.
         auto *const sum = new gloo::AllreduceRing<std::uint64_t>(context, {values.data()}, length);
         sum->run();
         const auto all = static_cast<std::uint64_t>(ranks * (ranks + 1) / 2);

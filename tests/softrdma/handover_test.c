@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The path between processes on one host that cannot access each other: each passes descriptors for its shared
+/* The path between processes on one host that cannot access each other: each passes descriptors of its shared
  * memory. */
 #include "remote.h"
 
@@ -22,7 +22,7 @@ enum {
     unprivileged_id = 65534,
 };
 
-/* A client that fails must not leave its server. */
+/* If the client fails, its server must exit, too. */
 static void end_with_client(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -47,7 +47,8 @@ static bool completes_within(struct ibv_cq *cq, unsigned ms, struct ibv_wc *wc)
     return count == 1;
 }
 
-/* A request may reach the memory of a stopped process once its file has been handed over, which the first asks for. */
+/* A request can access the memory of a stopped process after its file has been passed, which the first request
+ * triggers. */
 static bool reaches_stopped(struct remote *r, enum ibv_wr_opcode opcode, size_t length)
 {
     struct ibv_wc wc;
@@ -109,7 +110,7 @@ static void leave_private_memory_to_its_owner(void)
     stop_server(&r);
 }
 
-/* The server publishes the current registration in its first page; the client removes the key when it has used it. */
+/* The server publishes the current registration in its first page. The client clears the key when it has used it. */
 struct board {
     _Atomic uint32_t key;
     _Atomic uint32_t rounds;
@@ -228,7 +229,7 @@ static struct fd_server own_server(const char *kind)
     return server;
 }
 
-/* The connection ends without a descriptor. */
+/* The connection ends, and no descriptor was passed. */
 static void expect_nothing_for(const struct fd_server *server, const void *words, size_t size)
 {
     char answer[256];
@@ -267,7 +268,7 @@ static void come_as_another_user(const struct fd_server *server)
     expect_nothing_for(server, NULL, 0);
 }
 
-/* The visits of a child process leave no trace here, and connections are made as before. */
+/* Requests from a child process leave no trace here, and later connections work. */
 static void receive_the_stranger(void)
 {
     struct pair p;
@@ -299,10 +300,10 @@ static void receive_the_stranger(void)
 
 enum {
     crowd = 300,
-    most_silent = 128, /* callers whom the server keeps */
+    most_silent = 128, /* maximum number of silent callers that the server keeps */
 };
 
-/* Each client of the crowd would have two seconds for its request, if the server could keep all of them. */
+/* If the server could keep the whole crowd, each client would have two seconds for its request. */
 static void receive_a_silent_crowd_at(const char *kind)
 {
     struct pair p;
@@ -348,7 +349,7 @@ static void receive(void (*who)(const struct fd_server *server))
     in_own_process(receive_the_stranger);
 }
 
-/* A connection is established even if the peer cannot respond at its server for this time. */
+/* A connection is established even if the peer cannot respond for this time. */
 static void accept_a_caller_stopped_for(unsigned ms)
 {
     struct pair p = {0};
@@ -390,7 +391,7 @@ static void accept_a_caller_stopped_for(unsigned ms)
     close_pair(&p);
 }
 
-/* Longer than a peer waits for the response: the connection uses the network. */
+/* The peer waits for the response for a shorter time, so the connection uses the network. */
 static void drop_rights_and_accept_a_stopped_caller(void)
 {
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "16000", 1);
@@ -398,7 +399,7 @@ static void drop_rights_and_accept_a_stopped_caller(void)
     accept_a_caller_stopped_for(8500);
 }
 
-/* As long as a busy machine may keep it from answering. */
+/* A delay that a busy machine can cause. */
 static void accept_a_slow_caller_by_memory_only(void)
 {
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);

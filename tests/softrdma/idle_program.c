@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Program for tests of the softrdma command. Connects a pair, sends itself a datagram for which it has no receive,
- * and writes periodically until a request fails, which it reports. */
+/* Program for tests of the softrdma command. It connects a pair, sends itself a datagram without a posted receive, and
+ * writes periodically. If a request fails, it prints that. */
 #include "fixture.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-// A process of the same user that has nothing but an arena, which this process writes as well.
+// A process of the same user that has only an arena, which this process can write.
 struct impostor {
     static constexpr std::uint64_t qp_offset = 1 << 23;
     static constexpr std::uint64_t words = qp_offset + softrdma::words_offset(qp_offset);
@@ -24,10 +24,10 @@ struct impostor {
 
 impostor make_impostor();
 void end_impostor(impostor &i);
-// Descriptors that it passes.
+// Returns the descriptors that the impostor passes.
 softrdma::handover hand_over(const impostor &i);
 // Like hand_over(), for a peer that accepts the descriptors.
 std::shared_ptr<softrdma::shm_ep> open_channel(
         const impostor &i, const softrdma::shm_address &h, const softrdma::connection_ends &ends, std::string &why);
-// Writes the blocks that a valid process would have if the connection had these ends.
+// Writes the blocks that a valid process would have for a connection between these endpoints.
 void write_blocks(impostor &i, const softrdma::connection_ends &ends);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Either side of eight connections is stopped for a moment, or killed, in the middle of every kind of traffic: each
- * message arrives once, in order, at its own connection, and a killed side ends the other. */
+/* One side of eight connections is stopped for a moment, or killed, in the middle of all kinds of traffic. Each message
+ * must arrive once, in order, on its own connection. If a side is killed, the connections of the other side end. */
 #include "remote.h"
 
 #include <arpa/inet.h>
@@ -14,16 +14,16 @@
 
 enum {
     connections = 8,
-    shared_ones = 4,               /* connections that share a receive queue */
-    receives = 8,                  /* receives of each */
-    longest = 2048,                /* message */
-    size = 64 * 1024,              /* memory of each side */
-    notes_at = receives * longest, /* in the server's memory: WRITEs with immediate data */
-    notes = 16,                    /* more than the server may still have to process */
-    plain_at = 56 * 1024,          /* other WRITEs */
+    shared_ones = 4,               /* number of connections that share a receive queue */
+    receives = 8,                  /* receives of each connection */
+    longest = 2048,                /* maximum size of a message */
+    size = 64 * 1024,              /* memory size of each side */
+    notes_at = receives * longest, /* offset of WRITEs with immediate data in the server's memory */
+    notes = 16,                    /* more than the server may have unprocessed */
+    plain_at = 56 * 1024,          /* offset of other WRITEs */
     word_at = 60 * 1024,
-    answer_at = 8192, /* in the client's */
-    enough = 400,     /* requests of each connection, if nothing is killed */
+    answer_at = 8192, /* offset of responses in the client's memory */
+    enough = 400,     /* requests of each connection if no side is killed */
     messages = enough / 5 * 2,
     side_limit_s = 60,
 };
@@ -112,7 +112,7 @@ static void accept_one(struct server *s, unsigned connection, int write_fd)
         _exit(1);
 }
 
-/* A WRITE with immediate data has a number as well. */
+/* A WRITE with immediate data contains a number, too. */
 static void take_in(struct server *s, unsigned connection, const struct ibv_wc *wc)
 {
     const uint64_t number = s->expected[connection]++;
@@ -126,7 +126,7 @@ static void take_in(struct server *s, unsigned connection, const struct ibv_wc *
     post_receive_of(s, connection, wc->wr_id);
 }
 
-/* Until the client is done, or gone. */
+/* Serves until the client has finished, or has died. */
 static void serve(int write_fd, bool may_end)
 {
     struct server s = {0};
@@ -140,7 +140,7 @@ static void serve(int write_fd, bool may_end)
         accept_one(&s, i, write_fd);
     struct pollfd event = {.fd = s.listening.listen_channel->fd, .events = POLLIN};
     for (bool over = false; !over;) {
-        over = poll(&event, 1, 0) == 1; /* earlier deliveries are polled once more */
+        over = poll(&event, 1, 0) == 1; /* deliveries that arrived before are polled once more */
         for (unsigned i = 0; i < connections; ++i) {
             while (ibv_poll_cq(s.sides[i].cq, 1, &wc) == 1) {
                 if (wc.status == IBV_WC_SUCCESS)
@@ -155,7 +155,7 @@ static void serve(int write_fd, bool may_end)
     exit(0);
 }
 
-/* The next request of a connection; READs and atomics bring back what the WRITE before them has left. */
+/* Posts the next request of a connection. READs and atomics return data of the preceding WRITE. */
 static void post_next(struct side *own, const struct side *target, unsigned connection, uint64_t step, uint64_t number)
 {
     uint8_t *m = own->memory;
@@ -210,7 +210,7 @@ static void check_answer(const struct side *own, uint64_t step)
 {
     uint64_t word;
     memcpy(&word, own->memory + answer_at, sizeof(word));
-    if (step % 5 == 2) /* copy of the message that was written last */
+    if (step % 5 == 2) /* reads the message that was written last */
         assert_memory_equal(own->memory + answer_at, own->memory, sizeof(struct message));
     if (step % 5 == 3)
         assert_int_equal(word, step / 5 * 3);
@@ -263,7 +263,7 @@ static pid_t start_side(bool server, const int *to_client, const int *to_parent,
     if (pid != 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(to_client[server ? 0 : 1]); /* a side that waits for a peer that is gone is thereby notified */
+    close(to_client[server ? 0 : 1]); /* notifies a side that waits for the dead peer */
     if (server)
         serve(to_client[1], may_end);
     else

@@ -78,7 +78,7 @@ class Initiator:
 
 
 def initiate(portal, path):
-    """The part under the device, in a process of its own."""
+    """The part of the test on the device, in a separate process."""
     with open(path, "rb") as disk:
         for login in range(LOGINS):
             session = Initiator(portal)
@@ -117,7 +117,7 @@ def run(softrdma, directory, address, at_target):
     with open(path, "wb") as disk:
         disk.truncate(DISK)
     os.environ["TGT_IPC_SOCKET"] = os.path.join(directory, "control")
-    # It listens for iSCSI and for iSER on one number, and here the ports of both are TCP ports.
+    # It listens for iSCSI and for iSER on the same port number, and here both are TCP ports.
     os.environ["SOFTRDMA_PORT_OFFSET"] = "1000"
     with open(os.path.join(directory, "log"), "wb") as log:
         target = subprocess.Popen([*at_target, softrdma, "run", "--", "tgtd", "-f"], stdout=log, stderr=log)

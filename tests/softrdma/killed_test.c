@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Either side of a busy connection is killed at a random moment. The other side is notified and finishes. No
- * descriptor, shared mapping of the other side, port or file is left. TEST_KILL_ROUNDS sets the number of rounds
- * (default 20), TEST_SEED the moments. */
+/* One side of a busy connection is killed at a random moment. The other side is notified and finishes. No descriptor,
+ * mapping of the peer's memory, port or file may remain. TEST_KILL_ROUNDS sets the number of rounds (default 20),
+ * TEST_SEED the moments. */
 #include "remote.h"
 
 #include <arpa/inet.h>
@@ -53,7 +53,7 @@ static struct holdings own_holdings(void)
 
 static struct holdings without_peer;
 
-/* With everything that a process makes once. */
+/* Counts after one round, because some objects are created only once per process. */
 static void look_at_what_stays(void)
 {
     struct pair alone = {0};
@@ -76,7 +76,7 @@ static void expect_nothing_of_the_peer(void)
     assert_int_equal(now.arenas, without_peer.arenas);
 }
 
-/* Uses everything there is until something fails, which has to happen. */
+/* Uses all operations until one fails, which must happen. */
 static void work_until_it_ends(struct side *own, const struct side *target, unsigned receives)
 {
     const enum ibv_wr_opcode kinds[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM};
@@ -109,8 +109,8 @@ static void answer_until_it_ends(struct pair *p)
     while (wc.status == IBV_WC_SUCCESS) {
         if (ibv_poll_cq(p->server.cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS && (wc.opcode & IBV_WC_RECV) != 0)
             assert_int_equal(post_receive(&p->server, 1, 0, 64), 0);
-        /* Its queue pair is not touched by the peer's death: an own message finds out. It may have to wait for a
-         * receive while others arrive in its memory. */
+        /* The peer's death does not change the state of this queue pair; only a request detects it. The request may
+         * have to wait for a receive while other messages arrive. */
         if (++polls % 100 == 0)
             (void)post(&p->server, IBV_WR_SEND, 2, 0, 8, NULL, 0, IBV_SEND_INLINE);
     }
@@ -127,7 +127,7 @@ struct server_facts {
     uint16_t port;
 };
 
-/* Both sides are children, so that either can be killed. */
+/* Both sides are child processes, so that either can be killed. */
 static void client(int report_fd)
 {
     struct remote r;

@@ -38,7 +38,7 @@ expect 2 1 "$softrdma" run
 expect 2 1 "$softrdma" run --
 expect 2 1 "$softrdma" run --no-such-option true
 expect 127 1 "$softrdma" run "$work/absent"
-# A misspelt variable is reported, and the program runs.
+# A misspelled variable is reported, and the program runs.
 expect 0 1 env SOFTRDMA_TRANSPROT=tcp "$softrdma" run true
 cp "$work/err" "$work/out"
 expect_output '^softrdma: SOFTRDMA_TRANSPROT: unknown variable: ignored'
@@ -55,7 +55,8 @@ case $softrdma in *' '*) folder='' dropin='' ld_so_lines=1 ;; *) folder='/.*/' d
 expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'
 expect_output "^${folder}libsoftrdma.so$"
 
-# The device works in a directory with a blank, and is refused where the path has a separator of the dynamic linker.
+# The device works in a directory whose name contains a blank. It is rejected if its path contains a separator of the
+# dynamic linker.
 library=$("$softrdma" run sed -n 's|^[^/]*\(/.*/libsoftrdma[^/]*\)$|\1|p;T;q' /proc/self/maps)
 for directory in "$work/my device" "$work/my:device"; do
     mkdir -p "$directory/bin" "$directory/lib"
@@ -66,7 +67,7 @@ expect 0 0 "$work/my device/bin/softrdma" run grep -m 1 libsoftrdma /proc/self/m
 expect_output 'libsoftrdma'
 expect 1 1 "$work/my:device/bin/softrdma" run true
 
-# One line, and the program runs all the same.
+# The launcher prints one line, and still runs the program.
 echo 'int main(void) { return 7; }' >"$work/static.c"
 if cc -static -o "$work/static" "$work/static.c" 2>"$work/out"; then
     expect 7 1 "$softrdma" run "$work/static"

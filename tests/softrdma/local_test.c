@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The path between processes of one host, which needs nothing of its target: the target is stopped. */
+/* The path between processes of one host, which needs no action of its target: the target is stopped. */
 #include "native.h"
 #include "remote.h"
 
@@ -45,7 +45,7 @@ static void read_back(struct remote *r)
     assert_memory_equal(c->memory, r->page + page_size / 2, page_size / 2);
 }
 
-/* The kernel's copies do not promise whole words. */
+/* The kernel's copies do not guarantee that words are written as a whole. */
 static void leave_an_atomic_word_to_its_owner(void)
 {
     struct remote r;
@@ -62,7 +62,7 @@ static void leave_an_atomic_word_to_its_owner(void)
     stop_server(&r);
 }
 
-/* The system calls of the initiator do not fail when the owner of a mapped file, or of the ring of a message, is
+/* System calls of the initiator must not fail when the owner of a mapped file, or of the ring of a message, is
  * killed. */
 static void stop_at_the_death_of_the_owner(enum ibv_wr_opcode opcode)
 {
@@ -115,7 +115,7 @@ static void reach_a_stopped_process(void)
     stop_server(&r);
 }
 
-/* Whichever of the queue pairs gets a message next, its receive is there beforehand. */
+/* Each queue pair may get the next message, and has a receive before that. */
 static void reach_a_shared_receive_queue_of_a_stopped_process(void)
 {
     static const struct server_plan shares = {
@@ -214,7 +214,7 @@ static void refuse_a_wrong_key(void)
     struct remote r;
     start_server(&r, &sleeps, NULL);
     meet_server(&r);
-    r.mr.rkey ^= 0x10000; /* the same place in the table of keys */
+    r.mr.rkey ^= 0x10000; /* another key with the same slot in the table of keys */
     memset(r.pair.client.memory, 1, 8);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
     expect_completion(r.pair.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
@@ -233,7 +233,7 @@ static void become_another_user(void)
         _exit(1);
 }
 
-/* As containers do. */
+/* Container runtimes deny these system calls. */
 static void be_refused_what_the_path_needs(void)
 {
     struct sock_filter refuse[] = {
@@ -248,7 +248,7 @@ static void be_refused_what_the_path_needs(void)
         _exit(1);
 }
 
-/* Over the network a stopped process answers nothing. */
+/* Over the network, a stopped process does not respond. */
 static void expect_the_network(const struct server_plan *plan)
 {
     struct remote r;
@@ -286,7 +286,7 @@ static void keep_away_from_those_who_dropped_their_rights(void)
     expect_the_network(&(struct server_plan){0});
 }
 
-/* The server publishes the open registration in its page; data of a closed one must not change. */
+/* The server publishes the open registration in its page. Data of a closed registration must not change. */
 struct board {
     _Atomic uint32_t rkey;
     _Atomic uint32_t torn;
@@ -319,7 +319,7 @@ static void register_again_and_again(struct pair *p)
 
 static const struct server_plan registers = {.act = register_again_and_again};
 
-/* One connection lives until it uses a key that is gone. Returns how many registrations were seen. */
+/* Uses one connection until a key is no longer valid. Returns the number of registrations that were used. */
 static uint64_t write_while_it_lasts(struct remote *r)
 {
     struct board *board = board_at(r->page);
@@ -348,7 +348,7 @@ static void write_against_deregistration(void)
     stop_server(&r);
 }
 
-/* Messages against the destruction of their receiver, both in this process. */
+/* Sends messages while their receiver is destroyed. Both are in this process. */
 static void *destroy_soon(void *id)
 {
     usleep((unsigned)(rand() % 2000));
@@ -377,7 +377,7 @@ static void send_against_destruction(void)
     }
 }
 
-/* A sleeping receiver is woken once for each arming, whatever process delivers. */
+/* A sleeping receiver is woken once for each arming, by any process that delivers. */
 static void wait_for_messages(struct pair *p)
 {
     struct side *s = &p->server;

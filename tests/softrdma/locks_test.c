@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The POSIX locks of a program on the files behind its regions, which go when the process closes any descriptor of the
- * file: sharing the file with peers of the host leaves them alone. */
+/* POSIX locks of a program on files of its regions. A process loses such locks when it closes any descriptor of the
+ * file. Sharing the file with peers on the host must preserve them. */
 #include "remote.h"
 
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static void share_a_locked_file(void)
     meet_server(&r);
     take_lock(1);
     fill(r.pair.client.memory, 64, 3);
-    /* The first request may go over the connection and ask for the file, which arrives some time later. */
+    /* The first request may use the connection and request the file, which arrives later. */
     for (unsigned i = 0; i < 40; ++i, usleep(5000)) {
         assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 64, &r.target, 64, 0), 0);
         expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);

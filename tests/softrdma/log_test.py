@@ -43,7 +43,7 @@ def free_port() -> int:
 
 
 class Program:
-    """rping on the device; what it writes to standard error is kept."""
+    """Runs rping on the device. Its standard error is recorded."""
 
     def __init__(self, *arguments: str, prefix: tuple[str, ...] = (), confine: Callable[[], None] | None = None,
                  **environment: str) -> None:
@@ -100,7 +100,7 @@ class LogTest(unittest.TestCase):
                 self.assertRegex(log, f"{TCP_ONLY}: one of them shares no memory")
 
     def meet_for_long(self, **options: object) -> tuple[Program, Program]:
-        """Two programs that stay, the client with the options."""
+        """Starts two programs that continue to run, the client with the options."""
         server, port = self.listen("-P", SOFTRDMA_LOG="info")
         client = self.start("-c", "-a", "127.0.0.1", "-p", str(port), SOFTRDMA_LOG="info", **options)
         return server, client
@@ -158,7 +158,7 @@ class LogTest(unittest.TestCase):
                     break
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
-        time.sleep(1)  # to be past the handshake
+        time.sleep(1)  # waits until the handshake has ended
         client.process.send_signal(signal.SIGKILL)
         # The message depends on the operation that the server was executing.
         server.wait_for(r"warn: (queue pair \d+: peer process exited|peer 127\.0\.0\.1 port \d+: connection lost: )")

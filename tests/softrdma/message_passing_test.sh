@@ -10,7 +10,8 @@ open_mpi='--allow-run-as-root --oversubscribe'
 case $3 in
 openmpi) compiler=mpicc.openmpi source=message_passing.c starter="mpirun.openmpi $open_mpi" layers='libfabric ucx datagrams defaults' ;;
 mpich) compiler=mpicc.mpich source=message_passing.c starter=mpiexec.mpich layers='ucx datagrams defaults' ;;
-# Debian's (4.1.4) calls what it has unloaded in its end, with the device or without, unless this component is left out.
+# At exit, Debian's Open MPI (4.1.4) calls a function that it has unloaded, with and without the device, unless this
+# component is excluded.
 openshmem) compiler=oshcc source=openshmem.c starter="oshrun $open_mpi --mca osc ^rdma" layers='ucx datagrams defaults' ;;
 *)
     echo "message_passing_test.sh: there are openmpi, mpich and openshmem, and no '$3'" >&2
@@ -34,7 +35,7 @@ if [ -n "$5" ]; then
     mpich) starter="$starter -launcher ssh -launcher-exec $work/shell -hosts 10.77.0.1,$4 -ppn 1" ;;
     *) starter="$starter --mca plm_rsh_agent $work/shell --host $(hostname):2,$4:2 --map-by node" ;;
     esac
-    # Windows between hosts fail in Debian's 4.1.4 on any network, but for those that are made of messages.
+    # Windows between hosts fail in Debian's 4.1.4 on any network, except those that use messages.
     [ $3 != openmpi ] || starter="$starter --mca osc pt2pt"
 fi
 $compiler -Wall -Wextra -Werror -O1 -o "$work/program" "$(dirname "$0")/$source" || exit 1

@@ -33,7 +33,7 @@ static struct {
     enum missing missing;
 } attempt;
 
-/* The file system has no place in the tree: only its descriptor reaches it, and it ends with the mapping. */
+/* The file system is not mounted in the tree: only its descriptor refers to it, and it ends with the mapping. */
 static int open_small_file_system(void)
 {
     const int context = fsopen("tmpfs", FSOPEN_CLOEXEC);
@@ -73,7 +73,7 @@ static uint8_t *map_huge_page(void)
     return memory;
 }
 
-/* Memory whose pages are missing now, or as soon as its file, if `fd` is set, is truncated. */
+/* Maps memory whose pages are missing now, or, if `fd` is set, when its file is truncated. */
 static uint8_t *map_missing(int *fd)
 {
     *fd = -1;
@@ -120,7 +120,7 @@ static void meet_what_is_missing(void)
         assert_int_equal(ftruncate(fd, 0), 0);
     post_attempt(&r);
     expect_completion(r.pair.client.cq, 2, IBV_WC_REM_OP_ERR);
-    usleep(50000); /* a signal would have ended it by now */
+    usleep(50000); /* a signal would have ended the process by now */
     assert_int_equal(waitpid(r.pid, NULL, WNOHANG), nothing);
     stop_server(&r);
 }
@@ -199,7 +199,7 @@ static bool has_huge_pages(void)
         snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-2048kB/%s", *name);
         FILE *file = fopen(path, "r");
         if (file == NULL)
-            return true; /* or none of this size */
+            return true; /* no huge pages, or none of this size */
         assert_int_equal(fscanf(file, "%u", &pages), 1);
         fclose(file);
         count += pages;
@@ -216,7 +216,7 @@ static void huge_pages_that_cannot_be_had(void **state)
     try_everything(no_huge_pages);
 }
 
-/* The program's own memory is missing: its request fails, and the program continues. */
+/* Pages of the program's own memory are missing: its request fails, and the program continues. */
 static void meet_own_missing_memory(void)
 {
     struct remote r;

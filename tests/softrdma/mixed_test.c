@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs that are flushed and read
- * back, and an atomic counter, into files by every other connection. Either process is repeatedly stopped and
- * continued: each byte is in its place, and no request fails. Then either is killed: the other one has received only
- * what was sent to it, and every connection ends. TEST_MIXED_ROUNDS sets the number of rounds (default 8), TEST_SEED
- * the moments. */
+ * back, and an atomic counter. Every other connection uses files. Either process is repeatedly stopped and continued:
+ * all data must arrive at its place, and no request may fail. Then one process is killed: the other one must have
+ * received only sent data, and every connection must end. TEST_MIXED_ROUNDS sets the number of rounds (default 8),
+ * TEST_SEED the moments. */
 #include "native.h"
 #include "remote.h"
 
@@ -21,13 +21,13 @@ enum {
     receives = 8,
     longest = 20000,
     side_size = 256 * 1024,
-    counter_at = 40960, /* at the server */
-    read_at = 32768,    /* at the client, what is read back */
-    receive_at = 65536, /* receive buffers of both, in steps of step_size */
-    echo_at = 250000,   /* at the server */
+    counter_at = 40960, /* offset at the server */
+    read_at = 32768,    /* offset at the client of the data that is read back */
+    receive_at = 65536, /* offset of the receive buffers on both sides, in steps of step_size */
+    echo_at = 250000,   /* offset at the server */
     step_size = 20480,
     steps = 5,
-    hang_s = 120, /* after which a side that should have ended is ended */
+    hang_s = 120, /* a side that should have ended is killed after this time */
 };
 
 /* wr_id of requests other than receives. */
@@ -41,9 +41,9 @@ enum {
 
 struct shared {
     volatile int connected;
-    volatile int got_on; /* every connection has made whole steps */
+    volatile int got_on; /* every connection has completed steps */
     volatile int finish;
-    volatile int died; /* one side is killed: the other one expects failures */
+    volatile int died; /* one side is killed, so the other one expects failures */
 };
 
 static struct shared *all;
@@ -82,7 +82,7 @@ static void expect_pattern(const uint8_t *from, unsigned connection, uint64_t n)
     }
 }
 
-/* An expected failure ends the connection, another one the test. */
+/* An expected failure ends the connection; another failure ends the test. */
 static bool failed(bool failure)
 {
     if (failure)
@@ -98,7 +98,7 @@ static bool has_ended(struct rdma_event_channel *channel)
     return expect_event(channel, RDMA_CM_EVENT_DISCONNECTED) == 0;
 }
 
-/* The server: takes messages in their order, and echoes their numbers. */
+/* The server: receives messages in order, and echoes their numbers. */
 
 struct served {
     struct pair p;
@@ -175,7 +175,7 @@ static void serve(int out)
 struct caller {
     struct remote r;
     uint64_t n;
-    unsigned awaited; /* completions of the present step */
+    unsigned awaited; /* completions of the current step */
     unsigned step;
     bool broken;
     bool ended;
@@ -216,7 +216,7 @@ static void begin_step(struct caller *k, unsigned connection)
     switch (k->step) {
     case 0:
         write_pattern(own->memory, connection, k->n);
-        k->awaited = 2; /* its echo, too */
+        k->awaited = 2; /* its echo is awaited, too */
         error = post(own, IBV_WR_SEND, own_send, 0, length, NULL, 0, 0);
         break;
     case 1:

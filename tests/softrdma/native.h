@@ -30,7 +30,7 @@ static const uint64_t device_atomic_write = 1ULL << 40;
 typedef void (*wr_flush_function)(
         struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t length, uint8_t type, uint8_t level);
 
-/* The member behind those of rdma-core 44, at its place in rdma-core 47 and later. */
+/* wr_flush follows the members of rdma-core 44, at its offset in rdma-core 47 and later. */
 static inline wr_flush_function wr_flush_of(struct ibv_qp_ex *qp)
 {
     wr_flush_function function;

@@ -317,7 +317,7 @@ static void an_atomic_operation_takes_eight_bytes(void **state)
     }
 }
 
-/* More round trips than may be in flight, mixed with what is merely acknowledged. */
+/* More requests with round trips than can be in flight, mixed with requests that are only acknowledged. */
 static void round_trips_keep_their_order(void **state)
 {
     struct pair p;

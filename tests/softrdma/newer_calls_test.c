@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls that are newer than the headers. A libibverbs newer than the device makes the last ones. */
+/* Calls that are newer than the headers. A libibverbs newer than the device makes the last of these. */
 #include "fixture.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ static void missing_features_are_reported(void **state)
     assert_int_equal(errno, EOPNOTSUPP);
 }
 
-/* ibv_rc_pingpong of rdma-core 65 allocates its buffer with them. */
+/* ibv_rc_pingpong of rdma-core 65 allocates its buffer with these functions. */
 static void buffers_are_ordinary_memory(void **state)
 {
     NEWER(void *, ibv_alloc_buf, struct ibv_pd *, size_t, void **);

@@ -22,13 +22,13 @@
 namespace
 {
 
-constexpr int hang_ms = 60000; // after which something that must happen has not happened
+constexpr int hang_ms = 60000; // limit for an expected event
 constexpr int hang_s = 120;    // limit of a call that does not return
 
 std::atomic<long> until_failure{0}; // number of allocations until one fails; 0 if none fails
-std::atomic<long> to_fail{0};       // from then on
+std::atomic<long> to_fail{0};       // number of allocations that fail from that one
 std::atomic<bool> has_failed{false};
-std::atomic<long> live{0}; // allocations
+std::atomic<long> live{0}; // allocations that exist
 
 bool fails_now() noexcept
 {
@@ -62,7 +62,7 @@ void *operator new(std::size_t size)
     return allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }
 
-// AddressSanitizer has one of its own, whose memory free() must not get.
+// AddressSanitizer has its own operator, whose memory must not be passed to free().
 void *operator new(std::size_t size, const std::nothrow_t &) noexcept
 try {
     return allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
@@ -103,7 +103,7 @@ const char *__asan_default_options()
     return "leak_check_at_exit=0";
 }
 
-// The linker leads the device's calls here.
+// The linker redirects the device's calls to these wrappers.
 void *__real_calloc(std::size_t count, std::size_t size);
 void *__wrap_calloc(std::size_t count, std::size_t size);
 void *__real_malloc(std::size_t size);
@@ -123,7 +123,7 @@ void *__wrap_malloc(std::size_t size)
 namespace
 {
 
-bool connecting = false; // a call may find that the connection no longer exists
+bool connecting = false; // a call may fail because the connection no longer exists
 const char *scenario_name = "";
 long scenario_n = 0;
 
@@ -280,7 +280,7 @@ bool handle(end &e, rdma_cm_event_type type, int status)
     }
 }
 
-// One event, of whichever channel; false if memory is missing.
+// Takes one event, of any channel. Returns false if memory is missing.
 bool take_event(rdma_event_channel *channel)
 {
     rdma_cm_event *event = nullptr;
@@ -295,7 +295,7 @@ bool take_event(rdma_event_channel *channel)
     return handle(id == w.client.id ? w.client : w.server, type, status);
 }
 
-// Takes events until one of the ends is as it is wanted.
+// Takes events until one end has the wanted state.
 template<typename Wanted>
 bool events_until(Wanted wanted)
 {
@@ -411,7 +411,7 @@ bool connection()
     return all;
 }
 
-// A device of its own, and a queue pair that is connected to itself without the connection manager.
+// Opens its own device, and a queue pair that is connected to itself without the connection manager.
 bool direct()
 {
     ibv_context *context = nullptr;
@@ -456,7 +456,7 @@ bool direct()
     return all;
 }
 
-// An id without a channel of its own, and queues that belong to it.
+// Creates an identifier without its own channel, and queues that belong to it.
 bool endpoint()
 {
     rdma_addrinfo *info = nullptr;
@@ -509,7 +509,7 @@ void run_well(const scenario &s)
     run_failing(s, 0, 0);
 }
 
-// In a process that has not used the device before; afterwards it can.
+// Runs in a process that has not used the device. After the failure, the process must be able to use it.
 bool fails_in_fresh_process(const scenario &s, long n, long many)
 {
     fflush(stdout);
@@ -570,7 +570,7 @@ void sweep(const scenario &s, long many)
 
 } // namespace
 
-// usage: no_memory_test [SCENARIO N]: that one alone, for a debugger.
+// usage: no_memory_test [SCENARIO N]: runs only that one, for a debugger.
 int main(int argc, char **argv)
 {
     if (argc == 4) {

@@ -50,7 +50,7 @@ static void the_device_describes_itself(void **state)
     assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
 }
 
-/* The receive capacities of a queue pair mean nothing if it has a shared receive queue. */
+/* The receive capacities of a queue pair are ignored if it has a shared receive queue. */
 static void receive_capacities_are_ignored_with_a_shared_queue(void **state)
 {
     struct ibv_context *context = *state;
@@ -93,7 +93,7 @@ static void the_device_has_a_vendor_and_a_descriptor(void **state)
     assert_int_equal(ibv_query_device(context, &attr), 0);
     assert_int_not_equal(attr.vendor_id, 0);
     assert_int_equal(attr.vendor_id, be64toh(attr.node_guid) >> 40);
-    /* Programs mark it to be closed when they execute another, or not to be. */
+    /* Programs set or clear close-on-exec for programs that they execute. */
     assert_true((fcntl(context->cmd_fd, F_GETFD) & FD_CLOEXEC) != 0);
     assert_int_equal(fcntl(context->cmd_fd, F_SETFD, FD_CLOEXEC), 0);
 }
@@ -114,7 +114,7 @@ static void a_table_of_addresses_is_read_whole_or_not_at_all(void **state)
     free(entries);
 }
 
-/* Programs take the first address of RoCE v2 for other hosts, and prefer some to private ones. */
+/* Programs use the first RoCE v2 address for other hosts, and prefer some of these to private addresses. */
 static void loopback_addresses_are_of_roce_v1_if_there_are_others(void **state)
 {
     struct ibv_context *context = *state;
@@ -140,14 +140,14 @@ static void a_shorter_port_structure_is_not_overrun(void **state)
         uint8_t guard[16];
     } port;
     memset(&port, 0x5a, sizeof(port));
-    /* The function called by a program that was built with old headers. */
+    /* The function that programs compiled with old headers call. */
     assert_int_equal((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr *)&port.attr), 0);
     const uint8_t *bytes = (const uint8_t *)&port;
     for (size_t i = offsetof(struct ibv_port_attr, port_cap_flags2); i < sizeof(port); ++i)
         assert_int_equal(bytes[i], 0x5a);
 }
 
-/* perftest does it, and continues to use the objects. */
+/* perftest closes the device first, and continues to use the objects. */
 static void a_device_closes_whatever_is_left_open(void **state)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -199,7 +199,7 @@ static void registration_checks_rights_and_mappings(void **state)
     uint8_t *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
     expect_no_region(pd, memory, page, IBV_ACCESS_REMOTE_WRITE, EINVAL);
-    expect_no_region(pd, memory, page, 1 << 10, EOPNOTSUPP); /* unknown */
+    expect_no_region(pd, memory, page, 1 << 10, EOPNOTSUPP); /* unknown flag */
     expect_no_region(pd, memory, page, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP);
     expect_no_region(pd, memory, SIZE_MAX, everything, EFAULT);
     assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
@@ -289,7 +289,7 @@ static void states_change_only_along_the_table(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* Where only root can do so, the files of /proc cannot be opened for lack of a descriptor. */
+/* Without /proc. Only root can remove it; otherwise its files cannot be opened because no descriptor is left. */
 static int remove_proc(void)
 {
     if (geteuid() == 0) {

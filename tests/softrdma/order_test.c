@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that reach a receiver of the same host through memory, between others that come over the network. */
+/* Messages that reach a receiver on the same host through memory, among others that arrive over the network. */
 #include "remote.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@ enum {
     messages = 2000,
 };
 
-/* Every second message is placed in a file, by its receiver; the others need no memory, and are delivered by the
- * sender. */
+/* Every second receive is in a file, and the receiver stores its message. The others need no memory, and the sender
+ * delivers their messages. */
 static void post_numbered_receive(struct side *s, uint64_t number)
 {
     if (number % 2 == 0) {
@@ -58,7 +58,7 @@ static void keep_messages_in_order(void)
             continue;
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
     }
-    assert_int_equal(waitpid(r.pid, NULL, WNOHANG), 0); /* it is still waiting */
+    assert_int_equal(waitpid(r.pid, NULL, WNOHANG), 0); /* the process is still waiting */
     stop_server(&r);
 }
 

@@ -29,7 +29,7 @@ constexpr unsigned pretends = SECCOMP_RET_ERRNO; // returns 0 without any effect
 constexpr unsigned refuses = SECCOMP_RET_ERRNO | EPERM;
 constexpr unsigned works = SECCOMP_RET_ALLOW;
 
-// Sets the result of the two calls that give a thread a private table, until the process ends.
+// Sets the results of the two calls that give a thread its own descriptor table, until the process ends.
 void restrict(unsigned close_range_unshare, unsigned unshare)
 {
     sock_filter filter[] = {
@@ -64,7 +64,7 @@ bool holds_in_child(const F &f)
     return status == 0;
 }
 
-// True if the lock of this process on the file is visible to another process.
+// Returns whether another process can see the lock of this process on the file.
 bool is_locked(int fd)
 {
     return holds_in_child([fd] {
@@ -84,7 +84,7 @@ void check_with(unsigned close_range_unshare, unsigned unshare, bool expected)
     int inner = -1;
     const bool called = softrdma::with_own_descriptors([&] {
         inner = fcntl(file, F_DUPFD_CLOEXEC, 100);
-        close(file); // drops the locks of the table that it is closed in
+        close(file); // drops the locks of the table in which the file is closed
     });
     assert_int_equal(called, expected);
     assert_int_equal(inner >= 0, expected);

@@ -9,7 +9,7 @@ COMMAND = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 
 
 def enter() -> bool:
-    """Runs this test again, in a network namespace of its own. Returns true there, and false if none can be made."""
+    """Runs this test again in its own network namespace. Returns true there, and false if none can be created."""
     if "TEST_OWN_NETWORK" in os.environ:
         return True
     if subprocess.run([*COMMAND, "true"], check=False, capture_output=True).returncode != 0:

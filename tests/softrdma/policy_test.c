@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the environment makes of durability. Each case runs with its variable set, as the argument names it. */
+/* Effects of the environment variable on durability. Each case runs with the variable set as its argument specifies. */
 #include "fixture.h"
 #include "native.h"
 

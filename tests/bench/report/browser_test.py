@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report in a real browser: what is drawn, in which colours, and that nothing is asked of the network."""
+"""The report in a real browser: what it draws, in which colors, and that it sends no network request."""
 
 import collections
 import html

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Contents of figures; a value is the same in each place."""
+"""Content of figures. A value must be equal in all places where it occurs."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ sys.argv.pop(1)
 
 
 def report(*points, pairs=()):
-    """Runs, entries and figures of these points."""
+    """Creates runs, entries and figures of these points."""
     result = SAMPLE["results"]() | {"points": list(points), "pairs": list(pairs)}
     runs = [entries.Run("r", result)]
     created = entries.entries_of(runs)

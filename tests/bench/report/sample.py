@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a result file that holds every kind of figure a report can draw. The numbers come from a formula.
+"""Writes a result file with every kind of figure that a report can draw. The numbers come from a formula.
 
 usage: report_sample.py FILE
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * mode=sw, wrong: the requests for all appends in flight contain the same range, and so the same pointer: that of the
- * append that was posted last. Each still names its own append.
+ * mode=sw, wrong: the requests for all appends in flight contain the same range, and therefore the same pointer: that
+ * of the append that was posted last. Each request still contains the number of its own append.
  */
 #include "client.h"
 #include "message.h"

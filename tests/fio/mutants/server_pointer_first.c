@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* mode=sw, wrong: the pointer is durable before the data that it points behind, for as long as a slow disk takes. */
+/* mode=sw, wrong: the pointer becomes durable before the data, by the time that a slow disk takes. */
 #include <unistd.h>
 
 #include "memory.h"
