@@ -141,6 +141,33 @@ class LogTest(unittest.TestCase):
         for level in ("", "off", "warn"):
             self.assertEqual(("", ""), self.meet(level, {"SOFTRDMA_TRUST": "none"}, {}))
 
+    def test_reasons_of_failures_are_logged(self) -> None:
+        with socket.socket() as used:
+            used.bind(("127.0.0.1", 0))
+            used.listen()
+            busy = str(used.getsockname()[1])
+            free = str(free_port())
+            small = ("prlimit", "--fsize=1048576")
+            for name, arguments, options, pattern in (
+                    ("rejected", ("-c", "-p", free), {}, r"info: peer 127\.0\.0\.1 port \d+: connection rejected: reason \d+"),
+                    ("not bound", ("-s", "-p", busy), {}, rf"info: address .* port {busy}: not bound: Address already in use"),
+                    ("file size", ("-c", "-p", free), {"prefix": small}, r"info: shared memory: not created: .*RLIMIT_FSIZE"),
+                    ("seccomp", ("-c", "-p", free), {"confine": lambda: forbid("memfd_create")},
+                     r"info: shared memory: not created: memfd_create: Operation not permitted")):
+                with self.subTest(name):
+                    self.start(*arguments, "-a", "127.0.0.1", SOFTRDMA_LOG="info", **options).wait_for(pattern)
+
+    def test_a_silent_caller_and_a_lost_peer_are_logged(self) -> None:
+        server, port = self.listen("-P", SOFTRDMA_LOG="debug")
+        with socket.create_connection(("127.0.0.1", port)):
+            server.wait_for(r"info: peer disconnected: no message within 2 s")
+        client = self.start("-c", "-a", "127.0.0.1", "-p", str(port), SOFTRDMA_LOG="debug")
+        pattern = r"debug: queue pair \d+: requests are executed in the memory of queue pair \d+"
+        server.wait_for(pattern)
+        client.wait_for(pattern)
+        server.process.kill()
+        client.wait_for(r"warn: peer 127\.0\.0\.1 port \d+: connection lost")
+
     def test_a_protocol_violation_is_named(self) -> None:
         server, port = self.listen(SOFTRDMA_LOG="warn")
         with socket.create_connection(("127.0.0.1", port)) as caller:

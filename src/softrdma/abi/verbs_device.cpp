@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "base/log.hpp"
 #include "abi/device.hpp"
 #include "admin/control.hpp"
 #include "base/config.hpp"
@@ -83,6 +84,7 @@ static void refuse_devices_of_parent() noexcept REQUIRES(process::making)
 {
     for (device_context *of_parent : open_devices())
         refuse_data_path(of_parent->verbs.context.ops);
+    log::write(log::level::debug, "fork: objects of the parent are rejected in this child (open the device again)");
 }
 
 static void add_open_device(device_context *d) REQUIRES(process::making)

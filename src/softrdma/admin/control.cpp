@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "admin/control.hpp"
+#include "base/log.hpp"
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
 #include "progress/event_loop.hpp"
@@ -129,8 +130,11 @@ void start()
         const int on = 1;
         event_loop *a = event_loop::get();
         if (a == nullptr || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
-                bind(fd.get(), reinterpret_cast<const sockaddr *>(&name), size) != 0)
+                bind(fd.get(), reinterpret_cast<const sockaddr *>(&name), size) != 0) {
+            log::write(log::level::warn, "control socket: not created: %s (softrdma ps, fault and powercut fail)",
+                    strerror(errno));
             return &process::no;
+        }
         const auto served = std::make_shared<control_socket>(fd.get());
         const bool watched = a->watch(fd.get(), EPOLLIN, served) != 0;
         if (watched)

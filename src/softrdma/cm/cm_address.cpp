@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "base/log.hpp"
+#include "base/socket_address.hpp"
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
@@ -137,6 +139,8 @@ int detail::open_bound(cm_id &id, const sockaddr *address)
     }
     if (!bound) {
         const int error = errno;
+        log::write(log::level::info, "address %s: not bound: %s (see SOFTRDMA_PORT_OFFSET)", text_of(tcp).data(),
+                strerror(error));
         ::close(fd);
         return fail(error);
     }
@@ -192,6 +196,8 @@ int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destinati
     if (error == 0 && detail::adopt_device(id) != 0)
         error = errno;
     if (error != 0) {
+        log::write(log::level::info, "peer %s: address not resolved: %s", text_of(id.route.addr.dst_storage).data(),
+                strerror(error));
         detail::queue_event(id, RDMA_CM_EVENT_ADDR_ERROR, error == EADDRNOTAVAIL ? -ENODEV : -error);
         return 0;
     }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "base/assert.hpp"
+#include "base/log.hpp"
+#include "base/socket_address.hpp"
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
@@ -124,6 +127,8 @@ bool detail::choose_psn(cm_id &id)
 
 void detail::rejected(cm_id &id, std::uint32_t reason, const private_data &data)
 {
+    log::write(log::level::info, "peer %s: connection rejected: reason %u", text_of(id.route.addr.dst_storage).data(),
+            reason);
     if (is_datagram(id))
         return not_resolved(id, reason);
     modify_to_error(id);
@@ -133,6 +138,8 @@ void detail::rejected(cm_id &id, std::uint32_t reason, const private_data &data)
 
 void detail::unreachable(cm_id &id, int error)
 {
+    log::write(
+            log::level::warn, "peer %s: not reachable: %s", text_of(id.route.addr.dst_storage).data(), strerror(error));
     modify_to_error(id);
     id.state = cm_state::closed;
     queue_last_event(id, RDMA_CM_EVENT_UNREACHABLE, -error, true);
@@ -144,6 +151,7 @@ void detail::refused(cm_id &id)
 {
     constexpr int tries = 5;
     constexpr auto first_pause = std::chrono::milliseconds(10);
+    SOFTRDMA_ASSERT(id.refusals < tries);
     id.path.reset();
     const auto pause = first_pause * (1 << id.refusals);
     if (++id.refusals >= tries)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "base/log.hpp"
+#include "base/socket_address.hpp"
 #include "cm/cm.hpp"
 #include "base/assert.hpp"
 #include "base/process.hpp"
@@ -59,6 +61,8 @@ void take_reply(cm_event &event) REQUIRES(lock())
         return;
     }
     const int error = errno;
+    log::write(log::level::warn, "peer %s: connection rejected by this side: ibv_modify_qp: %s",
+            text_of(id.route.addr.dst_storage).data(), strerror(error));
     event.event = RDMA_CM_EVENT_CONNECT_ERROR;
     event.status = -error;
     detail::modify_to_error(id);

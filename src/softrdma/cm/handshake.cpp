@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/handshake.hpp"
+#include "base/assert.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/socket_address.hpp"
@@ -134,6 +135,7 @@ void handshake::begin()
 
 void handshake::take_path(std::shared_ptr<tcp_conn> from_peer)
 {
+    SOFTRDMA_ASSERT(from_peer->owner == nullptr); // each path belongs to one handshake
     path = std::move(from_peer);
     path->owner = this;
 }
@@ -206,6 +208,7 @@ void handshake::log_fall_back() const
 
 void handshake::answer()
 {
+    SOFTRDMA_ASSERT(!active && !searching_);
     const auto qp = local_qp.lock();
     shm_address own;
     if (ep_ != nullptr && qp != nullptr) {
@@ -222,6 +225,7 @@ void handshake::answer()
 
 void handshake::decide()
 {
+    SOFTRDMA_ASSERT(active && !searching_);
     const auto qp = local_qp.lock();
     if (ep_ == nullptr)
         log_fall_back();
@@ -233,6 +237,7 @@ void handshake::decide()
 
 void handshake::send_decision(opcode op)
 {
+    SOFTRDMA_ASSERT(active); // the passive side receives the decision
     path->send_control(op, encode(shm_decision{ep_ != nullptr, obstacle_}));
     path->unhold();
     ep_.reset();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/port_numbers.hpp"
+#include "base/log.hpp"
 #include "base/gid_table.hpp"
 #include "cm/cm.hpp"
 #include "transport/shm/fd_server.hpp"
@@ -54,8 +55,10 @@ port_numbers::open_port *port_numbers::port_with_free_index()
         return nullptr;
     open_port fresh;
     const int fd = open_any_port(fresh.port);
-    if (fd < 0)
+    if (fd < 0) {
+        log::write(log::level::error, "queue pair: no TCP port for its number: %s", strerror(errno));
         return nullptr;
+    }
     fresh.listening = listener::open(fd, SOMAXCONN, [](int socket) { return handshake::accepted(socket, 0); });
     if (fresh.listening == nullptr)
         return nullptr;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/assert.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -18,6 +20,7 @@ public:
     // Adds a range. Returns true if the owner had none.
     bool note(const std::shared_ptr<Owner> &owner, std::uint64_t begin, std::uint64_t end)
     {
+        SOFTRDMA_ASSERT(begin <= end);
         for (range &known : ranges_) {
             if (known.owner == owner) {
                 known.begin = std::min(known.begin, begin);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/event_loop.hpp"
+#include "base/log.hpp"
 #include "base/barriers.hpp"
 #include "base/config.hpp"
 #include "base/process.hpp"
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <sched.h>
 
 namespace softrdma
@@ -37,6 +39,8 @@ event_loop *event_loop::start(void (*first)())
         return a;
     std::unique_ptr<event_loop> fresh(new event_loop);
     if (const int error = fresh->start_thread(first); error != 0) {
+        log::write(log::level::error, "progress thread: not started: %s (check limits of threads and descriptors)",
+                strerror(error));
         errno = error;
         return nullptr;
     }
@@ -209,6 +213,7 @@ finding event_loop::serve(event_handler &handler, Call call) noexcept
     try {
         return call();
     } catch (const std::bad_alloc &) {
+        log::write(log::level::error, "connection or datagrams: dropped: out of memory");
         handler.out_of_memory();
         return finding::something;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/listener.hpp"
+#include "base/log.hpp"
 
 #include "base/descriptors.hpp"
 #include "base/unique_fd.hpp"
@@ -40,15 +41,18 @@ void listener::close()
 void listener::suspend()
 {
     const lock_guard lock(mutex_);
-    suspended_ = true;
+    if (!std::exchange(suspended_, true))
+        log::write(log::level::info, "listener: suspended: requests wait for the program (accept or reject them)");
     event_loop::get()->change(watch_, 0);
 }
 
 void listener::resume()
 {
     const lock_guard lock(mutex_);
-    if (std::exchange(suspended_, false))
-        event_loop::get()->change(watch_, EPOLLIN);
+    if (!std::exchange(suspended_, false))
+        return;
+    log::write(log::level::debug, "listener: resumed");
+    event_loop::get()->change(watch_, EPOLLIN);
 }
 
 void listener::pause(std::chrono::milliseconds duration)

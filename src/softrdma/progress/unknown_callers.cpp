@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/unknown_callers.hpp"
+#include "base/log.hpp"
 #include "progress/event_loop.hpp"
 
 #include <algorithm>
@@ -28,12 +29,17 @@ std::size_t max_callers() noexcept
 std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<caller> &who)
 {
     const std::size_t most = max_callers();
-    while (const auto oldest = take_oldest(most))
+    while (const auto oldest = take_oldest(most)) {
+        log::write(log::level::info, "peer disconnected before its first message: %zu others are pending", most);
         oldest->send_away();
+    }
     try {
         event_loop::get()->after(first_message_time, [this, weak = std::weak_ptr(who)] {
-            if (const auto silent = weak.lock(); silent != nullptr && remove(silent))
-                silent->send_away();
+            const auto silent = weak.lock();
+            if (silent == nullptr || !remove(silent))
+                return;
+            log::write(log::level::info, "peer disconnected: no message within 2 s (not a peer of this device?)");
+            silent->send_away();
         });
         {
             const lock_guard lock(mutex_);

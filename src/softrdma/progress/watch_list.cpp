@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/watch_list.hpp"
+#include "base/assert.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,6 +22,7 @@ watch_list::watch_id watch_list::add(int fd, std::uint32_t events, std::shared_p
 {
     const lock_guard lock(mutex_);
     const watch_id id = next_id_++;
+    SOFTRDMA_ASSERT(id != 0 && id != timer_watch);
     epoll_event event{.events = events, .data = {.u64 = id}};
     watched_.emplace(id, watched{fd, std::move(handler)});
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0)
@@ -55,6 +57,7 @@ void watch_list::remove(watch_id id)
 void watch_list::add_in_memory(const std::shared_ptr<event_handler> &handler)
 {
     const lock_guard lock(mutex_);
+    SOFTRDMA_ASSERT(std::ranges::find(in_memory_, handler) == in_memory_.end());
     in_memory_.push_back(handler);
 }
 

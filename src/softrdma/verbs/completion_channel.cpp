@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/completion_channel.hpp"
+#include "base/assert.hpp"
 #include "errno_guard.hpp"
 #include "verbs/cq.hpp"
 
@@ -91,6 +92,7 @@ unsigned completion_channel::forget(completion_queue &cq) noexcept
 // Stores the arming in shared memory, where senders read it.
 void completion_channel::publish(completion_queue &cq, const request &latest) noexcept
 {
+    SOFTRDMA_ASSERT(latest.number != 0); // 0 means that no event is due
     cq.shared().armed.store(arming_word(latest.number, latest.in), std::memory_order_seq_cst);
 }
 
@@ -151,6 +153,7 @@ void completion_channel::set_aside()
 
 void completion_channel::arm(completion_queue &cq, interest in)
 {
+    SOFTRDMA_ASSERT(in != interest::nothing);
     const lock_guard lock(mutex_);
     request &r = requests_.at(&cq);
     if (r.in != interest::nothing && cq.shared().signaled.load(std::memory_order_acquire) == r.number)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/cq.hpp"
+#include "base/assert.hpp"
 #include "base/put_event.hpp"
 #include "fault/rules.hpp"
 #include "probe.hpp"
@@ -90,6 +91,7 @@ completion_queue::entry *completion_queue::append(
 {
     if ((tail_ - head_ >= fast_limit_ || fault::active()) && !reserve_entry(qpn)) [[unlikely]]
         return nullptr;
+    SOFTRDMA_ASSERT(tail_ - head_ <= mask_); // the ring has space
     entry &e = ring_[tail_++ & mask_];
     e.freed = freed;
     e.places = places;
@@ -190,6 +192,7 @@ int completion_queue::take(int entries, ibv_wc *wc)
         head_ = tail_ = 0; // these entries are in the cache already
     if (count < entries)
         count += inbound_.take(entries - count, wc + count);
+    SOFTRDMA_ASSERT(count <= std::max(entries, 0));
     if (count > 0 && counted_)
         shared().used.fetch_sub(count, std::memory_order_relaxed);
     return count;
@@ -229,6 +232,7 @@ int completion_queue::resize(int entries)
         mask_ = mask;
     }
     cqe = entries;
+    SOFTRDMA_ASSERT(tail_ - head_ <= mask_ + 1);
     count_if_needed();
     return 0;
 }

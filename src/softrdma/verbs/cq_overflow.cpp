@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The limit of a completion queue, and what happens when it is exceeded.
+#include "base/assert.hpp"
+#include "base/log.hpp"
 #include "fault/rules.hpp"
 #include "verbs/cq.hpp"
 
@@ -13,6 +15,7 @@ void completion_queue::expect(std::int64_t entries)
 {
     const lock_guard lock(lock_);
     expected_ += entries;
+    SOFTRDMA_ASSERT(expected_ >= 0); // each queue pair subtracts what it has added
     count_if_needed();
 }
 
@@ -78,7 +81,10 @@ void completion_queue::remove_user(const std::weak_ptr<completion_source> &user)
 
 void completion_queue::overflow()
 {
+    SOFTRDMA_ASSERT(!overflowed_); // later completions are rejected before
     overflowed_ = true;
+    log::write(log::level::warn,
+            "completion queue: overflow: more than %d completions (poll more often, or create it larger)", cqe);
     update_fast_limit();
     ibv_async_event event{};
     event.element.cq = verbs();

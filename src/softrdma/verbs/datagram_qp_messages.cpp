@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send and receive path of datagram queue pairs.
+#include "base/log.hpp"
 #include "base/copy.hpp"
 #include "base/guard.hpp"
 #include "fault/rules.hpp"
@@ -238,6 +239,8 @@ void datagram_qp::arrived(const datagram &d, const network_header &header)
     receive_request space;
     const receive_request *request = receives() && d.qkey == attr_.qkey ? take_receive(space) : nullptr;
     if (request == nullptr) {
+        log::write(log::level::debug, "queue pair %u: datagram of queue pair %u dropped: no receive, or another Q_Key",
+                qp_base.qp_num, d.source_qpn);
         ++refused_;
         return;
     }

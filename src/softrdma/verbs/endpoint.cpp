@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/endpoint.hpp"
+#include "base/assert.hpp"
 #include "base/guard.hpp"
 
 #include <algorithm>
@@ -49,6 +50,7 @@ void endpoint::try_again_later(bool anew)
 
 std::uint32_t endpoint::cut_segment(std::uint32_t left) const
 {
+    SOFTRDMA_ASSERT(left > short_segment && path != nullptr);
     const std::size_t fits =
             std::clamp<std::size_t>(path->send_space(), short_segment, max_segment) / word_size * word_size;
     return static_cast<std::uint32_t>(std::min<std::size_t>(left, fits));
@@ -57,6 +59,7 @@ std::uint32_t endpoint::cut_segment(std::uint32_t left) const
 bool gathered::collect(
         const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes)
 {
+    SOFTRDMA_ASSERT(count == 0);
     for (const ibv_sge &sge : sges) {
         if (bytes == 0)
             break;

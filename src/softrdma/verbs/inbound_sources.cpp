@@ -10,6 +10,7 @@ namespace softrdma
 
 std::uint32_t inbound_sources::add(inbound_source &source)
 {
+    SOFTRDMA_ASSERT(std::find(sources_.begin(), sources_.end(), &source) == sources_.end());
     const auto free = std::find(sources_.begin(), sources_.end(), nullptr);
     const auto number = static_cast<std::uint32_t>(free - sources_.begin());
     if (free == sources_.end())
@@ -58,6 +59,7 @@ int inbound_sources::take_announced(int entries, ibv_wc *wc)
             }
         }
     }
+    SOFTRDMA_ASSERT(count <= entries);
     return count;
 }
 
@@ -68,6 +70,7 @@ void inbound_sources::watch(inbound_source &source)
     source.watched().store(1, std::memory_order_seq_cst);
     if (watched_.size() < watch_limit)
         return watched_.push_back(&source);
+    SOFTRDMA_ASSERT(watched_.size() == watch_limit);
     inbound_source *&place = watched_[next_to_unwatch_++ % watch_limit];
     place->watched().store(0, std::memory_order_seq_cst);
     if (place->waiting() > 0) // delivered while the peer did not need to announce it

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mr.hpp"
+#include "base/log.hpp"
 #include "base/assert.hpp"
 #include "base/read_section.hpp"
 #include "base/guard.hpp"
@@ -142,6 +143,7 @@ bool region_table::claim(slot &own, memory_region &region) noexcept
 
 void region_table::publish(memory_region &region)
 {
+    SOFTRDMA_ASSERT(!region.withdrawn_);
     slot &own = slot_of(region.key_);
     if (!claim(own, region))
         return; // too many regions: this one is found in the map, and its owner executes the requests
@@ -158,6 +160,7 @@ void region_table::publish(memory_region &region)
 
 void region_table::withdraw(memory_region &region)
 {
+    SOFTRDMA_ASSERT(region.withdrawn_); // pins are rejected before the key disappears
     slot &own = slot_of(region.key_);
     if (own.region.load(std::memory_order_relaxed) != &region)
         return;
@@ -173,6 +176,7 @@ void region_table::forget(memory_region &region)
     if (is_published(region))
         slot_of(region.key_).region.store(nullptr, std::memory_order_release);
     const lock_guard lock(mutex_);
+    SOFTRDMA_ASSERT(region.withdrawn_ && region.windows_ == 0);
     regions_.erase(key_index(region.key_));
 }
 
@@ -218,6 +222,8 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
 {
     auto region = std::make_shared<memory_region>();
     if (const int error = region->describe(pd, addr, length, iova, access); error != 0) {
+        log::write(log::level::info, "memory region: not registered: %zu bytes at %p, access %#x: %s", length, addr,
+                access, strerror(error));
         errno = error;
         return nullptr;
     }
@@ -254,8 +260,11 @@ std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
 // access.
 bool region_table::is_left(memory_region &region)
 {
-    if (!reader_list::instance().in_progress(region.key_).ended_within(grace_limit))
+    if (!reader_list::instance().in_progress(region.key_).ended_within(grace_limit)) {
+        log::write(log::level::warn, "memory region %#x: busy: a peer is stopped inside an access (continue or end it)",
+                region.key_);
         return false;
+    }
     constexpr int waiting = INT32_MIN;
     if (region.users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
         idle_regions &i = idle();
@@ -333,6 +342,7 @@ region_pin region_table::pin(std::uint32_t key, std::uint64_t domain, int access
     if (region->withdrawn_ ||
             (!region->grants(domain, access, begin, bytes) && !region->grants(other_domain, access, begin, bytes)))
         return {};
+    SOFTRDMA_ASSERT(region->users_.load(std::memory_order_relaxed) >= 0); // no thread waits for its last user
     region->users_.fetch_add(1, std::memory_order_acq_rel);
     return {region, region->users_};
 }

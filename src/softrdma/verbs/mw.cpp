@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mw.hpp"
+#include "base/assert.hpp"
 #include "base/wait.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/qp_object.hpp"
@@ -66,6 +67,7 @@ void window_table::withdraw(memory_window &w)
 {
     if (!w.bound)
         return;
+    SOFTRDMA_ASSERT(!w.leaving); // a window is bound again only when its earlier users have left
     w.bound = false;
     region_table::instance().withdraw_window(*w.shown);
     w.leaving.emplace(reader_list::instance().in_progress(w.shown->key()));
@@ -135,6 +137,7 @@ std::optional<ibv_wc_status> window_table::bind(const qp_object &qp, const bind_
     withdraw(*w);
     if (!has_left(*w))
         return std::nullopt;
+    SOFTRDMA_ASSERT(!w->bound);
     if (unbinds)
         return IBV_WC_SUCCESS;
     w->bound = region_table::instance().bind(*w->shown, w->pd, bounds);

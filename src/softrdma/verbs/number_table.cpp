@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/number_table.hpp"
+#include "base/assert.hpp"
 #include "base/process.hpp"
 
 #include <sys/random.h>
@@ -27,6 +28,7 @@ std::uint32_t number_table::add(const std::shared_ptr<queue_pair> &qp, std::uint
     const lock_guard lock(mutex_);
     if (number == 0 && pairs_.size() < range - 2)
         number = fresh_number();
+    SOFTRDMA_ASSERT(number < 1u << 24); // numbers have 24 bits in packets
     return number != 0 && pairs_.emplace(number, qp).second ? number : 0;
 }
 

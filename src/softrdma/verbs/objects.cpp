@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/objects.hpp"
+#include "base/log.hpp"
 #include "base/put_event.hpp"
 
 #include <algorithm>
@@ -58,6 +59,7 @@ void async_queue::push(const ibv_async_event &event) noexcept
         handed_out_.try_emplace(event.element.qp); // allocated now, because take() must not fail
         queue_.push_back(event);
     } catch (const std::bad_alloc &) {
+        log::write(log::level::error, "asynchronous event %d: lost: out of memory", static_cast<int>(event.event_type));
         return;
     }
     ready_.put();

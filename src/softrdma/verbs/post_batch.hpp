@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/assert.hpp"
 #include "base/process.hpp"
 #include "base/sleeping_lock.hpp"
 #include "verbs/send_queue.hpp"
@@ -59,7 +60,11 @@ public:
     // Copies the data: the program may reuse the memory immediately.
     void set_inline(std::span<const ibv_data_buf> list);
     // complete() will return this errno value.
-    void fail(int error) noexcept { error_ = error_ == 0 ? error : error_; }
+    void fail(int error) noexcept
+    {
+        SOFTRDMA_ASSERT(error != 0);
+        error_ = error_ == 0 ? error : error_;
+    }
 
     // Number of requests in the batch; call before unlock().
     std::uint32_t size() const noexcept { return size_; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/qp.hpp"
+#include "base/log.hpp"
 #include "base/assert.hpp"
 #include "verbs/number_table.hpp"
 
@@ -75,6 +76,7 @@ int queue_pair::destroy()
         return error;
     number_table::instance().remove(qp_base.qp_num);
     const lock_guard lock(lock_);
+    SOFTRDMA_ASSERT(!destroyed_);
     transport_->abandon_answers();
     destroyed_ = true;
     start_connection(0);
@@ -112,10 +114,12 @@ bool queue_pair::has_unread_completions(const event_taker &taker)
            (qp_base.send_cq != qp_base.recv_cq && cq_of(qp_base.send_cq).has_unread(number, nullptr, taker));
 }
 
-void queue_pair::fail()
+void queue_pair::fail(const char *reason)
 {
     if (ep_.attr.qp_state == IBV_QPS_ERR)
         return;
+    if (reason != nullptr)
+        log::write(log::level::info, "queue pair %u: error state: %s", qp_base.qp_num, reason);
     SOFTRDMA_ASSERT(!destroyed_);
     transport_->abandon_answers();
     set_state(IBV_QPS_ERR);
@@ -139,6 +143,7 @@ void queue_pair::flush_receives()
 
 void queue_pair::finish_flush()
 {
+    SOFTRDMA_ASSERT(ep_.attr.qp_state == IBV_QPS_ERR);
     delays_flush_.reset();
     transport_->flush_receives();
     if (qp_base.srq != nullptr)
@@ -178,7 +183,7 @@ void queue_pair::completions_lost(ibv_cq *cq)
     if (!has_lost_completions(cq))
         return;
     raise_event(IBV_EVENT_QP_FATAL);
-    fail();
+    fail("completion queue overflowed");
 }
 
 void queue_pair::peer_broke_protocol()
@@ -187,13 +192,13 @@ void queue_pair::peer_broke_protocol()
     if (!answers())
         return;
     raise_event(IBV_EVENT_QP_REQ_ERR);
-    fail();
+    fail("message of the peer in shared memory is invalid or does not fit its receive");
 }
 
 bool queue_pair::settle(outcome o)
 {
     if (o == outcome::broken)
-        fail();
+        fail("request failed");
     notice_drained();
     return o != outcome::violation;
 }
@@ -203,13 +208,19 @@ void queue_pair::path_lost(const packet_path *path)
     const lock_guard lock(lock_);
     if (path != ep_.path.get())
         return;
+    if (path == nullptr)
+        log::write(log::level::warn,
+                "queue pair %u: no connection to queue pair %u within the retry limit (check that the peer is in RTR, "
+                "its "
+                "number and its GID)",
+                qp_base.qp_num, ep_.attr.dest_qp_num);
     ep_.path_lost = true;
     if (!destroyed_) { // otherwise the shared receive queue may be destroyed
         receives_.give_back(lent::unused);
         transport_->drop_message();
     }
     if (answers() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
-        fail();
+        fail("connection lost with requests in flight");
 }
 
 void queue_pair::limit_answers()

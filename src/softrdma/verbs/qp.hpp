@@ -108,7 +108,8 @@ private:
     void flush_receives_later(std::chrono::microseconds pause) REQUIRES(lock_);
     void join_network() noexcept REQUIRES(lock_);
     void leave_network() noexcept REQUIRES(lock_);
-    void fail() REQUIRES(lock_);
+    // Enters the error state; `reason` is logged unless the program requested it (NULL).
+    void fail(const char *reason) REQUIRES(lock_);
     void notice_drained() REQUIRES(lock_);
 
     // Members that every request uses come first, in as few cache lines as possible: with many connections, none of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a queue pair gets its ways to the peer: the network, and the peer's memory.
+#include "base/log.hpp"
 #include "verbs/qp.hpp"
 
 #include <utility>
@@ -82,6 +83,8 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, obst
         receives_.give_back(lent::all);
     } else if (peer == peer_ && ep_.path != nullptr) { // otherwise the queue pair was reset in the meantime
         ep_.local = peer->open_path(receives_.shared(), qp_base.pd);
+        log::write(log::level::debug, "queue pair %u: requests are executed in the memory of queue pair %u%s",
+                qp_base.qp_num, ep_.attr.dest_qp_num, ep_.local->leaves_private_memory() ? " (mapped files only)" : "");
         if (!ep_.local->leaves_private_memory())
             leave_network();
     }

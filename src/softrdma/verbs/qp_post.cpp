@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Post functions of a queue pair.
+#include "base/assert.hpp"
 #include "verbs/qp.hpp"
 #include "fault/rules.hpp"
 #include "verbs/number_table.hpp"
@@ -23,7 +24,7 @@ void queue_pair::posted()
     else if (ep_.attr.qp_state == IBV_QPS_RTS)
         settle(transport_->execute());
     if (ep_.attr.qp_state == IBV_QPS_RTS && ep_.path_lost && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
-        fail();
+        fail("request posted after the connection was lost");
 }
 
 // Returns the path for requests that may be executed before they are queued, or NULL.
@@ -38,6 +39,7 @@ request_path *queue_pair::path_at_once() const noexcept
 // queue is empty; returns true in that case. The caller must be inside a section of the local side.
 bool queue_pair::submit_wqe(request_path *at_once)
 {
+    SOFTRDMA_ASSERT(at_once == nullptr || queue_.empty()); // no request overtakes another
     wqe &w = *queue_.place();
     // Failures and requests that cannot be executed directly use the queue.
     if (at_once == nullptr || !w.has_valid_length() || at_once->post(w) != post_result::done) {
@@ -51,6 +53,7 @@ bool queue_pair::submit_wqe(request_path *at_once)
 void queue_pair::open_batch()
 {
     const lock_guard lock(lock_);
+    SOFTRDMA_ASSERT(batch_ == nullptr);
     batch_ = std::make_unique<post_batch>(queue_, init_.cap);
 }
 

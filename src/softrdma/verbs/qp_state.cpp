@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The states of a queue pair and what programs set of it.
+#include "base/log.hpp"
 #include "probe.hpp"
 #include "verbs/qp.hpp"
 #include "base/assert.hpp"
@@ -7,6 +8,7 @@
 #include "verbs/transition.hpp"
 
 #include <cerrno>
+#include <cstring>
 
 namespace softrdma
 {
@@ -31,8 +33,11 @@ int queue_pair::shut_out_peer()
             });
     const lock_guard lock(lock_);
     shut_out_ = ended;
-    if (!ended)
-        fail();
+    if (!ended) {
+        log::write(log::level::warn,
+                "queue pair %u: busy: the peer is stopped inside an operation (continue or end it)", qp_base.qp_num);
+        fail(nullptr);
+    }
     return ended ? 0 : EBUSY;
 }
 
@@ -76,13 +81,18 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
     if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET)
         return reset(attr, mask);
     const lock_guard lock(lock_);
-    if (const int error = check_change(IBV_QPT_RC, ep_.attr, attr, mask); error != 0)
+    if (const int error = check_change(IBV_QPT_RC, ep_.attr, attr, mask); error != 0) {
+        log::write(log::level::info, "queue pair %u: ibv_modify_qp rejected: state %d to %d, mask %#x: %s",
+                qp_base.qp_num, static_cast<int>(ep_.attr.qp_state),
+                static_cast<int>((mask & IBV_QP_STATE) != 0 ? attr.qp_state : ep_.attr.qp_state),
+                static_cast<unsigned>(mask), strerror(error));
         return error;
+    }
     const ibv_qp_state from = ep_.attr.qp_state;
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
     take_attributes(ep_.attr, attr, mask);
     if (to == IBV_QPS_ERR) {
-        fail();
+        fail(nullptr);
         return 0;
     }
     if (to == IBV_QPS_RTR)

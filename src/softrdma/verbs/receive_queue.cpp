@@ -112,6 +112,7 @@ int receive_queue::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t posit
 // Flattened like drain(): no other code runs between a message and its response.
 [[gnu::flatten]] int receive_queue::post(const ibv_recv_wr &wr, const ibv_qp_cap &cap)
 {
+    SOFTRDMA_ASSERT(srq_ == nullptr); // its own receives are lent
     const std::uint64_t position = posted_.load(std::memory_order_relaxed);
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
         return ENOMEM;
@@ -281,6 +282,7 @@ receive_request receive_queue::request_at(std::uint64_t position) const noexcept
 
 void receive_queue::consume(std::uint64_t position) noexcept
 {
+    SOFTRDMA_ASSERT(position != posted_.load(std::memory_order_relaxed)); // a receive is posted before it is consumed
     consumed_.store(position + 1, std::memory_order_release);
 }
 
@@ -295,6 +297,7 @@ void receive_queue::came_over_network() noexcept
 
 void receive_queue::came_through_memory(std::uint32_t messages) noexcept
 {
+    SOFTRDMA_ASSERT(network_expected_ > 0);
     network_expected_ -= std::min(messages, network_expected_);
     if (network_expected_ == 0)
         cq_of(qp_.recv_cq).network_users.fetch_sub(1);
@@ -322,6 +325,7 @@ void receive_queue::lend(const receive_request &request)
     wr.num_sge = request.sge_count;
     if (!is_described(wr, k))
         describe(wr, position);
+    SOFTRDMA_ASSERT(srq_ != nullptr);
     k.token = slots_.lend(position);
     publish(wr, k, position);
 }
@@ -332,6 +336,7 @@ std::optional<receive_request> receive_queue::take_back(lent which) noexcept
     unique_lock lock(cq.lock());
     if (count() == 0)
         return std::nullopt;
+    SOFTRDMA_ASSERT(srq_ != nullptr);
     const std::uint64_t position = posted_.load(std::memory_order_relaxed) - 1;
     if (!slots_.reclaim(position, wqe_of(position).token) && which != lent::all) {
         lock.unlock();

@@ -30,8 +30,16 @@ public:
 
     bool empty() const noexcept { return size() == 0; }
     std::uint32_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
-    wqe &front() noexcept { return entries_[head_]; }
-    wqe &operator[](std::uint32_t i) noexcept { return entries_[wrapped(head_ + i)]; }
+    wqe &front() noexcept
+    {
+        SOFTRDMA_ASSERT(!empty());
+        return entries_[head_];
+    }
+    wqe &operator[](std::uint32_t i) noexcept
+    {
+        SOFTRDMA_ASSERT(i < size());
+        return entries_[wrapped(head_ + i)];
+    }
 
     // Number of requests that may be posted.
     std::uint32_t available() const noexcept

@@ -23,6 +23,7 @@ void receive_fifo::resize(std::uint32_t capacity)
 {
     auto places = std::make_unique_for_overwrite<receive_request[]>(capacity);
     const std::uint32_t count = size();
+    SOFTRDMA_ASSERT(count <= capacity);
     for (std::uint32_t i = 0; i < count; ++i)
         places[i] = pop();
     // Positions begin with a multiple of the capacity, which leaves positions before it for requests that are put back.

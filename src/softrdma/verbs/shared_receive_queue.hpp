@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/assert.hpp"
 #include "base/read_section.hpp"
 #include "verbs/objects.hpp"
 
@@ -46,11 +47,23 @@ public:
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(end_ - begin_); }
     // Next free entry, which push() adds to the queue.
     receive_request &place() noexcept { return places_[end_ % capacity_]; }
-    void push() noexcept { ++end_; }
+    void push() noexcept
+    {
+        SOFTRDMA_ASSERT(!full());
+        ++end_;
+    }
     // Valid until the next push().
-    const receive_request &pop() noexcept { return places_[begin_++ % capacity_]; }
+    const receive_request &pop() noexcept
+    {
+        SOFTRDMA_ASSERT(!empty());
+        return places_[begin_++ % capacity_];
+    }
     // Returns popped requests to the queue, in reverse order if several.
-    void put_back(const receive_request &request) noexcept { places_[--begin_ % capacity_] = request; }
+    void put_back(const receive_request &request) noexcept
+    {
+        SOFTRDMA_ASSERT(!full()); // the request still counts as posted
+        places_[--begin_ % capacity_] = request;
+    }
     // Changes the capacity and keeps the queued requests.
     void resize(std::uint32_t capacity);
     void clear() noexcept { begin_ = end_; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/wqe.hpp"
+#include "base/assert.hpp"
 #include "pmem/policy.hpp"
 #include "probe.hpp"
 
@@ -52,12 +53,14 @@ int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
 
 void wqe::set_sges(std::span<const ibv_sge> list) noexcept
 {
+    SOFTRDMA_ASSERT(list.size() <= data.sges.size()); // limit of every queue pair
     std::copy(list.begin(), list.end(), data.sges.begin());
     has_sges(list.size(), length_of(list));
 }
 
 void wqe::add_inline(const void *from, std::size_t len) noexcept
 {
+    SOFTRDMA_ASSERT(length + len <= data.inlined.size()); // takes_inline() has accepted the length
     if (len > 0)
         memcpy(data.inlined.data() + length, from, len);
     length += static_cast<std::uint32_t>(len);

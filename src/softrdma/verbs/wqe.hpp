@@ -166,6 +166,7 @@ struct wqe {
     // The request must not be executed, or not further. It completes with that status, after the requests before it.
     void reject(ibv_wc_status status) noexcept
     {
+        SOFTRDMA_ASSERT(status != IBV_WC_SUCCESS);
         if (!is_rejected())
             enter(has_psn() ? wqe_state::aborted : wqe_state::rejected);
         local_status = status;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/rc/requester.hpp"
+#include "base/assert.hpp"
 #include "base/copy.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/mw.hpp"
@@ -99,6 +100,9 @@ void requester::ask_for_answers()
 
 outcome requester::local_error(wqe &w, ibv_wc_status status)
 {
+    log::write(log::level::info,
+            "queue pair %u: request not sent: completion status %d (check its local keys and lengths)", ep_.qp->qp_num,
+            static_cast<int>(status));
     w.reject(status); // reported in order: after the completion of all earlier requests
     ask_for_answers();
     return &w == &queue_.front() ? (complete_first(status), outcome::broken) : outcome::proceed;
@@ -108,6 +112,7 @@ outcome requester::local_error(wqe &w, ibv_wc_status status)
 [[gnu::cold]] void requester::watch_answers()
 {
     const auto limit = ep_.answer_limit();
+    SOFTRDMA_ASSERT(ep_.path != nullptr); // the timer belongs to the path
     if (limit == limit.zero())
         return;
     progress_at_ = std::chrono::steady_clock::now();
@@ -136,6 +141,7 @@ outcome requester::answer_timer_expired()
 
 outcome requester::transmit(wqe &w)
 {
+    SOFTRDMA_ASSERT(!w.info().local()); // local requests need no peer
     if (w.is_rejected())
         return local_error(w, w.local_status);
     if (ep_.limits_answers) [[unlikely]]
@@ -201,6 +207,7 @@ outcome requester::transmit_round_trip(wqe &w)
     ep_.transmit(round_trip_header(w), payload, more_follow());
     w.enter(wqe_state::sent);
     ++round_trips_;
+    SOFTRDMA_ASSERT(round_trips_ <= std::max<int>(ep_.attr.max_rd_atomic, 1));
     ++next_;
     return outcome::proceed;
 }
@@ -237,6 +244,7 @@ outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)
         ep_.transmit(header, source.span(), more_follow());
     }
     w.sent += bytes;
+    SOFTRDMA_ASSERT(w.sent <= w.length && is_last(op) == (w.sent == w.length));
     if (is_last(op)) {
         w.enter(unasked ? wqe_state::sent_unasked : wqe_state::sent);
         ++next_;
@@ -246,6 +254,7 @@ outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)
 
 void requester::complete_first(ibv_wc_status status)
 {
+    SOFTRDMA_ASSERT(next_ <= queue_.size());
     const wqe &w = queue_.front();
     if (ep_.local != nullptr && w.has_psn() && status == IBV_WC_SUCCESS && w.info().takes_receive)
         ep_.local->peer_consumed_receive();

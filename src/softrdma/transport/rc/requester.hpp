@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/assert.hpp"
 #include "fault/rules.hpp"
 #include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
@@ -19,7 +20,11 @@ class alignas(cache_line) requester
 public:
     requester(endpoint &ep, send_queue &queue) : queue_(queue), ep_(ep) {}
 
-    void start(std::uint32_t psn) noexcept { next_psn_ = psn & psn_mask; }
+    void start(std::uint32_t psn) noexcept
+    {
+        SOFTRDMA_ASSERT(round_trips_ == 0 && next_ == 0); // no request of an earlier connection is in flight
+        next_psn_ = psn & psn_mask;
+    }
     // Sends the requests that may be sent now.
     outcome pump()
     {
@@ -80,6 +85,7 @@ private:
     outcome peer_has_ended();
     void stop_waiting() noexcept;
     outcome receiver_not_ready(std::uint8_t timer);
+    outcome receiver_never_ready();
 
     outcome handle_answer(const packet &p);
     outcome acknowledged(const packet &p);

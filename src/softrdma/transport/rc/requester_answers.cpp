@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Responses of the peer: acknowledgements, read data, NAKs.
+#include "base/log.hpp"
 #include "base/assert.hpp"
 #include "base/copy.hpp"
 #include "base/guard.hpp"
@@ -56,6 +57,8 @@ outcome requester::rejected(const packet &p)
         return outcome::violation;
     if ((p.syndrome & 0xe0) == syndrome::rnr)
         return receiver_not_ready(p.syndrome & 0x1f);
+    log::write(log::level::info, "queue pair %u: request rejected by the peer: completion status %d", ep_.qp->qp_num,
+            static_cast<int>(status_of(p.syndrome)));
     complete_first(status_of(p.syndrome));
     return outcome::broken;
 }
@@ -66,6 +69,8 @@ outcome requester::peer_has_ended()
 {
     if (queue_.empty() || !queue_.front().has_psn())
         return outcome::violation;
+    log::write(log::level::info, "queue pair %u: no more responses: queue pair %u left the states in which it responds",
+            ep_.qp->qp_num, ep_.attr.dest_qp_num);
     if (ep_.managed) {
         complete_first(IBV_WC_RETRY_EXC_ERR);
         return outcome::broken;
@@ -76,13 +81,21 @@ outcome requester::peer_has_ended()
     return outcome::proceed;
 }
 
+outcome requester::receiver_never_ready()
+{
+    log::write(log::level::warn,
+            "queue pair %u: receiver not ready after %d retries (post receives earlier, or raise rnr_retry)",
+            ep_.qp->qp_num, static_cast<int>(ep_.attr.rnr_retry));
+    complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
+    return outcome::broken;
+}
+
 outcome requester::receiver_not_ready(std::uint8_t timer)
 {
-    if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry) {
-        complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
-        return outcome::broken;
-    }
+    if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry)
+        return receiver_never_ready();
     ++rnr_tries_;
+    SOFTRDMA_ASSERT(!queue_.empty()); // the rejected message is the first request
     // The receiver drops all requests after the rejected message: they are sent again.
     next_ = 0;
     round_trips_ = 0;
@@ -167,6 +180,7 @@ outcome requester::read_response(const packet &p)
         from += target.segments[i].iov_len;
     }
     w.received += static_cast<std::uint32_t>(p.payload.size());
+    SOFTRDMA_ASSERT(w.received <= w.length);
     if (p.op != opcode::read_response_last && p.op != opcode::read_response_only)
         return outcome::proceed;
     if (w.received != w.length)

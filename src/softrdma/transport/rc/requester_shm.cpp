@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "base/assert.hpp"
 #include "base/read_section.hpp"
 #include "transport/rc/requester.hpp"
 #include "wire/rnr_timer.hpp"
@@ -31,6 +32,7 @@ post_result requester::execute(const wqe &w)
 // Returns true if the first request was handled; otherwise it must be sent over the network.
 bool requester::executed_locally(wqe &w, outcome &o)
 {
+    SOFTRDMA_ASSERT(next_ == 0); // all earlier requests are complete
     o = outcome::proceed;
     if (w.has_psn() || w.is_rejected())
         return false;
@@ -113,12 +115,12 @@ void requester::stop_polling_network() noexcept
 
 outcome requester::stall(wqe &w)
 {
+    SOFTRDMA_ASSERT(next_ == 0 && &w == &queue_.front()); // only the first request waits
     const auto now = std::chrono::steady_clock::now();
     if (w.state != wqe_state::stalled) {
         const bool patient = ep_.attr.rnr_retry == infinite_retry;
         if (!patient && rnr_tries_ > ep_.attr.rnr_retry) {
-            complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
-            return outcome::broken;
+            return receiver_never_ready();
         }
         ++rnr_tries_;
         w.enter(wqe_state::stalled);
@@ -142,6 +144,7 @@ outcome requester::stall(wqe &w)
 
 outcome requester::local_timer_expired()
 {
+    SOFTRDMA_ASSERT(ep_.local != nullptr);
     timer_at_ = never;
     const bool stalled = !queue_.empty() && queue_.front().state == wqe_state::stalled;
     if (!stalled) // the peer itself rejected the message: see receiver_not_ready()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/rc/responder.hpp"
+#include "base/assert.hpp"
 
 #include "verbs/mw.hpp"
 #include "verbs/qp_object.hpp"
@@ -40,6 +41,7 @@ responder::admission responder::admit(const packet &p, const std::weak_ptr<queue
         }
     }
     if (is_first(p.op)) {
+        SOFTRDMA_ASSERT(!in_message_); // one message at a time
         in_message_ = true;
         message_is_write_ = is_write(p.op);
         placed_ = 0;
@@ -79,6 +81,7 @@ std::uint8_t responder::place_write(const packet &p)
         write_rkey_ = p.rkey;
         write_length_ = p.dma_length;
     }
+    SOFTRDMA_ASSERT(placed_ <= write_length_);
     const auto bytes = static_cast<std::uint32_t>(p.payload.size());
     const std::uint32_t left = write_length_ - placed_;
     if (write_length_ > limits::max_message || bytes > left || (is_last(p.op) && bytes != left))
@@ -90,6 +93,7 @@ std::uint8_t responder::place_write(const packet &p)
 
 std::uint8_t responder::place_message(const packet &p)
 {
+    SOFTRDMA_ASSERT(current_); // admit() has taken a receive
     const auto sges = receive_elements();
     std::uint64_t capacity = 0;
     for (const ibv_sge &sge : sges)
@@ -146,6 +150,7 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
 
 void responder::complete_receive(const packet &p, ibv_wc_status status)
 {
+    SOFTRDMA_ASSERT(current_);
     completion c{};
     c.wc.wr_id = current_->wr_id;
     c.wc.status = status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/assert.hpp"
 #include "transport/transport.hpp"
 #include "verbs/endpoint.hpp"
 #include "verbs/receive_queue.hpp"
@@ -20,6 +21,7 @@ public:
 
     void start(std::uint32_t psn) noexcept
     {
+        SOFTRDMA_ASSERT(replies_.empty() && completions_.empty()); // nothing of an earlier connection is left
         expected_psn_ = psn & psn_mask;
         rejects_ = owes_acknowledgement_ = false;
     }

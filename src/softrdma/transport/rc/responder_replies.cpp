@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "base/assert.hpp"
+#include "base/log.hpp"
 #include "base/copy.hpp"
 #include "base/guard.hpp"
 #include "transport/rc/responder.hpp"
@@ -10,6 +12,7 @@ namespace softrdma
 
 void responder::acknowledge(std::uint32_t psn)
 {
+    SOFTRDMA_ASSERT(psn <= psn_mask);
     owes_acknowledgement_ = false;
     if (!replies_.empty() && replies_.back().is_success())
         replies_.back().psn = psn;
@@ -40,6 +43,8 @@ void responder::answer_round_trip(const packet &p)
 
 outcome responder::refuse(const packet &p, std::uint8_t code)
 {
+    log::write(log::level::info, "queue pair %u: request of the peer rejected: opcode %#x, syndrome %#x, key %#x",
+            ep_.qp->qp_num, static_cast<unsigned>(p.op), unsigned{code}, p.rkey);
     rejects_ = true;
     owes_acknowledgement_ = false; // the rejection acknowledges all before
     replies_.push_back({.psn = p.psn, .syndrome = code});
@@ -105,6 +110,7 @@ bool responder::send_reply(reply &r)
                 more);
         break;
     }
+    SOFTRDMA_ASSERT(round_trips_queued_ > 0);
     --round_trips_queued_;
     return true;
 }
@@ -135,10 +141,12 @@ bool responder::send_read(reply &r)
         }
         const bool first = r.sent == 0;
         r.sent += bytes;
+        SOFTRDMA_ASSERT(r.sent <= r.length);
         const opcode op = part_of(opcode::read_response_only, first, r.sent == r.length);
         const unordered_reads from_region;
         ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack}, {&payload, 1}, replies_.size() > 1);
     } while (r.sent < r.length);
+    SOFTRDMA_ASSERT(round_trips_queued_ > 0);
     --round_trips_queued_;
     return true;
 }

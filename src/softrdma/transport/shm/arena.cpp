@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/arena.hpp"
+#include "base/assert.hpp"
+#include "base/log.hpp"
 #include "base/barriers.hpp"
 #include "base/guard.hpp"
 #include "base/proc_maps.hpp"
@@ -94,10 +96,12 @@ void arena::open_file()
         size = std::min<std::uint64_t>(size, limit.rlim_cur) / machine_page() * machine_page();
     const int fd = memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
-        return;
+        return log::write(log::level::info, "shared memory: not created: memfd_create: %s", strerror(errno));
     // Peers depend on the size: an access beyond the end of a file raises SIGBUS.
     if (size < smallest_arena || ftruncate(fd, static_cast<off_t>(size)) != 0 ||
             fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        log::write(log::level::info, "shared memory: not created: %llu of %llu bytes permitted (raise RLIMIT_FSIZE)",
+                static_cast<unsigned long long>(size), static_cast<unsigned long long>(smallest_arena));
         close(fd);
         return;
     }
@@ -145,15 +149,22 @@ std::shared_ptr<block> arena::allocate(std::size_t size)
     if (is_new && fitting.free.capacity() <= fitting.all)
         fitting.free.reserve(2 * fitting.all + 1);
     const std::uint64_t offset = is_new ? end_ : fitting.free.back();
+    SOFTRDMA_ASSERT(offset % machine_page() == 0 && offset >= tables_size);
     if (offset + size > size_) {
+        log::write(log::level::error,
+                "shared memory: full: %llu bytes (destroy unused queue pairs and completion queues)",
+                static_cast<unsigned long long>(size_));
         errno = ENOMEM;
         return nullptr;
     }
     auto b = std::make_shared<arena_block>(*this, offset, size);
     std::weak_ptr<block> &used = used_[offset];
     b->at = map(fd_, offset, size);
-    if (b->at == nullptr)
+    if (b->at == nullptr) {
+        log::write(log::level::error, "shared memory: block of %zu bytes not mapped: %s (see vm.max_map_count)", size,
+                strerror(errno));
         return nullptr;
+    }
     if (is_new) {
         end_ += size;
         ++fitting.all;

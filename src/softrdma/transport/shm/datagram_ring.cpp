@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/datagram_ring.hpp"
+#include "base/assert.hpp"
 #include "base/guard.hpp"
 
 #include <cstring>
@@ -72,6 +73,7 @@ bool ring_writer::has_space(std::uint64_t end) noexcept
     const std::uint64_t taken = places_.control().taken.load(std::memory_order_acquire);
     if (taken > position_ || end - taken > ring_data_size)
         return false;
+    SOFTRDMA_ASSERT(taken <= position_);
     taken_ = taken;
     return true;
 }
@@ -104,11 +106,13 @@ ring_writer::outcome ring_writer::put(
     const std::uint64_t size = whole_lines(sizeof(ring_record) + length);
     if (places_.offset(position_) >= kept_warm && places_.control().taken.load(std::memory_order_acquire) == position_)
         begin_again();
+    SOFTRDMA_ASSERT(places_.offset(position_) % cache_line == 0);
     const bool fits = ring_data_size - places_.offset(position_) >= size;
     const std::uint64_t begin = fits ? position_ : places_.next_lap(position_);
     // The line after the datagram marks it as the last.
     if (!has_space(begin + size + cache_line))
         return outcome::full;
+    SOFTRDMA_ASSERT(places_.offset(begin) + size <= ring_data_size); // contiguous
     ring_record &r = places_.record(begin);
     if (!copy_payload(reinterpret_cast<std::byte *>(&r + 1), payload))
         return outcome::fault;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/assert.hpp"
 #include "base/unique_fd.hpp"
 #include "transport/shm/layout.hpp"
 
@@ -72,6 +73,7 @@ private:
     void populate(std::uint64_t offset, std::uint64_t bytes) noexcept
     {
         const std::uint64_t from = lead() + offset;
+        SOFTRDMA_ASSERT(bytes > 0 && from + bytes <= whole_size_);
         for (std::uint64_t i = from / populated_at_once; i <= (from + bytes - 1) / populated_at_once; ++i) {
             if (!populated_[i].load(std::memory_order_relaxed)) [[unlikely]]
                 populate_chunk(i);

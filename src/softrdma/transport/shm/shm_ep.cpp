@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/shm_ep.hpp"
+#include "base/assert.hpp"
 #include "base/guard.hpp"
 #include "base/put_event.hpp"
 
@@ -56,6 +57,7 @@ public:
     {
         std::size_t count = 0;
         for (; bytes > 0; ++count) {
+            SOFTRDMA_ASSERT(!list_.empty() && count < taken_.size());
             const iovec &first = list_.front();
             const std::size_t taken = std::min(bytes, first.iov_len - used_);
             taken_[count] = {static_cast<std::byte *>(first.iov_base) + used_, taken};
@@ -218,6 +220,7 @@ file_mapping *shm_ep::lookup_mapping(remote_region r)
 // Cache lines of direct access are written back when stored.
 void shm_ep::record_store(const remote_region &r, std::uint32_t bytes)
 {
+    SOFTRDMA_ASSERT(recent_ != nullptr && r.address >= r.region_address);
     const std::uint64_t begin = r.address - r.region_address;
     if (r.kind == region_kind::direct_access) {
         recent_->write_back(begin, bytes);
@@ -229,6 +232,7 @@ void shm_ep::record_store(const remote_region &r, std::uint32_t bytes)
 
 bool shm_ep::make_durable()
 {
+    SOFTRDMA_ASSERT(epoch_ != nullptr); // the local queue pair has a path
     const epoch_pause outside(*epoch_);
     return unsynced_.make_durable([](const auto &file, std::uint64_t begin, std::uint64_t end) {
         const int error = file->write_back(begin, end - begin);
@@ -280,9 +284,11 @@ void shm_ep::ask_for_receive() noexcept
 
 std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) noexcept
 {
+    SOFTRDMA_ASSERT(length <= max_bounced && bounced_ % cache_line == 0);
     std::uint32_t begin = bounced_;
     if (const std::uint32_t ahead = bounce_buffer_size - begin % bounce_buffer_size; ahead < length)
         begin += ahead;
+    SOFTRDMA_ASSERT(begin % bounce_buffer_size + length <= bounce_buffer_size); // contiguous
     const std::uint32_t end = begin + length;
     if (end - bounced_out_ > bounce_buffer_size)
         bounced_out_ = block_->bounced_out.load(std::memory_order_acquire);
@@ -306,6 +312,7 @@ std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) n
 [[gnu::noinline]] copy_result shm_ep::copy_in_parts(
         part_copy copy, remote_region r, std::span<const iovec> list, std::uint32_t length)
 {
+    SOFTRDMA_ASSERT(length > max_part);
     scatter_front front(list);
     while (length > 0) {
         const std::uint32_t part = std::min(length, max_part);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Output of a TCP connection, and the data that waits for space in the socket.
+#include "base/assert.hpp"
 #include "transport/tcp/tcp_conn.hpp"
 #include "base/guard.hpp"
 #include "transport/tcp/tcp_socket.hpp"
@@ -42,6 +43,7 @@ std::size_t tcp_conn::send_space()
 
 void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bool more)
 {
+    SOFTRDMA_ASSERT(payload.size() <= max_iovecs);
     const std::size_t payload_size = total(payload);
     frame_headers headers = encode(header, payload_size);
     std::array<iovec, max_iovecs + 2> segments; // the first is for waiting output
@@ -84,6 +86,7 @@ bool tcp_conn::push_output()
 // Sends the waiting output, which becomes the first iovec, and the others; stores what cannot be sent yet.
 bool tcp_conn::send(std::span<iovec> segments)
 {
+    SOFTRDMA_ASSERT(sent_ <= output_.size());
     const std::size_t waiting = output_.size() - sent_;
     segments[0] = {output_.data() + sent_, waiting};
     msghdr message{};

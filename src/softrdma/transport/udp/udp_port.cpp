@@ -117,6 +117,7 @@ std::shared_ptr<udp_port> udp_port::open()
             return port->watch() ? port : nullptr;
         }
     }
+    log::write(log::level::error, "datagram queue pair: no UDP port: %s", strerror(error));
     errno = error;
     return nullptr;
 }
