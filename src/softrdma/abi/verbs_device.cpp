@@ -155,7 +155,7 @@ ibv_pd *process_pd()
 void fill_device_attributes(ibv_device_attr &attr) noexcept
 {
     attr = {};
-    snprintf(attr.fw_ver, sizeof(attr.fw_ver), "1.0.0");
+    snprintf(attr.fw_ver, sizeof(attr.fw_ver), "%s", SOFTRDMA_VERSION);
     attr.node_guid = attr.sys_image_guid = htobe64(node_guid);
     attr.vendor_id = vendor_id;
     attr.vendor_part_id = attr.hw_ver = 1;
