@@ -128,6 +128,12 @@ void order(const struct peer *peer, const struct order *what)
     assert_int_equal(write(peer->order_fd, what, sizeof(*what)), sizeof(*what));
 }
 
+uint8_t *map_open_file(void)
+{
+    int file; /* open until the process of the test exits */
+    return map_file(size, MAP_SHARED, &file);
+}
+
 void let_in(const struct peer *peer, struct pair *p, const struct options *options)
 {
     memset(p, 0, sizeof(*p));

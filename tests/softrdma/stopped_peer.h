@@ -37,6 +37,10 @@ void write_stopped_and_hung_up(struct remote *r); /* stopped without a connectio
 void stop_then_send(struct remote *r);            /* stopped outside of every operation */
 void wait_for_the_end(struct remote *r);
 
+/* Maps a deleted file. An ordinary user reaches it only through a descriptor of its process, which therefore stays
+ * open. */
+uint8_t *map_open_file(void);
+
 /* Call before any verbs call of this process. */
 struct peer start_peer(void (*act)(struct remote *r));
 /* Accepts its connection, with one receive for a message. */

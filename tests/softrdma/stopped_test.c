@@ -104,7 +104,7 @@ static void a_region_is_not_given_back_while_a_peer_may_store(void)
     const struct peer peer = start_peer(write_stopped);
     struct pair p, other;
     pthread_t thread;
-    admit(&peer, &p, map_file(size, MAP_SHARED, NULL));
+    admit(&peer, &p, map_open_file());
     expect_stopped(&peer);
     struct deregistration d = {.mr = p.server.mr};
     assert_int_equal(pthread_create(&thread, NULL, deregister, &d), 0);
@@ -125,7 +125,7 @@ static void a_peer_that_is_killed_gives_the_region_back(void)
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
     pthread_t thread;
-    admit(&peer, &p, map_file(size, MAP_SHARED, NULL));
+    admit(&peer, &p, map_open_file());
     expect_stopped(&peer);
     struct deregistration d = {.mr = p.server.mr};
     assert_int_equal(pthread_create(&thread, NULL, deregister, &d), 0);

@@ -11,7 +11,7 @@ static struct ibv_mw *admit_to_window(const struct peer *peer, struct pair *p, e
 {
     let_in(peer, p,
             &(struct options){.size = size,
-                    .server_memory = map_file(size, MAP_SHARED, NULL),
+                    .server_memory = map_open_file(),
                     .server_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND});
     struct ibv_mw *mw = ibv_alloc_mw(p->server.pd, type);
     assert_non_null(mw);
