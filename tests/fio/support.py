@@ -30,7 +30,7 @@ METHODS = ("apm", "gpspm")  # methods of fio itself
 MODES = ("sw", "hw")  # modes of the append-only file
 COUNT = 64
 SIZE = COUNT * 4096
-APPEND_SIZE = SIZE + 4096  # A fixed number of writes instead of one minute of writes, with sleeps, because other tests need the processor.
+APPEND_SIZE = SIZE + 4096  # the data, and the pointer behind it
 # A fixed number of writes instead of a minute of them, with sleeps between them, because other tests need the processor.
 SHORT = {"time_based": None, "ramp_time": None, "runtime": None, "number_ios": COUNT, "size": SIZE,
          "busy_wait_polling": 0}
