@@ -16,11 +16,6 @@ namespace softrdma
 namespace
 {
 
-bool is_v4(const ibv_gid &gid) noexcept
-{
-    return IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr *>(gid.raw));
-}
-
 int rank(const gid_entry &entry) noexcept
 {
     const auto *v6 = reinterpret_cast<const in6_addr *>(entry.gid.raw);
@@ -100,6 +95,11 @@ bool is_own_address(std::span<const std::byte, 16> gid) noexcept
 {
     return std::ranges::any_of(
             gid_table(), [&](const gid_entry &e) { return memcmp(e.gid.raw, gid.data(), gid.size()) == 0; });
+}
+
+bool is_v4(const ibv_gid &gid) noexcept
+{
+    return IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr *>(gid.raw));
 }
 
 ibv_gid gid_of(const sockaddr_storage &address) noexcept

@@ -39,6 +39,8 @@ bool is_own_address(std::span<const std::byte, 16> gid) noexcept;
 // Returns whether only this host can reach itself by the address.
 bool is_loopback(const ibv_gid &gid) noexcept;
 
+// Returns whether the GID is a mapped IPv4 address.
+bool is_v4(const ibv_gid &gid) noexcept;
 // Converts an address to a GID; an IPv4 address is mapped into IPv6.
 ibv_gid gid_of(const sockaddr_storage &address) noexcept;
 // Converts a GID to an address. A link-local address needs `interface` as its scope.

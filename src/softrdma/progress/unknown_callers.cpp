@@ -38,7 +38,8 @@ std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<caller> &wh
             const auto silent = weak.lock();
             if (silent == nullptr || !remove(silent))
                 return;
-            log::write(log::level::info, "peer disconnected: no message within 2 s (not a peer of this device?)");
+            log::write(log::level::info, "peer disconnected: no message within %d s (not a peer of this device?)",
+                    static_cast<int>(first_message_time.count()));
             silent->send_away();
         });
         {

@@ -4,11 +4,13 @@
 #include "transport/packet_path.hpp"
 #include "verbs/tap.hpp"
 #include "base/config.hpp"
+#include "base/gid_table.hpp"
 #include "base/lock.hpp"
 #include "base/process.hpp"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +19,6 @@
 #include <deque>
 #include <fcntl.h>
 #include <map>
-#include <netinet/in.h>
 #include <unistd.h>
 #include <utility>
 
@@ -47,19 +48,6 @@ std::vector<std::byte> joined(std::span<const iovec> segments)
         bytes.insert(bytes.end(), from, from + segment.iov_len);
     }
     return bytes;
-}
-
-// Address of one end of a path; an IPv4 address becomes a mapped one.
-network_address address_of(const sockaddr_storage &end)
-{
-    network_address address{};
-    if (end.ss_family == AF_INET6) {
-        memcpy(address.data(), &reinterpret_cast<const sockaddr_in6 &>(end).sin6_addr, address.size());
-        return address;
-    }
-    address[10] = address[11] = std::byte{0xff};
-    memcpy(&address[12], &reinterpret_cast<const sockaddr_in &>(end).sin_addr, sizeof(in_addr));
-    return address;
 }
 
 // State for splitting the segments of the device into packets of at most one MTU, each with its own PSN.
@@ -207,7 +195,7 @@ private:
         sockaddr_storage local{};
         sockaddr_storage remote{};
         path.ends(local, remote);
-        addresses ends{address_of(local), address_of(remote)};
+        addresses ends{std::bit_cast<network_address>(gid_of(local)), std::bit_cast<network_address>(gid_of(remote))};
         if (d == direction::inbound)
             std::swap(ends.from, ends.to);
         const bool splits = is_send(p.op) || is_write(p.op) || is_read_response(p.op);

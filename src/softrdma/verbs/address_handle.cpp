@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 
 namespace softrdma
@@ -15,20 +16,11 @@ namespace
 constexpr std::uint8_t max_service_level = 15;
 constexpr std::uint8_t multicast_prefix = 0xff; // first byte of a multicast GID
 
-network_address address_of(const ibv_gid &gid) noexcept
-{
-    network_address address;
-    memcpy(address.data(), gid.raw, address.size());
-    return address;
-}
-
 bool is_multicast(const ibv_gid &gid) noexcept
 {
     constexpr std::uint8_t first_v4 = 224;
     constexpr std::uint8_t last_v4 = 239;
-    const bool v4 = std::all_of(gid.raw, gid.raw + 10, [](std::uint8_t byte) { return byte == 0; }) &&
-                    gid.raw[10] == 0xff && gid.raw[11] == 0xff;
-    return v4 ? gid.raw[12] >= first_v4 && gid.raw[12] <= last_v4 : gid.raw[0] == multicast_prefix;
+    return is_v4(gid) ? gid.raw[12] >= first_v4 && gid.raw[12] <= last_v4 : gid.raw[0] == multicast_prefix;
 }
 
 } // namespace
@@ -51,7 +43,8 @@ address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
     auto *ah = new address_handle;
     const gid_entry &source = by_lid ? lid_entry() : gids[attr.grh.sgid_index];
     const ibv_gid destination = by_lid ? gid_of_lid(attr.dlid) : attr.grh.dgid;
-    ah->route = {address_of(source.gid), address_of(destination), source.interface};
+    ah->route = {
+            std::bit_cast<network_address>(source.gid), std::bit_cast<network_address>(destination), source.interface};
     ah->service_level = attr.sl;
     ah->context = owner->context;
     ah->pd = owner;
@@ -74,8 +67,8 @@ int answer_to(const ibv_wc &wc, const ibv_grh &grh, std::uint8_t port, ibv_ah_at
     if (port != 1 || (wc.wc_flags & IBV_WC_GRH) == 0 || !parse(header, sender, receiver))
         return EINVAL;
     const auto &gids = gid_table();
-    const auto own =
-            std::find_if(gids.begin(), gids.end(), [&](const gid_entry &e) { return address_of(e.gid) == receiver; });
+    const auto own = std::find_if(gids.begin(), gids.end(),
+            [&](const gid_entry &e) { return std::bit_cast<network_address>(e.gid) == receiver; });
     if (own == gids.end())
         return ENOENT;
     attr = {};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/roce.hpp"
+#include "base/gid_table.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <netinet/in.h>
 
 namespace softrdma::roce
@@ -46,15 +48,13 @@ bool requests_ack(const packet &p) noexcept
     return is_request(p.op) && (is_last(p.op) || is_round_trip(p.op)) && !p.no_ack_req;
 }
 
-} // namespace
-
+// The address as the IP header contains it: 4 or 16 bytes.
 std::span<const std::byte> ip_of(const network_address &address) noexcept
 {
-    const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
-    const bool mapped = std::all_of(address.begin(), address.begin() + 10, is_zero) && address[10] == std::byte{0xff} &&
-                        address[11] == std::byte{0xff};
-    return std::span(address).subspan(mapped ? mapped_prefix : 0);
+    return std::span(address).subspan(is_v4(std::bit_cast<ibv_gid>(address)) ? mapped_prefix : 0);
 }
+
+} // namespace
 
 network_headers encode(const udp_flow &flow, std::size_t udp_length) noexcept
 {

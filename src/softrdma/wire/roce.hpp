@@ -21,8 +21,6 @@ struct udp_flow {
     network_address destination;
     std::uint16_t source_port;
 };
-// The address as the IP header contains it: 4 or 16 bytes.
-std::span<const std::byte> ip_of(const network_address &address) noexcept;
 
 // IP and UDP header without checksums, as an unconnected UDP socket of Linux that does not fragment sends them.
 struct network_headers {

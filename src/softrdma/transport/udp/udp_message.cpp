@@ -2,6 +2,7 @@
 #include "transport/udp/udp_message.hpp"
 #include "base/gid_table.hpp"
 
+#include <bit>
 #include <cstring>
 
 namespace softrdma
@@ -10,28 +11,12 @@ namespace softrdma
 namespace
 {
 
-ibv_gid gid_at(const network_address &address) noexcept
-{
-    ibv_gid gid;
-    memcpy(gid.raw, address.data(), address.size());
-    return gid;
-}
-
-network_address address_of(const in6_addr &from) noexcept
-{
-    network_address address;
-    memcpy(address.data(), &from, sizeof(from));
-    return address;
-}
-
 network_address address_of(const in_addr &from) noexcept
 {
     sockaddr_storage v4{};
     v4.ss_family = AF_INET;
     reinterpret_cast<sockaddr_in &>(v4).sin_addr = from;
-    network_address address;
-    memcpy(address.data(), gid_of(v4).raw, address.size());
-    return address;
+    return std::bit_cast<network_address>(gid_of(v4));
 }
 
 template<typename Info>
@@ -50,7 +35,7 @@ void put_control(msghdr &message, int level, int type, const Info &info) noexcep
 socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
         sockaddr_storage &end) noexcept
 {
-    end = softrdma::address_of(gid_at(address), interface);
+    end = softrdma::address_of(std::bit_cast<ibv_gid>(address), interface);
     if (family == AF_INET6 && end.ss_family == AF_INET) {
         sockaddr_in6 mapped{};
         mapped.sin6_family = AF_INET6;
@@ -81,7 +66,7 @@ bool find_destination(msghdr &message, network_address &destination) noexcept
         if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
             in6_pktinfo info;
             memcpy(&info, CMSG_DATA(c), sizeof(info));
-            destination = address_of(info.ipi6_addr);
+            destination = std::bit_cast<network_address>(info.ipi6_addr);
             return true;
         }
         if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
@@ -98,7 +83,7 @@ void find_source(const sockaddr_storage &from, network_address &source, std::uin
 {
     if (from.ss_family == AF_INET6) {
         const auto &v6 = reinterpret_cast<const sockaddr_in6 &>(from);
-        source = address_of(v6.sin6_addr);
+        source = std::bit_cast<network_address>(v6.sin6_addr);
         port = ntohs(v6.sin6_port);
     } else {
         const auto &v4 = reinterpret_cast<const sockaddr_in &>(from);
