@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: tests which polls of a completion queue poll the network. Without them, only the progress thread does, and
-// a busy machine delays it while the program polls.
+// White-box: polls of a completion queue also poll the network. Otherwise only the progress thread would, and a busy
+// machine delays that thread while the program polls.
 #include "progress/polling.hpp"
 #include "starved_progress.hpp"
 #include "verbs/cq.hpp"
@@ -21,11 +21,11 @@ namespace
 {
 
 std::atomic<unsigned> sleeps{0};
-std::atomic<unsigned> slow_yields{0}; // number of slow yields left
+std::atomic<unsigned> slow_yields{0}; // number of the next calls of sched_yield() that take long
 
 } // namespace
 
-// In place of the C library's. Others want the processor where a yield takes long.
+// Replaces the function of the C library. A long call means that another process uses the processor.
 extern "C" int sched_yield() noexcept
 {
     if (slow_yields.load() > 0) {
@@ -50,7 +50,7 @@ int users_of_network(const side &s)
     return cq_of(s.cq).network_users.load();
 }
 
-// Both sides have agreed on the path a moment after the connection is there.
+// The sides agree on shared memory only after the connection is established.
 bool looks_in_memory_only(const side &s)
 {
     for (int i = 0; i < time_limit_ms && users_of_network(s) != 0; ++i)
@@ -75,7 +75,7 @@ void send(pair &p, std::uint32_t length)
     expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
 }
 
-// Long ones come over the network, and so may the next.
+// Long messages use the network. The next messages may use it too, until the queue is empty.
 void messages_for_a_shared_queue_come_in_memory_unless_they_are_long(void **)
 {
     pair p;
@@ -106,7 +106,7 @@ void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = 1;
     assert_int_equal(ibv_query_gid(s.id->verbs, 1, 0, &attr.ah_attr.grh.dgid), 0);
-    attr.timeout = 0; // waits forever
+    attr.timeout = 0; // no timeout
     attr.retry_cnt = 7;
     attr.rnr_retry = 7;
     attr.max_rd_atomic = 1;
@@ -114,11 +114,11 @@ void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
     assert_int_equal(modify_to_rts(qp, &attr), 0);
 }
 
-// Under SCHED_FIFO a thread that polls leaves its processor to no other one.
+// A thread that polls under SCHED_FIFO never yields its processor to the progress thread.
 void polls_alone_connect_queue_pairs(void **)
 {
     pair p;
-    open_pair(&p, nullptr); // opens the device
+    open_pair(&p, nullptr);
     ibv_cq *cq = ibv_create_cq(p.client.id->verbs, 16, nullptr, nullptr, 0);
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = cq;
@@ -150,7 +150,7 @@ void polls_alone_connect_queue_pairs(void **)
     close_pair(&p);
 }
 
-// For a program all of whose connections share memory.
+// Covers a program whose connections all use shared memory.
 void polls_alone_serve_the_network(void **)
 {
     pair p;
@@ -171,7 +171,7 @@ void polls_alone_serve_the_network(void **)
     close_pair(&p);
 }
 
-// For a program that requests events in a loop.
+// Covers a program that requests connection events in a loop.
 void requests_for_events_alone_serve_the_network(void **)
 {
     pair p;
@@ -190,7 +190,7 @@ void requests_for_events_alone_serve_the_network(void **)
     close_pair(&p);
 }
 
-// Programs serve others between two polls. Once in 100 polls a yield takes long here, as beside programs that compute.
+// Empty polls yield the processor. One call in 4096 takes long, as on a machine with other busy processes.
 void empty_polls_over_tcp_hardly_ever_sleep(void **)
 {
     constexpr unsigned polls = 1 << 17;
@@ -208,8 +208,8 @@ void empty_polls_over_tcp_hardly_ever_sleep(void **)
     close_pair(&p);
 }
 
-// A program that waits for `polls` polls of 50 ns each; a check takes a microsecond more, and a pause as long as others
-// use the processor. Returns how long it takes.
+// Simulates `polls` polls of 50 ns each. A check takes 1 us more, and each pause 3 ms, because other processes use the
+// processor. Returns the duration in ns.
 std::int64_t simulate_wait(polling &state, unsigned polls, unsigned &checks)
 {
     std::int64_t now = 1'000'000'000;
@@ -251,7 +251,7 @@ void short_waits_check_with_each_poll(void **)
     }
 }
 
-// Polls that come rarely do not wait for others.
+// A thread that polls rarely does not pause.
 void rare_polls_check_each_time(void **)
 {
     polling state;

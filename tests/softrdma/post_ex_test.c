@@ -96,7 +96,7 @@ static void messages_carry_inline_and_immediate_data(void **state)
     ibv_wr_set_inline_data_list(qp, 2, halves);
     ibv_wr_rdma_write_imm(qp, p.server.mr->rkey, remote(&p, 1000), htonl(78));
     ibv_wr_set_inline_data(qp, text, 5);
-    memset(text, '-', sizeof(text)); /* copied at once */
+    memset(text, '-', sizeof(text)); /* the data was copied when it was set */
     assert_int_equal(ibv_wr_complete(qp), 0);
     for (unsigned i = 0; i < 3; ++i)
         expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
@@ -113,7 +113,7 @@ static void messages_carry_inline_and_immediate_data(void **state)
     close_pair(&p);
 }
 
-/* Both are used by one thread, which also polls. */
+/* One thread builds a batch on each of two queue pairs, and polls both. */
 static void two_queue_pairs_make_batches_at_once(void **state)
 {
     struct pair p[2];
@@ -183,7 +183,7 @@ static void a_batch_that_does_not_fit_is_not_posted_at_all(void **state)
     close_pair(&p);
 }
 
-/* While the program sleeps it is a thread of the device that completes its requests. */
+/* A thread of the device executes the requests while the program sleeps. */
 static void sleep_until_completed(const struct side *side)
 {
     struct pollfd poller = {.fd = side->completions->fd, .events = POLLIN};
@@ -228,7 +228,7 @@ static void a_setter_that_cannot_apply_refuses_the_batch(void **state)
         assert_int_equal(ibv_wr_complete(qp), EINVAL);
     }
     struct ibv_qp_ex *qp = start(&p, 1, 0);
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1); /* no request to set it for */
+    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1); /* no request was added */
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     qp = start(&p, 1, 0);
     ibv_wr_set_inline_data(qp, p.client.memory, 1);
@@ -243,7 +243,7 @@ static void a_setter_that_cannot_apply_refuses_the_batch(void **state)
     qp = start(&p, 2, 0);
     ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
     ibv_wr_set_inline_data(qp, p.client.memory + 1, 8);
-    ibv_wr_set_sge_list(qp, 4, pieces); /* the latter applies */
+    ibv_wr_set_sge_list(qp, 4, pieces); /* replaces the list set before */
     assert_int_equal(ibv_wr_complete(qp), 0);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(p.server.memory[3], 1);
@@ -265,7 +265,7 @@ static void unpolled_completions_limit_a_batch(void **state)
 {
     struct pair p;
     open_for(&p, plain_ops);
-    assert_int_equal(write_bytes(&p, 16), 0); /* all 16 entries */
+    assert_int_equal(write_bytes(&p, 16), 0); /* fills all 16 entries */
     assert_int_equal(write_bytes(&p, 1), ENOMEM);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     assert_int_equal(write_bytes(&p, 2), ENOMEM);

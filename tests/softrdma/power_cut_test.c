@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulated power cut. Each case runs in a process of its own, which the cut ends; its file is examined after. */
+/* The simulated power cut. Each case runs in a child process that the cut kills; the test then checks the file. */
 #include "fixture.h"
 #include "native.h"
 
@@ -70,7 +70,7 @@ static void write_and_sync_half(struct pair *p)
         write_range(p, file_size - 8, 8);
 }
 
-/* The system may write pages back later, or refuses: not at the beginning of a page. */
+/* Neither call guarantees durability: MS_ASYNC returns before the write-back, and an unaligned address is rejected. */
 static void write_and_sync_in_vain(struct pair *p)
 {
     write_range(p, 0, file_size);
@@ -84,7 +84,7 @@ static void write_one_word(struct pair *p)
     write_range(p, 8, 8);
 }
 
-/* The exit status of a process that does this with that power cut. The file is zeroed before. */
+/* Returns the exit status of a child that runs `operations` with the setting `power_cut`. Zeroes the file first. */
 static int run_until_cut(void (*operations)(struct pair *), const char *power_cut)
 {
     memset(file, 0, file_size);
@@ -114,7 +114,7 @@ static void count_fates(struct fates *fates, size_t from, size_t to)
         unsigned kept = 0;
         for (size_t word = 0; word < line_size; word += 8) {
             for (size_t i = 1; i < 8; ++i)
-                assert_int_equal(file[at + word + i], file[at + word]); /* words are whole */
+                assert_int_equal(file[at + word + i], file[at + word]); /* words are not torn */
             kept += file[at + word] == 0xaa;
         }
         fates->lost += kept == 0;
@@ -224,7 +224,7 @@ static void a_setting_without_sense_ends_the_program(void **state)
         pid_t child = fork();
         if (child == 0) {
             setenv("SOFTRDMA_POWERCUT", settings[i], 1);
-            /* The leak detector finds it when the process ends in the next call. */
+            /* The list stays referenced, so that the leak detector does not report it when the child exits. */
             static struct ibv_device **volatile list;
             list = ibv_get_device_list(NULL);
             (void)ibv_open_device(list[0]);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# For programs_test.sh, which sets softrdma, lane, at_server, address, address6, work, ran and failures.
+# Sourced by programs_test.sh, which sets softrdma, lane, at_server, address, address6, work, ran and failures.
 
-# Seconds after which a program hangs. On a busy machine they take many times what they take alone.
+# Seconds after which a program counts as hung. Programs take many times as long on a busy machine.
 limit=${PROGRAM_LIMIT_S:-300}
 
 report() {
@@ -51,8 +51,8 @@ listens() {
     tcp_sockets | awk '$4 == "0A" { print $2 }' | grep -qi ":$(printf %04X "$1")$"
 }
 
-# Starts what is before the // of $text on the side of the server and runs what is after it. In the commands %p stands
-# for a free port, %a and %6 for the address of the server. Where $fixed_port is set, the programs use that one.
+# Replaces %p by a free port or $fixed_port, and %a and %6 by the addresses of the server. Starts the command before the
+# // on the server's side and runs the command after it.
 run_pair() {
     port=$fixed_port
     [ -n "$port" ] || free_port
@@ -69,7 +69,7 @@ run_pair() {
     client_code=$?
 }
 
-# A pair of programs that both end.
+# both SERVER // CLIENT: programs that both exit
 both() {
     have "$1" || return
     run_pair "$@"
@@ -82,7 +82,7 @@ both() {
     end_if_hung $client_code $server_code
 }
 
-# A server that serves until it is ended.
+# serving SERVER // CLIENT: a server that runs until it is killed
 serving() {
     have "$1" || return
     run_pair "$@"

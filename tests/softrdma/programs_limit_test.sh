@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs that hang: programs_lib.sh prints their output and a message, and ends the test.
+# Tests that programs_lib.sh prints the output of a program that hangs and a message, and ends the test.
 here=$(dirname "$0")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/programs" "$work/work"
-# In place of the launcher: 'run PROGRAM' prints and then hangs, or ends.
+# Replaces the launcher: 'run PROGRAM' prints a line, then exits or hangs.
 cat >"$work/launcher" <<'LAUNCHER'
 #!/bin/sh
 echo "$2 has begun"
@@ -17,7 +17,7 @@ for program in launcher programs/hangs programs/ends; do
     chmod +x "$work/$program"
 done
 
-# Runs the commands as a test would, with a limit of a second; its output and exit code are kept.
+# Runs the commands as a test does, with a limit of 1 s. Stores the output and the exit code.
 attempt() {
     (
         PATH=$work/programs:$PATH PROGRAM_LIMIT_S=1

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: programs_test.sh SOFTRDMA [LANE [GROUP [REPEATS]]]
-# Unmodified programs on the device, client and server. LANE: loopback (the default; over TCP), local (the path of one
-# host) or netns (two network namespaces joined by a cable). GROUP: manager, pingpong, lid, perftest, perftest_manager,
-# fio or others; default: all.
+# Runs unmodified programs, a client and a server each, on the device. LANE: loopback (default; TCP), local (shared
+# memory) or netns (two network namespaces joined by a veth pair). GROUP: manager, pingpong, lid, perftest,
+# perftest_manager, fio or others; default: all.
 softrdma=$1 lane=${2-loopback} group=${3-all} repeats=${4-1}
 here=$(dirname "$0")
 failures=0
@@ -43,7 +43,7 @@ manager_programs() {
         both rdma_server -s %a -p %p // rdma_client -s %a -p %p
     done
     refuses_multicast mckey -b "$address" -m 239.1.1.1
-    # Its port cannot be chosen, and other tests may run here.
+    # The port of udaddy is fixed, so another test on this host could use it.
     if [ "$lane" = netns ]; then
         fixed_port=7174
         both udaddy -b %a -c 3 -C 20 -S 2000 // udaddy -s %a -c 3 -C 20 -S 2000
@@ -51,7 +51,7 @@ manager_programs() {
     fi
     both rdma_xserver -p %p // rdma_xclient -s %a -p %p
     both rstream -b %a -p %p -S 4096 -C 100 // rstream -s %a -p %p -S 4096 -C 100
-    # Later releases also connect numbers of queue pairs that do not exist.
+    # Later releases also connect queue pairs whose numbers do not exist.
     if ! cmtime -h 2>&1 | grep -q base_qpn; then
         serving cmtime -b %a -p %p // cmtime -s %a -p %p -c 20
     fi
@@ -62,7 +62,7 @@ refuses_multicast() {
     ran=$((ran + 1))
     $at_server timeout -k 2 "$limit" "$softrdma" run "$@" >"$work/alone.out" 2>&1
     code=$?
-    # Where nothing leads to the group it does not come to that.
+    # Without a route to the group, the program fails before it joins.
     grep -Eq 'failure joining: Operation not supported|RDMA_CM_EVENT_ADDR_ERROR' "$work/alone.out" && [ $code -ne 0 ] || report "$@: $code"
     end_if_hung $code
 }
@@ -93,7 +93,7 @@ pingpong_programs() {
     both ibv_srq_pingpong -n 100 -p %p // ibv_srq_pingpong -n 100 -p %p %a
 }
 
-# Without a GID: a LID leads to the other side.
+# These programs address the peer by LID, without a GID.
 lid_programs() {
     export SOFTRDMA_LINK=infiniband
     for program in ibv_rc_pingpong ibv_srq_pingpong ibv_ud_pingpong ib_write_bw ib_read_lat 'ib_send_lat -c UD'; do
@@ -130,7 +130,7 @@ perftest_manager_programs() {
     perftest_of -R
 }
 
-# fio's engine lets a sender try once only (rnr_retry_count 0): no more messages than the receives posted at first.
+# The engine of fio sets rnr_retry_count to 0, so at most the receives posted initially can be used.
 fio_programs() {
     options='--ioengine=rdma --bs=64k --size=2m'
     for verb in write read send; do
@@ -139,7 +139,7 @@ fio_programs() {
     done
 }
 
-# Its address handles name no GID.
+# qperf creates address handles without a GID.
 qperf_datagrams_are_refused() {
     have qperf || return
     export SOFTRDMA_LOG=info
@@ -152,7 +152,7 @@ qperf_datagrams_are_refused() {
     end_if_hung $client_code
 }
 
-# A program with sockets, over rsockets.
+# A sockets program over rsockets.
 rsocket_programs() {
     have iperf3 || return
     library=$(ldconfig -p | sed -n 's:.* => \(.*\)/librdmacm\.so\.1$:\1/rsocket/librspreload.so:p' | head -n 1)

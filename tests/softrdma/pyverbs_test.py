@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: pyverbs_test.py SOFTRDMA MANUAL-PAGE
-Runs the tests that rdma-core has for devices, which come with python3-pyverbs, on the device: none fails, and each that is
-skipped misses a feature that the manual page names as missing."""
+Runs rdma-core's tests of devices, from python3-pyverbs, on the device. No test may fail, and each skipped test must need a
+feature that the manual page lists as missing."""
 
 import gzip
 import pathlib
@@ -13,11 +13,11 @@ import sys
 import tempfile
 
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
-PYTHON = "/usr/bin/python3"  # the modules of Debian are built for it
-# Tests for other devices, which call their libraries.
+PYTHON = "/usr/bin/python3"  # the interpreter that Debian builds the modules for
+# Tests of other devices. They call the libraries of those devices.
 OTHERS = re.compile(r"test_(mlx5|efa|cuda)")
-# Message of a skipped test, and the missing feature as named in the manual page; no feature (None) if the machine lacks a
-# prerequisite.
+# Expressions for the reasons of skipped tests, and the missing feature as named in the manual page, or None if the
+# machine lacks a prerequisite.
 MISSING = [
     (r"ODP is not supported", "on-demand paging"),
     (r"Device memory is not supported", "device memory"),
@@ -26,7 +26,7 @@ MISSING = [
     (r"Multicast is not supported", "multicast"),
     (r"XRCD is not supported|Create QP type 9 is not supported", "XRC"),
     (r"Create QP type 8 is not supported|Create Raw Packet QP", "raw packets"),
-    (r"Extended CQ is not supported", "tag matching"),  # message of the tests for tag matching
+    (r"Extended CQ is not supported", "tag matching"),  # reason reported by the tests of tag matching
     (r"Create UC QP", "unreliable connections"),
     (r"Importing a device is not supported", "importing objects"),
     (r"All gid indices populated", None),
@@ -55,7 +55,7 @@ def listed_features(page):
 
 
 def missing_feature(reason):
-    """The feature, or None; a reason that is not known is an error."""
+    """Returns the feature that a skipped test needs, or None. Raises ValueError for an unknown reason."""
     for pattern, feature in MISSING:
         if re.search(pattern, reason):
             return feature
@@ -63,7 +63,7 @@ def missing_feature(reason):
 
 
 def compare(reasons, listed):
-    """Error messages: the features that are missed are those of the list, all of them and no other."""
+    """Returns an error message for each difference between the features that tests miss and those that the page lists."""
     missed = set()
     faults = []
     for reason in set(reasons):

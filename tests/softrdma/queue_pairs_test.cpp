@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: many queue pairs that ibv_modify_qp() connects at once, of a peer that is slow and of a process that has
-// few descriptors.
+// White-box: ibv_modify_qp() connects many queue pairs at once, to a slow peer and in a process with few descriptors.
 #include "starved_progress.hpp"
 
 #include <algorithm>
@@ -25,11 +24,11 @@ using namespace softrdma;
 namespace
 {
 
-std::atomic<unsigned> accepting_us{0}; // time that the peer takes for each connection
+std::atomic<unsigned> accepting_us{0}; // duration of each accept4()
 
 } // namespace
 
-// In place of the C library's.
+// Replaces the function of the C library.
 extern "C" int accept4(int fd, sockaddr *address, socklen_t *size, int flags)
 {
     if (const unsigned duration = accepting_us; duration != 0) {
@@ -90,7 +89,8 @@ void to_rts(ibv_qp *qp, std::uint32_t peer)
     assert_int_equal(modify_to_rts(qp, &attr), 0);
 }
 
-// One message from each queue pair of `from` to that of `to`. The larger numbers connect: those of `to`.
+// Sends one message from each queue pair of `from` to its peer in `to`. The queue pair with the larger number connects,
+// so `to` connects.
 void send_all(const end_of_connection &from, const end_of_connection &to)
 {
     for (std::size_t i = 0; i < from.qps.size(); ++i) {
@@ -112,7 +112,7 @@ void expect_all(const end_of_connection &from, ibv_wc_status status)
         assert_string_equal(ibv_wc_status_str(next_completion(from.cq).status), ibv_wc_status_str(status));
 }
 
-// The time limit of a queue pair, 1.5 to 3 s here, would expire long before the peer serves the last one.
+// The retry timeout, 1.5 to 3 s here, is much shorter than the time until the peer accepts the last connection.
 void a_peer_that_serves_many_is_waited_for(void **)
 {
     constexpr unsigned count = 100;
@@ -124,7 +124,7 @@ void a_peer_that_serves_many_is_waited_for(void **)
     accepting_us = 0;
 }
 
-// Socket that listens on a port of its own, below that of `qp`: so the queue pair is the one that connects.
+// Returns a socket that listens on a port below that of `qp`, so that the queue pair is the side that connects.
 int listen_below(const ibv_qp *qp, std::uint16_t &port)
 {
     for (port = static_cast<std::uint16_t>((qp->qp_num >> 8) - 1); port > 1024; --port) {
@@ -140,7 +140,7 @@ int listen_below(const ibv_qp *qp, std::uint16_t &port)
     return -1;
 }
 
-// A peer waits for it, and drops callers that send nothing when many connect. The progress thread is busy.
+// A busy peer drops connections without a message. The message must not depend on the progress thread, which is busy.
 void the_call_that_connects_sends_the_first_message(void **)
 {
     const end_of_connection from(1);
@@ -170,7 +170,7 @@ void limit_descriptors(rlim_t soft, rlim_t hard)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-// Connects `count` queue pairs under a soft limit of `few`, which is `expected` afterwards.
+// Connects `count` queue pairs with a soft limit of `few`. The soft limit must be `expected` afterwards.
 void connect_below_the_hard_limit(unsigned count, rlim_t expected)
 {
     limit_descriptors(few, 8 * few);
@@ -213,7 +213,7 @@ void the_soft_limit_is_raised_for_many(void **)
     in_own_process([] { connect_below_the_hard_limit(few, 8 * few); });
 }
 
-// A second connection, which is one of a few, changes nothing for the program, which may use select(2).
+// A program with few connections may use select(2), so the device must not raise its limit.
 void the_soft_limit_stays_for_few(void **)
 {
     in_own_process([] { connect_below_the_hard_limit(2, few); });
@@ -222,7 +222,7 @@ void the_soft_limit_stays_for_few(void **)
 void a_lack_of_descriptors_is_reported_once(void **)
 {
 #ifdef __SANITIZE_ADDRESS__
-    skip(); // UBSan, which that build has too, opens a pipe to check the type of an object
+    skip(); // skip(); // UBSan, part of that build, opens a pipe to check the type of an object
 #else
     in_own_process(connect_without_descriptors);
 #endif

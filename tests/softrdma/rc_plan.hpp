@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The requests of the simulation of requester and responder, and the memory that they use.
+// Requests of the simulated requester and responder, and the memory that the requests use.
 #pragma once
 
 #include "transport/rc/rc_transport.hpp"
@@ -7,9 +7,9 @@
 
 #include <string_view>
 
-// A request of a plan is a letter: S SEND, W WRITE, w the same unsignaled, R READ, A FETCH AND ADD, F FLUSH; s, m and r
-// are SEND, WRITE and READ in two segments. The responder rejects k, a WRITE with a wrong key, q, such a READ, and l, a
-// SEND that is longer than its receive.
+// Each letter of a plan is a request: S SEND, W WRITE, w unsignaled WRITE, R READ, A FETCH AND ADD, F FLUSH. s, m and r
+// are SEND, WRITE and READ of two segments. The responder rejects k (WRITE, wrong key), q (READ, wrong key) and l
+// (SEND, longer than the receive).
 inline constexpr std::string_view long_requests = "smr";
 
 constexpr bool is_send(char request) noexcept
@@ -22,14 +22,14 @@ namespace rc
 
 using namespace softrdma;
 
-inline constexpr std::uint32_t first_psn = psn_mask - 1; // the numbers wrap within a plan
+inline constexpr std::uint32_t first_psn = psn_mask - 1; // PSNs wrap within a plan
 inline constexpr std::uint32_t slot = 64;
 inline constexpr std::uint32_t long_size = short_segment + word_size;
 inline constexpr std::uint32_t receive_size = word_size;
 inline constexpr std::uint8_t rnr_retry = 1;
 inline constexpr std::size_t max_plan = 8;
 
-// Common to all worlds: a device, and memory of both sides with a slot and a long area for each request.
+// Objects that all worlds share: a device, and memory of both sides with a slot and a long area for each request.
 struct host {
     verbs_device device{rc_transport::maker()};
     struct memory {
@@ -37,7 +37,7 @@ struct host {
         std::vector<std::byte> area = std::vector<std::byte>(max_plan * std::size_t{long_size});
         ibv_mr *slots_mr = nullptr;
         ibv_mr *area_mr = nullptr;
-    } requester, responder, receives; // the last one: where the responder receives messages
+    } requester, responder, receives; // receives: destinations of messages at the responder
 
     host()
     {
@@ -79,7 +79,7 @@ inline std::uint64_t address_of(host::memory &m, char request, std::size_t i) no
     return reinterpret_cast<std::uintptr_t>(place(m, request, i));
 }
 
-// The last byte of what request `i` transfers, which arrives last.
+// Value of the last byte that request `i` transfers.
 inline std::byte last_byte(std::size_t i) noexcept
 {
     return static_cast<std::byte>(0x10 + i);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All orders of events between a requester and a responder that the stages below allow: a request completes with
-// success only if the responder has executed it and all before it, in order, and each signaled request completes once.
+// Explores all orders of events between a requester and a responder that the stages below allow. A request completes
+// with success only if the responder has executed it and all earlier ones, in order. Each signaled request completes
+// once.
 #include "rc_world.hpp"
 
 #include <algorithm>
@@ -11,18 +12,18 @@ namespace
 {
 
 struct totals {
-    std::uint64_t worlds = 0; // number of worlds that differ in the events of one side
+    std::uint64_t worlds = 0; // number of states that differ in the event history of a side
     std::uint64_t ends = 0;
 };
 
-// Visits every world that the events can lead to. A world is a function of what happened at each side: of two orders
-// that differ only between the sides one is enough.
+// Visits every world that the events can lead to. The event history of each side determines a world, so the
+// interleaving of events of different sides does not matter.
 class exploration
 {
 public:
     exploration(const world_options &options, totals &sum) : options_(options), sum_(sum) {}
 
-    // False, with the events, if something is wrong.
+    // Returns false after it has printed the events that led to a violation.
     bool run()
     {
         world_ = std::make_unique<rc_world>(options_);
@@ -78,13 +79,13 @@ private:
     std::unordered_set<std::string> visited_;
 };
 
-// Requests from which plans are made, how many of them, and in which worlds.
+// Letters that plans consist of, the maximum number of requests, and the options of the worlds.
 struct stage {
     const char *name;
     std::string_view letters;
     std::size_t depth;
-    std::size_t max_sends; // each may be rejected and repeated, which multiplies the orders
-    bool resets;           // also with the connection manager, whose path survives a reset
+    std::size_t max_sends; // limit, because each SEND may be rejected and repeated, which multiplies the orders
+    bool resets;           // also run with the connection manager, whose path survives a reset
     world_options options;
 };
 
@@ -108,7 +109,7 @@ bool explore(const stage &s, const world_options &options, totals &sum)
     return good;
 }
 
-// The plans with more requests take minutes in an instrumented build, and run the same code.
+// Longer plans take minutes in an instrumented build and execute the same code.
 #ifdef __SANITIZE_ADDRESS__
 constexpr std::size_t max_depth = 2;
 #else

@@ -100,7 +100,7 @@ void rc_world::bring_up(queue_pair &qp)
     change(IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-// Leaves out events that cannot change how the requests end.
+// Omits events that cannot change how the requests complete.
 std::vector<event> rc_world::enabled() const
 {
     std::vector<event> all;
@@ -147,7 +147,7 @@ void rc_world::change_state(side &s, ibv_qp_state to)
     ibv_qp_attr attr{};
     attr.qp_state = to;
     s.qp->modify(attr, IBV_QP_STATE);
-    if (to == IBV_QPS_RESET && !options_.managed) { // the connection ends with the state
+    if (to == IBV_QPS_RESET && !options_.managed) { // closes the connection, unless a connection manager keeps it
         s.qp->attach(nullptr);
         s.way->is_lost = true;
     }
@@ -187,7 +187,7 @@ void rc_world::apply(event e)
         break;
     case event::requester_reset:
         change_state(requester_, IBV_QPS_RESET);
-        poll_requester(); // finds none: its completions are discarded
+        poll_requester(); // discards the completions
         completed_ = posted_;
         failed_ = false;
         break;
@@ -291,7 +291,7 @@ void rc_world::receive(side &s)
     const std::uint64_t before = answers ? protocol.executed_count() : 0;
     const bool good = s.qp->receiver()->receive(*s.way, p);
     if (answers) {
-        // Requests that are ignored behind one without a receive have no reply.
+        // Requests that are ignored after a SEND without a receive have no reply.
         unreleased_ =
                 unreleased_ || protocol.executed_count() != before || is_send(p.op) || p.op == opcode::ack_request;
         const auto i = first_of_generation_[static_cast<std::size_t>(f.generation)] + ((p.psn - first_psn) & psn_mask);

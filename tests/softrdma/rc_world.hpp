@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A requester and a responder of the device, connected by two queues of frames instead of sockets. The test decides
-// which event comes next: there is no thread, and time passes only when the test fires a timer.
+// A requester and a responder of the device, connected by two queues of frames instead of sockets. The test chooses
+// each next event: no thread runs, and time passes only when the test fires a timer.
 #pragma once
 
 #include "rc_plan.hpp"
@@ -9,23 +9,24 @@
 #include <string>
 #include <string_view>
 
-// When the responder sends what it owes for the requests that it has received.
+// Time at which the responder sends its pending responses.
 enum class release_time {
     any_time,
     at_once,
-    last, // once it has received all requests that are on their way
+    last, // after it has received all requests in flight
 };
 
 struct world_options {
     std::string plan{};
-    std::size_t receives = 0; // posted at first; the rest is posted at any time, if ever, so that a SEND finds none
-    bool managed = false;     // connected by the connection manager
-    bool congests = false;    // the responder's path may be congested once
+    std::size_t receives =
+            0;             // posted initially; the others are posted at any time or never, so that a SEND may find none
+    bool managed = false;  // connected by the connection manager
+    bool congests = false; // the responder's path may be congested once
     bool posted_at_once = false;
     release_time released = release_time::any_time;
 };
 
-// An event at one of the two sides. Events of different sides commute, unless one receives what the other one sends.
+// An event at one side. Events of different sides commute, unless one receives what the other sent.
 enum class event : char {
     // at the requester
     post = 'p',
@@ -35,11 +36,11 @@ enum class event : char {
     requester_error = 'X',
     requester_reset = 'Z',
     requester_renew = 'N',
-    requester_lost = 'E', // the end of the path
+    requester_lost = 'E', // loss of the path
     // at the responder
     receive_request = 'd',
-    release = 'r',       // the answers to all requests that were received
-    post_receives = 'v', // all that the plan needs
+    release = 'r',       // sends the pending responses
+    post_receives = 'v', // posts all receives that the plan needs
     congest = 'h',
     writable = 'w',
     responder_error = 'x',
@@ -62,9 +63,9 @@ public:
 
     std::vector<event> enabled() const;
     void apply(event e);
-    // Call when no event is enabled.
+    // Checks the result. Call when no event is enabled.
     void check_end();
-    // Description of the violation; empty if none.
+    // Returns the description of the violation, or an empty string.
     const std::string &violation() const noexcept { return violation_; }
 
 private:
@@ -90,8 +91,8 @@ private:
         std::deque<frame> inbox;
         bool timer = false;
         bool is_congested = false;
-        bool is_cut = false;  // the reader reports the loss, at any time
-        bool is_lost = false; // it has
+        bool is_cut = false;  // the reader may report the loss at any time
+        bool is_lost = false; // the loss was reported
 
     private:
         const int &generation_;
@@ -115,7 +116,7 @@ private:
     void check_success(std::size_t i);
     bool has_effect(std::size_t i) const;
     bool is_signaled(std::size_t i) const noexcept { return options_.plan[i] != 'w'; }
-    // Receives are as long as a long SEND if the plan has one.
+    // Receives have the length of a long SEND if the plan contains one.
     char receive_letter() const noexcept { return options_.plan.find('s') == std::string::npos ? 'S' : 's'; }
     void report(const std::string &what);
 
@@ -125,17 +126,17 @@ private:
     side requester_;
     side responder_;
     std::size_t posted_ = 0;
-    std::size_t completed_ = 0; // requests before that one have completed, or were forgotten by a reset
-    bool failed_ = false;       // a request has completed with an error
+    std::size_t completed_ = 0; // requests that completed or that a reset discarded
+    bool failed_ = false;       // a request completed with an error
     std::size_t receives_posted_ = 0;
     std::size_t receives_wanted_ = 0;
     std::size_t sends_ = 0;                     // number of SENDs in the plan
-    std::array<bool, rc::max_plan> received_{}; // messages, with success
-    bool discards_receives_ = false;            // the responder had received them when it was reset
+    std::array<bool, rc::max_plan> received_{}; // messages received with success
+    bool discards_receives_ = false;            // the responder had received the messages when it was reset
     bool unreleased_ = false;
     bool may_congest_ = false;
-    bool may_fail_ = true;   // one fault may happen: the loss of an end of the path, ERR or RESET of either side
-    bool is_precise_ = true; // every request that was executed and has no response of its own succeeds
+    bool may_fail_ = true;   // one fault may happen: loss of the path, ERR or RESET of either side
+    bool is_precise_ = true; // every executed request without a response of its own must succeed
     std::array<bool, rc::max_plan> executed_{};
     std::string violation_;
 };

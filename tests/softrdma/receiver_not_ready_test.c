@@ -59,7 +59,7 @@ static void a_waiting_receiver_can_send_itself(void **state)
     close_pair(&p);
 }
 
-/* The notification arrives before the sender's own retry, which takes 655 ms each time. */
+/* The notification arrives before the next retry of the sender, which is due after 655 ms. */
 static void a_sender_that_sleeps_is_told_of_the_receive(void **state)
 {
     struct pair p;
@@ -87,7 +87,7 @@ static void a_sender_with_few_retries_gives_up(void **state)
 {
     struct pair p;
     open_pair(&p, &(struct options){.rnr_retry = 2});
-    struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 */
+    struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 ms */
     assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 0, 0), 0);

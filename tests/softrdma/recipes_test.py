@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recipes of softrdma(1), run as they stand there. usage: recipes_test.py SOFTRDMA MANUAL-PAGE SUPPRESSIONS PROGRAM
+"""Runs the recipes of softrdma(1) as written. usage: recipes_test.py SOFTRDMA MANUAL-PAGE SUPPRESSIONS PROGRAM
 
-The program is a verbs program that gives everything back, and the suppressions for valgrind are those that are installed."""
+PROGRAM is a verbs program without leaks. SUPPRESSIONS is the installed file for valgrind."""
 
 import os
 import pathlib
@@ -19,11 +19,11 @@ import own_network
 SOFTRDMA, PAGE, SUPPRESSIONS, PROGRAM = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
 INSTALLED_SUPPRESSIONS = "/usr/share/softrdma/valgrind.supp"
 HERE = pathlib.Path(__file__).resolve().parent
-LIMIT_S = 300  # on a hang
+LIMIT_S = 300  # limit of each program
 ENVIRONMENT = {
     **os.environ, "PATH": f"{SOFTRDMA.parent}:/usr/bin:{os.environ['PATH']}",
-    # Debian's python3 is the one that has pyverbs. Open MPI needs the other settings for root, and
-    # on machines with fewer CPUs than ranks.
+    # Debian builds pyverbs for /usr/bin. Open MPI needs the other settings for root, and on machines with fewer CPUs
+    # than ranks.
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
@@ -46,7 +46,7 @@ class RecipesTest(unittest.TestCase):
         self.work = pathlib.Path(directory.name)
 
     def take(self, pattern: str) -> str:
-        """The one recipe of that form, which is then one less to be run: each of a test before it can be skipped."""
+        """Removes and returns the only recipe that matches. A test calls this first, so that a skipped test counts too."""
         found = [line for line in recipes() if re.search(pattern, line)]
         self.assertEqual(1, len(found), pattern)
         self.left.remove(found[0])
@@ -122,7 +122,7 @@ class RecipesTest(unittest.TestCase):
         self.assertIn(INSTALLED_SUPPRESSIONS, command)
         (self.work / "program").symlink_to(PROGRAM)
         (self.work / "suppressions").symlink_to(SUPPRESSIONS)
-        # A leak that nothing suppresses is an error for valgrind.
+        # With --leak-check, valgrind counts an unsuppressed leak as an error.
         self.assertIn("ERROR SUMMARY: 0 errors", self.run_one(command.replace(INSTALLED_SUPPRESSIONS, "./suppressions")))
 
     def test_zz_each_recipe_has_been_run(self) -> None:
@@ -130,7 +130,7 @@ class RecipesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    # The ports are fixed by the page: in a network namespace of its own, no other process uses them.
+    # The page fixes the ports. In a network namespace no other process uses them.
     own_network.enter()
     for port in (13337, 14444):
         with socket.socket() as probe:

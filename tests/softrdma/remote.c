@@ -13,7 +13,7 @@ enum {
     message_size = 64,
 };
 
-/* Message of the server to its parent. */
+/* Message from the server to its parent. */
 struct greeting {
     uint16_t port; /* network order */
     uint64_t addr;
@@ -135,7 +135,7 @@ void in_own_process(void (*test)(void))
     assert_true(pid >= 0);
     if (pid == 0) {
         test();
-        exit(0); /* a failing assertion has ended the process with another code */
+        exit(0); /* a failed assertion exits with another code */
     }
     assert_int_equal(exit_code_of(pid), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions that change: ibv_rereg_mr(). */
+/* Tests of ibv_rereg_mr(). */
 #include "fixture.h"
 
 static int open_plain(void **state)

@@ -33,7 +33,7 @@ static void sixty_four_connections_work_side_by_side(void **state)
     free(pairs);
 }
 
-/* Pacing is unnecessary on the loopback of a host. */
+/* Pacing would only slow down connections within a host. */
 static void connections_within_a_host_are_not_paced(void **state)
 {
     struct pair p;
@@ -69,7 +69,7 @@ static void *write_own_slot(void *argument)
     for (unsigned i = 0; i < rounds; ++i) {
         memcpy(p->client.memory + 64 * job->index, &i, sizeof(i));
         int error = 0;
-        do { /* the threads share one send queue and one completion queue, and wait for nothing in it */
+        do { /* the threads share a send queue and a completion queue */
             error = post(&p->client, IBV_WR_RDMA_WRITE, job->index, 64 * job->index, 64, &p->server, 64 * job->index,
                     IBV_SEND_INLINE);
             struct ibv_wc wc;
@@ -175,12 +175,11 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* From the first region of the process on, each has a unique key, which a peer may use. Deregistered regions free
- * their slots. */
+/* Keys are unique, and peers can use each of them. Deregistered regions free their slots. */
 static void there_may_be_many_regions(void **state)
 {
     enum {
-        many = 70000, /* more than the table that peers share can hold */
+        many = 70000, /* more than the capacity of the table that peers share */
         step = 997,
     };
     struct pair p;
@@ -224,7 +223,7 @@ static void take_memory_away(struct side *s)
     s->memory = NULL;
 }
 
-/* Requests from `first` up to `end` succeed until one is refused with that status. */
+/* Requests from `first` up to `end` succeed, until one is rejected with `refusal`. */
 static void expect_success_or_refusal(struct ibv_cq *cq, uint64_t first, uint64_t end, enum ibv_wc_status refusal)
 {
     bool refused = false;
@@ -238,7 +237,7 @@ static void expect_success_or_refusal(struct ibv_cq *cq, uint64_t first, uint64_
     }
 }
 
-/* The region may vanish at any moment: each write lands or is refused, and nothing touches freed memory. */
+/* The region may be deregistered at any time. Each write succeeds or is rejected, and none accesses freed memory. */
 static void a_region_may_go_while_it_is_written(void **state)
 {
     for (unsigned i = 0; i < 30; ++i) {
@@ -252,7 +251,7 @@ static void a_region_may_go_while_it_is_written(void **state)
     }
 }
 
-/* Deregisters memory that receives responses: each READ fills all of it or is rejected. */
+/* Deregisters memory that receives responses. Each READ completes in full or is rejected. */
 static void memory_may_go_while_answers_arrive(void **state)
 {
     enum {
@@ -275,7 +274,7 @@ static void memory_may_go_while_answers_arrive(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(there_may_be_many_regions), /* the first ones of the process */
+            cmocka_unit_test(there_may_be_many_regions), /* needs the first region of the process */
             cmocka_unit_test(sixty_four_connections_work_side_by_side),
             cmocka_unit_test(connections_within_a_host_are_not_paced),
             cmocka_unit_test(threads_may_share_a_connection),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Work requests as the two ways of posting make them, and the ring that they are made in.
+// Work requests as ibv_post_send() and ibv_wr_*() build them, and the ring that holds them.
 #include "verbs/post_batch.hpp"
 
 #include <csetjmp>
@@ -23,7 +23,7 @@ struct queue {
     send_queue sq{qp, cap, false};
     post_batch batch{sq, cap};
 
-    // A request without a completion.
+    // Posts an unsignaled request.
     void post(std::uint64_t wr_id)
     {
         wqe *w = sq.place();
@@ -100,7 +100,7 @@ void inline_data_is_copied_in_one_piece(void **)
         assert_int_equal(w->inline_data().iov_len, 21);
         assert_memory_equal(w->inline_data().iov_base, "first halfsecond half", 21);
     }
-    q.batch.set_sge(0x2000, 3, 5); // the latest applies
+    q.batch.set_sge(0x2000, 3, 5); // replaces the list set before
     assert_false(two.is_inline());
     assert_int_equal(two.sg_list().size(), 1);
     assert_int_equal(two.length, 3);
@@ -151,14 +151,14 @@ void bad_requests_are_refused_or_end_in_an_error(void **)
         return check_wr(request(opcode, list, flags), cap);
     };
     assert_int_equal(refusal(IBV_WR_SEND), 0);
-    assert_int_equal(refusal(IBV_WR_SEND, IBV_SEND_INLINE), EINVAL); // 33 of 32 bytes
+    assert_int_equal(refusal(IBV_WR_SEND, IBV_SEND_INLINE), EINVAL); // 33 bytes, the limit is 32
     assert_int_equal(refusal(native::wr_flush), EINVAL);
-    assert_int_equal(refusal(IBV_WR_BIND_MW), EINVAL); // the window is missing
+    assert_int_equal(refusal(IBV_WR_BIND_MW), EINVAL); // no window
     assert_int_equal(refusal(IBV_WR_DRIVER1), EOPNOTSUPP);
     list.assign(4, sge_of(nullptr, 1)); // the limit is 3
     assert_int_equal(refusal(IBV_WR_SEND), EINVAL);
     list.assign(1, sge_of(nullptr, 8));
-    assert_int_equal(refusal(IBV_WR_RDMA_READ, IBV_SEND_INLINE), EINVAL); // nothing to put the data into
+    assert_int_equal(refusal(IBV_WR_RDMA_READ, IBV_SEND_INLINE), EINVAL); // READ does not take inline data
     const auto status = [&](ibv_wr_opcode opcode) {
         queue q;
         q.sq.place()->set(request(opcode, list));
@@ -169,7 +169,7 @@ void bad_requests_are_refused_or_end_in_an_error(void **)
     assert_int_equal(status(IBV_WR_ATOMIC_FETCH_AND_ADD), IBV_WC_LOC_LEN_ERR);
     list.clear();
     assert_int_equal(status(IBV_WR_ATOMIC_CMP_AND_SWP), IBV_WC_LOC_LEN_ERR);
-    list.assign(2, sge_of(nullptr, UINT32_MAX)); // more than 32 bits count
+    list.assign(2, sge_of(nullptr, UINT32_MAX)); // the total exceeds 32 bits
     assert_int_equal(status(IBV_WR_RDMA_WRITE), IBV_WC_LOC_LEN_ERR);
 }
 
@@ -177,7 +177,7 @@ void a_batch_refuses_what_does_not_fit(void **)
 {
     queue q;
     q.batch.start();
-    q.batch.set_sge(0, 0, 0); // no request to set it for
+    q.batch.set_sge(0, 0, 0); // no request was added
     assert_int_equal(q.batch.error(), EINVAL);
     q.batch.unlock();
     q.batch.start();
@@ -193,7 +193,7 @@ void a_batch_refuses_what_does_not_fit(void **)
     for (unsigned i = 0; i < 3; ++i)
         q.batch.add(i, 0, IBV_WR_SEND);
     assert_int_equal(q.batch.error(), 0);
-    q.batch.add(3, 0, IBV_WR_SEND).set_remote(1, 1); // goes nowhere
+    q.batch.add(3, 0, IBV_WR_SEND).set_remote(1, 1); // the batch has failed already
     assert_int_equal(q.batch.error(), ENOMEM);
     assert_int_equal(q.batch.size(), 3);
     assert_int_equal(q.sq.front().wr_id, 1);
@@ -205,7 +205,7 @@ void the_ring_keeps_the_order_and_its_places(void **)
     queue q;
     std::uint64_t next = 0;
     std::uint64_t first = 0;
-    for (unsigned round = 0; round < 11; ++round) { // the ring wraps at each of its places
+    for (unsigned round = 0; round < 11; ++round) { // the ring wraps at each index
         while (q.sq.place() != nullptr)
             q.post(next++);
         assert_int_equal(q.sq.size(), 4);
@@ -216,7 +216,7 @@ void the_ring_keeps_the_order_and_its_places(void **)
             q.sq.pop_front(IBV_WC_SUCCESS);
         }
     }
-    // The program has not polled any of their completions, so that it cannot reuse an entry.
+    // Unpolled completions keep their entries.
     assert_int_equal(q.sq.available(), 0);
     q.sq.clear();
     assert_true(q.sq.empty());

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: settings_test.sh SOFTRDMA LIBSOFTRDMA
-# Invalid values of SOFTRDMA_* end a program that uses the device: one line on standard error, exit code 2.
+# An invalid value of SOFTRDMA_* ends a program that uses the device, with one line on standard error and exit code 2.
 softrdma=$1
 if ! command -v ibv_devinfo >/dev/null; then
     echo "skipped: ibv_devinfo is not installed"
@@ -41,7 +41,7 @@ for setting in SOFTRDMA_TRANSPORT=tpc SOFTRDMA_TRANSPORT=TCP SOFTRDMA_TRUST=None
     expect_refused "$setting" "$softrdma" run ibv_devinfo
     expect_refused "$setting" "$softrdma" info
     expect_refused "$setting" env LD_PRELOAD="$library" ibv_devinfo
-    # The settings are not checked in a program that does not use the device.
+    # A program that does not use the device ignores the settings.
     env "$setting" LD_PRELOAD="$library" true || fail "$setting disturbs a program without RDMA"
 done
 expect_refused SOFTRDMA_POWERCUT=now "$softrdma" run ibv_devinfo
@@ -57,7 +57,7 @@ for setting in SOFTRDMA_TRANSPORT= SOFTRDMA_TRANSPORT=auto SOFTRDMA_TRANSPORT=sh
     expect_accepted "$setting"
 done
 
-# Names and words of development versions.
+# Names and values of development versions are still accepted.
 for setting in SOFTRDMA_PATH=local SOFTRDMA_PATH=descriptors SOFTRDMA_PATH=tcp SOFTRDMA_NATIVE=off SOFTRDMA_VOLATILE=refuse \
     SOFTRDMA_LOOPBACK=any; do
     expect_accepted "$setting"

@@ -67,7 +67,7 @@ static void shared_receives_survive_a_broken_queue_pair(void **state)
     ibv_ack_async_event(&event);
 }
 
-/* A receive names memory of the shared queue's domain, not of the queue pair's. */
+/* The keys of a shared receive belong to the protection domain of the shared queue, not to that of the queue pair. */
 static void receives_are_of_the_domain_of_their_queue(void **state)
 {
     struct pair p;
@@ -83,7 +83,7 @@ static void receives_are_of_the_domain_of_their_queue(void **state)
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_completion(p.server.cq, 7, IBV_WC_SUCCESS);
     assert_memory_equal(memory, p.client.memory, 64);
-    assert_int_equal(post_shared(&p, 8, 0, 64), 0); /* in the queue pair's domain */
+    assert_int_equal(post_shared(&p, 8, 0, 64), 0); /* memory of the queue pair's domain */
     assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, 64, NULL, 0, 0), 0);
     expect_completion(p.server.cq, 8, IBV_WC_LOC_PROT_ERR);
     expect_completion(p.client.cq, 2, IBV_WC_REM_OP_ERR);
@@ -111,7 +111,7 @@ static void the_limit_is_reported_once(void **state)
     assert_int_equal(attr.srq_limit, 0);
 }
 
-/* The program that waits for the event may be about to post, and not to poll. */
+/* A program may wait for the event and post without polling. */
 static void the_limit_is_reported_to_a_program_that_does_not_poll(void **state)
 {
     struct pair *p = *state;
@@ -151,7 +151,7 @@ static void what_is_longer_than_its_receive_is_refused(void **state)
     expect_completion(p->server.cq, 2, IBV_WC_LOC_LEN_ERR);
 }
 
-/* Messages that exceed the shared memory take another path, and do not overtake. */
+/* Long messages use TCP, and must not overtake short ones. */
 static void messages_of_all_lengths_arrive_in_order(void **state)
 {
     enum {
@@ -177,7 +177,8 @@ static void messages_of_all_lengths_arrive_in_order(void **state)
     close_pair(&p);
 }
 
-/* Each of them is there for the next queue pair. Over TCP the message has taken its receive, as on hardware. */
+/* In shared memory, each of these receives becomes available to the next queue pair. Over TCP, as on hardware, the
+ * message has consumed its receive. */
 static void receives_of_unpolled_messages_survive_a_reset(void **state)
 {
     struct pair *p = *state;
@@ -217,7 +218,7 @@ static void a_sender_with_few_retries_gives_up_on_an_empty_shared_queue(void **s
 {
     struct pair p;
     open_pair(&p, &(struct options){.server_srq = true, .rnr_retry = 2});
-    struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 */
+    struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 ms */
     assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 0, 0), 0);

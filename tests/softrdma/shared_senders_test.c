@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several processes send to queue pairs that share their receives. Every message arrives whole and in the order of
- * its sender, while senders are stopped and continued, or killed and replaced: no receive is lost with them.
- * TEST_KILL_ROUNDS sets the number of kills (default 20), TEST_SEED the moments. */
+/* Several processes send to queue pairs that share a receive queue. Every message arrives complete, in the order of its
+ * sender, and no receive is lost while senders are stopped and continued, or killed and replaced. TEST_KILL_ROUNDS:
+ * number of kills (default 20). TEST_SEED: seed of their times. */
 #include "remote.h"
 
 #include <arpa/inet.h>
@@ -14,19 +14,19 @@
 
 enum {
     senders = 8,
-    receives = 32, /* in all */
+    receives = 32, /* number of receives in the shared queue */
     longest = 20480,
-    window = 4, /* messages that a sender has posted at a time */
+    window = 4, /* outstanding messages of a sender */
     stops = 20,
     silence_limit_s = 120,
 };
 
-/* Instructions for a sender; `count` is 0 if it sends until it is killed. */
+/* Instructions for a sender. It sends `count` messages, or until it is killed if `count` is 0. */
 struct order {
-    uint16_t port; /* network order */
+    uint16_t port; /* network byte order */
     uint32_t index;
     uint32_t count;
-    uint32_t stops_parent_each; /* interval in messages; 0 for never */
+    uint32_t stops_parent_each; /* interval in messages, or 0 (never) */
 };
 
 struct header {
@@ -39,17 +39,17 @@ struct child {
     int orders;
 };
 
-/* State of a sender, kept by the receiver. */
+/* State of a sender in the receiver process. */
 struct sender {
     struct child child;
     struct side side;
     uint32_t index;
-    uint32_t sequence; /* sequence number of its next message */
+    uint32_t sequence; /* expected in its next message */
 };
 
 struct receiver {
     struct pair listening;
-    struct side lender; /* provides domain and memory */
+    struct side lender; /* provides the protection domain and the memory */
     struct ibv_srq *srq;
     struct sender of[senders];
     unsigned seed;
@@ -94,12 +94,12 @@ static void follow(const struct order *o)
     for (uint32_t i = sent - window; i != sent; ++i)
         expect_completion(c->cq, i, IBV_WC_SUCCESS);
     assert_int_equal(rdma_disconnect(c->id), 0);
-    (void)expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED); /* the receiver may answer late */
+    (void)expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED); /* the receiver may acknowledge late */
     close_pair(&r.pair);
     exit(0);
 }
 
-/* Before any verbs call of this process. It waits for its order. */
+/* Call before any verbs call of this process. The child waits for an order. */
 static struct child new_child(void)
 {
     int ends[2];
@@ -157,7 +157,7 @@ static void meet(struct receiver *r, struct sender *s, struct child child, struc
     assert_int_equal(expect_event(r->listening.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
 }
 
-/* False if there is none. */
+/* Returns false if no message is available. */
 static bool take_message(struct receiver *r, struct sender *s, bool reposts)
 {
     static uint8_t expected[longest];
@@ -188,7 +188,7 @@ static void take_messages(struct receiver *r, unsigned count)
     }
 }
 
-/* A sender has ended. Messages that it has sent before arrive. */
+/* Receives the remaining messages of a sender that has exited, and disconnects. */
 static void part(struct receiver *r, bool reposts)
 {
     struct rdma_cm_event *event = next_event(r->listening.listen_channel, RDMA_CM_EVENT_DISCONNECTED);
@@ -196,7 +196,7 @@ static void part(struct receiver *r, bool reposts)
     while (s->side.id != event->id)
         ++s;
     assert_int_equal(rdma_ack_cm_event(event), 0);
-    (void)rdma_disconnect(s->side.id); /* the response, if the peer still exists */
+    (void)rdma_disconnect(s->side.id); /* the peer may have exited */
     while (take_message(r, s, reposts))
         ;
     close_side(&s->side);
@@ -217,7 +217,7 @@ static void start(struct receiver *r)
     fprintf(stderr, "TEST_SEED=%u\n", r->seed);
 }
 
-/* No receive is lost: each takes a message, and there are exactly this many. */
+/* Checks that no receive is lost: exactly `receives` messages are received. */
 static void finish(struct receiver *r, struct child last)
 {
     struct sender *s = &r->of[0];
@@ -254,7 +254,7 @@ static void arrive_in_order_though_either_side_is_stopped(void)
         meet(&r, &r.of[i], children[i],
                 (struct order){.index = i, .count = messages, .stops_parent_each = i == 0 ? 300 : 0});
     for (unsigned i = 0; i < stops; ++i) {
-        /* Not the first: it and this process would stop each other, and no process would continue them. */
+        /* Excludes the first sender, which stops this process: no process would continue either of them. */
         const pid_t stopped = children[1 + (unsigned)rand_r(&r.seed) % (senders - 1)].pid;
         assert_int_equal(kill(stopped, SIGSTOP), 0);
         take_messages(&r, 100);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A server waits for one completion queue that all its clients send to. One client is stopped or killed between two
- * instructions of a request. The server then gets an event for the next message of another client, and receives it.
- * Each client has receives of its own, or all share one receive. TEST_KILL_ROUNDS sets the number of instructions at
- * which to stop and to kill (default 40 each). */
+/* Several clients send to one completion queue, for whose event the server waits. One client is stopped or killed at
+ * each instruction of a request; the server must get an event for the next message of another client. TEST_KILL_ROUNDS:
+ * number of instructions at which to stop and to kill (default 40 each). */
 #include "remote.h"
 
 #include <poll.h>
@@ -19,19 +18,19 @@ enum {
     healthy,
     victim,
     clients,
-    receives = 8, /* receives of each */
-    entries = 12, /* capacity of the completion queue: less than the maximum need, so that senders count the entries */
-    warm_up = 4,  /* messages before the first request whose instructions are counted */
+    receives = 8, /* receives of each client */
+    entries = 12, /* below the maximum need, so that senders count the entries */
+    warm_up = 4,  /* messages before the first request that is single-stepped */
     default_rounds = 40,
-    marker = SIGUSR1, /* raised by the victim before and after that request; never delivered */
+    marker = SIGUSR1, /* raised by the victim before and after that request; the tracer suppresses it */
 };
 
 static struct shared {
-    _Atomic uint16_t port; /* network order */
-    atomic_bool waits;     /* the server, with its queue armed */
-    atomic_uint requested; /* messages of the healthy client */
+    _Atomic uint16_t port; /* network byte order */
+    atomic_bool waits;     /* the server has armed its queue and waits */
+    atomic_uint requested; /* number of messages that the healthy client must send */
     atomic_uint received[clients];
-    _Atomic pid_t traced; /* the victim; a marker would end it before */
+    _Atomic pid_t traced; /* the victim; an untraced process would be killed by the marker */
 } * shared;
 
 static bool receives_are_shared;
@@ -41,7 +40,7 @@ struct receive {
     uint32_t sender; /* the message */
 };
 
-/* Receives of one client, or of all. */
+/* Receives of one client, or of all clients. */
 struct receives {
     struct ibv_qp *qp;
     struct ibv_srq *srq;
@@ -56,7 +55,7 @@ static void post_one(struct receive *to)
     if (to->among->srq != NULL)
         assert_int_equal(ibv_post_srq_recv(to->among->srq, &wr, &bad), 0);
     else
-        (void)ibv_post_recv(to->among->qp, &wr, &bad); /* refused in a queue pair whose client was killed */
+        (void)ibv_post_recv(to->among->qp, &wr, &bad); /* rejected if the client of the queue pair was killed */
 }
 
 static struct receives *post_receives(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_srq *srq)
@@ -125,7 +124,7 @@ static void handle_connection(struct pair *p)
         forget_client(id);
 }
 
-/* The descriptor is readable, so that the first call must not wait. */
+/* The descriptor is readable, so the first call must not block. */
 static void handle_completions(struct side *s)
 {
     struct ibv_cq *cq = NULL;
@@ -163,7 +162,7 @@ static void serve(void)
     }
 }
 
-/* Until the condition is true. */
+/* Waits until the condition is true. */
 #define AWAIT(condition)                                                                                               \
     do {                                                                                                               \
         for (unsigned ms_10 = 0; !(condition); ++ms_10, usleep(100))                                                   \
@@ -223,7 +222,7 @@ static void end(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, __WALL), pid);
 }
 
-/* The signal that the victim has stopped with. */
+/* Returns the signal that stopped the victim. */
 static int next_stop(pid_t pid)
 {
     int status = 0;
@@ -241,7 +240,7 @@ static void run_to_marker(pid_t pid)
     } while (number != marker);
 }
 
-/* Stopped before the request. Its other threads take no part in that. */
+/* Returns a victim that has stopped before the request. Its other threads do not run then. */
 static pid_t start_victim(void)
 {
     const pid_t pid = start(send_between_markers);
@@ -251,7 +250,7 @@ static pid_t start_victim(void)
     return pid;
 }
 
-/* Executes that many instructions of the request, a system call being one, or those up to its end. Returns how many. */
+/* Executes up to `count` instructions of the request and returns their number. A system call counts as one. */
 static unsigned step(pid_t pid, unsigned count)
 {
     for (unsigned i = 0; i < count; ++i) {
@@ -319,7 +318,7 @@ static void stop_between_instructions(void)
     for (unsigned i = 0; i < rounds(); ++i) {
         step(p.victim, (unsigned)((uint64_t)instructions * i / rounds()));
         expect_server_receives();
-        run_to_marker(p.victim); /* the end of its request; and it has received an answer at the next one */
+        run_to_marker(p.victim); /* to the end of its request; the next marker follows the acknowledgment */
         run_to_marker(p.victim);
     }
     end_processes(&p);

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <unistd.h>
 
-// Keeps the progress thread busy during its lifetime, as if that thread got no processor.
+// Keeps the progress thread busy during its lifetime, as if no CPU were available to that thread.
 class starved_progress
 {
 public:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transitions of a reliable-connection queue pair, each attribute required, optional or refused. */
+/* Transitions of an RC queue pair. Each attribute is required, optional or rejected. */
 #include "fixture.h"
 
 enum {

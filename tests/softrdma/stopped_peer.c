@@ -8,15 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Asked by the leak detector of sanitized builds: each of these processes ends in the middle of a connection. */
+/* Disables the leak detector of sanitized builds, because each peer exits with an open connection. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return 1;
 }
 
-static uint8_t *trap;         /* page of the peer's buffer that is not readable yet */
-static bool hangs_up = false; /* before the peer stops, it ends its connections to other hosts and processes */
+static uint8_t *trap;         /* page of the peer's buffer without read permission */
+static bool hangs_up = false; /* whether the peer closes its TCP connections before it stops */
 
 static void hang_up(void)
 {
@@ -48,7 +48,7 @@ static void end_with(struct remote *r)
     _exit(wc.status == IBV_WC_SUCCESS ? ends_well : ends_badly);
 }
 
-/* A message of which the second half is in that page. */
+/* Returns the offset of a message whose second half lies in that page. */
 static size_t set_trap(struct side *own)
 {
     const uintptr_t end = (uintptr_t)own->memory + 8 * page;
@@ -66,7 +66,7 @@ void send_stopped(struct remote *r)
     end_with(r);
 }
 
-/* The file behind the target is there after the first request, at the latest. */
+/* The peer maps the target's file with the first request or shortly after it. */
 void write_stopped(struct remote *r)
 {
     for (unsigned i = 0; i < 2; ++i, usleep(200000)) {
@@ -84,7 +84,7 @@ void write_stopped_and_hung_up(struct remote *r)
     write_stopped(r);
 }
 
-/* Outside of every operation. */
+/* Stops between two operations. */
 void stop_then_send(struct remote *r)
 {
     memset(r->pair.client.memory, sent, r->pair.client.size);
@@ -130,7 +130,7 @@ void order(const struct peer *peer, const struct order *what)
 
 uint8_t *map_open_file(void)
 {
-    int file; /* open until the process of the test exits */
+    int file; /* stays open until the process exits */
     return map_file(size, MAP_SHARED, &file);
 }
 
@@ -162,11 +162,10 @@ int let_it_go_on(const struct peer *peer)
     return exit_code_of(peer->pid);
 }
 
-/* That the peer stands still keeps these and what arrives before and afterwards apart, which ThreadSanitizer does not
- * see. */
+/* ThreadSanitizer does not know that the peer is stopped, and would report a race with its stores. */
 __attribute__((no_sanitize("thread"))) void clear_memory(const struct pair *p)
 {
-    volatile uint8_t *memory = p->server.memory; /* volatile avoids a call of memset, which ThreadSanitizer checks */
+    volatile uint8_t *memory = p->server.memory; /* prevents a call of memset, which ThreadSanitizer intercepts */
     for (size_t i = 0; i < size; ++i)
         memory[i] = before;
 }

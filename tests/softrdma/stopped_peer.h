@@ -4,9 +4,8 @@
 
 #include "remote.h"
 
-/* A peer that is stopped while it executes a request in the memory of this process. The request accesses an
- * unreadable page, between the peer's last read of shared state and its store. The handler of that signal stops the
- * peer there. */
+/* A peer that stops while it executes a request in the memory of this process. The request reads an unreadable page
+ * after the peer's last check of shared state and before its store. The SIGSEGV handler then stops the peer. */
 
 enum {
     page = 4096,
@@ -14,13 +13,13 @@ enum {
     message = 128,
     before = 0x11, /* contents of memory before the operation */
     sent = 0x77,   /* data that the peer sends */
-    ends_well = 2, /* how a peer ends whose last request succeeded */
+    ends_well = 2, /* exit code of a peer whose last request succeeded */
     ends_badly = 3,
 };
 
 /* Instructions for the peer: the port to connect to, then the address to write to. */
 struct order {
-    uint16_t port; /* network order */
+    uint16_t port; /* network byte order */
     uint64_t addr;
     uint32_t rkey;
 };
@@ -30,33 +29,33 @@ struct peer {
     int order_fd;
 };
 
-/* Actions of the connected peer. Each ends it. */
+/* Actions of the connected peer. Each ends the process. */
 void send_stopped(struct remote *r);
 void write_stopped(struct remote *r);
-void write_stopped_and_hung_up(struct remote *r); /* stopped without a connection, other than by memory */
-void stop_then_send(struct remote *r);            /* stopped outside of every operation */
+void write_stopped_and_hung_up(struct remote *r); /* stops after closing its TCP connections */
+void stop_then_send(struct remote *r);            /* stops between two operations */
 void wait_for_the_end(struct remote *r);
 
-/* Maps a deleted file. An ordinary user reaches it only through a descriptor of its process, which therefore stays
+/* Maps a deleted file. An unprivileged peer can open it only through a descriptor of this process, so that stays
  * open. */
 uint8_t *map_open_file(void);
 
 /* Call before any verbs call of this process. */
 struct peer start_peer(void (*act)(struct remote *r));
-/* Accepts its connection, with one receive for a message. */
+/* Accepts the connection of the peer and posts one receive. */
 void let_in(const struct peer *peer, struct pair *p, const struct options *options);
-/* Sends the peer its instructions, so that it starts. */
+/* Sends the peer its instructions. The second order starts its action. */
 void order(const struct peer *peer, const struct order *what);
 
 void expect_stopped(const struct peer *peer);
-/* How it ends: ends_well or ends_badly. */
+/* Continues the peer. Returns its exit code: ends_well or ends_badly. */
 int let_it_go_on(const struct peer *peer);
 void clear_memory(const struct pair *p);
 void expect_no_byte(const struct pair *p);
-/* For a while, no completion either. */
+/* Checks for 200 ms that no completion and no data arrives. */
 void expect_nothing(struct pair *p);
 
-/* A test in a process of its own. */
+/* Wraps a test that runs in a child process. */
 #define TEST_IN_OWN_PROCESS(test)                                                                                      \
     static void test_##test(void **state)                                                                              \
     {                                                                                                                  \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What becomes of queue pairs and regions while a peer is stopped in the middle of an operation. */
+/* Destruction of queue pairs and regions while a peer is stopped in the middle of an operation. */
 #include "stopped_peer.h"
 
 #include <pthread.h>
@@ -8,8 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* With one receive for a message, which peers place in private memory only, or memory that is a file, which both map.
- */
+/* Accepts a peer with one receive. `file` is memory that both processes map, or NULL for private memory. */
 static void admit(const struct peer *peer, struct pair *p, uint8_t *file)
 {
     let_in(peer, p, &(struct options){.size = size, .server_memory = file});
@@ -23,7 +22,7 @@ static void a_message_to_a_deleted_connection_reaches_no_other(void)
     admit(&old, &first, NULL);
     expect_stopped(&old);
     rdma_destroy_qp(first.server.id);
-    assert_int_equal(rdma_destroy_id(first.server.id), 0); /* its shared memory is the next one's */
+    assert_int_equal(rdma_destroy_id(first.server.id), 0); /* the next connection reuses its shared memory */
     admit(&fresh, &second, NULL);
     assert_int_equal(let_it_go_on(&old), ends_badly);
     expect_nothing(&second);
@@ -60,14 +59,14 @@ static void a_queue_pair_is_not_given_back_while_its_peer_may_store(void)
     assert_int_equal(ibv_destroy_qp(qp), EBUSY);
     assert_int_equal(qp->state, IBV_QPS_ERR);
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EBUSY);
-    expect_nothing(&p); /* the receive is not flushed either */
+    expect_nothing(&p); /* the receive is not flushed yet */
     const int end = let_it_go_on(&peer);
     expect_completion(p.server.cq, 7, end == ends_well ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(p.server.memory[message - 1], end == ends_well ? sent : before);
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* The error state is entered immediately. The receive completes when the peer can no longer store to it. */
+/* The queue pair enters the error state immediately. The receive completes once the peer can no longer store to it. */
 static void a_receive_comes_back_when_its_peer_cannot_store_any_more(void)
 {
     const struct peer peer = start_peer(send_stopped);
@@ -108,7 +107,7 @@ static void a_region_is_not_given_back_while_a_peer_may_store(void)
     expect_stopped(&peer);
     struct deregistration d = {.mr = p.server.mr};
     assert_int_equal(pthread_create(&thread, NULL, deregister, &d), 0);
-    open_pair(&other, NULL); /* no other thread waits */
+    open_pair(&other, NULL); /* other threads are not blocked */
     close_pair(&other);
     assert_false(d.over);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -142,7 +141,7 @@ TEST_IN_OWN_PROCESS(a_receive_comes_back_when_its_peer_cannot_store_any_more)
 TEST_IN_OWN_PROCESS(a_region_is_not_given_back_while_a_peer_may_store)
 TEST_IN_OWN_PROCESS(a_peer_that_is_killed_gives_the_region_back)
 
-/* An argument names the only test to run. */
+/* usage: stopped_test [TEST] */
 int main(int count, char **arguments)
 {
     if (count > 1)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What becomes of memory windows while a peer is stopped in the middle of an operation. */
+/* Invalidation of memory windows while a peer is stopped in the middle of an operation. */
 #include "stopped_peer.h"
 
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* It writes through a window, to a file; returns that. */
+/* Accepts a peer that writes to a file through a window, which is returned. */
 static struct ibv_mw *admit_to_window(const struct peer *peer, struct pair *p, enum ibv_mw_type type)
 {
     let_in(peer, p,
@@ -44,7 +44,7 @@ static void invalidate(struct pair *p, struct ibv_mw *mw)
     assert_int_equal(ibv_post_send(p->server.qp, &wr, &bad), 0);
 }
 
-/* The invalidation does not complete before. The region can then be deregistered, and is no longer written to. */
+/* The invalidation completes only when the peer can no longer store. The region can then be deregistered. */
 static void a_window_is_not_invalid_while_a_peer_may_store(void)
 {
     const struct peer peer = start_peer(write_stopped);
@@ -66,7 +66,7 @@ static void a_window_is_not_invalid_while_a_peer_may_store(void)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-/* The bind is not sent, but later requests are. */
+/* The peer's TCP connections are closed. The invalidation completes once the peer has exited; later requests fail. */
 static void a_window_becomes_invalid_without_a_connection(void)
 {
     const struct peer peer = start_peer(write_stopped_and_hung_up);
@@ -99,7 +99,7 @@ static void a_window_of_type_1_is_not_unbound_while_a_peer_may_store(void)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-/* The request that invalidates it is flushed, which leaves the state of the window open. */
+/* The request that invalidates the window is flushed, so the state of the window is undefined. */
 static void a_window_is_not_given_back_while_a_peer_may_store(void)
 {
     const struct peer peer = start_peer(write_stopped);
@@ -124,7 +124,7 @@ TEST_IN_OWN_PROCESS(a_window_becomes_invalid_without_a_connection)
 TEST_IN_OWN_PROCESS(a_window_of_type_1_is_not_unbound_while_a_peer_may_store)
 TEST_IN_OWN_PROCESS(a_window_is_not_given_back_while_a_peer_may_store)
 
-/* An argument names the only test to run. */
+/* usage: stopped_windows_test [TEST] */
 int main(int count, char **arguments)
 {
     if (count > 1)

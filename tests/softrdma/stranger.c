@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 enum {
-    longest_right = packet_headers + 4 + 4096, /* size with immediate data */
-    few = 16,                                  /* packets after which the receiver gets time to read them */
+    longest_right = packet_headers + 4 + 4096, /* valid size with immediate data */
+    few = 16,                                  /* number of packets after which the sender pauses for the receiver */
 };
 
 static struct sockaddr_in end_of(const char *address)
@@ -63,7 +63,7 @@ void send_packet(const struct stranger *s, const struct packet *p)
     ssize_t sent = 0;
     do
         sent = sendto(s->udp, p->bytes, p->size, 0, (const struct sockaddr *)&s->to, sizeof(s->to));
-    while (sent < 0 && errno == ECONNREFUSED); /* result of an earlier packet */
+    while (sent < 0 && errno == ECONNREFUSED); /* error of an earlier packet */
     assert_int_equal(sent, (ssize_t)p->size);
 }
 
@@ -76,7 +76,7 @@ void send_forged(const struct stranger *s, const char *from, const struct packet
             .protocol = IPPROTO_UDP,
             .saddr = source.sin_addr.s_addr,
             .daddr = s->to.sin_addr.s_addr};
-    /* A checksum of 0 means no checksum. */
+    /* checksum 0: not checked */
     const struct udphdr udp = {.source = s->own.sin_port,
             .dest = s->to.sin_port,
             .len = htons((uint16_t)((int)(sizeof(udp) + p->size) + longer))};
@@ -88,13 +88,13 @@ void send_forged(const struct stranger *s, const char *from, const struct packet
     assert_true(sendmsg(s->raw, &message, 0) > 0);
 }
 
-/* Through its own socket, or from another address. */
+/* Sends through the own socket, or with the forged address `from`. */
 static void send_one(const struct stranger *s, const char *from, const struct packet *p)
 {
     static unsigned sent;
     if (from == NULL)
         send_packet(s, p);
-    else if (p->size <= 1000) /* such packets are not taken apart */
+    else if (p->size <= 1000) /* larger packets would be fragmented */
         send_forged(s, from, p, 0);
     if (++sent % few == 0)
         poll(NULL, 0, 1);
@@ -111,8 +111,8 @@ static void send_wrong_keys(struct stranger *s, const char *from, const struct p
     }
 }
 
-/* Flips each bit of the headers, except those without effect on the destination: immediate data, solicited event,
- * PSN, and the index of the sender's number. */
+/* Flips each header bit that must be valid. Not among these: solicited event, flag of immediate data, PSN, and the low
+ * byte of the source number. */
 static void send_wrong_bits(struct stranger *s, const char *from, const struct packet *right)
 {
     for (size_t bit = 0; bit < 8 * packet_headers; ++bit) {
@@ -132,7 +132,7 @@ static void send_wrong_sizes(struct stranger *s, const char *from, const struct 
     struct packet p = *right;
     for (p.size = 0; p.size < packet_headers; ++p.size)
         send_one(s, from, &p);
-    p.bytes[0] = 0x65; /* claims immediate data */
+    p.bytes[0] = 0x65; /* opcode with immediate data */
     for (; p.size < packet_headers + 4; ++p.size)
         send_one(s, from, &p);
     p.bytes[0] = 0x64;
@@ -170,7 +170,7 @@ void send_wrong_ones(struct stranger *s, const struct packet *right)
 void send_forged_ones(struct stranger *s, const struct packet *right, const char *from)
 {
     send_all_wrong(s, from, right);
-    /* More than there is, nothing, and headers without their end. */
+    /* Length beyond the packet, length 0, and truncated headers. */
     const int wrong[] = {1, 1000, -(int)(right->size + 8), -(int)right->size, -(int)(right->size - packet_headers + 1)};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i)
         send_forged(s, from, right, wrong[i]);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: surface_test.sh LIBSOFTRDMA LIBRARY-DIRECTORY
-# Whatever the installed libibverbs and librdmacm export publicly must come from the device: a call that
-# reached the real library would find our objects there.
+# The device must replace every public function of the installed libibverbs and librdmacm: a real one would be called
+# with objects of the device.
 device=$1 libraries=$2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -16,7 +16,7 @@ for library in libibverbs.so.1 librdmacm.so.1; do
 done | sed -n 's/.* [TWi] \([a-z_0-9]*\)@@*\(IBVERBS\|RDMACM\)_[0-9].*/\1/p' | sort -u >"$work/real"
 nm -D --defined-only "$device" | awk '$2 == "T" { print $3 }' | sort -u >"$work/ours"
 
-# Only provider libraries call this one, with an object of their own.
+# Only provider libraries call this function, with objects of their own.
 grep -v -x -e ibv_register_driver "$work/real" >"$work/wanted"
 if [ "$(wc -l <"$work/wanted")" -lt 100 ]; then
     echo "FAILED: could not list the real symbols"

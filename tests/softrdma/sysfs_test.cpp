@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files of the device in sysfs, through each function that takes a path, as programs and their libraries call them.
+// Reads the sysfs files of the device through each function that takes a path.
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -66,7 +66,7 @@ Function *symbol(const char *name)
     return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
 }
 
-// Functions that take the path of a file. Each returns whether it found the file.
+// Functions that take a path. Each entry returns whether the function found the file.
 struct path_function {
     const char *name;
     bool (*finds)(const char *path);
@@ -264,7 +264,7 @@ void directories_are_listed(void **)
     fts_close(walk);
 }
 
-// Lists of the directories above those of the device contain the device, and what the system has there.
+// Listings of the parent directories contain the device and the entries of the system.
 void parents_are_listed(void **)
 {
     const auto has = [](const std::set<std::string> &names, const char *name) { return names.count(name) == 1; };
@@ -287,7 +287,7 @@ void parents_are_listed(void **)
     assert_string_equal(contents("net/lo/ifindex").c_str(), "1");
     assert_int_equal(chdir(before), 0);
 
-    // Programs that resolve links on their own step through the directories of the system.
+    // Programs that resolve links themselves open the directories of the system one by one.
     const int sys = open("/sys", O_PATH);
     const int all = openat(sys, "class", O_PATH | O_NOFOLLOW);
     const int net = openat(all, "net", O_PATH | O_NOFOLLOW | O_DIRECTORY);
@@ -295,7 +295,7 @@ void parents_are_listed(void **)
     assert_true(closed(net) && closed(own) && closed(all) && closed(sys));
 }
 
-// Programs open files relative to a directory, and hwloc relative to the root.
+// Programs open files relative to a directory descriptor; hwloc uses one of the root directory.
 void relative_paths_work(void **)
 {
     const int ports = open((device + "/ports").c_str(), O_RDONLY | O_DIRECTORY);
@@ -351,7 +351,7 @@ void links_lead_to_the_device(void **)
     assert_int_equal(errno, ENOENT);
 }
 
-// open() waits for a writer of a FIFO, and is a cancellation point.
+// open() of a FIFO waits for a writer. It is a cancellation point.
 void a_thread_can_be_canceled_in_open(void **)
 {
     const std::string fifo = "canceled." + std::to_string(getpid());
@@ -373,7 +373,7 @@ void a_thread_can_be_canceled_in_open(void **)
     assert_int_equal(unlink(fifo.c_str()), 0);
 }
 
-// Functions pass on a path that does not belong to the device.
+// Calls with paths outside the device reach the C library unchanged.
 void other_paths_are_left_alone(void **)
 {
     struct stat status {
@@ -443,7 +443,7 @@ void files_agree_with_the_queries(void **)
     ibv_free_device_list(list);
 }
 
-// Where the files of this process are, which no replaced function shows.
+// Returns the directory of this process' files, found without the replaced functions.
 std::string private_directory()
 {
     const int fd = open("/sys/class/infiniband", O_RDONLY | O_DIRECTORY);
@@ -455,7 +455,7 @@ std::string private_directory()
     return fs::path(out).parent_path().parent_path();
 }
 
-// Runs a function in a child before the child opens any file of the device. Returns the child's status.
+// Runs `call` in a child that has not opened a file of the device. Returns the status of the child.
 int in_child(void (*call)(int out), std::string &text)
 {
     int ends[2];

@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 port=/sys/class/infiniband/softrdma0/ports/1
 
-# expect PATTERN COMMAND...: succeeds, and prints a line that matches
+# expect PATTERN COMMAND...: fails unless the command succeeds and prints a line that matches
 expect() {
     pattern=$1
     shift
@@ -57,7 +57,7 @@ fi
 if optional valgrind; then
     expect '' valgrind --quiet --suppressions="$suppressions" --leak-check=full --error-exitcode=9 cat $port/state
 fi
-# A program with a sanitizer inside has its own replacements in front of these.
+# A sanitizer in the program replaces the same functions and precedes the device.
 printf '#include <stdio.h>\nint main(void) { char b[32] = ""; FILE *f = fopen("%s/state", "r"); return !f || !fgets(b, 32, f) || puts(b) < 0; }\n' \
     $port >"$work/asan.c"
 if optional clang && clang -fsanitize=address -o "$work/asan" "$work/asan.c" 2>"$work/out"; then

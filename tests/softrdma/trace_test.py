@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks traces of softrdma trace with tshark and against the standard. usage: trace_test.py SOFTRDMA PROGRAM-DIRECTORY"""
+"""Checks the output of softrdma trace with tshark and against the specification. usage: trace_test.py SOFTRDMA PROGRAM-DIRECTORY"""
 
 import collections
 import os
@@ -12,7 +12,7 @@ import unittest
 import zlib
 
 SOFTRDMA, PROGRAMS = sys.argv[1:3]
-LIMIT_S = 600  # on a hang
+LIMIT_S = 600  # limit of each program
 FIELDS = ("infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.bth.destqp", "infiniband.bth.a", "frame.packet_flags_direction", "udp.dstport")
 INBOUND, OUTBOUND = 1, 2
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY = 6, 7, 8, 10
@@ -28,7 +28,7 @@ def number(text: str) -> int:
 
 
 def folded_sum(data: bytes) -> int:
-    """Returns the Internet checksum's sum of 16-bit words, before its complement."""
+    """Returns the sum of 16-bit words of the Internet checksum, before the complement."""
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total > 0xffff:
         total = (total & 0xffff) + (total >> 16)
@@ -36,7 +36,7 @@ def folded_sum(data: bytes) -> int:
 
 
 def run(command: list[str], **environment: str) -> str:
-    """Returns the output of the program. If it hangs or fails, the error contains the output."""
+    """Returns the output of the program. Raises AssertionError with the output if it hangs or fails."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=out, stderr=err)
         try:
@@ -112,7 +112,7 @@ class TraceTest(unittest.TestCase):
         self.trace("softrdma_answers_test", SOFTRDMA_TRANSPORT="tcp")
         count = collections.Counter((packet.opcode, bool(packet.asks)) for packet in self.packets() if packet.direction == OUTBOUND)
         asking = count[WRITE_ONLY, True] + count[READ_REQUEST, True]
-        also_wanted = 2  # where what was to follow did not; hardware has no such packet
+        also_wanted = 2  # extra acknowledgment request if the expected one did not follow; hardware has no such packet
         self.assertGreater(count[WRITE_ONLY, False], 10 * asking)
         self.assertLessEqual(count[ACK, False], asking + also_wanted)
 
@@ -140,7 +140,7 @@ class TraceTest(unittest.TestCase):
         self.check_checksums()
 
     def check_checksums(self) -> None:
-        """Computes the checksums of each packet, and its invariant CRC with the fields masked that routers change."""
+        """Recomputes the checksums of each packet and its invariant CRC, which masks the fields that routers change."""
         frames = self.frames()
         self.assertTrue(frames)
         for frame in frames:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Scripts source this file with their arguments: their rest runs in a new network namespace, connected to another one by
-# a veth pair. Sets at_server, which runs a command there, its address and address6, and peer, which the script must
-# kill at its end. Exits with 77 without permission for namespaces.
+# A script sources this file with its arguments. The rest of the script then runs in a new network namespace, connected
+# to another one by a veth pair. Sets at_server (prefix of commands in the other namespace), its address and address6,
+# and peer, a process that the script must kill. Exits with 77 without permission to create namespaces.
 if [ -z "$TEST_OWN_NETWORK" ]; then
     unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
     TEST_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that use TCP but not the protocol: they lose their own connection, and no other is affected. */
+/* TCP clients that violate the protocol lose their own connection. Other connections are not affected. */
 #include "remote.h"
 
 #include <arpa/inet.h>
@@ -57,7 +57,7 @@ static void noise_is_hung_up_on(void **state)
     close_pair(&p);
 }
 
-/* A well-formed WRITE with the true key, but not on the connection of the queue pair. */
+/* A well-formed WRITE with a valid key, sent on a connection that belongs to no queue pair. */
 static void data_frames_need_an_established_connection(void **state)
 {
     struct pair p;
@@ -100,7 +100,7 @@ static void a_silent_caller_is_dropped_in_time(void **state)
     close_pair(&p);
 }
 
-/* A whole request, and then nothing: not even a word that the answer has arrived. */
+/* Sends a complete connection request, and no confirmation of the reply. */
 static void an_accepted_caller_must_confirm_in_time(void **state)
 {
     struct pair p = {0};
@@ -131,9 +131,9 @@ static void callers_that_leave_at_once_do_no_harm(void **state)
 }
 
 enum {
-    crowd = 1200,            /* more than a process may have descriptors by default */
+    crowd = 1200,            /* above the default limit of descriptors */
     most_descriptors = 1024, /* limit of the program under test */
-    most_unknown = 128,      /* callers at all its ports */
+    most_unknown = 128,      /* limit of unauthenticated connections at all ports of the program */
 };
 
 static int call_port(uint16_t port)
@@ -145,7 +145,7 @@ static int call_port(uint16_t port)
     return fd;
 }
 
-/* A process that connects to the given ports, sends no data, and stays. */
+/* Starts a process that connects to the given ports, sends no data and stays connected. */
 static pid_t start_crowd(int *ports, int *ready)
 {
     int in[2], out[2];
@@ -223,7 +223,7 @@ static void serve_beside_a_crowd(void)
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     for (unsigned i = 0; i < time_limit_ms && count_descriptors() > before + 32; ++i)
         usleep(1000);
-    assert_true(count_descriptors() <= before + 32); /* silent peers are disconnected */
+    assert_true(count_descriptors() <= before + 32); /* silent peers were disconnected */
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     assert_int_equal(ibv_destroy_qp(unmanaged), 0);
@@ -244,7 +244,7 @@ static void a_silent_crowd_does_not_block_connections(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_silent_crowd_does_not_block_connections), /* before any verbs call of this process */
+            cmocka_unit_test(a_silent_crowd_does_not_block_connections), /* needs a process without verbs calls */
             cmocka_unit_test(noise_is_hung_up_on),
             cmocka_unit_test(data_frames_need_an_established_connection),
             cmocka_unit_test(a_request_with_a_wrong_magic_is_hung_up_on),

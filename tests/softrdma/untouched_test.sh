@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: untouched_test.sh LIBSOFTRDMA
-# A program that loads the device and never calls it has no thread, no descriptor and no variable more than without it.
+# A program that preloads the device and never calls it gets no additional thread, descriptor or variable.
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 library=$work/libsoftrdma.so
 ln -s "$1" "$library" # LD_PRELOAD cannot contain a path with a blank
 
-# State that a shell observes, except its own pipe and the requested preload. Signals are those of grep:
-# a shell that is starting a program has them blocked.
+# State that a shell can observe, except its own pipe and the requested preload. grep reads the signal mask, because a
+# shell blocks signals while it starts a program.
 # shellcheck disable=SC2016
 look='ls /proc/$$/task | wc -l
 for fd in /proc/$$/fd/*; do readlink $fd; done | sed "s/\[[0-9]*\]//" | sort

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: valgrind_test.sh SOFTRDMA SUPPRESSIONS PROGRAM
-# With the installed suppressions valgrind reports nothing of a verbs program that gives everything back: no value that is
-# used uninitialised, and no leak of any kind.
+# With the installed suppressions, valgrind reports neither uninitialized values nor leaks in a verbs program without
+# leaks.
 set -eu
 
 softrdma=$1 suppressions=$2 program=$3

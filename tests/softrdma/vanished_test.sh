@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: vanished_test.sh SOFTRDMA
-# A peer that the network no longer reaches ends what is outstanding. In a network of our own: its loopback goes down.
+# Outstanding requests fail when the network to the peer goes down: the loopback interface of an own network namespace.
 softrdma=$1
 if [ -z "$TEST_OWN_NETWORK" ]; then
     command -v rping >/dev/null || { echo "skipped: rping is not installed"; exit 77; }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues: their events, their size, and what they do when it is exceeded; and two threads at two queue
-// pairs.
+// Completion queues: events, resizing, overflow, and use by two threads.
 #include "verbs_fixture.hpp"
 
 #include <cerrno>
@@ -66,11 +65,11 @@ void an_overflow_is_reported_and_ends_the_queue_pairs(void **)
     assert_nothing(p.a);
 }
 
-// Messages that peers counted, and were killed before they delivered them.
+// Peers were killed after they had counted messages and before they delivered them.
 void what_peers_counted_and_did_not_deliver_takes_no_place(void **)
 {
     verbs_device device;
-    connected_pair p(device, {.cqe = 4}); // fewer than may be completed: they are counted
+    connected_pair p(device, {.cqe = 4}); // fewer entries than requests, so that entries are counted
     for (unsigned round = 0; round < 3; ++round) {
         words_of(p.a).used.fetch_add(4);
         for (std::uint64_t i = 1; i <= 4; ++i)
@@ -83,14 +82,14 @@ void what_peers_counted_and_did_not_deliver_takes_no_place(void **)
     assert_int_equal(device.next_event(), -1);
 }
 
-// Messages that a peer has delivered take places until they are polled.
+// Delivered messages occupy entries until they are polled.
 void what_peers_delivered_counts(void **)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 4});
     receive_queue &ring = p.b.qp->receives();
     ring.borrow();
-    words_of(p.b).used.fetch_add(4); // and one of these is delivered
+    words_of(p.b).used.fetch_add(4); // one of these is delivered below
     assert_int_equal(p.b.post_receive(7, 0, 8), 0);
     deliver(ring);
     words_of(p.b).announce(ring.shared().cq_bit);
@@ -116,7 +115,7 @@ void a_queue_grows_and_shrinks(void **)
     assert_int_equal(p.a.cq->resize(1), 0);
 }
 
-// Each thread sends to the other, and polls for what the other sends.
+// Each thread sends to the other and polls for its messages.
 void two_threads_use_the_two_ends(void **)
 {
     constexpr std::uint64_t messages = 2000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Events of completion queues that share a channel: one for each arming, in the order of arrival, whatever a sender was
-// doing when it was stopped or killed. The descriptor is readable exactly as long as there is an event to take.
+// Events of completion queues that share a channel. Each arming gets one event, in the order of arrival, wherever a
+// sender was stopped or killed. The descriptor is readable if and only if an event is pending.
 #include "verbs_fixture.hpp"
 
 #include <cerrno>
@@ -16,7 +16,7 @@ namespace
 
 using side = connected_pair::side;
 
-// A channel with the queues of both sides. A WRITE of a side completes in its own queue.
+// A channel with the completion queues of both sides. Each side's WRITEs complete in its own queue.
 struct shared_channel {
     verbs_device device;
     completion_channel channel{device.context()};
@@ -26,7 +26,7 @@ struct shared_channel {
 
     shared_channel() { fcntl(channel.fd, F_SETFL, O_NONBLOCK); }
 
-    // Completes a WRITE of a side, and takes the completion.
+    // Completes a WRITE of a side and polls its completion.
     void finish(side &s)
     {
         assert_int_equal(s.send(IBV_WR_RDMA_WRITE, 1, s.sge(0, 8), &s == &a ? b : a), 0);
@@ -83,7 +83,7 @@ void a_queue_that_is_armed_again_keeps_its_place(void **)
     c.b.cq->arm(false);
     c.finish(c.b);
     c.finish(c.a);
-    c.b.cq->arm(false); // its first event waits
+    c.b.cq->arm(false); // its first event is still pending
     c.finish(c.b);
     c.a.cq->arm(false);
     c.expect_event(c.b);
@@ -101,7 +101,7 @@ void an_arming_without_a_completion_reports_nothing(void **)
     c.a.cq->arm(false);
     c.finish(c.a);
     c.a.cq->arm(false);
-    c.a.cq->arm(true); // changes nothing
+    c.a.cq->arm(true); // no effect, because it is already armed for all
     c.expect_event(c.a);
     c.expect_nothing();
     c.finish(c.a);
@@ -127,7 +127,7 @@ void the_end_of_a_queue_takes_its_own_events_only(void **)
     c.expect_nothing();
 }
 
-// It has written the event and not the mark: the next sender writes again.
+// The sender was killed after it wrote the event and before it set `signaled`. The next sender writes a second event.
 void a_sender_that_ends_between_event_and_mark_withholds_nothing(void **)
 {
     shared_channel c;
@@ -143,7 +143,7 @@ void a_sender_that_ends_between_event_and_mark_withholds_nothing(void **)
     c.expect_nothing();
 }
 
-// It was stopped before it wrote, and continues after the event was taken: no program sees what it does then.
+// The sender was stopped before it wrote the event, and continues after the program got the event of another sender.
 void a_sender_that_continues_late_reports_nothing(void **)
 {
     shared_channel c;
@@ -163,7 +163,7 @@ void a_sender_that_continues_late_reports_nothing(void **)
     c.expect_nothing();
 }
 
-// The event of a late sender counts as that of the arming, if there is one.
+// The event of a late sender counts as the event of the current arming.
 void a_late_event_of_an_armed_queue_is_its_only_one(void **)
 {
     shared_channel c;
@@ -184,13 +184,13 @@ void only_a_solicited_completion_ends_a_wait_for_those(void **)
     c.a.cq->arm(true);
     c.finish(c.a);
     c.expect_nothing();
-    c.a.cq->arm(false); // asks for more
+    c.a.cq->arm(false); // also for unsolicited completions
     c.finish(c.a);
     c.expect_event(c.a);
     c.expect_nothing();
 }
 
-// No other event wakes the program.
+// The release must report the message, because no other event wakes the program.
 void a_message_that_was_held_is_reported_when_it_is_released(void **)
 {
     shared_channel c;
@@ -209,7 +209,7 @@ void a_message_that_was_held_is_reported_when_it_is_released(void **)
     c.expect_nothing();
 }
 
-// Its sender was stopped before it announced the message, and others need the receive.
+// The sender was stopped before it announced the message. A queue pair that needs the receive detects the message.
 void a_message_that_was_not_announced_is_found_by_who_needs_its_receive(void **)
 {
     verbs_device device;
@@ -238,7 +238,7 @@ void a_message_that_was_not_announced_is_found_by_who_needs_its_receive(void **)
 
 std::atomic<bool> interrupted{false};
 
-// True if the wait has lasted until the event; false if the signal has ended it.
+// Returns true if the wait lasted until the event, and false if the signal ended it.
 bool wait_lasts(int flags)
 {
     shared_channel c;

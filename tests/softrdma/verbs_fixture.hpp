@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device of the objects of verbs and the transport inside one process: no socket, no thread, no shared memory.
+// A device with all verbs objects and their transport inside one process, without sockets, threads or shared memory.
 #pragma once
 
 #include "transport/loopback/loopback.hpp"
@@ -18,7 +18,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
-// Deferred calls wait until the test runs them.
+// Queues deferred calls until the test runs them.
 class deferred_calls final : public softrdma::progress
 {
 public:
@@ -26,7 +26,7 @@ public:
     bool poll() override { return run(); }
     void about_to_wait() override {}
     void defer(softrdma::reserve::call call, std::chrono::microseconds) override { calls_.push_back(std::move(call)); }
-    // False if there was nothing.
+    // Returns false if no call was pending.
     bool run();
 
 private:
@@ -41,11 +41,11 @@ struct verbs_device {
 
     explicit verbs_device(softrdma::transport_maker &transports = softrdma::loopback::maker());
     ibv_context *context() noexcept { return &opened.verbs.context; }
-    // The next asynchronous event, acknowledged; -1: there is none.
+    // Returns the next asynchronous event and acknowledges it; -1 if none is pending.
     int next_event();
 };
 
-// Two queue pairs that are connected, and memory on both sides. Each has a completion queue for both directions.
+// Two connected queue pairs with a memory region each. Each side has one completion queue.
 struct connected_pair {
     static constexpr std::uint32_t size = 4096;
     static constexpr unsigned all_access =
@@ -54,11 +54,11 @@ struct connected_pair {
         int cqe = 16;
         std::uint32_t max_send_wr = 4;
         std::uint8_t rnr_retry = 7;
-        unsigned peer_access = all_access; // access to the peer's region
-        unsigned peer_grants = all_access; // access that its queue pair grants
-        ibv_srq *srq = nullptr;            // the peer's
+        unsigned peer_access = all_access; // access flags of the peer's region
+        unsigned peer_grants = all_access; // access flags of the peer's queue pair
+        ibv_srq *srq = nullptr;            // shared receive queue of the peer
         softrdma::completion_channel *events = nullptr;
-        softrdma::ring_start start{}; // initial counters of both sides
+        softrdma::ring_start start{}; // initial ring counters of both sides
     };
     explicit connected_pair(verbs_device &device);
     connected_pair(verbs_device &device, const options &o);
@@ -71,22 +71,22 @@ struct connected_pair {
         ibv_mr *mr = nullptr;
 
         ibv_sge sge(std::uint32_t offset, std::uint32_t length) const;
-        // Errors as the functions of verbs return them.
+        // Returns 0 or an errno value, as verbs do.
         int send(ibv_wr_opcode opcode, std::uint64_t wr_id, ibv_sge list, const side &to,
                 unsigned flags = IBV_SEND_SIGNALED);
         int post_receive(std::uint64_t wr_id, std::uint32_t offset, std::uint32_t length);
-        // The next completion.
+        // Returns the next completion.
         std::optional<ibv_wc> poll();
     };
     verbs_device &device;
-    side a; // asks
-    side b; // answers
+    side a; // requester
+    side b; // responder
 };
 
 void make_ready_to_send(softrdma::queue_pair &qp, unsigned grants, std::uint8_t rnr_retry);
 void assert_completion(const std::optional<ibv_wc> &wc, std::uint64_t wr_id, ibv_wc_status status);
 void assert_nothing(connected_pair::side &s);
-// The part of the completion queue that peers write in memory.
+// Returns the part of the completion queue that peers write in memory.
 softrdma::cq_block &words_of(connected_pair::side &s);
-// Fills the next receive as a peer does in memory, without the announcement.
+// Fills the next receive as a peer does in shared memory, without announcing it.
 void deliver(softrdma::receive_queue &ring);

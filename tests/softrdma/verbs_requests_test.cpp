@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Effects and completions of requests, on objects of verbs over the transport inside one process.
+// Effects and completions of requests between verbs objects inside one process.
 #include "verbs/mw.hpp"
 #include "verbs_fixture.hpp"
 
@@ -64,7 +64,7 @@ void a_message_takes_a_receive(void **)
     assert_int_equal(p.b.post_receive(11, 256, 64), 0);
     assert_int_equal(p.a.send(IBV_WR_SEND_WITH_IMM, 1, p.a.sge(0, 8), p.b, 0), 0);
     assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE_WITH_IMM, 2, p.a.sge(0, 8), p.b, 0), 0);
-    assert_nothing(p.a); // no completion was asked for
+    assert_nothing(p.a); // unsignaled
     auto wc = p.b.poll();
     assert_completion(wc, 10, IBV_WC_SUCCESS);
     assert_int_equal(wc->opcode, IBV_WC_RECV);
@@ -117,7 +117,7 @@ void a_message_is_not_longer_than_its_receive(void **)
     assert_int_equal(word(p.b, 128), 0);
 }
 
-// The queue pair or the region does not grant the access, or the region is too short.
+// Covers missing access rights of the queue pair and of the region, and a region that is too short.
 void what_is_not_granted_is_refused(void **)
 {
     verbs_device device;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The states of a queue pair, without a network.
+// States of a queue pair, without a network.
 #include "verbs_fixture.hpp"
 
 #include <cerrno>
@@ -57,7 +57,7 @@ void a_reset_forgets_what_was_posted(void **)
     make_ready_to_send(*p.a.qp, p.all_access, 7);
     assert_nothing(p.a);
     assert_int_equal(p.b.send(IBV_WR_SEND, 2, p.b.sge(0, 8), p.a), 0);
-    assert_nothing(p.b); // the receive is gone, too
+    assert_nothing(p.b); // the receive was discarded, too
 }
 
 void a_drained_queue_starts_nothing_new(void **)
@@ -70,7 +70,7 @@ void a_drained_queue_starts_nothing_new(void **)
     assert_nothing(p.a);
     assert_int_equal(device.next_event(), -1);
     assert_int_equal(p.b.post_receive(10, 0, 8), 0);
-    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS); // it had been started
+    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS); // it was already started
     assert_nothing(p.a);
     assert_int_equal(device.next_event(), IBV_EVENT_SQ_DRAINED);
     assert_int_equal(enter(*p.a.qp, IBV_QPS_RTS), 0);

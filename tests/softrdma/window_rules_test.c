@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What memory windows may be bound to, when they are invalid, and to whom they belong. */
+/* Objects that memory windows may be bound to, when windows are invalid, and which objects own them. */
 #include "windows.h"
 
 static void a_message_with_an_unknown_key_invalidates_nothing(void **state)
@@ -136,7 +136,7 @@ static void a_key_of_a_window_is_no_local_key(void **state)
     expect(pair.server.cq, IBV_WC_SEND, IBV_WC_LOC_PROT_ERR);
 }
 
-/* The domain is the same, the queue pair is not. */
+/* The protection domain is the same, but the queue pair is not. */
 static void use_by_another_queue_pair(uint32_t key, enum ibv_wc_status status)
 {
     struct pair other;
@@ -206,7 +206,7 @@ static void the_device_reports_windows(void **state)
     assert_true(attr.max_mw > 0);
 }
 
-/* A queue pair of the server whose peer does not exist. */
+/* Returns a queue pair of the server whose peer does not exist. */
 static struct side open_lonely(void)
 {
     struct side lonely = pair.server;
@@ -251,7 +251,7 @@ static void a_window_of_type_2_is_bound_and_invalidated_without_a_peer(void **st
     assert_int_equal(ibv_destroy_qp(lonely.qp), 0);
 }
 
-/* Requests of a queue complete in their order. */
+/* Requests of a queue pair complete in order. */
 static void a_bind_does_not_overtake_a_request_for_the_peer(void **state)
 {
     struct side lonely = open_lonely();

@@ -51,7 +51,7 @@ struct ibv_mw_bind_info info_of(struct side *s, size_t from, size_t length, unsi
             .mr = s->mr, .addr = (uintptr_t)s->memory + from, .length = length, .mw_access_flags = access};
 }
 
-/* A request without data. */
+/* Posts a request without data. */
 int post_bare(struct side *s, struct ibv_send_wr wr)
 {
     struct ibv_send_wr *bad = NULL;
@@ -75,7 +75,7 @@ void expect(struct ibv_cq *cq, enum ibv_wc_opcode opcode, enum ibv_wc_status sta
         assert_int_equal(wc.opcode, opcode);
 }
 
-/* With the next variant of its key, which is returned. */
+/* Binds with the next variant of the key and returns the key. */
 uint32_t bind_2(struct ibv_mw_bind_info info)
 {
     const uint32_t key = ibv_inc_rkey(mw->rkey);
@@ -100,7 +100,7 @@ void invalidate(uint32_t key)
     expect(pair.server.cq, IBV_WC_LOCAL_INV, IBV_WC_SUCCESS);
 }
 
-/* Sends a request of 8 bytes from the client. */
+/* Posts a request of 8 bytes at the client. */
 void use_from(struct side *client, enum ibv_wr_opcode opcode, uint32_t key, uint64_t addr, enum ibv_wc_status status)
 {
     struct ibv_mr mr = {.rkey = key};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What peers can do with memory windows. */
+/* Operations of peers on memory windows. */
 #include "windows.h"
 
 static void a_bound_window_gives_rights_that_its_region_does_not(void **state)
@@ -102,7 +102,7 @@ static void all_variants_of_a_key_can_be_bound_in_turn(void **state)
     }
 }
 
-/* The last of what uses the window is executed, and the first after it is not. */
+/* A request before the invalidating message still uses the window; one after it is rejected. */
 static void a_message_invalidates_a_window_of_its_receiver(void **state)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
@@ -136,7 +136,7 @@ static void the_region_goes_when_its_window_was_invalidated_by_the_peer(void **s
     expect_completion(pair.server.cq, 7, IBV_WC_SUCCESS);
     expect(pair.client.cq, IBV_WC_SEND, IBV_WC_SUCCESS);
     assert_int_equal(ibv_dereg_mr(pair.server.mr), 0);
-    pair.server.mr = other; /* closed with the rest */
+    pair.server.mr = other; /* closed with the pair */
 }
 
 static void addresses_of_a_window_may_begin_with_zero(void **state)
@@ -148,7 +148,7 @@ static void addresses_of_a_window_may_begin_with_zero(void **state)
     use_from(&pair.client, IBV_WR_RDMA_WRITE, key, bytes - 7, IBV_WC_REM_ACCESS_ERR);
 }
 
-/* The server uses the windows that the client binds. */
+/* The server uses windows that the client binds. */
 static void the_new_interface_binds_and_invalidates(void **state)
 {
     struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.client.qp);
@@ -194,7 +194,7 @@ static void the_new_interface_binds_and_invalidates(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Each request is executed in its turn, whichever path it takes. */
+/* Requests execute in order, whichever path they take. */
 static void requests_and_windows_keep_their_order(void **state)
 {
     for (unsigned i = 0; i < 50; ++i) {
@@ -216,7 +216,7 @@ static void requests_and_windows_keep_their_order(void **state)
     }
 }
 
-/* Unsignalled, on the way to which the answers to what precedes it may wait. */
+/* The bind is unsignaled, and acknowledgments of earlier requests may be pending. */
 static void a_window_is_bound_after_what_precedes_it(void **state)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)pair.server.memory, .length = 8, .lkey = pair.server.mr->lkey};

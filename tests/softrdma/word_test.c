@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that polls an aligned 8-byte word while it is written remotely must never see a mixture. */
+/* A program that polls an aligned 8-byte word never reads a torn value while a peer writes it. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void *watch_words(void *argument)
     return NULL;
 }
 
-/* Writes values whose halves are equal and checks that no watched word ever had different halves. */
+/* Writes values with equal halves, and checks that no watched word ever had different halves. */
 static void write_under_watch(size_t local_offset, size_t length, unsigned rounds)
 {
     struct pair p;
