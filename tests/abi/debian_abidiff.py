@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""abidiff finds no change between Debian's library and this build, neither in its symbols nor in the types behind them.
+"""Checks with abidiff that this build changes neither symbols nor types of Debian's library.
 
-Debian's library carries no debug information. Its types come from its header: a library of empty functions is generated
-from Debian's prototypes and compared with this build.
-"""
+Debian's library has no debug information. Its types come from its header: the test compiles a library of empty functions
+with Debian's prototypes and compares that with this build."""
 
 import argparse
 import pathlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The interface that our header has to keep is the one that Debian's header declares."""
+"""Compares the recorded interface of the first release with Debian's header."""
 
 import argparse
 import pathlib

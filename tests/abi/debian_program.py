@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs built with Debian's header and library run unchanged on this build, and on Debian's library. Built with
-this header and library, they run on Debian's as long as they use no newer function, also in C++ with rpma.hpp."""
+"""Programs built with Debian's header and library run unchanged on this build. Programs built with this header and library,
+including C++ programs with rpma.hpp, run on Debian's library if they use no newer function."""
 
 import argparse
 import os

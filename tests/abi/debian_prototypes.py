@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every prototype of our header is compatible with Debian's and the reverse, in C and in C++.
+"""Checks that each prototype of this header is compatible with Debian's header, and the reverse, in C and C++.
 
-Each header is compiled together with the prototypes of the other: a conflicting type is an error.
-"""
+Each header is compiled together with the prototypes of the other: a conflicting type is an error."""
 
 import argparse
 import pathlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ours exports what Debian's librpma0 does, with the same versions and types, and beyond that only newer nodes."""
+"""Checks that this build exports all symbols of Debian's librpma0 with the same versions and types. Others are in newer nodes."""
 
 import argparse
 import pathlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The library needs the three libraries of the original and no C++ runtime, and carries no search path."""
+"""Checks that the library needs only the three libraries of the original, no C++ runtime, and has no search path."""
 
 import argparse
 import pathlib
@@ -9,7 +9,7 @@ import re
 import suite
 
 NEEDED = ["libibverbs.so.1", "librdmacm.so.1", "libc.so.6"]
-# Weak references that every shared object of the C compiler carries; they need no library.
+# Weak references that the compiler adds to every shared object. They need no library.
 UNVERSIONED = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"}
 
 
@@ -19,7 +19,7 @@ def main():
     library = parser.parse_args().library
     suite.need_tool("readelf")
 
-    # The stack protector of some architectures takes its canary from the dynamic loader, which every program has.
+    # On some architectures the stack protector reads its canary from the dynamic loader, which every program has.
     needed = [name for name in suite.dynamic_entries(library, "NEEDED") if not name.startswith("ld-linux-")]
     if needed != NEEDED:
         suite.fail(f"NEEDED is {needed} instead of {NEEDED}")

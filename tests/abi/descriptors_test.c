@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bytes that peers exchange, which other versions of the library have to understand.
+// Layout of the descriptors that peers exchange, possibly with another version of the library.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ enum {
     alignments = 21,
 };
 
-// The null provider registers any address and answers with the remote key 0x10111213.
+// The null provider registers any address and returns the remote key 0x10111213.
 static const uint64_t address = 0x0001020304050607;
 static const uint64_t length = 0x08090a0b0c0d0e0f;
 static const uint8_t expected_prefix[mr_descriptor_size - 1] = {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Header, version script and library agree: each released function under its version node and nothing else."""
+"""Checks that header, version script and library agree: each released function has its version node, and no other symbol is
+exported."""
 
 import argparse
 import pathlib
@@ -10,7 +11,7 @@ import suite
 
 
 def map_functions(path):
-    """The functions of each node of the version script, whose only local symbols are all others."""
+    """Returns the functions of each node of the version script. Its only local pattern is '*'."""
     text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
     functions, local = {}, []
     for node, stanza in re.findall(r"(\S+)\s*\{(.*?)\}", text, flags=re.DOTALL):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program on rpma.hpp that uses nothing newer than librpma 1.2, over a device that does nothing.
+// A program that includes rpma.hpp and uses no function newer than librpma 1.2, on a device without effects.
 #include <rpma.hpp>
 
 #include <array>

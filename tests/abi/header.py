@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The header compiles alone, twice and without warnings in C and C++, and brings and declares what it always did."""
+"""Checks that the header compiles alone, twice, and without warnings in C and C++, and that its includes and declarations remain."""
 
 import argparse
 import pathlib
@@ -10,14 +10,14 @@ import tempfile
 
 import suite
 
-# Programs rely on what comes with the header.
+# Programs rely on these includes of the header.
 INCLUDES = ["stddef.h", "stdint.h", "stdio.h", "stdbool.h", "infiniband/verbs.h"]
 COMPILERS = {"gcc": ("c", ["c11"]), "clang": ("c", ["c11"]),
              "g++": ("c++", ["c++17", "c++20"]), "clang++": ("c++", ["c++17", "c++20"])}
 
 
 def check(include, nodes):
-    """The header is to have what was released under the nodes."""
+    """Checks that the header still declares the functions released under the nodes."""
     released = "".join(f'#include "{suite.NODES[node]}"\n' for node in nodes)
     sources = {"alone": "#include <librpma.h>\n#include <librpma.h>\n", "released": f"#include <librpma.h>\n{released}"}
     includes = re.findall(r"^#\s*include\s*[<\"](.*)[>\"]", (include / "librpma.h").read_text(), flags=re.MULTILINE)

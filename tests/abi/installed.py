@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of users build against the installed library through pkg-config and find_package, wherever it was moved."""
+"""Users' programs build against the installed library with pkg-config and find_package, also after it was moved."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ COMPONENTS = ("runtime", "devel")
 
 
 def install(build, destination):
-    """Installs into destination and returns the prefix below it."""
+    """Installs into `destination` and returns the prefix below it."""
     for component in COMPONENTS:
         suite.command("cmake", "--install", build, "--component", component,
                       env=dict(os.environ, DESTDIR=str(destination)))

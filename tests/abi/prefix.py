@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Installs everything to a prefix with a blank, and copies it to another one. Programs link and run there, and the tools
-start, with the library of that prefix and without variables of the dynamic linker. Then uninstalls the first one. The
-scripts of the installation are correct in a build directory with a blank."""
+"""Installs the project to a prefix with a blank and copies that to another prefix. There programs link and run, and the tools
+start, with the library of that prefix and without loader variables. Then uninstalls the first one. The installation scripts
+also work in a build directory with a blank."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ PROGRAMS_OF_TOOLS = {"rpma-bench": "libexec/librpma-tools/rpma-bench-engine"}
 
 
 def environment(**more):
-    """The environment without variables that select a library."""
+    """Returns the environment without variables that select a library."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LD_", "PKG_CONFIG", "PYTHON"))}
     return kept | {name: str(value) for name, value in more.items()}
 

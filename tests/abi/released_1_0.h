@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The interface as it was released under the symbol version LIBRPMA_1.0. It never changes.
- * Included after librpma.h it compiles, as C and as C++, only if the header still has every value, layout and
- * prototype: a redeclaration of another type is an error. The list of functions that the library has to export is read
- * from here.
+ * Interface released under the symbol version LIBRPMA_1.0. This file never changes. Included after librpma.h, it
+ * compiles as C and C++ only if every value, layout and prototype is unchanged. The tests read the list of exported
+ * functions from this file.
  */
 #include <assert.h>
 
@@ -61,7 +60,7 @@ VALUE(RPMA_LOG_THRESHOLD, 0);
 VALUE(RPMA_LOG_THRESHOLD_AUX, 1);
 VALUE(RPMA_LOG_THRESHOLD_MAX, 2);
 
-/* Only a null pointer constant converts, in C++. */
+/* In C++, only a null pointer constant converts. */
 static inline rpma_log_function *default_log_function(void)
 {
     return RPMA_LOG_USE_DEFAULT_FUNCTION;

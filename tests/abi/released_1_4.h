@@ -23,7 +23,7 @@ int rpma_conn_submit(struct rpma_conn *conn);
 int rpma_conn_get_native_flush(const struct rpma_conn *conn, bool *native);
 int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type);
 
-/* Members may be appended: the program passes the size that it knows. */
+/* Members may be appended, because the program passes the size that it was compiled with. */
 int rpma_conn_get_counters(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size);
 
 #ifdef __cplusplus

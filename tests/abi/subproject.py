@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A project of a user takes the source of librpma with FetchContent. Its build type stays its own, it builds without the
-optional parts and their packages, and its installation does not contain librpma."""
+"""A user's project includes librpma with FetchContent. The project keeps its own build type, builds without the optional
+parts and their packages, and its installation does not contain librpma."""
 
 import argparse
 import pathlib
@@ -17,11 +17,11 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         build = pathlib.Path(directory) / "build"
-        # The optional packages are installed on most machines that run this test: hide them.
+        # Hides the optional packages, which are installed on most machines that run this test.
         hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("CLI11", "nlohmann_json", "fmt", "Python3")]
         configure = ["cmake", "-G", options.generator, "-S", suite.HERE / "consumer", "-B", build,
                      f"-DSUBPROJECT={options.source}", *hidden]
-        # A part that the project requests is left out, and one line contains the reason.
+        # Requested parts whose packages are missing are omitted, and one line reports the reason.
         output = suite.command(*configure, *(f"-DRPMA_BUILD_{part}=ON" for part in ("RPMEM", "BENCH", "PYTHON", "TESTS")))
         for part, name, package in (("RPMEM", "CLI11", "libcli11-dev"), ("BENCH", "CLI11", "libcli11-dev"),
                                     ("PYTHON", "Python3", "python3"), ("TESTS", "Python3", "python3")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facilities shared by the scripts of this suite: results, commands, facts about shared objects and the released interface."""
+"""Functions shared by the scripts of this suite: results, commands, symbols of shared objects, and the released interface."""
 
 import pathlib
 import re
@@ -9,7 +9,7 @@ import sys
 
 SKIPPED = 77
 HERE = pathlib.Path(__file__).resolve().parent
-# The nodes of the version script and the headers that declare what is in them.
+# Nodes of the version script, and the headers that declare their functions.
 NODES = {"LIBRPMA_1.0": "released_1_0.h", "LIBRPMA_1.4": "released_1_4.h"}
 LIBRARY = "librpma.so.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wpedantic", "-Werror"]
@@ -31,7 +31,7 @@ def need_tool(name):
 
 
 def command(*words, timeout=100, **options):
-    """Output of a command that has to succeed."""
+    """Returns the output of a command, which must succeed."""
     words = [str(word) for word in words]
     result = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False, **options)
     if result.returncode != 0:
@@ -40,14 +40,14 @@ def command(*words, timeout=100, **options):
 
 
 def expect_equal(what, found, expected):
-    """Compares two collections without regard to order and shows the difference."""
+    """Compares two collections without regard to order and prints the difference."""
     if sorted(found) != sorted(expected):
         fail(f"{what}: unexpected {sorted(set(found) - set(expected))}, missing {sorted(set(expected) - set(found))}, "
              f"{len(list(found))} instead of {len(list(expected))}")
 
 
 def prototypes(header):
-    """The function prototypes of a C header by function name, without comments, each ending in ';'."""
+    """Returns the prototypes in a C header by function name, without comments. Each ends in ';'."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", header.read_text(), flags=re.DOTALL)
     text = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.MULTILINE)
     text = re.sub(r'extern\s+"C"\s*\{', "", text)
@@ -68,13 +68,13 @@ def all_functions():
 
 
 def dynamic_entries(path, tag):
-    """Values of one tag of the dynamic section, in order."""
+    """Returns the values of one tag of the dynamic section, in order."""
     lines = command("readelf", "-W", "-d", path).splitlines()
     return [re.sub(r".*\[(.*)\]$", r"\1", line.split(") ", 1)[1].strip()) for line in lines if f"({tag})" in line]
 
 
 def dynamic_symbols(path, defined):
-    """Types of the dynamic symbols that the object defines, or needs, by name with version."""
+    """Returns the types of the dynamic symbols that the object defines, or else needs, by name with version."""
     symbols = {}
     for line in command("readelf", "-W", "--dyn-syms", path).splitlines():
         fields = line.split()
@@ -84,7 +84,7 @@ def dynamic_symbols(path, defined):
 
 
 def exported_symbols(path):
-    """As dynamic_symbols; a version node carries no version of its own, whatever readelf prints."""
+    """Like dynamic_symbols(), but with version nodes under their plain names: readelf prints a version for them too."""
     return {name if name.startswith("rpma_") else name.partition("@")[0]: kind
             for name, kind in dynamic_symbols(path, defined=True).items()}
 

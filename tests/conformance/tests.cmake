@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The suite as a part of the tree's own tests: it judges this librpma and Debian's, and is judged itself.
+# The suite as part of this project: tests this librpma and Debian's, and has tests of its own.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 if(TARGET softrdma AND NOT RPMA_SANITIZE)
@@ -35,7 +35,7 @@ add_conformance_test(driver
 add_conformance_test(coverage
   ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/coverage_test.py ${CMAKE_SOURCE_DIR}/include/librpma.h)
 
-# Neither Debian's librpma nor a program of users is instrumented.
+# Debian's librpma and programs of users are not instrumented.
 if(RPMA_SANITIZE OR RPMA_COVERAGE)
   add_skipped_test(conformance.debian_1.2.0 conformance "this build is instrumented")
   add_skipped_test(conformance.standalone conformance "this build is instrumented")
@@ -45,7 +45,7 @@ else()
     ${on_softrdma} $<TARGET_FILE:rpma_conformance>
     --deviations ${CMAKE_CURRENT_SOURCE_DIR}/deviations/librpma-1.2.0.txt)
   set_tests_properties(conformance.debian_1.2.0 PROPERTIES FIXTURES_REQUIRED debian)
-  # Its deviations are listed as they show on a device without native flush.
+  # The list contains the deviations on a device without native flush.
   set_property(TEST conformance.debian_1.2.0 APPEND PROPERTY ENVIRONMENT SOFTRDMA_NATIVE_VERBS=off)
   add_conformance_test(standalone
     ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/self_test/standalone_test.py ${CMAKE_BINARY_DIR} ${CMAKE_GENERATOR})

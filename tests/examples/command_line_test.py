@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Wrong first steps with each program: the exit status, and one line with cause and remedy."""
+"""Invalid command lines of each program: exit status, and one line with the cause and the remedy."""
 
 import concurrent.futures
 import os
@@ -17,7 +17,7 @@ NEEDED = {"client": 17 + 1028, "server": 17 + 1024}
 
 
 def complaints(stderr: str) -> str:
-    """Without the note of the programs that could use a file and got none."""
+    """Removes the warning of programs that could use a file and have none."""
     return "\n".join(line for line in stderr.splitlines() if "using DRAM" not in line)
 
 
@@ -26,7 +26,7 @@ class CommandLineTest(support.ExamplesTest):
         with self.subTest(command=command):
             result = support.execute(command, **options)
             self.assert_status(result, status)
-            # A server of persistent data may have reported its content by then.
+            # A server of persistent data may have printed its content already.
             self.assertEqual([], [line for line in result.stdout.splitlines() if not line.startswith("Records in")])
             self.assert_one_line(complaints(result.stderr), *words)
 
@@ -113,7 +113,7 @@ class CommandLineTest(support.ExamplesTest):
         self.check_everywhere(2, ("<port>: 'no-such-service' is neither a port nor a service",), ADDR, "no-such-service")
 
     def test_port_of_another_service(self) -> None:
-        """It accepts connections and never answers, or answers something else."""
+        """The service accepts connections and sends no response, or an invalid one."""
         for answer in (b"", b"SSH-2.0-Example\r\n"):
             with socket.create_server((ADDR, 0)) as foreign, concurrent.futures.ThreadPoolExecutor() as pool:
                 foreign.settimeout(120)
@@ -139,7 +139,7 @@ class CommandLineTest(support.ExamplesTest):
             self.assert_one_line(result.stderr, f"port {port}: no server accepts connections, but a program listens", "another service")
 
     def check_clients(self, words: tuple[str, ...], port: str) -> None:
-        """The clients of 03 to 05 have printed their text by the time they connect."""
+        """The clients of 03 to 05 print their text before they connect."""
         for number in TOPICS:
             with self.subTest(number=number):
                 operands = support.operands(number, "client")
@@ -226,7 +226,7 @@ class CommandLineTest(support.ExamplesTest):
             [line.split()[3] for line in result.stderr.splitlines() if "surplus operand" in line])
 
     def test_output_that_cannot_be_written_is_a_failure(self) -> None:
-        """The exit status must show that received data was lost on a full disk."""
+        """A program that lost received data on a full disk must not exit with 0."""
         with open("/dev/full", "wb") as full:
             result = subprocess.run([support.program("01", "client"), "--help"], stdout=full, stderr=subprocess.PIPE,
                 text=True, check=False, timeout=support.TIMEOUT_S)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* The common parts of the examples: messages that a peer can send, and the place of data in a file. */
+/* Common parts of the examples: parsing of messages from peers, and the offset of data in a file. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client in C++ against a server in C, and what the documents show of it."""
+"""The C++ client with a C server, and the excerpts of it in the documents."""
 
 import re
 

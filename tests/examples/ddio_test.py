@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rpma-ddio, whole, in a mount namespace with a made-up /sys and /proc/cpuinfo and a setpci that keeps one byte."""
+"""pma-ddio in a mount namespace with simulated /sys and /proc/cpuinfo, and a setpci that stores one byte."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import support
 TOOL = support.BUILD / "bin" / "rpma-ddio"
 DOCTOR = support.BUILD / "bin" / "rpma-doctor"
 CASCADE_LAKE_PORT = "0x2030"
-# The shell that enters the namespace: $1 is the directory of the machine, the rest the command.
+# Script that enters the namespace. $1 is the directory of the simulated machine; the other arguments are the command.
 ENTER = """mount --bind "$1/sys" /sys && mount --bind "$1/cpuinfo" /proc/cpuinfo && shift && exec "$@" """
 SETPCI = """#!/bin/sh
 # usage: setpci -s PORT 180.b[=VALUE:MASK]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rpma-doctor: its findings on this machine, and on simulated ones."""
+"""Findings of rpma-doctor on this machine and on simulated ones."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class DoctorTest(support.ExamplesTest):
             self.assertIn(topic, texts)
 
     def test_closed_devices_are_opened_for_a_group(self) -> None:
-        """Not with chmod, which lasts until the device is created again."""
+        """The advice must not be chmod, which lasts only until the device is created again."""
         with (tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(transport, "SYSFS", pathlib.Path(directory)),
               unittest.mock.patch.object(doctor, "DEVICES", pathlib.Path(directory)),
               unittest.mock.patch.object(doctor, "query_devices", return_value=([], "")),
@@ -105,7 +105,7 @@ class DoctorTest(support.ExamplesTest):
 
 
 class MachineTest(support.ExamplesTest):
-    """RDMA hardware is not at hand: the kernel's tree and the answer of the verbs are made up."""
+    """Simulates RDMA hardware: the /sys tree and the results of verbs."""
 
     def setUp(self) -> None:
         scratch = tempfile.TemporaryDirectory()
@@ -183,7 +183,7 @@ class MachineTest(support.ExamplesTest):
 
 
 class FactsTest(support.ExamplesTest):
-    """The program which asks the verbs."""
+    """The helper program that queries verbs."""
 
     def test_softrdma_is_the_only_device_under_it(self) -> None:
         result = support.execute([*support.SOFTRDMA, str(FACTS)])

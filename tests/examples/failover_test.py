@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mirror-failover: a complete failover in which no acknowledged data is lost, and a loss without flushes."""
+"""mirror-failover: a failover without loss of acknowledged data, and a failover without flushes, which loses data."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Output and results of each pair of programs; no failure ends with status 0."""
+"""Output and exit status of each pair of programs. A program that failed must not exit with 0."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ class TranscriptTest(support.ExamplesTest):
                 self.check(support.pair(number, number), [f"New value: {ENGLISH}"], client)
 
     def check_files(self, number: str, offset: int, server_operands: tuple[str, ...], client: list[str]) -> None:
-        """Also that the texts lie where the layout of the file has them."""
+        """Checks also that the texts have the documented offsets in the file."""
         with support.pmem_file() as server_path, support.pmem_file(128 * 1024) as client_path:
             outcome = support.pair(number, number, (str(server_path), *server_operands),
                 (str(client_path), str(offset)))
@@ -151,7 +151,7 @@ class FailureTest(support.ExamplesTest):
 
     @contextlib.contextmanager
     def listening(self, number: str) -> Iterator[tuple[Program, str]]:
-        """A server without a time limit, and its port."""
+        """Yields a server without a time limit, and its port."""
         port = support.free_port(support.ADDR)
         command = [*support.SOFTRDMA, support.program(number, "server"), support.ADDR, port]
         with Program(command, support.HERE.environment()) as server:
@@ -159,7 +159,7 @@ class FailureTest(support.ExamplesTest):
             yield server, port
 
     def play_and_kill(self, victim: str) -> tuple[Program, Program]:
-        """Both programs of a game without end, one of them killed in the middle of it."""
+        """Runs a game without an end and kills one of the programs."""
         port = support.free_port(support.ADDR)
         environment = support.HERE.environment()
         programs = {}
@@ -178,7 +178,7 @@ class FailureTest(support.ExamplesTest):
                 self.assertRegex(program.output()[1], "rpma_(recv|send) failed: |the peer disconnected")
 
     def test_reader_that_is_killed_leaves_the_text_untranslated(self) -> None:
-        """The server of 03 dies before it accepts, so that nothing was read."""
+        """The server of 03 dies before it accepts, so the client reads nothing."""
         with self.listening("03") as (server, port):
             server.process.kill()
         result = support.on_softrdma("03", "client", support.ADDR, port)

@@ -9,7 +9,7 @@ struct fake_connection fake_connection;
 
 const unsigned char fake_mr_descriptor[21] = {0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 0x38};
 
-/* Never dereferenced. */
+/* never dereferenced */
 static struct rpma_cq *const any_queue = (struct rpma_cq *)&fake_connection;
 
 static int readable_fd = -1;

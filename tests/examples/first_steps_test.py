@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Common first errors with the programs and the runner: each prints one line with the cause and the remedy."""
+"""Common mistakes in the first use of the programs and the runner. Each is reported in one line with the cause and the remedy."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ import support
 from support import ADDR, TOPICS
 
 ROLES = ("server", "client")
-# LD_PRELOAD cannot contain a path with a blank.
+# LD_PRELOAD cannot contain a path with a blank, so it contains a link.
 LINKS = tempfile.TemporaryDirectory()
 NO_MEMLOCK = ""
 for library in (pathlib.Path(os.environ["EXAMPLES_NO_MEMLOCK"]), support.BUILD / "lib" / "libsoftrdma.so"):
@@ -28,7 +28,7 @@ class FirstStepsTest(support.ExamplesTest):
         self.assertGreater(len(names), len(TOPICS))
         for name in names:
             if name in TOPICS.values() or name in ("mirror-failover", "mirror-steps", "disk-failover"):
-                continue  # other tests run them
+                continue  # covered by other tests
             with self.subTest(name=name):
                 result = support.run_examples(name)
                 if name == "20-python":
@@ -83,7 +83,7 @@ class FirstStepsTest(support.ExamplesTest):
         environment = {**os.environ, "LD_PRELOAD": NO_MEMLOCK}
         for number, topic in TOPICS.items():
             if topic == "01-connection":
-                continue  # registers nothing
+                continue  # registers no memory
             role = "client" if number in ("13", "16", "17", "06", "06scch") else "server"
             with self.subTest(number=number, role=role):
                 command = [support.program(number, role), ADDR, support.free_port(ADDR), *support.operands(number, role)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The games of 08, 12, 13 and their variants, and the servers of many clients, however long and with whomever."""
+"""The games 08, 12, 13 and their variants, and servers of many clients, with long runs and different clients."""
 
 import contextlib
 import subprocess
@@ -14,7 +14,7 @@ ENDLESS = ("7", "1000000", "20000")
 
 class GamesTest(support.ExamplesTest):
     def play(self, server: str, client: str, rounds: int, *server_operands: str) -> None:
-        """Every number that is sent must be answered by the next one, on both sides and in this order."""
+        """Checks that each number is answered with the next one, on both sides and in order."""
         with self.subTest(server=server, client=client, rounds=rounds, operands=server_operands):
             outcome = support.pair(server, client, server_operands, ("7", str(rounds)))
             self.assert_status(outcome.client, 0)

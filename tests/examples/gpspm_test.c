@@ -37,7 +37,7 @@ static void note_persisted(const void *address, size_t size)
     ++persisted.calls;
 }
 
-/* Memory in a file, but for the file. */
+/* Describes memory of a file without a file. */
 static const struct memory memory = {
         .base = bytes, .size = MEMORY_SIZE, .map = (struct pmem2_map *)slots, .persist = note_persisted};
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Output, results and rejected input of 07, 09, 10, 11 and log."""
+"""Output, exit status and rejected input of 07, 09, 10, 11 and log."""
 
 import os
 import struct
@@ -14,7 +14,7 @@ ENGLISH, SPANISH = "Hello world!", "¡Hola Mundo!"
 
 
 class LogFileTest(support.ExamplesTest):
-    """07"""
+    """Example 07."""
 
     def append(self, status: int, *words: str, path: str | None = None) -> support.Outcome:
         outcome = support.pair("07", "07", (path,) if path else (), words)
@@ -34,7 +34,7 @@ class LogFileTest(support.ExamplesTest):
         self.assertEqual(b"x" * (4096 - 30), content[30:])
 
     def test_log_can_be_filled_to_its_last_byte_and_no_further(self) -> None:
-        """Also if the memory of the server continues behind the log, and if it does not."""
+        """Covers a server whose memory ends with the log, and one whose memory is longer."""
         long, last = "w" * (LOG_SIZE - LOG_DATA_OFFSET - 5), "end"
         with support.pmem_file() as path:
             for operand in (None, str(path)):
@@ -50,7 +50,7 @@ class LogFileTest(support.ExamplesTest):
 
     @unittest.skipUnless(support.debian_library(), "Debian's librpma0 is not in the build directory")
     def test_flush_that_is_a_read_stays_in_the_log(self) -> None:
-        """The released library flushes by reading 8 bytes from where the flush starts, here right before the end."""
+        """The released library flushes by reading 8 bytes at the start of the range, here just before the end of the log."""
         side = support.Side(support.HERE.directory, True, support.debian_library())
         words = ("w" * (LOG_SIZE - LOG_DATA_OFFSET - 5), "end")
         outcome = support.pair("07", "07", (), words, side=side)
@@ -73,7 +73,7 @@ class LogFileTest(support.ExamplesTest):
 
 
 class GpspmTest(support.ExamplesTest):
-    """09 and 09scch"""
+    """Examples 09 and 09scch."""
 
     def test_server_persists_what_it_is_asked_to(self) -> None:
         for server, client in (("09", "09"), ("09scch", "09scch"), ("09", "09scch"), ("09scch", "09")):
@@ -109,14 +109,14 @@ class GpspmTest(support.ExamplesTest):
                 self.assertIn("sent a malformed flush request of 8 bytes", outcome.server.stderr)
 
     def test_response_that_never_comes(self) -> None:
-        """The server of 05 describes its memory but takes no messages."""
+        """The server of 05 describes its memory but receives no messages."""
         outcome = support.pair("05", "09", timeout_s=20)
         self.assert_status(outcome.client, 1)
         self.assertNotIn("Translation", outcome.client.stdout)
 
 
 class ImmediateTest(support.ExamplesTest):
-    """10 and 11"""
+    """Examples 10 and 11."""
 
     def check(self, number: str, operands: tuple[str, ...], server: str, client: str) -> None:
         with self.subTest(number=number, operands=operands):

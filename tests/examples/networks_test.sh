@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: networks_test.sh RUNNER BUILD TWO_NAMESPACES
-# All examples as on two machines: the servers in one network namespace, the clients in another one.
+# Runs all examples as on two machines: the servers in one network namespace, the clients in another one.
 runner=$1 build=$2
 . "$3"
 report=$(mktemp) || exit 1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Preloaded: a device that may lock no memory, as one meets it with a low `ulimit -l`. softrdma itself locks none. */
+/* Preload that simulates a device with a low `ulimit -l`: no memory can be locked. softrdma itself locks none. */
 #include <errno.h>
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every example with the released library on one side and this project's on the other."""
+"""Runs every example with the released library on one side and this build on the other."""
 
 import support
 

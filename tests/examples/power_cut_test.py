@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Example 19: the right order survives every power cut, a wrong one does not survive a hundred."""
+"""Example 19: the correct order survives every power cut; the wrong order loses data within a hundred."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client in Python against the server in C, and what the documentation shows of it."""
+"""The Python client with a C server, and the excerpts of it in the documentation."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Examples 14 to 18: full queues, lost peers, many clients, and handles which are not leaked after a failure."""
+"""Examples 14 to 18: full queues, lost peers, many clients, and no leaked handles after a failure."""
 
 import contextlib
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""examples/run with another version as a peer, on two machines, several times and in other formats."""
+"""Modes of examples/run: another version as the peer, two machines, repetition, and output formats."""
 
 import os
 import pathlib
@@ -49,7 +49,7 @@ class ModesTest(support.ExamplesTest):
         self.assertEqual([f"{support.TOPICS['01']} #{number}" for number in (1, 2, 3)], self.names(result))
 
     def test_pairs_run_at_the_same_time_only_if_they_may(self) -> None:
-        """A client that waits for the other one to start as well."""
+        """Each client waits until the other one has started, too."""
         for number in ("01", "02"):
             self.replace_client(number, f": >'{self.directory}/{number}'\n"
                                 f"until [ -e '{self.directory}/01' ] && [ -e '{self.directory}/02' ]; do sleep 0.01; done")
@@ -114,7 +114,7 @@ class ModesTest(support.ExamplesTest):
 
 
 class TwoMachinesTest(support.ExamplesTest):
-    """This machine stands in for both."""
+    """This machine plays both roles."""
 
     def start_servers(self, *arguments: str) -> subprocess.Popen:
         servers = subprocess.Popen(
@@ -159,7 +159,7 @@ class TwoMachinesTest(support.ExamplesTest):
 
 
 class PmemTest(support.ExamplesTest):
-    """Instead of persistent memory, a table like the kernel's shows a directory as being on it."""
+    """Simulates persistent memory: a mount table lists a directory as a DAX file system."""
 
     def with_mount(self, directory: str, options: str) -> unittest.mock._patch:
         device = pathlib.Path(directory).stat().st_dev

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""examples/run as a user meets it."""
+"""The behavior of examples/run that users see."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ SIGNATURE = b"RPMA_EXAMPLE_SIG\0"
 
 
 def processes_below(directory: pathlib.Path) -> list[str]:
-    """Command lines of the running processes that mention directory."""
+    """Returns the command lines of running processes that contain the directory."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -103,7 +103,7 @@ class RunnerTest(support.ExamplesTest):
         self.assertIn(f"1..{len(support.TOPICS)}\n", result.stdout)
 
     def empty_build(self) -> pathlib.Path:
-        """A tree whose examples are not there, so that each of them is skipped at once."""
+        """Creates a build tree without examples, so that each one is skipped immediately."""
         build = self.directory / "empty"
         (build / "examples" / support.TOPICS["01"]).mkdir(parents=True)
         (build / "bin").symlink_to(support.BUILD / "bin")
@@ -211,7 +211,7 @@ class RunnerTest(support.ExamplesTest):
         self.assertEqual([], processes_below(self.directory))
 
     def fake_programs(self, script: str, number: str = "01", role: str = "client") -> pathlib.Path:
-        """A directory for --client-programs or --server-programs with a shell script in the place of the program."""
+        """Returns a directory for --client-programs or --server-programs in which a shell script replaces the program."""
         path = self.directory / "programs" / support.TOPICS[number] / role
         path.parent.mkdir(parents=True)
         path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
@@ -219,7 +219,7 @@ class RunnerTest(support.ExamplesTest):
         return path.parents[1]
 
     def start_and_wait_for_a_client(self) -> subprocess.Popen:
-        """A run whose client never ends: whenever it is stopped, it is halfway."""
+        """Starts a run whose client never exits, so that the run can be interrupted."""
         programs = self.fake_programs(
             f": >'{self.directory}/halfway'\nexec tail -f '{self.directory}/halfway'", number="05")
         runner = subprocess.Popen(
@@ -249,7 +249,7 @@ class RunnerTest(support.ExamplesTest):
 
 
 class TransportTest(support.ExamplesTest):
-    """No hardware is at hand: a tree like the kernel's stands in for /sys/class/infiniband."""
+    """Simulates hardware with a tree like /sys/class/infiniband."""
 
     def choose(self, states: dict[str, str], gids: list[str], kind: str = "auto",
                addr: str | None = None) -> transport.Transport:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every example builds alone, from a copy of its directory and the common one, against an installed librpma. Only a few
-of these programs run: the other tests run them all, built from the same sources."""
+"""Each example builds alone from a copy of its directory and the common one, against an installed librpma. Only a few are run
+here, because other tests run programs built from the same sources."""
 
 import os
 import pathlib
@@ -53,7 +53,7 @@ class StandaloneTest(support.ExamplesTest):
         return build
 
     def build_all(self, *definitions: str, **environment: str) -> pathlib.Path:
-        """In one go, so that what they have in common is built once."""
+        """Builds all examples in one project, so that common sources are built once."""
         topics = [*self.topics.values(), "log"]
         source, build = self.copy("common", *topics), self.directory / "build-all"
         projects = "".join(f"add_subdirectory({topic})\n" for topic in topics)
@@ -80,7 +80,7 @@ class StandaloneTest(support.ExamplesTest):
                     self.check_pair(number, build, library)
 
     def installed(self) -> tuple[pathlib.Path, pathlib.Path]:
-        """The prefix, and where librpma.so.0 is in it."""
+        """Returns the prefix, and the directory of librpma.so.0 in it."""
         return self.prefix, next(self.prefix.glob("lib*/**/librpma.so.0")).parent
 
     def test_with_the_cmake_package(self) -> None:
@@ -94,7 +94,7 @@ class StandaloneTest(support.ExamplesTest):
                 self.check_pair(number, self.build_alone(number, f"-DCMAKE_PREFIX_PATH={prefix}"), library)
 
     def test_the_first_five_are_one_call_of_the_compiler_each(self) -> None:
-        """With the command that stands at the top of each file, which can be read in one go."""
+        """Builds with the command in the comment at the top of each file."""
         prefix, library = self.installed()
         packages = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig")}
         for number in ("01", "02", "03", "04", "05"):
@@ -119,13 +119,13 @@ class StandaloneTest(support.ExamplesTest):
         prefix = str(library.parents[2]).replace(" ", "\\ ")
         text = original.read_text(encoding="utf-8").replace("prefix=/usr", f"prefix={prefix}/usr", 1)
         (packages / "librpma.pc").write_text(text, encoding="utf-8")
-        # The released header comes without rpma.hpp.
+        # The released package does not contain rpma.hpp.
         self.topics = {number: topic for number, topic in TOPICS.items() if number != "18"}
         build = self.build_all("-DCMAKE_DISABLE_FIND_PACKAGE_librpma=ON", PKG_CONFIG_PATH=str(packages))
         self.check_some(build, library, support.BUILD / "lib")
 
     def test_without_libpmem2_a_path_is_refused_with_its_remedy(self) -> None:
-        """pkg-config finds what is installed, but not libpmem2."""
+        """pkg-config finds all packages except libpmem2."""
         prefix, library = self.installed()
         pkg_config = self.directory / "pkg-config"
         pkg_config.write_text(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mirror-steps: each action of the SNIA, the packets of each as tshark reads them, and a repaired page."""
+"""mirror-steps: each SNIA action, its packets as decoded by tshark, and the repair of a page."""
 
 import pathlib
 import re

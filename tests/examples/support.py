@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facilities shared by the tests of the examples: the build under test, its programs and the runner's own parts."""
+"""Functions shared by the tests of the examples: the build under test, its programs, and modules of the runner."""
 
 import contextlib
 import os
@@ -36,13 +36,13 @@ def program(number: str, role: str) -> str:
 
 
 def operands(number: str, role: str) -> list[str]:
-    """Those with which the runner starts the program when there is no file; of the first client if there are several."""
+    """Returns the operands that the runner uses without a file; those of the first client if there are several."""
     example = CATALOGUE[number]
     return (example.server_operands if role == "server" else example.client_operands)(DRAM)
 
 
 def debian_library() -> pathlib.Path | None:
-    """The directory of Debian's librpma.so.0: RPMA_DEBIAN_LIBDIR, or below what utils/fetch-debian-librpma unpacked."""
+    """Returns the directory of Debian's librpma.so.0: RPMA_DEBIAN_LIBDIR, or the result of utils/fetch-debian-librpma."""
     chosen = os.environ.get("RPMA_DEBIAN_LIBDIR")
     directories = [pathlib.Path(chosen)] if chosen else BUILD.glob("debian/unpacked/usr/lib/*")
     return next((directory for directory in directories if (directory / "librpma.so.0").exists()), None)
@@ -53,7 +53,7 @@ def execute(command: list[str], **options: object) -> subprocess.CompletedProces
 
 
 def on_softrdma(number: str, role: str, *arguments: str) -> subprocess.CompletedProcess:
-    """One program alone, to its end."""
+    """Runs one program until it exits."""
     return execute([*SOFTRDMA, program(number, role), *arguments])
 
 
@@ -63,7 +63,7 @@ def run_examples(*arguments: str, **options: object) -> subprocess.CompletedProc
 
 def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client_operands: tuple[str, ...] = (),
          timeout_s: float = 60, side: Side = HERE) -> Outcome:
-    """The server of one example and the client of one, the same or another."""
+    """Runs the server of one example with the client of the same or another example."""
     port = free_port(ADDR)
     return run_pair([*SOFTRDMA, program(server, "server"), ADDR, port, *server_operands],
                     [[*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands]], side, side, timeout_s)
@@ -98,7 +98,7 @@ class ExamplesTest(unittest.TestCase):
 
 
 def main(missing: str | None = None) -> None:
-    """Runs the tests of the calling file; all of them are skipped if something is missing."""
+    """Runs the tests of the calling file, or skips all of them if a prerequisite is missing."""
     if missing:
         print(f"skipped: {missing}")
         sys.exit(77)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Damages a copy of the project in one place at a time and sees utils/check-man report it."""
+"""Inserts one fault at a time into a copy of the project and checks that utils/check-man reports it."""
 
 import pathlib
 import shutil

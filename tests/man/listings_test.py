@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs in the documents: each is compiled as it is printed, and writes into the file of the server of example 05.
+"""Compiles each program in the documents as printed. Each must write into the file of the server of example 05.
 
-usage: listings_test.py BUILD
-"""
+usage: listings_test.py BUILD"""
 
 import os
 import pathlib
@@ -15,12 +14,12 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
-# A limit on a hang; nothing takes nearly as long.
+# Detects a hang; every program takes much less.
 LIMIT_S = 60
 
 
 def listing(document: str, language: str) -> str:
-    """The first complete program of a document in a language."""
+    """Returns the first complete program of a document in the given language."""
     text = (ROOT / "docs" / document).read_text(encoding="utf-8")
     programs = [block for block in re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "main(" in block]
     return programs[0]
@@ -46,7 +45,7 @@ class ListingsTest(unittest.TestCase):
         return program
 
     def expect_written(self, program: pathlib.Path, text: str) -> None:
-        """Runs the program as the client of the server of example 05, which then has the text in its file."""
+        """Runs the program as a client of the server of example 05, whose file must then contain the text."""
         file, port = self.scratch / "server.pmem", free_port()
         file.write_bytes(bytes(65536))
         device = [BUILD / "bin/softrdma", "run", "--"]
@@ -57,7 +56,7 @@ class ListingsTest(unittest.TestCase):
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         os.close(announce)
-        self.assertTrue(os.read(ready, 1))  # ends without a byte if the server ends
+        self.assertTrue(os.read(ready, 1))  # end of file if the server exits
         os.close(ready)
         done = subprocess.run([*device, program, "127.0.0.1", port], capture_output=True, text=True, timeout=LIMIT_S, check=False)
         self.assertEqual((0, f"durable: {text}\n"), (done.returncode, done.stdout), done.stderr)

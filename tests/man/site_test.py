@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The site of the documentation: it is built, its links have targets, and a browser loads no file from other sites.
+"""The documentation site: it builds, its links have targets, and pages load no files from other sites.
 
-usage: site_test.py MKDOCS
-"""
+usage: site_test.py MKDOCS"""
 
 import html.parser
 import pathlib
@@ -18,7 +17,7 @@ MKDOCS = sys.argv.pop(1)
 
 
 class Page(html.parser.HTMLParser):
-    """Links of a page, files that it loads, and its anchors."""
+    """Links, loaded files and anchors of a page."""
 
     def __init__(self, path: pathlib.Path):
         super().__init__()

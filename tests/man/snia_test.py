@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/snia.md has each of the 29 requirements once, and each test and function that it names exists."""
+"""Checks that docs/snia.md lists each of the 29 requirements once, and that each test and function in it exists."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ HEADER = (ROOT / "include/librpma_mirror.h").read_text()
 
 
 def source_of(suite):
-    """The file of tests/ that ctest runs as that suite."""
+    """Returns the source file of a ctest suite."""
     room, name = suite.split(".", 1)
     if room == "vm":
         registered = f"({name} " in (ROOT / "tests/vm/CMakeLists.txt").read_text()

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each page of a program has the sections that it should, and the options that the program's --help has.
+"""Checks the sections of each page of a program, and that its options are those of --help.
 
-usage: tools.py PAGES_DIRECTORY PROGRAMS_DIRECTORY
-"""
+usage: tools.py PAGES_DIRECTORY PROGRAMS_DIRECTORY"""
 
 import pathlib
 import re
 import subprocess
 import sys
 
-# In their order; those in brackets may be missing, and pages may have others between DESCRIPTION and EXIT STATUS.
+# Sections in order. Those in brackets are optional, and pages may have others between DESCRIPTION and EXIT STATUS.
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "[COMMANDS]", "[OPTIONS]", "[ENVIRONMENT]", "EXIT STATUS", "EXAMPLES", "[FILES]",
             "SEE ALSO"]
 
@@ -28,7 +27,7 @@ def help_of(program: pathlib.Path, *command: str) -> str:
     done = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=False, timeout=20)
     if done.returncode != 0:
         sys.exit(f"{program} {' '.join(command)} --help ended with {done.returncode}: {done.stderr}")
-    # The help of rpmemd is on standard error, because its standard output is a channel.
+    # rpmemd prints its help on standard error, because its standard output is a protocol channel.
     text = done.stdout or done.stderr
     _, _, listed = text.partition("Subcommands:\n")
     names = re.findall(r"^ +([a-z][\w-]*)(?: .*)?$", listed, flags=re.MULTILINE)

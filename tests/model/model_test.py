@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Explores mirror.pml exhaustively, and each of its mutants until spin finds the fault that it has.
+"""Explores mirror.pml exhaustively, and each mutant of it until spin finds the fault.
 
-Usage: model_test.py MODEL. Needs spin and gcc; without them it is skipped.
-"""
+Usage: model_test.py MODEL. Needs spin and gcc; skipped without them."""
 import concurrent.futures
 import os
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A mirrored set as a disk for real clients of NBD, and failover between two machines."""
+"""A mirrored set as a disk of real NBD clients, and failover between two machines."""
 
 import json
 import os
@@ -110,7 +110,7 @@ class Clients(DiskTest):
         self.assertEqual(other.pread(BLOCK, 0), b"a" * BLOCK)
         other.pwrite(b"c" * BLOCK, 0, nbd.CMD_FLAG_FUA)
         server.go_on()
-        # The writer is idle and detects the loss of its targets.
+        # The writer is idle, and must detect the loss of its targets on its own.
         server.process.wait(LIMIT_S)
         self.assertIn("disk failed", server.log())
         self.assertEqual(other.pread(BLOCK, 0), b"c" * BLOCK)

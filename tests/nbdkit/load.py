@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Load for the tests of faults: clients that write, and an oracle that knows which writes were flushed.
+"""Load of the fault tests: clients that write, and an oracle that knows which writes were flushed.
 
-NBDKIT_ROUNDS: number of rounds, default 4. NBDKIT_SEED: seed of the random numbers.
-"""
+NBDKIT_ROUNDS: number of rounds, default 4. NBDKIT_SEED: seed of the random numbers."""
 
 import os
 import random
@@ -23,7 +22,7 @@ SECTORS = 2048
 
 
 class Oracle:
-    """Possible contents of each sector: the last flushed value, and all values that were written later."""
+    """Possible contents of each sector: the last flushed value and all values written after it."""
 
     def __init__(self):
         self.possible = [[0] for _ in range(SECTORS)]
@@ -47,7 +46,7 @@ class Oracle:
 
 
 class Writer(threading.Thread):
-    """Client with a connection of its own, which writes to every third sector until its server fails."""
+    """A client with its own connection that writes to every third sector until its server fails."""
 
     def __init__(self, oracle, handle, number, rng):
         super().__init__(daemon=True)
@@ -83,7 +82,7 @@ class Writer(threading.Thread):
 
 
 class Etcd:
-    """Cluster of one member."""
+    """An etcd cluster with one member."""
 
     def __init__(self, place, address="127.0.0.1"):
         self.url, peers = (f"http://{address}:{port}" for port in free_ports(2, address))
@@ -113,7 +112,7 @@ class LoadTest(DiskTest):
         self.oracle = Oracle()
 
     def etcd(self, address="127.0.0.1"):
-        """The line of a set file for an arbiter that this test starts."""
+        """Returns the line of a set file for an arbiter that this test starts."""
         if shutil.which("etcd") is None:
             self.skipTest("etcd not found (install etcd-server)")
         etcd = Etcd(self.place, address)
@@ -139,7 +138,7 @@ class LoadTest(DiskTest):
             time.sleep(0.02)
 
     def promote(self, set_file, **options):
-        """Serves the set. While the lease of the last writer is valid, etcd rejects other machines."""
+        """Serves the set. etcd rejects other machines while the lease of the last writer is valid."""
         end = time.monotonic() + LIMIT_S
         while True:
             try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds of network partitions under load: each machine is a network namespace on a bridge, and its link is cut while its
-disk is written to, until the others have continued without it."""
+"""Rounds of network partitions under load. Each machine is a network namespace on a bridge. Its link is cut while a client
+writes to its disk, until the other machines have continued without it."""
 
 import subprocess
 import time
@@ -15,7 +15,7 @@ BRIDGE = f"{NETWORK}.254"
 
 
 class Machine:
-    """Network namespace with a link to the bridge. The process that holds it ends with this one."""
+    """A network namespace with a link to the bridge. The namespace lives as long as this process."""
 
     def __init__(self, number):
         self.address, self.link = f"{NETWORK}.{number}", f"machine{number}"
@@ -37,7 +37,7 @@ class Machine:
         ip("link", "set", self.link, "up")
 
     def end(self):
-        """The kernel removes the namespace later: its link would still exist for the next test."""
+        """The kernel removes the namespace asynchronously, so the link could still exist for the next test."""
         subprocess.run(["ip", "link", "delete", self.link], check=False, stderr=subprocess.DEVNULL)
         self.holder.communicate()
 
@@ -91,7 +91,7 @@ class Partitions(LoadTest):
             self.check(server, writers, number, f"cut {fault}")
 
     def cut_target(self, server, writers, store):
-        """While the link is cut, the target leaves the set, and the writers continue. Afterwards it returns."""
+        """The target leaves the set while its link is cut, the writers continue, and the target then returns."""
         evicted, joined = (server.log().count(text) for text in (" left the set", " is in sync"))
         store.cut()
         self.until(lambda: server.log().count(" left the set") > evicted, server.log)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds of faults of processes under load."""
+"""Rounds of process faults under load."""
 
 import time
 import unittest

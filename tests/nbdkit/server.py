@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Disks for the tests: nbdkit with the plugin over real targets."""
+"""Disks for the tests: nbdkit with the plugin, and real targets."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ SECTOR = 512
 
 
 class Server:
-    """nbdkit with a set, on a socket in the directory of the set file. `at` is the command that starts it on its machine."""
+    """nbdkit with a set, on a socket next to the set file. `at` is the prefix of commands on its machine."""
 
     def __init__(self, set_file, *words, at=()):
         self.place = set_file.parent
@@ -42,7 +42,7 @@ class Server:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise AssertionError(f"nbdkit does not serve: {self.log()}")
             time.sleep(0.02)
-        # nbdkit writes the file before it opens the set, and answers afterwards.
+        # nbdkit writes this file before it opens the set. It responds after the set is open.
         try:
             nbd.NBD().connect_unix(str(self.socket))
         except nbd.Error as problem:

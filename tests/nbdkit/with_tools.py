@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a test of this directory, or skips it with exit code 77 if a client of NBD is missing.
+"""Runs a test of this directory, or exits with 77 if an NBD client is missing.
 
-usage: with_tools.py FILE
-"""
+usage: with_tools.py FILE"""
 
 import importlib.util
 import pathlib

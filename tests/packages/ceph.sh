@@ -1,17 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-#
 # Usage: ceph.sh [PATH [ADDRESS AT_SERVER]]
 #
-# Starts a monitor and an object store of Ceph on the device, and writes and reads ten objects. The command AT_SERVER runs
-# its arguments on the host that has the address; the default is this host. PATH is the path that the device must use: shm
-# or tcp. Without arguments, runs on shared memory, over TCP, and between two network namespaces.
+# Starts a monitor and an object store of Ceph on the device, and writes and reads ten objects. The command prefix
+# AT_SERVER selects the host with ADDRESS; the default is this host. PATH is the transport that must be used: shm or
+# tcp. Without arguments, runs on shared memory, over TCP, and between two network namespaces.
 set -eu
 if [ $# -eq 0 ]; then
     for path in shm tcp; do
         unshare -n sh -c 'ip link set lo up && exec sh "$@"' sh "$0" $path
     done
-    # Inside a chroot, only root makes network namespaces.
+    # In a chroot, only root can create network namespaces.
     TEST_OWN_NETWORK=1 exec unshare -n sh "$(dirname "$0")/softrdma/across_namespaces.sh" sh "$0" tcp
 fi
 path=$1 address=${2-127.0.0.1} at_server=${3-}
@@ -27,12 +26,12 @@ fail() {
     exit 1
 }
 
-# Runs a client on this host. Without a limit, clients of Ceph wait forever for a monitor.
+# Runs a client on this host. The limit is needed because Ceph clients wait forever for a monitor.
 client() {
     timeout -k 5 120 softrdma run "$@" -c "$work/conf" >client.log 2>&1 || fail "$*: status $?"
 }
 
-# Starts a daemon in the foreground of a background job.
+# Starts a daemon as a background job.
 start() {
     # shellcheck disable=SC2086 # a command, or nothing
     $at_server softrdma run "$@" -f -c "$work/conf" >"$1.log" 2>&1 &
@@ -42,7 +41,7 @@ start() {
 fsid=$(cat /proc/sys/kernel/random/uuid)
 osd=$(cat /proc/sys/kernel/random/uuid)
 mkdir mon osd
-# The recipe of softrdma(1), and one store in memory without authentication.
+# The recipe of softrdma(1), with an in-memory store and without authentication.
 cat >conf <<END
 [global]
 ms_type = async+rdma

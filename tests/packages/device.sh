@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-#
 # Usage: device.sh TESTS
 #
-# Builds the device's tests in the directory TESTS with this system's compiler and rdma-core, and runs them on the
-# installed device, as preload and as drop-in libraries. Then runs the programs of this system's rdma-core.
+# Builds the tests of the device in the directory TESTS with this system's compiler and rdma-core, and runs them on the
+# installed device, as a preload and as drop-in libraries. Then runs the programs of this system's rdma-core.
 set -eu
 tests=$1
 softrdma=/usr/bin/softrdma
@@ -52,7 +51,7 @@ done
 check sh "$tests/sysfs_test.sh" "$softrdma" /usr/share/softrdma/valgrind.supp
 check sh "$tests/dropin_test.sh" "$softrdma" "$device/dropin" "$libraries"
 check sh "$tests/surface_test.sh" "$device/libsoftrdma.so" "$libraries"
-# Inside a chroot, only root makes network namespaces.
+# In a chroot, only root can create network namespaces.
 for path in local loopback netns; do
     for group in manager pingpong; do
         check env TEST_OWN_NETWORK=1 unshare -n sh -c 'ip link set lo up && exec sh "$@"' sh \

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-#
 # Usage: lifecycle.sh VERSION
 #
-# Runs as root inside a Debian that may be spoilt; the packages are in /packages, the programs to build in /test.
+# Runs as root in a disposable Debian system. The packages are in /packages, the programs to build in /test.
 set -eu
 version=$1
 ours="librpma0 librpma-dev librpma-tools librpmem1 librpmem-dev librpma-mirror0 librpma-mirror-dev librpma-mirror-etcd nbdkit-plugin-rpma-mirror python3-rpma rpmemd rpmem-tools softrdma"
@@ -18,13 +17,14 @@ apt() {
     apt-get -qq -o APT::Sandbox::User=root "$@" >/test/apt.log 2>&1 || fail "apt-get $*: $(cat /test/apt.log)"
 }
 
-# Files that remain, other than the packages and this test.
+# Lists remaining files other than the packages and this test.
 remains() {
     find / \( -path /proc -o -path /dev -o -path /sys -o -path /packages -o -path /test -o -path /var/log \
         -o -path /var/lib/apt -o -path /var/cache/apt \) -prune -o \( -name '*rpma*' -o -name '*softrdma*' \) -print
 }
 
-# No package is left, not even with its configuration, and no file. apt knows only packages that dpkg or its lists know.
+# Checks that no package, configuration file or other file remains. apt knows only packages in dpkg's database or its
+# lists.
 expect_purged() {
     # shellcheck disable=SC2086 # the list is meant to be split
     present=$(dpkg-query --show --showformat '${db:Status-Abbrev} ${Package}\n' $ours 2>/dev/null | sed -n 's/^[^u]. *//p')
@@ -63,7 +63,7 @@ build_examples() {
     done
 }
 
-# The client writes into the server's file and flushes it; the runner re-reads the file.
+# The client writes into the server's file and flushes it; the runner reads the file again.
 run_examples() {
     "$examples/run" --build "$1" --transport softrdma --format tap 01 05 >/test/run.log 2>&1 ||
         fail "running the examples: $(cat /test/run.log)"
@@ -86,7 +86,7 @@ build_consumers() {
     done
 }
 
-# Runs the tests of debian/tests as the distribution would, on this system itself.
+# Runs debian/tests as the distribution would, on this system.
 run_autopkgtest() {
     status=0
     autopkgtest --no-built-binaries /test/source -- null >/test/autopkgtest.log 2>&1 || status=$?
@@ -96,7 +96,7 @@ run_autopkgtest() {
     done
 }
 
-# The doctor finds softrdma beside itself, and the suite its list of known deviations.
+# rpma-doctor finds softrdma in its own directory, and the suite its list of known deviations.
 use_tools() {
     rpma-doctor >/test/doctor.log 2>&1 || fail "rpma-doctor: $(cat /test/doctor.log)"
     grep -q '^ready: .*softrdma' /test/doctor.log || fail "rpma-doctor is not ready: $(cat /test/doctor.log)"
@@ -129,7 +129,7 @@ echo "installed $version: programs built through pkg-config, CMake and with the 
 expect_purged "$version"
 apt autoremove --purge
 
-# PMDK uses remote replicas, so it has to be installable beside these packages, before and after them.
+# PMDK uses remote replicas, so it must be installable beside these packages, before and after them.
 apt install --no-install-recommends librpma-dev libibverbs-dev librdmacm-dev pmdk-tools
 old=$(dpkg-query --show --showformat '${Version}' librpma0)
 build_examples /test/old /test/examples
@@ -140,7 +140,7 @@ echo "upgraded from $old: programs built with it run unchanged"
 apt install --no-install-recommends --reinstall pmdk-tools
 expect_installed
 
-# The way back of docs/upgrade.md.
+# The downgrade of docs/upgrade.md.
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 apt install --allow-downgrades "librpma0/$suite" "librpma-dev/$suite"
 now=$(dpkg-query --show --showformat '${Version}' librpma0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Root directories of Debian that live as long as a test, and the sources to build in them."""
+"""Debian chroots that exist for the duration of a test, and the sources to build in them."""
 
 import contextlib
 import dataclasses
@@ -19,11 +19,11 @@ from lane import SOURCE, CannotRun, LaneFailed, default_cache, report_failures  
 from lane.cache import key_of, provide  # noqa: E402
 from lane.debian import QUIET_APT, inside, mirror, run_quietly  # noqa: E402
 
-# Directories that do not belong to the source tree, for trees without git.
+# Directories that are not sources, in case the tree has no git metadata.
 NO_SOURCES = shutil.ignore_patterns("build", ".git", "__pycache__")
 ENVIRONMENT = "export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive HOME=/root; "
 STEP_LIMIT_S = 2400
-# All processes that the command starts end with it.
+# Ends all processes of the command together with it.
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 CACHE = default_cache().with_name("librpma-packages")
 TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt", "tar": "tar", "zstd": "zstd"}
@@ -44,7 +44,7 @@ def step(purpose: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Contents of a root: an existing one is reused as long as its recipe is the same."""
+    """Contents of a chroot. A stored one is reused as long as its recipe is unchanged."""
 
     name: str
     suite: str
@@ -59,7 +59,7 @@ class Recipe:
 
 
 def packagers(suite: str) -> Recipe:
-    """A machine for building the packages."""
+    """Returns the recipe of a system that builds the packages."""
     return Recipe(f"{suite}-build", suite, ["build-essential", "lintian"], build_dependencies="")
 
 
@@ -70,7 +70,7 @@ class Root:
         self.path = path
 
     def run(self, purpose: str, script: str) -> str:
-        """Output of a shell script in the root, which has to succeed. Its mounts and processes end with it."""
+        """Returns the output of a shell script in the chroot, which must succeed. Its mounts and processes end with it."""
         with step(purpose):
             return run_quietly(inside(self.path, {}, ENVIRONMENT + script), purpose, STEP_LIMIT_S)
 
@@ -80,7 +80,7 @@ class Root:
             shutil.copy(file, self.path / destination)
 
     def add_source(self, destination: str) -> None:
-        """The project as it is in the working tree, without what was built there."""
+        """Copies the working tree without build results."""
         target = self.path / destination
         listed = subprocess.run(
             ["git", "-c", f"safe.directory={SOURCE}", "-C", SOURCE, "ls-files", "-z", "--cached", "--others",
@@ -105,7 +105,7 @@ def need_mirror(recipe: Recipe) -> None:
 
 
 def make_root(recipe: Recipe, directory: pathlib.Path) -> None:
-    """A tar file of the root in directory. It takes the place of what an older recipe of the same name made."""
+    """Creates a tar file of the chroot in `directory`. Replaces the result of an older recipe of the same name."""
     root = Root(directory / "root")
     try:
         fill_root(recipe, root)
@@ -121,7 +121,7 @@ def make_root(recipe: Recipe, directory: pathlib.Path) -> None:
 def fill_root(recipe: Recipe, root: Root) -> None:
     own = run_quietly(["dpkg", "--print-architecture"], "asking dpkg for the architecture").strip()
     with step(f"making a root of Debian {recipe.suite}"):
-        # The contents need not survive a crash of the machine, and waiting for the disk takes most of an installation.
+        # The contents need not survive a crash, and waiting for the disk dominates an installation.
         run_quietly(
             [*ALONE, "mmdebstrap", "--quiet", "--variant=apt", "--dpkgopt=force-unsafe-io",
              f"--architectures={','.join([own, *recipe.foreign])}", f"--include={','.join(recipe.packages)}",
@@ -136,7 +136,7 @@ def fill_root(recipe: Recipe, root: Root) -> None:
 
 @contextlib.contextmanager
 def temporary_root(path: pathlib.Path, recipe: Recipe) -> Iterator[Root]:
-    """A root at path, removed again at the end; what an interrupted run left there goes first."""
+    """Creates a chroot at `path` and removes it at the end. First removes the remains of an interrupted run."""
     if os.geteuid() != 0:
         raise CannotRun("making a Debian root with dpkg needs root: run the test as root")
     for tool, package in TOOLS.items():
@@ -160,7 +160,7 @@ def temporary_root(path: pathlib.Path, recipe: Recipe) -> Iterator[Root]:
 
 
 def run_program(program: str, main: Callable[[], int]) -> int:
-    """The exit status of a test program; a signal unwinds it, so that its root goes with it."""
+    """Returns the exit status of a test program. A signal unwinds it, so that its chroot is removed."""
 
     def unwind(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_IGN)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program of a user: what needs no device. Prints what it found and ends with 0 if all of it is right.
+// A user's program that needs no device. Prints its findings and returns 0 if all are correct.
 #include <librpma.h>
 #include <string.h>
 

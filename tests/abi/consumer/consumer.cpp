@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A C++ program of a user: the header as C++, handles in smart pointers, a log function of its own.
+// A user's C++ program: handles in smart pointers, and a log function of its own.
 #include <librpma.h>
 #include <cstring>
 #include <iostream>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* A NULL that is not allowed is rejected before any other argument is checked. */
+/* A NULL argument that is not allowed is rejected before any other argument is checked. */
 #include "../driver/suite.h"
 #include "../support/check.h"
 
-/* Not NULL and not mapped: touching it ends the case. */
+/* Not NULL and not mapped: an access ends the case. */
 #define BOGUS ((void *)(uintptr_t)64)
 
 static const char word[8];

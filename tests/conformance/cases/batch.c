@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Operations with RPMA_F_MORE, which a library before 1.4 posts at once: their effect is the same. rpma_conn_submit()
- * is resolved at run time, because such a library lacks it.
+ * Operations with RPMA_F_MORE. A library before 1.4 posts them immediately, with the same effect. Such a library lacks
+ * rpma_conn_submit(), so it is resolved at run time.
  */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
@@ -75,7 +75,7 @@ static void kept_operations_complete_with_an_error_when_their_side_disconnects(v
     assert_done(rpma_recv(pair.client.conn, pair.client.memory.mr, 0, 8, &pair));
     assert_done(rpma_send(pair.client.conn, NULL, 0, 0, ALWAYS | RPMA_F_MORE, NULL));
     assert_done(rpma_conn_disconnect(pair.client.conn));
-    /* The send found no receive, so it is among what ends with the connection. */
+    /* The send has no receive, so it is among the operations that the end of the connection flushes. */
     struct ibv_wc first = next_completion(pair.client.cq), second = next_completion(pair.client.cq);
     assert_true(first.status != IBV_WC_SUCCESS && second.status != IBV_WC_SUCCESS);
     assert_true(first.wr_id == 0 || second.wr_id == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Establishing connections and asking them. */
+/* Connection establishment and properties of connections. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 

@@ -7,7 +7,7 @@
 #define NO_REQUEST ((struct rpma_conn_req *)(uintptr_t)64)
 #define NO_CONNECTION ((struct rpma_conn *)(uintptr_t)64)
 
-/* A request at each end, not yet connected at the passive one. */
+/* A connection request at each end. The passive side has not accepted yet. */
 struct meeting {
     struct rpma_peer *peer;
     struct listener listener;
@@ -63,7 +63,7 @@ static void text_that_is_no_address_is_a_provider_error(void **state)
     preparing_refused("no such host!", "7204");
 }
 
-/* name, setter, value: more than any device has. */
+/* name, setter; the cases set the maximum, which exceeds the limit of every device */
 #define LIMITS(ROW)                                                                                                    \
     ROW(completion_queue, rpma_conn_cfg_set_cq_size)                                                                   \
     ROW(receive_completion_queue, rpma_conn_cfg_set_rcq_size)                                                          \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* rpma_conn_get_counters(), which is resolved at run time: a library before 1.4 lacks it. */
+/* Tests of rpma_conn_get_counters(). A library before 1.4 lacks it, so it is resolved at run time. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 

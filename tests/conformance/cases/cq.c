@@ -57,7 +57,8 @@ static void one_entry_is_counted(void **state)
     assert_int_equal(got, 1);
 }
 
-/* Collects the completions of 5 operations with calls for up to limit; returns the most that one call has got. */
+/* Polls the completions of 5 operations with calls for up to `limit` entries. Returns the maximum that one call
+ * returned. */
 static int collect_in_calls_for(struct pair *pair, int limit)
 {
     int most = 0;
@@ -110,7 +111,7 @@ static void waiting_arms_the_queue_again(void **state)
         struct ibv_wc wc;
         post(&pair, 1);
         int result;
-        /* An event without a completion is normal. */
+        /* An event without a completion is allowed. */
         do {
             assert_done(rpma_cq_wait(pair.client.cq));
             result = rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL);
@@ -127,7 +128,7 @@ static void the_descriptor_is_readable_when_a_completion_waits(void **state)
     await_readable(cq_fd(pair.client.cq));
     assert_done(rpma_cq_wait(pair.client.cq));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
-    /* A device may report a waiting completion once more when the queue was armed again. */
+    /* A device may report a pending completion again when the queue is armed again. */
     make_nonblocking(cq_fd(pair.client.cq));
     while (rpma_cq_wait(pair.client.cq) == 0)
         ;

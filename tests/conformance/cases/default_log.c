@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Where the built-in log function writes to, and what. */
+/* Destinations and format of the built-in log function. */
 #include "../driver/suite.h"
 #include "../support/logging.h"
 #include "../support/rdma.h"
@@ -13,7 +13,7 @@
 
 static char printed[4096];
 
-/* Stores the output of the function to standard error in `printed`. */
+/* Stores the standard error output of `function` in `printed`. */
 static void catch_stderr(void (*function)(void))
 {
     int file = memfd_create("stderr", MFD_CLOEXEC);
@@ -37,7 +37,7 @@ static void assert_matches(const char *text, const char *pattern)
         fail_msg("\"%s\" does not match %s", text, pattern);
 }
 
-/* File without directory, line in at least three places, function, text. */
+/* base name of the file, line with at least three digits or blanks, function, text */
 #define PLACE_AND_TEXT "[a-z_]+\\.[a-z]+: ( |[0-9])*[0-9]: [a-z_0-9]+: [^\n]+\n$"
 
 static void syslog_gets_level_place_and_text(void **state)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* The 21 bytes that describe a region: address, length, key (little-endian) and usage. */
+/* The 21-byte descriptor of a region: address, length, key (little-endian) and usage. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* How connections end. */
+/* Ends of connections. */
 #include "../driver/suite.h"
 #include "../support/process.h"
 #include "../support/rdma.h"
@@ -111,7 +111,7 @@ static void an_unsignalled_operation_after_the_end_fails(void **state)
     operation_after_the_end(ON_ERROR);
 }
 
-/* Operations that have completed by the end succeed, the others are flushed. */
+/* Operations that have completed before the end succeed; the others are flushed. */
 static void operations_of_before_complete_in_order_after_the_end(void **state)
 {
     struct pair pair = connect_pair();
@@ -136,7 +136,7 @@ static void nothing_but_closed_follows_closed(void **state)
     make_nonblocking(event_fd(pair.client.conn));
     for (int i = 0; i < 10; ++i) {
         enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-        /* The result of reading an empty channel does not matter here. */
+        /* The channel may be empty already. */
         if (rpma_conn_next_event(pair.client.conn, &event) == 0)
             assert_int_equal(event, RPMA_CONN_CLOSED);
         usleep(20000);
@@ -153,7 +153,7 @@ static void other_connections_go_on(void **state)
     expect_success(second.client.cq, IBV_WC_RDMA_WRITE, &first);
 }
 
-/* Reports its port, accepts one connection and reports that. */
+/* Sends its port, accepts one connection and sends a notification. */
 static void serve_one(int fd)
 {
     struct rpma_peer *peer = new_peer();
@@ -208,7 +208,7 @@ static void after_the_death_of_the_other_process_everything_can_be_released(void
     assert_done(rpma_peer_delete(&server.peer));
 }
 
-/* Reports its port and then stays idle. */
+/* Sends its port, then stays idle. */
 static void serve_no_client(int fd)
 {
     struct listener listener = listen_somewhere(new_peer());

@@ -163,7 +163,7 @@ static void connections_survive_the_shutdown(void **state)
     disconnect(&pair);
 }
 
-/* A request that is pending although its endpoint is gone. */
+/* Returns a pending request whose endpoint was shut down. */
 static struct rpma_conn_req *orphaned_request(struct rpma_conn **active)
 {
     struct rpma_peer *peer = new_peer();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* errno contains the cause of a provider's failure, and success does not change it. */
+/* errno contains the cause of a provider's error; success does not change errno. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Operations that are posted and fail. */
+/* Operations that are posted and then fail. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
 #define LENGTH_AT 8
 #define KEY_AT 16
 
-/* The failed operation completes, and so do all later ones; the other side's memory is as it was. */
+/* Checks that the failed and all later operations complete with an error, and that the peer's memory is unchanged. */
 static void assert_broken(const struct pair *pair, enum ibv_wc_status status)
 {
     char later;
@@ -29,7 +29,7 @@ static void assert_broken(const struct pair *pair, enum ibv_wc_status status)
     }
 KEY_BYTES(KEY_CASES)
 
-/* name, byte of the descriptor and bits that are changed, call */
+/* name, byte of the descriptor, bits to invert, call */
 #define FORGED(ROW)                                                                                                    \
     ROW(a_read_with_a_wrong_key, KEY_AT, 1, rpma_read(conn, mr, 0, forged, 0, 64, ALWAYS, &pair))                      \
     ROW(an_atomic_write_with_a_wrong_key, KEY_AT, 1, rpma_atomic_write(conn, forged, 0, "8 bytes", ALWAYS, &pair))     \
@@ -56,7 +56,7 @@ KEY_BYTES(KEY_CASES)
     }
 FORGED(FORGED_CASE)
 
-/* name, usage of the other side's region, call */
+/* name, usage of the peer's region, call */
 #define FORBIDDEN(ROW)                                                                                                 \
     ROW(writing_what_may_only_be_read, RPMA_MR_USAGE_READ_SRC, rpma_write(conn, remote, 0, mr, 0, 64, ALWAYS, &pair))  \
     ROW(reading_what_may_only_be_written, RPMA_MR_USAGE_WRITE_DST,                                                     \

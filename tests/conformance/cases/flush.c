@@ -22,7 +22,7 @@ static int flush_to(struct pair *pair, enum rpma_flush_type type)
     return rpma_flush(pair->client.conn, pair->client.remote, 0, 8, type, ALWAYS, pair);
 }
 
-/* A connection to a region of the given size and usage. */
+/* Returns a connection to a region of the given size and usage. */
 static struct pair pair_to(size_t size, int usage)
 {
     struct pair pair = connect_pair();
@@ -96,7 +96,7 @@ static void persistence_needs_a_region_registered_for_it(void **state)
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
 }
 
-/* A file that is mapped, shared: what a device can make durable where there is no persistent memory. */
+/* Returns a region of a shared file mapping, which a device can make durable on a machine without persistent memory. */
 static struct region new_file_region(struct rpma_peer *peer, FILE *file, size_t size)
 {
     struct region region = {.size = size};
@@ -107,7 +107,7 @@ static struct region new_file_region(struct rpma_peer *peer, FILE *file, size_t 
     return region;
 }
 
-/* A device with native flush may reject persistence for a file, and its descriptor shows this. */
+/* A device with native flush may reject persistence for a file. The descriptor then lacks that flush type. */
 static void with_direct_write_to_pmem_persistence_is_flushed_to(void **state)
 {
     unsigned char stored[4096];

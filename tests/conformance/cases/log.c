@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Last message that the program's own log function received, by level. */
+/* Last message that the log function of the program received, by level. */
 static struct {
     unsigned count;
     char file[256];

@@ -91,7 +91,7 @@ static void messages_fill_receives_in_order(void **state)
     }
 }
 
-/* On iWARP a message without a receive breaks the connection. */
+/* Skips on iWARP, where a message without a receive ends the connection. */
 static void needs_receiver_not_ready(void)
 {
     if (device()->device->transport_type == IBV_TRANSPORT_IWARP)

@@ -25,7 +25,8 @@ static void refused(void *ptr, size_t size, int usage, int expected)
     assert_ptr_equal(mr, UNTOUCHED);
 }
 
-/* Flushing to persistence alone may be refused for ordinary memory by a device with native flush. */
+/* A device with native flush may reject a region of ordinary memory with FLUSH_TYPE_PERSISTENT as the only flush
+ * type. */
 #define USAGES(ROW)                                                                                                    \
     ROW(a_source_of_reads, RPMA_MR_USAGE_READ_SRC)                                                                     \
     ROW(a_destination_of_reads, RPMA_MR_USAGE_READ_DST)                                                                \
@@ -65,8 +66,7 @@ static void a_region_of_0_bytes_is_refused(void **state)
 
 static void memory_that_is_not_mapped_is_a_provider_error(void **state)
 {
-    /* The first pages are never mapped: the kernel keeps them free (vm.mmap_min_addr). A hole made by munmap could
-     * be filled again before it is registered. */
+    /* The lowest pages are never mapped (vm.mmap_min_addr). Another mapping could reuse a hole left by munmap(). */
     refused((void *)4096, 8192, RPMA_MR_USAGE_READ_SRC, RPMA_E_PROVIDER);
 }
 

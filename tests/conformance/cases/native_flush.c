@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * rpma_conn_get_native_flush() and rpma_mr_get_native_flush_type(), which are resolved at run time: a library before
- * 1.4 lacks them.
+ * Tests of rpma_conn_get_native_flush() and rpma_mr_get_native_flush_type(). A library before 1.4 lacks them, so they
+ * are resolved at run time.
  */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
@@ -56,7 +56,7 @@ static void native_flushes_reach_no_more_than_a_region_is_registered_for(void **
     assert_int_equal(visible & ~RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, 0);
     const int both = type_of(peer, RPMA_MR_USAGE_WRITE_DST | BOTH_TYPES);
     assert_int_equal(both & ~BOTH_TYPES, 0);
-    /* A device may refuse persistence for this memory, but then it flushes it to visibility. */
+    /* A device may reject persistence for this memory. It then still flushes to visibility. */
     assert_int_equal(both & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, visible);
     assert_int_equal(type_of(peer, RPMA_MR_USAGE_WRITE_DST), 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Reads, writes and atomic writes that succeed. */
+/* Successful reads, writes and atomic writes. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
@@ -7,7 +7,7 @@ static const void *const context = "any address";
 
 #define SIZES(ROW) ROW(1) ROW(7) ROW(8) ROW(64) ROW(4095) ROW(4096) ROW(65536)
 
-/* Copies the bytes from an odd address to another and checks the bytes around them. */
+/* Writes bytes from an odd address to another one and checks that adjacent bytes are unchanged. */
 static void writes(size_t length)
 {
     struct pair pair = connect_pair();
@@ -181,7 +181,7 @@ static void assert_only_the_last_completes(struct pair *pair)
     assert_rpma(rpma_cq_get_wc(pair->client.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
-/* name, call that posts without a completion */
+/* name, call that posts an unsignaled operation */
 #define UNSIGNALLED(ROW)                                                                                               \
     ROW(write, rpma_write(conn, remote, 0, mr, 0, 8, ON_ERROR, NULL))                                                  \
     ROW(read, rpma_read(conn, mr, 0, remote, 0, 8, ON_ERROR, NULL))                                                    \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* The order of operations and the capacity of queues. */
+/* Order of operations and capacity of queues. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
@@ -133,7 +133,7 @@ static struct pair pair_with_queues_of_8(void)
     return connect_pair_with(new_peer(), cfg, NULL);
 }
 
-/* Slots become free only when completions are collected, so the queue fills however fast the device is. */
+/* Entries become free only when completions are polled, so the queue fills even on a fast device. */
 static int fill_send_queue(struct pair *pair, int *result)
 {
     int posted = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Bytes exchanged while connecting. */
+/* Private data that peers exchange when they connect. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
-/* Sizes of private data that InfiniBand and RoCE carry. */
+/* Maximum sizes of private data on InfiniBand and RoCE. */
 #define REQUEST_LIMIT 56
 #define ANSWER_LIMIT 196
 
-/* A device may pad private data; the padding is zeros. */
+/* A device may pad private data with zeros. */
 static void assert_arrived(const struct rpma_conn_private_data *pdata, size_t length, size_t limit)
 {
     assert_true(pdata->len == length || pdata->len == limit);
@@ -45,7 +45,7 @@ struct exchange {
     struct rpma_conn *passive;
 };
 
-/* Sends the request with `length` bytes of data, which are freed afterwards. */
+/* Sends a request with `length` bytes of data, which are freed afterwards. */
 static struct exchange request_with(uint8_t length)
 {
     unsigned char sent[255];

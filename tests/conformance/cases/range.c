@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Operations that are refused before they are posted. */
+/* Operations that are rejected before they are posted. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
 #include <sys/mman.h>
 
-/* The names that calls of the tables use. */
+/* Names that the calls in the tables use. */
 struct operands {
     struct rpma_conn *conn;
     struct rpma_mr_remote *remote;
     struct rpma_mr_local *mr;
 };
 
-/* After a refusal the connection works and nothing was posted: the next completion is that of the next operation. */
+/* Checks that the connection works and nothing was posted: the next completion belongs to the next operation. */
 static void assert_nothing_posted(const struct pair *pair)
 {
     assert_done(rpma_write(pair->client.conn, NULL, 0, NULL, 0, 0, ALWAYS, pair));
@@ -45,7 +45,7 @@ static void assert_nothing_posted(const struct pair *pair)
     ROW(4, rpma_atomic_write(o.conn, o.remote, 4, "8 bytes", ALWAYS, NULL))                                            \
     ROW(12, rpma_atomic_write(o.conn, o.remote, 12, "8 bytes", ALWAYS, NULL))
 
-/* Local region, remote region: both have MEMORY_SIZE bytes. */
+/* name, call: a range beyond the local or the remote region, which have MEMORY_SIZE bytes */
 #define OUTSIDE(ROW)                                                                                                   \
     ROW(a_read_beyond_the_remote_region, rpma_read(o.conn, o.mr, 0, o.remote, MEMORY_SIZE - 7, 8, ALWAYS, NULL))       \
     ROW(a_read_beyond_the_local_region, rpma_read(o.conn, o.mr, MEMORY_SIZE - 7, o.remote, 0, 8, ALWAYS, NULL))        \
@@ -89,7 +89,7 @@ EMPTY(EMPTY_CASE)
 MISALIGNED(MISALIGNED_CASE)
 OUTSIDE(OUTSIDE_CASE)
 
-/* Address space is enough for a region of that length, unless the device pins it: then the memory has to be there. */
+/* Reserves only address space for a region of that length. On a device that pins memory the case needs real memory. */
 static struct region region_longer_than_a_message(struct rpma_peer *peer, size_t *limit)
 {
     struct ibv_port_attr port;

@@ -105,14 +105,14 @@ static void complete_write(struct shared *shared)
     expect_success(shared->pair.client.cq, IBV_WC_RDMA_WRITE, shared);
 }
 
-/* The completions are polled at once, so that each queue has one event, of the first or the second operation. */
+/* Completions are polled immediately, so each queue has one event, of its first or second operation. */
 static void queues_are_told_in_the_order_of_their_completions(void **state)
 {
     struct shared shared = connect_shared(4);
     for (int i = 0; i < 8; ++i) {
-        const bool rcq_first = i % 4 < 2; /* neither fixed nor in turn */
+        const bool rcq_first = i % 4 < 2; /* an irregular order */
         (rcq_first ? complete_receive : complete_write)(&shared);
-        await_readable(shared.fd); /* the event of the first is there */
+        await_readable(shared.fd); /* waits for the event of the first queue */
         (rcq_first ? complete_write : complete_receive)(&shared);
         for (int k = 0; k < 2; ++k) {
             struct rpma_cq *cq = NULL;
@@ -180,7 +180,7 @@ static void its_descriptor_is_readable_when_a_completion_waits(void **state)
     await_readable(shared.fd);
     assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
     expect_success(cq, IBV_WC_RECV, &shared);
-    /* A device may report a waiting completion once more when the queue was armed again. */
+    /* A device may report a pending completion again when the queue is armed again. */
     make_nonblocking(shared.fd);
     while (rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL) == 0)
         ;

@@ -16,7 +16,7 @@ struct pool {
     struct pair pair;
 };
 
-/* The server of the pair receives from the pool. */
+/* The server side of the pair receives from the shared receive queue. */
 static struct pool connect_to_pool(uint32_t srq_rcq_size, uint32_t conn_rcq_size)
 {
     struct rpma_peer *peer = new_peer();
@@ -35,7 +35,7 @@ static struct rpma_cq *conn_rcq(const struct rpma_conn *conn)
     return rcq;
 }
 
-/* A message through the pool completes on this queue. */
+/* Sends a message to a shared receive and checks that it completes on `cq`. */
 static void assert_received_on(struct pool *pool, struct rpma_cq *cq)
 {
     struct pair *pair = &pool->pair;

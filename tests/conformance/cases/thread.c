@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Calls that several threads may make at once. */
+/* Calls that several threads may make at the same time. */
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
@@ -9,7 +9,7 @@
 #define THREADS 4
 #define ROUNDS 200
 
-/* cmocka's assertions work in the main thread only: the others count what went wrong. */
+/* cmocka's assertions work only in the main thread, so other threads count failures. */
 static atomic_int failures;
 #define EXPECT(condition) ((condition) ? (void)0 : (void)atomic_fetch_add(&failures, 1))
 

@@ -42,7 +42,7 @@ static struct deviations *new_deviation(const char *name, const char *reason, st
     return deviation;
 }
 
-/* A list that is installed with the program, by its name alone; NULL if there is none. */
+/* Opens an installed list by its name; NULL if it does not exist. */
 static FILE *open_installed(const char *name)
 {
     char program[PATH_MAX];

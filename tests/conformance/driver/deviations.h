@@ -2,17 +2,17 @@
 #ifndef CONFORMANCE_DEVIATIONS_H
 #define CONFORMANCE_DEVIATIONS_H
 
-/* Cases that the library is known to fail, and why. */
+/* Cases that are known to fail on a library, with the reasons. */
 struct deviations;
 
 /*
- * path is a file, or the name of an installed list, for example librpma-1.2.0. Ends the program if the file cannot be
- * read, a line is malformed or a case is unknown or listed twice.
+ * Reads a file or an installed list, for example librpma-1.2.0. Exits the program if the file is not readable, a line
+ * is malformed, or a case is unknown or listed twice.
  */
 struct deviations *read_deviations(const char *path);
 void free_deviations(struct deviations *deviations);
 
-/* NULL if the case is not listed, or without deviations. */
+/* Returns NULL if the case is not listed or `deviations` is NULL. */
 const char *deviation_reason(const struct deviations *deviations, const char *full_name);
 
 #endif

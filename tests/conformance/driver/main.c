@@ -15,7 +15,7 @@ struct selection {
     char *name;
 };
 
-/* The cases that the filters select, in order; ends with a case of NULL. */
+/* Returns the selected cases in order; the last element has the case NULL. */
 static struct selection *select_cases(const struct options *options, size_t *count)
 {
     size_t all = 0;

@@ -25,13 +25,13 @@ struct options {
     size_t filter_count;
 };
 
-/* Ends the program for --help and for arguments that are wrong. */
+/* Exits the program for --help and for invalid arguments. */
 struct options parse_options(int argc, char **argv);
 
-/* Prints one line naming the cause and ends the program. */
+/* Prints the cause in one line and exits the program. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns whether the filters select the case; without a filter each case is selected. */
+/* Returns whether the filters select the case. Without filters, every case is selected. */
 bool selected(const struct options *options, const char *full_name);
 
 #endif

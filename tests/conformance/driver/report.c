@@ -96,7 +96,7 @@ void report_case(struct report *report, const char *full_name, const struct resu
     fflush(stdout);
 }
 
-/* XML 1.0 has no way to write most control characters. */
+/* XML 1.0 cannot represent most control characters. */
 static void print_escaped(const char *text)
 {
     for (; *text; ++text) {

@@ -17,13 +17,13 @@ enum verdict {
 
 struct report;
 
-/* Prints what is judged; total is the number of cases to come. NULL if out of memory. */
+/* Prints the test subject. `total` is the number of cases. Returns NULL if out of memory. */
 struct report *report_begin(enum format format, const struct subject *subject, size_t total);
 
-/* reason is that of the deviation or NULL. */
+/* `reason` is the reason of the known deviation, or NULL. */
 void report_case(struct report *report, const char *full_name, const struct result *result, const char *reason);
 
-/* Prints the rest and frees the report. True if nothing counts against the library. */
+/* Prints the summary and frees the report. Returns true if no case failed unexpectedly. */
 bool report_end(struct report *report);
 
 #endif

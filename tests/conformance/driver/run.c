@@ -24,7 +24,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* Runs the case in this process: it reports its failure on standard error. */
+/* Runs the case in this process. It reports failure on standard error. */
 static _Noreturn void be_the_case(const struct test_case *test, int error_fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -44,7 +44,7 @@ struct output {
     size_t fill;
 };
 
-/* False at the end of the output. */
+/* Returns false at the end of the output. */
 static bool take_output(int fd, struct output *output)
 {
     char surplus[512];
@@ -55,7 +55,7 @@ static bool take_output(int fd, struct output *output)
     return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-/* Waits for the end of the process and reads its output. Returns false if the process had to be killed. */
+/* Reads the output of the process until it exits. Returns false if it was killed at the time limit. */
 static bool await_end(pid_t pid, int fd, double until, struct output *output, int *status)
 {
     bool open = true;
@@ -67,7 +67,7 @@ static bool await_end(pid_t pid, int fd, double until, struct output *output, in
         siginfo_t info = {.si_pid = 0};
         ended = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
     }
-    /* While the case is not reaped its process group cannot be reused. */
+    /* The process group cannot be reused before the case is reaped. */
     kill(-pid, SIGKILL);
     waitpid(pid, status, 0);
     while (open) {
@@ -87,7 +87,7 @@ static void add_place(char *to, size_t size, char *line)
     snprintf(to + fill, size - fill, " (%s)", slash ? slash + 1 : line);
 }
 
-/* The message without cmocka's decoration, in one line. */
+/* Writes the message to one line, without cmocka's decoration. */
 static void tidy(char *to, size_t size, char *from)
 {
     *to = '\0';

@@ -13,10 +13,10 @@ enum outcome {
 struct result {
     enum outcome outcome;
     double seconds;
-    char text[2048]; /* the failed check or the missing capability, in one line */
+    char text[2048]; /* failed check or missing capability, in one line */
 };
 
-/* Runs the case as a process and ends all that it started. */
+/* Runs the case in a child process and kills all processes that it started. */
 struct result run_case(const struct test_case *test, int time_limit_s);
 
 #endif

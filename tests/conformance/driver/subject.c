@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ib_user_verbs.h, which may be older, has them since Linux 6.3. */
+/* Defined in ib_user_verbs.h since Linux 6.3; the installed header may be older. */
 #define FLUSH_CAPABILITIES (UINT64_C(3) << 38)
 #define ATOMIC_WRITE_CAPABILITY (UINT64_C(1) << 40)
 
@@ -57,7 +57,7 @@ static bool describe_device(const char *addr, char *text, size_t size)
     return true;
 }
 
-/* The device is opened in a process of its own: a process that has used a device must not fork the cases. */
+/* Opens the device in a child process, because a process that has used a device must not fork the cases. */
 bool find_subject(const char *addr, struct subject *subject)
 {
     dl_iterate_phdr(note_library, subject);

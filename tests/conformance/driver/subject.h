@@ -6,11 +6,11 @@
 
 /* Library and device under test. */
 struct subject {
-    char library[4096]; /* file of the librpma.so.0 in use */
+    char library[4096]; /* path of the loaded librpma.so.0 */
     char device[512];   /* name, kind and capabilities */
 };
 
-/* False, with the cause in device, if no device serves the address. */
+/* Returns false if no device has the address; `device` then contains the cause. */
 bool find_subject(const char *addr, struct subject *subject);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Runs in a process of its own: it need not release what it makes, and may crash or hang. */
+/* A case runs in a process of its own. It need not release its objects, and may crash or hang. */
 struct test_case {
     const char *name;
     void (*run)(void **state);
@@ -23,7 +23,7 @@ struct suite {
     }
 #define SUITE(name, cases) const struct suite name##_suite = {#name, cases, sizeof(cases) / sizeof((cases)[0])}
 
-/* Suites that this program runs; ends with NULL. */
+/* Suites of this program, terminated by NULL. */
 extern const struct suite *const suites[];
 
 #endif

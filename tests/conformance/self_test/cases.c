@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Cases whose outcome is known, to judge the driver by. */
+/* Cases with a known result, as input of the tests of the driver. */
 #include "../driver/suite.h"
 #include "../support/check.h"
 
@@ -36,7 +36,7 @@ static void hangs(void **state)
         pause();
 }
 
-/* Ends but leaves a process that keeps its output open. */
+/* Exits and leaves a process that keeps the output open. */
 static void leaves_a_process(void **state)
 {
     pid_t pid = fork();

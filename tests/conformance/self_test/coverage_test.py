@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails unless every function and every error code of the public header occurs in the cases.
+"""Fails unless the cases use every function and every error code of the public header.
 
-usage: coverage_test.py HEADER
-"""
+usage: coverage_test.py HEADER"""
 
 import pathlib
 import re
 import sys
 
-# These errors cannot be caused outside the library: memory must run out, a provider must misbehave, or the build must
-# lack atomic operations.
+# A program cannot cause these errors: they need exhausted memory, a misbehaving provider, or a build without atomic
+# operations.
 OUT_OF_REACH = {"RPMA_E_NOMEM", "RPMA_E_UNKNOWN", "RPMA_E_AGAIN"}
 
 
@@ -23,7 +22,7 @@ def main():
     files = [*root.glob("cases/*.c"), *root.glob("support/*.c")]
     cases = "\n".join(path.read_text(encoding="utf-8") for path in files)
     called = set(re.findall(r"\brpma_\w+", cases))
-    # rpma_conn_cfg_get_##field with a table of fields.
+    # Expands rpma_conn_cfg_get_##field with the fields of the tables.
     called |= {prefix + field for prefix in re.findall(r"\b(rpma_\w+_)##", cases)
                for field in re.findall(r"\w+", cases)}
     errors = set(re.findall(r"#define (RPMA_E_\w+)", header)) - OUT_OF_REACH

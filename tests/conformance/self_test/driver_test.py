@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results that the driver reports for cases whose outcome is known."""
+"""Checks the results that the driver reports for cases with a known result."""
 
 import os
 import pathlib

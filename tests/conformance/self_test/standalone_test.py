@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite builds as a project of its own with an installed librpma, and installs a program that runs.
+"""The suite builds as a project of its own against an installed librpma, and the installed program runs.
 
-usage: standalone_test.py BUILD_DIRECTORY GENERATOR
-"""
+usage: standalone_test.py BUILD_DIRECTORY GENERATOR"""
 
 import os
 import pathlib

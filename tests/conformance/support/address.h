@@ -2,7 +2,7 @@
 #ifndef CONFORMANCE_ADDRESS_H
 #define CONFORMANCE_ADDRESS_H
 
-/* Where the cases use a device. */
+/* Address of the device under test. */
 extern const char *case_address;
 
 #endif

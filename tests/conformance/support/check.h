@@ -6,24 +6,24 @@
 
 #include <librpma.h>
 
-/* A call of librpma must give this result. */
+/* Checks the result of a librpma call. */
 void check_rpma(int actual, int expected, const char *call, const char *file, int line);
 #define assert_rpma(call, expected) check_rpma(call, expected, #call, __FILE__, __LINE__)
 #define assert_done(call) assert_rpma(call, 0)
 
-/* errno as it is. */
+/* Checks errno. */
 void check_errno(int expected, const char *file, int line);
 #define assert_errno(expected) check_errno(expected, __FILE__, __LINE__)
 
-/* The call must fail in the provider and report the cause in errno. */
+/* Checks that the call fails with RPMA_E_PROVIDER and sets errno to `error`. */
 #define assert_provider(call, error)                                                                                   \
     do {                                                                                                               \
         assert_rpma(call, RPMA_E_PROVIDER);                                                                            \
         assert_errno(error);                                                                                           \
     } while (0)
 
-/* Ends the case, which counts as skipped: the reason names the capability that is missing. */
-/* A function of LIBRPMA_1.4. A case for a library without it ends here, skipped. */
+/* Skips the case. The reason names the missing capability. */
+/* Returns a function of LIBRPMA_1.4, or skips the case if the library lacks it. */
 void *since_1_4(const char *name);
 _Noreturn void skip_because(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

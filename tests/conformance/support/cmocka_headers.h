@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* cmocka.h needs these included before it. */
+/* Headers that cmocka.h requires. */
 #ifndef CONFORMANCE_CMOCKA_HEADERS_H
 #define CONFORMANCE_CMOCKA_HEADERS_H
 

@@ -6,10 +6,10 @@
 
 void set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level level);
 
-/* Logs one message of ERROR. */
+/* Causes one log message of level ERROR. */
 void provoke_error(void);
 
-/* Logs one message of INFO. */
+/* Causes one log message of level INFO. */
 void provoke_info(void);
 
 #endif

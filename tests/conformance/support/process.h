@@ -4,22 +4,22 @@
 
 #include <sys/types.h>
 
-/* The peer of a connection, as a process that can be stopped or killed. */
+/* A process with the peer of a connection, which can be stopped or killed. */
 struct process {
     pid_t pid;
     int fd;
 };
 
 /*
- * Starts a process that runs the function and then waits to be killed. Call it before the case uses a device. fd is one
- * end of a socket between the two, of which the function has the other.
+ * Starts a process that calls `run` and then waits until it is killed. Call before the case uses a device. `fd` is one
+ * end of a socket pair; `run` gets the other end.
  */
 struct process start_process(void (*run)(int fd));
 
-/* SIGKILL; the process is gone when it returns. */
+/* Sends SIGKILL and waits until the process has exited. */
 void kill_process(const struct process *process);
 
-/* Stops the process by SIGSTOP; all its threads are stopped on return. */
+/* Sends SIGSTOP and waits until all threads are stopped. */
 void stop_process(const struct process *process);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Common steps of the cases. A step that fails fails the case. Objects are not released: the process ends with the
- * case. Waits have no limit of their own: the time limit of the case ends them.
+ * Common steps of the cases. A failing step fails the case. Objects are not released, because the process exits with
+ * the case. Waits have no timeout; the time limit of the case applies.
  */
 #ifndef CONFORMANCE_RDMA_H
 #define CONFORMANCE_RDMA_H
@@ -19,7 +19,7 @@
 #define DESCRIPTOR_SIZE 21
 #define MEMORY_SIZE 65536
 
-/* Everything but persistence, which a device with native flush may refuse for ordinary memory. */
+/* All usages except persistence, which a device with native flush may reject for ordinary memory. */
 #define USAGE_ALL                                                                                                      \
     (RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST |             \
             RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV)
@@ -27,7 +27,7 @@
 struct ibv_context *device(void);
 struct ibv_device_attr_ex device_attributes(void);
 
-/* False on iWARP, where private data has other limits. */
+/* Returns false on iWARP, where other limits of private data apply. */
 bool has_infiniband_limits(void);
 
 struct rpma_peer *new_peer(void);
@@ -38,21 +38,21 @@ struct region {
     struct rpma_mr_local *mr;
 };
 
-/* Zeroed memory. */
+/* Registers zeroed memory. */
 struct region new_region(struct rpma_peer *peer, size_t size, int usage);
 struct rpma_mr_remote *remote_of(struct region region);
 
-/* The region's descriptor with some bits of one byte inverted. */
+/* Returns the descriptor of the region with some bits of one byte inverted. */
 struct rpma_mr_remote *forged_remote_of(struct region region, size_t byte, int bits);
 
-/* Bytes that depend on the seed and on their place; seed 0 is all zeros. */
+/* Fills memory with bytes that depend on the seed and their offset; seed 0 is all zeros. */
 void fill(void *ptr, size_t length, unsigned seed);
 void assert_filled(const void *ptr, size_t length, unsigned seed);
 
 struct rpma_conn_cfg *new_cfg(void);
 struct rpma_srq *new_srq(struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_size);
 
-/* A TCP port that was free a moment ago. */
+/* Picks a free TCP port. Another process may take it before it is used. */
 void pick_port(char port[8]);
 
 struct listener {
@@ -64,22 +64,22 @@ struct listener listen_somewhere(struct rpma_peer *peer);
 struct rpma_conn_req *new_request(struct rpma_peer *peer, const char *port, const struct rpma_conn_cfg *cfg);
 struct rpma_conn_req *next_request(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg);
 
-/* Consumes the request; pdata may be NULL. The connection is not yet established. */
+/* Consumes the request. `pdata` may be NULL. The connection is not established yet. */
 struct rpma_conn *connect_request(struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata);
 
 void expect_event(struct rpma_conn *conn, enum rpma_conn_event expected);
 
-/* CLOSED or LOST: the device determines which of them reports that the peer is gone. */
+/* Expects CLOSED or LOST: the device determines which one reports that the peer is gone. */
 void expect_end(struct rpma_conn *conn);
 
 struct rpma_cq *main_cq(const struct rpma_conn *conn);
 
-/* Polls, so it suits CQs on shared channels and those of SRQs. */
+/* Polls, so it also works with CQs on shared channels and CQs of SRQs. */
 struct ibv_wc next_completion(struct rpma_cq *cq);
 struct ibv_wc expect_success(struct rpma_cq *cq, enum ibv_wc_opcode opcode, const void *op_context);
 struct ibv_wc expect_failure(struct rpma_cq *cq, enum ibv_wc_status status, const void *op_context);
 
-/* On a device with native flush or atomic write their completions have opcodes of their own. */
+/* With native flush or atomic write, these completions have different opcodes. */
 void expect_flushed(struct rpma_cq *cq, const void *op_context);
 void expect_atomically_written(struct rpma_cq *cq, const void *op_context);
 
@@ -88,7 +88,7 @@ int cq_fd(const struct rpma_cq *cq);
 int ep_fd(const struct rpma_ep *ep);
 void make_nonblocking(int fd);
 
-/* For what must happen, and for what must not. */
+/* Waits until the descriptor is readable, or checks that it is not. */
 void await_readable(int fd);
 void assert_not_readable(int fd);
 
@@ -96,10 +96,10 @@ struct side {
     struct rpma_conn *conn;
     struct rpma_cq *cq;
     struct region memory;
-    struct rpma_mr_remote *remote; /* the other side's memory */
+    struct rpma_mr_remote *remote; /* memory of the peer */
 };
 
-/* Both ends of an established connection, in this process. */
+/* Both ends of an established connection in this process. */
 struct pair {
     struct rpma_peer *peer;
     struct listener listener;
@@ -107,15 +107,15 @@ struct pair {
     struct side server;
 };
 
-/* As a pair is made, but with configurations, either of which may be NULL. The peer is that of the configurations. */
+/* Like connect_pair(), with configurations, which may be NULL. `peer` must be the peer of the configurations. */
 struct pair connect_pair_with(
         struct rpma_peer *peer, const struct rpma_conn_cfg *client, const struct rpma_conn_cfg *server);
 struct pair connect_pair(void);
 
-/* Another connection through the pair's endpoint; each side shares the memory of the pair's. */
+/* Opens another connection through the endpoint of the pair; each side uses the memory of the pair. */
 struct pair connect_again(const struct pair *pair);
 
-/* The client disconnects and both sides see it. */
+/* Disconnects the client and waits for both events. */
 void disconnect(struct pair *pair);
 
 #endif

@@ -3,12 +3,12 @@
 #define CONFORMANCE_SIGNALS_H
 
 /*
- * After this call, a signal without effect and without restart interrupts the calling thread, and no other, every few
- * milliseconds.
+ * After this call, a signal interrupts the calling thread every few milliseconds, and no other thread. Its handler does
+ * nothing and does not restart system calls.
  */
 void begin_interrupting(void);
 
-/* Runs the function in another thread after a while in which the caller can begin to wait. */
+/* Calls the function in another thread after a delay, so that the caller can start to wait. */
 void run_later(void (*function)(void *argument), void *argument);
 
 #endif

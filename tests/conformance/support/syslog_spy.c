@@ -41,7 +41,7 @@ static void take(int priority, const char *format, va_list arguments)
     vsnprintf(last_text, sizeof(last_text), format, arguments);
 }
 
-/* Declared here because <syslog.h> may define them inline. */
+/* Declared here, because <syslog.h> may define these functions inline. */
 void openlog(const char *ident, int option, int facility);
 void closelog(void);
 void syslog(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
