@@ -31,7 +31,7 @@ void usage_error(const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(cause, sizeof(cause), format, arguments);
     va_end(arguments);
-    warnx("%s; see --help", cause);
+    warnx("%s (see --help)", cause);
     exit(STATUS_USAGE);
 }
 

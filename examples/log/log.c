@@ -102,7 +102,7 @@ int main(int argc, char **argv)
         return STATUS_OK;
     }
     if (argc > 1) {
-        warnx("unknown argument '%s': there are none; see --help", argv[1]);
+        warnx("unknown argument '%s': there are none (see --help)", argv[1]);
         return STATUS_USAGE;
     }
 

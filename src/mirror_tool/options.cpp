@@ -38,7 +38,7 @@ std::optional<options> parse(int argc, const char *const *argv)
             "Shows and changes mirrored sets of persistent memory. SET-FILE is a set file (see librpma_mirror(7)).",
             "rpma-mirror");
     app.set_version_flag("-V,--version", "rpma-mirror " RPMA_MIRROR_VERSION);
-    app.require_subcommand(1);
+    app.require_subcommand(0, 1); // so that a misspelled command is reported as such
     const auto add = [&](const char *name, const char *text) {
         CLI::App *const command = app.add_subcommand(name, text);
         command->add_option("SET-FILE", to.set_file, "the set file")->required();
@@ -82,11 +82,15 @@ std::optional<options> parse(int argc, const char *const *argv)
     } catch (const CLI::Success &asked) {
         app.exit(asked);
         return std::nullopt;
+    } catch (const CLI::ExtrasError &) {
+        throw failure("unexpected argument '" + app.remaining(true).front() + "' (see rpma-mirror --help)", exit_usage);
     } catch (const CLI::ParseError &wrong) {
         std::string what = wrong.what();
         std::ranges::replace(what, '\n', ' ');
         throw failure(what + " (see rpma-mirror --help)", exit_usage);
     }
+    if (app.get_subcommands().empty())
+        throw failure("no command given (see rpma-mirror --help)", exit_usage);
     to.command = app.get_subcommands().front()->get_name();
     return to;
 }

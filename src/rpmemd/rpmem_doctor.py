@@ -287,8 +287,13 @@ def check_set(report, target, name):
     return check_own_limits(report, size, pinned)
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
 def main():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rpmem-doctor", description="Checks whether a remote replica can be used, and prints how to correct what prevents it.")
     parser.add_argument("targets", metavar="TARGET[,TARGET...]", help="[user@]host[:port], or local:")
     parser.add_argument("set", metavar="SET", help="set file, relative to the poolset directory of the target")

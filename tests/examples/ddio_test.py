@@ -167,7 +167,7 @@ class Ddio(support.ExamplesTest):
 
     def test_wrong_usage(self) -> None:
         for arguments in (["half"], ["off", "on"], ["--", "true"], ["off", "--"], ["--nosuch"]):
-            self.assert_refused(2, "see --help", *arguments)
+            self.assert_refused(2, "see rpma-ddio --help", *arguments)
 
     def findings(self) -> dict[str, tuple[str, str]]:
         result = subprocess.run(self.entered(DOCTOR, "--format", "json"), env=self.environment(), capture_output=True, text=True,

@@ -59,6 +59,12 @@ class PowerCutTest(support.ExamplesTest):
         self.assert_status(result, 77)
         self.assert_one_line(result.stderr, "softrdma", "install")
 
+    def test_a_wrong_command_line(self) -> None:
+        for arguments in (("--cut",), ("--cuts", "0"), ("left",)):
+            result = self.cut(*arguments)
+            self.assert_status(result, 2)
+            self.assert_one_line(result.stderr, "power-cuts: ", "(see power-cuts --help)")
+
 
 if __name__ == "__main__":
     support.main()

@@ -224,8 +224,9 @@ class Tool(MirrorTest):
         self.done("resync", host)
 
     def test_wrong_usage(self):
-        self.refused(2, "--help", "status")
-        self.refused(2, "--help", "destroy", "x")
+        self.refused(2, "no command given")
+        self.refused(2, "SET-FILE is required", "status")
+        self.refused(2, "unexpected argument 'destroy'", "destroy", "x")
         self.refused(2, "set file not found", "status", self.place / "none")
         (self.place / "bad").write_text("RPMAMIRROR\nlocal zero /x 8M\n")
         self.refused(2, "bad:2: 'zero' is not a number", "status", self.place / "bad")

@@ -184,7 +184,9 @@ class Doctor(DaemonTest):
 
     def test_wrong_usage(self):
         for target in ("", "@host", "a@b@host", "host:70000", "host:x", "-oProxyCommand=x"):
-            self.assertEqual(self.examine(target).returncode, 2, target)
+            refusal = self.examine(target)
+            self.assertEqual(refusal.returncode, 2, target)
+            self.assertRegex(refusal.stderr, r"\Arpmem-doctor: .+ \(see rpmem-doctor --help\)\n\Z")
 
 
 if __name__ == "__main__":

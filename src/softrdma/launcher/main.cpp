@@ -109,7 +109,7 @@ int command(int argc, char **argv)
 
 int usage(const std::string &problem)
 {
-    fprintf(stderr, "softrdma: %s; try 'softrdma --help'\n", problem.c_str());
+    fprintf(stderr, "softrdma: %s (see softrdma --help)\n", problem.c_str());
     return exit_usage;
 }
 

@@ -38,7 +38,7 @@ void usage_error(const char *format, ...)
     va_start(arguments, format);
     fputs("rpma-conformance: ", stderr);
     vfprintf(stderr, format, arguments);
-    fputs("; try 'rpma-conformance --help'\n", stderr);
+    fputs(" (see rpma-conformance --help)\n", stderr);
     va_end(arguments);
     exit(EXIT_USAGE);
 }
