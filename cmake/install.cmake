@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Components: for librpma runtime (the shared library) and devel (header, link, pkg-config and CMake package), for librpmem
-# and librpma_mirror the same after rpmem- and mirror-; softrdma, rpmemd, rpmem-tools (rpmem-doctor and rpmem-ssh), nbdkit, tools (the programs rpma-*),
-# and python (src/python).
+# Components. librpma: runtime (shared library) and devel (header, link, pkg-config and CMake package). librpmem and
+# librpma_mirror: the same with the prefixes rpmem- and mirror-. Others: softrdma, rpmemd, rpmem-tools (rpmem-doctor,
+# rpmem-ssh), nbdkit, tools (programs rpma-*), python (src/python).
 include(CMakePackageConfigHelpers)
 
 # Paths relative to the .pc file keep the installed tree relocatable.
 file(RELATIVE_PATH RPMA_PC_PREFIX
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-# Programs find the libraries at run time in any prefix, unless it is the system's.
+# Programs find the libraries at run time in any prefix except the system's, which needs no run path.
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   set(RPMA_PC_RUN_PATH " -Wl,-rpath,\${libdir}")
 endif()
 
-# rpma_install_library(NAME TARGET [PREFIX PREFIX-OF-ITS-COMPONENTS] HEADERS FILE...)
+# rpma_install_library(NAME TARGET [PREFIX COMPONENT-PREFIX] HEADERS FILE...)
 function(rpma_install_library name target)
   cmake_parse_arguments(PARSE_ARGV 2 given "" PREFIX HEADERS)
   set(devel ${given_PREFIX}devel)
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
   install(TARGETS ${target} EXPORT ${name}-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${given_PREFIX}runtime NAMELINK_COMPONENT ${devel})
-  if(NOT target STREQUAL rpma) # which uses none of the others
+  if(NOT target STREQUAL rpma) # librpma itself uses none of the other libraries
     rpma_set_run_path(${target} ${CMAKE_INSTALL_LIBDIR})
   endif()
   if(TARGET ${target}_static)
@@ -43,8 +43,8 @@ if(TARGET rpma_mirror)
   rpma_install_library(librpma_mirror rpma_mirror PREFIX mirror- HEADERS librpma_mirror.h)
 endif()
 
-# Updates the loader's cache, without which programs do not find a shared library in a system directory. Skipped for a
-# staged tree, which has no cache, and without root: the user then runs ldconfig or sets LD_LIBRARY_PATH.
+# Updates the cache of the loader, which programs need to find a shared library in a system directory. Not for a staged
+# tree, which has no cache, and not without root: the user then runs ldconfig or sets LD_LIBRARY_PATH.
 install(CODE [[
   execute_process(COMMAND id -u OUTPUT_VARIABLE uid OUTPUT_STRIP_TRAILING_WHITESPACE)
   find_program(LDCONFIG ldconfig PATHS /sbin /usr/sbin)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A part whose libraries are missing is left out, with one line that names the package and the option.
+# Disables a part whose libraries are missing, and prints one line with the package and the option.
 
 # rpma_leave_out_unless_found(OPTION LIBRARY DEBIAN-PACKAGE ...), where LIBRARY is CMake:NAME, pkg-config:NAME, header:PATH or
 # library:NAME

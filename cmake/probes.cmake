@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# RPMA_HAVE_SDT: the header of static probes is there, and they are wanted.
+# RPMA_HAVE_SDT: static probes are enabled and their header exists.
 include(CheckIncludeFileCXX)
 check_include_file_cxx(sys/sdt.h RPMA_HAVE_SDT_HEADER)
 set(RPMA_HAVE_SDT ${RPMA_PROBES})

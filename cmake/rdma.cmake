@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# rdma::verbs and rdma::cm from rdma-core, and what its headers offer.
+# Defines rdma::verbs and rdma::cm, and tests for optional members of rdma-core's headers.
 include(CheckCXXSourceCompiles)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(RDMA_VERBS REQUIRED IMPORTED_TARGET libibverbs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# rpma_set_run_path(TARGET DIRECTORY): the target, which is installed in DIRECTORY, finds the libraries of this project in
-# its own prefix, before those of the system. Installed files can be moved together. LD_LIBRARY_PATH comes first, because
-# new dtags make a RUNPATH. The dynamic linker searches the prefix of the system without a run path.
+# rpma_set_run_path(TARGET DIRECTORY): the target, installed in DIRECTORY, finds the libraries of its own prefix before
+# those of the system. The prefix can be moved. LD_LIBRARY_PATH takes precedence, because new dtags set RUNPATH. The
+# system prefix needs no run path.
 function(rpma_set_run_path target directory)
   if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
     return()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Removes the files of the last installation, which `cmake --install` listed in install_manifest.txt. Directories stay.
+# Removes the files of the last installation, which `cmake --install` listed in install_manifest.txt. Directories
+# remain.
 if(NOT EXISTS ${MANIFEST})
   message(FATAL_ERROR "uninstall: ${MANIFEST} not found (install first)")
 endif()

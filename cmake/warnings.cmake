@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# True for targets of the tests: there, functions of tests, fakes and callbacks have unused parameters.
+# True for targets of tests: test functions, fakes and callbacks have unused parameters.
 define_property(TARGET PROPERTY RPMA_IS_TEST INHERITED)
 
-# rpma_warnings: compiler warnings of all targets.
+# Compiler warnings of all targets.
 add_library(rpma_warnings INTERFACE)
 target_compile_options(rpma_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wformat=2 -Wconversion -Wsign-conversion -Wundef
   -Wcast-align -Wpointer-arith -Wvla
-  $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wcast-align=strict> # as clang counts it, which is another lane's compiler
+  $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wcast-align=strict> # clang, the compiler of another lane, warns in the same cases
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>
   $<$<BOOL:$<TARGET_PROPERTY:RPMA_IS_TEST>>:-Wno-unused-parameter>
-  # GCC 12 warns of std::string's own code (GCC bug 105651).
+  # GCC 12 reports false positives in std::string (GCC bug 105651).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<BOOL:${RPMA_WERROR}>:-Werror>
   -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Each call of rpma.hpp beside that of librpma.h, with a check of its result: costs.py compares the compiled code.
-// Calls that create, find or delete objects are not compared here.
+// Pairs of functions with the same effect, one on rpma.hpp and one on librpma.h, both checking the result. costs.py
+// compares their compiled code. Calls that create, find or delete objects are not compared.
 #include <rpma.hpp>
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
@@ -9,7 +9,7 @@ constexpr auto always = rpma::completion_flags::always;
 namespace
 {
 
-// Use of a status by a program.
+// Handles a status as a program would.
 int told(int code)
 {
     return code == 0 ? 7 : 9;
@@ -35,7 +35,7 @@ extern "C" {
         return told(cpp);                                                                                              \
     }
 
-// Compares a function that stores its result; `otherwise` is the result if it fails.
+// Compares functions that store a result. `otherwise` is the result after a failure.
 #define PART(name, parameters, type, otherwise, stored, part, c, cpp)                                                  \
     type c_##name parameters;                                                                                          \
     type c_##name parameters                                                                                           \
@@ -52,7 +52,7 @@ extern "C" {
 
 #define ON_CONNECTION const rpma::connection &conn
 
-// Posting
+// Posting.
 PAIR(read, (ON_CONNECTION, rpma_mr_local *l, rpma_mr_remote *r, std::size_t at),
         rpma_read(conn.get(), l, at, r, 8, 64, ALWAYS, nullptr), conn.read({l, at, 64}, {r, 8, 64}, always))
 PAIR(write, (ON_CONNECTION, rpma_mr_local *l, rpma_mr_remote *r, std::size_t at),
@@ -77,7 +77,7 @@ PAIR(early_recv, (const rpma::conn_request &req, rpma_mr_local *l, std::size_t a
 PAIR(shared_recv, (const rpma::shared_receive_queue &srq, rpma_mr_local *l, std::size_t at),
         rpma_srq_recv(srq.get(), l, at, 64, nullptr), srq.recv({l, at, 64}))
 
-// Compares posting queued operations by hand and by a batch. An operation without a context requests no completion.
+// Compares submitting queued operations individually and as a batch. An operation without a context is unsignaled.
 #define KEPT RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE
 constexpr auto kept = rpma::completion_flags::on_error_more;
 PAIR(kept_read, (ON_CONNECTION, rpma_mr_local *l, rpma_mr_remote *r),
@@ -91,7 +91,7 @@ PAIR(kept_send, (ON_CONNECTION, rpma_mr_local *l), rpma_send(conn.get(), l, 0, 6
         conn.send({l, 0, 64}, kept))
 PAIR(submit, (ON_CONNECTION), rpma_conn_submit(conn.get()), conn.submit())
 
-// Collecting
+// Polling.
 PAIR(poll, (const rpma::completion_queue &cq, ibv_wc *wc), rpma_cq_get_wc(cq.get(), 1, wc, nullptr), cq.poll(*wc))
 PAIR(wait, (const rpma::completion_queue &cq), rpma_cq_wait(cq.get()), cq.wait())
 VALUE(cq_fd, (const rpma::completion_queue &cq), int, -1, rpma_cq_get_fd(cq.get(), &value), cq.fd())
@@ -103,7 +103,7 @@ VALUE(rcq, (ON_CONNECTION), rpma_cq *, nullptr, rpma_conn_get_rcq(conn.get(), &v
 VALUE(shared_rcq, (const rpma::shared_receive_queue &srq), rpma_cq *, nullptr, rpma_srq_get_rcq(srq.get(), &value),
         srq.rcq().get())
 
-// The connection
+// Connections.
 VALUE(next_event, (ON_CONNECTION), rpma_conn_event, RPMA_CONN_UNDEFINED, rpma_conn_next_event(conn.get(), &value),
         conn.next_event().value_or(RPMA_CONN_UNDEFINED))
 VALUE(event_fd, (ON_CONNECTION), int, -1, rpma_conn_get_event_fd(conn.get(), &value), conn.event_fd())
@@ -115,7 +115,7 @@ PAIR(disconnect, (ON_CONNECTION), rpma_conn_disconnect(conn.get()), conn.disconn
 PAIR(apply, (ON_CONNECTION, const rpma::peer_cfg &cfg), rpma_conn_apply_remote_peer_cfg(conn.get(), cfg.get()),
         conn.apply_remote_peer_cfg(cfg))
 
-// Regions
+// Memory regions.
 PAIR(advise, (const rpma::local_region &mr), rpma_mr_advise(mr.get(), 0, 64, 1, 2), mr.advise(0, 64, 1, 2))
 PAIR(describe, (const rpma::local_region &mr, std::byte *desc), rpma_mr_get_descriptor(mr.get(), desc),
         mr.get_descriptor({desc, 21}))
@@ -128,7 +128,7 @@ VALUE(remote_size, (const rpma::remote_region &mr), std::size_t, 0, rpma_mr_remo
 VALUE(flush_types, (const rpma::remote_region &mr), int, 0, rpma_mr_remote_get_flush_type(mr.get(), &value),
         static_cast<int>(mr.flush_types()))
 
-// Configurations
+// Configurations.
 PAIR(describe_peer, (const rpma::peer_cfg &cfg, std::byte *desc), rpma_peer_cfg_get_descriptor(cfg.get(), desc),
         cfg.get_descriptor({desc, 1}))
 VALUE(peer_descriptor_size, (const rpma::peer_cfg &cfg), std::size_t, 0,

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each call of rpma.hpp is compiled to no more instructions than the call of librpma.h that it stands for.
+"""Checks that each call of rpma.hpp compiles to no more instructions than the corresponding call of librpma.h.
 
-usage: costs.py OBJECT HEADER SOURCE   (costs.cpp, optimised, rpma.hpp, costs.cpp)
-"""
+usage: costs.py OBJECT HEADER SOURCE   (costs.cpp, optimized, rpma.hpp, costs.cpp)"""
 
 import pathlib
 import re
@@ -27,8 +26,8 @@ def instructions(path):
 
 
 def uncompared(header, source):
-    """Returns the functions that the header calls and the source does not compare. For functions that create or delete an object, a
-    destructor is the difference, and a peer is created where its device is found."""
+    """Returns the functions that the header calls and the source does not compare. Functions that create or delete objects are
+    exempt: rpma.hpp adds a destructor there, and finds the device of a peer."""
     text = re.sub(r"//[^\n]*", "", header.read_text())
     wrapped = set(re.findall(r"(?:\bget_or\(|\b(?=rpma_\w+\())(rpma_\w+)", text))
     return sorted(name for name in wrapped if not re.search(rf"\b{name}\(", source.read_text())

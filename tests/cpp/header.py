@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rpma.hpp compiles alone, twice and without warnings, with each compiler and standard that is here, with exceptions and
-without.
+"""rpma.hpp compiles alone, twice and without warnings, with each installed compiler and standard, with and without exceptions.
 
-usage: header.py INCLUDE   (the directory of rpma.hpp)
-"""
+usage: header.py INCLUDE   (the directory of rpma.hpp)"""
 
 import pathlib
 import shutil

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rpma.hpp over the software device: both ends of a connection in one process, and a coroutine that writes and flushes.
+// rpma.hpp on the software device: both ends of a connection in one process, and a coroutine that writes and flushes.
 #include <rpma.hpp>
 
 #include <arpa/inet.h>
@@ -68,7 +68,7 @@ task store(const rpma::connection &conn, rpma::remote_slice dst, rpma::local_sli
     done = true;
 }
 
-// The second message may be there before it is waited for.
+// The second message may arrive before the coroutine awaits it.
 task receive_two(const rpma::connection &conn, rpma::local_slice first, rpma::local_slice second, std::uint32_t &imms)
 {
     auto plain = co_await conn.async_recv(first);
@@ -89,7 +89,8 @@ task send_two(const rpma::connection &conn, rpma::local_slice src, rpma_mr_remot
     done = true;
 }
 
-// Messages to a queue of receives of its own, and a number with a write, to a shared queue of receives.
+// Sends messages to a connection with its own receive queue, and a write with immediate data to one with a shared
+// receive queue.
 void meet_on_other_queues(const rpma::peer &peer, const rpma::endpoint &ep, const char *port, rpma::local_slice src,
         rpma::remote_slice dst)
 {

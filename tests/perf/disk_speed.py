@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares nbdkit-rpma-mirror-plugin with nbdkit's file plugin: same directory, same client, one run.
 
-Random writes of 4 KiB with FUA (depth 1 and 16), and sequential writes of 1 MiB, after a pass that is not measured.
-SOFTRDMA_TRANSPORT=tcp measures the network path instead of shared memory. Needs the environment of the tests (ctest -V -R
-nbdkit.clients shows it).
-"""
+Measures random writes of 4 KiB with FUA (depth 1 and 16) and sequential writes of 1 MiB, after a warm-up pass.
+SOFTRDMA_TRANSPORT=tcp measures the network path instead of shared memory. Needs the environment of the tests (see ctest -V -R
+nbdkit.clients)."""
 
 import json
 import os

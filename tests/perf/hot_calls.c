@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes every data-path call in two measured phases, of BASE_CALLS and of BASE_CALLS + 1000 calls, and prints one line
-// per phase. The profiler recognises the phases by the function measured_phase, so that setting up does not count.
+// Executes every data-path call in two phases, with BASE_CALLS and with BASE_CALLS + 1000 calls, and prints one line
+// per phase. The profiler finds the phases by the function measured_phase, which excludes setup.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static int call_get_wc(struct fixture *f)
     return rpma_cq_get_wc(f->cq, 1, &wc, &got);
 }
 
-// Not a hot call: proves that the profile shows an allocation when there is one.
+// Control: proves that the profile shows an allocation.
 static int control_allocation(struct fixture *f)
 {
     struct rpma_peer_cfg *cfg;
@@ -89,7 +89,7 @@ static int control_allocation(struct fixture *f)
     return ret != 0 ? ret : rpma_peer_cfg_delete(&cfg);
 }
 
-// Never called from the library: proves that the disassembly check sees a lock and a system call when there is one.
+// Control, never called by the library: proves that the disassembly check detects a lock and a system call.
 int control_locks_and_calls(void);
 __attribute__((noinline)) int control_locks_and_calls(void)
 {
@@ -109,7 +109,7 @@ __attribute__((noinline)) int control_locks_and_calls(void)
 struct hot_call {
     const char *name;
     int (*call)(struct fixture *f);
-    // Opcode of the work completion, which shows the path of the call: without and with native capabilities.
+    // Opcode of the work completion, which identifies the path of the call, without and with native capabilities.
     int opcode;
     int native_opcode;
 };
@@ -136,7 +136,7 @@ static void require(int ret, const char *what)
     }
 }
 
-// Not static and not inlined: the profiler has to find it by this name.
+// External and not inlined, because the profiler finds it by name.
 int measured_phase(int (*call)(struct fixture *f), struct fixture *f, int calls);
 __attribute__((noinline)) int measured_phase(int (*call)(struct fixture *f), struct fixture *f, int calls)
 {

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hot path calls nothing but the device, and none of its functions contains a lock or a system call.
+"""Checks that the hot path calls only the device, and that none of its functions contains a lock or a system call.
 
-Callgrind shows which functions of librpma.so.0 the hot calls run and their calls into other objects; the disassembly
-of those functions is searched for instructions that lock the bus or enter the kernel. Each half must first find the
-instructions that it searches for in code that is known to contain them, so that a blind check fails.
-"""
+Callgrind shows which functions of librpma.so.0 the hot calls run, and their calls into other objects. The disassembly of
+these functions must not contain instructions that lock the bus or enter the kernel. Each check must first find such
+instructions in code that is known to contain them."""
 
 import re
 import shutil
@@ -24,7 +23,7 @@ FORBIDDEN = re.compile(
 
 
 def disassemble(path):
-    """Instructions of every function of the object, by symbol."""
+    """Returns the instructions of each function of the object, by symbol."""
     output = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(path)],
                             capture_output=True, text=True, timeout=60, check=True).stdout
     functions, body = {}, []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Executed instructions inside librpma.so.0 per successful call, next to the original's and to our own baseline."""
+"""Compares instructions executed inside librpma.so.0 per successful call with those of the original and with the baseline."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ TOLERANCE = 0.03
 
 
 def count(options, library_dir):
-    """Instructions per call of every row. Both runs of the program count the calls that have only one path."""
+    """Returns the instructions per call of each row. Calls with only one path are counted in both runs of the program."""
     counts = {}
     for native in (False, True):
         phases = iter(profile.run(options, library_dir, native))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A preload library that stands in for libibverbs and librdmacm: one device inside the process where every call
-// succeeds and nothing moves. NULL_PROVIDER_NATIVE=1 gives it native flush and native atomic write.
+// A preload that replaces libibverbs and librdmacm with a device without effects, on which every call succeeds.
+// NULL_PROVIDER_NATIVE=1 enables native flush and native atomic write.
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 enum {
     rkey = 0x10111213,
     lkey = 0x20212223,
-    // rdma-core 44 does not know these names.
+    // Missing in the headers of rdma-core 44.
     wc_flush = 8,
     wc_atomic_write = 9,
     qp_ex_with_flush = 1 << 11,
@@ -20,7 +20,7 @@ enum {
 };
 static const uint64_t native_capabilities = UINT64_C(7) << 38;
 
-// The layout of struct ibv_qp_ex since rdma-core 45, whatever headers are installed.
+// Layout of struct ibv_qp_ex since rdma-core 45, independent of the installed headers.
 union null_qp {
     struct ibv_qp_ex ex;
     struct {

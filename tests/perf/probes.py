@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""An unused static probe costs a call a nop and no other instruction. Polling for a completion has two probes."""
+"""Checks that a disabled static probe costs a call one nop. Polling for a completion has two probes."""
 
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs hot_calls under callgrind and reads what happened inside librpma.so.0 during each of its phases."""
+"""Runs hot_calls under callgrind and reads the events inside librpma.so.0 in each of its phases."""
 
 import argparse
 import collections
@@ -15,8 +15,8 @@ SKIPPED = 77
 LIBRARY = "librpma.so.0"
 CONTROL = "control"
 
-# instructions: executed inside the library. functions: of the library that ran.
-# calls: (object, function) pairs outside of the library that it called.
+# instructions: executed inside the library. functions: executed functions of the library. calls: pairs (object,
+# function) of calls to other objects.
 Phase = collections.namedtuple("Phase", "name path count instructions functions calls")
 
 
@@ -39,7 +39,7 @@ def arguments(description):
 
 
 def parse(text):
-    """Self cost of the library, its functions that ran and its calls to other objects, from one callgrind dump."""
+    """Returns the self cost of the library, its executed functions and its calls to other objects, from a callgrind dump."""
     names = {"ob": {}, "fn": {}}
 
     def resolve(kind, value):
@@ -73,7 +73,7 @@ def parse(text):
 
 
 def run(options, library_dir, native):
-    """One run of hot_calls against the librpma.so.0 in library_dir."""
+    """Runs hot_calls once with the librpma.so.0 in `library_dir`."""
     if shutil.which("valgrind") is None:
         skip("valgrind is not installed")
     environment = dict(os.environ, LD_LIBRARY_PATH=str(library_dir.resolve()), NULL_PROVIDER_NATIVE="1" if native else "0")

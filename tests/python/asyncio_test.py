@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waits of the package for Python in coroutines. No result depends on a time: what has to wait waits for another task."""
+"""Waits of the Python package in coroutines. No result depends on timing: each wait ends because of another task."""
 
 import asyncio
 import unittest
@@ -53,7 +53,7 @@ class Asyncio(Test, unittest.IsolatedAsyncioTestCase):
         async with asyncio.timeout(LIMIT_S):
             client, server = await self.connected()
             waiting = asyncio.create_task(aio.next_completion(server.cq))
-            await asyncio.sleep(0)  # it waits
+            await asyncio.sleep(0)  # lets the task wait
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             self.assertTrue(waiting.cancelled())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors of the package for Python, and the log of the library."""
+"""Errors of the Python package, and the log of the library."""
 
 import enum
 import errno

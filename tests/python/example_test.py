@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The server and the client of example 20: several clients write into the file of one server.
+"""Server and client of example 20: several clients write into the file of one server.
 
-usage: example_test.py EXAMPLE-DIRECTORY
-"""
+usage: example_test.py EXAMPLE-DIRECTORY"""
 
 import pathlib
 import subprocess

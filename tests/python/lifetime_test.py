@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Objects that are closed twice, used after they were closed, forgotten, used by several threads, forked and interrupted."""
+"""Objects closed twice, used after close, garbage collected, used by several threads, after a fork, or in an interrupted call."""
 
 import gc
 import mmap
@@ -17,7 +17,7 @@ from support import ADDR, ALL, LIMIT_S, SIZE, Pair, Test, free_port
 
 
 class Memory(bytearray):
-    """Can be referred to weakly."""
+    """Supports weak references."""
 
 
 class Lifetimes(Test):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two peers of one process that are connected over the software device."""
+"""Two connected peers in one process, on the software device."""
 
 import contextlib
 import socket
@@ -9,7 +9,7 @@ import rpma
 from rpma import ConnectionConfig, ConnectionEvent, Usage
 
 ADDR = "127.0.0.1"
-# A limit on a hang; nothing takes nearly as long.
+# Detects a hang; every test takes much less.
 LIMIT_S = 60
 SIZE = 4096
 ALL = Usage(0xFF)
@@ -22,8 +22,8 @@ def free_port() -> int:
 
 
 class Pair:
-    """`client` and `server`, each with memory (`client_memory`) and its region (`client_region`), and what the client
-    knows of the server's (`remote`). All is closed at the end."""
+    """`client` and `server`, each with memory (`client_memory`) and its region (`client_region`), and the client's descriptor of
+    the server's region (`remote`). All are closed at the end."""
 
     def __init__(self, client_config: ConnectionConfig | None = None, server_config: ConnectionConfig | None = None,
                  prepare=lambda request, region: None, peers: tuple[rpma.Peer, rpma.Peer] | None = None):

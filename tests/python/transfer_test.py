@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Data transfers of the package for Python, over the software device."""
+"""Data transfers of the Python package on the software device."""
 
 import array
 import mmap

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-#
 # Usage: types_test.sh BUILD PROGRAM...
 #
-# The package for Python and programs that use it are typed without gaps, and a checker finds the types of the package.
+# The Python package and programs that use it are fully typed, and a type checker finds the types of the package.
 set -eu
 build=$1
 shift

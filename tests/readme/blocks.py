@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command blocks of the documents that a user follows: README.md, examples/README.md and the EXAMPLES of the manual
-pages. A block of commands is fenced and named sh; everything else that is fenced has another name."""
+"""Command blocks of the documents for users: README.md, examples/README.md and EXAMPLES of the manual pages. A block of
+commands is fenced and marked sh; every other fenced block has another mark."""
 
 import dataclasses
 import pathlib
@@ -12,11 +12,11 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    document: str  # its path in the source tree
+    document: str  # path in the source tree
     line: int
     language: str
     text: str
-    introduction: str  # the paragraph before it
+    introduction: str  # paragraph before the block
 
     @property
     def place(self) -> str:
@@ -28,11 +28,11 @@ class Block:
 
 
 class BadDocument(Exception):
-    """A document has code without a mark that it is, or is not, a command."""
+    """A code block lacks the mark that shows whether it is a command."""
 
 
 def examples_of(text: str) -> tuple[int, str]:
-    """Where the section EXAMPLES of a manual page begins, and what is in it."""
+    """Returns the line of the section EXAMPLES of a manual page, and its text."""
     found = re.search(r"^# EXAMPLES?\n(.*?)(?=^# |\Z)", text, flags=re.MULTILINE | re.DOTALL)
     return (found.start(1), found.group(1)) if found else (0, "")
 
@@ -55,7 +55,7 @@ def fenced(path: pathlib.Path) -> list[Block]:
 
 
 def documents() -> list[pathlib.Path]:
-    """In the order in which they are followed."""
+    """Returns the documents in the order in which users follow them."""
     return [SOURCE / "README.md", SOURCE / "examples/README.md", *sorted((SOURCE / "man").glob("*.md"))]
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Conditions of each command block: its preparation, the commands beside it, and the output that proves that it did what
-the text promises. Its document and first line identify a block; a block that is not listed here fails the test."""
+"""Conditions of each command block: preparation, concurrent commands, and the output that proves the promised effect. Document
+and first line identify a block. A block that is not listed fails the test."""
 
 import dataclasses
 import re
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 class Case:
     document: str
     first_line: str
-    expected: Sequence[str] = ()  # regular expressions that the output has to match
-    before: str = ""  # a script that makes what the text takes for given
-    beside: str = ""  # a script that runs while the block does, which then is ended if it has not ended
+    expected: Sequence[str] = ()  # regular expressions that the output must match
+    before: str = ""  # script that prepares what the document assumes
+    beside: str = ""  # script that runs at the same time; terminated after the block
     after: str = ""
-    root: bool = False  # the text must state this
-    network: bool = False  # it fetches packages; other blocks have a network of their own
+    root: bool = False  # needs root, which the document must state
+    network: bool = False  # fetches packages; other blocks run without Internet access
     status: int = 0  # exit status of the last command
     on_device: bool = False  # requires RDMA hardware, which softrdma replaces here
-    typed: bool = False  # it starts something in the background: the lines come one by one, as a person types them
-    prints_next: bool = False  # the output has each line of the block of text that follows
-    elsewhere: str = ""  # other test that runs the block, and the reason why it is not run here
+    typed: bool = False  # lines are entered one by one, because a line starts a background job
+    prints_next: bool = False  # the output contains each line of the next block
+    elsewhere: str = ""  # test that runs the block, and the reason why it does not run here
 
 
 def case(document: str, first_line: str, *expected: str, **options) -> Case:
@@ -42,8 +42,8 @@ def page(name: str, first_line: str, *expected: str, **options) -> Case:
 
 HELLO_SERVER = "build/release/bin/softrdma run -- build/release/examples/01-connection/server 127.0.0.1 7204"
 HELLO_CLIENT = "build/release/bin/softrdma run -- build/release/examples/01-connection/client 127.0.0.1 7204"
-# The block of README.md about packages replaces what the block before it has installed; the packages have to be those that
-# the lane has built in another place, at another time, by another user.
+# The block of README.md about packages replaces the earlier installation. The packages must equal those that the lane
+# has built in another directory, at another time, as another user.
 UNINSTALL = "sudo xargs rm -f <build/release/install_manifest.txt; sudo ldconfig"
 PACKAGES = """for package in ../*.deb; do
     cmp "$package" "/packages/$(basename "$package")" && echo "package unchanged: $(basename "$package")"
@@ -53,19 +53,19 @@ LOG_CLIENT = "softrdma run build/release/examples/19-power-cut/client 127.0.0.1 
 MPI_PROGRAM = r"""printf '#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) { int r, s; MPI_Init(&c, &v);
 MPI_Comm_rank(MPI_COMM_WORLD, &r); s = r; MPI_Allreduce(MPI_IN_PLACE, &s, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 if (r == 0) printf("sum %%d\\n", s); return MPI_Finalize(); }\n' >program.c && mpicc -o program program.c"""
-# A busy machine allows no conclusion.
+# Busy machines sometimes allow no conclusion.
 VERDICT = r"(?m)^(No conclusion|latency_p50): "
 BENCH_SERVER = "rpma-bench server --address 192.0.2.1 --target /mnt/pmem --direct-write on"
 BENCH_CLIENT = "rpma-bench client 192.0.2.1 --workload write_flush,gpspm --flush persistent --block-size 256,4K,64K"
-# Both ends of a replica; files that the text names come from the text.
+# Both ends of a replica. Files that the document shows are extracted from it.
 SET = "printf 'PMEMPOOLSET\\n32M /dev/shm/pool.part0\\n' >~/pool.set; chmod 600 ~/pool.set"
-# The account of this test is called user, and `host` is a name of this system.
+# The account of this test is `user`, and `host` is a name of this system.
 LOG_IN = """[ -e ~/.ssh/id_ed25519 ] || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519
 cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys
 echo 'StrictHostKeyChecking no' >~/.ssh/config
 sudo mkdir -p /run/sshd && sudo /usr/sbin/sshd"""
 
-# A target on this machine, and the set of rpma-mirror(1), which is made once.
+# A target on this machine, and the set of rpma-mirror(1), which is created once.
 MIRROR = r"""sudo install -d -o user /etc/rpma && mkdir -p ~/targets
 [ -e /etc/rpma/key ] || (umask 077; openssl rand -hex 32 >/etc/rpma/key)
 printf 'PMEMPOOLSET\nOPTION NOHDRS\n16M %s/targets/log.part\n' ~ >~/targets/log.set && chmod 600 ~/targets/log.set
@@ -77,7 +77,7 @@ for i in $(seq 600); do grep -qi ':1D2E ' /proc/net/tcp && break; sleep 0.1; don
 }"""
 METRICS_DIRECTORY = "\nsudo install -d -o user /var/lib/prometheus/node-exporter"
 
-# In the order in which they are run.
+# Cases in the order of execution.
 CASES = (
     readme("utils/install-dependencies && cmake --preset release && examples/run 05", network=True, prints_next=True),
     readme("utils/install-dependencies --replica && cmake --preset release && examples/remote-replica/try",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The summary of utils/test."""
+"""Tests of the summary of utils/test."""
 
 import contextlib
 import importlib.machinery

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Feeds utils/check-prose files with one sentence each that it must, or must not, report."""
+"""Checks that utils/check-prose reports, or accepts, files with one sentence each."""
 
 import pathlib
 import shutil

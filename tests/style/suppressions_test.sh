@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: suppressions_test.sh SOURCE
-# Each function or source file that a suppression of ThreadSanitizer names exists: a renamed one would be reported as a race.
+# Checks that each function or source file in a ThreadSanitizer suppression exists, so that renames update the
+# suppression.
 cd "$1" || exit 1
 names=$(sed -n 's/^[a-z]*:\(.*::\)\{0,1\}//p' tests/*/tsan.supp)
 [ -n "$names" ] || { echo "no suppression was found"; exit 1; }

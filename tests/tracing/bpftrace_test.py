@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""bpftrace sees the probes of a running program, with the arguments that the program prints, and the installed scripts
+"""bpftrace observes the probes of a running program with the arguments that the program prints, and the installed scripts
 report its operations."""
 
 import os
@@ -21,8 +21,8 @@ INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel
 
 
 def watched(script):
-    """Returns the output of bpftrace and of the program, and its pid: other processes may use the libraries, too."""
-    # Probes are attached one after the other, in the order of the script or in reverse.
+    """Returns the output of bpftrace and of the program, and its pid, because other processes may use the libraries."""
+    # Probes are attached one by one, in the order of the script or in reverse.
     script = f'interval:ms:100 {{ printf("READY 1\\n"); }}\n{script}\ninterval:ms:100 {{ printf("READY 2\\n"); }}\n'
     with tempfile.NamedTemporaryFile("w", suffix=".bt") as file, tempfile.TemporaryFile("w+") as complaints:
         file.write(script)
@@ -34,7 +34,7 @@ def watched(script):
             said = []
 
             def wait_until_ready():
-                """Waits for new READY lines. A second wait ensures that all probes of a round were attached before it began."""
+                """Waits for new READY lines. A second wait ensures that all probes were attached when a round began."""
                 missing = {"READY 1", "READY 2"}
                 for line in bpftrace.stdout:
                     said.append(line)
@@ -48,7 +48,7 @@ def watched(script):
                 with subprocess.Popen([support.TRACED], text=True, stdout=subprocess.PIPE) as traced:
                     pid, program = traced.pid, traced.communicate(timeout=60)[0]
                 assert traced.returncode == 0, f"{support.TRACED} ends with {traced.returncode}"
-                # bpftrace ends at once, without what it has not read yet.
+                # bpftrace exits without reading pending events.
                 for _ in range(3):
                     wait_until_ready()
                 bpftrace.send_signal(signal.SIGINT)
@@ -61,7 +61,7 @@ def watched(script):
 
 
 def program():
-    """Prints each probe of librpma as the program does, and those of the device."""
+    """Runs a program that prints its librpma probes, and the probes of the device."""
     for name, formats in support.FORMATS.items():
         casts = {"%u": "(uint32)", "%d": "(int32)"}
         values = [f"{casts.get(form, '')}arg{number}" for number, form in enumerate(formats)]
@@ -88,7 +88,7 @@ class Probes(unittest.TestCase):
         self.assertEqual(support.of_program(of_itself), seen)
         self.assertGreater(len(seen), 20)
 
-        # The program reads received data from the memory of the sender itself.
+        # The device reads received data directly from the memory of the sender.
         completed = {line.partition(" ")[2] for line in lines if line.startswith("DEVICE ")}
         collected = {line.removeprefix("completions 1 ") for line in seen
                      if line.startswith("completions ") and "0x105" not in line}

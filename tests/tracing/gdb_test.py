@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks each probe of librpma when the program passes it: the arguments equal those that the program prints. Needs no
-uprobes."""
+"""Checks the arguments of each librpma probe against the output of the program. Needs no uprobes."""
 
 import json
 import pathlib
@@ -15,8 +14,8 @@ import support
 
 TIME_LIMIT_S = 150
 
-# Runs in gdb. The program never stops for the user: at such a stop gdb removes all breakpoints and halts all threads,
-# and breakpoints that another thread reaches at that time can be lost.
+# Runs in gdb without stopping for the user. At such a stop gdb removes all breakpoints and halts all threads, and it
+# can lose hits of other threads.
 WATCH = """
 import json
 

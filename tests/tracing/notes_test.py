@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files have the probes, with as many arguments as are documented; the document knows all."""
+"""The libraries contain the documented probes with the documented number of arguments, and no others."""
 
 import re
 import shutil
@@ -12,9 +12,9 @@ import support
 
 
 def notes(library, provider):
-    """Name, semaphore and arguments of each place of a probe of that provider."""
+    """Returns name, semaphore and arguments of each location of the provider's probes."""
     output = subprocess.run(["readelf", "--notes", "--wide", library], capture_output=True, text=True, check=True).stdout
-    # The C++ runtime, which the device has inside, brings probes of its own.
+    # The device contains the C++ runtime, which has probes of its own.
     return re.findall(rf"Provider: {provider}\s+Name: (\w+)\s+Location: \S+, Base: \S+, Semaphore: (\S+)\s+Arguments: (.*)",
                       output)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facilities shared by the tests of the probes: the names and arguments of the probes, and the program that passes them."""
+"""Functions shared by the tests of the probes: names and arguments of the probes, and the traced program."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ LIBSOFTRDMA = pathlib.Path(os.environ["LIBSOFTRDMA"])
 SCRIPTS = pathlib.Path(os.environ["SCRIPTS"])
 DOCUMENT = pathlib.Path(os.environ["DOCUMENT"])
 
-# The arguments of each probe of librpma, as formats of printf in gdb.
+# Arguments of each librpma probe, as printf formats of gdb.
 FORMATS = {
     "post_rdma": ["%u", "%u", "0x%lx", "%u", "%u", "0x%lx"],
     "post_send": ["%u", "%u", "0x%lx", "%u", "%u"],
@@ -29,7 +29,7 @@ FORMATS = {
     "conn_delete": ["%u"],
     "provider_error": ["%s", "%d"],
 }
-# Further fields that the program prints of a completion: wr_id, status and qp_num.
+# Formats of the additional fields of a completion in the output: wr_id, status and qp_num.
 COMPLETION = ["0x%lx", "%d", "%u"]
 SOFTRDMA = {"completion": 3, "qp_state": 3, "wqe_state": 2}
 
@@ -40,5 +40,5 @@ def skip(reason):
 
 
 def of_program(output):
-    """Returns the lines that the program printed about probes. It polls until it has all completions, and prints them."""
+    """Returns the lines of the program about probes. The program polls and prints until it has all completions."""
     return sorted(line for line in output.splitlines() if line.split(" ")[0] in FORMATS)

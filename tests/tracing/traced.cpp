@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Both ends of a connection over the software device, and the expected output of the probes: a line for each operation
-// and event, with the name and the arguments of the probe. The completion shows the differences between native and
-// emulated operations.
+// Both ends of a connection on the software device, and the expected probes: prints the name and arguments of the probe
+// for each operation and event. Completions show whether an operation is native or emulated.
 #include <rpma.hpp>
 
 #include <arpa/inet.h>
@@ -70,7 +69,7 @@ void event(const rpma::connection &conn, rpma_conn_event expected)
     } while (found != expected);
 }
 
-// Returns a port without a listener: a socket that does not listen reserves it for this program.
+// Returns a port without a listener. A bound socket reserves it for this program.
 std::string held_port()
 {
     const int holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -139,7 +138,7 @@ int main()
         rpma::batch batch(client);
         must(batch.write(remote.slice(0, 16), local.slice(0, 16), context(0x107)));
         std::printf("post_rdma %u 0 0x107 2147483650 16 0x%" PRIxPTR "\n", qp, base);
-        must(batch.send(rpma::local_slice{nullptr, 0, 0}, context(0x108))); // no receive is posted: it waits
+        must(batch.send(rpma::local_slice{nullptr, 0, 0}, context(0x108))); // waits, because no receive is posted
         std::printf("post_send %u 2 0x108 2147483650 0\n", qp);
     }
     std::printf("post_batch %u 2\n", qp);

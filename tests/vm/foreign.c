@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * A write and a read behind it, by nothing but librdmacm and libibverbs. Shows what is the kernel's doing, whatever
- * librpma does: that a lost write is not repeated if it waits for earlier reads (IBV_SEND_FENCE), and where a write
- * into memory with On-Demand Paging goes.
+ * A write followed by a read, using only librdmacm and libibverbs. Separates kernel behavior from librpma's: a lost
+ * write is not repeated if it waits for earlier reads (IBV_SEND_FENCE), and where a write into memory with On-Demand
+ * Paging is stored.
  */
 #include <err.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ struct place {
 static const char text[8] = "written";
 static char memory[MEMORY_SIZE] __attribute__((aligned(MEMORY_SIZE)));
 
-/* Listens if there is an address to listen on, else connects. */
+/* Listens if the flags contain RAI_PASSIVE, and connects otherwise. */
 static struct rdma_cm_id *create_endpoint(char *addr, char *port, int flags)
 {
     struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP, .ai_flags = flags};
@@ -55,7 +55,7 @@ static struct ibv_mr *register_memory(struct rdma_cm_id *id, unsigned access)
     return mr;
 }
 
-/* Ends with 0 if the client's text is where it should be, with 3 if it is elsewhere. */
+/* Exits with 0 if the client's text has the right offset, and with 3 if it has another one. */
 static int find_text(void)
 {
     for (int at = 0; at < MEMORY_SIZE - (int)sizeof(text); ++at) {
@@ -68,7 +68,7 @@ static int find_text(void)
     return 3;
 }
 
-/* One client. Its end, in whatever way, is the end. */
+/* Serves one client until the connection ends in any way. */
 static int serve(char *addr, char *port, unsigned access)
 {
     struct rdma_cm_id *listener = create_endpoint(addr, port, RAI_PASSIVE);
@@ -85,7 +85,7 @@ static int serve(char *addr, char *port, unsigned access)
     return find_text();
 }
 
-/* False if there is no completion of the read in time. */
+/* Returns false if the read does not complete in time. */
 static bool await_read(struct rdma_cm_id *id, unsigned limit_s)
 {
     struct ibv_wc wc;
@@ -103,7 +103,7 @@ static bool await_read(struct rdma_cm_id *id, unsigned limit_s)
     return false;
 }
 
-/* Ends with 0 if the read brings what was written, with 3 if it does not come back. */
+/* Exits with 0 if the read returns the written data, and with 3 if it does not complete. */
 static int write_and_read(char *addr, char *port, int flags, unsigned limit_s)
 {
     struct rdma_cm_id *id = create_endpoint(addr, port, 0);

@@ -2,13 +2,13 @@
 /*
  * The writer of a mirrored set whose targets are in persistent memory of guests.
  *   mirror lose SET KILL RESTART PROMOTE
- * The targets are copies 1 and 2. KILL and RESTART are commands that end the second one and start it again; PROMOTE
- * takes the set to the other guest. In between the kernel poisons pages of the local copy, as if the hardware had
- * reported them, and the program repairs them.
+ * The targets are copies 1 and 2. The commands KILL and RESTART stop and start the second one; PROMOTE moves the set to
+ * the other guest. In between the kernel poisons pages of the local copy, as for a hardware error, and the program
+ * repairs them.
  *   mirror append SET ACKNOWLEDGED SOURCE
- * The target is copy 1. Opens the set, or creates it if nothing was ACKNOWLEDGED, the number of puts before the power
- * failed. SOURCE is `home` or `target`: the copy that must be selected as the newest. All acknowledged puts must be
- * there. Then it puts until the power fails again, and prints the number of each acknowledged put.
+ * The target is copy 1. Opens the set, or creates it if ACKNOWLEDGED, the number of puts before the power cut, is 0.
+ * SOURCE is `local` or `target`: the copy that must be selected as the newest. Checks that it contains all acknowledged
+ * puts. Then puts until the next power cut, and prints the number of each acknowledged put.
  */
 #include <librpma_mirror.h>
 
@@ -51,7 +51,7 @@ static struct rpma_mirror_state state_of(struct rpma_mirror *mirror)
     return state;
 }
 
-/* Ranges that do not touch each other, and then their number with one store that is atomic. */
+/* Writes separate ranges, and then their number with an atomic store. */
 static int put(struct rpma_mirror *mirror, char *memory, uint64_t number)
 {
     struct rpma_mirror_range ranges[RANGES];
@@ -69,14 +69,13 @@ static void put_many(struct rpma_mirror *mirror, char *memory, uint64_t *number)
         CHECK(put(mirror, memory, ++*number), 0);
 }
 
-/* The pointer is that of the last put that was acknowledged, or of the one after it, which may also be in part there.
- */
+/* The pointer is that of the last acknowledged put or of the next one, which may be incomplete. */
 static uint64_t find_puts(const char *memory, uint64_t acknowledged)
 {
     uint64_t number = 0;
     memcpy(&number, memory, sizeof(number));
     CHECK(number - acknowledged <= 1, true);
-    /* The ranges of a put are used again by the 64th after it. */
+    /* The 64th put after this one reuses its ranges. */
     for (uint64_t put = number < 63 ? 1 : number - 62; put <= number; ++put)
         for (size_t i = 0; i < (size_t)RANGES * 64; ++i)
             CHECK(memory[(i / 64 + 1) * STRIDE + put % 64 * 64 + i % 64], (char)(put % 255 + 1));
@@ -92,7 +91,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
     siglongjmp(bad_read, 1);
 }
 
-/* Returns whether reading the page raises the signal of the kernel for lost memory, not that for the end of a file. */
+/* Returns whether reading the page raises SIGBUS for lost memory, and not for the end of a file. */
 static bool is_poisoned(char *page)
 {
     if (sigsetjmp(bad_read, 1) == 0) {
@@ -106,7 +105,8 @@ static bool is_poisoned(char *page)
 
 static void poison(char *page)
 {
-    /* The signal may come at once. EBUSY: it is poisoned, but cannot be given up, for the device has it pinned. */
+    /* The signal may arrive immediately. EBUSY: the page is poisoned, but stays mapped because the device has pinned
+     * it. */
     if (sigsetjmp(bad_read, 1) == 0 && madvise(page, PAGE, MADV_HWPOISON) != 0)
         CHECK(errno, EBUSY);
     CHECK(is_poisoned(page), true);
@@ -122,7 +122,7 @@ static void check_error(struct rpma_mirror_error error, uint64_t page)
     CHECK(error.precise && error.contained && error.live, true);
 }
 
-/* The unreadable pages of the local copy are exactly these; the error information contains them, too. */
+/* Checks the unreadable pages of the local copy, which the error information must contain, too. */
 static void check_bad_pages(struct rpma_mirror *mirror, const uint64_t *pages, size_t count)
 {
     struct rpma_mirror_error found[4], known[4];
@@ -152,7 +152,7 @@ static void verify(struct rpma_mirror *mirror, unsigned copy)
     CHECK(report.differing_segments, 0);
 }
 
-/* The first page of a range, and one behind all ranges, are poisoned while the devices have the local copy pinned. */
+/* Poisons the first page of a range, and a page behind all ranges, while the devices have pinned the local copy. */
 static void repair_poisoned_pages(struct rpma_mirror *mirror, char *memory, uint64_t *number)
 {
     const uint64_t pages[] = {STRIDE, LENGTH - PAGE};
@@ -178,8 +178,7 @@ static void repair_poisoned_pages(struct rpma_mirror *mirror, char *memory, uint
     CHECK(is_poisoned(memory + pages[0]), false);
     CHECK(memcmp(memory + pages[0], before[0], PAGE), 0);
     check_bad_pages(mirror, pages + 1, 1);
-    /* The devices cannot register the local copy again before all of it is repaired: they would send the pinned
-     * pages. */
+    /* The devices cannot register the local copy before all of it is repaired: they would send the pinned pages. */
     CHECK(put(mirror, memory, *number + 1), RPMA_MIRROR_E_MEDIA);
     CHECK(rpma_mirror_repair_range(mirror, pages[1], PAGE, 2), 0);
     check_bad_pages(mirror, NULL, 0);
@@ -248,7 +247,7 @@ static void append(const struct rpma_mirror_cfg *cfg, uint64_t acknowledged, boo
     CHECK(report.reason, stale ? RPMA_MIRROR_SOURCE_TARGET_NEWEST : RPMA_MIRROR_SOURCE_LOCAL_NEWEST);
     uint64_t number = find_puts(memory, acknowledged);
     verify(mirror, 1);
-    /* Device DAX has no other pages to give: the same are written again. */
+    /* Device DAX cannot provide other pages, so the same pages are rewritten. */
     CHECK(rpma_mirror_repair_range(mirror, 0, PAGE, 1), 0);
     CHECK(find_puts(memory, acknowledged), number);
     for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* librpma uses the device's own flush and atomic write, also with peers that emulate them. */
+/* Use of the device's native flush and atomic write, also with peers that emulate them. */
 #include "support/memory_server.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void choose_flush_method(const char *method)
     CHECK_EQ(method ? setenv("RPMA_FLUSH_METHOD", method, 1) : unsetenv("RPMA_FLUSH_METHOD"), 0);
 }
 
-/* A connection to memory of a server; each side flushes by its method, NULL stands for its own choice. */
+/* Connects to memory of a server. Each side uses its flush method; NULL means its default. */
 static struct session open_between(
         struct side *self, const char *client_method, const char *server_method, const char *path)
 {
@@ -101,7 +101,7 @@ static void a_native_peer_flushes_at_one_that_emulates(void **state)
     write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, 2);
 }
 
-/* Many clients register like this although nothing is flushed to their memory. */
+/* Many clients register memory like this without flushing to it. */
 static void ordinary_memory_may_be_registered_as_persistent(void **state)
 {
     struct side *self = *state;
@@ -109,7 +109,7 @@ static void ordinary_memory_may_be_registered_as_persistent(void **state)
     CHECK(region.mr != NULL);
 }
 
-/* Such a flush reaches visibility at most, as its descriptor shows. */
+/* Such a flush reaches at most visibility, as the descriptor shows. */
 static void a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility(void **state)
 {
     struct session session = open_between(*state, NULL, NULL, "/dev/shm/rpma-native-test");

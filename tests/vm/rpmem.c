@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Records in remote replicas, for a target that loses power.
- *   append TARGET SET SET       appends records to both sets in turn, and prints each pair that is durable
- *   check PART PART COUNT       checks that the parts of the two sets hold the first COUNT records
+ * Records in remote replicas, whose target loses power.
+ * append TARGET SET SET       appends records to both sets in turn, and prints each pair that is durable
+ * check PART PART COUNT       checks that the parts of the two sets contain the first COUNT records
  * Each record fills a page.
  */
 #include <librpmem.h>
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #define PAGE ((size_t)4096)
-#define SIZE ((size_t)8 * 1024 * 1024) /* size of each set that is used */
+#define SIZE ((size_t)8 * 1024 * 1024) /* used size of each set */
 #define WORDS (PAGE / sizeof(uint64_t))
 
 static void give_up(const char *what, const char *why)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cost of the device's operations, each beside the time of the machine itself for the same work, measured in turns.
+ * Compares the cost of the device's operations with the time that the machine needs for the same work. Both are
+ * measured in turn.
  *
  * usage: softrdma run -- device_speed shm|tcp
  *
- * Prints a line for each: operation, bytes, nanoseconds, floor, its nanoseconds, and 1 if a processor was slowed down
- * during the measurement, separated by tabs.
+ * Prints a line for each operation, separated by tabs: operation, bytes, nanoseconds, baseline, its nanoseconds, and 1
+ * if a processor was slowed down during the measurement.
  */
 #include "floors.h"
 #include "native.h"
@@ -20,12 +21,12 @@
 #include <unistd.h>
 
 enum {
-    window = stream_window, /* large writes that are posted at once: the capacity of the queue */
+    window = stream_window, /* large writes in flight: the capacity of the queue */
     rate_window = 14,
     crowd = 512,
     receives = 8,
-    apart = 2048,             /* source and target in one buffer */
-    unread = memory_size / 2, /* data to send comes from there, and no data arrives there */
+    apart = 2048,             /* distance of source and target in one buffer */
+    unread = memory_size / 2, /* source of sent data; no data arrives there */
     access_all = everything | access_flush_global | access_flush_persistent,
 };
 
@@ -94,7 +95,7 @@ static void do_read(void *bench)
     complete(b);
 }
 
-/* Only the last one reports its completion. */
+/* Signals only the last write. */
 static void write_many(struct bench *b, unsigned count)
 {
     ibv_wr_start(b->qp);
@@ -119,7 +120,7 @@ static void do_write_rate(void *bench)
     write_many(bench, rate_window);
 }
 
-/* There and back. */
+/* Sends a message and receives its reply. */
 static void do_message(void *bench)
 {
     struct bench *b = bench;
@@ -151,8 +152,7 @@ static void prepare_server(void)
 static void meet(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
 {
     *b = (struct bench){.floors.source = malloc(memory_size), .flush_level = flush_global};
-    fill(b->floors.source, memory_size,
-            1); /* memory that was never written is one page of zeros, which is read faster */
+    fill(b->floors.source, memory_size, 1); /* never-written memory maps the zero page, which is read faster */
     start_server(&b->r,
             &(struct server_plan){.prepare = prepare_server,
                     .size = memory_size,
@@ -183,7 +183,7 @@ static void compare(const char *operation, const struct contender *ours, const c
     show(operation, bytes, time_in_turns(ours, floor, bytes), floor_name);
 }
 
-/* The server sleeps. */
+/* Measures writes to a server that sleeps. */
 static void measure_memory(const char *kind, uint8_t *memory, const char *floor_name, void (*floor_call)(void *))
 {
     struct bench b;
@@ -242,7 +242,7 @@ static void measure_durable(void)
     leave(&b);
 }
 
-/* Both ends poll. The result is half of a round trip. */
+/* Measures messages while both ends poll. The result is half of a round trip. */
 static void measure_messages(void)
 {
     struct partner p;
@@ -253,7 +253,7 @@ static void measure_messages(void)
     b.floors.bytes = sizes[0];
     compare("SEND", &ours, "shared memory", &(struct contender){exchange_message, &p, 2, p.pid}, sizes[0]);
     stop_partner(&p);
-    const struct contender alone = {do_message, &b, 2, 0}; /* the server never stands still, as UCX's does not */
+    const struct contender alone = {do_message, &b, 2, 0}; /* the server is never stopped, like that of UCX */
     for (size_t i = 1; i + 1 < size_count; ++i) {
         b.floors.bytes = sizes[i];
         show("SEND", sizes[i], time_in_turns(&alone, &alone, sizes[i]), "");
@@ -276,7 +276,7 @@ static void write_in_turn(void *connections)
     collect(&p->client);
 }
 
-/* Both ends of many connections are in one process. */
+/* Measures many connections, both ends of which are in one process. */
 static void measure_in_turn(const char *operation, bool one_region)
 {
     struct connections c = {.pairs = calloc(crowd, sizeof(*c.pairs)), .count = crowd};
@@ -287,7 +287,7 @@ static void measure_in_turn(const char *operation, bool one_region)
     setrlimit(RLIMIT_NOFILE, &descriptors);
     for (size_t i = 0; i < crowd; ++i)
         open_pair(&c.pairs[i], one_region && i > 0 ? &borrowing : NULL);
-    for (size_t i = 0; i < crowd; ++i) /* first operation of each pair, not measured */
+    for (size_t i = 0; i < crowd; ++i) /* not measured: first operation of each pair */
         write_in_turn(&c);
     struct connections alone = {.pairs = &c.pairs[crowd - 1], .count = 1};
     compare(operation, &(struct contender){write_in_turn, &c, 1, 0}, "one connection",
@@ -302,13 +302,13 @@ static void measure_connections(void)
     measure_in_turn("WRITE, 512 in turn", true);
 }
 
-/* If regions are written in turn, the processor and the kernel must look up their memory, too. */
+/* With many regions, the processor and the kernel must look up the memory, too. */
 static void measure_connections_and_regions(void)
 {
     measure_in_turn("WRITE, 512 in turn, own memory", false);
 }
 
-/* The server's thread sleeps or polls as it likes; the floor's partner, on the same processor, polls. */
+/* The server's thread may sleep or poll. Its counterpart in the baseline, on the same processor, polls. */
 static void measure_tcp(void)
 {
     struct bench b;

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Times of the software device beside what a user would take instead, UCX and libfabric, and beside what the machine
-takes for the same work.
+"""Compares times of the software device with UCX and libfabric, and with the time that the machine needs for the same work.
 
-All of them take turns in one run, on the same two processors; the table shows medians, of the ratios as well."""
+All take turns in one run on the same two processors. The table shows medians, also of the ratios."""
 
 import argparse
 import collections
@@ -20,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 
 SIZES = (8, 4096, 65536, 1 << 20)
-# Maximum ratio of an operation's time to that in the build before.
+# Maximum ratio of an operation's time to its time in the earlier build.
 LIMIT = 1.25
 BEFORE = "before"
 TIMEOUT_S = 120
@@ -54,7 +53,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def serving(command: list[str], **environment: str) -> Iterator[None]:
-    """Runs the server, which ends on its own after its client."""
+    """Runs the server, which exits after its client."""
     process = subprocess.Popen(
         ["taskset", "-c", "1", *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, env={**os.environ, **environment})
@@ -67,7 +66,7 @@ def serving(command: list[str], **environment: str) -> Iterator[None]:
 
 
 def of_client(command: list[str], **environment: str) -> str:
-    """The output of a client, once its server listens."""
+    """Returns the output of a client, which starts once its server listens."""
     for attempts_left in reversed(range(20)):
         result = subprocess.run(
             ["taskset", "-c", "0", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
@@ -80,7 +79,8 @@ def of_client(command: list[str], **environment: str) -> str:
 
 
 def of_two(server: Callable[[str], list[str]], client: Callable[[str], list[str]], **environment: str) -> str:
-    """Returns the output of the client; both get a port. Sometimes a program of UCX ends without output: then both are restarted."""
+    """Returns the output of the client. Both get a port. If a program of UCX exits without output, which happens, both are
+    restarted."""
     failure = ConnectionError()
     for _ in range(3):
         port = str(free_port())
@@ -120,16 +120,16 @@ def libfabric_messages(provider: str) -> dict[int, float]:
         common = ["fi_pingpong", "-p", provider, "-e", "rdm", "-S", str(size), "-I", "20000"]
         output = of_two(lambda port, common=common: [*common, "-B", port],
                         lambda port, common=common: [*common, "-P", port, "127.0.0.1"])
-        # bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec
+        # columns: bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec
         found[size] = float(output.splitlines()[-1].split()[6]) * 1000
     return found
 
 
 @dataclasses.dataclass(frozen=True)
 class Beside:
-    """Another library's times for an operation of the device."""
+    """Times of another library for an operation of the device."""
     name: str
-    missing: str  # how to install it; empty if it is installed
+    missing: str  # command to install it; empty if it is installed
     operation: str
     measure: Callable[[], dict[int, float]]
 
@@ -167,7 +167,7 @@ class Table:
         return statistics.median(ours / other for ours, other in zip(self.ours[row], self.values[row, name]))
 
     def show(self, names: list[str]) -> bool:
-        """False if a row is slower than before."""
+        """Prints the table. Returns false if a row is slower than in the earlier build."""
         held = True
         print(f"{'operation':32} {'bytes':>8} {'ns':>10}  {'beside':18} {'ns':>10} {'ratio':>7}")
         for row, ours in self.ours.items():

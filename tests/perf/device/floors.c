@@ -75,7 +75,7 @@ static void take(struct ring *r, uint64_t turn, uint8_t *message, size_t bytes)
     memcpy(message, r->message, bytes);
 }
 
-/* Like fork(), but the child ends with its parent and runs on the second processor. */
+/* Forks a child that runs on the second processor and is killed when its parent exits. */
 static pid_t fork_partner(void)
 {
     const pid_t pid = fork();
@@ -136,7 +136,7 @@ static void receive_all(int fd, uint8_t *data, size_t bytes)
     }
 }
 
-/* The two ends of a TCP connection on loopback, which nothing paces, as nothing does the device's. */
+/* Connects both ends over TCP on loopback, without pacing, as the device does. */
 static void connect_ends(int ends[2])
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -159,7 +159,7 @@ static void start_on_tcp(struct partner *p, size_t bytes, unsigned pieces)
 {
     int ends[2];
     *p = (struct partner){.bytes = bytes, .source = malloc(bytes)};
-    memset(p->source, 1, bytes); /* memory that was never written is one page of zeros, which is read faster */
+    memset(p->source, 1, bytes); /* never-written memory maps the zero page, which is read faster */
     connect_ends(ends);
     p->pid = fork_partner();
     if (p->pid != 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time of a message from one rank to the other, in nanoseconds; programs_table.py compiles this program.
+/* Measures the one-way time of a message between two ranks, in nanoseconds. programs_table.py compiles this program.
  * usage: mpirun -n 2 ping_pong SIZE... */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Time of programs for a message over the software device, one way, beside their time over another transport.
+"""Compares one-way message times of programs over the software device and over another transport.
 
-Both take turns in one run, on the same two processors; the table shows medians, of the ratios as well."""
+Both take turns in one run on the same two processors. The table shows medians, also of the ratios."""
 
 import argparse
 import dataclasses
@@ -43,7 +43,7 @@ class Programs:
             output = of_two(lambda port, command=command: [*command, port],
                             lambda port, command=command: [*command, port, "127.0.0.1"])
             values = next(line for line in output.splitlines() if line.split()[:2] == [str(size), ROUNDS])
-            found[size] = float(values.split()[4]) * 1000  # the typical one
+            found[size] = float(values.split()[4]) * 1000  # column t_typical
         return found
 
     def ucx(self, launch: list[str], transports: str) -> Times:
@@ -63,7 +63,7 @@ class Programs:
         lines = run([*launch, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", *choice,
                      "-n", "2", self.ping_pong, *map(str, SIZES)], **environment).splitlines()
         times = [line for line in lines if re.fullmatch(r"\d+ \d+", line)]
-        print(*set(lines) - set(times), sep="\n", end="", file=sys.stderr)  # UCX warns on the standard output, too
+        print(*set(lines) - set(times), sep="\n", end="", file=sys.stderr)  # UCX prints warnings on standard output
         return {int(size): float(ns) for size, ns in map(str.split, times)}
 
 

@@ -13,13 +13,13 @@
 enum {
     batches = 101,
     batch_of_small = 1000,
-    warm_up_of_small = 512, /* one for each of the connections that take turns */
+    warm_up_of_small = 512, /* one per connection that takes turns */
     small = 65536,
     processors = 2,
     probes = 21,
 };
 
-static const double slowed = 1.1; /* ratio to the shortest time of the processor */
+static const double slowed = 1.1; /* ratio to the minimum time of the processor */
 static double patience_ns = 2e9;
 static double best_ns[processors];
 
@@ -73,7 +73,7 @@ static double time_of_work(void)
     unsigned b = 0;
     unsigned c = 0;
     unsigned d = 0;
-    for (unsigned n = 0; n < 20000; ++n) { /* fills the processor with independent instructions */
+    for (unsigned n = 0; n < 20000; ++n) { /* enough independent instructions to use the processor fully */
         a += n;
         b ^= n;
         c -= n;
@@ -85,11 +85,11 @@ static double time_of_work(void)
 
 struct probe {
     long cpu;
-    atomic_uint *waiting; /* processors */
+    atomic_uint *waiting; /* number of processors that wait */
     double ns;
 };
 
-/* Measures the same work on this processor while the others do it, too. */
+/* Measures this processor while the other processors do the same work. */
 static void *time_one(void *probe)
 {
     struct probe *p = probe;
@@ -135,7 +135,7 @@ static double time_of_batch(const struct contender *c, unsigned calls)
 {
     const unsigned warm_up = calls > 1 ? warm_up_of_small : 1;
     go_on(c);
-    for (unsigned n = 0; n < warm_up; ++n) /* the other one's turn has left little of this one's in the caches */
+    for (unsigned n = 0; n < warm_up; ++n) /* the other candidate has evicted this one's data from the caches */
         c->call(c->argument);
     const double start = now_ns();
     for (unsigned n = 0; n < calls; ++n)

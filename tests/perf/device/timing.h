@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Sizes that each measurement transfers, and their offset into memory of memory_size. */
+/* Sizes of each measurement, and offset of the transfers in memory of `memory_size` bytes. */
 static const size_t sizes[] = {8, 4096, 65536, 1 << 20};
 enum {
     size_count = sizeof(sizes) / sizeof(*sizes),
@@ -14,34 +14,34 @@ enum {
     offset = 4096,
 };
 
-/* Binds this process to a processor; the second of a machine that has one only is the first. */
+/* Binds this process to a processor. A machine with one processor uses that one for all processes. */
 void pin(long cpu);
 
-/* Measured candidate: a call that does `per_call` operations of `bytes`. */
+/* Candidate of a measurement: a call that performs `per_call` operations of `bytes` bytes. */
 struct contender {
     void (*call)(void *);
     void *argument;
     unsigned per_call;
-    pid_t partner; /* a process that polls on the second processor, and is stopped in the other's turns; 0 if none */
+    pid_t partner; /* process that polls on the second processor and is stopped in the turns of the other candidate, or
+                      0 */
 };
 
-/* Two whose batches take turns, so that a machine that becomes slower does so for both. */
+/* Results of two candidates whose batches take turns, so that a slowdown of the machine affects both. */
 struct both {
     double one; /* nanoseconds of one operation */
     double other;
     bool disturbed;
 };
 
-/* Measures the speed of the processors without other load. Call it before any measurement. */
+/* Measures the speed of the idle processors. Call before any measurement. */
 void know_processors(void);
 
-/* Returns, of all pairs of short batches, the one with the median ratio. A processor that shares its core with another
- * one, of this or of another virtual machine, is slower while that works: at computing, not at waiting, so that ratios
- * change as well. Such pairs are omitted until the limit of the process, 2 s, is exceeded; then the result is
- * `disturbed`. Large operations, whose batches are one call, are not checked: they wait for memory. */
+/* Returns the pair of batches with the median ratio. Load on a sibling hyperthread, possibly of another virtual
+ * machine, slows down computing but not waiting, so it changes ratios. Such pairs are dropped, for at most 2 s per
+ * process; later results are `disturbed`. Large operations wait for memory and are not checked. */
 struct both time_in_turns(const struct contender *one, const struct contender *other, size_t bytes);
 
-/* Like time_in_turns(), but for one candidate alone. */
+/* Like time_in_turns(), but for one candidate. */
 double time_of(const struct contender *c, size_t bytes);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Time of UCX for a put and a flush into memory that the other process allocated itself and whose thread polls.
+ * Measures a put and a flush of UCX into memory that the other process allocated. A thread of that process polls.
  *
  * usage: UCX_TLS=posix,cma ucx_speed
  *
- * Prints a line for each size: bytes and nanoseconds, separated by a tab.
+ * Prints bytes and nanoseconds of each size in a line, separated by a tab.
  */
 #include "timing.h"
 

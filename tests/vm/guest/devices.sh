@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Devices of the guest. RPMA_VM_RXE and RPMA_VM_PMEM are the options of `run`, RPMA_VM_GUEST is 1 or 2.
+# Functions that create the devices of a guest. RPMA_VM_RXE and RPMA_VM_PMEM are the options of `run`; RPMA_VM_GUEST is
+# 1 or 2.
 
 complain() {
     echo "$1"
@@ -24,7 +25,7 @@ set_up_rdma() {
     ip link set rdma0 mtu 4500 up &&
         ip addr add "192.168.77.$RPMA_VM_GUEST/24" dev rdma0 &&
         rdma link add rxe0 type rxe netdev rdma0 || return 1
-    # Both the kernel's port and the addresses of the device take a moment.
+    # The port and the addresses of the device become ready asynchronously.
     for _ in $(seq 100); do
         if rdma link show rxe0/1 | grep -q ACTIVE &&
             grep -qs 'ffff:c0a8' /sys/class/infiniband/rxe0/ports/1/gids/*; then
@@ -41,7 +42,7 @@ lose_packets() {
     [ "$RPMA_VM_LOSS_PERCENT" -eq 0 ] || tc qdisc add dev rdma0 root netem loss "$RPMA_VM_LOSS_PERCENT%"
 }
 
-# The content that an earlier guest left in the memory stays.
+# Keeps the content that an earlier guest left in the memory.
 make_device_dax() {
     [ -e /dev/dax0.0 ] || ndctl create-namespace -f -e namespace0.0 -m devdax -M mem -a 4k >>/tmp/ndctl.log 2>&1
 }
@@ -50,7 +51,7 @@ mount_pmem() {
     mkdir -p /mnt/pmem && mount -o dax=always "/dev/pmem$1" /mnt/pmem >>/tmp/ndctl.log 2>&1
 }
 
-# On the memory with that number.
+# Uses the memory with the number $1.
 make_file_system() {
     mount_pmem "$1" || {
         ndctl create-namespace -f -e "namespace$1.0" -m fsdax -M mem >>/tmp/ndctl.log 2>&1 &&
@@ -76,7 +77,7 @@ set_up_memory() {
 
 wait_for_peer() {
     [ "$RPMA_VM_RXE:$RPMA_VM_GUEST" = two-guests:1 ] || return 0
-    for _ in $(seq 1000); do # the host boots both again long before
+    for _ in $(seq 1000); do # the host reboots both guests long before
         /source/tests/vm/guest/on-peer true >/dev/null 2>&1 && return 0
         sleep 0.1
     done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Boots Linux with SoftRoCE and emulated persistent memory under QEMU, made from Debian packages."""
+"""Boots Linux with SoftRoCE and emulated persistent memory in QEMU, built from Debian packages."""
 
 import os
 import pathlib
@@ -12,11 +12,11 @@ FAILURE, USAGE, CANNOT_RUN = 1, 2, 77
 
 
 class CannotRun(Exception):
-    """This machine lacks something; the text names it and the remedy."""
+    """This machine lacks a prerequisite. The message contains it and the remedy."""
 
 
 class LaneFailed(Exception):
-    """A step failed; the text names it."""
+    """A step failed. The message identifies it."""
 
 
 def default_cache() -> pathlib.Path:
@@ -25,7 +25,7 @@ def default_cache() -> pathlib.Path:
 
 
 def stop_on_signals() -> None:
-    """Signals that end the program unwind it, so that every `with` stops its guests and removes its files."""
+    """Makes signals unwind the program, so that every `with` stops its guests and removes its files."""
     def unwind(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_IGN)
         sys.exit(128 + number)
@@ -35,7 +35,7 @@ def stop_on_signals() -> None:
 
 
 def report_failures(program: str, main: Callable[[], int]) -> int:
-    """The exit status of a program whose main raises the exceptions above."""
+    """Returns the exit status of a program whose `main` may raise the exceptions above."""
     try:
         return main()
     except CannotRun as reason:

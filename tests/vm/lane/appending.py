@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A guest that appends to what another has in persistent memory."""
+"""A guest that appends records to the persistent memory of another guest."""
 
 import contextlib
 import dataclasses
@@ -18,12 +18,12 @@ GUEST = "/source/tests/vm/guest"
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Commands of the guests: one serves memory of a kind, the other appends to it and reports what is durable."""
+    """Commands of the guests: one serves memory of a kind, the other appends to it and prints durable records."""
     pmem: str
     serve: str
     append: str
-    check: str  # checks {count} records, in a guest with the same memory
-    most: int  # records
+    check: str  # checks {count} records in a guest with the same memory
+    most: int  # maximum number of records
     kernel: str = "debian"
 
 
@@ -33,7 +33,7 @@ LOG = Work(
     f'{GUEST}/on-peer "{GUEST}/await-listener {PORT}" && exec bin/vm_log append 192.168.77.2 {PORT}',
     'bin/vm_log check "$RPMA_VM_PMEM_PATH" {count}',
     1500)
-# The kernel of Debian's backports can register a mapping on a DAX file system. It writes whole pages to the requested
+# The kernel of Debian's backports can register a mapping on a DAX file system. It stores whole pages at the right
 # address.
 REPLICAS = Work(
     "both",
@@ -45,16 +45,16 @@ REPLICAS = Work(
 
 
 class Acknowledgements:
-    """Reads the output of the appending guest."""
+    """Reader of the output of the appending guest."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.count = 0
-        self.complaint = ""  # the first line that is not an acknowledgement
+        self.complaint = ""  # first line that is not an acknowledgment
         self.text = b""
 
     def read(self, patience_s: float) -> bool:
-        """Takes what arrives next; False if nothing does."""
+        """Reads the next output. Returns False on timeout."""
         if not select.select([self.machine.output], [], [], max(0.0, patience_s))[0]:
             return False
         chunk = self.machine.output.read(65536)
@@ -76,7 +76,7 @@ class Acknowledgements:
                     f"{self.machine.console()}")
 
     def await_complaint(self, limit_s: float) -> str:
-        """The complaint, or an empty text if there is none in time."""
+        """Returns the complaint, or an empty string on timeout."""
         deadline = time.monotonic() + limit_s
         while not self.complaint and self.read(deadline - time.monotonic()):
             pass
@@ -86,7 +86,7 @@ class Acknowledgements:
 @contextlib.contextmanager
 def appending(prepared: Prepared, directory: pathlib.Path, environment: dict[str, str], work: Work = LOG,
               ) -> Iterator[tuple[Acknowledgements, Machine]]:
-    """Output of the appending guest, and the guest that serves, whose memory is the file `pmem`."""
+    """Yields the output of the appending guest, and the serving guest, whose memory is the file `pmem`."""
     guests = [
         Guest(1, "two-guests", "none", directory / "none", work.append, LIMIT_S, environment),
         Guest(2, "two-guests", work.pmem, directory / "pmem", work.serve, LIMIT_S, environment)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Directories that are built once. Their names identify their inputs, so a changed input causes a rebuild."""
+"""Directories that are built once. Their names contain a hash of their inputs, so a changed input causes a rebuild."""
 
 import contextlib
 import fcntl
@@ -20,7 +20,7 @@ def key_of(*parts: str | bytes) -> str:
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path, exclusive: bool = True) -> Iterator[None]:
-    """Holds a lock named after path; the kernel releases it however the holder ends."""
+    """Holds a lock named after the path. The kernel releases it even if the process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -31,7 +31,7 @@ def locked(path: pathlib.Path, exclusive: bool = True) -> Iterator[None]:
 
 
 def provide(path: pathlib.Path, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
-    """The directory path. make fills it under another name first, so a half-made one is never taken for whole."""
+    """Returns the directory `path`. `make` first fills it under a temporary name, so an incomplete one is never used."""
     with locked(path):
         if not path.is_dir():
             partial = path.with_name(f"{path.name}.partial")

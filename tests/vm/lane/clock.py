@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The frequency of this processor's time stamp counter, which is what an emulated x86 processor counts with.
+"""Frequency of this processor's time stamp counter, which an emulated x86 processor uses, too.
 
-A guest that measures it while its host is busy sometimes gets a wrong one, for instance a seventh of it.
-Its time then passes seven times too fast: programs run out of time, and the network appears to lose packets."""
+A guest that measures it on a busy host can get a wrong result, for example a seventh of the frequency. Its time then runs
+seven times too fast: programs time out, and the network appears to lose packets."""
 
 import ctypes
 import functools
@@ -17,7 +17,7 @@ ATTEMPTS = 20
 
 @functools.cache
 def counter_khz() -> int | None:
-    """Returns None if it is unknown: then guests must measure it."""
+    """Returns None if it is unknown; guests then measure it."""
     if platform.machine() != "x86_64":
         return None
     try:
@@ -28,7 +28,7 @@ def counter_khz() -> int | None:
     read_counter = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
 
     def moment() -> tuple[int, int]:
-        """Time in nanoseconds and counter, as close to each other as can be had."""
+        """Returns the time in nanoseconds and the counter, read as close together as possible."""
         best = None
         for _ in range(ATTEMPTS):
             before = time.monotonic_ns()

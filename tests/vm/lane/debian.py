@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Debian 13 root directory and the kernel for it, from the mirror that this system uses."""
+"""A Debian 13 root directory and its kernel, from the mirror that this system uses."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from lane import CannotRun, LaneFailed
 from lane.cache import key_of, provide
 
 SUITE = "trixie"
-SUITES = {"debian": SUITE, "backports": f"{SUITE}-backports"}  # suites of kernels
+SUITES = {"debian": SUITE, "backports": f"{SUITE}-backports"}  # suites with kernels
 PACKAGES = (
     "g++ cmake ninja-build pkgconf libibverbs-dev librdmacm-dev libpmem2-dev libcmocka-dev "
     "libcli11-dev libfmt-dev libcurl4-openssl-dev nlohmann-json3-dev libxxhash-dev "
@@ -39,7 +39,7 @@ AS_ROOT = ["unshare", "--map-root-user", "--map-auto"]
 
 
 def need_root() -> None:
-    """Or what stands for it: files of a root directory belong to many users, and building in it mounts."""
+    """Checks for root or an equivalent: files of a root directory have many owners, and building in it needs mounts."""
     if os.geteuid() == 0:
         return
     probe = subprocess.run(
@@ -51,7 +51,7 @@ def need_root() -> None:
 
 
 def run_quietly(command: list[str], purpose: str, timeout_s: int = 1200) -> str:
-    """Output of a command that has to succeed; what it wrote is shown only if it fails."""
+    """Returns the output of a command, which must succeed. Prints it only on failure."""
     try:
         result = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -64,7 +64,7 @@ def run_quietly(command: list[str], purpose: str, timeout_s: int = 1200) -> str:
 
 
 def inside(root: pathlib.Path, binds: dict[str, pathlib.Path], script: str) -> list[str]:
-    """The command that runs a shell script in root, with directories of the host mounted there for its duration."""
+    """Returns a command that runs a shell script in the root, with host directories mounted there."""
     unshare = AS_ROOT if os.geteuid() != 0 else AS_ROOT[:1]
     mounts = ["mount --rbind /dev \"$1/dev\"", "mount -t proc proc \"$1/proc\""]
     operands = [str(root), script]
@@ -72,7 +72,7 @@ def inside(root: pathlib.Path, binds: dict[str, pathlib.Path], script: str) -> l
         operands.append(str(directory))
         mounts.append(f'mount --bind "${{{len(operands)}}}" "$1/{point}"')
     steps = " && ".join([*mounts, 'exec chroot "$1" sh -euc "$2"'])
-    # Compilers, launchers and flags that this system's environment names are not those of the root.
+    # Compilers, launchers and flags in this system's environment do not apply to the root.
     kept = [f"{name}={value}" for name, value in os.environ.items() if name.lower().endswith("_proxy")]
     return [
         "env", "-i", f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8", *kept,
@@ -80,7 +80,7 @@ def inside(root: pathlib.Path, binds: dict[str, pathlib.Path], script: str) -> l
 
 
 def mirror() -> str:
-    """Where this system gets Debian's packages from."""
+    """Returns the Debian mirror of this system."""
     if not shutil.which("apt-get"):
         raise CannotRun("apt-get not found: the root is built from the packages of a Debian mirror")
     found = run_quietly(
@@ -93,11 +93,11 @@ def mirror() -> str:
 
 
 def need_suite(suite: str) -> None:
-    """Raises CannotRun if the mirror, or the suite there, cannot be reached."""
+    """Raises CannotRun if the mirror or the suite cannot be reached."""
     url = f"{mirror().rstrip('/')}/dists/{suite}/Release"
     with tempfile.TemporaryDirectory(prefix="rpma-vm-") as directory:
         try:
-            # As apt-get would, through the proxy that it is configured for.
+            # Downloads like apt-get, through its configured proxy.
             run_quietly(["/usr/lib/apt/apt-helper", "download-file", url, f"{directory}/Release"], f"fetching {url}", 120)
         except LaneFailed as failure:
             raise CannotRun(f"{url} cannot be had: {str(failure).splitlines()[-1]}") from failure
@@ -132,7 +132,7 @@ def read_package(name: str) -> bytes:
 
 
 def kernel(cache: pathlib.Path, system: pathlib.Path, choice: str) -> pathlib.Path:
-    """An unpacked kernel: that of a package in a file, or the current one of a suite."""
+    """Returns an unpacked kernel: from a package file, or the current one of a suite."""
     def fetch(path: pathlib.Path) -> None:
         need_suite(SUITES[choice])
         apt = (f"-o Dir::Etc::SourceList=/kernel/list -o Dir::Etc::SourceParts=- -o Dir::State::Lists=/kernel/lists "
@@ -141,7 +141,7 @@ def kernel(cache: pathlib.Path, system: pathlib.Path, choice: str) -> pathlib.Pa
             inside(system, {"kernel": path}, (
                 "cd /kernel; mkdir -p lists/partial cache; "
                 f"echo 'deb {mirror()} {SUITES[choice]} main' >list; {QUIET_APT} {apt} update; "
-                # Newer kernels are in several packages, all of them behind a name without a version.
+                # Newer kernels consist of several packages, on which a package without a version depends.
                 f"names=$(apt-cache {apt} depends --recurse --important linux-image-amd64 | "
                 "grep -E '^linux-(image|binary|modules)-[0-9]' | sort -u); "
                 f"{QUIET_APT} {apt} download $names; rm -r lists list cache")), "downloading the kernel")

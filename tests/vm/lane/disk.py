@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read-only disks of guests. A directory shared with the host is asked for each file that is opened, which takes a third of
-all time under emulation; a disk is asked once for each page."""
+"""Read-only disks of guests. Opening a file in a shared directory needs a request to the host, which takes a third of all time
+under emulation. A disk needs one request per page."""
 
 import pathlib
 
 from lane.cache import locked
 from lane.debian import inside, run_quietly
 
-SIZE = "4G"  # only the used blocks take space
+SIZE = "4G"  # sparse
 
 
 def path(directory: pathlib.Path) -> pathlib.Path:
@@ -15,7 +15,7 @@ def path(directory: pathlib.Path) -> pathlib.Path:
 
 
 def make(system: pathlib.Path, directory: pathlib.Path) -> None:
-    """The disk of a directory, whose lock the caller holds."""
+    """Creates the disk of a directory, whose lock the caller holds."""
     disk = path(directory)
     partial = disk.with_name(f"{disk.name}.partial")
     partial.unlink(missing_ok=True)
@@ -25,7 +25,7 @@ def make(system: pathlib.Path, directory: pathlib.Path) -> None:
 
 
 def of_root(root: pathlib.Path) -> pathlib.Path:
-    """The disk of a Debian root, made once."""
+    """Returns the disk of a Debian root, which is created once."""
     with locked(root):
         if not path(root).exists():
             make(root, root)

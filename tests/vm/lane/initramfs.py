@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Initial file system of the kernel: a static busybox, the modules that are needed and the script that mounts the root."""
+"""Initramfs of the kernel: a static busybox, the required modules, and the script that mounts the root."""
 
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ MODULES = (
     "virtio_pci virtio_blk virtio_rng virtio_console 9pnet_virtio 9p overlay crc32_generic crc32_pclmul "
     "virtio_net dummy veth sch_netem sch_ingress cls_u32 act_gact rdma_rxe rdma_ucm ib_uverbs nfit nd_pmem dax_pmem device_dax ext4"
 ).split()
-# Under emulation it is cheaper to have the host decompress them.
+# Decompresses the modules on the host, which is faster than under emulation.
 COLLECT = """
 version=$(ls /kernel/lib/modules)
 for module in {modules}; do

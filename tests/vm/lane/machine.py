@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One QEMU guest: its devices, its command, and its output."""
+"""A QEMU guest: its devices, its command, and its output."""
 
 import contextlib
 import dataclasses
@@ -18,12 +18,12 @@ from lane import SOURCE, LaneFailed
 from lane.clock import counter_khz
 from lane.prepared import Prepared
 
-# Hardening is left out: under emulation it takes a tenth of all time.
+# Disables hardening, which takes a tenth of all time under emulation.
 KERNEL_LINE = (
     "quiet panic=-1 oops=panic mitigations=off nokaslr init_on_alloc=0 lsm=capability audit=0 random.trust_cpu=on "
     "no_timer_check tsc=reliable console=ttyS0"
 )
-# No AVX: it costs an eighth of all time where it is emulated. The rest is what PMem and the random numbers ask for.
+# Omits AVX, whose emulation takes an eighth of all time. PMem and the random number generator need the others.
 CPU = "Nehalem,+rdrand,+clflushopt,+clwb"
 BOOT_LIMIT_S = 60
 BOOT_ATTEMPTS = 3
@@ -41,12 +41,12 @@ class Guest:
     command: str
     timeout_s: int
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
-    network_fd: int | None = None  # the socket that joins two guests
+    network_fd: int | None = None  # socket that connects two guests
     loss_percent: int = 0
 
     @property
     def pmem_files(self) -> list[pathlib.Path]:
-        """Files with the content of each NVDIMM: the first one for device DAX, if there are both kinds."""
+        """Returns the files with the content of the NVDIMMs. With both kinds, the first one is for device DAX."""
         second = self.pmem_file.with_name(f"{self.pmem_file.name}-fsdax")
         return {"none": [], "both": [self.pmem_file, second]}.get(self.pmem, [self.pmem_file])
 
@@ -63,7 +63,7 @@ class Guest:
 
 @contextlib.contextmanager
 def joined(guests: list[Guest], loss_percent: int) -> Iterator[list[Guest]]:
-    """The two guests with a network between them."""
+    """Connects two guests by a network."""
     ends = socket.socketpair()
     try:
         yield [dataclasses.replace(guest, network_fd=end.fileno(), loss_percent=loss_percent)
@@ -117,8 +117,8 @@ def qemu_command(prepared: Prepared, guest: Guest, control: pathlib.Path, consol
 
 
 class NotStarted(LaneFailed):
-    """The guest did not come to its command. Now and then QEMU 7.2 brings that about on a busy host: it is gone, or one of
-    its processors gets no timer interrupts."""
+    """The guest did not start its command. QEMU 7.2 sometimes causes this on a busy host: it exits, or a processor gets no timer
+    interrupts."""
 
 
 class Machine:
@@ -130,7 +130,7 @@ class Machine:
         self.directory = directory
 
     def await_start(self) -> None:
-        """Returns when the guest has begun with its command."""
+        """Waits until the guest has started its command."""
         deadline = time.monotonic() + BOOT_LIMIT_S
         while not (self.directory / "control" / "started").exists():
             if self.process.poll() is not None:
@@ -142,7 +142,7 @@ class Machine:
             time.sleep(0.05)
 
     def copy_output(self, destination: BinaryIO, limit_s: int) -> None:
-        """Returns when the guest is off, for which it has a little longer than the limit of its command."""
+        """Copies the output until the guest is off. The guest has slightly longer than the limit of its command."""
         def copy() -> None:
             while chunk := self.output.read(65536):
                 destination.write(chunk)
@@ -156,13 +156,13 @@ class Machine:
                 f"the guest is not off after {limit_s + OFF_LIMIT_S} seconds; its console:\n{self.console()}")
 
     def status(self) -> int:
-        """The exit status of the command, once the guest is off."""
+        """Returns the exit status of the command. The guest must be off."""
         answer = self.directory / "control" / "status"
         text = answer.read_text().strip() if answer.exists() else ""
         if text.isdigit():
             return int(text)
         if not text and not (self.directory / "control" / "started").exists():
-            # The output ends with the process, but its status may take a moment.
+            # The output ends before the status of the process is available.
             raise NotStarted(
                 f"the guest died before its command began (QEMU's status {self.process.wait()}); its console:\n"
                 f"{self.console()}")
@@ -176,7 +176,7 @@ class Machine:
 
 @contextlib.contextmanager
 def boot(prepared: Prepared, guest: Guest, directory: pathlib.Path) -> Iterator[Machine]:
-    """The guest runs until it turns itself off or the context is left."""
+    """Yields a guest that runs until it powers itself off or the context ends."""
     directory.mkdir(parents=True)
     for path in guest.pmem_files:
         if not path.exists():
@@ -206,7 +206,7 @@ def boot(prepared: Prepared, guest: Guest, directory: pathlib.Path) -> Iterator[
 @contextlib.contextmanager
 def booted(prepared: Prepared, guests: list[Guest], directory: pathlib.Path, loss_percent: int = 0,
            ) -> Iterator[list[Machine]]:
-    """One guest, or two that a network joins; the first has begun with its command, for which it awaits the second."""
+    """Yields one guest, or two connected ones. The first one has started its command, for which it waits for the second one."""
     for attempts_left in reversed(range(BOOT_ATTEMPTS)):
         with contextlib.ExitStack() as stack:
             network = joined(guests, loss_percent) if len(guests) == 2 else contextlib.nullcontext(guests)

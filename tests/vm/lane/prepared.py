@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results of `prepare`: everything that a guest is started from."""
+"""Results of `prepare`: all files that a guest needs."""
 
 import dataclasses
 import pathlib
@@ -24,7 +24,7 @@ class Prepared:
 
 
 def make(cache: pathlib.Path, kernel_choice: str, jobs: int) -> Prepared:
-    """Makes what is missing and builds what changed."""
+    """Creates missing files and rebuilds outdated ones."""
     root = debian.root(cache)
     kernel = debian.kernel(cache, root, kernel_choice)
     build = project.build(cache, root, jobs)

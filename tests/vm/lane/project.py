@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The project, built inside the Debian 13 root: against its rdma-core, which has the native verbs."""
+"""Builds the project in the Debian 13 root with its rdma-core, which has the native verbs."""
 
 import pathlib
 
@@ -7,13 +7,14 @@ from lane import SOURCE, disk
 from lane.cache import key_of, locked
 from lane.debian import inside, run_quietly
 
-# softrdma stays out: here the kernel's device is what programs run on. So does rpma-bench, as times mean nothing here.
+# Without softrdma, because programs use the kernel's device here, and without rpma-bench, because times are meaningless
+# here.
 CONFIGURE = (
     "cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRPMA_WERROR=ON -DRPMA_BUILD_SOFTRDMA=OFF "
     "-DRPMA_BUILD_BENCH=OFF -DRPMA_BUILD_PYTHON=ON -DRPMA_BUILD_MAN=OFF -DRPMA_VM_GUEST=ON "
     "'-DRPMA_TEST_SUITES=integration;conformance;vm'"
 )
-# Debian's librpma is the peer in some tests; the guest has no network to fetch it.
+# Some tests use Debian's librpma as the peer. The guest has no network to fetch it.
 FETCH_PEER = "/source/utils/fetch-debian-librpma /build/debian"
 
 
