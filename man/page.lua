@@ -23,9 +23,12 @@ local function paragraphs(document)
   local blocks = document.blocks
   for i = 2, #blocks do
     local before = blocks[i - 1]
-    -- A heading starts a paragraph by itself.
+    -- A heading starts a paragraph by itself. Declarations in SYNOPSIS are not indented further.
     if before.t == 'Header' and blocks[i].t == 'RawBlock' then
       blocks[i].text = blocks[i].text:gsub('^%.PP\n', '')
+      if pandoc.utils.stringify(before) == 'SYNOPSIS' then
+        blocks[i].text = blocks[i].text:gsub('^%.RS 4\n', ''):gsub('\n%.RE$', '')
+      end
     elseif before.t == 'Header' and blocks[i].t == 'Para' then
       blocks[i] = pandoc.Plain(blocks[i].content)
       if pandoc.utils.stringify(before) == 'NAME' then

@@ -101,7 +101,7 @@ class Faults(unittest.TestCase):
             if page.name != "rpma_read.3.md":
                 page.unlink()
         self.damage("man/rpma_read.3.md", "struct ibv_wc wc;", "struct ibv_wc wc, unused;")
-        self.assert_reported("examples", "EXAMPLE does not compile")
+        self.assert_reported("examples", "EXAMPLES do not compile")
 
     def test_a_missing_page_of_librpmem(self):
         self.damage("man/rpmem_persist.3.md", "rpmem_drain, ", "")
@@ -136,7 +136,7 @@ class Faults(unittest.TestCase):
             if page.name != "rpmem_persist.3.md":
                 page.unlink()
         self.damage("man/librpmem.7.md", "unsigned lanes = 1;", "unsigned lanes = 1, unused;")
-        self.assert_reported("examples", "librpmem.7.md: EXAMPLE does not compile")
+        self.assert_reported("examples", "librpmem.7.md: EXAMPLES do not compile")
 
     def test_pages_that_were_not_built(self):
         done = self.run_check("--built", str(self.copy), "rendering")

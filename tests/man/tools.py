@@ -9,8 +9,8 @@ import re
 import subprocess
 import sys
 
-# Sections in order. Those in brackets are optional, and pages may have others between DESCRIPTION and EXIT STATUS.
-SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "[COMMANDS]", "[OPTIONS]", "[ENVIRONMENT]", "EXIT STATUS", "EXAMPLES", "[FILES]",
+# In the order of man-pages(7). Sections in brackets are optional, and pages may have others after DESCRIPTION.
+SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "[COMMANDS]", "[OPTIONS]", "EXIT STATUS", "[ENVIRONMENT]", "[FILES]", "EXAMPLES",
             "SEE ALSO"]
 
 

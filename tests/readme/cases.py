@@ -55,8 +55,8 @@ MPI_Comm_rank(MPI_COMM_WORLD, &r); s = r; MPI_Allreduce(MPI_IN_PLACE, &s, 1, MPI
 if (r == 0) printf("sum %%d\\n", s); return MPI_Finalize(); }\n' >program.c && mpicc -o program program.c"""
 # Busy machines sometimes allow no conclusion.
 VERDICT = r"(?m)^(No conclusion|latency_p50): "
-BENCH_SERVER = "rpma-bench server --address 192.0.2.1 --target /mnt/pmem --direct-write on"
-BENCH_CLIENT = "rpma-bench client 192.0.2.1 --workload write_flush,gpspm --flush persistent --block-size 256,4K,64K"
+BENCH_SERVER = "rpma-bench server --address 192.0.2.1 --target /mnt/pmem \\"
+BENCH_CLIENT = "rpma-bench client 192.0.2.1 --workload write_flush,gpspm \\"
 # Both ends of a replica. Files that the document shows are extracted from it.
 SET = "printf 'PMEMPOOLSET\\n32M /dev/shm/pool.part0\\n' >~/pool.set; chmod 600 ~/pool.set"
 # The account of this test is `user`, and `host` is a name of this system.
@@ -108,16 +108,16 @@ CASES = (
          after="rpmemd --remove pool.set"),
     page("rpma-bench.1", "rpma-bench local --profile quick", elsewhere="README.md: it is the default"),
     page("rpma-bench.1", "rpma-bench compare --against verbs --workload read,write_flush", VERDICT),
-    page("rpma-bench.1", "SOFTRDMA_TRANSPORT=shm build/release/bin/rpma-bench compare --repeats 15 --duration 0.25 \\",
+        page("rpma-bench.1", "SOFTRDMA_TRANSPORT=shm build/release/bin/rpma-bench compare \\",
          VERDICT, network=True),
     page("rpma-bench.1", BENCH_SERVER, r"write_flush", on_device=True,
-         before="sudo ip address add 192.0.2.1/32 dev lo", beside=BENCH_CLIENT),
+         before="sudo ip address add 192.0.2.1/32 dev lo", beside=f"{BENCH_CLIENT}\n--flush persistent --block-size 256,4K,64K"),
     page("rpma-bench.1", BENCH_CLIENT, elsewhere="the block before it: client and server go together"),
     page("rpma-bench.1", "rpma-bench campaign night.toml", elsewhere="bench.campaign: it needs a second machine"),
     page("rpma-bench.1", "rpma-bench sweep connections --workload write_flush", r"512"),
-    page("rpma-conformance.1", "SOFTRDMA_CM_TIMEOUT_MS=2000 RPMA_TEST_QUICK_UNREACHABLE=1 softrdma run -- rpma-conformance",
+        page("rpma-conformance.1", "SOFTRDMA_CM_TIMEOUT_MS=2000 RPMA_TEST_QUICK_UNREACHABLE=1 \\",
          r" 0 deviate, "),
-    page("rpma-conformance.1", "LD_LIBRARY_PATH=/opt/other/lib rpma-conformance --addr 192.168.7.1 --format tap",
+    page("rpma-conformance.1", "LD_LIBRARY_PATH=/opt/other/lib \\",
          r"# library: /opt/other/lib/librpma\.so\.0",
          before="sudo mkdir -p /opt/other/lib; sudo cp $(ldconfig -p | grep -o '/.*librpma.so.0') /opt/other/lib/",
          on_device=True),
@@ -142,11 +142,11 @@ CASES = (
     page("softrdma.1", "UCX_TLS=rc,ud,self mpirun --mca pml ucx -n 2 softrdma run ./program", r"sum 1", before=MPI_PROGRAM),
     page("softrdma.1", "softrdma run ibv_devinfo -v", r"hca_id:\s+softrdma0"),
     page("softrdma.1", "softrdma run rping -s -a 127.0.0.1 -C 3 &", r"RRoCE .*RC Send Only", typed=True),
-    page("softrdma.1", "SOFTRDMA_FAULT='status=rem_access:op=write,nth=2' softrdma run rping -s -a 127.0.0.1 -C 3 &",
+    page("softrdma.1", "SOFTRDMA_FAULT='status=rem_access:op=write,nth=2' \\",
          r"status 10", typed=True),
     page("softrdma.1", "softrdma run rping -s -a 127.0.0.1 -C 3 &", r"rping", typed=True),
-    page("softrdma.1", "SOFTRDMA_POWERCUT=after:100,seed:7 softrdma run ./server 127.0.0.1 7204 log.pmem",
+    page("softrdma.1", "SOFTRDMA_POWERCUT=after:100,seed:7 \\",
          before=LOG_PROGRAMS, beside=LOG_CLIENT, status=137),
-    page("softrdma.1", "SOFTRDMA_POWERCUT=armed softrdma run ./server 127.0.0.1 7204 log.pmem &", before=LOG_PROGRAMS,
+    page("softrdma.1", "SOFTRDMA_POWERCUT=armed \\", before=LOG_PROGRAMS,
          typed=True),
 )
