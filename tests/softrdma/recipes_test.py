@@ -29,6 +29,7 @@ ENVIRONMENT = {
 
 def recipes() -> list[str]:
     section = PAGE.read_text().split("\n# RECIPES\n")[1].split("\n# ")[0]
+    section = re.sub(r" \\\n +", " ", section)  # a continued line
     return [line.strip() for line in section.splitlines() if line.startswith("    ")]
 
 
