@@ -267,7 +267,7 @@ int main(int argc, char **argv)
     } else if (argc == 5 && !strcmp(argv[1], "append")) {
         append(cfg, strtoull(argv[3], NULL, 10), !strcmp(argv[4], "target"));
     } else {
-        fputs("usage: mirror lose SET KILL RESTART PROMOTE | append SET ACKNOWLEDGED home|target\n", stderr);
+        fputs("usage: mirror lose SET KILL RESTART PROMOTE | append SET ACKNOWLEDGED local|target\n", stderr);
         return 2;
     }
     CHECK(rpma_mirror_cfg_delete(&cfg), 0);
