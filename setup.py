@@ -20,7 +20,7 @@ class CMakeBuild(build_ext):
         if not shutil.which("cmake") or not shutil.which("ninja"):
             sys.exit("rpma: cmake or ninja not found (install cmake, ninja-build, g++, libibverbs-dev and librdmacm-dev)")
         build, package = pathlib.Path(self.build_temp).absolute(), pathlib.Path(self.get_ext_fullpath(ext.name)).absolute().parent
-        # The prefix decides where softrdma is searched.
+        # The prefix determines where softrdma is searched.
         subprocess.run(["cmake", "-G", "Ninja", "-S", SOURCE, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_INSTALL_PREFIX=/usr",
                         "-DCMAKE_INSTALL_RPATH=$ORIGIN", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", "-DRPMA_INSTALL=OFF",
                         f"-DPython3_EXECUTABLE={sys.executable}", *[f"-DRPMA_BUILD_{part}=OFF" for part in OTHER_PARTS]], check=True)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Connects to the server, exchanging a greeting, and waits until the server disconnects.
+ * Connects to the server, exchanges greetings, and waits until the server disconnects.
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma)
  */
@@ -16,7 +16,7 @@ static const struct program program = {
         .retry_s = 45,
 };
 
-/* Tries once. *event is its result: the connection is established only after RPMA_CONN_ESTABLISHED. */
+/* Tries to connect once. The connection is established only if *event is RPMA_CONN_ESTABLISHED. */
 static int connect_once(
         const struct arguments *args, struct rpma_peer *peer, struct rpma_conn **conn, enum rpma_conn_event *event)
 {
@@ -25,7 +25,7 @@ static int connect_once(
     const struct rpma_conn_private_data pdata = {.ptr = greeting, .len = sizeof(greeting)};
 
     int status = explain_request(args, rpma_conn_req_new(peer, args->addr, args->port, NULL, &req));
-    if (status == STATUS_OK) /* the greeting travels with the request */
+    if (status == STATUS_OK) /* the request carries the greeting */
         status = check("rpma_conn_req_connect", rpma_conn_req_connect(&req, &pdata, conn));
     if (status == STATUS_OK) /* rpma_conn_next_event, with a time limit */
         status = next_event(args, *conn, event);
@@ -44,12 +44,12 @@ int main(int argc, char **argv)
     enum rpma_conn_event event = RPMA_CONN_REJECTED;
     int64_t deadline_ms = 0;
 
-    /* The device from which the server's address is reached. */
+    /* Device through which the server's address is reached. */
     int status = explain_device(&args, rpma_utils_get_ibv_context(args.addr, RPMA_UTIL_IBV_CONTEXT_REMOTE, &device));
     if (status == STATUS_OK)
         status = check("rpma_peer_new", rpma_peer_new(device, &peer));
 
-    /* Repeats a rejected request, because the server might not have been started yet. */
+    /* Repeats a rejected request, because the server might not have started yet. */
     while (status == STATUS_OK && event != RPMA_CONN_ESTABLISHED) {
         status = connect_once(&args, peer, &conn, &event);
         if (status == STATUS_OK && event != RPMA_CONN_ESTABLISHED && !may_try_again(&args, event, &deadline_ms))
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = print_text("Received a message", answer.ptr, answer.len);
 
-    /* Both sides disconnect: the one that is done, then the one that learns of it. */
+    /* Both sides must disconnect: the server first, then the client after the event. */
     if (status == STATUS_OK)
         status = expect_event(&args, conn, RPMA_CONN_CLOSED);
     if (status == STATUS_OK)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Accepts one client, exchanging a greeting, and disconnects.
+ * Accepts one client, exchanges greetings, and disconnects.
  *
  *     cc server.c -o server $(pkg-config --cflags --libs librpma)
  */
@@ -27,12 +27,12 @@ int main(int argc, char **argv)
     char greeting[] = "Hello client!";
     const struct rpma_conn_private_data pdata = {.ptr = greeting, .len = sizeof(greeting)};
 
-    /* The device that has the address. */
+    /* Device with this address. */
     int status = explain_device(&args, rpma_utils_get_ibv_context(args.addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &device));
     if (status == STATUS_OK)
         status = check("rpma_peer_new", rpma_peer_new(device, &peer));
 
-    /* The endpoint listens; a client's request waits there until it is accepted (or deleted, which rejects it). */
+    /* A request waits at the endpoint until it is accepted, or deleted, which rejects it. */
     if (status == STATUS_OK)
         status = explain_listening(&args, rpma_ep_listen(peer, args.addr, args.port, &ep));
     if (status == STATUS_OK)
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = print_text("Received a message", received.ptr, received.len);
 
-    /* Both sides disconnect: the one that is done, then the one that learns of it. */
+    /* Both sides must disconnect: the server first, then the client after the event. */
     if (status == STATUS_OK)
         status = check("rpma_conn_disconnect", rpma_conn_disconnect(conn));
     if (status == STATUS_OK)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Reads a greeting from the server's memory into its own: the server's program takes no part in it. See example 01 for
- * connecting.
+ * Reads a greeting from the server's memory without the server's CPU. See example 01 for connecting.
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma)
  */
@@ -9,7 +8,7 @@
 
 #include <librpma.h>
 
-/* Where the greeting goes. */
+/* Destination of the read. */
 static char text[1024];
 
 static const struct program program = {
@@ -19,7 +18,7 @@ static const struct program program = {
         .timeout_s = 30,
 };
 
-/* Waits for the completion of the read, which the CQ reports with an event. */
+/* Waits for the completion of the read. The CQ reports it with an event. */
 static int wait_until_read(const struct arguments *args, struct rpma_conn *conn)
 {
     struct rpma_cq *cq = NULL;
@@ -34,7 +33,7 @@ static int wait_until_read(const struct arguments *args, struct rpma_conn *conn)
         status = wait_readable(&fd, 1, args->timeout_s, "completion");
         if (status == STATUS_OK)
             status = check("rpma_cq_wait", rpma_cq_wait(cq));
-        if (status == STATUS_OK) /* an event without a completion is possible: the completion was collected before */
+        if (status == STATUS_OK) /* an event may have no completion if that was polled earlier */
             ret = rpma_cq_get_wc(cq, 1, &wc, NULL);
     }
     if (status == STATUS_OK)
@@ -80,7 +79,7 @@ int main(int argc, char **argv)
         status = connect_to_server(&args, peer, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = check("rpma_conn_get_private_data", rpma_conn_get_private_data(conn, &pdata));
-    if (status == STATUS_OK) /* the server has sent where its memory is */
+    if (status == STATUS_OK) /* the server has sent the location of its memory */
         status = handshake_parse(&pdata, 1, &src, &src_offset, NULL);
     if (status == STATUS_OK)
         status = read_greeting(&args, conn, dst, src);

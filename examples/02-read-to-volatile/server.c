@@ -8,7 +8,7 @@
 
 #include <librpma.h>
 
-/* The region ends with the greeting: its size is how the client knows how much to read. */
+/* The region contains only the greeting, so its size is the length that the client reads. */
 static char greeting[] = "Hello client!";
 
 static const struct program program = {
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = explain_registration(
                 sizeof(greeting), rpma_mr_reg(peer, greeting, sizeof(greeting), RPMA_MR_USAGE_READ_SRC, &mr));
-    if (status == STATUS_OK) /* the descriptor of the region for the client, in the private data */
+    if (status == STATUS_OK) /* sends the descriptor of the region as private data */
         status = handshake_make(&handshake, mr, 0, NULL);
     if (status == STATUS_OK)
         status = accept_one_client(&args, peer, NULL, &pdata, NULL, NULL, &conn);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Offers a text that the server reads into its persistent memory, then translates the text. See example 01 for
- * connecting.
+ * Lets the server read a text into its persistent memory, then translates the text. See example 01 for connecting.
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma libpmem2)
  */
@@ -37,7 +36,7 @@ int main(int argc, char **argv)
         status = handshake_make(&handshake, mr, memory.data_offset + HELLO_TEXT_OFFSET, NULL);
     if (status == STATUS_OK)
         status = connect_to_server(&args, peer, NULL, &pdata, &conn);
-    if (status == STATUS_OK) /* the server disconnects when it has read the text */
+    if (status == STATUS_OK) /* the server disconnects after it has read the text */
         status = wait_for_disconnect(&args, conn);
     if (status == STATUS_OK)
         status = hello_translate(&memory);

@@ -23,7 +23,7 @@ struct source {
     size_t offset;
 };
 
-/* The request contains the location of the text; a request without it is rejected. */
+/* Takes the location of the text from the request. Rejects a request without it. */
 static int find_source(struct rpma_conn_req *req, void *context)
 {
     struct source *src = context;
@@ -39,7 +39,7 @@ static int read_text(const struct arguments *args, struct rpma_conn *conn, const
                                           RPMA_F_COMPLETION_ALWAYS, read_name));
     if (status == STATUS_OK)
         status = wait_for_completion(args, conn, read_name);
-    if (status == STATUS_OK) /* a read is complete when the CPU sees the data, which is sooner than PMem has it */
+    if (status == STATUS_OK) /* a completed read is visible to the CPU, but might not be in PMem yet */
         memory_persist(memory, HELLO_TEXT_SIZE);
     return status ? status : hello_print_area(memory);
 }

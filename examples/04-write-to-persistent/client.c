@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Writes a text to the server's persistent memory, and reads a few bytes back to know that it is there. See example 01
- * for connecting.
+ * Writes a text to the server's persistent memory, and reads a few bytes back to ensure that the text has arrived. See
+ * example 01 for connecting.
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma libpmem2)
  */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Lets one client write a text to this server's persistent memory, and persists it. See example 01 for connecting.
+ * Lets one client write a text to this server's persistent memory, and persists the text. See example 01 for
+ * connecting.
  *
  *     cc server.c -o server $(pkg-config --cflags --libs librpma libpmem2)
  */
@@ -29,7 +30,7 @@ int main(int argc, char **argv)
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer);
     if (status == STATUS_OK)
         status = hello_open_area(&args, &memory);
-    if (status == STATUS_OK) /* written to, and read from by the client's read after write */
+    if (status == STATUS_OK) /* destination of the write and source of the read after write */
         status = explain_registration(memory.size,
                 rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC, &mr));
     if (status == STATUS_OK)
@@ -38,7 +39,7 @@ int main(int argc, char **argv)
         status = accept_one_client(&args, peer, NULL, &pdata, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = wait_for_disconnect(&args, conn);
-    if (status == STATUS_OK) { /* a read after write reaches PMem only on some platforms: do not rely on it */
+    if (status == STATUS_OK) { /* not every platform writes data to PMem on a read after write */
         memory_persist(&memory, HELLO_TEXT_SIZE);
         status = hello_print_area(&memory);
     }

@@ -19,7 +19,7 @@ static const struct program program = {
         .timeout_s = 30,
 };
 
-/* The strongest flush that the server supports. Without a peer configuration of the server that is visibility. */
+/* Selects the strongest flush that the server supports: visibility, if it has sent no peer configuration. */
 static int choose_flush(struct rpma_conn *conn, const struct rpma_peer_cfg *pcfg, enum rpma_flush_type *type)
 {
     bool direct_write = false;

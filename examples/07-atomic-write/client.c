@@ -36,15 +36,15 @@ static const struct program program = {
         .timeout_s = 30,
 };
 
-/* The server's log as this client knows it. */
+/* Location and length of the server's log. */
 struct remote_log {
     struct rpma_mr_remote *mr;
-    size_t used_at; /* where the region holds the length */
+    size_t used_at; /* offset of the length in the region */
     uint64_t used;
     enum rpma_flush_type flush_type;
 };
 
-/* Flushing to persistence takes a peer that is known to support it. This server does where its region does. */
+/* Flushing to persistence needs a peer configuration with direct write. This server supports it if its region does. */
 static int assume_direct_write(struct rpma_conn *conn)
 {
     struct rpma_peer_cfg *pcfg = NULL;
@@ -109,11 +109,11 @@ static int open_log(const struct arguments *args, struct rpma_conn *conn, struct
     return status ? status : read_used(args, conn, buffer, bytes, log);
 }
 
-/* Each step is performed after the one before: when the length is durable, what it counts has been for long. */
+/* Each step is durable before the next one starts, so the stored length never counts data that is not durable. */
 static int append(const struct arguments *args, struct rpma_conn *conn, const struct rpma_mr_local *buffer, size_t size,
         struct remote_log *log)
 {
-    /* A flush can be a read of 8 bytes from where it starts, which must not lead beyond the log. */
+    /* A flush may read 8 bytes at the start of its range, which must be inside the log. */
     const uint64_t flush_from = log->used - log->used % LOG_USED_SIZE;
     const uint64_t used = log->used + size;
 
@@ -128,7 +128,7 @@ static int append(const struct arguments *args, struct rpma_conn *conn, const st
     if (status == STATUS_OK)
         status = check(used_flush_name, rpma_flush(conn, log->mr, log->used_at, LOG_USED_SIZE, log->flush_type,
                                                 RPMA_F_COMPLETION_ALWAYS, used_flush_name));
-    if (status == STATUS_OK) /* it frees the queue of all four */
+    if (status == STATUS_OK) /* its completion frees the queue entries of all four operations */
         status = wait_for_completion(args, conn, used_flush_name);
     if (status == STATUS_OK)
         log->used = used;

@@ -4,11 +4,9 @@
 
 /*
  * The log of 07, at the start of the server's memory, 1040 bytes:
- *
  *   0   signature, "LOG" and zeros, in a file only
- *   8   u64 in the byte order of the machine: where the next byte goes, counted from the start of the log
+ *   8   u64 in the byte order of the machine: offset of the next byte from the start of the log
  *   16  data
- *
  * An aligned 8-byte number changes atomically: a reader sees the old or the new length, even after a power failure.
  */
 enum {

@@ -52,14 +52,14 @@ static int open_log(const struct arguments *args, struct memory *memory)
     const uint64_t empty = LOG_DATA_OFFSET;
     memcpy(memory->base + LOG_USED_OFFSET, &empty, sizeof(empty));
     memory_persist_range(memory, LOG_USED_OFFSET, LOG_USED_SIZE);
-    if (memory->map) { /* last: a file with the signature contains a log */
+    if (memory->map) { /* written last: a file with the signature contains a log */
         memcpy(memory->base, signature, sizeof(signature));
         memory_persist_range(memory, 0, sizeof(signature));
     }
     return STATUS_OK;
 }
 
-/* One word a line: each ends with a zero byte. */
+/* Prints one word per line. A zero byte ends each word. */
 static int print_log(const struct memory *memory)
 {
     const int status = check_used(memory);

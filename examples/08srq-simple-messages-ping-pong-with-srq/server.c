@@ -14,9 +14,9 @@ enum {
 
 /* Completion queue for messages received in buffers of the shared receive queue. */
 enum receive_queue {
-    SRQ_RCQ,  /* one that belongs to the shared receive queue */
-    MAIN_CQ,  /* the connection's main one */
-    CONN_RCQ, /* the connection's receive completion queue */
+    SRQ_RCQ,  /* queue of the shared receive queue */
+    MAIN_CQ,  /* main completion queue of the connection */
+    CONN_RCQ, /* receive completion queue of the connection */
 };
 
 static const struct program program = {

@@ -36,7 +36,7 @@ static const char *parse_word(const struct arguments *args)
     return word;
 }
 
-/* A message without content needs no memory. */
+/* An empty message needs no memory. */
 static int send_word(const struct arguments *args, struct rpma_conn *conn, const char *word,
         const struct rpma_mr_local *mr, uint32_t imm)
 {

@@ -33,7 +33,7 @@ struct mail {
     uint32_t announced;
 };
 
-/* Reads what the client announces, and puts a buffer in place before it can send. */
+/* Reads the announcement of the client, and posts a receive before the client can send. */
 static int prepare(struct rpma_conn_req *req, void *context)
 {
     struct mail *mail = context;

@@ -27,7 +27,7 @@ static const struct program program = {
         .retry_s = RETRY_NOT_OFFERED,
 };
 
-/* A write with immediate data uses up a receive. The buffer of the receive stays unused, but must exist. */
+/* A write with immediate data consumes a receive. The buffer must exist, but stays unused. */
 static int expect_immediate(struct rpma_conn_req *req, void *context)
 {
     return check(recv_name, rpma_conn_req_recv(req, context, 0, 1, recv_name));

@@ -34,7 +34,7 @@ static const struct program program = {
 };
 
 /*
- * A slot for each message that can come in, and one for the reply to each client. The slot of a message does not
+ * A slot for each message that can arrive, and one for the reply to each client. The slot of a message does not
  * identify its sender.
  */
 struct game {
@@ -66,7 +66,7 @@ static int greet(struct client *client)
     return STATUS_OK;
 }
 
-/* Every send is collected: a queue of sends that are not would be full before long. */
+/* Sends must complete before the next reply, because an unpolled completion keeps its send queue entry. */
 static int finish_reply(struct client *client)
 {
     if (!client->is_sending)
@@ -77,7 +77,8 @@ static int finish_reply(struct client *client)
 
 static int reply(struct game *game, struct client *client, uint32_t qp_num, uint64_t number)
 {
-    int status = finish_reply(client); /* its slot is needed, and the client would not write without having got it */
+    int status = finish_reply(client); /* the slot of the reply must be free; the client has received that reply, as its
+                                          new message shows */
     if (status != STATUS_OK)
         return status;
     if (number == PING_PONG_END)
@@ -107,7 +108,7 @@ static struct client *find_sender(struct game *game, uint32_t qp_num)
     return NULL;
 }
 
-/* An error of one client must not stop the others. */
+/* An error of one client must not stop the game with the others. */
 static int handle_message(struct game *game, const struct ibv_wc *wc)
 {
     char *slot = (char *)(uintptr_t)wc->wr_id;
@@ -148,7 +149,7 @@ static int handle_messages(void *context)
     return status;
 }
 
-/* A client has at most one outstanding message: receives for all clients are posted before the first message. */
+/* A client has at most one outstanding message, so receives for all clients are posted in advance. */
 static int open_game(struct game *game, struct rpma_peer *peer)
 {
     int fd = -1;

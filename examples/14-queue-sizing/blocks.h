@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_BLOCKS_H
 #define EXAMPLES_BLOCKS_H 1
 
-/* The server's memory is an array of blocks. Each starts with its number, counted from 1, in a uint64_t. */
+/* The server's memory is an array of blocks. Each starts with its number (uint64_t, from 1). */
 enum {
     BLOCK_SIZE = 64,
     BLOCK_COUNT = 1024,

@@ -35,8 +35,8 @@ static const struct program program = {
 };
 
 /*
- * Contents of the send queue. An operation frees its entry only when its completion, or that of a later operation, has
- * been read. The last operation of each batch requests one, which covers all.
+ * State of the send queue. Polling the completion of an operation frees its entry and those of earlier operations. The
+ * last operation of each batch requests the completion.
  */
 struct window {
     uint64_t size;
@@ -64,7 +64,7 @@ static uint64_t parse_within(
     return value;
 }
 
-/* Capacity for each outstanding operation. Should they fail, each of them leaves a completion, wanted or not. */
+/* One CQ entry for each outstanding operation, because every operation completes if the connection fails. */
 static int make_cfg(uint32_t sq_size, struct rpma_conn_cfg **cfg)
 {
     int status = check("rpma_conn_cfg_new", rpma_conn_cfg_new(cfg));
@@ -77,7 +77,7 @@ static int make_cfg(uint32_t sq_size, struct rpma_conn_cfg **cfg)
     return status;
 }
 
-/* Collects one completion, which is that of the last operation of a batch or of the flush. */
+/* Polls one completion: of the last operation of a batch, or of the flush. */
 static int collect(struct transfer *transfer, uint64_t finished)
 {
     struct ibv_wc wc;

@@ -28,7 +28,7 @@ static uint64_t number_of(const struct memory *memory, uint64_t index)
     return number;
 }
 
-/* Blocks 1, 2, 3 and so on without a gap, and nothing behind them. */
+/* Checks that the memory contains blocks 1, 2, 3 and so on without a gap, and no other block. */
 static int count_blocks(const struct memory *memory)
 {
     uint64_t count = 0;
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
         status = register_memory(peer, &memory, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, &mr);
     if (status == STATUS_OK)
         status = handshake_make(&handshake, mr, 0, NULL);
-    if (status == STATUS_OK) /* one-sided operations occupy the queues of the client only */
+    if (status == STATUS_OK) /* one-sided operations use queue entries of the client only */
         status = accept_one_client(&args, peer, NULL, &pdata, NULL, NULL, &conn);
     if (status == STATUS_OK)
         status = wait_for_disconnect(&args, conn);

@@ -21,9 +21,9 @@
 enum {
     DEFAULT_RECORDS = 100,
     VALUE_SIZE = sizeof(uint64_t),
-    HEADER_OFFSET = LOG_RECORD_SIZE, /* in this program's memory: behind the record that is being written */
+    HEADER_OFFSET = LOG_RECORD_SIZE, /* offset in this program's memory, after the record buffer */
     MEMORY_SIZE = HEADER_OFFSET + VALUE_SIZE,
-    MAX_FRUITLESS = 5 /* connections in a row that were lost before a record was written */
+    MAX_FRUITLESS = 5 /* maximum consecutive connections that are lost before a record is written */
 };
 
 static const char read_name[] = "rpma_read";
@@ -42,7 +42,7 @@ static const struct program program = {
         .retry_s = 30,
 };
 
-/* A connection and what was learned when it was made. The server that is back may be another process. */
+/* A connection and the parameters that the server sent. They can change, because the server may have restarted. */
 struct session {
     const struct arguments *args;
     struct rpma_conn *conn;
@@ -57,8 +57,8 @@ struct writer {
     struct memory memory;
     struct rpma_mr_local *mr;
     struct timespec pause;
-    uint64_t next; /* the record to write */
-    uint64_t goal; /* the number of records in the end, 0: not yet known */
+    uint64_t next; /* next record to write */
+    uint64_t goal; /* total number of records, 0 if not known yet */
 };
 
 static int read_count(struct session *session, struct writer *writer, uint64_t *count)
@@ -126,14 +126,14 @@ static int open_session(struct session *session, struct writer *writer)
     return status;
 }
 
-/* Errors are ignored: the status of the operations on the connection is already known. */
+/* Errors are ignored, because the status of the operations is already known. */
 static void close_session(struct session *session)
 {
     (void)rpma_mr_remote_delete(&session->log);
     (void)rpma_conn_delete(&session->conn);
 }
 
-/* The server knows which records are durable: one without a completion might be durable, too. */
+/* The server's count determines the next record: records without a completion may be durable. */
 static int resume(struct session *session, struct writer *writer)
 {
     uint64_t count = 0;

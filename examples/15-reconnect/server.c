@@ -38,7 +38,7 @@ struct log {
     uint64_t drop_at;
 };
 
-/* The device of the client writes it while this program looks. */
+/* The client's device may write the value at any time. */
 static uint64_t value_at(const struct log *log, size_t offset)
 {
     return atomic_load((const _Atomic uint64_t *)(const void *)(log->memory.base + offset));
@@ -54,7 +54,8 @@ static int open_log(const struct arguments *args, struct log *log)
     if (memcmp(memory->base + LOG_SIGNATURE_OFFSET, signature, sizeof(signature)) != 0) {
         memset(memory->base, 0, LOG_SIZE);
         memory_persist_range(memory, 0, LOG_SIZE);
-        memcpy(memory->base + LOG_SIGNATURE_OFFSET, signature, sizeof(signature)); /* only now: here is a log */
+        memcpy(memory->base + LOG_SIGNATURE_OFFSET, signature,
+                sizeof(signature)); /* last: the signature marks a complete header */
         memory_persist_range(memory, LOG_SIGNATURE_OFFSET, sizeof(signature));
     }
 
@@ -64,7 +65,7 @@ static int open_log(const struct arguments *args, struct log *log)
     return STATUS_OK;
 }
 
-/* Records that the header counts must be there, whatever became of the connections. */
+/* The records that the header counts must exist, even after lost connections. */
 static int check_log(const struct log *log)
 {
     const uint64_t count = value_at(log, LOG_COUNT_OFFSET);
@@ -83,7 +84,7 @@ static int check_log(const struct log *log)
     return STATUS_OK;
 }
 
-/* Until the connection has ended, by whomever. The server takes no part in the writing, so that it has to look. */
+/* Waits for the end of the connection. Polls the log, because writes of the client generate no events here. */
 static int watch_connection(struct log *log, struct rpma_conn *conn)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
@@ -106,7 +107,7 @@ static int watch_connection(struct log *log, struct rpma_conn *conn)
     return status;
 }
 
-/* Connections come and go, the memory and its registration stay, and the key that clients got stays valid. */
+/* Serves one connection after the other. The registration is kept, so the keys of clients stay valid. */
 static int serve(
         struct arguments *args, struct log *log, struct rpma_peer *peer, const struct rpma_conn_private_data *pdata)
 {
@@ -114,7 +115,7 @@ static int serve(
     do {
         struct rpma_conn *conn = NULL;
         status = accept_one_client(args, peer, NULL, pdata, NULL, NULL, &conn);
-        args->ready_fd = -1; /* reported already */
+        args->ready_fd = -1; /* reported only once */
         if (status == STATUS_OK)
             status = watch_connection(log, conn);
         status |= check("rpma_conn_delete", rpma_conn_delete(&conn));

@@ -22,7 +22,7 @@ static const struct program program = {
         .retry_s = RETRY_NOT_OFFERED,
 };
 
-/* One client. Its members are used by its thread only, so locks are not needed. */
+/* One client. Only its thread uses it, so no locks are needed. */
 struct worker {
     const struct arguments *args;
     struct rpma_conn *conn;
@@ -47,7 +47,7 @@ static void *serve(void *context)
     return NULL;
 }
 
-/* The thread completes the connection setup, so that another client can connect at the same time. */
+/* The thread waits for the connection to be established, so that the next client can connect at the same time. */
 static int accept_client(struct worker *worker, struct rpma_peer *peer, struct rpma_ep *ep)
 {
     struct rpma_conn_req *req = NULL;
@@ -112,6 +112,6 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = serve_all(&args, peer, count);
 
-    status |= check("rpma_peer_delete", rpma_peer_delete(&peer)); /* after everything that was made from it */
+    status |= check("rpma_peer_delete", rpma_peer_delete(&peer)); /* deleted last, after all objects created from it */
     return status;
 }

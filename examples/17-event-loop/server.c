@@ -28,11 +28,11 @@ static const struct program program = {
         .retry_s = RETRY_NOT_OFFERED,
 };
 
-/* The game of the client in one slot. client->is_sending: the outgoing message is still the device's. */
+/* The game with the client in one slot. While client->is_sending is set, the device owns the outgoing message. */
 struct game {
     struct mailbox mailbox;
     uint64_t number;
-    bool is_asked; /* number waits for an answer */
+    bool is_asked; /* `number` must be answered */
 };
 
 struct games {
@@ -46,20 +46,20 @@ static struct game *game_of(const struct client *client)
     return &games->games[client->slot];
 }
 
-/* The client may send as soon as it is connected: by then a buffer for the first message must be in place. */
+/* The client may send as soon as it is connected, so the first receive must be posted before. */
 static int prepare(struct client *client, struct rpma_conn_req *req)
 {
     const struct games *games = client->service->context;
     struct game *game = game_of(client);
 
-    int status = mailbox_close(&game->mailbox); /* context of an earlier client in this slot */
+    int status = mailbox_close(&game->mailbox); /* state of an earlier client in this slot */
     *game = (struct game){0};
     if (status == STATUS_OK)
         status = mailbox_open(&game->mailbox, games->peer, PING_PONG_MESSAGE_SIZE, NULL);
     return status ? status : mailbox_expect_first(&game->mailbox, req);
 }
 
-/* One descriptor for both completion queues of the connection. */
+/* Both completion queues of the connection share one descriptor. */
 static int watch_completions(struct client *client)
 {
     int fd = -1;
@@ -67,7 +67,7 @@ static int watch_completions(struct client *client)
     return status ? status : event_loop_watch(&client->service->loop, &client->completions, fd);
 }
 
-/* The next number can be here before the completion that frees the message for the answer. */
+/* The next number may arrive before the completion of the last reply, which frees the message buffer. */
 static int answer(struct client *client)
 {
     struct game *game = game_of(client);
@@ -94,7 +94,8 @@ static int handle_message(struct client *client, const struct ibv_wc *wc)
 
     printf("Value received: %" PRIu64 "\n", game->number);
     game->is_asked = true;
-    status = mailbox_expect(&game->mailbox, client->conn); /* before the answer, which the next number follows */
+    status = mailbox_expect(
+            &game->mailbox, client->conn); /* posted before the reply, after which the next number may arrive */
     return status ? status : answer(client);
 }
 
@@ -109,8 +110,7 @@ static int handle_completion(struct client *client, const struct ibv_wc *wc, boo
     return answer(client);
 }
 
-/* Reads the event, which identifies the queue, and all completions in the queue, because they do not generate another
- * event. */
+/* Takes the event, and polls all completions of its queue, because the queue is re-armed for new ones only. */
 static int collect(struct client *client)
 {
     struct rpma_cq *cq = NULL;
@@ -121,8 +121,7 @@ static int collect(struct client *client)
         return STATUS_OK;
 
     int status = check("rpma_conn_wait", ret);
-    while (status == STATUS_OK &&
-            !client->is_done) { /* outstanding operations are dropped when the client disconnects */
+    while (status == STATUS_OK && !client->is_done) { /* the client may disconnect with outstanding operations */
         struct ibv_wc wc;
         ret = rpma_cq_get_wc(cq, 1, &wc, NULL);
         if (ret == RPMA_E_NO_COMPLETION)

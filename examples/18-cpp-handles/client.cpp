@@ -39,7 +39,7 @@ rpma::remote_region find_memory(const rpma::connection &conn, std::size_t &offse
             [&](auto **mr) { return handshake_parse(&pdata, TEXT_SIZE, mr, &offset, nullptr); });
 }
 
-// Completion of an awaited operation.
+// Checks the completion of an awaited operation.
 bool succeeded(const char *name, rpma::result<ibv_wc> done)
 {
     if (!done)
@@ -58,7 +58,7 @@ task store(const rpma::connection &conn, rpma::remote_slice to, rpma::local_slic
     co_return succeeded("rpma_flush", flushed) ? STATUS_OK : STATUS_FAILED;
 }
 
-// The event loop of this program: it has one descriptor to wait for.
+// Event loop of this program, which waits for one descriptor.
 int finish(const task &work, const rpma::completion_queue &cq, int timeout_s)
 {
     while (!work.is_done()) {
@@ -75,7 +75,7 @@ int finish(const task &work, const rpma::completion_queue &cq, int timeout_s)
 
 void write_text(const arguments &args, std::string_view text)
 {
-    // Each is destroyed before what is declared above it; an exception does the same from where it is thrown.
+    // Objects are destroyed in reverse order of declaration, also by an exception.
     const auto peer = find_peer(args, RPMA_UTIL_IBV_CONTEXT_REMOTE);
     std::array<char, TEXT_SIZE> memory{};
     std::ranges::copy(text, memory.begin());

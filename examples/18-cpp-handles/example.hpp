@@ -15,10 +15,10 @@ extern "C" {
 #include "text.h"
 }
 
-// Code shared by client and server: exceptions for the statuses of the examples' C functions, and handles for the
-// objects that they create.
+// Code shared by client and server: exceptions for the statuses of the C functions of the examples, and handles for the
+// objects that those create.
 
-// Thrown after an error line on stderr; contains the exit status.
+// Thrown after an error line on stderr. Contains the exit status.
 struct failure {
     int status;
 };
@@ -37,7 +37,7 @@ T need(const char *call, rpma::result<T> made)
     return std::move(made).value();
 }
 
-// Takes over what create(&object), which returns a status, has made, if only to delete it after a failure.
+// Takes ownership of the object that create(&object) returns, also if it returns a failure.
 template<class Owner, class Create>
 Owner own(Create create)
 {

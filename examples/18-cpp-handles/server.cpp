@@ -30,7 +30,7 @@ rpma::connection accept_client(const arguments &args, const rpma::peer &peer, st
 
 void serve(const arguments &args)
 {
-    // Each is destroyed before what is declared above it: connection, registration, memory, peer.
+    // Objects are destroyed in reverse order of declaration: connection, registration, memory, peer.
     const auto peer = find_peer(args, RPMA_UTIL_IBV_CONTEXT_LOCAL);
     std::array<char, TEXT_SIZE> text{};
     const auto mr = register_all(peer, text, rpma::usage::write_dst | rpma::usage::flush_visibility);

@@ -6,8 +6,8 @@
 #include <exception>
 #include <utility>
 
-// A coroutine that begins at once and ends with a status. Its owner checks whether it is done. rpma.hpp accepts any
-// coroutine type: a program with a coroutine library can use that library's type.
+// A coroutine that starts immediately and returns a status. Its owner polls is_done(). rpma.hpp works with any
+// coroutine type, also with one of a coroutine library.
 class task
 {
 public:

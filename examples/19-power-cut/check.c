@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* What a server finds when the power is back: is the log whole, and does it hold all that was acknowledged? */
+/* Checks the log after a power cut: it must be intact and contain all acknowledged records. */
 #include <err.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -80,7 +80,7 @@ static int flush_count(const struct log *log, int flags)
             rpma_flush(log->conn, log->mr, LOG_COUNT_OFFSET, LOG_COUNT_SIZE, log->flush_type, flags, count_flush_name));
 }
 
-/* Each operation is executed after the previous one; the completion of the last one covers all. */
+/* Each operation is executed after the previous one. The completion of the last one covers all. */
 static int append(const struct arguments *args, const struct log *log, uint64_t number, enum order order)
 {
     const int quiet = RPMA_F_COMPLETION_ON_ERROR;
@@ -114,7 +114,7 @@ static int append(const struct arguments *args, const struct log *log, uint64_t 
     return status ? status : wait_for_completion(args, log->conn, last_name);
 }
 
-/* A server with a file has persistent memory: a flush makes it so, the example is about nothing else. */
+/* Assumes that the server's file is persistent memory, where flushes reach persistence. */
 static int choose_flush(struct log *log)
 {
     struct rpma_peer_cfg *pcfg = NULL;
@@ -157,7 +157,7 @@ static int append_records(const struct arguments *args, struct rpma_conn *conn, 
         status = append(args, &log, acknowledged, order);
         acknowledged += status == STATUS_OK;
     }
-    /* Acknowledged records must be in the log, whatever happens to the server. */
+    /* These records must be in the log, whatever happens to the server. */
     printf("acknowledged: %" PRIu64 "\n", acknowledged);
 
     status |= check("rpma_mr_remote_delete", rpma_mr_remote_delete(&log.mr));

@@ -7,12 +7,10 @@
 
 /*
  * The log of 19, at the start of the server's file:
- *
- *   0   u64: how many records there are
- *   64  records, each of 192 bytes: its number, then 23 words that follow from the number
- *
- * Numbers are in the byte order of the machine. A record fills three cache lines, so that a power failure can keep one
- * part of it and lose another.
+ *   0   u64: number of records
+ *   64  records of 192 bytes: a number, then 23 words computed from it
+ * Numbers are in the byte order of the machine. A record fills three cache lines, so a power failure can keep one part
+ * of it and lose another.
  */
 enum {
     LOG_COUNT_OFFSET = 0,

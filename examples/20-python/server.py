@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: server.py ADDR PORT FILE [CLIENTS]
 
-Lets clients, one by default, write a text to a file and flush it, each in a task of asyncio. The clients are those of
-example 05 and client.py.
-"""
+Lets clients (default: one) write a text to a file and flush it. An asyncio task serves each client: those of example 05, and
+client.py."""
 
 import asyncio
 import mmap
@@ -30,13 +29,13 @@ async def serve_client(request: rpma.ConnectionRequest, handshake: bytes, memory
 
 async def serve(addr: str, port: str, path: str, clients: int) -> None:
     device = rpma.Device(addr, rpma.Side.LOCAL, rpma.DeviceKind.ANY)
-    # softrdma writes the file back before it completes a flush. RDMA hardware does not.
+    # softrdma writes a file back before it completes a flush; RDMA hardware does not.
     persistent = device.kind == rpma.DeviceKind.SOFTRDMA
     usage = rpma.Usage.WRITE_DST | rpma.Usage.FLUSH_TYPE_VISIBILITY | rpma.Usage.FLUSH_TYPE_PERSISTENT
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory, rpma.Peer(device) as peer, \
             peer.register_memory(memory, usage) as region, peer.listen(addr, port) as endpoint:
         config = rpma.PeerConfig(direct_write_to_pmem=persistent).descriptor
-        # Offset of the text, sizes of two descriptors, then the descriptors.
+        # Offset of the text, sizes of two descriptors, the descriptors.
         handshake = bytes([0, 0, len(region.descriptor), len(config)]) + region.descriptor + config
         print(f"listening on {addr} port {port}", flush=True)
         tasks = []

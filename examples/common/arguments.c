@@ -76,7 +76,7 @@ static uint64_t parse_number(const char *text, const char *name, uint64_t max)
     return value;
 }
 
-/* Asked before anything else is opened, which might get the number. */
+/* Called before any file is opened that could get the number. */
 static int parse_open_fd(const char *text)
 {
     const int fd = (int)parse_number(text, "--ready-fd", INT32_MAX);
@@ -85,7 +85,7 @@ static int parse_open_fd(const char *text)
     return fd;
 }
 
-/* The resolver takes the low 16 bits of a number without a word, so that 70000 would mean port 4464. */
+/* The resolver uses only the low 16 bits of a number, so 70000 would mean port 4464. */
 static void check_port(const char *port)
 {
     if (isdigit((unsigned char)*port) && parse_number(port, "<port>", UINT16_MAX) == 0)
@@ -98,7 +98,7 @@ static void check_addr(const char *addr)
         usage_error("<addr>: '%s' has brackets (omit them from an IPv6 address)", addr);
 }
 
-/* Reports unknown hosts and services before a device is opened. */
+/* Rejects unknown hosts and services before a device is opened. */
 static void check_names(const char *addr, const char *port)
 {
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
@@ -146,7 +146,7 @@ static void list_options(const struct program *program, struct option *options)
 
 struct arguments arguments_parse(int argc, char **argv, const struct program *program)
 {
-    /* In a pipe, too, lines are in order with those of standard error. */
+    /* Keeps the order of lines on standard output and standard error, also in a pipe. */
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     struct option options[MAX_OPTIONS];
     struct arguments args = {.timeout_s = program->timeout_s, .retry_s = program->retry_s, .ready_fd = -1};

@@ -13,7 +13,7 @@ struct program {
     int min_operands;          /* number of required operands */
     int max_operands;
     int timeout_s;         /* default of --timeout */
-    int retry_s;           /* default of --retry, or RETRY_NOT_OFFERED for a server, which has --ready-fd instead */
+    int retry_s;           /* default of --retry; RETRY_NOT_OFFERED for a server, which has --ready-fd instead */
     bool has_many_clients; /* a server with --clients */
 };
 
@@ -32,13 +32,13 @@ struct arguments {
     int ready_fd;     /* descriptor for the line "ready", or -1 */
 };
 
-/* Parses the command line. Never fails: --help exits with 0, a wrong command line with STATUS_USAGE. */
+/* Parses the command line. Exits with 0 for --help, and with STATUS_USAGE for an invalid command line. */
 struct arguments arguments_parse(int argc, char **argv, const struct program *program);
 
-/* Returns operand number index, or NULL if the command line has fewer operands. */
+/* Returns an operand, or NULL if the command line has fewer operands. */
 const char *arguments_operand(const struct arguments *args, int index);
 
-/* Returns operand number index as a decimal number, or fallback without it. Exits like arguments_parse. */
+/* Returns an operand as a decimal number, or `fallback` without it. Exits if it is invalid. */
 uint64_t arguments_number(const struct arguments *args, int index, const char *name, uint64_t fallback);
 
 /* Prints the error of the command line and exits with STATUS_USAGE. */

@@ -3,13 +3,12 @@
 #define EXAMPLES_COMMON_H 1
 
 /*
- * Helpers of examples 01 to 05 besides RDMA: the command line, time limits, messages for the most frequent errors, and
- * the description of memory for the peer. It brings the code as well as the declarations, so that each program is one
- * call of the compiler:
+ * Helpers of examples 01 to 05: command line, time limits, messages for common errors, and descriptors of memory.
+ * Includes the code, so that one compiler command builds each program:
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma)
  *
- * All functions return a status: 0, or what the program exits with after a line on stderr.
+ * All functions return a status: 0, or the exit status after an error line on stderr.
  */
 #define _GNU_SOURCE
 

@@ -3,12 +3,12 @@
 #define EXAMPLES_COMMON_PMEM_H 1
 
 /*
- * Helpers of examples 03 to 05 besides common.h: the text that they move, in a file, in persistent memory or in DRAM.
+ * Additional helpers of examples 03 to 05: the text that they transfer, in a file, in persistent memory or in DRAM.
  * libpmem2 maps files:
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma libpmem2)
  *
- * Where its header is not installed, or with -DEXAMPLES_WITHOUT_PMEM2, the programs work in DRAM only.
+ * Without its header, or with -DEXAMPLES_WITHOUT_PMEM2, the programs use DRAM only.
  */
 #include "common.h"
 

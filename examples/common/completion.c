@@ -11,11 +11,11 @@ enum {
     MAX_QUEUES = 3
 };
 
-/* Sources of events of a connection: its queues, and the event of its end. */
+/* Descriptors with events of a connection: its completion queues and its connection events. */
 struct sources {
     struct rpma_cq *cqs[MAX_QUEUES];
     nfds_t cq_count;
-    struct pollfd fds[MAX_QUEUES + 1]; /* one for each queue, then that of the connection's events */
+    struct pollfd fds[MAX_QUEUES + 1]; /* one for each queue, then one for connection events */
 };
 
 static int add_queue(struct sources *sources, struct rpma_cq *cq)
@@ -49,12 +49,12 @@ static int find_sources(struct rpma_conn *conn, const struct rpma_srq *srq, stru
 
     struct pollfd *event = &sources->fds[sources->cq_count];
     event->events = POLLIN;
-    if (status == STATUS_OK) /* a receive that is posted does not complete when the other side goes */
+    if (status == STATUS_OK) /* a posted receive does not complete when the peer disconnects */
         status = check("rpma_conn_get_event_fd", rpma_conn_get_event_fd(conn, &event->fd));
     return status;
 }
 
-/* RPMA_E_NO_COMPLETION if no queue holds one. */
+/* Returns RPMA_E_NO_COMPLETION if all queues are empty. */
 static int collect(const struct sources *sources, struct ibv_wc *wc)
 {
     int ret = RPMA_E_NO_COMPLETION;
@@ -63,8 +63,8 @@ static int collect(const struct sources *sources, struct ibv_wc *wc)
     return ret;
 }
 
-/* Takes one event, and only one: queues that share a channel are readable together, and a second wait might block.
- * Leaves the event of the connection's end for the caller that expects it. */
+/* Takes exactly one event: queues that share a channel are readable together, so a second wait might block. Leaves the
+ * disconnection for a caller that expects it. */
 static int take_event(struct rpma_conn *conn, const struct sources *sources, bool *has_ended)
 {
     for (nfds_t i = 0; i < sources->cq_count; ++i) {
@@ -94,7 +94,7 @@ int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn,
         if (ret != RPMA_E_NO_COMPLETION)
             return check("rpma_cq_get_wc", ret);
 
-        /* No completion yet, or an event whose completion was read before: continue to wait. */
+        /* no completion yet, or an event whose completion was already polled */
         status = wait_readable(sources.fds, sources.cq_count + 1, args->timeout_s, "completion");
         if (status == STATUS_OK)
             status = take_event(conn, &sources, has_ended);

@@ -54,7 +54,7 @@ int accept_one_client(const struct arguments *args, struct rpma_peer *peer, cons
     return status;
 }
 
-/* Tries once. *event is its result; *conn exists only after RPMA_CONN_ESTABLISHED. */
+/* Tries once. *event is the result; *conn is set only for RPMA_CONN_ESTABLISHED. */
 static int try_to_connect(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
         const struct rpma_conn_private_data *pdata, struct rpma_conn **conn, enum rpma_conn_event *event)
 {
@@ -66,7 +66,7 @@ static int try_to_connect(const struct arguments *args, struct rpma_peer *peer, 
     if (status == STATUS_OK)
         status = next_event(args, *conn, event);
     if (*event != RPMA_CONN_ESTABLISHED)
-        (void)rpma_conn_delete(conn); /* the failure of the attempt is what matters */
+        (void)rpma_conn_delete(conn); /* the error of the attempt is reported instead */
     return status;
 }
 

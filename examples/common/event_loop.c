@@ -51,7 +51,7 @@ void event_loop_unwatch(struct event_loop *loop, const struct watch *watch)
     (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
 }
 
-/* -1, which means no limit, for NO_DEADLINE. */
+/* Returns -1 (no limit) for NO_DEADLINE. */
 static int time_left_ms(int64_t deadline_ms)
 {
     if (deadline_ms == NO_DEADLINE)

@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Waits for many file descriptors at once, with epoll(7). */
+/* Waits for many file descriptors with epoll(7). */
 struct event_loop {
     int epoll_fd;
 };
 
-/* Action for a readable descriptor. Owned by the caller, and must not move while it is watched. */
+/* Handler of a readable descriptor. The caller owns it, and must not move it while it is watched. */
 struct watch {
     int (*handle)(void *context); /* handles the input, if any; returns a status */
     void *context;
@@ -23,12 +23,12 @@ struct watch {
 int event_loop_open(struct event_loop *loop);
 void event_loop_close(struct event_loop *loop);
 
-/* Watches fd and makes it non-blocking: librpma functions that use it then return instead of waiting. */
+/* Watches fd and makes it non-blocking, so that librpma functions that use it do not block. */
 int event_loop_watch(struct event_loop *loop, struct watch *watch, int fd);
 void event_loop_unwatch(struct event_loop *loop, const struct watch *watch);
 
 /*
- * Handles one event, whose handler may thus delete other watched objects. Sets *is_silent without an event until
+ * Handles one event. Its handler may delete other watched objects. Sets *is_silent if no event occurs before
  * deadline_ms, a time of now_ms() or NO_DEADLINE.
  */
 int event_loop_step(struct event_loop *loop, int64_t deadline_ms, bool *is_silent);

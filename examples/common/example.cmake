@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# rpma_example(), rpma_single_file_example() and rpma_gpspm_example() build client.c and server.c of the calling directory,
-# rpma_example_program(name) builds name.c there, in the project's tree or alone against an installed librpma.
+# rpma_example(), rpma_single_file_example() and rpma_gpspm_example() build client.c and server.c of the calling
+# directory; rpma_example_program(name) builds name.c. All work in the project's tree and alone with an installed
+# librpma.
 set(RPMA_EXAMPLE_COMMON_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(rpma_example_find_dependencies)
@@ -46,7 +47,7 @@ function(rpma_example_common)
   endif()
 endfunction()
 
-# Further arguments are libraries to link.
+# Further arguments are libraries.
 function(rpma_example_program name)
   if(NOT TARGET rpma_examples_common)
     rpma_example_common()
@@ -60,7 +61,7 @@ function(rpma_example_program name)
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 endfunction()
 
-# client.c and server.c of the calling directory, each a complete program: see common.h.
+# Builds client.c and server.c of the calling directory, each a complete program: see common.h.
 function(rpma_single_file_example)
   if(NOT TARGET PkgConfig::RPMA_EXAMPLE_VERBS)
     rpma_example_find_dependencies()

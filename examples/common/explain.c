@@ -100,8 +100,7 @@ bool may_try_again(const struct arguments *args, enum rpma_conn_event event, int
     return true;
 }
 
-/* Returns whether a program accepts TCP connections at the address. Asked only when there is no RDMA connection to be
- * had. */
+/* Returns whether a program accepts TCP connections at the address. Called only if no RDMA connection is possible. */
 static int is_tcp_service(const struct arguments *args)
 {
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};

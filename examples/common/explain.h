@@ -11,30 +11,30 @@
 #include "arguments.h"
 
 /*
- * Frequent errors of the first attempt. Each function gets the return value of a librpma call, prints the error and the
- * remedy on stderr, and returns a status. errno must be that of the call.
+ * Common errors in the first use. Each function gets the return value of a librpma call, whose errno must be unchanged,
+ * prints the error and the remedy on stderr, and returns a status.
  */
 
-/* For rpma_utils_get_ibv_context. */
+/* rpma_utils_get_ibv_context() */
 int explain_device(const struct arguments *args, int ret);
 
-/* For rpma_mr_reg of size bytes. */
+/* rpma_mr_reg() of size bytes */
 int explain_registration(size_t size, int ret);
 
-/* For rpma_ep_listen. Reports on stderr and on args->ready_fd that the server listens. */
+/* rpma_ep_listen(). On success, reports on stderr and on args->ready_fd that the server listens. */
 int explain_listening(const struct arguments *args, int ret);
 
-/* For rpma_conn_req_new. */
+/* rpma_conn_req_new() */
 int explain_request(const struct arguments *args, int ret);
 
 /*
- * Returns whether a client that got this event instead of RPMA_CONN_ESTABLISHED should connect again: it was rejected,
- * and args->retry_s seconds have not passed since the first call. Waits a moment then. *deadline_ms is 0 for the first
- * call.
+ * Returns whether a client that received `event` instead of RPMA_CONN_ESTABLISHED should try again: it was rejected,
+ * and less than args->retry_s seconds have passed since the first call. If so, waits a moment. *deadline_ms must be 0
+ * for the first call.
  */
 bool may_try_again(const struct arguments *args, enum rpma_conn_event event, int64_t *deadline_ms);
 
-/* For a client that stops trying: distinguishes another service at the port from a missing listener. */
+/* Reports why a client stops trying: no listener, or another service on the port. */
 int explain_refusal(const struct arguments *args, enum rpma_conn_event event);
 
 #endif /* EXAMPLES_EXPLAIN_H */

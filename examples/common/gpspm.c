@@ -75,7 +75,7 @@ int gpspm_persist(const struct memory *memory, const struct mailbox *mailbox, si
     return status;
 }
 
-/* The send that asks overtakes no write that was posted before: what it asks for has arrived. */
+/* The send does not overtake earlier writes, so the range has arrived when the server gets the request. */
 static int write_and_ask(const struct arguments *args, struct rpma_conn *conn, const struct rpma_mr_local *src,
         size_t src_offset, struct mailbox *mailbox)
 {

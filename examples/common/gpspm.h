@@ -18,20 +18,20 @@ enum {
     GPSPM_SLOT_SIZE = 512 /* maximum size of a message */
 };
 
-/* The programs, without the configuration of their connections. Return an exit status. */
+/* Main functions of the programs, with the configuration of their connections. Return an exit status. */
 int gpspm_client(int argc, char **argv, configure_conn *configure);
 int gpspm_server(int argc, char **argv, configure_conn *configure);
 
 /*
- * Persists the range of the request in the mailbox, and fills in the response. Rejects a malformed request, or a range
- * beyond memory, without effect. Returns a status; *response_size is the size of the response.
+ * Persists the range in the request and fills in the response. Rejects a malformed request, and a range beyond memory.
+ * Returns a status; *response_size is the size of the response.
  */
 int gpspm_persist(const struct memory *memory, const struct mailbox *mailbox, size_t *response_size);
 
 /* Fills in a request and returns its size. */
 size_t gpspm_request(const struct mailbox *mailbox, uint64_t offset, uint64_t length);
 
-/* Returns whether the response in the mailbox belongs to the last request. Returns a status. */
+/* Checks that the response in the mailbox belongs to the last request. Returns a status. */
 int gpspm_check_response(const struct mailbox *mailbox);
 
 #endif /* EXAMPLES_GPSPM_H */

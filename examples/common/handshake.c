@@ -63,7 +63,7 @@ static int parse_region(const uint8_t *descriptor, size_t descriptor_size, size_
 int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size, struct rpma_mr_remote **mr,
         size_t *data_offset, struct rpma_peer_cfg **pcfg)
 {
-    /* More bytes than were sent is normal: InfiniBand and RoCE pad private data with zeros. */
+    /* Private data may be longer than sent, because InfiniBand and RoCE pad it with zeros. */
     const uint8_t *bytes = pdata->ptr;
     if (!bytes || pdata->len < HANDSHAKE_SIZE) {
         warnx("the peer sent %u bytes of private data instead of %d (does it run another example?)", pdata->len,

@@ -9,11 +9,10 @@
 
 /*
  * Description of a side's memory, in the private data of the connection. 28 bytes, little-endian:
- *
- *   0  u16  where the user data starts inside the memory region
+ *   0  u16  offset of the user data in the memory region
  *   2  u8   size of the memory region's descriptor
- *   3  u8   size of the peer configuration's descriptor, 0 if there is none
- *   4       both descriptors one after the other, then zeros
+ *   3  u8   size of the peer configuration's descriptor, 0 without one
+ *   4       both descriptors, then zeros
  */
 enum {
     HANDSHAKE_SIZE = 28,
@@ -24,17 +23,17 @@ struct handshake {
     uint8_t bytes[HANDSHAKE_SIZE];
 };
 
-/* Describes mr and, unless it is NULL, pcfg. Fails if data_offset does not fit in 16 bits. Returns a status. */
+/* Describes mr and pcfg, which may be NULL. Fails if data_offset exceeds 16 bits. Returns a status. */
 int handshake_make(struct handshake *handshake, const struct rpma_mr_local *mr, size_t data_offset,
         const struct rpma_peer_cfg *pcfg);
 
-/* The handshake as private data for connecting; valid as long as *handshake. */
+/* Returns the handshake as private data, valid as long as *handshake. */
 struct rpma_conn_private_data handshake_private_data(struct handshake *handshake);
 
 /*
- * Takes apart what the other side sent. *mr becomes its memory region, which must hold data_size bytes from
- * *data_offset on. *pcfg becomes its peer configuration, or NULL if it sent none; a NULL pcfg ignores it. Returns a
- * status. The caller deletes the objects that are not NULL afterwards.
+ * Parses the peer's handshake. *mr is set to its memory region, which must contain data_size bytes from data_offset.
+ * *pcfg is set to its peer configuration, or NULL; a NULL pcfg ignores it. Returns a status. The caller must delete
+ * objects that are not NULL.
  */
 int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size, struct rpma_mr_remote **mr,
         size_t *data_offset, struct rpma_peer_cfg **pcfg);

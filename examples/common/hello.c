@@ -12,7 +12,7 @@ enum {
     SPANISH = 1
 };
 
-/* Records lie at any alignment, behind a signature of 17 bytes: hence memcpy instead of a struct. */
+/* Records may be unaligned, because they follow a signature of 17 bytes: memcpy is needed. */
 static void set_language(char *record, int language)
 {
     static const char *const texts[] = {[ENGLISH] = "Hello world!", [SPANISH] = "¡Hola Mundo!"};

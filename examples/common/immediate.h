@@ -12,12 +12,12 @@
 
 #define IMMEDIATE_HELP "  <imm>            the immediate data, 0 to 4294967295\n"
 
-/* Operand 0. Ends the program as arguments_parse does. */
+/* Parses operand 0. Exits if it is invalid. */
 uint32_t immediate_parse(const struct arguments *args);
 
 /*
- * Waits for a message with immediate data: the completion of the operation that was posted with op_context, its name.
- * opcode distinguishes a sent message from a write. Returns a status.
+ * Waits for the completion of an operation and of a message with immediate data. op_context is the name of the
+ * operation. `opcode` distinguishes an incoming send from a write. Returns a status.
  */
 int immediate_wait(const struct arguments *args, struct rpma_conn *conn, const char *op_context,
         enum ibv_wc_opcode opcode, struct ibv_wc *wc, uint32_t *imm);

@@ -72,7 +72,7 @@ int mailbox_send(struct mailbox *mailbox, struct rpma_conn *conn, size_t size)
     return check(send_name, rpma_send(conn, mailbox->mr, 0, size, RPMA_F_COMPLETION_ALWAYS, send_name));
 }
 
-/* Receives of an SRQ serve each connection that uses it: only the queue pair number identifies the connection. */
+/* Receives of an SRQ serve all its connections. Only the queue pair number identifies the sender. */
 static int check_sender(struct rpma_conn *conn, const struct ibv_wc *wc)
 {
     uint32_t qp_num = 0;

@@ -38,7 +38,7 @@ static int open_file(const char *path)
     return -1;
 }
 
-/* A store to a hole of a file on a full disk would end the program with a signal. */
+/* On a full disk, a store to a hole of a file would raise SIGBUS. */
 static int reserve_space(const char *path, int fd, off_t size)
 {
     const int error = posix_fallocate(fd, 0, size);
@@ -46,10 +46,10 @@ static int reserve_space(const char *path, int fd, off_t size)
         warnx("%s: no space left for %jd bytes (free some or choose another file)", path, (intmax_t)size);
         return STATUS_FAILED;
     }
-    return STATUS_OK; /* the reply of a file system without reservation does not describe its free space */
+    return STATUS_OK; /* the file system does not support reservation */
 }
 
-/* Only files and devices can be mapped; the error of libpmem2 would be less clear. */
+/* Rejects other kinds of files with a clearer error than that of libpmem2. */
 static int check_kind(const char *path, int fd)
 {
     struct stat info;

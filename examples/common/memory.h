@@ -6,45 +6,45 @@
 #include <stddef.h>
 
 /*
- * Memory that a program opens to its peer: anonymous memory, or a whole file or PMem device mapped by libpmem2. In a
+ * Memory that a program registers for its peer: anonymous memory, or a file or PMem device mapped by libpmem2. In a
  * file, a signature of 17 bytes precedes the user data and marks it as initialized.
  */
 struct memory {
     char *base;
     size_t size;
     size_t data_offset; /* offset of the user data */
-    bool is_new;        /* the user data was never initialized */
-    bool is_persistent; /* whether memory_persist() makes data survive a power failure */
+    bool is_new;        /* the user data is not initialized */
+    bool is_persistent; /* whether memory_persist() makes data durable */
 
     struct pmem2_map *map;                             /* NULL for anonymous memory */
     void (*persist)(const void *address, size_t size); /* CPU cache flushes or msync, depending on the mapping */
 };
 
-/* Zeroed anonymous memory, page-aligned. Returns a status. */
+/* Allocates zeroed, page-aligned memory. Returns a status. */
 int memory_allocate(struct memory *memory, size_t size);
 
 /*
- * Maps the file or device at path, with the signature at offset and data_size bytes of user data behind it. A NULL path
- * allocates data_size bytes of anonymous memory instead. Prints on stderr how durable the data is. Returns a status.
+ * Maps the file or device at `path`, with a signature at `offset`, followed by data_size bytes of user data. A NULL
+ * path allocates anonymous memory instead. Prints on stderr how durable the data is. Returns a status.
  */
 int memory_open(struct memory *memory, const char *path, size_t offset, size_t data_size);
 
-/* Like memory_open, but for data without a signature that starts at offset; does not return is_new. */
+/* Like memory_open(), for data without a signature at `offset`. Does not set is_new. */
 int memory_open_unsigned(struct memory *memory, const char *path, size_t offset, size_t data_size);
 
-/* Makes the first size bytes of the initialized user data persistent, and then stores the signature. */
+/* Makes the first `size` bytes of user data persistent, then stores the signature. */
 void memory_sign(struct memory *memory, size_t size);
 
-/* Make the first size bytes of the user data, or size bytes at any offset, persistent. No effect on DRAM. */
+/* Make user data persistent: the first `size` bytes, or a range. No effect on DRAM. */
 void memory_persist(const struct memory *memory, size_t size);
 void memory_persist_range(const struct memory *memory, size_t offset, size_t size);
 
-/* Unmaps the memory; does nothing if it was never opened (all members zero). */
+/* Unmaps the memory. Does nothing if it was never opened (all members zero). */
 void memory_close(struct memory *memory);
 
 /*
- * The two operations that need libpmem2. memory_map_file fills in all members except data_offset and is_new, and prints
- * an error on stderr.
+ * Functions that need libpmem2. memory_map_file() sets all members except data_offset and is_new, and prints errors on
+ * stderr.
  */
 int memory_map_file(struct memory *memory, const char *path, int fd);
 void memory_unmap_file(struct memory *memory);

@@ -13,7 +13,7 @@ static int new_map(struct pmem2_map **map, int fd)
     struct pmem2_source *source = NULL;
 
     int ret = pmem2_config_new(&config);
-    if (ret == 0) /* anything that can be made durable, be it page by page with msync */
+    if (ret == 0) /* accepts any memory that can be made durable, also with msync */
         ret = pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE);
     if (ret == 0)
         ret = pmem2_source_from_fd(&source, fd);

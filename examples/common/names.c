@@ -20,7 +20,7 @@
 static const char read_name[] = "rpma_read";
 
 enum {
-    NAME_SIZE = 32, /* zeros behind the name included */
+    NAME_SIZE = 32, /* includes the terminating zeros */
     NAMES_TIMEOUT_S = 15
 };
 
@@ -74,7 +74,7 @@ static char *name_of(const struct client *client)
     return names->memory.base + (ptrdiff_t)client->slot * NAME_SIZE;
 }
 
-/* A shared completion channel has one descriptor for all queues of the connection, which a call returns. */
+/* With a shared completion channel, one descriptor serves all queues of the connection. */
 static int watch_completions(struct client *client)
 {
     struct rpma_cq *cq = NULL;
@@ -109,11 +109,11 @@ static int read_name_of(struct client *client)
         status = check(read_name, rpma_read(client->conn, names->mr, (size_t)client->slot * NAME_SIZE, src, src_offset,
                                           NAME_SIZE, RPMA_F_COMPLETION_ALWAYS, read_name));
 
-    status |= check("rpma_mr_remote_delete", rpma_mr_remote_delete(&src)); /* posted operations do not need it */
+    status |= check("rpma_mr_remote_delete", rpma_mr_remote_delete(&src)); /* posted operations no longer need it */
     return status;
 }
 
-/* Takes the event that made the descriptor readable, and then the completion: RPMA_E_NO_COMPLETION if there is none. */
+/* Takes the event of the readable descriptor, then polls. Returns RPMA_E_NO_COMPLETION without a completion. */
 static int collect(struct rpma_conn *conn, struct ibv_wc *wc)
 {
     struct rpma_cq *cq = NULL;

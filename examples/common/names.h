@@ -5,8 +5,8 @@
 #include "variant.h"
 
 /*
- * Code of 06 and 06scch: a server that reads the name of each client from the client's memory. The
- * programs, without the configuration of the server's connections. Return an exit status.
+ * Code of 06 and 06scch: a server that reads the name of each client from the client's memory. The functions get the
+ * configuration of the server's connections, and return an exit status.
  */
 int names_client(int argc, char **argv);
 int names_server(int argc, char **argv, configure_conn *configure);

@@ -22,7 +22,7 @@ struct ping_pong_plan ping_pong_parse(const struct arguments *args, enum ping_po
 
     if (rules == PING_PONG_SERVER_CLOSES && rounds == 0)
         usage_error("<rounds>: must be at least 1");
-    /* 0 rounds would wrap to an unlimited number */
+    /* the number would wrap with 0 rounds */
     plan.numbers = rules == PING_PONG_SERVER_CLOSES ? rounds : rounds - 1;
 
     const uint64_t counted = plan.numbers == UINT64_MAX ? 0 : plan.numbers;
@@ -144,7 +144,8 @@ int ping_pong_serve(
     struct rpma_conn *conn = NULL;
 
     int status = mailbox_open(&mailbox, peer, PING_PONG_MESSAGE_SIZE, srq);
-    if (status == STATUS_OK) /* the client may send as soon as it is connected: a buffer must be in place by then */
+    if (status ==
+            STATUS_OK) /* the receive must be posted before, because the client may send as soon as it is connected */
         status = accept_one_client(args, peer, cfg, NULL, mailbox_inspect_request, &mailbox, &conn);
     if (status == STATUS_OK)
         status = ping_pong_answer(args, &mailbox, conn);

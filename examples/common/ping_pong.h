@@ -12,8 +12,8 @@
 #include "variant.h"
 
 /*
- * The game of 08, 12 and 13 and their variants: the client sends a number, the server answers with the next one, and so
- * on. Messages are 8 bytes: an unsigned number in the byte order of the machine. This one means that no more will come.
+ * The game of 08, 12, 13 and their variants: the client sends a number, the server replies with the next one, and so
+ * on. A message is an 8-byte unsigned number in the byte order of the machine. PING_PONG_END is the last message.
  */
 #define PING_PONG_END UINT64_MAX
 
@@ -30,10 +30,10 @@ enum {
     PING_PONG_MAX_OPERANDS = 3
 };
 
-/* The meaning of <rounds>, and the side that disconnects, differ between the examples. */
+/* The examples differ in the meaning of <rounds> and in the side that disconnects. */
 enum ping_pong_rules {
-    PING_PONG_END_IS_A_ROUND, /* the message that ends the game counts; then the client disconnects */
-    PING_PONG_SERVER_CLOSES   /* <rounds> numbers are sent; the server disconnects after the last message */
+    PING_PONG_END_IS_A_ROUND, /* the final message counts as a round; the client disconnects */
+    PING_PONG_SERVER_CLOSES   /* <rounds> numbers are sent; the server disconnects after the final message */
 };
 
 #define PING_PONG_ROUNDS_HELP "  <rounds>         messages to send; the last one ends the game (0: unlimited)\n"
@@ -46,29 +46,30 @@ struct ping_pong_plan {
     struct timespec pause;
 };
 
-/* Reads the operands. Ends the program as arguments_parse does. */
+/* Parses the operands. Exits if they are invalid. */
 struct ping_pong_plan ping_pong_parse(const struct arguments *args, enum ping_pong_rules rules);
 
-/* Clients, and servers of one client, without the configuration of their connections. Return an exit status. */
+/* Main functions of clients, and of servers of one client, with the configuration of their connections. Return an exit
+ * status. */
 int ping_pong_client(int argc, char **argv, enum ping_pong_rules rules, configure_conn *configure);
 int ping_pong_server(int argc, char **argv, configure_conn *configure);
 
 /*
- * The server's side of a whole game, from listening to disconnecting. cfg and srq may be NULL; with an srq, cfg has it
- * too. Returns a status.
+ * Server side of a whole game, from listening to disconnecting. cfg and srq may be NULL; cfg must contain srq. Returns
+ * a status.
  */
 int ping_pong_serve(
         const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 
 /*
- * The exchange after connecting: the whole game of the client, and the server's part without disconnecting. The
- * server has called mailbox_expect_first before. Return a status.
+ * The exchange on an established connection: the whole game of the client, or the server's part without disconnecting.
+ * The server must have called mailbox_expect_first(). Return a status.
  */
 int ping_pong_play_on(const struct arguments *args, const struct ping_pong_plan *plan, struct mailbox *mailbox,
         struct rpma_conn *conn);
 int ping_pong_answer(const struct arguments *args, struct mailbox *mailbox, struct rpma_conn *conn);
 
-/* The number in a message of size bytes. Fails if it is not one. Returns a status. */
+/* Reads the number in a message. Fails if `size` is wrong. Returns a status. */
 int ping_pong_number(const char *message, size_t size, uint64_t *number);
 
 #endif /* EXAMPLES_PING_PONG_H */

@@ -15,7 +15,7 @@ enum {
     DEFAULT_PLAYERS = 4,
     MAX_PLAYERS = 10,
     PLAYERS_OPERAND = 3,
-    SEED_DISTANCE = 1000 /* from the first number of one player to that of the next */
+    SEED_DISTANCE = 1000 /* distance of the first numbers of the players */
 };
 
 static const struct program program = {
@@ -52,7 +52,7 @@ static void *play(void *context)
     return NULL;
 }
 
-/* Connects before there is a thread: without a server one complaint is enough. */
+/* Connects before any thread starts, so that a missing server is reported once. */
 static int start(struct player *player, struct rpma_peer *peer)
 {
     int status = mailbox_open(&player->mailbox, peer, PING_PONG_MESSAGE_SIZE, NULL);

@@ -15,7 +15,7 @@ int register_memory(struct rpma_peer *peer, const struct memory *memory, int usa
     if (status != STATUS_OK)
         return status;
 
-    /* Spares the first access a page fault where pages are not pinned. Other devices refuse, and lose nothing by it. */
+    /* Avoids page faults on memory that is not pinned. Other devices reject the advice, which is harmless. */
     if (memory->map && (usage & (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_DST)))
         (void)rpma_mr_advise(*mr, 0, memory->size, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH);
     return STATUS_OK;

@@ -8,10 +8,10 @@
 
 #include "memory.h"
 
-/* Registers size bytes at base for the RPMA_MR_USAGE_* in usage. Returns a status. */
+/* Registers size bytes at base with the RPMA_MR_USAGE_* in `usage`. Returns a status. */
 int register_range(struct rpma_peer *peer, void *base, size_t size, int usage, struct rpma_mr_local **mr);
 
-/* Registers all of memory for the RPMA_MR_USAGE_* in usage. Returns a status. */
+/* Registers all of `memory` with the RPMA_MR_USAGE_* in `usage`. Returns a status. */
 int register_memory(struct rpma_peer *peer, const struct memory *memory, int usage, struct rpma_mr_local **mr);
 
 #endif /* EXAMPLES_REGION_H */

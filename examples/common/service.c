@@ -21,8 +21,8 @@ static void remove_client(struct client *client)
 }
 
 /*
- * A client can finish before this side has received the event of the established connection. Releases before this one
- * do not end it then, so that is left to the event.
+ * A client can disconnect before this side gets the event of its establishment. Older releases of librpma cannot
+ * disconnect in that state, so the handler of the event does.
  */
 int service_dismiss(struct client *client)
 {
@@ -30,7 +30,7 @@ int service_dismiss(struct client *client)
     return client->is_established ? check("rpma_conn_disconnect", rpma_conn_disconnect(client->conn)) : STATUS_OK;
 }
 
-/* The event that the disconnection is complete removes it; without a disconnection none will come. */
+/* The event of the disconnection frees the slot. Without a disconnection there is no event. */
 void service_give_up(struct client *client)
 {
     client->service->status |= STATUS_FAILED;
@@ -38,7 +38,7 @@ void service_give_up(struct client *client)
         remove_client(client);
 }
 
-/* Releases before this one report the lack of an event as the failure of a call that would have had to wait. */
+/* Older releases report a call that would block as an error of the provider. */
 static bool is_no_event(int ret)
 {
     return ret == RPMA_E_NO_EVENT || (ret == RPMA_E_PROVIDER && errno == EAGAIN);
@@ -98,7 +98,7 @@ static int watch_client(struct client *client)
     return status ? status : event_loop_watch(&client->service->loop, &client->events, fd);
 }
 
-/* Does not wait until the connection is established: the other clients would have to wait as well. */
+/* Does not wait until the connection is established, because that would block the other clients. */
 static void accept_client(struct service *service, struct client *client, struct rpma_conn_req **req)
 {
     const int slot = (int)(client - service->clients);
@@ -114,7 +114,7 @@ static void accept_client(struct service *service, struct client *client, struct
         status = watch_client(client);
     if (status != STATUS_OK) {
         service->status |= status;
-        (void)rpma_conn_req_delete(req);       /* the failure before is what matters */
+        (void)rpma_conn_req_delete(req);       /* the earlier error is reported */
         (void)rpma_conn_delete(&client->conn); /* frees the slot */
         return;
     }
@@ -132,7 +132,7 @@ static int handle_request(void *context)
     if (is_no_event(ret))
         return STATUS_OK;
     if (check("rpma_ep_next_conn_req", ret) != STATUS_OK) {
-        service->status |= STATUS_FAILED; /* one request, which is rejected; others may be fine */
+        service->status |= STATUS_FAILED; /* rejects this request; others may succeed */
         return STATUS_OK;
     }
 
@@ -178,7 +178,7 @@ static bool has_enough_clients(const struct service *service)
     return now_ms() >= service->listen_until_ms || (wanted > 0 && service->accepted_count >= wanted);
 }
 
-/* Handles one event, or the deadline. */
+/* Handles one event or the deadline. */
 static int serve(struct service *service)
 {
     if (service->ep && has_enough_clients(service))

@@ -10,7 +10,7 @@
 #include "arguments.h"
 #include "event_loop.h"
 
-/* Server of many clients at a time, in one thread: shared code of 06 and 13. */
+/* A single-threaded server of many clients: code shared by 06 and 13. */
 
 enum {
     MAX_CLIENTS = 10
@@ -22,17 +22,17 @@ struct client {
     struct rpma_conn *conn; /* NULL if the slot is free */
     bool is_established;
     bool is_done;
-    bool is_sending; /* at the disposal of the handlers */
+    bool is_sending; /* free for the handlers */
     struct watch events;
-    struct watch completions; /* at the disposal of the handlers; unwatched when the client goes, if its fd is not -1 */
+    struct watch completions; /* used by the handlers; unwatched at the end of the connection if its fd is not -1 */
 };
 
-/* If a handler returns another value than STATUS_OK, the client is disconnected and the server fails in the end. */
+/* If a handler fails, the client is disconnected, and service_run() finally returns a failure. */
 struct service_handlers {
     /* Called before the client is accepted, for example to post a receive for its first message. May be NULL. */
     int (*requested)(struct client *client, struct rpma_conn_req *req);
-    int (*established)(struct client *client); /* the connection is established: operations may be posted */
-    int (*completed)(struct client *client);   /* function for completions.handle; NULL if not watched */
+    int (*established)(struct client *client); /* called when the connection is established */
+    int (*completed)(struct client *client);   /* value of completions.handle; not watched if NULL */
 };
 
 struct service {
@@ -43,7 +43,7 @@ struct service {
     void *context; /* context of the handlers */
     int listen_s;  /* maximum wait for another client; 0 means no limit */
 
-    /* The following members belong to the service. */
+    /* Private members of the service. */
     struct event_loop loop; /* epoll_fd is -1 before service_open */
     struct rpma_ep *ep;
     struct watch requests;
@@ -54,18 +54,18 @@ struct service {
     int status;
 };
 
-/* Opens the service, after which the loop takes the caller's own watches, and closes it. Return a status. */
+/* Open and close the service. Between the two calls, the loop accepts watches of the caller. Return a status. */
 int service_open(struct service *service);
 int service_close(struct service *service);
 
 /*
- * Listens until no client has connected for listen_s seconds, or until the number of clients of the command line has
- * connected, and returns when all of them have disconnected. A client beyond MAX_CLIENTS is rejected. Returns
- * a status: failure if no client came, or if one of them was lost before it was done.
+ * Serves clients until none has connected for listen_s seconds, or until the requested number has connected, and
+ * returns when all have disconnected. Rejects clients beyond MAX_CLIENTS. Returns a failure if no client connected, or
+ * if one was lost before it finished.
  */
 int service_run(struct service *service);
 
-/* Disconnects a client that is done. Returns a status. */
+/* Disconnects a client that has finished. Returns a status. */
 int service_dismiss(struct client *client);
 
 /* Disconnects a client that failed. */

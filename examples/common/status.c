@@ -29,7 +29,7 @@ static void check_output(void)
 {
     const bool failed = ferror(stdout) != 0;
     errno = EIO;
-    /* The stream does not keep the reason of a failure. Another write fails for the same one. */
+    /* The stream does not store the reason of an error. Another write fails for the same reason. */
     if (failed)
         (void)!write(STDOUT_FILENO, "\n", 1);
     if (fclose(stdout) != 0 || failed) {

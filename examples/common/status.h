@@ -10,13 +10,13 @@ enum status {
     STATUS_NO_DEVICE = 77
 };
 
-/* Returns the description of the error ret of a librpma function: of errno for a provider's error, else of the code. */
+/* Returns the description of an error of librpma: of errno for RPMA_E_PROVIDER, otherwise of `ret`. */
 const char *reason(int ret);
 
-/* Converts the return value of a librpma function to a status. On error, prints the failed call and the reason. */
+/* Converts a return value of librpma to a status. On error, prints the failed call and the reason. */
 int check(const char *call, int ret);
 
-/* Makes the program end with STATUS_FAILED if what it printed could not be written. */
+/* Makes the program exit with STATUS_FAILED if its output could not be written. */
 void check_output_at_exit(void);
 
 #endif /* EXAMPLES_STATUS_H */

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * Data from another machine must not be trusted: the text must not be NULL or empty, and must end within size bytes.
- * label is for the message. Returns a status.
+ * Checks a text from a peer, which is not trusted: it must not be NULL or empty, and must end within `size` bytes.
+ * `label` is used in the message. Returns a status.
  */
 int check_text(const char *label, const char *text, size_t size);
 

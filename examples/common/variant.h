@@ -6,15 +6,14 @@
 
 #include "arguments.h"
 
-/* Difference between the variants of an example: the configuration of their connections. NULL for the defaults of
- * librpma. */
+/* Sets the configuration of connections that distinguishes a variant of an example. NULL means the defaults of librpma. */
 typedef int configure_conn(struct rpma_conn_cfg *cfg);
 
-/* Function of each variant of an example, with a peer and the variant's configuration. The example defines context. */
+/* Body of a variant, called with a peer and its configuration. The example defines `context`. */
 typedef int variant_body(
         const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, const void *context);
 
-/* Opens a peer, calls body, and closes what was opened. Returns a status. */
+/* Opens a peer, calls `body`, and closes the peer. Returns a status. */
 int variant_run(const struct arguments *args, enum rpma_util_ibv_context_type side, configure_conn *configure,
         variant_body *body, const void *context);
 

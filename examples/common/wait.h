@@ -9,8 +9,8 @@
 int64_t now_ms(void);
 
 /*
- * Waits up to timeout_s seconds (0: no limit) until a descriptor is readable, and sets revents. awaited is the name of
- * the expected event, for the timeout message. Returns a status.
+ * Waits up to timeout_s seconds (0: no limit) until a descriptor is readable, and sets revents. The timeout message
+ * contains `awaited`, the name of the event. Returns a status.
  */
 int wait_readable(struct pollfd *fds, nfds_t count, int timeout_s, const char *awaited);
 

@@ -10,7 +10,7 @@
 
 #include "status.h"
 
-/* librpma may log in any thread. */
+/* librpma may log in any thread */
 static atomic_int caught_count;
 
 static const char *name_of(enum rpma_log_level level)
@@ -26,7 +26,7 @@ static const char *name_of(enum rpma_log_level level)
     return level >= RPMA_LOG_LEVEL_FATAL && level <= RPMA_LOG_LEVEL_DEBUG ? names[level] : "unknown";
 }
 
-/* Writes the library's messages to the application's own log. The message ends with a newline. */
+/* Writes messages of the library to the application's own log. Messages end with a newline. */
 __attribute__((format(printf, 5, 6))) static void print_message(enum rpma_log_level level, const char *file_name,
         const int line_no, const char *function_name, const char *format, ...)
 {
@@ -44,7 +44,7 @@ __attribute__((format(printf, 5, 6))) static void print_message(enum rpma_log_le
     atomic_fetch_add(&caught_count, 1);
 }
 
-/* A descriptor that is too short, and one of a region that nothing may be done with. No RDMA device is needed. */
+/* Passes a truncated descriptor, and one of a region without usages. Needs no RDMA device. */
 static int provoke_messages(void)
 {
     static const char descriptor[21];
@@ -65,7 +65,7 @@ static int provoke_messages(void)
 static int log_everything(void)
 {
     int status = check("rpma_log_set_threshold", rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG));
-    if (status == STATUS_OK) /* messages that the default function writes to stderr in addition to syslog */
+    if (status == STATUS_OK) /* the default function also writes these messages to stderr */
         status = check("rpma_log_set_threshold", rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG));
     return status;
 }

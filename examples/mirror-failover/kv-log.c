@@ -12,11 +12,11 @@
 enum {
     KEYS = 100,
     LOG_OFFSET = 4096,
-    PAUSE_US = 200, /* so that a person sees it run */
+    PAUSE_US = 200, /* slows the program down for viewers */
 };
 
-/* At offset 0 of the set is the number of records that count. A put writes a record behind these, makes it durable, and
- * then publishes the new number: a record that is cut off by a crash never counts. */
+/* Offset 0 of the set contains the number of valid records. A put writes a record after these, makes it durable, and
+ * then stores the new number: a record interrupted by a crash is never valid. */
 struct record {
     uint64_t number;
     char key[24];
@@ -52,7 +52,7 @@ static int failed(const char *what)
     return 1;
 }
 
-/* A target that fails is evicted from the set, and the program continues with the others. */
+/* Reports events. A failed target is evicted from the set, and the program continues with the others. */
 static void tell(void *context, const struct rpma_mirror_event *event)
 {
     (void)context;

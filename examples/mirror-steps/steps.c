@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* The SNIA's actions one by one on a mirrored set, and the in-line repair of a page that cannot be read. */
+/* Executes the SNIA actions on a mirrored set one by one, and repairs an unreadable page while the program runs. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* One line for each step: when it began and ended, so that packets of a trace can be counted for it. */
+/* Prints the start and end of a step, by which the packets of a trace are counted. */
 static int end_step(struct steps *s, const char *name, int code)
 {
     if (code != 0) {
@@ -47,7 +47,7 @@ static int map(struct steps *s, const struct rpma_mirror_cfg *cfg)
     return end_step(s, "MAP", code);
 }
 
-/* Three ranges that are far apart become durable on all copies by one call. */
+/* One call makes three separate ranges durable on all copies. */
 static int flush(struct steps *s)
 {
     struct rpma_mirror_range ranges[PAGES];
@@ -73,7 +73,7 @@ static int flush_and_verify(struct steps *s)
             rpma_mirror_optimized_flush_and_verify(s->mirror, 0, &all, 1, 0, &level, NULL));
 }
 
-/* The hardware poisons a real page; this one loses its read permission, which looks the same to readers. */
+/* Removes the read permission of a page, which readers cannot distinguish from poisoned memory. */
 static int find_error(struct steps *s)
 {
     struct rpma_mirror_error error;
@@ -89,7 +89,7 @@ static int find_error(struct steps *s)
     return end_step(s, "GET_ERROR_INFO", code);
 }
 
-/* Precise, contained and live: the program rewrites the page from another copy, and continues. */
+/* The error is precise, contained and live, so the program rewrites the page from another copy and continues. */
 static int repair(struct steps *s)
 {
     char *const page = s->memory + BROKEN_PAGE * PAGE;

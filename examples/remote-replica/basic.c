@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creates a pool at a target, fills it, reads it back and compares, opens it again, and removes it. */
+/* Creates a pool on a target, fills it, reads it back and compares, opens it again, and removes it. */
 #include <librpmem.h>
 
 #include <err.h>
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     require(rpmem_persist(pool, HEADER_SIZE, DATA_SIZE, 0, 0) == 0);
     require(rpmem_close(pool) == 0);
 
-    /* Another program, which begins with empty memory, finds attributes and data at the target. */
+    /* Like another program with empty memory: reads attributes and data from the target. */
     char *const copy = new_memory();
     struct rpmem_pool_attr found;
     lanes = 1;

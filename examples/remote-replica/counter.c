@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program on libpmemobj: adds N to a counter in a pool, in a transaction each, and prints what it is then. */
+/* A program on libpmemobj: increments a counter in a pool N times, each time in a transaction, and prints it. */
 #include <libpmemobj.h>
 
 #include <err.h>

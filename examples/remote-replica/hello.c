@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each run finds the greeting that the previous one has left at the target, and leaves the next one. */
+/* Each run reads the greeting of the previous run from the target, and writes the next one. */
 #include <librpmem.h>
 
 #include <err.h>
@@ -15,7 +15,7 @@
 static const char *const greetings[] = {"Hello, world!", "Bonjour, le monde !", "Hallo, Welt!"};
 #define GREETINGS (sizeof(greetings) / sizeof(greetings[0]))
 
-/* The greeting after the one in text; the first one after anything else. */
+/* Returns the greeting that follows `text`, or the first one for any other text. */
 static const char *next_greeting(const char *text)
 {
     for (size_t i = 0; i < GREETINGS; ++i)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Appends N records to a log at a target. The records are flushed one by one and drained together; then the number of
- * records is persisted, so that a log that is found after a failure counts whole records only. */
+/* Appends N records to a log on a target. Flushes each record, drains once, and then persists the number of records, so
+ * that a log contains only complete records after a failure. */
 #include <librpmem.h>
 
 #include <err.h>

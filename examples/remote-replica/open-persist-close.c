@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens a pool at a target, or creates it, makes all of it durable there, and closes it. */
+/* Opens or creates a pool on a target, makes all of it durable there, and closes it. */
 #include <librpmem.h>
 
 #include <err.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     void *const memory = mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         err(1, "mmap");
-    /* The first page is the header, which the target has made. */
+    /* the target has written the header, which is the first page */
     const struct rpmem_pool_attr attributes = {.signature = "MANPAGE"};
     unsigned lanes = LANES;
     RPMEMpool *pool = rpmem_create(argv[1], argv[2], memory, POOL_SIZE, &lanes, &attributes);

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The parts of examples/run, and how a run can end other than well: each message is one line, cause and remedy."""
+"""Modules of examples/run, and the errors of a run. Each message is one line with the cause and the remedy."""
 
 
 class ExampleFailed(Exception):
-    """An example did not do what it is there to show: exit status 1."""
+    """An example did not show what it must: exit status 1."""
 
 
 class UsageError(Exception):
-    """The command line asks for what is not there: exit status 2."""
+    """The command line contains an unknown name or path: exit status 2."""
 
 
 class CannotRun(Exception):
-    """This machine lacks something: exit status 77."""
+    """This machine lacks a prerequisite: exit status 77."""

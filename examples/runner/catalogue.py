@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples: what each is started with, and how its output proves that the data arrived."""
+"""The examples: operands, and how their output proves that the data arrived."""
 
 import dataclasses
 import re
@@ -16,9 +16,9 @@ LOG_WORDS = ["1st_word", "2nd_word", "3rd_word"]
 LOG_DATA_OFFSET = 16
 IMMEDIATE, WORD = "1234", "1st_word"
 GAMES = (("1", "3"), ("5", "3"), ("10", "3"))
-LISTEN_S = "10"  # limit for servers without --clients; on a busy machine a client can take seconds to start
+LISTEN_S = "10"  # limit of servers without --clients; on a busy machine a client can take seconds to start
 BLOCKS = 1000
-RECORDS, DROP_AFTER, PAUSE_US = 100, 10, "2000"  # so slow that the server finds the time to drop the connection
+RECORDS, DROP_AFTER, PAUSE_US = 100, 10, "2000"  # slow enough for the server to drop the connection in time
 RECORDS_OFFSET, RECORD_SIZE = 64, 64
 POWER_CUT_RECORDS_OFFSET, POWER_CUT_RECORD_SIZE = 64, 192
 PLAYERS, PLAYER_SEED, TURNS = 4, "7", "5"
@@ -30,7 +30,7 @@ class Run:
     """Settings shared by the examples of one run."""
 
     storage: Storage
-    direct_write: bool  # whether what is visible in the server's memory is persistent as well
+    direct_write: bool  # whether visible data in the server's memory is also persistent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,19 +41,19 @@ class Example:
     client_operands: Callable[[Run], list[str]]
     judge: Callable[[Run, Outcome], str]  # returns the proven result, or raises ExampleFailed
     more_clients: tuple[tuple[str, ...], ...] = ()  # operands of clients that run together with the first one
-    listens_again: bool = False  # at times the running server does not accept clients
-    server_topic: str | None = None  # the example whose server it uses, if not its own; its client is a script in Python
+    listens_again: bool = False  # the server sometimes accepts no clients
+    server_topic: str | None = None  # example whose server it uses; its client is a Python script
 
     @property
     def number(self) -> str:
         return self.topic.split("-")[0]
 
     def is_called(self, name: str) -> bool:
-        """By its number, with or without the leading zero, or by its whole name."""
+        """Returns whether `name` is the number, with or without a leading zero, or the full name."""
         return name in (self.topic, self.number, self.number.removeprefix("0"))
 
     def topic_of(self, role: str) -> str:
-        """The directory of the program of one side."""
+        """Returns the directory of the program of one side."""
         return self.server_topic if self.server_topic and role == "server" else self.topic
 
 
@@ -106,7 +106,7 @@ def judge_read(_: Run, outcome: Outcome) -> str:
 
 
 def judge_text(run: Run, outcome: Outcome) -> str:
-    """The text that the client had must be what the server, and its file, have now."""
+    """Checks that the server, and its file, have the text that the client had."""
     sent = value_of("client", outcome.client.stdout, "Next value")
     received = value_of("server", outcome.server.stdout, "New value")
     if received != sent:
@@ -159,7 +159,7 @@ def judge_log(run: Run, outcome: Outcome) -> str:
 
 
 def judge_game(first: int, count: int) -> Callable[[Run, Outcome], str]:
-    """Sends and receives of both sides must be exactly the numbers of one game."""
+    """Checks that sends and receives of both sides are exactly the numbers of one game."""
     return lambda _, outcome: check_games(outcome, [range(first, first + count)])
 
 
@@ -201,7 +201,7 @@ def resumed_log(run: Run) -> list[str]:
 
 
 def judge_resumed_log(run: Run, outcome: Outcome) -> str:
-    """All records are in place although the server dropped the connection, and in its file as well."""
+    """Checks that all records exist, also in the file, although the server dropped the connection."""
     counts = re.findall("(?m)^Records in the log: ([0-9]+)$", outcome.client.stdout)
     if len(counts) != 3 or "Connection lost" not in outcome.client.stdout:
         raise ExampleFailed("the client did not lose the connection and resume")
@@ -221,7 +221,7 @@ def judge_resumed_log(run: Run, outcome: Outcome) -> str:
 
 
 def judge_players(_: Run, outcome: Outcome) -> str:
-    """Every number was answered with the next one, whatever the order in which the games were printed."""
+    """Checks that each number was answered with the next one, in any order of the games."""
     numbers = [int(PLAYER_SEED) + player * 1000 + turn for player in range(PLAYERS) for turn in range(int(TURNS))]
     sent_and_answered = {"client": ("sent", "received"), "server": ("received", "sent")}
     for role, result in (("client", outcome.client), ("server", outcome.server)):
@@ -301,7 +301,7 @@ EXAMPLES = [
     Example("19-power-cut", "append to a log that survives power cuts", server_file, constantly(str(RECORDS)),
             judge_power_cut),
 ]
-# Examples that run only if they are named: they need more than a C compiler.
+# Examples that run only on request, because they need more than a C compiler.
 NAMED_EXAMPLES = [
     Example("20-python", "the client of 05 in Python", durable_server_file, nothing, judge_python,
             server_topic="05-flush-to-persistent"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Command lines with errors of one line."""
+"""Command line parser with one-line errors."""
 
 import argparse
 import os
@@ -21,8 +21,9 @@ def positive(text: str) -> int:
 
 
 def run_main(main: Callable[[], int]) -> NoReturn:
-    """Ends the process with the status of main. Output is in order with that of other programs. A reader that closes the
-    pipe early, such as head, ends the process without a message."""
+    """Exits with the status of main. Keeps the order with output of other programs. If a reader such as head closes the pipe,
+    exits
+    without a message."""
     sys.stdout.reconfigure(line_buffering=True)
     try:
         status = main()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The example disk-failover: a guest commits transactions to a database on a mirrored set. The machine that serves the disk is
-killed, another one continues. All of it is on this machine, each side with its own files."""
+killed, and another one continues. All machines are simulated on this one, each with its own files."""
 
 import contextlib
 import json
@@ -21,14 +21,14 @@ from runner.failover import LIMIT_S, Process, Target, Timeline, run
 
 PLUGIN = "lib/nbdkit-rpma-mirror-plugin.so"
 INIT = pathlib.Path(__file__).resolve().parent.parent / "disk-failover" / "init"
-BOOT_LIMIT_S, BOOTS = 90, 3  # emulated guests hang now and then while they boot
-COMMIT_LIMIT_S = 90  # between two transactions
+BOOT_LIMIT_S, BOOTS = 90, 3  # emulated guests sometimes hang while they boot
+COMMIT_LIMIT_S = 90  # limit between two transactions
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "nbdkit": "nbdkit", "sqlite3": "sqlite3",
             "mke2fs": "e2fsprogs", "e2fsck": "e2fsprogs", "debugfs": "e2fsprogs"}
 
 
 def targets(build: pathlib.Path) -> list[str]:
-    """Targets that are missing and can be built."""
+    """Returns missing targets that can be built."""
     missing = [name for name in failover.targets(build) if name != "example-mirror-failover"]
     if (build / "src" / "nbdkit" / "CMakeFiles" / "nbdkit_rpma_mirror.dir").is_dir() and not (build / PLUGIN).is_file():
         missing.append("nbdkit_rpma_mirror")
@@ -41,7 +41,7 @@ def last_line(log: pathlib.Path) -> str:
 
 
 class Disk(Process):
-    """nbdkit with the plugin. All machines use one socket, like an address that moves with the disk."""
+    """nbdkit with the plugin. All machines use the same socket, like a virtual IP address that follows the disk."""
 
     def __init__(self, build: pathlib.Path, set_file: pathlib.Path, address: pathlib.Path):
         self.log = set_file.parent / "nbdkit-log"
@@ -51,7 +51,7 @@ class Disk(Process):
         self.await_answer(address)
 
     def await_answer(self, address: pathlib.Path) -> None:
-        """nbdkit listens before it has opened the set, and answers afterwards."""
+        """nbdkit listens before it opens the set, and responds afterwards."""
         end = time.monotonic() + LIMIT_S
         while time.monotonic() < end and self.process.poll() is None:
             with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
@@ -69,7 +69,7 @@ class Disk(Process):
 
 
 class Guest(Process):
-    """QEMU, and the lines that the guest has printed on its console."""
+    """QEMU, and the lines that the guest prints on its console."""
 
     def __init__(self, command: list[str], log: pathlib.Path):
         self.log = log
@@ -136,7 +136,7 @@ def make_file_system(uri: str, place: pathlib.Path) -> None:
 
 
 def missing_entries(uri: str, place: pathlib.Path, committed: list[int]) -> list[int]:
-    """Transactions that the guest reported as committed, but that the database lacks. Checks the file system, too."""
+    """Returns the transactions that the guest reported as committed and the database lacks. Checks the file system, too."""
     image = place / "image"
     run("qemu-img", "convert", "-f", "raw", "-O", "raw", uri, image)
     checked = subprocess.run([guest.find("e2fsck"), "-f", "-n", str(image)], stdin=subprocess.DEVNULL, capture_output=True,
@@ -162,7 +162,7 @@ def show(build: pathlib.Path, place: pathlib.Path, unpacked: pathlib.Path, trans
     tool, key = build / "bin" / "rpma-mirror", place / "key"
     key.touch(0o600)
     key.write_text(secrets.token_hex(32) + "\n")
-    # The name of a socket has at most 107 bytes.
+    # The path of a socket is limited to 107 bytes.
     address = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rpma-disk-", dir="/tmp"))) / "disk"
     uri = f"nbd+unix:///?socket={urllib.parse.quote(str(address))}"
     initramfs = place / "initramfs"

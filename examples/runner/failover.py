@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The example mirror-failover: a writer with two targets loses one of them, then is killed itself, and another machine continues.
-All of it is on this machine, each side with its own files."""
+"""The example mirror-failover: a writer loses one of its two targets, then is killed, and another machine continues. All
+machines are simulated on this one, each with its own files."""
 
 import contextlib
 import pathlib
@@ -23,7 +23,7 @@ KEYS = 100
 
 
 def targets(build: pathlib.Path) -> list[str]:
-    """Targets that are missing and can be built."""
+    """Returns missing targets that can be built."""
     wanted = {"example-mirror-failover": build / "examples" / "mirror-failover" / "kv-log",
               "rpmemd": build / "bin" / "rpmemd", "rpma-mirror": build / "bin" / "rpma-mirror"}
     missing = [target for target, program in wanted.items() if not program.is_file()]
@@ -41,7 +41,7 @@ class Timeline:
 
 
 class Process:
-    """A program that ends with this one."""
+    """A program that is ended with this one."""
 
     def __init__(self, *command: object, **options: object):
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -63,7 +63,7 @@ class Process:
 
 
 class Target(Process):
-    """rpmemd, with a copy."""
+    """rpmemd with a copy."""
 
     def __init__(self, daemon: pathlib.Path, place: pathlib.Path, key: pathlib.Path, port: str = "0"):
         self.words = (daemon, place, key)
@@ -83,7 +83,7 @@ class Target(Process):
 
 
 class Writer(Process):
-    """kv-log put, and what a client knows from it: which puts were acknowledged."""
+    """kv-log put, and the puts that a client knows to be acknowledged."""
 
     def __init__(self, program: pathlib.Path, set_file: pathlib.Path, without_flush: bool):
         super().__init__(program, "put", set_file, *(["--without-flush"] if without_flush else []))
@@ -117,7 +117,7 @@ class Writer(Process):
         return self.acknowledged
 
     def end(self) -> int:
-        """Kills it. Everything that it had acknowledged has been read then."""
+        """Kills the writer. Returns the number of acknowledged puts."""
         self.kill()
         self.reader.join()
         return self.acknowledged
@@ -132,7 +132,7 @@ def run(*command: object) -> str:
 
 
 def lost_keys(listed: str, acknowledged: int) -> list[str]:
-    """The keys whose last acknowledged value, or a later one, is not there."""
+    """Returns the keys without their last acknowledged value or a later one."""
     values = dict(line.split() for line in listed.splitlines() if line.startswith("key-"))
     lost = []
     for number in range(max(1, acknowledged - KEYS + 1), acknowledged + 1):

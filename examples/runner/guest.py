@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A QEMU guest that needs neither root nor an installed kernel: Debian's kernel for clouds, and programs of this machine."""
+"""A QEMU guest without root or an installed kernel: uses Debian's cloud kernel, and programs of this machine."""
 
 import contextlib
 import lzma
@@ -23,12 +23,12 @@ SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", 
 
 
 def find(program: str) -> str | None:
-    """Path of a program. The PATH of an ordinary user lacks the directories of mke2fs(8)."""
+    """Returns the path of a program. The PATH of an ordinary user lacks the directories of mke2fs(8)."""
     return shutil.which(program, path=SYSTEM_PATH)
 
 
 def need(programs: dict[str, str]) -> None:
-    """`programs` maps each program to its package."""
+    """Raises CannotRun if a program is missing. `programs` maps each program to its package."""
     missing = sorted({package for program, package in programs.items() if not find(program)})
     if missing:
         raise CannotRun(f"{', '.join(missing)} not found (run `apt-get install {' '.join(missing)}` as root)")
@@ -54,7 +54,7 @@ def ask_apt(*words: str, place: pathlib.Path | None = None) -> str:
 
 
 def fetch(cache: pathlib.Path) -> pathlib.Path:
-    """Directory with the unpacked packages of the kernel and of busybox. They are downloaded once."""
+    """Returns the directory with the unpacked packages of the kernel and of busybox, which are downloaded once."""
     need({"apt-get": "apt", "dpkg": "dpkg"})
     listed = ask_apt("apt-cache", "depends", "--recurse", "--important", KERNEL)
     names = sorted(set(re.findall(r"^linux-(?:image|binary|modules)-[0-9]\S*", listed, re.MULTILINE)))
@@ -73,7 +73,7 @@ def fetch(cache: pathlib.Path) -> pathlib.Path:
         ask_apt("apt-get", "-qq", "download", *names, "busybox-static", place=packages)
         for package in packages.glob("*.deb"):
             subprocess.run(["dpkg", "-x", package, tree], stdin=subprocess.DEVNULL, check=True, timeout=FETCH_LIMIT_S)
-        with contextlib.suppress(OSError):  # another run was faster
+        with contextlib.suppress(OSError):  # another run has created it
             tree.rename(unpacked)
     return unpacked
 
@@ -84,7 +84,7 @@ def read_module(path: pathlib.Path) -> bytes:
 
 
 def modules(unpacked: pathlib.Path) -> dict[str, bytes]:
-    """The modules of the guest in the order in which they must be loaded. Names that the kernel contains have no file."""
+    """Returns the modules of the guest in load order. Modules built into the kernel have no file."""
     paths = {path.name.split(".")[0].replace("-", "_"): path for path in unpacked.glob("**/lib/modules/*/kernel/**/*.ko*")}
     found: dict[str, bytes] = {}
 
@@ -132,7 +132,7 @@ def escaped(path: object) -> str:
 
 
 def command(unpacked: pathlib.Path, initramfs: pathlib.Path, socket: pathlib.Path, reconnect_s: int, variables: str) -> list[str]:
-    """QEMU with the disk at an NBD socket, and the console on its output. KVM is used if this user can open it."""
+    """Returns the QEMU command, with the disk at an NBD socket and the console on its output. Uses KVM if this user may."""
     kernel = first(unpacked, "boot/vmlinuz-*")
     return [
         "qemu-system-x86_64", "-machine", "q35", "-accel", "kvm", "-accel", "tcg", "-cpu", CPU, "-m", "256M", "-nodefaults",

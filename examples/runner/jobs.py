@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the chosen examples, several at a time, each with a port and files of its own."""
+"""Runs the selected examples, several at a time, each with its own port and files."""
 
 import concurrent.futures
 import dataclasses
@@ -44,17 +44,17 @@ class Verdict:
     detail: str  # proven result, or the error
     seconds: float
     outcome: Outcome | None
-    commands: list[str]  # the programs as they can be started by hand, on the files of storage.BY_HAND
+    commands: list[str]  # commands that start the programs by hand, on the files of storage.BY_HAND
 
 
 def level_of(memory: storage.Storage, operands: dict[str, list[str]]) -> str:
-    """An example that is given no file keeps its data in DRAM."""
+    """Returns the persistence level. An example without a file keeps its data in DRAM."""
     is_used = memory.server_path and any(str(memory.server_path) in side for side in operands.values())
     return memory.level if is_used else storage.VOLATILE
 
 
 def programs_of(job: Job, setting: Setting, operands: dict[str, list[str]]) -> dict[str, list[list[str]]]:
-    """The command of the server and those of the clients, as far as they run here."""
+    """Returns the commands of the server and the clients that run on this machine."""
     device = setting.device
     port = str(setting.first_port + [*EXAMPLES, *NAMED_EXAMPLES].index(job.example)) if setting.role else free_port(device.addr)
     all_operands = {"server": [operands["server"]], "client": [operands["client"], *job.example.more_clients]}
@@ -98,7 +98,7 @@ def run_job(job: Job, setting: Setting) -> Verdict:
 
 
 def run_jobs(jobs: list[Job], setting: Setting, workers: int) -> Iterator[Verdict]:
-    """The verdicts in the order of the jobs. Ends all programs on each exit path."""
+    """Yields the verdicts in the order of the jobs. Ends all programs on each exit path."""
     with concurrent.futures.ThreadPoolExecutor(workers) as executor:
         verdicts = [executor.submit(run_job, job, setting) for job in jobs]
         try:

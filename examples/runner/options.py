@@ -28,7 +28,7 @@ DOCTOR_EXIT_STATUS = "Exit status: 0 examples can run here, 1 they cannot, 2 wro
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """The first word may be a verb; without one it is `run`."""
+    """Parses the command line. The first word may be a verb; the default is `run`."""
     verb = words[0] if words and words[0] in VERBS else "run"
     rest = words[1:] if words and words[0] in VERBS else words
     options = PARSERS[verb]().parse_args(rest, argparse.Namespace(verb=verb))
@@ -168,7 +168,7 @@ def add_build(parser: Parser) -> None:
 
 
 def complete(options: argparse.Namespace) -> None:
-    """Checks what depends on each other and fills in what follows from the rest."""
+    """Checks dependencies between options and fills in defaults that depend on others."""
     fail = run_parser().error
     if options.server:
         if options.role == "server" or options.addr:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a server and its client to their end, whatever happens."""
+"""Runs a server and its client until both exit, or ends them."""
 
 import collections
 import contextlib
@@ -20,7 +20,7 @@ import time
 from runner import CannotRun, ExampleFailed, UsageError
 
 STATUS_NO_DEVICE = 77
-PORTS = range(20000, 32000)  # below those that the kernel gives to outgoing connections
+PORTS = range(20000, 32000)  # below the kernel's ephemeral ports
 HELD_PORTS: collections.deque[int] = collections.deque()  # sockets
 MOST_HELD_PORTS = 100
 GRACE_S = 2.0
@@ -30,12 +30,12 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """Where the programs of one side come from and what they run with."""
+    """Programs of one side: their location and environment."""
 
-    directory: pathlib.Path  # holds NN-topic/client and NN-topic/server
-    has_options: bool  # false for programs with positional arguments only
+    directory: pathlib.Path  # contains NN-topic/client and NN-topic/server
+    has_options: bool  # false for programs that accept positional arguments only
     library: pathlib.Path | None = None  # directory of another librpma.so.0
-    python: pathlib.Path | None = None  # directory of the package rpma: the programs are scripts
+    python: pathlib.Path | None = None  # directory of the package rpma; the programs are scripts
 
     def environment(self) -> dict[str, str]:
         environment = dict(os.environ)
@@ -58,7 +58,7 @@ class Side:
         return str(path)
 
     def check_library(self, program: pathlib.Path) -> None:
-        """A program that ignores LD_LIBRARY_PATH would run with the wrong library unnoticed."""
+        """Rejects a program that ignores LD_LIBRARY_PATH, because it would use the wrong library."""
         trace = subprocess.run(
             [program], env=self.environment() | {"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True, text=True,
             check=False, timeout=30)
@@ -76,7 +76,7 @@ class Programs:
         self.is_over = False
 
     def stop(self) -> None:
-        """Stops all of them and lets no other start."""
+        """Ends all programs and prevents new ones."""
         with self.lock:
             self.is_over = True
             programs = list(self.running)
@@ -88,10 +88,10 @@ PROGRAMS = Programs()
 
 
 class Program:
-    """A running program whose output is kept, and which does not outlive the runner."""
+    """A running program whose output is stored, and which is ended with the runner."""
 
     def __init__(self, command: list[str], environment: dict[str, str], pass_fds: tuple[int, ...] = ()):
-        # Files rather than pipes: a program that prints much is never held up.
+        # Files, so that a program with much output is never blocked.
         self.stdout_file = tempfile.TemporaryFile()
         self.stderr_file = tempfile.TemporaryFile()
         with PROGRAMS.lock:
@@ -120,7 +120,7 @@ class Program:
             self.wait(GRACE_S)
 
     def wait(self, timeout_s: float) -> int | None:
-        """The exit status, or None if the program still runs."""
+        """Returns the exit status, or None if the program still runs."""
         try:
             return self.process.wait(max(timeout_s, 0))
         except subprocess.TimeoutExpired:
@@ -136,7 +136,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """How a program ended: status None means that it had to be stopped."""
+    """Result of a program. The status is None if it was killed."""
 
     status: int | None
     stdout: str
@@ -154,13 +154,13 @@ def die_with_parent() -> None:
 
 
 def free_port(addr: str) -> str:
-    """Returns a port that no other caller, in any process, gets until many more were returned: its server might not listen
-    yet. The server can listen although the port is held, because both sockets have SO_REUSEADDR."""
+    """Returns a port that is not returned again, to any process, until many others were. Its server may start later, although the
+    port is held: both sockets have SO_REUSEADDR."""
     family = socket.AF_INET6 if ":" in addr else socket.AF_INET
     for port in random.sample(PORTS, 100):
         with socket.socket(family, socket.SOCK_STREAM) as holder:
             try:
-                holder.bind((addr, port))  # not where another one holds it
+                holder.bind((addr, port))  # fails if another process holds the port
             except OSError:
                 continue
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -172,7 +172,7 @@ def free_port(addr: str) -> str:
 
 
 def wait_until_ready(server: Program, ready_fd: int, timeout_s: float) -> bool:
-    """A server that ends closes the descriptor, which counts as not ready."""
+    """Returns whether the server reported that it is ready. A server that exits closes the descriptor."""
     readable, _, _ = select.select([ready_fd], [], [], timeout_s)
     return bool(readable) and os.read(ready_fd, 256).startswith(b"ready")
 
@@ -184,7 +184,7 @@ def result_of(program: Program, timeout_s: float) -> Result:
 
 
 def result_of_all(programs: list[Program], deadline: float) -> Result:
-    """Combined result of programs that ran at the same time: the first failure counts."""
+    """Returns the combined result of programs that ran at the same time: the first failure counts."""
     results = [result_of(program, deadline - time.monotonic()) for program in programs]
     statuses = [result.status for result in results]
     status = None if None in statuses else next((status for status in statuses if status != 0), 0)
@@ -198,7 +198,7 @@ def run_all(commands: list[list[str]], side: Side, deadline: float) -> Result:
 
 
 def server_options(client_count: int, timeout_s: str) -> list[str]:
-    """A server of one client knows no --clients."""
+    """Returns the options of a server. A server of one client lacks --clients."""
     return ["--timeout", timeout_s, *(["--clients", str(client_count)] if client_count > 1 else [])]
 
 
@@ -206,9 +206,9 @@ def run_pair(
     server_command: list[str], client_commands: list[list[str]], server: Side, client: Side, timeout_s: float,
     listens_again: bool = False,
 ) -> Outcome:
-    """Commands are without options; the clients start, all at once, when the server listens for the first time."""
+    """Runs a pair from commands without options. All clients start when the server first listens."""
     deadline = time.monotonic() + timeout_s
-    step_s = str(max(1, int(timeout_s / 2)))  # programs time out first and report the missing event
+    step_s = str(max(1, int(timeout_s / 2)))  # programs time out earlier and report the missing event
     ready_fd, server_fd = os.pipe()
     try:
         if server.has_options:
@@ -232,13 +232,13 @@ def run_pair(
 
 
 def run_server_alone(command: list[str], client_count: int, side: Side, timeout_s: float) -> Result:
-    """Its clients are on another machine and may be there sooner or later."""
+    """Runs a server whose clients, on another machine, may start earlier or later."""
     options = server_options(client_count, str(int(timeout_s))) if side.has_options else []
     return run_all([command + options], side, time.monotonic() + timeout_s + GRACE_S)
 
 
 def run_clients_alone(commands: list[list[str]], side: Side, timeout_s: float) -> Result:
-    """Their server is on another machine and may be there sooner or later."""
+    """Runs clients whose server, on another machine, may start earlier or later."""
     limit = str(int(timeout_s))
     options = ["--timeout", limit, "--retry", limit] if side.has_options else []
     return run_all([command + options for command in commands], side, time.monotonic() + timeout_s + GRACE_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Another installation which plays one side of each example."""
+"""Another installation that runs one side of each example."""
 
 import dataclasses
 import pathlib
@@ -13,8 +13,8 @@ LIBRARY_DIRECTORIES = ("lib", "lib64", "lib/*", "usr/lib", "usr/lib64", "usr/lib
 @dataclasses.dataclass(frozen=True)
 class Peer:
     prefix: pathlib.Path
-    programs: pathlib.Path | None  # holds NN-topic/client and NN-topic/server
-    library: pathlib.Path | None  # holds librpma.so.0
+    programs: pathlib.Path | None  # contains NN-topic/client and NN-topic/server
+    library: pathlib.Path | None  # contains librpma.so.0
 
     @property
     def description(self) -> str:
@@ -23,7 +23,7 @@ class Peer:
         return " with ".join(parts)
 
     def side(self, here: pathlib.Path) -> Side:
-        """Its own programs, run as any version of them can be, or else those from here with its library."""
+        """Returns its own programs, started without options as any version accepts, or the programs here with its library."""
         return Side(self.programs or here, self.programs is None, self.library)
 
     def has(self, topic: str) -> bool:

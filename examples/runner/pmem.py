@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where this machine has persistent memory."""
+"""Detects persistent memory of this machine."""
 
 import ctypes
 import dataclasses
@@ -43,7 +43,7 @@ def mounts() -> list[Mount]:
 
 
 def mount_of(path: pathlib.Path) -> Mount:
-    """The file system that holds path."""
+    """Returns the mount that contains the path."""
     device = path.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     unknown = Mount(wanted, "unknown", path, "an unknown file system", frozenset())
@@ -55,7 +55,7 @@ def dax_mounts() -> list[Mount]:
 
 
 def has_map_sync(directory: pathlib.Path) -> bool | None:
-    """Returns whether files in directory are mapped without a page cache; returns None if this cannot be tested."""
+    """Returns whether files in the directory are mapped without the page cache, or None if this cannot be tested."""
     try:
         file = tempfile.TemporaryFile(prefix="rpma-map-sync-", dir=directory)
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs of remote-replica that use librpmem, with a replica on this machine, started without ssh."""
+"""The programs of remote-replica on librpmem, with a replica on this machine, started without ssh."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ LEVELS = {
     "3": "3, persistent memory that writes reach past the caches",
     "4": "4, persistent memory, flushed by the network",
 }
-# Name, operands after target and set, and what each run in turn has to print.
+# Name, operands after target and set, and required output of each run.
 PROGRAMS = (
     ("basic", (), ("read back and equal",)),
     ("hello", (), ("written: Hello, world!", "found:   Hello, world!")),
@@ -30,7 +30,7 @@ PROGRAMS = (
 
 
 def targets(build: pathlib.Path) -> list[str]:
-    """Returns the missing ones of the programs, the daemon and the software device that can be built."""
+    """Returns the missing programs, daemon and software device that can be built."""
     place = build / "examples" / "remote-replica"
     known = [name for name, _, _ in PROGRAMS if (place / "CMakeFiles" / f"example-remote-replica-{name}.dir").is_dir()]
     missing = [f"example-remote-replica-{name}" for name in known if not (place / name).is_file()]
@@ -54,7 +54,7 @@ def run_one(program: pathlib.Path, words: list[str], environment: dict[str, str]
 
 
 def run_all(build: pathlib.Path, choice: str) -> int:
-    """Prints a line for each program, and where the replica was; 0, or 1 if one failed."""
+    """Prints a line for each program, and the location of the replica. Returns 0, or 1 if a program failed."""
     directory = storage.best_directory() if choice == "auto" else pathlib.Path(choice).absolute()
     if not directory.is_dir():
         raise UsageError(f"{directory}: not a directory (replicas are files in a directory)")

@@ -14,7 +14,7 @@ NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def outputs(outcome: Outcome | None) -> str:
-    """Output of both programs, for diagnosing a failure."""
+    """Returns the output of both programs, for diagnosis."""
     if not outcome:
         return ""
     parts = []
@@ -25,7 +25,7 @@ def outputs(outcome: Outcome | None) -> str:
 
 
 class TextReport:
-    """For people."""
+    """Report for people."""
 
     def begin(self, facts: list[tuple[str, str]], names: list[str]) -> None:
         self.width = max(map(len, names))
@@ -45,7 +45,7 @@ class TextReport:
 
 
 def show_commands(verdicts: list[Verdict]) -> None:
-    """How to start the same programs without the runner."""
+    """Prints the commands that start the same programs without the runner."""
     commands = [command for verdict in verdicts for command in verdict.commands]
     if not commands:
         return
@@ -56,7 +56,7 @@ def show_commands(verdicts: list[Verdict]) -> None:
 
 
 class TapReport:
-    """For test harnesses: the Test Anything Protocol."""
+    """Report in the Test Anything Protocol."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -81,7 +81,7 @@ class TapReport:
 
 
 class JunitReport:
-    """For continuous integration: one document, at the end."""
+    """Report in the JUnit XML format, written at the end."""
 
     def begin(self, facts: list[tuple[str, str]], names: list[str]) -> None:
         self.facts = facts
@@ -109,7 +109,7 @@ class JunitReport:
 
 
 def xml_text(text: str) -> str:
-    """A program can print characters that no document may contain."""
+    """Removes characters that XML does not allow."""
     return NOT_IN_XML.sub("\ufffd", text)
 
 

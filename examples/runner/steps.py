@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The example mirror-steps: the SNIA's actions on a set with two targets, one by one, each with the packets that it took."""
+"""The example mirror-steps: SNIA actions on a set with two targets, one by one, with the packets of each."""
 
 import collections
 import contextlib
@@ -24,7 +24,7 @@ MEANING = {
 
 
 def targets(build: pathlib.Path) -> list[str]:
-    """Targets that are missing and can be built."""
+    """Returns missing targets that can be built."""
     missing = [name for name in failover.targets(build) if name != "example-mirror-failover"]
     if (build / "src" / "mirror_tool").is_dir() and not (build / PROGRAM).is_file():
         missing.append("example-mirror-steps")
@@ -34,7 +34,7 @@ def targets(build: pathlib.Path) -> list[str]:
 
 
 def requests(trace: pathlib.Path) -> list[tuple[float, str]]:
-    """When each request was sent, and what it was. Without tshark the packets cannot be shown."""
+    """Returns the time and kind of each request. Without tshark, the packets cannot be shown."""
     if shutil.which("tshark") is None:
         return []
     done = subprocess.run(["tshark", "-r", trace, "-T", "fields", "-e", "frame.time_epoch", "-e", "infiniband.bth.opcode"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files or PMem devices that the examples keep their texts in."""
+"""Files or PMem devices with the texts of the examples."""
 
 import contextlib
 import dataclasses
@@ -16,11 +16,11 @@ from runner import ExampleFailed, UsageError, pmem
 SIGNATURE = b"RPMA_EXAMPLE_SIG\0"
 TEXT_SIZE = 1024
 FILE_SIZE = 64 * 1024
-CLIENT_OFFSET = 4096  # in a file that both sides share: behind what the server uses
+CLIENT_OFFSET = 4096  # in a file that both sides share: after the server's data
 MINIMUM_SIZE = 2 * CLIENT_OFFSET
 DEVICE_DAX_ALIGNMENT = 2 * 1024 * 1024
 
-# Where the files of a command that is repeated by hand are, for the runner removes its own.
+# Directory for commands repeated by hand, because the runner removes its own files.
 BY_HAND = pathlib.Path("/var/tmp/rpma-by-hand")
 PREPARE_BY_HAND = f"mkdir -p {BY_HAND} && truncate -s {FILE_SIZE} {BY_HAND}/server.pmem {BY_HAND}/client.pmem"
 
@@ -39,11 +39,11 @@ class Storage:
     scratch: pathlib.Path | None = None  # temporary directory of the files, if it is removed at the end
 
     def by_hand(self, command: str) -> str:
-        """Returns the command with files that still exist when a user repeats it."""
+        """Returns the command with file names that still exist when a user repeats it."""
         return command.replace(str(self.scratch), str(BY_HAND)) if self.scratch else command
 
     def read_server(self, size: int) -> bytes:
-        """The first bytes that the server's file holds now."""
+        """Returns the first bytes of the server's file."""
         assert self.server_path
         is_device = stat.S_ISCHR(self.server_path.stat().st_mode)
         with open(self.server_path, "rb") as file:
@@ -59,7 +59,7 @@ class Storage:
 
 
 def describe(path: pathlib.Path, origin: str) -> tuple[str, str]:
-    """Kind of memory of path, and its highest level of persistence."""
+    """Returns the kind of memory at the path, and its highest persistence level."""
     if stat.S_ISCHR(path.stat().st_mode):
         return f"{path}: persistent memory (device DAX)", PERSISTENT_MEMORY
     mount = pmem.mount_of(path)
@@ -72,7 +72,7 @@ def describe(path: pathlib.Path, origin: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def created_files(directory: pathlib.Path) -> Iterator[Storage]:
-    """Two new files, removed again at the end."""
+    """Creates two files and removes them at the end."""
     try:
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="rpma-examples-", dir=directory))
     except OSError as error:
@@ -89,7 +89,7 @@ def created_files(directory: pathlib.Path) -> Iterator[Storage]:
 
 
 def shared_file(path: pathlib.Path) -> Storage:
-    """An existing file or device, which keeps what it holds elsewhere."""
+    """Uses an existing file or device without changing its other content."""
     if not path.exists():
         raise UsageError(f"{path}: not found (create it, for example with `truncate -s 64K {path}`)")
     info = path.stat()
@@ -104,7 +104,7 @@ def shared_file(path: pathlib.Path) -> Storage:
 
 
 def best_directory() -> pathlib.Path:
-    """On persistent memory if a file can be created there."""
+    """Returns a directory on persistent memory if a file can be created there."""
     usable = (mount.path for mount in pmem.dax_mounts() if pmem.has_map_sync(mount.path))
     return next(usable, pathlib.Path("/var/tmp"))
 
@@ -116,7 +116,7 @@ def is_shared(choice: str) -> bool:
 
 @contextlib.contextmanager
 def prepare(choice: str) -> Iterator[Storage]:
-    """choice is auto, none, a directory to create files in, or an existing file or device for both sides."""
+    """Yields the storage for `choice`: auto, none, a directory for new files, or an existing file or device for both sides."""
     if choice == "none":
         yield Storage("DRAM: nothing is persistent", None, None, 0, VOLATILE)
         return

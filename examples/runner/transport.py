@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which RDMA device the examples run on."""
+"""Selects the RDMA device of the examples."""
 
 import dataclasses
 import fcntl
@@ -26,7 +26,7 @@ class Transport:
 
 
 def mapped_ipv4(port: pathlib.Path) -> str | None:
-    """The IPv4 address in the GID table, where RoCE devices keep it."""
+    """Returns the IPv4 address in the GID table of a RoCE device."""
     for gid in sorted((port / "gids").iterdir()):
         address = ipaddress.IPv6Address(gid.read_text().strip()).ipv4_mapped
         if address:
@@ -35,7 +35,7 @@ def mapped_ipv4(port: pathlib.Path) -> str | None:
 
 
 def interface_ipv4(device: pathlib.Path) -> str | None:
-    """The IPv4 address of a network interface of the device, for InfiniBand and iWARP."""
+    """Returns the IPv4 address of a network interface of the device, for InfiniBand and iWARP."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for interface in sorted((device / "device" / "net").glob("*")):
             try:
@@ -47,7 +47,7 @@ def interface_ipv4(device: pathlib.Path) -> str | None:
 
 
 def active_hardware() -> list[tuple[str, str | None]]:
-    """Name and address of every RDMA device of the kernel that has an active port."""
+    """Returns name and address of each RDMA device of the kernel with an active port."""
     return [
         (device.name, mapped_ipv4(port) or interface_ipv4(device))
         for device in sorted(SYSFS.glob("*"))
@@ -65,7 +65,7 @@ def find_softrdma(build: pathlib.Path) -> str:
 
 
 def why_no_local_path(launcher: str) -> str:
-    """Why two programs on the software device do not reach each other's memory here; empty if they do."""
+    """Returns why two programs cannot share memory on the software device here, or an empty string."""
     said = subprocess.run([launcher, "info"], capture_output=True, text=True, errors="replace", check=False).stdout
     for line in said.splitlines():
         if line.startswith("path shm:"):
@@ -82,7 +82,7 @@ def check_addr(addr: str | None) -> None:
 
 
 def choose(kind: str, addr: str | None, build: pathlib.Path) -> Transport:
-    """kind is kernel, softrdma or auto: kernel if an active port is there and an address known, else softrdma."""
+    """Selects a device by `kind`: kernel, softrdma, or auto (kernel if an active port has a known address, otherwise softrdma)."""
     check_addr(addr)
     devices = active_hardware() if kind != "softrdma" else []
     for name, address in devices:

@@ -11,7 +11,7 @@
 template<typename T>
 inline constexpr int unused_bits = 64 - 8 * static_cast<int>(sizeof(T));
 
-// Big-endian numbers in a buffer that the caller has made large enough.
+// Writes big-endian numbers to a buffer. The caller must provide sufficient space.
 class byte_writer
 {
 public:
@@ -37,7 +37,7 @@ private:
     std::byte *at_;
 };
 
-// Reads until the end of the data; good() returns false if a read went beyond it.
+// Reads big-endian numbers. good() returns false if a read exceeded the data.
 class byte_reader
 {
 public:

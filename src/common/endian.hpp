@@ -4,7 +4,7 @@
 #include <concepts>
 #include <cstddef>
 
-// Little-endian integers in byte buffers of any alignment, and back.
+// Conversion between integers and little-endian bytes of any alignment.
 template<std::unsigned_integral T>
 inline void store_le(unsigned char *to, T value)
 {

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdlib>
 
-// Base of every heap object of a library that has no C++ runtime: new over malloc, NULL when memory is out.
+// Base class of heap objects in libraries without the C++ runtime: `new` calls malloc and returns NULL if memory is
+// exhausted.
 struct heap_object {
     static void *operator new(std::size_t size) noexcept { return std::malloc(size); }
     static void operator delete(void *ptr) noexcept { std::free(ptr); }

@@ -34,7 +34,7 @@ class Failure(Exception):
 
 
 class CannotRun(Exception):
-    """This machine, or this user, does not have the register."""
+    """This machine lacks the register, or this user has no access to it."""
 
 
 def check_processor() -> None:

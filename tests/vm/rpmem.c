@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
  * Records in remote replicas, whose target loses power.
- * append TARGET SET SET       appends records to both sets in turn, and prints each pair that is durable
- * check PART PART COUNT       checks that the parts of the two sets contain the first COUNT records
+ *   append TARGET SET SET       appends records to both sets in turn, and prints each pair that is durable
+ *   check PART PART COUNT       checks that the parts of the two sets contain the first COUNT records
  * Each record fills a page.
  */
 #include <librpmem.h>

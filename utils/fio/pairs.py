@@ -24,7 +24,7 @@ GRACE_S = 10
 
 @dataclasses.dataclass(frozen=True)
 class Fio:
-    """A fio program, the engines that it loads (None: its own) and where it finds librpma and softrdma."""
+    """A fio program, the engines that it loads (None: built-in), and the location of librpma and softrdma."""
 
     program: pathlib.Path | str
     engines: pathlib.Path | None
@@ -43,7 +43,7 @@ class Fio:
 
 
 def edited(job: str, values: dict[str, object]) -> str:
-    """A job file with other values. A value of None removes a line; a new line goes to the last section."""
+    """Returns a job file with changed values. Removes a line if its value is None. Adds a new line to the last section."""
     for key, value in values.items():
         line = "" if value is None else key if value is True else f"{key}={value}"
         job, count = re.subn(rf"^{key}(=.*)?$", line, job, flags=re.MULTILINE)
@@ -52,7 +52,7 @@ def edited(job: str, values: dict[str, object]) -> str:
 
 
 class Job:
-    """One side that runs, until the with statement ends."""
+    """One side, which runs until the `with` statement ends."""
 
     def __init__(self, fio: Fio, method: str, side: str, values: dict[str, object], directory: pathlib.Path):
         self.port = values["port"]
@@ -70,7 +70,7 @@ class Job:
         self.program.__exit__(*details)
 
     def wait_until_listening(self) -> None:
-        """fio's own engines do not report that they listen, so the kernel is queried."""
+        """Waits for a TCP listener, because fio's own engines do not report that they listen."""
         deadline = time.monotonic() + START_S
         while self.program.process.poll() is None and time.monotonic() < deadline:
             if is_listening(int(self.port)):
@@ -92,17 +92,17 @@ def is_listening(port: int) -> bool:
 
 
 def log_of(directory: pathlib.Path, side: str) -> str:
-    """Content of fio's --output file: its notes and its report."""
+    """Returns the content of fio's --output file: messages and report."""
     with contextlib.suppress(FileNotFoundError):
         return (directory / f"{side}.json").read_text(encoding="utf-8")
     return ""
 
 
 def report_of(directory: pathlib.Path, side: str) -> dict:
-    """Report of fio's first job, or an empty dictionary."""
+    """Returns the report of fio's first job, or an empty dictionary."""
     text = log_of(directory, side)
     try:
-        return json.loads(text[text.index("{"):])["jobs"][0]  # fio writes its complaints in front
+        return json.loads(text[text.index("{"):])["jobs"][0]  # fio writes messages before the JSON
     except (ValueError, LookupError):
         return {}
 
@@ -117,7 +117,7 @@ class Run:
 
 def run_pair(method: str, server: Fio, client: Fio, server_values: dict | None = None,
              client_values: dict | None = None, timeout_s: float = 60) -> Run:
-    """Runs both sides to their end, and stops them if they do not end in time."""
+    """Runs both sides until they exit, or stops them at the time limit."""
     place = {"serverip": ADDRESS, "port": free_port(ADDRESS)}
     with tempfile.TemporaryDirectory(prefix="librpma-fio-") as name:
         directory = pathlib.Path(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fio's source as Debian has it, configured for its headers, and fio built from it with its own librpma engines."""
+"""Debian's fio sources, configured for their headers, and a fio built from them with its own librpma engines."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ CACHE = default_cache().with_name("librpma-fio")
 KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ENGINES = [f"librpma_{method}_{side}" for method in ("apm", "gpspm") for side in ("client", "server")]
 CONFIGURE = "./configure --disable-native"
-# Library that fio 3.33 prefers to libpmem, with which librpma_gpspm_server crashes at its start.
+# fio 3.33 prefers this library to libpmem, but its librpma_gpspm_server then crashes at startup.
 NO_LIBPMEM2 = '#error "fio\'s librpma_gpspm_server does not work with libpmem2"\n'
 
 
@@ -38,7 +38,7 @@ def this_suite() -> str:
 
 
 def download(suite: str, directory: pathlib.Path) -> None:
-    """Downloads with separate settings: apt's own might not list source packages, and are not changed."""
+    """Downloads a source package. Uses separate apt settings, because the system's might not list source packages."""
     for name in ("lists/partial", "cache"):
         (directory / name).mkdir(parents=True)
     signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
@@ -55,7 +55,7 @@ def download(suite: str, directory: pathlib.Path) -> None:
 
 
 def source(cache: pathlib.Path, suite: str) -> pathlib.Path:
-    """Returns the configured source tree, with which the engines outside fio are built."""
+    """Returns the configured source tree for building the external engines."""
     def make(path: pathlib.Path) -> None:
         need("apt-get", "dpkg-source", "gcc", "make")
         package = path / "package"
@@ -77,8 +77,8 @@ def library_variable(prefix: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def in_tree(cache: pathlib.Path, tree: pathlib.Path, prefix: pathlib.Path) -> pathlib.Path:
-    """Returns fio with its own engines, built with the librpma installed at prefix. fio's configure does not use
-    pkg-config: the compiler finds the library as in a system directory."""
+    """Returns fio with its own engines, built with the librpma installed at `prefix`. fio's configure does not use pkg-config, so
+    the library must be in the compiler's search path."""
     need("gcc", "make", "pkg-config")
     include, library = library_variable(prefix, "includedir"), library_variable(prefix, "libdir")
 
@@ -98,7 +98,7 @@ def in_tree(cache: pathlib.Path, tree: pathlib.Path, prefix: pathlib.Path) -> pa
         shutil.copy2(work / "fio", path / "fio")
         shutil.rmtree(work)
 
-    # The build depends on the interface; the dynamic linker finds the library when fio starts.
+    # The build depends only on the interface, because the dynamic linker finds the library when fio starts.
     symbols = subprocess.run(["nm", "--dynamic", "--defined-only", "--format=just-symbols", library / "librpma.so.0"],
                              capture_output=True, text=True, check=False).stdout
     key = key_of(str(tree), (include / "librpma.h").read_bytes(), "".join(sorted(symbols.splitlines(True))), NO_LIBPMEM2)
