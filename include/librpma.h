@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * librpma: access to persistent memory of another machine over RDMA. Reads, writes, flushes, writes eight bytes
- * atomically, and exchanges messages.
+ * librpma: access to the memory of another machine over RDMA. Reads and writes it, flushes it to persistence, writes
+ * eight bytes atomically, and exchanges messages. librpma(7) is the introduction.
  *
  * The following applies to each function unless its comment states an exception.
  *
@@ -10,10 +10,11 @@
  * Outputs        Written on success only.
  * errno          After RPMA_E_PROVIDER: the value of the first provider call that failed. Success never sets it.
  * Ownership      *_new, *_from_descriptor, *_reg, *_listen and *_connect create an object, which the caller must
- *                release with the matching *_delete, *_dereg or *_shutdown. These take the address of the handle and
- *                set the handle to NULL. They accept a NULL handle, and return RPMA_E_INVAL for a NULL address. If a
- *                provider call fails, they complete the other steps, free the object and return the first error.
- *                A peer must outlive the objects created from it. A cfg is read only during the call.
+ *                release with the matching *_delete, *_dereg or *_shutdown. A peer must outlive the objects created
+ *                from it. A cfg is read only during the call.
+ * Release        *_delete, *_dereg and *_shutdown take the address of the handle and set the handle to NULL. They
+ *                accept a NULL handle, and return RPMA_E_INVAL for a NULL address. If a provider call fails, they
+ *                complete the other steps, free the object and return the first error.
  * Threads        Different objects may be used concurrently. One object may be used concurrently, except by functions
  *                marked "Not thread-safe." and by those that release it.
  * Blocking       Functions marked "May block." wait. On a descriptor with O_NONBLOCK, they return RPMA_E_NO_EVENT or
@@ -83,17 +84,16 @@ int rpma_utils_get_ibv_context(
         const char *addr, enum rpma_util_ibv_context_type type, struct ibv_context **ibv_ctx_ptr);
 
 enum rpma_device_kind {
-    RPMA_DEVICE_ANY,
-    RPMA_DEVICE_KERNEL,
-    RPMA_DEVICE_SOFTRDMA
+    RPMA_DEVICE_ANY,     /* a device of the kernel if one owns or reaches the address, otherwise softrdma */
+    RPMA_DEVICE_KERNEL,  /* RDMA hardware or SoftRoCE */
+    RPMA_DEVICE_SOFTRDMA /* the device of softrdma(1) */
 };
 
 /*
- * Like rpma_utils_get_ibv_context, but selects the kind of device. KERNEL: a device of the kernel, SoftRoCE included.
- * SOFTRDMA: softrdma. ANY: a device of the kernel that owns addr, otherwise softrdma. The library loads softrdma from
- * its own directory, unless the process runs on softrdma already. Its context can be passed to rpma_peer_new, but not
- * to libibverbs. The environment variable RPMA_DEVICE (any, kernel, softrdma) selects the kind for
- * rpma_utils_get_ibv_context, which returns RPMA_E_INVAL for another value. Since 1.4.
+ * Like rpma_utils_get_ibv_context, but selects the kind of device. The library loads softrdma from its own directory,
+ * unless the process runs on softrdma already. Its context can be passed to rpma_peer_new, but not to libibverbs.
+ * The environment variable RPMA_DEVICE (any, kernel, softrdma) selects the kind for rpma_utils_get_ibv_context, which
+ * returns RPMA_E_INVAL for another value. Since 1.4.
  * RPMA_E_INVAL: also an unknown type or kind. RPMA_E_PROVIDER: also ENODEV (RDMA device not found) and ELIBACC
  * (softrdma not found).
  */
@@ -118,8 +118,8 @@ int rpma_peer_cfg_new(struct rpma_peer_cfg **pcfg_ptr);
 int rpma_peer_cfg_delete(struct rpma_peer_cfg **pcfg_ptr);
 
 /*
- * Declares whether data is persistent once it is visible on this peer, which RPMA_FLUSH_TYPE_PERSISTENT requires. True
- * on a platform that writes RDMA data to PMem without leaving it in CPU caches.
+ * Declares whether data is persistent as soon as it is visible on this peer, which RPMA_FLUSH_TYPE_PERSISTENT requires.
+ * True if RDMA writes bypass the CPU caches, if the caches are flushed on a power failure, and on softrdma.
  */
 int rpma_peer_cfg_set_direct_write_to_pmem(struct rpma_peer_cfg *pcfg, bool supported);
 int rpma_peer_cfg_get_direct_write_to_pmem(const struct rpma_peer_cfg *pcfg, bool *supported);
@@ -136,15 +136,16 @@ int rpma_peer_cfg_from_descriptor(const void *desc, size_t desc_size, struct rpm
 struct rpma_peer;
 
 /*
- * ibv_ctx comes from rpma_utils_get_ibv_context or from librdmacm, and must outlive the peer. The function reads the
- * environment variables RPMA_FLUSH_METHOD and RPMA_ATOMIC_WRITE_METHOD. "auto" (default) uses the native operation if
- * the device has one. "native" requires it (otherwise RPMA_E_NOSUPP). "emulated" never uses it; set this for servers
- * whose device lacks it. RPMA_E_INVAL: another value. RPMA_E_PROVIDER, RPMA_E_NOMEM. RPMA_E_UNKNOWN: the protection
- * domain could not be allocated, and the provider did not set errno.
+ * Creates a peer on a device. ibv_ctx comes from rpma_utils_get_ibv_context or from librdmacm, and must outlive the
+ * peer. The function reads the environment variables RPMA_FLUSH_METHOD and RPMA_ATOMIC_WRITE_METHOD. "auto" (default)
+ * uses the native operation if the device has one. "native" requires it. "emulated" never uses it; set this on clients
+ * if the device of the server lacks the operation.
+ * RPMA_E_INVAL: another value. RPMA_E_NOSUPP: "native", and the device lacks the operation. RPMA_E_PROVIDER,
+ * RPMA_E_NOMEM. RPMA_E_UNKNOWN: the protection domain could not be allocated, and the provider did not set errno.
  */
 int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr);
 
-/* RPMA_E_PROVIDER: objects made from the peer still exist; the protection domain is then lost. */
+/* RPMA_E_PROVIDER: objects of the peer still exist; the protection domain is then not freed until the process exits. */
 int rpma_peer_delete(struct rpma_peer **peer_ptr);
 
 /* Memory regions */
@@ -164,10 +165,11 @@ struct rpma_mr_remote;
 /*
  * Registers size bytes at ptr for a non-empty set of RPMA_MR_USAGE_*. The memory must stay mapped until rpma_mr_dereg.
  * Memory that cannot be pinned is registered with On-Demand Paging if the device supports it. A device with native
- * flush can reject persistence for a region (ordinary DRAM). The region is then registered with a WARNING in the log,
- * and its descriptor makes peers use a native flush to visibility where they request one to persistence. RPMA_E_INVAL:
- * size 0, usage empty or with unknown bits. RPMA_E_NOMEM. RPMA_E_PROVIDER: the device rejected the region, for example
- * with EFAULT (not mapped), ENOMEM (limit of locked memory) or EOPNOTSUPP (file-system DAX without On-Demand Paging).
+ * flush can reject persistence for a region (ordinary DRAM). Such a region is registered with a WARNING in the log, and
+ * its descriptor makes peers flush it to visibility when they request persistence.
+ * RPMA_E_INVAL: size 0, usage empty or with unknown bits. RPMA_E_NOMEM. RPMA_E_PROVIDER: the device rejected the
+ * region, for example with EFAULT (not mapped), ENOMEM (limit of locked memory) or EOPNOTSUPP (file-system DAX without
+ * On-Demand Paging).
  */
 int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
@@ -178,9 +180,9 @@ int rpma_mr_get_ptr(const struct rpma_mr_local *mr, void **ptr);
 int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size);
 
 /*
- * Stores the RPMA_MR_USAGE_FLUSH_TYPE_* bits that a native flush by a remote peer reaches in the region: those of its
- * registration, without PERSISTENT if the device rejected it, and 0 on a device without native flush. The descriptor
- * does not contain these bits; the program must transfer them. Since 1.4.
+ * Stores the RPMA_MR_USAGE_FLUSH_TYPE_* bits that a native flush by a remote peer reaches in the region: the bits of
+ * its registration, without PERSISTENT if the device rejected it, and 0 on a device without native flush. The
+ * descriptor does not contain these bits; the program must transfer them. Since 1.4.
  */
 int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type);
 
@@ -203,8 +205,8 @@ int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_ty
 
 /*
  * Passes advice (enum ib_uverbs_advise_mr_advice) and flags (IBV_ADVISE_MR_FLAG_*) about part of the region to the
- * device. RPMA_E_INVAL: the part is not inside the region, or the device rejects the arguments. RPMA_E_NOSUPP.
- * RPMA_E_PROVIDER.
+ * device, for example to fault in pages of a region with On-Demand Paging. RPMA_E_INVAL: the part is not inside the
+ * region, or the device rejects the arguments. RPMA_E_NOSUPP. RPMA_E_PROVIDER.
  */
 int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags);
 
@@ -217,7 +219,7 @@ struct rpma_srq;
 int rpma_srq_cfg_new(struct rpma_srq_cfg **cfg_ptr);
 int rpma_srq_cfg_delete(struct rpma_srq_cfg **cfg_ptr);
 
-/* Maximum number of posted receives. The device can reject the value in rpma_srq_new. */
+/* Maximum number of posted receives. The device can reject the number in rpma_srq_new. */
 int rpma_srq_cfg_set_rq_size(struct rpma_srq_cfg *cfg, uint32_t rq_size);
 int rpma_srq_cfg_get_rq_size(const struct rpma_srq_cfg *cfg, uint32_t *rq_size);
 
@@ -268,7 +270,7 @@ int rpma_conn_cfg_get_rq_size(const struct rpma_conn_cfg *cfg, uint32_t *rq_size
 int rpma_conn_cfg_set_compl_channel(struct rpma_conn_cfg *cfg, bool shared);
 int rpma_conn_cfg_get_compl_channel(const struct rpma_conn_cfg *cfg, bool *shared);
 
-/* Takes receives from srq, which must not be NULL. They complete on its receive CQ if it has one. */
+/* Sets the SRQ from which connections take receives; not NULL. Receives complete on its receive CQ if it has one. */
 int rpma_conn_cfg_set_srq(struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 int rpma_conn_cfg_get_srq(const struct rpma_conn_cfg *cfg, struct rpma_srq **srq_ptr);
 
@@ -286,16 +288,16 @@ struct rpma_conn_private_data {
 /*
  * Prepares an outgoing connection to addr (name or numeric address) and port (name or number). Each resolved address is
  * tried. A NULL cfg selects the defaults. May block on name, address and route resolution.
- * The environment variable RPMA_PEER_TIMEOUT_MS, 1 to 3600000, limits how long operations are repeated to a peer that
- * does not acknowledge them, in milliseconds. Without it the device decides, and might repeat forever. For incoming
- * requests rpma_ep_next_conn_req reads it.
+ * The environment variable RPMA_PEER_TIMEOUT_MS, 1 to 3600000 milliseconds, limits the time for which operations are
+ * repeated to a peer that does not acknowledge them. If it is unset, the device decides, and might repeat forever.
+ * rpma_ep_next_conn_req reads it for incoming requests.
  * RPMA_E_INVAL: cfg shares the completion channel and has an SRQ with its own receive CQ, or RPMA_PEER_TIMEOUT_MS is
  * out of range. RPMA_E_NOMEM. RPMA_E_PROVIDER.
  */
 int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, const struct rpma_conn_cfg *cfg,
         struct rpma_conn_req **req_ptr);
 
-/* Drops an outgoing request, rejects an incoming one. Not thread-safe. May block. RPMA_E_PROVIDER. */
+/* Deletes an outgoing request, or rejects an incoming one. Not thread-safe. May block. RPMA_E_PROVIDER. */
 int rpma_conn_req_delete(struct rpma_conn_req **req_ptr);
 
 /*
@@ -424,19 +426,20 @@ int rpma_conn_delete(struct rpma_conn **conn_ptr);
 /*
  * Operations on an established connection
  *
- * Offsets and lengths are in bytes and are checked against the local and the remote region. The maximum len is the
- * smaller of 2^31 and the maximum message size of the device. op_context becomes wr_id of the completion. flags is
- * RPMA_F_COMPLETION_ALWAYS, or RPMA_F_COMPLETION_ON_ERROR for a completion on failure only. At least one of sq_size
- * consecutive operations must use RPMA_F_COMPLETION_ALWAYS. Operations are ordered as in RDMA: a read or a flush is
- * executed after the writes that were posted before it.
- * RPMA_F_MORE, or-ed to the flags, announces another operation: this one is queued. The next operation without the
- * flag, or rpma_conn_submit, posts it. A connection queues up to 64 operations, then posts them. Arguments are checked,
- * and the 8 bytes of rpma_atomic_write copied, during the call. A queued operation does not complete before it is
- * posted. If posting returns RPMA_E_PROVIDER, the rejected operation and all later ones are dropped, including the
- * operation of the call. If the batch contains a native flush or atomic write, all are dropped. rpma_cq_wait,
- * rpma_conn_wait and rpma_conn_disconnect post queued operations first, rpma_conn_delete drops them. All: RPMA_E_INVAL:
- * flags is 0, or a range is outside its region. RPMA_E_PROVIDER: the device rejected the operation, for example with
- * ENOMEM if the queue is full.
+ * Ranges         Offsets and lengths are in bytes, and are checked against the local and the remote region. The
+ *                maximum len is the smaller of 2^31 and the maximum message size of the device.
+ * op_context     Becomes wr_id of the completion.
+ * flags          RPMA_F_COMPLETION_ALWAYS, or RPMA_F_COMPLETION_ON_ERROR for a completion on failure only. At least
+ *                one of sq_size consecutive operations must use RPMA_F_COMPLETION_ALWAYS.
+ * Order          As in RDMA: a read or a flush is executed after the writes that were posted before it.
+ * Batches        With RPMA_F_MORE in flags, the operation is only queued. The next operation without the flag, or
+ *                rpma_conn_submit, posts the queue. A connection queues up to 64 operations, then posts them.
+ *                Arguments are checked, and the 8 bytes of rpma_atomic_write copied, during the call. rpma_cq_wait,
+ *                rpma_conn_wait and rpma_conn_disconnect post queued operations first; rpma_conn_delete drops them.
+ *                If posting returns RPMA_E_PROVIDER, the rejected operation and all later ones are dropped, including
+ *                the operation of the call. If the batch contains a native flush or atomic write, all are dropped.
+ * Errors         All: RPMA_E_INVAL: flags is 0, or a range is outside its region. RPMA_E_PROVIDER: the device rejected
+ *                the operation, for example with ENOMEM if the queue is full.
  */
 #define RPMA_F_COMPLETION_ON_ERROR (1 << 0)
 #define RPMA_F_COMPLETION_ALWAYS (1 << 1 | RPMA_F_COMPLETION_ON_ERROR)
