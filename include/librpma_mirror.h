@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * librpma_mirror: a range of persistent memory with copies on several machines.
+ * librpma_mirror: a range of persistent memory with copies on several machines. librpma_mirror(7) is the introduction.
  *
  * The copies of a set are numbered 0 to 15. The local copy is memory of this machine, to which the program stores. Each
  * other copy is stored by a target, a daemon `rpmemd --listen`. All copies have the same offsets. Only one program at a
@@ -96,7 +96,7 @@ enum rpma_mirror_device {
 /* Creates an empty configuration: policy safety, arbiter operator, one lane, timeouts of 2000 ms for an operation and
  * 10000 ms for opening, any level, any device. Release it with rpma_mirror_cfg_delete. */
 int rpma_mirror_cfg_new(struct rpma_mirror_cfg **cfg_ptr);
-/* Deletes the configuration, which mirrors no longer need, and sets *cfg_ptr to NULL. Accepts a NULL *cfg_ptr. */
+/* Deletes the configuration and sets *cfg_ptr to NULL. Mirrors do not need it. Accepts a NULL *cfg_ptr. */
 int rpma_mirror_cfg_delete(struct rpma_mirror_cfg **cfg_ptr);
 
 /* Creates a configuration from a set file, whose lines librpma_mirror(7) describes. RPMA_MIRROR_E_NOT_FOUND,
@@ -129,9 +129,9 @@ int rpma_mirror_cfg_set_arbiter(struct rpma_mirror_cfg *cfg, const char *arbiter
  * above CPU_FLUSHED apply to targets; the local copy then needs CPU_FLUSHED. Default: VOLATILE. */
 int rpma_mirror_cfg_set_min_level(struct rpma_mirror_cfg *cfg, enum rpma_mirror_level level);
 
-/* Sets timeouts in milliseconds, 1 to 3600000. operation_ms limits an operation before the target is evicted, and the
- * commit of the eviction again. It restarts with each chunk of 1 MiB that the target has received;
- * RPMA_MIRROR_F_LAST_RANGE_ORDERED makes two operations. open_ms limits opening, without resynchronization. */
+/* Sets timeouts in milliseconds, 1 to 3600000. operation_ms limits an operation before the target is evicted, and then
+ * the commit of the eviction. It restarts with each chunk of 1 MiB that the target has received. A flush with
+ * RPMA_MIRROR_F_LAST_RANGE_ORDERED consists of two operations. open_ms limits opening, without resynchronization. */
 int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation_ms, unsigned open_ms);
 
 /* Sets the number of lanes, 1 to 1023, and the maximum of outstanding ranges of each, 2 to 65536 (default 128). */
@@ -198,9 +198,8 @@ int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_
  * not called for the last target with the policy safety, if another writer owns the set, for a copy that was not in
  * sync, and by rpma_mirror_remove_target().
  *
- * Thread and restrictions are those of the event function. Calls that wait for the copy or change the membership wait
- * for the function, which extends their duration, and a lease of the arbiter can expire. It is called once for each
- * copy.
+ * Thread and restrictions are those of the event function. The function is called once for each copy. Calls that wait
+ * for the copy or change the membership wait for the function. A lease of the arbiter can expire in the meantime.
  */
 typedef int (*rpma_mirror_eviction_function)(void *context, const struct rpma_mirror_error *error);
 int rpma_mirror_cfg_set_eviction_function(
@@ -274,11 +273,10 @@ int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, siz
 /*
  * UNMAP: waits for outstanding flushes, makes the copies in sync equal, including data that was stored and not flushed,
  * records that the set is clean, and closes it. The call takes as long as a comparison of the copies. A target that is
- * lost in the meantime leaves the set. *mirror_ptr becomes NULL except after RPMA_MIRROR_E_BUSY; NULL is accepted.
+ * lost in the meantime is evicted. *mirror_ptr becomes NULL except after RPMA_MIRROR_E_BUSY; NULL is accepted.
  * RPMA_MIRROR_E_UNCLEAN, or with the policy safety RPMA_MIRROR_E_NO_TARGET: the last targets in sync did not confirm
  * the end, and the next opening needs them. RPMA_MIRROR_E_TIMEOUT: a target did not respond within the timeout of
- * opening, and the end is that of a crash. RPMA_MIRROR_E_BUSY: called by a function that the mirror waits for; without
- * effect.
+ * opening; the set is closed as by a crash. RPMA_MIRROR_E_BUSY: called in a callback of this mirror, without effect.
  */
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 
@@ -301,6 +299,7 @@ struct rpma_mirror_range {
  * OPTIMIZED_FLUSH: makes the ranges durable on each copy in sync. The ranges are neither atomic nor ordered; words of 8
  * bytes are not torn. If a mixture of old and new data matters, they must not change during the call. A target that
  * fails is evicted durably before the function returns 0. n_ranges may be 0.
+ *
  * After an error, any part of the ranges can be durable on any copy. The call may be repeated, except after
  * RPMA_MIRROR_E_FENCED, RPMA_MIRROR_E_NO_TARGET, RPMA_MIRROR_E_ARBITER and RPMA_MIRROR_E_EVICTION_REFUSED: the mirror
  * has failed. RPMA_MIRROR_E_MEDIA: the local copy cannot be written back, or part of it is not repaired
@@ -328,7 +327,7 @@ enum rpma_mirror_verify_level {
  * OPTIMIZED_FLUSH_AND_VERIFY: flushes, reads back from each copy in sync, and compares. Unless level is NULL, stores
  * the weakest method of verification; RPMA_MIRROR_VERIFY_NONE if no target remained. A target that is lost while it is
  * read is evicted, as by a flush. RPMA_MIRROR_E_VERIFY: *first_mismatch, unless NULL, contains the location. The copy
- * stays in the set; the program can repair or drop it.
+ * stays in the set; the program can repair or remove it.
  */
 int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned lane,
         const struct rpma_mirror_range *ranges, size_t n_ranges, unsigned flags, enum rpma_mirror_verify_level *level,
@@ -342,17 +341,20 @@ int rpma_mirror_sync(struct rpma_mirror *mirror, unsigned lane, uint64_t offset,
 int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value);
 
 /*
- * Sets a consistency point: everything flushed before, on all lanes, is consistent for the program, which numbers these
- * points. The record of the set contains the number. When the function returns 0, it is durable on each copy in sync,
- * and the recovery report and the state of a later opening contain it, or a later one. Older content is not retained,
- * and later flushes can be present. A target that fails is evicted first. The call takes as long as a change of
- * membership: several writes to a disk. After an error the previous point or this one can be stored; the call may be
- * repeated with the exceptions of rpma_mirror_optimized_flush. RPMA_MIRROR_E_BUSY: called by a function that the mirror
- * waits for. RPMA_MIRROR_E_SYSTEM, RPMA_MIRROR_E_EVICTION_REFUSED.
+ * Sets a consistency point: all data that was flushed before, on all lanes, is consistent for the program. The program
+ * chooses the number of the point, which is stored in the record of the set. When the function returns 0, the number is
+ * durable on each copy in sync. The recovery report and the state of a later opening contain it, or a later one. Older
+ * content is not retained, and later flushes can be present. A target that fails is evicted first. The call takes
+ * several writes to a disk.
+ *
+ * After an error the previous point or this one can be stored; the call may be repeated with the exceptions of
+ * rpma_mirror_optimized_flush. RPMA_MIRROR_E_BUSY: called in a callback of this mirror. RPMA_MIRROR_E_SYSTEM,
+ * RPMA_MIRROR_E_EVICTION_REFUSED.
  */
 int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t point);
 
-/* Reads a range of a copy that is in sync. RPMA_MIRROR_E_STALE, RPMA_MIRROR_E_CONNECTION: the copy was dropped. */
+/* Reads a range of a copy that is in sync to dst. RPMA_MIRROR_E_STALE. RPMA_MIRROR_E_CONNECTION: the copy was evicted.
+ */
 int rpma_mirror_read(
         struct rpma_mirror *mirror, unsigned lane, unsigned copy, void *dst, uint64_t offset, uint64_t length);
 
@@ -403,7 +405,7 @@ int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *
  * of the local copy is RPMA_MIRROR_E_BUSY. */
 int rpma_mirror_inspect(const struct rpma_mirror_cfg *cfg, struct rpma_mirror_state *state);
 
-/* NVM.PM.FILE attributes of a copy. */
+/* Attributes of a copy, as NVM.PM.FILE of the SNIA's programming model defines them. */
 struct rpma_mirror_attributes {
     uint32_t size;
     enum rpma_mirror_level level;
@@ -434,8 +436,8 @@ int rpma_mirror_get_event_fd(const struct rpma_mirror *mirror, int *fd);
 int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event *event);
 
 /* GET_ERROR_INFO: stores the last errors, at most 64, oldest first. *n_errors contains the capacity of errors and
- * receives their number; the caller sets the size of each. They remain until the copy is in sync, or their range is
- * repaired. */
+ * receives their number; the caller sets the size of each. An error is retained until the copy is in sync, or its range
+ * is repaired. */
 int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_error *errors, size_t *n_errors);
 
 struct rpma_mirror_statistics {
@@ -473,7 +475,7 @@ int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64
  * Connects a target of the set that is not in sync, and resynchronizes it while the program continues: the target
  * receives each flush, and the data that differs by hash. A target that was in sync in this epoch, and whose daemon did
  * not restart, is only compared where flushes did not reach it. options may be NULL. Continues an interrupted resync of
- * the same epoch, also one that the library runs in the background. Returns 0 for a copy in sync.
+ * the same epoch, and takes over a background resync. Returns 0 for a copy that is already in sync.
  * RPMA_MIRROR_E_CANCELED, RPMA_MIRROR_E_CONNECTION, RPMA_MIRROR_E_BUSY.
  */
 int rpma_mirror_resync(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options);
