@@ -6,7 +6,8 @@
 
 #include "arguments.h"
 
-/* Sets the configuration of connections that distinguishes a variant of an example. NULL means the defaults of librpma. */
+/* Sets the configuration of connections that distinguishes a variant of an example. NULL means the defaults of librpma.
+ */
 typedef int configure_conn(struct rpma_conn_cfg *cfg);
 
 /* Body of a variant, called with a peer and its configuration. The example defines `context`. */

@@ -3,8 +3,9 @@
  * A log in remote persistent memory, whose server loses power.
  *   serve ADDRESS PORT PATH     serves the memory at PATH to one client until it is killed
  *   append ADDRESS PORT         appends records and prints each one that is flushed
- *   check PATH COUNT            checks that the memory contains at least the first COUNT records, and no pointer past them
- * A record is written and flushed before the pointer, and the pointer is flushed before the record is acknowledged.
+ *   check PATH COUNT            checks that the memory contains at least the first COUNT records, and no pointer past
+ * them A record is written and flushed before the pointer, and the pointer is flushed before the record is
+ * acknowledged.
  */
 #include "support/memory_server.h"
 
