@@ -12,7 +12,7 @@ namespace rpma
 
 // Returns whether both pointers are non-NULL. One AND decides for most heap addresses; other pairs are tested
 // individually.
-inline bool both_set(const void *one, const void *other)
+inline bool both_non_null(const void *one, const void *other)
 {
     if ((reinterpret_cast<std::uintptr_t>(one) & reinterpret_cast<std::uintptr_t>(other)) != 0) [[likely]]
         return true;

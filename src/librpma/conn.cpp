@@ -67,9 +67,9 @@ errc rpma_conn::close()
     delete batch_.exchange(nullptr);
     // The queue pair is destroyed first: outstanding reads need their registered target.
     first_error failures;
-    failures.note(parts_.qp.close());
-    failures.note(flush_.close());
-    failures.note(parts_.close());
+    failures.add(parts_.qp.close());
+    failures.add(flush_.close());
+    failures.add(parts_.close());
     return failures.finish();
 }
 

@@ -25,7 +25,7 @@ errc conn_settings::check() const
     return errc::inval;
 }
 
-result<retry_limits> retry_limits::wanted()
+result<retry_limits> retry_limits::from_environment()
 {
     const char *const text = std::getenv("RPMA_PEER_TIMEOUT_MS");
     if (text == nullptr)
@@ -79,23 +79,23 @@ errc conn_parts::move_to_own_channel()
     return errc::ok;
 }
 
-errc conn_parts::limit(const retry_limits &wanted)
+errc conn_parts::limit(const retry_limits &limits)
 {
-    retries = wanted.retries;
-    return wanted.ack_timeout_exponent != 0 ? rdma::set_ack_timeout(id, wanted.ack_timeout_exponent) : errc::ok;
+    retries = limits.retries;
+    return limits.ack_timeout_exponent != 0 ? rdma::set_ack_timeout(id, limits.ack_timeout_exponent) : errc::ok;
 }
 
 errc conn_parts::close()
 {
     first_error failures;
-    failures.note(qp.close());
-    failures.note(rcq.close());
-    failures.note(cq.close());
+    failures.add(qp.close());
+    failures.add(rcq.close());
+    failures.add(cq.close());
     if (id && reject_on_close)
-        failures.note(rdma::reject(id));
-    failures.note(id.close());
-    failures.note(shared_channel.close());
-    failures.note(event_channel.close());
+        failures.add(rdma::reject(id));
+    failures.add(id.close());
+    failures.add(shared_channel.close());
+    failures.add(event_channel.close());
     return failures.finish();
 }
 

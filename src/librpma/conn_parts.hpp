@@ -27,7 +27,7 @@ struct conn_settings {
 // Time for which a queue pair repeats requests to a peer that does not acknowledge them.
 struct retry_limits {
     // Values for RPMA_PEER_TIMEOUT_MS, or the device's own timeout and retries.
-    static result<retry_limits> wanted();
+    static result<retry_limits> from_environment();
 
     std::uint8_t retries = rdma::default_retries;
     std::uint8_t ack_timeout_exponent = 0; // 0 for the device's own timeout
@@ -45,7 +45,7 @@ struct conn_parts {
     errc create_queues(const rpma_peer &peer, const conn_settings &settings);
     errc move_to_own_channel();
     // Call before connecting or accepting.
-    errc limit(const retry_limits &wanted);
+    errc limit(const retry_limits &limits);
 
     rpma_cq *rcq_or_null() { return rcq ? &rcq : nullptr; }
 

@@ -13,7 +13,7 @@ result<rpma_conn_req *> rpma_conn_req::create_outgoing(
 {
     const conn_settings settings(cfg);
     RPMA_RETURN_IF_ERROR(settings.check());
-    RPMA_ASSIGN_OR_RETURN(const retry_limits limits, retry_limits::wanted());
+    RPMA_ASSIGN_OR_RETURN(const retry_limits limits, retry_limits::from_environment());
 
     RPMA_ASSIGN_OR_RETURN(
             const rdma::addrinfo_handle names, rdma::resolve_name(peer.library(), addr, port, rdma::side::active));
@@ -39,7 +39,7 @@ result<rpma_conn_req *> rpma_conn_req::create_incoming(
 
     const conn_settings settings(cfg);
     RPMA_RETURN_IF_ERROR(settings.check());
-    RPMA_ASSIGN_OR_RETURN(const retry_limits limits, retry_limits::wanted());
+    RPMA_ASSIGN_OR_RETURN(const retry_limits limits, retry_limits::from_environment());
     RPMA_RETURN_IF_ERROR(parts.limit(limits));
     RPMA_RETURN_IF_ERROR(parts.create_queues(peer, settings));
     // Migrates from the listener, which has other events and can be shut down before the connection.

@@ -34,8 +34,8 @@ result<rpma_cq> rpma_cq::create(ibv_context *context, std::uint32_t entries, ibv
 errc rpma_cq::close()
 {
     first_error failures;
-    failures.note(cq_.close());
-    failures.note(own_channel_.close());
+    failures.add(cq_.close());
+    failures.add(own_channel_.close());
     return failures.finish();
 }
 
@@ -52,7 +52,7 @@ errc rpma_cq::wait() const
 namespace
 {
 
-[[gnu::cold, gnu::noinline]] int poll_failed(int polled, int wanted)
+[[gnu::cold, gnu::noinline]] int poll_failed(int polled, int requested)
 {
     if (polled == 0) {
         RPMA_LOG_DEBUG("no completion in the CQ\n");
@@ -60,7 +60,7 @@ namespace
     }
     if (polled < 0)
         return to_int(log::provider_error(errno, "ibv_poll_cq"));
-    RPMA_LOG_ERROR("ibv_poll_cq() returned %d completions, requested %d\n", polled, wanted);
+    RPMA_LOG_ERROR("ibv_poll_cq() returned %d completions, requested %d\n", polled, requested);
     return RPMA_E_UNKNOWN;
 }
 
@@ -105,7 +105,7 @@ int rpma_cq_wait(struct rpma_cq *cq)
 
 int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_entries_got)
 {
-    if (!both_set(cq, wc) || num_entries != 1) [[unlikely]]
+    if (!both_non_null(cq, wc) || num_entries != 1) [[unlikely]]
         return get_several(cq, num_entries, wc, num_entries_got);
     if (const int polled = poll(cq, 1, wc); polled != 1) [[unlikely]]
         return poll_failed(polled, 1);

@@ -25,8 +25,8 @@ result<rpma_ep *> rpma_ep::create(const rpma_peer &peer, const char *addr, const
 errc rpma_ep::close()
 {
     first_error failures;
-    failures.note(id_.close());
-    failures.note(channel_.close());
+    failures.add(id_.close());
+    failures.add(channel_.close());
     return failures.finish();
 }
 

@@ -51,7 +51,7 @@ private:
 class first_error
 {
 public:
-    void note(errc error)
+    void add(errc error)
     {
         if (error != errc::ok && error_ == errc::ok) {
             error_ = error;

@@ -68,8 +68,8 @@ errc flush::create_target(const rpma_peer &peer)
 errc flush::close()
 {
     first_error failures;
-    failures.note(mr_.close());
-    failures.note(page_.close());
+    failures.add(mr_.close());
+    failures.add(page_.close());
     return failures.finish();
 }
 

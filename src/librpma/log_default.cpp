@@ -42,7 +42,7 @@ void format_time(char *to, std::size_t size)
 }
 
 // "file.cpp:   7: function: "
-void format_place(char *to, std::size_t size, const char *file_name, int line_no, const char *function_name)
+void format_location(char *to, std::size_t size, const char *file_name, int line_no, const char *function_name)
 {
     to[0] = '\0';
     if (file_name == nullptr)
@@ -72,7 +72,7 @@ void write_default(rpma_log_level level, const char *file_name, const int line_n
         return;
 
     char place[256];
-    format_place(place, sizeof(place), file_name, line_no, function_name);
+    format_location(place, sizeof(place), file_name, line_no, function_name);
     const level_style &style = styles[level];
 
     if (level <= thresholds[RPMA_LOG_THRESHOLD_AUX].load(std::memory_order_relaxed)) {

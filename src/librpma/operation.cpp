@@ -17,13 +17,13 @@ namespace
 // Internal functions get the flags minus one. A value of 0 or IBV_SEND_SIGNALED is then the send flags, and one test
 // finds all other values: flags that are 0, RPMA_F_MORE and undefined bits.
 static_assert(RPMA_F_COMPLETION_ON_ERROR - 1 == 0 && RPMA_F_COMPLETION_ALWAYS - 1 == IBV_SEND_SIGNALED);
-[[gnu::always_inline]] inline unsigned less_one(int flags)
+[[gnu::always_inline]] inline unsigned minus_one(int flags)
 {
     return static_cast<unsigned>(flags) - 1U;
 }
-constexpr bool plain(unsigned flags_less_one)
+constexpr bool plain(unsigned flags_minus_one)
 {
-    return (flags_less_one & ~static_cast<unsigned>(IBV_SEND_SIGNALED)) == 0;
+    return (flags_minus_one & ~static_cast<unsigned>(IBV_SEND_SIGNALED)) == 0;
 }
 
 // Queue pair and flags of a work request.
@@ -49,15 +49,15 @@ struct targets {
     return RPMA_E_INVAL;
 }
 
-constexpr bool valid(unsigned flags_less_one)
+constexpr bool valid(unsigned flags_minus_one)
 {
-    return flags_less_one + 1U != 0;
+    return flags_minus_one + 1U != 0;
 }
 
 // For flags that are valid() but not plain().
-targets unusual_targets(rpma_conn *conn, unsigned flags_less_one)
+targets slow_targets(rpma_conn *conn, unsigned flags_minus_one)
 {
-    const unsigned flags = flags_less_one + 1U;
+    const unsigned flags = flags_minus_one + 1U;
     const unsigned send_flags = rdma::signalled(flags);
     rdma::batch *const batch = (flags & RPMA_F_MORE) != 0 ? conn->queueing_batch() : nullptr;
     if (batch == nullptr)
@@ -106,28 +106,27 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
 
 // A transfer of 0 bytes has either both regions or none.
 template<ibv_wr_opcode Opcode>
-[[gnu::cold, gnu::noinline]] int transfer_nothing(rpma_conn *conn, const void *dst, std::size_t dst_offset,
-        const void *src, std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context,
+[[gnu::cold, gnu::noinline]] int transfer_empty(rpma_conn *conn, const void *dst, std::size_t dst_offset,
+        const void *src, std::size_t src_offset, std::size_t len, unsigned flags_minus_one, const void *op_context,
         std::uint32_t imm)
 {
     if (conn == nullptr || dst != nullptr || src != nullptr || dst_offset != 0 || src_offset != 0 || len != 0 ||
-            !valid(flags_less_one))
+            !valid(flags_minus_one))
         return RPMA_E_INVAL;
     count<Opcode>(conn, 0);
-    const targets to = unusual_targets(conn, flags_less_one);
+    const targets to = slow_targets(conn, flags_minus_one);
     return rdma::post_rdma(to.qp, Opcode, nullptr, 0, 0, to.send_flags, op_context, imm);
 }
 
 template<ibv_wr_opcode Opcode, class Dst, class Src>
-[[gnu::cold, gnu::noinline]] int transfer_unusually(rpma_conn *conn, const Dst *dst, std::size_t dst_offset,
-        const Src *src, std::size_t src_offset, std::size_t len, unsigned flags_less_one, const void *op_context,
-        std::uint32_t imm)
+[[gnu::cold, gnu::noinline]] int transfer_slow(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
+        std::size_t src_offset, std::size_t len, unsigned flags_minus_one, const void *op_context, std::uint32_t imm)
 {
-    if (!valid(flags_less_one))
+    if (!valid(flags_minus_one))
         return RPMA_E_INVAL;
     count<Opcode>(conn, len);
     return post_transfer<Opcode>(
-            unusual_targets(conn, flags_less_one).queue(), dst, dst_offset, src, src_offset, len, op_context, imm);
+            slow_targets(conn, flags_minus_one).queue(), dst, dst_offset, src, src_offset, len, op_context, imm);
 }
 
 // Read or write between equally long parts of a local and a remote region.
@@ -135,15 +134,15 @@ template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::always_inline]] inline int transfer(rpma_conn *conn, const Dst *dst, std::size_t dst_offset, const Src *src,
         std::size_t src_offset, std::size_t len, int flags, const void *op_context, std::uint32_t imm = 0)
 {
-    const unsigned send_flags = less_one(flags);
-    if (!both_set(conn, dst) || src == nullptr) [[unlikely]]
-        return transfer_nothing<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
+    const unsigned send_flags = minus_one(flags);
+    if (!both_non_null(conn, dst) || src == nullptr) [[unlikely]]
+        return transfer_empty<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
     if (!in_range(dst, dst_offset, len)) [[unlikely]]
         return invalid();
     if (!in_range(src, src_offset, len)) [[unlikely]]
         return invalid();
     if (!plain(send_flags)) [[unlikely]]
-        return transfer_unusually<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
+        return transfer_slow<Opcode>(conn, dst, dst_offset, src, src_offset, len, send_flags, op_context, imm);
     count<Opcode>(conn, len);
     return post_transfer<Opcode>({conn->qp(), send_flags}, dst, dst_offset, src, src_offset, len, op_context, imm);
 }
@@ -157,37 +156,37 @@ template<ibv_wr_opcode Opcode>
 }
 
 template<ibv_wr_opcode Opcode>
-[[gnu::cold, gnu::noinline]] int send_nothing(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
-        std::size_t len, unsigned flags_less_one, const void *op_context, std::uint32_t imm)
+[[gnu::cold, gnu::noinline]] int send_empty(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
+        std::size_t len, unsigned flags_minus_one, const void *op_context, std::uint32_t imm)
 {
-    if (conn == nullptr || src != nullptr || offset != 0 || len != 0 || !valid(flags_less_one))
+    if (conn == nullptr || src != nullptr || offset != 0 || len != 0 || !valid(flags_minus_one))
         return RPMA_E_INVAL;
     count<Opcode>(conn, 0);
-    const targets to = unusual_targets(conn, flags_less_one);
+    const targets to = slow_targets(conn, flags_minus_one);
     return rdma::post_send(to.qp, Opcode, nullptr, to.send_flags, op_context, imm);
 }
 
 template<ibv_wr_opcode Opcode>
-[[gnu::cold, gnu::noinline]] int send_unusually(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
-        std::size_t len, unsigned flags_less_one, const void *op_context, std::uint32_t imm)
+[[gnu::cold, gnu::noinline]] int send_slow(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset,
+        std::size_t len, unsigned flags_minus_one, const void *op_context, std::uint32_t imm)
 {
-    if (!valid(flags_less_one))
+    if (!valid(flags_minus_one))
         return RPMA_E_INVAL;
     count<Opcode>(conn, len);
-    return post_message<Opcode>(unusual_targets(conn, flags_less_one).queue(), src, offset, len, op_context, imm);
+    return post_message<Opcode>(slow_targets(conn, flags_minus_one).queue(), src, offset, len, op_context, imm);
 }
 
 template<ibv_wr_opcode Opcode>
 [[gnu::always_inline]] inline int send(rpma_conn *conn, const rpma_mr_local *src, std::size_t offset, std::size_t len,
         int flags, const void *op_context, std::uint32_t imm = 0)
 {
-    const unsigned send_flags = less_one(flags);
-    if (!both_set(conn, src)) [[unlikely]]
-        return send_nothing<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
+    const unsigned send_flags = minus_one(flags);
+    if (!both_non_null(conn, src)) [[unlikely]]
+        return send_empty<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
     if (!src->can_transfer(offset, len)) [[unlikely]]
         return invalid();
     if (!plain(send_flags)) [[unlikely]]
-        return send_unusually<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
+        return send_slow<Opcode>(conn, src, offset, len, send_flags, op_context, imm);
     count<Opcode>(conn, len);
     return post_message<Opcode>({conn->qp(), send_flags}, src, offset, len, op_context, imm);
 }
@@ -259,13 +258,13 @@ template<std::uint8_t Level, class Find>
     return RPMA_E_NOSUPP;
 }
 
-[[gnu::cold, gnu::noinline]] int flush_unusually(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
-        std::size_t len, unsigned type, unsigned flags_less_one, const void *op_context)
+[[gnu::cold, gnu::noinline]] int flush_slow(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+        std::size_t len, unsigned type, unsigned flags_minus_one, const void *op_context)
 {
     if (!dst->contains(offset, len))
         return RPMA_E_INVAL;
     conn->counters().flushes.add(1);
-    const targets to = unusual_targets(conn, flags_less_one);
+    const targets to = slow_targets(conn, flags_minus_one);
     if (to.flush == nullptr)
         return emulate_flush([&] { return to.queue(); }, conn, dst, offset, op_context);
     // A range that exceeds the length field on the wire is flushed with its whole region.
@@ -304,19 +303,19 @@ template<std::uint8_t Level, class Find>
     return write_atomically({conn->native_atomic_write(), send_flags}, conn, dst, offset, src, op_context);
 }
 
-[[gnu::cold, gnu::noinline]] int write_atomically_unusually(rpma_conn *conn, const rpma_mr_remote *dst,
-        std::size_t offset, const char *src, unsigned flags_less_one, const void *op_context)
+[[gnu::cold, gnu::noinline]] int write_atomically_slow(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
+        const char *src, unsigned flags_minus_one, const void *op_context)
 {
-    if (!valid(flags_less_one) || !dst->contains(offset, RPMA_ATOMIC_WRITE_ALIGNMENT))
+    if (!valid(flags_minus_one) || !dst->contains(offset, RPMA_ATOMIC_WRITE_ALIGNMENT))
         return RPMA_E_INVAL;
     dst->warn_if_unaligned();
     conn->counters().atomic_writes.add(1);
-    const targets to = unusual_targets(conn, flags_less_one);
+    const targets to = slow_targets(conn, flags_minus_one);
     return to.atomic_write == nullptr ? emulate_atomic_write(to.queue(), dst, offset, src, op_context)
                                       : write_atomically(to.native_atomic_write(), conn, dst, offset, src, op_context);
 }
 
-[[gnu::cold, gnu::noinline]] int receive_nothing(
+[[gnu::cold, gnu::noinline]] int receive_empty(
         rpma_conn *conn, const rpma_mr_local *dst, std::size_t offset, std::size_t len, const void *op_context)
 {
     if (conn == nullptr || dst != nullptr || offset != 0 || len != 0)
@@ -350,11 +349,11 @@ int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size
 int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
         int flags, const void *op_context)
 {
-    const unsigned send_flags = less_one(flags);
-    if (!both_set(conn, dst) || src == nullptr || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) [[unlikely]]
+    const unsigned send_flags = minus_one(flags);
+    if (!both_non_null(conn, dst) || src == nullptr || dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) [[unlikely]]
         return invalid();
     if (!plain(send_flags) || !dst->contains_aligned_word(dst_offset)) [[unlikely]]
-        return write_atomically_unusually(conn, dst, dst_offset, src, send_flags, op_context);
+        return write_atomically_slow(conn, dst, dst_offset, src, send_flags, op_context);
     conn->counters().atomic_writes.add(1);
     if (!conn->has_native_atomic_write())
         return post_emulated_atomic_write(conn, dst, dst_offset, src, send_flags, op_context);
@@ -365,13 +364,13 @@ int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_of
         enum rpma_flush_type type, int flags, const void *op_context)
 {
     const auto kind = static_cast<unsigned>(type);
-    const unsigned send_flags = less_one(flags);
-    if (!both_set(conn, dst) || !known(kind) || !valid(send_flags)) [[unlikely]]
+    const unsigned send_flags = minus_one(flags);
+    if (!both_non_null(conn, dst) || !known(kind) || !valid(send_flags)) [[unlikely]]
         return invalid();
     if ((conn->flush_types() & dst->usage() & usage_of(kind)) == 0) [[unlikely]]
         return flush_unsupported(conn, kind);
     if (!plain(send_flags) || !dst->can_flush_range(dst_offset, len)) [[unlikely]]
-        return flush_unusually(conn, dst, dst_offset, len, kind, send_flags, op_context);
+        return flush_slow(conn, dst, dst_offset, len, kind, send_flags, op_context);
     conn->counters().flushes.add(1);
     if (conn->flush().native() != nullptr)
         return post_native_flush(conn, dst, dst_offset, len, kind, send_flags, op_context);
@@ -392,8 +391,8 @@ int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, 
 
 int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context)
 {
-    if (!both_set(conn, dst)) [[unlikely]]
-        return receive_nothing(conn, dst, offset, len, op_context);
+    if (!both_non_null(conn, dst)) [[unlikely]]
+        return receive_empty(conn, dst, offset, len, op_context);
     if (!dst->can_transfer(offset, len)) [[unlikely]]
         return invalid();
     conn->counters().receives.add(1);

@@ -28,23 +28,23 @@ constexpr choice atomic_write_choice{"atomic write", "RPMA_ATOMIC_WRITE_METHOD"}
 
 result<method> requested_method(const choice &choice)
 {
-    const char *const wanted = std::getenv(choice.variable);
-    if (wanted == nullptr || std::strcmp(wanted, "auto") == 0)
+    const char *const value = std::getenv(choice.variable);
+    if (value == nullptr || std::strcmp(value, "auto") == 0)
         return method::automatic;
-    if (std::strcmp(wanted, "native") == 0)
+    if (std::strcmp(value, "native") == 0)
         return method::native;
-    if (std::strcmp(wanted, "emulated") == 0)
+    if (std::strcmp(value, "emulated") == 0)
         return method::emulated;
-    RPMA_LOG_ERROR("%s: invalid value \"%s\" (use auto, native or emulated)\n", choice.variable, wanted);
+    RPMA_LOG_ERROR("%s: invalid value \"%s\" (use auto, native or emulated)\n", choice.variable, value);
     return errc::inval;
 }
 
 // Returns whether the operation is native.
-result<bool> decide(const choice &choice, method wanted, bool device_has_it)
+result<bool> decide(const choice &choice, method requested, bool is_native_capable)
 {
-    if (device_has_it)
-        return wanted != method::emulated;
-    if (wanted == method::native) {
+    if (is_native_capable)
+        return requested != method::emulated;
+    if (requested == method::native) {
         RPMA_LOG_ERROR("%s is \"native\": native %s not supported by the device (unset it)\n", choice.variable,
                 choice.operation);
         return errc::nosupp;

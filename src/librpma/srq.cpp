@@ -22,8 +22,8 @@ result<rpma_srq *> rpma_srq::create(const rpma_peer &peer, const rpma_srq_cfg &c
 errc rpma_srq::close()
 {
     first_error failures;
-    failures.note(rcq_.close());
-    failures.note(srq_.close());
+    failures.add(rcq_.close());
+    failures.add(srq_.close());
     return failures.finish();
 }
 

@@ -64,17 +64,17 @@ result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_contex
 // For programs that specify no kind: RPMA_DEVICE selects it. The default is the device of the linked libraries.
 result<ibv_context *> find_requested_device(const char *addr, rpma_util_ibv_context_type type)
 {
-    const char *const wanted = std::getenv("RPMA_DEVICE");
-    if (wanted == nullptr)
+    const char *const value = std::getenv("RPMA_DEVICE");
+    if (value == nullptr)
         return find_device(library::system(), addr, type);
-    if (std::strcmp(wanted, "any") == 0)
+    if (std::strcmp(value, "any") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_ANY);
     // Development versions used "hardware" and "software".
-    if (std::strcmp(wanted, "kernel") == 0 || std::strcmp(wanted, "hardware") == 0)
+    if (std::strcmp(value, "kernel") == 0 || std::strcmp(value, "hardware") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_KERNEL);
-    if (std::strcmp(wanted, "softrdma") == 0 || std::strcmp(wanted, "software") == 0)
+    if (std::strcmp(value, "softrdma") == 0 || std::strcmp(value, "software") == 0)
         return find_device_of_kind(addr, type, RPMA_DEVICE_SOFTRDMA);
-    RPMA_LOG_ERROR("RPMA_DEVICE: invalid value \"%s\" (use any, kernel or softrdma)\n", wanted);
+    RPMA_LOG_ERROR("RPMA_DEVICE: invalid value \"%s\" (use any, kernel or softrdma)\n", value);
     return errc::inval;
 }
 

@@ -54,14 +54,14 @@ int batch::ring()
     return post_all();
 }
 
-void batch::lead_to_batch()
+void batch::route_to_batch()
 {
     targets_.qp.store(qp());
     targets_.flush.store(flush());
     targets_.atomic_write.store(atomic_write());
 }
 
-void batch::lead_to_device()
+void batch::route_to_device()
 {
     targets_.qp.store(device_.qp);
     targets_.flush.store(device_.flush);
@@ -82,7 +82,7 @@ int batch::added(bool keep)
     if (!keep || queued_ == capacity)
         return post_all();
     if (queued_ == 1)
-        lead_to_batch();
+        route_to_batch();
     return 0;
 }
 
@@ -94,7 +94,7 @@ int batch::post_all()
     const int error = has_native_ ? post_natively() : post_chain();
     queued_ = 0;
     has_native_ = false;
-    lead_to_device();
+    route_to_device();
     return error;
 }
 

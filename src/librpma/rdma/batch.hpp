@@ -98,8 +98,8 @@ private:
     int post_chain();
     int post_natively();
     static void start_classic(ibv_qp_ex *qpx, const request &next);
-    void lead_to_batch();
-    void lead_to_device();
+    void route_to_batch();
+    void route_to_device();
 
     post_targets &targets_;
     const device_targets &device_;

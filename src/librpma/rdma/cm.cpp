@@ -51,7 +51,7 @@ result<id_handle> resolve(const addrinfo_handle &candidates, int timeout_ms, boo
         // A failed resolution leaves the identifier bound to its address family, so each candidate needs a new one.
         auto created = create_synchronous_id(by);
         if (!created.ok()) {
-            failures.note(created.error());
+            failures.add(created.error());
             break;
         }
         rdma_cm_id *const id = created.value().get();
@@ -64,7 +64,7 @@ result<id_handle> resolve(const addrinfo_handle &candidates, int timeout_ms, boo
             failures.forget();
             return created;
         }
-        failures.note(outcome);
+        failures.add(outcome);
     }
     return failures.finish();
 }
@@ -126,7 +126,7 @@ result<const rdma_addrinfo *> bind_first(const id_handle &id, const rdma_addrinf
             failures.forget();
             return candidate;
         }
-        failures.note(outcome);
+        failures.add(outcome);
     }
     return failures.finish();
 }
