@@ -27,12 +27,12 @@ unsigned max_lanes_for_fd_limit(unsigned replicas)
 
 } // namespace
 
-remote_replica::terms rpmem_pool::terms_of(
-        const wanted &w, bool create, const replica::pool_attributes &attributes) const
+remote_replica::session_params rpmem_pool::session_params_of(
+        const open_params &params, bool create, const replica::pool_attributes &attributes) const
 {
-    const unsigned lanes = std::min({lanes_ == 0 ? w.lanes : lanes_, static_cast<unsigned>(settings().max_lanes),
+    const unsigned lanes = std::min({lanes_ == 0 ? params.lanes : lanes_, static_cast<unsigned>(settings().max_lanes),
             max_lanes_for_fd_limit(count_)});
-    return {w.address, w.size, pool_size_, lanes, create, attributes};
+    return {params.address, params.size, pool_size_, lanes, create, attributes};
 }
 
 // Returns whether all targets that are in sync in the newest record have responded. No other target can then have a
@@ -75,22 +75,24 @@ rpmem_pool::replica_mask rpmem_pool::start(const target_list &targets, bool crea
             [&](replica_mask responded) { return !create && has_required(responded); });
 }
 
-rpmem_pool::replica_mask rpmem_pool::open_pools(replica_mask of, const wanted &w)
+rpmem_pool::replica_mask rpmem_pool::open_pools(replica_mask of, const open_params &params)
 {
     return on_each_target(
             of, settings_.session_timeout_ms(),
-            [&](remote_replica &rep, const replica::deadline &until) { return open_pool(rep, w, until); },
-            [&](replica_mask responded) { return !w.create && has_required(responded); });
+            [&](remote_replica &rep, const replica::deadline &until) { return open_pool(rep, params, until); },
+            [&](replica_mask responded) { return !params.create && has_required(responded); });
 }
 
 // Reads the record again after opening, when no other client can change it. With several targets, a pool that cannot be
 // opened is not a failure of the target.
-int rpmem_pool::open_pool(remote_replica &rep, const wanted &w, const replica::deadline &until) const
+int rpmem_pool::open_pool(remote_replica &rep, const open_params &params, const replica::deadline &until) const
 {
     rep.record_fetched = false;
-    const bool like_first = w.create && &rep != replicas_[0].get();
-    if (rep.open(terms_of(w, w.create, like_first ? replicas_[0]->attributes() : w.attributes), until) != 0) {
-        if (count_ == 1 || w.create || errno == ETIMEDOUT)
+    const bool use_first_attributes = params.create && &rep != replicas_[0].get();
+    if (rep.open(session_params_of(
+                         params, params.create, use_first_attributes ? replicas_[0]->attributes() : params.attributes),
+                until) != 0) {
+        if (count_ == 1 || params.create || errno == ETIMEDOUT)
             return -1;
         rep.save_error();
     }
@@ -98,12 +100,12 @@ int rpmem_pool::open_pool(remote_replica &rep, const wanted &w, const replica::d
 }
 
 // Connects the data paths. A target that cannot be connected is lost. Returns the connected targets.
-rpmem_pool::replica_mask rpmem_pool::connect(replica_mask of, const wanted &w)
+rpmem_pool::replica_mask rpmem_pool::connect(replica_mask of, const open_params &params)
 {
     const replica_mask connected = on_each_target(
             of, settings_.timeout_ms,
             [&](remote_replica &rep, const replica::deadline &until) {
-                return rep.connect(terms_of(w, false, {}), until);
+                return rep.connect(session_params_of(params, false, {}), until);
             },
             [](replica_mask) { return false; });
     each(of & ~connected, [&](unsigned index) { replicas_[index]->region().lost().declare(replicas_[index]->error); });

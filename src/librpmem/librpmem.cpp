@@ -56,7 +56,7 @@ struct opening_call {
 };
 opening_call create_call{"rpmem_create"}, open_call{"rpmem_open"};
 
-RPMEMpool *open_pool(const rpmem_pool::wanted &w, unsigned *lanes)
+RPMEMpool *open_pool(const rpmem_pool::open_params &params, unsigned *lanes)
 {
     call_settings settings{};
     if (const char *const fault = read_settings(&settings)) {
@@ -72,7 +72,7 @@ RPMEMpool *open_pool(const rpmem_pool::wanted &w, unsigned *lanes)
         fail(ENOMEM, "out of memory");
         return nullptr;
     }
-    if (pool->open(w) != 0) {
+    if (pool->open(params) != 0) {
         const int error = errno;
         delete pool;
         errno = error;
@@ -144,11 +144,11 @@ RPMEMpool *rpmem_create(const char *target, const char *pool_set_name, void *poo
 {
     RPMEMpool *created = nullptr;
     if (check_session(target, pool_set_name, pool_addr, pool_size, nlanes) == 0) {
-        rpmem_pool::wanted w{target, pool_set_name, pool_addr, pool_size, *nlanes, true, {}};
-        static_assert(sizeof(*create_attr) == sizeof(w.attributes));
+        rpmem_pool::open_params params{target, pool_set_name, pool_addr, pool_size, *nlanes, true, {}};
+        static_assert(sizeof(*create_attr) == sizeof(params.attributes));
         if (create_attr != nullptr)
-            std::memcpy(static_cast<void *>(&w.attributes), create_attr, sizeof(w.attributes));
-        created = open_pool(w, nlanes);
+            std::memcpy(static_cast<void *>(&params.attributes), create_attr, sizeof(params.attributes));
+        created = open_pool(params, nlanes);
     }
     return create_call.end(created, target, pool_set_name);
 }

@@ -57,20 +57,20 @@ remote_replica *copy_differences(remote_replica &from, remote_replica &to, std::
 
 } // namespace
 
-int rpmem_pool::open(const wanted &w)
+int rpmem_pool::open(const open_params &params)
 {
     target_list targets;
-    if (targets.parse(w.target) != 0)
+    if (targets.parse(params.target) != 0)
         return -1;
-    name_ = replica_name(w.target, w.set_name);
-    size_ = pool_size_ = w.size;
+    name_ = replica_name(params.target, params.set_name);
+    size_ = pool_size_ = params.size;
     count_ = static_cast<unsigned>(targets.count);
     for (unsigned i = 0; i < count_; ++i) {
-        replicas_[i].reset(new remote_replica(settings_, targets.texts[i], w.set_name));
+        replicas_[i].reset(new remote_replica(settings_, targets.texts[i], params.set_name));
         if (!replicas_[i])
             return fail(ENOMEM, "out of memory");
     }
-    if ((w.create ? create_all(w, targets) : open_all(w, targets)) != 0)
+    if ((params.create ? create_all(params, targets) : open_all(params, targets)) != 0)
         return rollback();
     attributes_ = replicas_[static_cast<unsigned>(__builtin_ctz(in_sync_))]->attributes();
     opened_ = true;
@@ -103,15 +103,15 @@ int rpmem_pool::fail_open(unsigned index, int error)
     return count_ == 1 ? fail(error, "%s", rep.why.c_str()) : fail(error, "%s: %s", rep.name(), rep.why.c_str());
 }
 
-int rpmem_pool::create_all(const wanted &w, const target_list &targets)
+int rpmem_pool::create_all(const open_params &params, const target_list &targets)
 {
     const replica_mask all = (1U << count_) - 1;
     replica_mask ready = start(targets, true);
     // The first target chooses the UUIDs that the program did not specify.
-    if (ready == all && (ready = open_pools(1, w)) == 1)
-        ready |= open_pools(all & ~1U, w);
+    if (ready == all && (ready = open_pools(1, params)) == 1)
+        ready |= open_pools(all & ~1U, params);
     if (ready == all)
-        ready = connect(all, w);
+        ready = connect(all, params);
     if (ready != all) {
         const auto first = static_cast<unsigned>(__builtin_ctz(all & ~ready));
         return fail_open(first, replicas_[first]->error);
@@ -126,13 +126,13 @@ int rpmem_pool::create_all(const wanted &w, const target_list &targets)
     return 0;
 }
 
-int rpmem_pool::open_all(const wanted &w, const target_list &targets)
+int rpmem_pool::open_all(const open_params &params, const target_list &targets)
 {
     if (reject_lost_replica() != 0)
         return -1;
     const replica_mask responded = start(targets, false);
     each(responded, [&](unsigned index) { pool_size_ = std::max(pool_size_, replicas_[index]->last_state().length); });
-    if (open_pools(responded, w) == 0 && count_ == 1)
+    if (open_pools(responded, params) == 0 && count_ == 1)
         return -1;
     for (unsigned i = 0; i < count_; ++i)
         pool_size_ = std::max(pool_size_, replicas_[i]->last_state().length);
@@ -141,7 +141,7 @@ int rpmem_pool::open_all(const wanted &w, const target_list &targets)
     keeps_record_ = count_ > 1 || record_.epoch != 0;
     if (!keeps_record_) {
         in_sync_ = 1;
-        return connect(1, w) != 0 ? 0 : -1;
+        return connect(1, params) != 0 ? 0 : -1;
     }
     replica_mask in_sync = 0;
     if (find_in_sync(&in_sync) != 0 || check_pools(in_sync) != 0)
@@ -154,7 +154,7 @@ int rpmem_pool::open_all(const wanted &w, const target_list &targets)
         if (rep.is_open())
             opened |= 1U << i;
     }
-    const replica_mask connected = connect(opened, w);
+    const replica_mask connected = connect(opened, params);
     for (replica_mask failed = opened & ~connected; failed != 0; failed &= failed - 1) {
         const auto index = static_cast<unsigned>(__builtin_ctz(failed));
         if (replicas_[index]->error == ENOTSUP)
@@ -165,7 +165,7 @@ int rpmem_pool::open_all(const wanted &w, const target_list &targets)
         return fail(ECONNRESET, "%s: no target in sync is left", name_.c_str());
     if (begin_epoch(in_sync) != 0)
         return -1;
-    create_missing(w);
+    create_missing(params);
     replica_mask others = 0, resynced = 0;
     // If the source was not closed cleanly, all other replicas must be compared with it.
     const replica_mask source = in_sync_ & -in_sync_;
@@ -228,18 +228,18 @@ int rpmem_pool::find_record()
 void rpmem_pool::assign_replica_ids()
 {
     std::uint32_t taken = 0;
-    replica_mask has_number = 0;
+    replica_mask assigned = 0;
     for (unsigned i = 0; i < count_; ++i) {
         const replica::mirror_state &state = replicas_[i]->last_state();
         if (state.committed.epoch == 0 || (taken >> state.copy & 1) != 0)
             continue;
         replicas_[i]->number = state.copy;
         taken |= 1U << state.copy;
-        has_number |= 1U << i;
+        assigned |= 1U << i;
     }
     taken |= record_.in_sync;
     for (unsigned i = 0; i < count_; ++i) {
-        if ((has_number >> i & 1) != 0)
+        if ((assigned >> i & 1) != 0)
             continue;
         replicas_[i]->number = static_cast<std::uint32_t>(__builtin_ctz(~taken));
         taken |= 1U << replicas_[i]->number;
@@ -302,7 +302,7 @@ int rpmem_pool::begin_epoch(replica_mask in_sync)
 }
 
 // Creates the pool on targets that lost their parts or never had any.
-void rpmem_pool::create_missing(const wanted &w)
+void rpmem_pool::create_missing(const open_params &params)
 {
     const remote_replica &like = *replicas_[static_cast<unsigned>(__builtin_ctz(in_sync_))];
     replica_mask missing = 0;
@@ -314,9 +314,9 @@ void rpmem_pool::create_missing(const wanted &w)
         missing |= 1U << i;
     }
     const auto make = [&](remote_replica &rep, const replica::deadline &until) {
-        return rep.open(terms_of(w, true, like.attributes()), until);
+        return rep.open(session_params_of(params, true, like.attributes()), until);
     };
-    connect(on_each_target(missing, settings_.session_timeout_ms(), make, [](replica_mask) { return false; }), w);
+    connect(on_each_target(missing, settings_.session_timeout_ms(), make, [](replica_mask) { return false; }), params);
 }
 
 // Resynchronizes the other replicas from the first replica in sync. A replica that is lost during this is evicted if it

@@ -16,7 +16,7 @@ struct rpmem_pool : heap_object {
 public:
     explicit rpmem_pool(const rpmem::call_settings &settings) : settings_(settings) {}
 
-    struct wanted {
+    struct open_params {
         const char *target;
         const char *set_name;
         void *address;
@@ -27,7 +27,7 @@ public:
     };
 
     // Functions that return int return 0, or -1 with the failure reported.
-    int open(const wanted &w);
+    int open(const open_params &params);
     int set_attributes(const rpmem_pool_attr *attributes);
     int close();
 
@@ -47,24 +47,24 @@ private:
     using replica_mask = std::uint32_t;
 
     // Functions of opening.cpp and contact.cpp.
-    rpmem::remote_replica::terms terms_of(
-            const wanted &w, bool create, const replica::pool_attributes &attributes) const;
+    rpmem::remote_replica::session_params session_params_of(
+            const open_params &params, bool create, const replica::pool_attributes &attributes) const;
     template<class F, class C>
     replica_mask on_each_target(replica_mask of, int timeout_ms, F f, C is_complete);
     replica_mask start(const rpmem::target_list &targets, bool create);
-    replica_mask open_pools(replica_mask of, const wanted &w);
-    int open_pool(rpmem::remote_replica &rep, const wanted &w, const replica::deadline &until) const;
-    replica_mask connect(replica_mask of, const wanted &w);
+    replica_mask open_pools(replica_mask of, const open_params &params);
+    int open_pool(rpmem::remote_replica &rep, const open_params &params, const replica::deadline &until) const;
+    replica_mask connect(replica_mask of, const open_params &params);
     bool has_required(replica_mask responded) const;
-    int create_all(const wanted &w, const rpmem::target_list &targets);
-    int open_all(const wanted &w, const rpmem::target_list &targets);
+    int create_all(const open_params &params, const rpmem::target_list &targets);
+    int open_all(const open_params &params, const rpmem::target_list &targets);
     int reject_lost_replica();
     int find_record();
     void assign_replica_ids();
     int find_in_sync(replica_mask *found) const;
     int check_pools(replica_mask in_sync) const;
     int begin_epoch(replica_mask in_sync);
-    void create_missing(const wanted &w);
+    void create_missing(const open_params &params);
     int resync(replica_mask others, replica_mask *resynced);
     int fail_open(unsigned index, int error);
     int rollback();

@@ -38,25 +38,25 @@ int remote_replica::start(const replica::target &to, const daemon_command &chose
     return session_.start(to, chosen, until);
 }
 
-int remote_replica::open(const terms &wanted, const replica::deadline &until)
+int remote_replica::open(const session_params &params, const replica::deadline &until)
 {
     replica::request r;
-    r.type = wanted.create ? replica::request_type::create : replica::request_type::open;
+    r.type = params.create ? replica::request_type::create : replica::request_type::open;
     r.session.features |= replica::feature_record;
-    r.session.pool_size = wanted.pool_size;
-    r.session.lanes = wanted.lanes;
+    r.session.pool_size = params.pool_size;
+    r.session.lanes = params.lanes;
     r.session.devices = settings_.devices;
     r.session.keep_alive_ms = session_.keeps_alive() ? session::keep_alive_ms : 0;
-    r.session.attributes = wanted.attributes;
+    r.session.attributes = params.attributes;
     r.session.set_name.assign(set_name_.view());
     replica::answer a;
     if (session_.request(r, &a, until) != 0)
         return -1;
-    if (a.session.lanes > r.session.lanes || a.session.pool_size < wanted.pool_size)
+    if (a.session.lanes > r.session.lanes || a.session.pool_size < params.pool_size)
         return fail(EPROTO, "target: invalid response: more lanes, or a smaller pool, than requested");
     session_answer_ = a.session;
     open_ = true;
-    created_ = wanted.create;
+    created_ = params.create;
     return 0;
 }
 
@@ -83,13 +83,13 @@ int remote_replica::check_level() const
     return fail(ENOTSUP, "%s: persistence level %d is below RPMEM_MIN_LEVEL=%d", name(), level, settings_.min_level);
 }
 
-int remote_replica::connect(const terms &wanted, const replica::deadline &until)
+int remote_replica::connect(const session_params &params, const replica::deadline &until)
 {
-    if (has_header() && wanted.size <= replica::header_size)
+    if (has_header() && params.size <= replica::header_size)
         return fail(EINVAL, "pool size: not larger than the pool header");
     replica::region::terms memory;
-    memory.address = static_cast<std::byte *>(wanted.address);
-    memory.size = wanted.size;
+    memory.address = static_cast<std::byte *>(params.address);
+    memory.size = params.size;
     memory.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, max_queue_depth));
     memory.timeout_ms = settings_.timeout_ms;
     replica::error_text reason;

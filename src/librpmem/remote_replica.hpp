@@ -17,7 +17,7 @@ class remote_replica : public heap_object
 public:
     remote_replica(const call_settings &settings, std::string_view target, const char *set_name);
 
-    struct terms {
+    struct session_params {
         void *address;
         std::size_t size;
         std::uint64_t pool_size; // size at the target, at least `size`
@@ -28,11 +28,11 @@ public:
     // Starts the daemon.
     int start(const replica::target &to, const daemon_command &chosen, const replica::deadline &until);
     // Opens or creates the pool at the target.
-    int open(const terms &wanted, const replica::deadline &until);
+    int open(const session_params &params, const replica::deadline &until);
     // Reads the membership record from the target.
     int fetch_record(const replica::deadline &until);
     // Connects the data path.
-    int connect(const terms &wanted, const replica::deadline &until);
+    int connect(const session_params &params, const replica::deadline &until);
     // Stores the membership record on the target.
     int commit(const replica::set_uuid &set, std::uint64_t pool_size, const replica::mirror_record &record);
     int set_attributes(const replica::pool_attributes &attributes);

@@ -40,18 +40,18 @@ int connect_lane(region_lane &lane, data_path &path, const session_answer &targe
 
 } // namespace
 
-int region::open(const session_answer &target, const terms &wanted, const deadline &until, error_text *why)
+int region::open(const session_answer &target, const terms &params, const deadline &until, error_text *why)
 {
     path_.data_begin = target.has_header ? header_size : 0;
     path_.window = std::min(target.window, 8U);
-    path_.depth = std::max(wanted.depth, 2U);
-    path_.timeout_ms = wanted.timeout_ms;
-    if (const int error = prepare_peer(target, wanted, why); error != 0)
+    path_.depth = std::max(params.depth, 2U);
+    path_.timeout_ms = params.timeout_ms;
+    if (const int error = prepare_peer(target, params, why); error != 0)
         return error;
-    return connect_lanes(target, wanted, until, why);
+    return connect_lanes(target, params, until, why);
 }
 
-int region::prepare_peer(const session_answer &target, const terms &wanted, error_text *why)
+int region::prepare_peer(const session_answer &target, const terms &params, error_text *why)
 {
     ibv_context *device = nullptr;
     const bool software = target.devices == device_software;
@@ -62,9 +62,9 @@ int region::prepare_peer(const session_answer &target, const terms &wanted, erro
                 software ? " (install softrdma)" : "");
     if (rpma_peer_new(device, &path_.peer) != 0)
         return fail(why, ENOMEDIUM, "RDMA device that reaches %s: cannot be used", target.address.c_str());
-    address_ = wanted.address;
-    size_ = wanted.size;
-    usage_ = RPMA_MR_USAGE_WRITE_SRC | (wanted.fetches ? RPMA_MR_USAGE_READ_DST : 0);
+    address_ = params.address;
+    size_ = params.size;
+    usage_ = RPMA_MR_USAGE_WRITE_SRC | (params.fetches ? RPMA_MR_USAGE_READ_DST : 0);
     if (const int error = register_memory(); error != 0)
         return fail(why, error, "cannot register the memory of the pool: %s%s", std::strerror(error),
                 registration_remedy(error));
@@ -74,7 +74,7 @@ int region::prepare_peer(const session_answer &target, const terms &wanted, erro
     std::size_t data_size = 0;
     if (!remote(target.data_region, &path_.data) ||
             (target.has_header && !remote(target.header_region, &path_.header)) ||
-            rpma_mr_remote_get_size(path_.data, &data_size) != 0 || data_size < wanted.size - path_.data_begin)
+            rpma_mr_remote_get_size(path_.data, &data_size) != 0 || data_size < params.size - path_.data_begin)
         return fail(why, EPROTO, "target: invalid descriptor of its memory");
     if (!target.peer.empty() &&
             rpma_peer_cfg_from_descriptor(target.peer.c_str(), target.peer.view().size(), &path_.peer_cfg) != 0)
@@ -99,7 +99,7 @@ int region::register_again(const deadline &until)
     return register_memory();
 }
 
-int region::connect_lanes(const session_answer &target, const terms &wanted, const deadline &until, error_text *why)
+int region::connect_lanes(const session_answer &target, const terms &params, const deadline &until, error_text *why)
 {
     lanes_ = static_cast<region_lane *>(std::calloc(target.lanes, sizeof(region_lane)));
     if (lanes_ == nullptr)
@@ -109,7 +109,7 @@ int region::connect_lanes(const session_answer &target, const terms &wanted, con
     int error = 0;
     while (lane_count_ < target.lanes && error == 0) {
         auto *const added = new (&lanes_[lane_count_]) region_lane;
-        error = connect_lane(*added, path_, target, port, lane_count_, wanted.epoch);
+        error = connect_lane(*added, path_, target, port, lane_count_, params.epoch);
         ++lane_count_;
     }
     if (error == 0)

@@ -15,9 +15,9 @@ constexpr int polls_before_sleep = 4000;
 
 } // namespace
 
-int region_lane::wait_below(std::uint64_t requests_wanted, std::uint32_t operations)
+int region_lane::wait_below(std::uint64_t requests, std::uint32_t operations)
 {
-    const std::uint64_t open = requests_wanted > submitted_ ? 0 : submitted_ - requests_wanted + 1;
+    const std::uint64_t open = requests > submitted_ ? 0 : submitted_ - requests + 1;
     const int error = wait_until(open, operations, deadline(path_->timeout_ms));
     return error == ETIMEDOUT ? fail_lane(error) : error;
 }
