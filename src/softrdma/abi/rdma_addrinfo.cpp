@@ -24,16 +24,16 @@ T *copy_of(const T *from, std::size_t size)
 
 int resolve(const char *node, const char *service, const rdma_addrinfo &hints, rdma_addrinfo &res)
 {
-    addrinfo wanted{};
-    wanted.ai_socktype = SOCK_STREAM;
+    addrinfo request{};
+    request.ai_socktype = SOCK_STREAM;
     if ((hints.ai_flags & RAI_PASSIVE) != 0)
-        wanted.ai_flags |= AI_PASSIVE;
+        request.ai_flags |= AI_PASSIVE;
     if ((hints.ai_flags & RAI_NUMERICHOST) != 0)
-        wanted.ai_flags |= AI_NUMERICHOST;
+        request.ai_flags |= AI_NUMERICHOST;
     if (hints.ai_family == AF_INET || hints.ai_family == AF_INET6)
-        wanted.ai_family = hints.ai_family;
+        request.ai_family = hints.ai_family;
     addrinfo *found = nullptr;
-    if (const int error = getaddrinfo(node, service, &wanted, &found); error != 0)
+    if (const int error = getaddrinfo(node, service, &request, &found); error != 0)
         return error;
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> list(found, freeaddrinfo);
     res.ai_family = found->ai_family;
@@ -64,29 +64,29 @@ extern "C" {
 int rdma_getaddrinfo(const char *node, const char *service, const rdma_addrinfo *hints, rdma_addrinfo **out)
 {
     const rdma_addrinfo none{};
-    const rdma_addrinfo &wanted = hints != nullptr ? *hints : none;
+    const rdma_addrinfo &request = hints != nullptr ? *hints : none;
     if (node == nullptr && service == nullptr && hints == nullptr)
         return softrdma::abi::fail_with(-1, EINVAL);
     result_ptr res(static_cast<rdma_addrinfo *>(calloc(1, sizeof(rdma_addrinfo))));
     if (res == nullptr)
         return EAI_MEMORY;
-    res->ai_flags = wanted.ai_flags;
-    res->ai_port_space = port_space(wanted);
-    res->ai_qp_type = wanted.ai_qp_type != 0              ? wanted.ai_qp_type
+    res->ai_flags = request.ai_flags;
+    res->ai_port_space = port_space(request);
+    res->ai_qp_type = request.ai_qp_type != 0             ? request.ai_qp_type
                       : res->ai_port_space == RDMA_PS_UDP ? IBV_QPT_UD
                                                           : IBV_QPT_RC;
-    res->ai_family = wanted.ai_family;
+    res->ai_family = request.ai_family;
     if (node != nullptr || service != nullptr) {
-        if (const int error = resolve(node, service, wanted, *res); error != 0)
+        if (const int error = resolve(node, service, request, *res); error != 0)
             return error;
     }
-    if (res->ai_src_addr == nullptr && wanted.ai_src_len != 0) {
-        res->ai_src_addr = copy_of(wanted.ai_src_addr, wanted.ai_src_len);
-        res->ai_src_len = wanted.ai_src_len;
+    if (res->ai_src_addr == nullptr && request.ai_src_len != 0) {
+        res->ai_src_addr = copy_of(request.ai_src_addr, request.ai_src_len);
+        res->ai_src_len = request.ai_src_len;
     }
-    if (res->ai_dst_addr == nullptr && wanted.ai_dst_len != 0) {
-        res->ai_dst_addr = copy_of(wanted.ai_dst_addr, wanted.ai_dst_len);
-        res->ai_dst_len = wanted.ai_dst_len;
+    if (res->ai_dst_addr == nullptr && request.ai_dst_len != 0) {
+        res->ai_dst_addr = copy_of(request.ai_dst_addr, request.ai_dst_len);
+        res->ai_dst_len = request.ai_dst_len;
     }
     *out = res.release();
     return 0;

@@ -80,7 +80,7 @@ int make_ready(rdma_cm_id *id, ibv_qp *qp)
 }
 
 // Destroys the queue pair for callers that cannot report an error. Waits while a live peer is inside an operation.
-void destroy_surely(ibv_qp *qp)
+void destroy_blocking(ibv_qp *qp)
 {
     for (bool reported = false; ibv_destroy_qp(qp) == EBUSY; reported = true) {
         if (!reported)
@@ -90,11 +90,11 @@ void destroy_surely(ibv_qp *qp)
     }
 }
 
-int undo_qp(rdma_cm_id *id, ibv_qp *qp)
+int rollback_qp(rdma_cm_id *id, ibv_qp *qp)
 {
     const int error = errno;
     if (qp != nullptr)
-        destroy_surely(qp);
+        destroy_blocking(qp);
     destroy_queues(id);
     return fail_with(-1, error);
 }
@@ -156,10 +156,10 @@ int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
     if (attr->srq == nullptr)
         attr->srq = id->srq;
     if (create_queues(id, attr) != 0)
-        return undo_qp(id, nullptr);
+        return rollback_qp(id, nullptr);
     ibv_qp *qp = abi::create_managed_qp(*attr);
     if (qp == nullptr || make_ready(id, qp) != 0)
-        return undo_qp(id, qp);
+        return rollback_qp(id, qp);
     const lock_guard guard(cm::lock());
     id->pd = attr->pd;
     id->qp = qp;
@@ -183,7 +183,7 @@ void rdma_destroy_qp(rdma_cm_id *id)
         qp = std::exchange(id->qp, nullptr);
     }
     if (qp != nullptr)
-        destroy_surely(qp);
+        destroy_blocking(qp);
     destroy_queues(id);
 }
 

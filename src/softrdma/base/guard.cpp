@@ -23,9 +23,9 @@ struct sigaction &previous_action()
 
 void on_bus_error(int number, siginfo_t *info, void *context)
 {
-    const bool happened_here =
+    const bool is_memory_fault =
             info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR; // not sent with kill() or sigqueue()
-    if (fault_jmp != nullptr && happened_here)
+    if (fault_jmp != nullptr && is_memory_fault)
         siglongjmp(*fault_jmp, 1);
     const struct sigaction &before = previous_action();
     if ((before.sa_flags & SA_SIGINFO) != 0) {

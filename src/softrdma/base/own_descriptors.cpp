@@ -30,7 +30,7 @@ public:
         flock whole = write_lock();
         held_ = fcntl(file_.get(), F_SETLK, &whole) == 0;
     }
-    bool belongs_to_another_table() const noexcept
+    bool is_of_other_table() const noexcept
     {
         flock found = write_lock();
         return held_ && fcntl(file_.get(), F_GETLK, &found) == 0 && found.l_type == F_WRLCK;
@@ -61,10 +61,10 @@ struct work {
 bool leave_shared_table(const table_lock &creator) noexcept
 {
     syscall(SYS_close_range, UINT_MAX, UINT_MAX, CLOSE_RANGE_UNSHARE);
-    if (creator.belongs_to_another_table())
+    if (creator.is_of_other_table())
         return true;
     unshare(CLONE_FILES);
-    if (creator.belongs_to_another_table())
+    if (creator.is_of_other_table())
         return true;
     log::write(log::level::info,
             "descriptors: no private table for a thread: close_range and unshare are ineffective (files of peers use "

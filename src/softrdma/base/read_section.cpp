@@ -17,9 +17,9 @@ operations_in_progress::operations_in_progress(const reader &watched)
 void operations_in_progress::add(const reader &watched, std::uint32_t key)
 {
     const std::uint32_t seen = watched.word->load(std::memory_order_acquire);
-    const bool uses_it = key == any_region || watched.region_in_use == nullptr ||
-                         watched.region_in_use->load(std::memory_order_relaxed) == key;
-    if (seen % 2 != 0 && uses_it)
+    const bool uses_key = key == any_region || watched.region_in_use == nullptr ||
+                          watched.region_in_use->load(std::memory_order_relaxed) == key;
+    if (seen % 2 != 0 && uses_key)
         operations_.push_back({watched, seen});
 }
 

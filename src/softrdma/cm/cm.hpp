@@ -41,8 +41,8 @@ public:
 
     event_channel() : ready_(std::in_place) { fd = ready_->fd(); }
 
-    std::optional<event_fd> ready_;  // empty once destroyed; programs wait for it without the lock
-    std::atomic<pthread_t> taker_{}; // thread inside get_event(); zero: none
+    std::optional<event_fd> ready_;   // empty once destroyed; programs wait for it without the lock
+    std::atomic<pthread_t> reader_{}; // thread inside get_event(); zero: none
     cm_events queue_ GUARDED_BY(cm::lock());
     std::unique_ptr<event_channel> destroyed_next_ GUARDED_BY(cm::lock()); // next younger destroyed channel
 };
@@ -189,7 +189,7 @@ inline bool is_datagram(const cm_id &id) noexcept
 }
 int ask(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
 int send_qpn(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
-void learn_number(cm_id &id) REQUIRES(lock());
+void read_peer_qpn(cm_id &id) REQUIRES(lock());
 void not_resolved(cm_id &id, std::uint32_t reason) REQUIRES(lock());
 ibv_ah_attr address_of_peer(const cm_id &id) REQUIRES(lock());
 void queue_established(cm_id &id, const ibv_ah_attr &peer) REQUIRES(lock());
@@ -212,7 +212,7 @@ bool is_port_taken(const cm_id &id, sockaddr_storage address, bool shares) REQUI
 int open_bound(cm_id &id, const sockaddr *address) REQUIRES(lock());
 // Allows other sockets to be bound to the port of this one after it has been used for connections.
 void share_port(int socket) noexcept;
-void learn_addresses(cm_id &id, int socket) REQUIRES(lock());
+void query_addresses(cm_id &id, int socket) REQUIRES(lock());
 void fill_gids(cm_id &id) REQUIRES(lock());
 // Shifts the port between the one that programs use and the TCP port (SOFTRDMA_PORT_OFFSET).
 void to_tcp(sockaddr_storage &address);

@@ -97,7 +97,7 @@ void detail::fill_gids(cm_id &id)
     id.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
 }
 
-void detail::learn_addresses(cm_id &id, int socket)
+void detail::query_addresses(cm_id &id, int socket)
 {
     socklen_t size = sizeof(id.route.addr.src_storage);
     getsockname(socket, &id.route.addr.src_addr, &size);
@@ -166,9 +166,9 @@ int bind(cm_id &id, const sockaddr *address)
         return -1;
     detail::fill_gids(id);
     // The connection manager of the kernel treats a loopback address like a wildcard address.
-    const bool stands_for_all = detail::is_wildcard(address) ||
-                                (settings().loopback_is_wildcard && is_loopback(id.route.addr.addr.ibaddr.sgid));
-    return stands_for_all ? 0 : detail::adopt_device(id);
+    const bool matches_all = detail::is_wildcard(address) ||
+                             (settings().loopback_is_wildcard && is_loopback(id.route.addr.addr.ibaddr.sgid));
+    return matches_all ? 0 : detail::adopt_device(id);
 }
 
 int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destination)

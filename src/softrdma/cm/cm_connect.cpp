@@ -29,7 +29,7 @@ bool random_bytes(void *to, std::size_t size)
     return getrandom(to, size, 0) == static_cast<ssize_t>(size);
 }
 
-bool too_deep(std::uint8_t depth)
+bool is_too_deep(std::uint8_t depth)
 {
     return depth != device_maximum && depth > limits::max_reads;
 }
@@ -43,7 +43,8 @@ std::uint8_t granted(std::uint8_t asked, std::uint8_t peer = device_maximum)
 int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field) REQUIRES(lock())
 {
     const std::size_t visible = settings().exact_private_data ? param.private_data_len : field;
-    if (param.private_data_len > field || too_deep(param.responder_resources) || too_deep(param.initiator_depth) ||
+    if (param.private_data_len > field || is_too_deep(param.responder_resources) ||
+            is_too_deep(param.initiator_depth) ||
             !id.local.data.assign(param.private_data, param.private_data_len, visible))
         return EINVAL;
     id.local.qpn = id.qp != nullptr ? id.qp->qp_num : param.qp_num;
@@ -102,7 +103,7 @@ void start_connecting(cm_id &id)
 }
 
 // Fails the connection attempt unless the peer responds in time; until then the id is in the state `waiting`.
-void give_up_later(const cm_id &id, cm_state waiting) REQUIRES(lock())
+void fail_on_timeout(const cm_id &id, cm_state waiting) REQUIRES(lock())
 {
     event_loop::get()->after(settings().response_timeout, [serial = id.serial, waiting] {
         const lock_guard guard(lock());
@@ -200,7 +201,7 @@ int connect(cm_id &id, const rdma_conn_param *param)
     if ((!datagrams && find_local_qp(id) == nullptr) || !random_bytes(id.local.key.data(), id.local.key.size()))
         return detail::fail(EINVAL);
     id.active = true;
-    give_up_later(id, cm_state::connecting);
+    fail_on_timeout(id, cm_state::connecting);
     start_connecting(id);
     return 0;
 }
@@ -227,7 +228,7 @@ int accept(cm_id &id, const rdma_conn_param *param)
     id.state = cm_state::accepted;
     if (searched)
         id.answer();
-    give_up_later(id, cm_state::accepted);
+    fail_on_timeout(id, cm_state::accepted);
     return 0;
 }
 

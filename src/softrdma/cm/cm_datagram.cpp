@@ -58,7 +58,7 @@ int detail::send_qpn(cm_id &id, const rdma_conn_param *param)
     return 0;
 }
 
-void detail::learn_number(cm_id &id)
+void detail::read_peer_qpn(cm_id &id)
 {
     end_exchange(id);
     queue_established(id, address_of_peer(id));

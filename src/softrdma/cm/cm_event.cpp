@@ -98,7 +98,7 @@ constexpr unsigned max_checks = 100; // on a busy machine, a woken thread waits 
 bool has_unread_completions(const cm_id &id, bool flushed) REQUIRES(lock())
 {
     const auto qp = id.local_qp.lock();
-    return qp != nullptr && qp->has_unread_completions({id.events()->taker_.load(std::memory_order_relaxed), flushed});
+    return qp != nullptr && qp->has_unread_completions({id.events()->reader_.load(std::memory_order_relaxed), flushed});
 }
 
 void deliver_last(cm_id &id, bool flushed, unsigned checks_left) REQUIRES(lock())
@@ -214,9 +214,9 @@ int get_event(event_channel &channel, rdma_cm_event **out)
     for (;;) {
         if (is_destroyed(channel))
             return pause(); // waits for a signal, with EINTR
-        channel.taker_.store(pthread_self(), std::memory_order_relaxed);
+        channel.reader_.store(pthread_self(), std::memory_order_relaxed);
         const int failed = channel.ready_->take(event_loop::get());
-        channel.taker_.store(pthread_t{}, std::memory_order_relaxed);
+        channel.reader_.store(pthread_t{}, std::memory_order_relaxed);
         if (failed != 0)
             return -1;
         try { // excludes the wait itself, see abi::or_no_memory()

@@ -21,7 +21,7 @@ void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
 {
     cm_id *child = detail::new_id(parent.events(), parent.context, parent.ps, parent.device);
     child->state = cm_state::requested;
-    child->take_path(path);
+    child->attach_path(path);
     child->remote = request;
     // The initiator depth of the peer is the number of responder resources of the local side, and vice versa.
     child->request.responder_resources = request.initiator_depth;
@@ -31,7 +31,7 @@ void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
     child->request.rnr_retry_count = request.rnr_retry_count;
     child->request.srq = request.srq;
     child->request.qp_num = request.qpn;
-    detail::learn_addresses(*child, path->fd());
+    detail::query_addresses(*child, path->fd());
     if (detail::adopt_device(*child) != 0 || !detail::choose_psn(*child) || !detail::queue_request(parent, *child))
         detail::discard(child);
 }
@@ -57,7 +57,7 @@ bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path) REQUIRES(lock())
     path->finish();
     if (id == nullptr)
         return true;
-    id->leave_path();
+    id->detach_path();
     detail::rejected(*id, no_reason.reason, no_reason.data);
     return true;
 }
@@ -117,7 +117,7 @@ bool cm_id::received(const packet &p)
             return false;
         remote = reply;
         if (cm::detail::is_datagram(*this))
-            cm::detail::learn_number(*this);
+            cm::detail::read_peer_qpn(*this);
         else if (search(remote.shm_address))
             searched();
         return true;

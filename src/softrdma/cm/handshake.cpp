@@ -56,7 +56,7 @@ public:
     {
         const lock_guard guard(cm::lock());
         if (handshake *h = owner_of(*path); h != nullptr) {
-            h->leave_path();
+            h->detach_path();
             h->lost(receiver, error);
         } else if (receiver != nullptr) {
             receiver->path_lost(*path);
@@ -133,7 +133,7 @@ void handshake::begin()
         send_address(own_address());
 }
 
-void handshake::take_path(std::shared_ptr<tcp_conn> from_peer)
+void handshake::attach_path(std::shared_ptr<tcp_conn> from_peer)
 {
     SOFTRDMA_ASSERT(from_peer->owner == nullptr); // each path belongs to one handshake
     path = std::move(from_peer);
@@ -150,7 +150,7 @@ bool handshake::join()
     return true;
 }
 
-void handshake::leave_path()
+void handshake::detach_path()
 {
     searching_ = false;
     ep_.reset();
@@ -160,7 +160,7 @@ void handshake::leave_path()
 
 void handshake::end_path()
 {
-    leave_path();
+    detach_path();
     if (path != nullptr)
         path->finish();
 }

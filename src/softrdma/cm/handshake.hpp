@@ -45,12 +45,12 @@ public:
     // it, and drops silent clients when many connect.
     void begin() REQUIRES(cm::lock());
     // Sets the path of the passive side, on which message 1 arrived.
-    void take_path(std::shared_ptr<tcp_conn> from_peer) REQUIRES(cm::lock());
+    void attach_path(std::shared_ptr<tcp_conn> from_peer) REQUIRES(cm::lock());
     // After this call, the path carries the packets of the queue pair. Returns false if the queue pair no longer
     // exists.
     bool join() REQUIRES(cm::lock());
-    void leave_path() REQUIRES(cm::lock()); // ends events of the path
-    void end_path() REQUIRES(cm::lock());   // like leave_path(), and closes the path
+    void detach_path() REQUIRES(cm::lock()); // ends events of the path
+    void end_path() REQUIRES(cm::lock());    // like detach_path(), and closes the path
 
     shm_address own_address() const REQUIRES(cm::lock());
     // Tries to access the location in the peer's message. Returns true if this has finished, otherwise searched()

@@ -70,7 +70,7 @@ registry &state()
     return the_registry.get();
 }
 
-std::uint32_t &served_by_peer_of(const connection &c) REQUIRES(cm::lock())
+std::uint32_t &served_count(const connection &c) REQUIRES(cm::lock())
 {
     auto &served = state().served;
     return served[(c.remote >> 8 ^ c.peer.raw[15]) % served.size()];
@@ -78,7 +78,7 @@ std::uint32_t &served_by_peer_of(const connection &c) REQUIRES(cm::lock())
 
 void try_connecting(connection &c) REQUIRES(cm::lock());
 
-void try_later(connection &c) REQUIRES(cm::lock())
+void retry_later(connection &c) REQUIRES(cm::lock())
 {
     c.path.reset();
     event_loop::get()->after(c.pause, [weak = c.weak_from_this()] {
@@ -96,7 +96,7 @@ void try_connecting(connection &c)
     if (fd.get() < 0 && (errno == EMFILE || errno == ENFILE))
         descriptors::exhausted(errno);
     if (bind(fd.get(), from, cm::detail::address_size(from)) != 0 || c.open_path(std::move(fd), c.destination) != 0)
-        return try_later(c);
+        return retry_later(c);
     c.begin();
 }
 
@@ -130,7 +130,7 @@ void connection::searched()
     if (!active)
         answer();
     joined = join();
-    served_by_peer_of(*this) += joined ? 1 : 0;
+    served_count(*this) += joined ? 1 : 0;
     if (active) {
         decide();
         send_decision(opcode::direct_ready);
@@ -142,7 +142,7 @@ void connection::searched()
 void connection::lost(const std::shared_ptr<packet_receiver> &carried, int)
 {
     if (!joined && active)
-        return try_later(*this);
+        return retry_later(*this);
     if (!joined) // the peer reconnects
         return path.reset();
     log::write(log::level::info, "connection to queue pair %u of peer %s: closed", remote, text_of(destination).data());
@@ -167,7 +167,7 @@ microseconds retry_timeout_of(const ibv_qp_attr &attr)
 bool is_being_served(connection &c) REQUIRES(cm::lock())
 {
     constexpr unsigned max_extensions = 20;
-    const std::uint32_t served = served_by_peer_of(c);
+    const std::uint32_t served = served_count(c);
     const bool serves = std::exchange(c.served_before, served) != served;
     return serves && c.extensions++ < max_extensions;
 }
@@ -261,7 +261,7 @@ bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p)
         path->cut(); // the peer retries
         return true;
     }
-    c->take_path(path);
+    c->attach_path(path);
     if (c->search(request.shm_address))
         c->searched();
     return true;

@@ -10,7 +10,7 @@ inline constexpr int exit_failure = 1;
 inline constexpr int exit_usage = 2;
 
 // Prints an error in the command line; returns exit_usage.
-int usage(const std::string &problem);
+int usage(const std::string &message);
 
 struct run_choice {
     bool dropin = false;          // replace the libraries instead of being preloaded
@@ -18,7 +18,7 @@ struct run_choice {
 };
 
 // Prints a one-line warning if the program cannot be preloaded.
-void warn_if_out_of_reach(const char *program);
+void warn_if_not_preloadable(const char *program);
 // Returns the path of libsoftrdma.so; empty, after a message, if it is not found.
 std::string find_library();
 // Replaces this process by the program on the device. Returns an exit status if that fails.

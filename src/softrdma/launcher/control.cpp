@@ -40,12 +40,12 @@ bool is_ours(int pid)
 // Returns whether the process has the socket open, or may have it because its descriptors are not readable.
 bool holds_socket(int pid, const std::string &inode)
 {
-    const std::string wanted = "socket:[" + inode + "]";
+    const std::string link = "socket:[" + inode + "]";
     std::error_code error;
     for (std::filesystem::directory_iterator at("/proc/" + std::to_string(pid) + "/fd", error), end;
             !error && at != end; at.increment(error)) {
         std::error_code unreadable;
-        if (std::filesystem::read_symlink(at->path(), unreadable) == wanted)
+        if (std::filesystem::read_symlink(at->path(), unreadable) == link)
             return true;
     }
     return error == std::errc::permission_denied;

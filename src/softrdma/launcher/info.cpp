@@ -81,7 +81,7 @@ std::string try_direct_path()
 }
 
 // Tests whether descriptors can be passed. Returns the reason if not, otherwise an empty string.
-std::string try_handing_over()
+std::string probe_fd_passing()
 {
     sockaddr_un any{};
     any.sun_family = AF_UNIX;
@@ -116,11 +116,11 @@ void print_paths()
                                                                      : nullptr;
     const char *not_taken = transport == config::transport_word::shm_fd ? "SOFTRDMA_TRANSPORT=shm-fd" : neither;
     const char *not_handed = transport == config::transport_word::shm ? "SOFTRDMA_TRANSPORT=shm" : neither;
-    const std::string no_handing_over = try_handing_over();
-    const std::string no_memory = no_handing_over.empty() ? try_direct_path() : no_handing_over;
+    const std::string no_fd_passing = probe_fd_passing();
+    const std::string no_memory = no_fd_passing.empty() ? try_direct_path() : no_fd_passing;
     print_path("path tcp:", nullptr, "", "available");
     print_path("path shm:", not_taken, no_memory, "used with programs of the same user on this host");
-    print_path("path shm-fd:", not_handed, no_handing_over, "used with those that refuse the former");
+    print_path("path shm-fd:", not_handed, no_fd_passing, "used with those that refuse the former");
     printf("trust:         %s\n", trusted ? "programs of the same user" : "none");
 }
 

@@ -107,9 +107,9 @@ int command(int argc, char **argv)
 
 } // namespace
 
-int usage(const std::string &problem)
+int usage(const std::string &message)
 {
-    fprintf(stderr, "softrdma: %s (see softrdma --help)\n", problem.c_str());
+    fprintf(stderr, "softrdma: %s (see softrdma --help)\n", message.c_str());
     return exit_usage;
 }
 

@@ -101,7 +101,7 @@ program_file inspect(const fs::path &file)
     return result;
 }
 
-void warn_if_out_of_reach(const char *program)
+void warn_if_not_preloadable(const char *program)
 {
     const char *reason = inspect(file_of(program)).reason;
     if (reason != nullptr)

@@ -103,11 +103,11 @@ std::string list_with(const std::string &entry, const std::string &before, bool 
 
 // The dynamic linker splits LD_PRELOAD at blanks. It finds a library with a blank in its path by its name, in a
 // directory of LD_LIBRARY_PATH. The program's own directories come first there, unless the library replaces others.
-int preload(const fs::path &library, bool stands_in)
+int preload(const fs::path &library, bool is_dropin)
 {
     const bool has_blank = library.native().find(' ') != std::string::npos;
-    if (has_blank || stands_in) {
-        const std::string list = list_with(library.parent_path(), variable("LD_LIBRARY_PATH"), !stands_in);
+    if (has_blank || is_dropin) {
+        const std::string list = list_with(library.parent_path(), variable("LD_LIBRARY_PATH"), !is_dropin);
         if (const int failed = set_variable("LD_LIBRARY_PATH", list); failed != 0)
             return failed;
     }
@@ -141,7 +141,7 @@ int run_on_device(char **command, const run_choice &how)
     if (!how.prefer_hardware || !hardware_is_active()) {
         if (const int failed = preload_device(how); failed != 0)
             return failed;
-        warn_if_out_of_reach(command[0]);
+        warn_if_not_preloadable(command[0]);
     }
     execvp(command[0], command);
     const int error = errno;

@@ -177,13 +177,13 @@ bool event_loop::memory_may_sleep()
 bool event_loop::sleep()
 {
     if (!memory_may_sleep()) {
-        if (!polls_.goes_on(now_ns()))
+        if (!polls_.is_polling(now_ns()))
             poll_all_memory();
         return false;
     }
     watch_list::event_space space;
     for (const epoll_event &event : watches_.wait_for_one(space)) {
-        if (!polls_.goes_on(now_ns()))
+        if (!polls_.is_polling(now_ns()))
             handle(event);
     }
     return true;

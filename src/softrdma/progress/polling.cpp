@@ -24,8 +24,8 @@ polling::pause polling::found_nothing(std::int64_t now) noexcept
     if (const std::int64_t age = now - window_ns_.load(std::memory_order_relaxed); age > window_ns) {
         window_ns_.store(now, std::memory_order_relaxed);
         // A thread that polled until now still counts as polling.
-        const bool went_on = age < 2 * window_ns && in_window_.load(std::memory_order_relaxed) >= many;
-        in_window_.store(went_on ? many : 0, std::memory_order_relaxed);
+        const bool was_polling = age < 2 * window_ns && in_window_.load(std::memory_order_relaxed) >= many;
+        in_window_.store(was_polling ? many : 0, std::memory_order_relaxed);
     }
     const unsigned polls = in_window_.fetch_add(1, std::memory_order_relaxed) + 1;
     if (polls < many)
@@ -69,10 +69,10 @@ polling::pause polling::choose_pause(std::int64_t now) const noexcept
 void polling::paused(pause how, std::int64_t duration) noexcept
 {
     constexpr std::int64_t long_ns = 200'000;
-    constexpr unsigned sleeps_at_once = 100;
+    constexpr unsigned sleeps_after_long_yield = 100;
     paused_ns_.fetch_add(duration, std::memory_order_relaxed);
     if (how == pause::yield && duration > long_ns)
-        sleeps_left_.store(sleeps_at_once, std::memory_order_relaxed);
+        sleeps_left_.store(sleeps_after_long_yield, std::memory_order_relaxed);
     else if (const unsigned left = sleeps_left_.load(std::memory_order_relaxed); how == pause::sleep && left > 0)
         sleeps_left_.store(left - 1, std::memory_order_relaxed);
 }

@@ -59,13 +59,13 @@ bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
     constexpr std::int64_t soon_ns = 4 * spin_ns;
     constexpr unsigned max_skips = 128;
     if (spin_found_nothing_ && slept_ns < soon_ns) {
-        to_leave_out_ = std::clamp(2 * to_leave_out_, 1U, max_skips);
-        left_out_ = to_leave_out_;
+        next_skips_ = std::clamp(2 * next_skips_, 1U, max_skips);
+        skips_left_ = next_skips_;
     }
     spin_found_nothing_ = false;
-    if (left_out_ == 0)
+    if (skips_left_ == 0)
         return true;
-    --left_out_;
+    --skips_left_;
     return false;
 }
 
@@ -77,14 +77,14 @@ finding progress_thread::spin()
     const std::int64_t from = event_loop::now_ns();
     std::int64_t last = from;
     std::int64_t now = from;
-    for (; found != finding::taken && now - last < spin_ns && !polls_.goes_on(now); now = event_loop::now_ns()) {
+    for (; found != finding::taken && now - last < spin_ns && !polls_.is_polling(now); now = event_loop::now_ns()) {
         found = loop_.poll_sources(now);
         if (found == finding::something)
             last = event_loop::now_ns();
     }
     spin_found_nothing_ = last == from && now - last >= spin_ns;
     if (last != from)
-        to_leave_out_ = 0;
+        next_skips_ = 0;
     return found;
 }
 
@@ -97,28 +97,28 @@ void progress_thread::back_off(finding last)
     constexpr std::chrono::microseconds max_pause = 2ms;
     std::chrono::microseconds pause = 30us;
     const lock_guard lock(mutex_);
-    resting_ = true;
-    bool rests = last == finding::taken || polls_.goes_on(event_loop::now_ns());
-    for (; rests; pause = std::min(2 * pause, max_pause)) {
+    parked_ = true;
+    bool stay_parked = last == finding::taken || polls_.is_polling(event_loop::now_ns());
+    for (; stay_parked; pause = std::min(2 * pause, max_pause)) {
         const unsigned before = polls_.calls();
-        woken_.wait_for(mutex_, pause);
-        const bool called = !resting_;
+        unparked_.wait_for(mutex_, pause);
+        const bool called = !parked_;
         // A call may take long while it receives input. A thread that was stopped inside a call is not waited for.
-        rests = !called && (polls_.calls() != before || (polls_.is_inside() && pause < max_pause));
+        stay_parked = !called && (polls_.calls() != before || (polls_.is_inside() && pause < max_pause));
     }
-    resting_ = false;
+    parked_ = false;
 }
 
 void progress_thread::come_back()
 {
     polls_.has_ended();
-    if (!resting_)
+    if (!parked_)
         return;
     {
         const lock_guard lock(mutex_);
-        resting_ = false;
+        parked_ = false;
     }
-    woken_.notify_one();
+    unparked_.notify_one();
 }
 
 } // namespace softrdma

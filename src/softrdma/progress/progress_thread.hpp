@@ -35,11 +35,11 @@ private:
     void (*first_)() = nullptr;
     // True if its last spin ended without a packet; spins that it still skips; total of the current series.
     bool spin_found_nothing_ = false;
-    unsigned left_out_ = 0;
-    unsigned to_leave_out_ = 0;
+    unsigned skips_left_ = 0;
+    unsigned next_skips_ = 0;
     ordered_mutex mutex_{lock_level::leaf};
-    condition woken_;
-    std::atomic<bool> resting_{false};
+    condition unparked_;
+    std::atomic<bool> parked_{false};
 };
 
 } // namespace softrdma

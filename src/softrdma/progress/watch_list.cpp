@@ -109,8 +109,8 @@ std::shared_ptr<event_handler> watch_list::in_memory(std::size_t index)
 // Returns the former one.
 std::shared_ptr<event_handler> watch_list::exchange_expected(std::shared_ptr<event_handler> handler) noexcept
 {
-    const lock_guard lock(expecting_);
-    expected_now_ = handler.get();
+    const lock_guard lock(expected_lock_);
+    expected_address_ = handler.get();
     return std::exchange(expected_, std::move(handler));
 }
 
@@ -121,7 +121,7 @@ void watch_list::expect(std::shared_ptr<event_handler> handler)
 
 std::shared_ptr<event_handler> watch_list::expected()
 {
-    const lock_guard lock(expecting_);
+    const lock_guard lock(expected_lock_);
     return expected_;
 }
 

@@ -53,7 +53,7 @@ public:
 
     void expect(std::shared_ptr<event_handler> handler);
     std::shared_ptr<event_handler> expected();
-    bool expects(const event_handler &handler) const noexcept { return expected_now_.load() == &handler; }
+    bool expects(const event_handler &handler) const noexcept { return expected_address_.load() == &handler; }
 
     // The forking thread holds the lock between before_fork() and one of the others.
     void before_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
@@ -75,9 +75,9 @@ private:
     std::unordered_map<watch_id, watched> watched_ GUARDED_BY(mutex_);
     std::vector<std::shared_ptr<event_handler>> in_memory_ GUARDED_BY(mutex_);
     // Handler expected to have input next. Each poll uses it.
-    spin_lock expecting_{lock_level::leaf};
-    std::shared_ptr<event_handler> expected_ GUARDED_BY(expecting_);
-    std::atomic<const event_handler *> expected_now_{nullptr}; // address of expected_
+    spin_lock expected_lock_{lock_level::leaf};
+    std::shared_ptr<event_handler> expected_ GUARDED_BY(expected_lock_);
+    std::atomic<const event_handler *> expected_address_{nullptr}; // address of expected_
 };
 
 } // namespace softrdma
