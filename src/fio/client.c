@@ -107,8 +107,8 @@ void client_cleanup(struct thread_data *td)
     struct client *client = td->io_ops_data;
     if (!client)
         return;
-    if (client->session.cq && !client->is_broken && client->kind->bid_farewell)
-        client->kind->bid_farewell(td, client);
+    if (client->session.cq && !client->is_broken && client->kind->shut_down)
+        client->kind->shut_down(td, client);
     session_end(&client->session);
     if (client->kind->end)
         client->kind->end(client);

@@ -39,7 +39,7 @@ struct client_kind {
     int (*take_message)(struct client *client, const struct ibv_wc *wc);
 
     /* Sends the final message on a working connection, and frees the resources of begin. May be NULL. */
-    void (*bid_farewell)(struct thread_data *td, struct client *client);
+    void (*shut_down)(struct thread_data *td, struct client *client);
     void (*end)(struct client *client);
 };
 

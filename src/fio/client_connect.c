@@ -13,7 +13,7 @@ enum {
 };
 
 /* One attempt: 1 established, 0 refused, or a negative errno. */
-static int try_once(struct thread_data *td, struct client *client, const struct rpma_conn_cfg *cfg)
+static int connect_once(struct thread_data *td, struct client *client, const struct rpma_conn_cfg *cfg)
 {
     const struct endpoint *server = &client->session.endpoint;
     struct rpma_conn_req *request = NULL;
@@ -48,7 +48,7 @@ static int retry(struct thread_data *td, struct client *client, const struct rpm
     const struct endpoint *server = &client->session.endpoint;
     const int64_t timeout_ms = (int64_t)options->connect_timeout * 1000;
     for (int64_t waited_ms = 0;; waited_ms += RETRY_MS) {
-        int ret = try_once(td, client, cfg);
+        int ret = connect_once(td, client, cfg);
         if (ret == 0 && waited_ms >= timeout_ms)
             return -report(td, ECONNREFUSED,
                     "%s port %s: connection refused for %u s (start the server, or correct serverip= or port=)",

@@ -38,7 +38,7 @@ static int init(struct thread_data *td)
             .flush = requests_flush,
             .write_request = write_request,
             .take_message = requests_take_message,
-            .bid_farewell = requests_bid_farewell,
+            .shut_down = requests_shut_down,
             .end = requests_end,
     };
     return client_init(td, &kind);

@@ -87,7 +87,7 @@ int requests_take_message(struct client *client, const struct ibv_wc *wc)
     return 0;
 }
 
-void requests_bid_farewell(struct thread_data *td, struct client *client)
+void requests_shut_down(struct thread_data *td, struct client *client)
 {
     struct requests *requests = client->kind_data;
     if (!requests || !requests->mr)

@@ -11,7 +11,7 @@
 int requests_configure(const struct client *client, struct rpma_conn_cfg *cfg);
 int requests_flush(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
 int requests_take_message(struct client *client, const struct ibv_wc *wc);
-void requests_bid_farewell(struct thread_data *td, struct client *client);
+void requests_shut_down(struct thread_data *td, struct client *client);
 void requests_end(struct client *client);
 
 /* Reserves entries for each request that the client can post; the server must accept that number. */

@@ -190,11 +190,11 @@ exit_status run(const options &what)
             {"add", add}, {"remove", remove_copy}};
     try {
         return commands.at(what.command)(what);
-    } catch (const failure &problem) {
-        if (what.json && problem.code() != 0)
+    } catch (const failure &error) {
+        if (what.json && error.code() != 0)
             print(what, {},
-                    {{"error", {{"code", problem.code()}, {"text", rpma_mirror_err_2str(problem.code())},
-                                       {"message", problem.what()}}}});
+                    {{"error", {{"code", error.code()}, {"text", rpma_mirror_err_2str(error.code())},
+                                       {"message", error.what()}}}});
         throw;
     }
 }

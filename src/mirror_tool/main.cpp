@@ -7,10 +7,10 @@ int main(int argc, char **argv)
 try {
     const std::optional<mirror_tool::options> what = mirror_tool::parse(argc, argv);
     return what ? mirror_tool::run(*what) : mirror_tool::exit_done;
-} catch (const mirror_tool::failure &problem) {
-    std::fprintf(stderr, "rpma-mirror: %s\n", problem.what());
-    return problem.status();
-} catch (const std::exception &problem) {
-    std::fprintf(stderr, "rpma-mirror: %s\n", problem.what());
+} catch (const mirror_tool::failure &error) {
+    std::fprintf(stderr, "rpma-mirror: %s\n", error.what());
+    return error.status();
+} catch (const std::exception &error) {
+    std::fprintf(stderr, "rpma-mirror: %s\n", error.what());
     return mirror_tool::exit_failed;
 }

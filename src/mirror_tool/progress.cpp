@@ -52,12 +52,12 @@ progress::progress(const options &of)
     resync_options_.bytes_per_second = of.rate;
     resync_options_.progress = called;
     resync_options_.context = this;
-    struct sigaction wanted {
+    struct sigaction action {
     };
-    wanted.sa_handler = on_signal;
-    wanted.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // the second one ends the program
-    sigaction(SIGINT, &wanted, nullptr);
-    sigaction(SIGTERM, &wanted, nullptr);
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // the second one ends the program
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
 }
 
 progress::~progress()

@@ -57,7 +57,7 @@ std::string set_name(const unsigned char (&set)[16])
     return text;
 }
 
-std::string place_of(const rpma_mirror_copy &c)
+std::string location_of(const rpma_mirror_copy &c)
 {
     if (c.is_local != 0)
         return std::string(c.location[0] == '\0' ? "anonymous memory" : c.location) + " (this machine)";
@@ -150,7 +150,7 @@ std::string state_text(const rpma_mirror_state &state)
     for (const unsigned copy : listed_copies(state)) {
         const rpma_mirror_copy &c = state.copies[copy];
         rows.push_back({std::to_string(copy), text_of(c.state),
-                c.record_epoch == 0 ? "-" : fmt::format("{}.{}", c.record_epoch, c.record_version), place_of(c),
+                c.record_epoch == 0 ? "-" : fmt::format("{}.{}", c.record_epoch, c.record_version), location_of(c),
                 c.last_error == 0 ? "" : rpma_mirror_err_2str(c.last_error)});
     }
     text += table(rows);

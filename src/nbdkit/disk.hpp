@@ -68,7 +68,7 @@ private:
     static constexpr std::uint32_t hole = 1U << 31;
     static constexpr std::uint32_t none = ~0U;
 
-    void lay_out(std::uint64_t length);
+    void set_layout(std::uint64_t length);
     void format();
     void load();
     void erase(std::uint64_t block);

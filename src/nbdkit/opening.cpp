@@ -48,7 +48,7 @@ disk::disk(rpma_mirror_cfg *cfg, const disk_options &options, failed_function fa
     try {
         std::size_t length = 0;
         rpma_mirror_get_length(mirror_, &length);
-        lay_out(length);
+        set_layout(length);
         load();
         store_clean(0);
         background_ = std::jthread([this](const std::stop_token &stop) { background(stop); });
@@ -64,7 +64,7 @@ disk::~disk()
     rpma_mirror_unmap(&mirror_);
 }
 
-void disk::lay_out(std::uint64_t length)
+void disk::set_layout(std::uint64_t length)
 {
     super_ = reinterpret_cast<superblock *>(address_);
     headers_ = reinterpret_cast<header *>(address_ + block_size);

@@ -124,8 +124,8 @@ try {
     opened = std::make_unique<disk>(cfg.get(), options, failed,
             [](const std::string &line) { nbdkit_error("%s: %s", set_file.c_str(), line.c_str()); });
     return 0;
-} catch (const std::exception &problem) {
-    nbdkit_error("%s: %s", set_file.c_str(), problem.what());
+} catch (const std::exception &error) {
+    nbdkit_error("%s: %s", set_file.c_str(), error.what());
     return -1;
 }
 
@@ -134,8 +134,8 @@ try {
     if (opened)
         opened->close();
     opened.reset();
-} catch (const std::exception &problem) {
-    nbdkit_error("%s: set not closed cleanly: %s", set_file.c_str(), problem.what());
+} catch (const std::exception &error) {
+    nbdkit_error("%s: set not closed cleanly: %s", set_file.c_str(), error.what());
     opened.reset();
 }
 

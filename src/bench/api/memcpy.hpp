@@ -43,10 +43,10 @@ public:
         complete_if(when, context);
     }
 
-    int poll(ibv_wc *wc, int wanted)
+    int poll(ibv_wc *wc, int max_count)
     {
         int got = 0;
-        for (; got < wanted && taken_ < done_.size(); ++got) {
+        for (; got < max_count && taken_ < done_.size(); ++got) {
             wc[got].wr_id = done_[taken_++];
             wc[got].status = IBV_WC_SUCCESS;
         }

@@ -103,10 +103,10 @@ public:
     }
 
     // Polls the CQ once. Returns the number of completions.
-    int poll(ibv_wc *wc, int wanted)
+    int poll(ibv_wc *wc, int max_count)
     {
         int got = 0;
-        const int returned = rpma_cq_get_wc(cq_, wanted, wc, &got);
+        const int returned = rpma_cq_get_wc(cq_, max_count, wc, &got);
         if (returned == 0)
             return got;
         if (returned != RPMA_E_NO_COMPLETION) [[unlikely]]

@@ -118,15 +118,15 @@ void connection::complete(std::uint64_t context, std::uint32_t imm)
     completions_.push_back(wc);
 }
 
-int connection::poll(ibv_wc *wc, int wanted)
+int connection::poll(ibv_wc *wc, int max_count)
 {
     if (!outgoing_.empty())
         transmit();
-    while (completions_.size() < static_cast<std::size_t>(wanted)) {
+    while (completions_.size() < static_cast<std::size_t>(max_count)) {
         if (!take_frame() && fill() == 0)
             break;
     }
-    const int got = static_cast<int>(std::min(completions_.size(), static_cast<std::size_t>(wanted)));
+    const int got = static_cast<int>(std::min(completions_.size(), static_cast<std::size_t>(max_count)));
     for (int i = 0; i < got; ++i) {
         wc[i] = completions_.front();
         completions_.pop_front();

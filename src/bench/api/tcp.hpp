@@ -124,7 +124,7 @@ public:
         receives_.push_back({offset, len, context});
     }
 
-    int poll(ibv_wc *wc, int wanted);
+    int poll(ibv_wc *wc, int max_count);
     int completion_fd() const { return fd_; }
     void acknowledge_event() {}
     static constexpr std::uint32_t epoll_events = EPOLLIN | EPOLLOUT | EPOLLET;

@@ -139,9 +139,9 @@ public:
         post_receive(qp_, sge, context);
     }
 
-    int poll(ibv_wc *wc, int wanted)
+    int poll(ibv_wc *wc, int max_count)
     {
-        const int got = ibv_poll_cq(parts_.cq.get(), wanted, wc);
+        const int got = ibv_poll_cq(parts_.cq.get(), max_count, wc);
         if (got < 0) [[unlikely]]
             fail("ibv_poll_cq", -got);
         return got;

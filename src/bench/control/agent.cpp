@@ -73,7 +73,7 @@ json response_to(const json &request, const handlers &known)
 }
 
 // Returns the duration of the run that this request starts at the client, in seconds.
-double announced_s(const json &request)
+double run_duration_s(const json &request)
 {
     const auto found = request.find("for_s");
     return found != request.end() && found->is_number() ? std::clamp(found->get<double>(), 0.0, max_run_s) : 0;
@@ -94,7 +94,7 @@ void serve_session(channel &control, const handlers &known, bool trusted)
             if (!handshake_done && !response["ok"].get<bool>())
                 return;
             handshake_done = true;
-            limit_s = message_timeout_s + announced_s(request);
+            limit_s = message_timeout_s + run_duration_s(request);
         }
     } catch (const peer_gone &) {
         return;
@@ -118,13 +118,13 @@ setup setup_in(const json &request)
 // Limits the memory of a client's setup, so that other processes keep enough.
 void check_memory(const layout &shape, std::size_t connections)
 {
-    const double wanted = static_cast<double>(shape.data_size()) +
-                          static_cast<double>(shape.server_messages()) * static_cast<double>(connections);
+    const double required = static_cast<double>(shape.data_size()) +
+                            static_cast<double>(shape.server_messages()) * static_cast<double>(connections);
     const double half = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 2;
-    if (wanted > half)
+    if (required > half)
         throw failure(fmt::format("{:.0f} MiB are more than half of the server's memory (use smaller blocks, fewer "
                                   "connections or less depth)",
-                wanted / (1 << 20)));
+                required / (1 << 20)));
 }
 
 class server_session

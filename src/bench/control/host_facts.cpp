@@ -80,7 +80,7 @@ object mapped_object(const std::string &part)
     struct search {
         const std::string &part;
         object found;
-    } wanted{part, {}};
+    } state{part, {}};
     dl_iterate_phdr(
             [](dl_phdr_info *info, std::size_t, void *data) {
                 search &s = *static_cast<search *>(data);
@@ -95,8 +95,8 @@ object mapped_object(const std::string &part)
                 }
                 return 1;
             },
-            &wanted);
-    return wanted.found;
+            &state);
+    return state.found;
 }
 
 // Asked of the library that runs, which need not be that of the header: a library before 1.4 has no such function.

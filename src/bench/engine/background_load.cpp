@@ -29,7 +29,7 @@ std::uint64_t background_load::stop()
     for (std::thread &one : threads_)
         one.join();
     threads_.clear();
-    return burnt_ns_;
+    return cpu_ns_;
 }
 
 void background_load::burn(std::uint32_t percent)
@@ -41,7 +41,7 @@ void background_load::burn(std::uint32_t percent)
             ;
         std::this_thread::sleep_for(std::chrono::nanoseconds(period_ns - busy_ns));
     }
-    burnt_ns_ += read_clock(CLOCK_THREAD_CPUTIME_ID);
+    cpu_ns_ += read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 } // namespace bench

@@ -24,7 +24,7 @@ private:
     void burn(std::uint32_t percent);
 
     std::atomic<bool> stop_{false};
-    std::atomic<std::uint64_t> burnt_ns_{0};
+    std::atomic<std::uint64_t> cpu_ns_{0};
     std::vector<std::thread> threads_;
 };
 

@@ -27,11 +27,11 @@ double histogram::highest_in(std::size_t index)
 
 double histogram::value_at(double rank) const
 {
-    const auto wanted = static_cast<std::uint64_t>(std::ceil(rank / 100 * static_cast<double>(count_)));
+    const auto required = static_cast<std::uint64_t>(std::ceil(rank / 100 * static_cast<double>(count_)));
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < bucket_count; ++i) {
         seen += counts_[i];
-        if (seen >= wanted)
+        if (seen >= required)
             return std::min(highest_in(i), static_cast<double>(max_));
     }
     return static_cast<double>(max_);

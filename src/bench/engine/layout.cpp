@@ -121,9 +121,9 @@ layout::layout(const setup &what) : kind_(workload_from(what.workload)), connect
     if (kind_ == workload::log_append || kind_ == workload::aof)
         header_ = log_header;
 
-    const std::size_t wanted = std::clamp(shared_by_slices / connections_, std::size_t{4096}, largest_slice);
+    const std::size_t slice = std::clamp(shared_by_slices / connections_, std::size_t{4096}, largest_slice);
     const std::size_t in_flight = std::size_t{p.depth} * p.flush_interval;
-    blocks_ = std::max({wanted / block_, in_flight, std::size_t{2}});
+    blocks_ = std::max({slice / block_, in_flight, std::size_t{2}});
     if (kind_ == workload::connect || kind_ == workload::send_recv)
         blocks_ = 2; // message workloads keep their data in the message buffers
     if (kind_ == workload::read)

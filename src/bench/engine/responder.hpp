@@ -93,19 +93,19 @@ private:
     std::uint64_t act_on(const std::byte *message)
     {
         if (shape_.kind() == workload::gpspm) {
-            const gpspm_wire::request wanted = gpspm_wire::decode_request(message);
-            persist(wanted.offset, wanted.length);
-            return wanted.op_context;
+            const gpspm_wire::request request = gpspm_wire::decode_request(message);
+            persist(request.offset, request.length);
+            return request.op_context;
         }
-        const aof_wire::request wanted = aof_wire::decode_request(message);
-        persist(wanted.offset, wanted.length);
-        if (wanted.pointer_offset % aof_wire::pointer_size != 0)
+        const aof_wire::request request = aof_wire::decode_request(message);
+        persist(request.offset, request.length);
+        if (request.pointer_offset % aof_wire::pointer_size != 0)
             throw failure("append request: the pointer is not at a multiple of 8");
-        check_range(wanted.pointer_offset, aof_wire::pointer_size);
-        auto *const pointer = reinterpret_cast<std::uint64_t *>(target_.data() + wanted.pointer_offset);
-        std::atomic_ref(*pointer).store(wanted.offset + wanted.length, std::memory_order_release);
-        persist(wanted.pointer_offset, aof_wire::pointer_size);
-        return wanted.op_context;
+        check_range(request.pointer_offset, aof_wire::pointer_size);
+        auto *const pointer = reinterpret_cast<std::uint64_t *>(target_.data() + request.pointer_offset);
+        std::atomic_ref(*pointer).store(request.offset + request.length, std::memory_order_release);
+        persist(request.pointer_offset, aof_wire::pointer_size);
+        return request.op_context;
     }
 
     void check_range(std::uint64_t offset, std::uint64_t length) const
