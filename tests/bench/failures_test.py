@@ -58,7 +58,7 @@ class WrongInput(BenchTest):
             with self.subTest(words=words):
                 self.refused(self.bench(*words), 2, pattern)
 
-    def test_path_of_one_host_that_is_not_there_is_told_with_the_reason(self):
+    def test_missing_shared_memory_is_reported_with_the_reason(self):
         points = ("--workload", "read", "--block-size", "64")
         for setting, status in (("tcp", "not used: SOFTRDMA_TRANSPORT=tcp"), ("auto", None)):
             done = self.local(*points, env={**os.environ, "SOFTRDMA_TRANSPORT": setting})

@@ -209,7 +209,7 @@ class CommandLineTest(support.ExamplesTest):
         self.assert_status(result, 1)
         self.assert_one_line(result.stderr.splitlines()[-1], "--ready-fd", "No space left on device")
 
-    def test_server_without_a_client_gives_up_when_told_to(self) -> None:
+    def test_server_without_a_client_exits_at_its_time_limit(self) -> None:
         def wait(number: str) -> subprocess.CompletedProcess:
             return support.on_softrdma(number, "server", "--timeout=1", ADDR, support.free_port(ADDR))
 
@@ -219,7 +219,7 @@ class CommandLineTest(support.ExamplesTest):
             self.assert_status(result, 1)
             self.assert_one_line(result.stderr.splitlines()[-1], "no client within 1 s", "--timeout")
 
-    def test_surplus_operands_are_ignored_aloud(self) -> None:
+    def test_surplus_operands_are_reported_and_ignored(self) -> None:
         result = support.on_softrdma("01", "client", "--retry=0", ADDR, support.free_port(ADDR), "/x", "1024")
         self.assert_status(result, 1)
         self.assertEqual(["'/x'", "'1024'"],

@@ -114,7 +114,7 @@ static void handshake_offering_too_little_memory_is_a_failure(void **state)
     assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1024), STATUS_FAILED);
 }
 
-static void text_of_a_stranger_is_printed_only_if_it_ends(void **state)
+static void text_of_a_peer_is_printed_only_if_terminated(void **state)
 {
     char endless[16];
     memset(endless, 'x', sizeof(endless));
@@ -325,7 +325,7 @@ int main(void)
             cmocka_unit_test(handshake_that_is_short_or_absent_is_a_failure),
             cmocka_unit_test(handshake_with_sizes_beyond_its_end_is_a_failure),
             cmocka_unit_test(handshake_offering_too_little_memory_is_a_failure),
-            cmocka_unit_test(text_of_a_stranger_is_printed_only_if_it_ends),
+            cmocka_unit_test(text_of_a_peer_is_printed_only_if_terminated),
             CONNECTION_TEST(only_a_closed_connection_counts_as_a_good_end),
             CONNECTION_TEST(waiting_for_a_silent_peer_ends_in_failure),
             CONNECTION_TEST(completion_is_awaited_through_events_without_one),

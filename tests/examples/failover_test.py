@@ -35,7 +35,7 @@ class FailoverTest(support.ExamplesTest):
         self.assert_status(result, 77)
         self.assert_one_line(result.stderr, "install ", "nbdkit")
 
-    def test_a_directory_that_is_none(self) -> None:
+    def test_an_invalid_build_directory(self) -> None:
         result = support.execute([str(support.RUNNER), "mirror-failover", "--build", str(support.BUILD), "--pmem", "/dev/null"])
         self.assert_status(result, 2)
         self.assert_one_line(result.stderr, "not a directory")

@@ -71,7 +71,7 @@ class TranscriptTest(support.ExamplesTest):
             self.assertEqual(ENGLISH.encode(), server_path.read_bytes()[17:29])
         self.assertNotIn("WARNING", outcome.server.stderr + outcome.client.stderr)
 
-    def test_next_run_goes_on_where_the_last_one_ended(self) -> None:
+    def test_next_run_continues_after_the_last_one(self) -> None:
         for number in ("03", "04", "05"):
             with self.subTest(number=number), support.pmem_file() as server_path, support.pmem_file() as client_path:
                 operands = ((str(server_path),), (str(client_path),))

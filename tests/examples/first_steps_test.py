@@ -49,7 +49,7 @@ class FirstStepsTest(support.ExamplesTest):
         output = outcome.client.stdout
         self.assertLess(output.index("Received a message: Hello client!"), output.index("Connection closed"), output)
 
-    def test_tools_print_their_version_and_stand_early_readers(self) -> None:
+    def test_tools_print_their_version_and_survive_closed_pipes(self) -> None:
         tools = [name for name in ("rpma-bench", "rpma-conformance", "rpma-ddio", "rpma-doctor", "rpma-mirror", "rpmem-doctor",
                                    "rpmem-ssh", "rpmemd", "softrdma") if (support.BUILD / "bin" / name).exists()]
         for name in tools:

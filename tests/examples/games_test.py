@@ -94,7 +94,7 @@ class GamesTest(support.ExamplesTest):
                 self.assertEqual("Today I have got in touch with:", header)
                 self.assertEqual(sorted(f"- {name}" for name in names), sorted(lines))
 
-    def test_stranger_costs_the_server_its_success_only(self) -> None:
+    def test_an_invalid_client_affects_only_the_exit_status(self) -> None:
         for number in ("06", "06scch"):
             with self.subTest(number=number), self.serving(number, "--clients", "2") as (server, port):
                 self.assert_status(support.on_softrdma("01", "client", support.ADDR, port), 1)

@@ -170,7 +170,7 @@ class LogTest(support.ExamplesTest):
         self.check(None)
 
     @unittest.skipUnless(support.debian_library(), "Debian's librpma0 is not in the build directory")
-    def test_those_of_the_released_library(self) -> None:
+    def test_programs_of_the_released_library(self) -> None:
         self.check(support.debian_library())
 
 

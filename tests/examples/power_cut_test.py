@@ -26,7 +26,7 @@ class PowerCutTest(support.ExamplesTest):
         result = self.cut("--cuts", "30", SOFTRDMA_NATIVE_VERBS="off")
         self.assertEqual("30 cuts, 30 whole logs\n", result.stdout + result.stderr)
 
-    def test_wrong_orders_are_convicted(self) -> None:
+    def test_wrong_orders_lose_data(self) -> None:
         for variant in ("no-flush", "late-flush"):
             for seed in ("1", "1001"):
                 with self.subTest(variant=variant, seed=seed):
@@ -54,7 +54,7 @@ class PowerCutTest(support.ExamplesTest):
                 result = support.execute([path, "--cuts", "1"], env=environment)
                 self.assertEqual("1 cuts, 1 whole logs\n", result.stdout + result.stderr)
 
-    def test_without_softrdma_nothing_is_said(self) -> None:
+    def test_without_softrdma_no_advice_is_printed(self) -> None:
         result = self.cut("--softrdma", "/nonexistent/softrdma")
         self.assert_status(result, 77)
         self.assert_one_line(result.stderr, "softrdma", "install")

@@ -29,7 +29,7 @@ class Python(ExamplesTest):
             self.assertIn("New value: Grüße", outcome.server.stdout)
             self.assertEqual("Grüße".encode() + b"\0", path.read_bytes()[17:25])
 
-    def test_a_server_without_persistence_is_told_in_one_line(self):
+    def test_a_server_without_persistence_is_reported_in_one_line(self):
         outcome = self.run_client(text="lost")
         self.assert_status(outcome.client, 1)
         self.assert_one_line(outcome.client.stderr, "client.py: RPMA_E_NOSUPP")

@@ -36,14 +36,14 @@ class ModesTest(support.ExamplesTest):
         result = support.run_examples("05", "--pmem", "none")
         self.assertRegex(result.stdout, "ok +05-flush-to-persistent +softrdma, volatile: ")
 
-    def test_path_of_one_host_that_is_not_there_is_told_with_the_reason(self) -> None:
+    def test_missing_shared_memory_is_reported_with_the_reason(self) -> None:
         for setting, said in (("tcp", "the one for programs of one host is not used: SOFTRDMA_TRANSPORT=tcp"), ("auto", None)):
             result = support.run_examples("01", env={**os.environ, "SOFTRDMA_TRANSPORT": setting})
             self.assert_status(result, 0)
             lines = [line.split(maxsplit=1)[1] for line in result.stdout.splitlines() if line.startswith("Path:")]
             self.assertEqual([said] if said else [], lines)
 
-    def test_repetitions_are_told_apart(self) -> None:
+    def test_repetitions_are_distinguishable(self) -> None:
         result = support.run_examples("01", "--repeat", "3", "--format", "tap")
         self.assert_status(result, 0)
         self.assertEqual([f"{support.TOPICS['01']} #{number}" for number in (1, 2, 3)], self.names(result))

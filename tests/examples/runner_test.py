@@ -132,7 +132,7 @@ class RunnerTest(support.ExamplesTest):
         self.assertEqual(f"run: building {programs} programs in {build}", first)
         self.assertEqual([], [line for line in progress if not line.startswith("run: building: [")])
 
-    def test_what_is_not_built_yet_is_built(self) -> None:
+    def test_missing_programs_are_built(self) -> None:
         build = self.directory / "fresh"
         support.execute(["cmake", "-G", "Ninja", "-S", str(support.ROOT), "-B", str(build), "-DRPMA_BUILD_SOFTRDMA=OFF",
                          "-DRPMA_BUILD_BENCH=OFF", "-DRPMA_BUILD_TESTS=OFF", "-DRPMA_BUILD_MAN=OFF"])
@@ -241,7 +241,7 @@ class RunnerTest(support.ExamplesTest):
                 self.assertEqual([], list(self.directory.glob("rpma-examples-*")))
                 subprocess.run(["rm", "-r", self.directory / "programs", self.directory / "halfway"], check=True)
 
-    def test_run_that_is_killed_takes_its_programs_along(self) -> None:
+    def test_a_killed_run_ends_its_programs(self) -> None:
         runner = self.start_and_wait_for_a_client()
         os.kill(runner.pid, signal.SIGKILL)
         runner.wait(support.TIMEOUT_S)
@@ -284,7 +284,7 @@ class TransportTest(support.ExamplesTest):
             self.assertEqual("127.0.0.1", chosen.addr)
             self.assertTrue(chosen.makes_files_durable)
 
-    def test_hardware_that_is_not_there_cannot_be_insisted_on(self) -> None:
+    def test_missing_hardware_cannot_be_requested(self) -> None:
         with self.assertRaisesRegex(CannotRun, "no RDMA device has an active port"):
             self.choose({"down0": "1: DOWN"}, [self.MAPPED], kind="kernel")
 

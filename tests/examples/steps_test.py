@@ -29,7 +29,7 @@ class StepsTest(support.ExamplesTest):
         self.assertRegex(result.stdout, r"OPTIMIZED_FLUSH_AND_VERIFY: .*\n +requests to both targets: 2 FLUSH, 2 READ, 2 WRITE\n")
         self.assertRegex(result.stdout, r"repair: .*\n +requests to both targets: 1 READ\n")
 
-    def test_a_directory_that_is_none(self) -> None:
+    def test_an_invalid_build_directory(self) -> None:
         result = support.execute([str(support.RUNNER), "mirror-steps", "--build", str(support.BUILD), "--pmem", "/dev/null"])
         self.assert_status(result, 2)
         self.assert_one_line(result.stderr, "not a directory")

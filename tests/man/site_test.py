@@ -58,7 +58,7 @@ class SiteTest(unittest.TestCase):
                 page = page.with_name("index.html")
             self.assertIn(page, self.pages)
 
-    def test_links_lead_somewhere(self) -> None:
+    def test_links_have_targets(self) -> None:
         dead = []
         for path, page in self.pages.items():
             for link in [*page.links, *page.loaded]:
@@ -94,7 +94,7 @@ class SiteTest(unittest.TestCase):
         self.assertGreater(len(classes), 15)
         self.assertEqual([], [name for name in classes if name not in self.pages[self.site / "docs/rpma-hpp.html"].anchors])
 
-    def test_nothing_is_loaded_from_elsewhere(self) -> None:
+    def test_no_file_is_loaded_from_other_sites(self) -> None:
         for path, page in self.pages.items():
             self.assertEqual([], [url for url in page.loaded if "//" in url], path)
 

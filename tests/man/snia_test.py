@@ -55,7 +55,7 @@ class Snia(unittest.TestCase):
     def test_each_requirement_has_its_proof(self):
         self.assertEqual(list(faults(self.text)), [])
 
-    def test_what_is_missing_is_reported(self):
+    def test_missing_items_are_reported(self):
         for before, after, expected in (
                 ("| 7 |", "| 8 |", "the rows are not 1 to 29"),
                 ("`tickets_and_order`", "`tickets_and_chaos`", "11: mirror.set_test lacks tickets_and_chaos"),

@@ -119,7 +119,7 @@ class Errors(Test):
         with pair.server_peer.listen(ADDR, free_port()) as endpoint, self.assert_fails(ErrorCode.NO_EVENT):
             endpoint.next_conn_request(timeout=0)
 
-    def test_arguments_without_sense_are_refused(self):
+    def test_invalid_arguments_are_rejected(self):
         with rpma.Peer(rpma.Device(ADDR)) as peer:
             for make in (lambda: peer.register_memory(bytearray(1), 0), lambda: peer.register_memory(bytearray(1), 1 << 20),
                          lambda: peer.register_memory(b"", Usage.WRITE_SRC), lambda: rpma.RemoteMemory(bytes(20)),

@@ -107,7 +107,7 @@ class Lifetimes(Test):
             with self.assert_fails(ErrorCode.INVAL, "is closed"):
                 use()
 
-    def test_a_peer_goes_with_the_last_of_what_was_made_from_it(self):
+    def test_a_peer_is_freed_with_its_last_object(self):
         pair = self.pair()
         pair.client_peer.close()
         pair.server_peer.close()

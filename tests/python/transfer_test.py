@@ -32,7 +32,7 @@ class Transfers(Test):
         counted = pair.client.counters
         self.assertEqual((1, 5, 0), (counted.reads, counted.read_bytes, counted.sends))
 
-    def test_takes_all_from_the_offset_on_without_a_length(self):
+    def test_without_a_length_the_rest_of_the_region_is_used(self):
         pair = self.pair()
         pair.client_memory[:] = b"\x05" * SIZE
         pair.client.write(pair.remote, 10, pair.client_region, 10)

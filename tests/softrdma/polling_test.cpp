@@ -51,19 +51,19 @@ int users_of_network(const side &s)
 }
 
 // The sides agree on shared memory only after the connection is established.
-bool looks_in_memory_only(const side &s)
+bool uses_shared_memory_only(const side &s)
 {
     for (int i = 0; i < time_limit_ms && users_of_network(s) != 0; ++i)
         usleep(1000);
     return users_of_network(s) == 0;
 }
 
-void messages_come_in_memory(void **)
+void messages_arrive_through_shared_memory(void **)
 {
     pair p;
     open_pair(&p, nullptr);
-    assert_true(looks_in_memory_only(p.client));
-    assert_true(looks_in_memory_only(p.server));
+    assert_true(uses_shared_memory_only(p.client));
+    assert_true(uses_shared_memory_only(p.server));
     close_pair(&p);
 }
 
@@ -76,15 +76,15 @@ void send(pair &p, std::uint32_t length)
 }
 
 // Long messages use the network. The next messages may use it too, until the queue is empty.
-void messages_for_a_shared_queue_come_in_memory_unless_they_are_long(void **)
+void only_long_messages_for_a_shared_queue_use_the_network(void **)
 {
     pair p;
     options shared{};
     shared.server_srq = true;
     shared.size = 20000;
     open_pair(&p, &shared);
-    assert_true(looks_in_memory_only(p.client));
-    assert_true(looks_in_memory_only(p.server));
+    assert_true(uses_shared_memory_only(p.client));
+    assert_true(uses_shared_memory_only(p.server));
     send(p, 8);
     assert_int_equal(users_of_network(p.server), 0);
     send(p, 20000);
@@ -155,8 +155,8 @@ void polls_alone_serve_the_network(void **)
 {
     pair p;
     open_pair(&p, nullptr);
-    looks_in_memory_only(p.client);
-    looks_in_memory_only(p.server);
+    uses_shared_memory_only(p.client);
+    uses_shared_memory_only(p.server);
     {
         const starved_progress starved;
         assert_int_equal(rdma_disconnect(p.client.id), 0);
@@ -191,7 +191,7 @@ void requests_for_events_alone_serve_the_network(void **)
 }
 
 // Empty polls yield the processor. One call in 4096 takes long, as on a machine with other busy processes.
-void empty_polls_over_tcp_hardly_ever_sleep(void **)
+void empty_polls_over_tcp_rarely_sleep(void **)
 {
     constexpr unsigned polls = 1 << 17;
     pair p;
@@ -266,14 +266,14 @@ void rare_polls_check_each_time(void **)
 int main()
 {
     const CMUnitTest over_tcp[] = {
-            cmocka_unit_test(empty_polls_over_tcp_hardly_ever_sleep),
+            cmocka_unit_test(empty_polls_over_tcp_rarely_sleep),
             cmocka_unit_test(polls_alone_connect_queue_pairs),
     };
     if (const char *path = getenv("SOFTRDMA_TRANSPORT"); path != nullptr && strcmp(path, "tcp") == 0)
         return cmocka_run_group_tests_name("polling over TCP", over_tcp, nullptr, nullptr);
     const CMUnitTest tests[] = {
-            cmocka_unit_test(messages_come_in_memory),
-            cmocka_unit_test(messages_for_a_shared_queue_come_in_memory_unless_they_are_long),
+            cmocka_unit_test(messages_arrive_through_shared_memory),
+            cmocka_unit_test(only_long_messages_for_a_shared_queue_use_the_network),
             cmocka_unit_test(polls_alone_connect_queue_pairs),
             cmocka_unit_test(polls_alone_serve_the_network),
             cmocka_unit_test(requests_for_events_alone_serve_the_network),

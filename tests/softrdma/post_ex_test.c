@@ -33,7 +33,7 @@ static uint64_t remote(const struct pair *p, size_t offset)
     return (uintptr_t)p->server.memory + offset;
 }
 
-static void only_queue_pairs_that_asked_have_the_interface(void **state)
+static void only_queue_pairs_created_with_send_ops_have_the_interface(void **state)
 {
     struct pair p;
     struct ibv_qp_ex *qp = open_for(&p, IBV_QP_EX_WITH_RDMA_WRITE);
@@ -46,7 +46,7 @@ static void only_queue_pairs_that_asked_have_the_interface(void **state)
     close_pair(&p);
 }
 
-static void operations_that_do_not_exist_are_refused(void **state)
+static void unknown_operations_are_rejected(void **state)
 {
     struct pair p;
     memset(&p, 0, sizeof(p));
@@ -114,7 +114,7 @@ static void messages_carry_inline_and_immediate_data(void **state)
 }
 
 /* One thread builds a batch on each of two queue pairs, and polls both. */
-static void two_queue_pairs_make_batches_at_once(void **state)
+static void batches_of_two_queue_pairs_can_interleave(void **state)
 {
     struct pair p[2];
     struct ibv_wc wc;
@@ -137,7 +137,7 @@ static void two_queue_pairs_make_batches_at_once(void **state)
     close_pair(&p[1]);
 }
 
-static void an_aborted_batch_leaves_nothing(void **state)
+static void an_aborted_batch_posts_no_request(void **state)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -158,7 +158,7 @@ static void an_aborted_batch_leaves_nothing(void **state)
     close_pair(&p);
 }
 
-static void a_batch_that_does_not_fit_is_not_posted_at_all(void **state)
+static void a_batch_that_exceeds_the_queue_is_rejected_whole(void **state)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -194,7 +194,7 @@ static void sleep_until_completed(const struct side *side)
     ibv_ack_cq_events(cq, 1);
 }
 
-static void a_completion_that_was_taken_leaves_its_place_free(void **state)
+static void a_polled_completion_frees_its_entry(void **state)
 {
     struct pair p;
     open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = 2});
@@ -213,7 +213,7 @@ static void a_completion_that_was_taken_leaves_its_place_free(void **state)
     close_pair(&p);
 }
 
-static void a_setter_that_cannot_apply_refuses_the_batch(void **state)
+static void an_inapplicable_setter_fails_the_batch(void **state)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -310,7 +310,7 @@ static void threads_share_the_interface(void **state)
     close_pair(&p);
 }
 
-static void nothing_is_posted_before_the_connection(void **state)
+static void posting_before_the_connection_fails(void **state)
 {
     struct pair p;
     memset(&p, 0, sizeof(p));
@@ -325,18 +325,18 @@ static void nothing_is_posted_before_the_connection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(only_queue_pairs_that_asked_have_the_interface),
-            cmocka_unit_test(operations_that_do_not_exist_are_refused),
+            cmocka_unit_test(only_queue_pairs_created_with_send_ops_have_the_interface),
+            cmocka_unit_test(unknown_operations_are_rejected),
             cmocka_unit_test(one_sided_operations_move_data),
             cmocka_unit_test(messages_carry_inline_and_immediate_data),
-            cmocka_unit_test(two_queue_pairs_make_batches_at_once),
-            cmocka_unit_test(an_aborted_batch_leaves_nothing),
-            cmocka_unit_test(a_batch_that_does_not_fit_is_not_posted_at_all),
-            cmocka_unit_test(a_completion_that_was_taken_leaves_its_place_free),
-            cmocka_unit_test(a_setter_that_cannot_apply_refuses_the_batch),
+            cmocka_unit_test(batches_of_two_queue_pairs_can_interleave),
+            cmocka_unit_test(an_aborted_batch_posts_no_request),
+            cmocka_unit_test(a_batch_that_exceeds_the_queue_is_rejected_whole),
+            cmocka_unit_test(a_polled_completion_frees_its_entry),
+            cmocka_unit_test(an_inapplicable_setter_fails_the_batch),
             cmocka_unit_test(unpolled_completions_limit_a_batch),
             cmocka_unit_test(threads_share_the_interface),
-            cmocka_unit_test(nothing_is_posted_before_the_connection),
+            cmocka_unit_test(posting_before_the_connection_fails),
     };
     return cmocka_run_group_tests_name("post_ex", tests, NULL, NULL);
 }

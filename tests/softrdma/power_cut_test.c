@@ -71,7 +71,7 @@ static void write_and_sync_half(struct pair *p)
 }
 
 /* Neither call guarantees durability: MS_ASYNC returns before the write-back, and an unaligned address is rejected. */
-static void write_and_sync_in_vain(struct pair *p)
+static void write_and_sync_incompletely(struct pair *p)
 {
     write_range(p, 0, file_size);
     if (msync(file, file_size, MS_ASYNC) == 0 && msync(file + 1, file_size - 1, MS_SYNC) != 0)
@@ -169,7 +169,7 @@ static void a_read_flushes_too(void **state)
     }
 }
 
-static void what_the_program_syncs_itself_stays(void **state)
+static void data_synced_by_the_program_is_not_lost(void **state)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
@@ -184,19 +184,19 @@ static void what_the_program_syncs_itself_stays(void **state)
     }
 }
 
-static void a_sync_that_promises_nothing_keeps_nothing(void **state)
+static void an_incomplete_sync_makes_no_data_durable(void **state)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
         snprintf(power_cut, sizeof(power_cut), "after:2,seed:%u", seed);
-        assert_int_equal(run_until_cut(write_and_sync_in_vain, power_cut), cut_status);
+        assert_int_equal(run_until_cut(write_and_sync_incompletely, power_cut), cut_status);
         struct fates fates = {0};
         count_fates(&fates, 0, file_size);
         assert_true(fates.kept < lines / 2);
     }
 }
 
-static void what_the_program_stores_itself_stays(void **state)
+static void stores_of_the_program_are_not_lost(void **state)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
@@ -207,7 +207,7 @@ static void what_the_program_stores_itself_stays(void **state)
     }
 }
 
-static void without_a_number_nothing_is_cut(void **state)
+static void without_an_operation_number_the_power_stays_on(void **state)
 {
     assert_int_equal(run_until_cut(write_everything, "armed"), 0);
     assert_int_equal(run_until_cut(write_everything, "after:2,seed:1"), 0);
@@ -216,7 +216,7 @@ static void without_a_number_nothing_is_cut(void **state)
     assert_int_equal(fates.kept, lines);
 }
 
-static void a_setting_without_sense_ends_the_program(void **state)
+static void an_invalid_setting_ends_the_program(void **state)
 {
     const char *const settings[] = {"after:0", "after:x", "after:", "sometimes", "after:1,,seed:1", "seed:-1"};
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
@@ -248,11 +248,11 @@ int main(void)
             cmocka_unit_test(the_seed_decides),
             cmocka_unit_test(flushed_lines_are_never_touched),
             cmocka_unit_test(a_read_flushes_too),
-            cmocka_unit_test(what_the_program_syncs_itself_stays),
-            cmocka_unit_test(a_sync_that_promises_nothing_keeps_nothing),
-            cmocka_unit_test(what_the_program_stores_itself_stays),
-            cmocka_unit_test(without_a_number_nothing_is_cut),
-            cmocka_unit_test(a_setting_without_sense_ends_the_program),
+            cmocka_unit_test(data_synced_by_the_program_is_not_lost),
+            cmocka_unit_test(an_incomplete_sync_makes_no_data_durable),
+            cmocka_unit_test(stores_of_the_program_are_not_lost),
+            cmocka_unit_test(without_an_operation_number_the_power_stays_on),
+            cmocka_unit_test(an_invalid_setting_ends_the_program),
     };
     return cmocka_run_group_tests_name("power_cut", tests, NULL, NULL);
 }

@@ -24,14 +24,14 @@ using namespace softrdma;
 namespace
 {
 
-std::atomic<unsigned> accepting_us{0}; // duration of each accept4()
+std::atomic<unsigned> accept_delay_us{0}; // duration of each accept4()
 
 } // namespace
 
 // Replaces the function of the C library.
 extern "C" int accept4(int fd, sockaddr *address, socklen_t *size, int flags)
 {
-    if (const unsigned duration = accepting_us; duration != 0) {
+    if (const unsigned duration = accept_delay_us; duration != 0) {
         static std::mutex one_at_a_time;
         const std::lock_guard lock(one_at_a_time);
         usleep(duration);
@@ -113,15 +113,15 @@ void expect_all(const end_of_connection &from, ibv_wc_status status)
 }
 
 // The retry timeout, 1.5 to 3 s here, is much shorter than the time until the peer accepts the last connection.
-void a_peer_that_serves_many_is_waited_for(void **)
+void a_slow_peer_with_many_connections_causes_no_timeout(void **)
 {
     constexpr unsigned count = 100;
     const end_of_connection from(count);
     const end_of_connection to(count);
-    accepting_us = 40'000;
+    accept_delay_us = 40'000;
     send_all(from, to);
     expect_all(from, IBV_WC_SUCCESS);
-    accepting_us = 0;
+    accept_delay_us = 0;
 }
 
 // Returns a socket that listens on a port below that of `qp`, so that the queue pair is the side that connects.
@@ -141,7 +141,7 @@ int listen_below(const ibv_qp *qp, std::uint16_t &port)
 }
 
 // A busy peer drops connections without a message. The message must not depend on the progress thread, which is busy.
-void the_call_that_connects_sends_the_first_message(void **)
+void the_connecting_call_sends_the_first_message(void **)
 {
     const end_of_connection from(1);
     std::uint16_t port = 0;
@@ -208,13 +208,13 @@ void connect_below_the_hard_limit(unsigned count, rlim_t expected)
     assert_int_equal(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
-void the_soft_limit_is_raised_for_many(void **)
+void many_connections_raise_the_soft_limit(void **)
 {
     in_own_process([] { connect_below_the_hard_limit(few, 8 * few); });
 }
 
 // A program with few connections may use select(2), so the device must not raise its limit.
-void the_soft_limit_stays_for_few(void **)
+void few_connections_keep_the_soft_limit(void **)
 {
     in_own_process([] { connect_below_the_hard_limit(2, few); });
 }
@@ -233,13 +233,13 @@ void a_lack_of_descriptors_is_reported_once(void **)
 int main()
 {
     const CMUnitTest before_any_verbs_call[] = {
-            cmocka_unit_test(the_soft_limit_is_raised_for_many),
-            cmocka_unit_test(the_soft_limit_stays_for_few),
+            cmocka_unit_test(many_connections_raise_the_soft_limit),
+            cmocka_unit_test(few_connections_keep_the_soft_limit),
             cmocka_unit_test(a_lack_of_descriptors_is_reported_once),
     };
     const CMUnitTest tests[] = {
-            cmocka_unit_test(a_peer_that_serves_many_is_waited_for),
-            cmocka_unit_test(the_call_that_connects_sends_the_first_message),
+            cmocka_unit_test(a_slow_peer_with_many_connections_causes_no_timeout),
+            cmocka_unit_test(the_connecting_call_sends_the_first_message),
     };
     return cmocka_run_group_tests_name("queue_pairs", before_any_verbs_call, nullptr, nullptr) +
            cmocka_run_group_tests_name("queue_pairs", tests, open_the_device, close_the_device);

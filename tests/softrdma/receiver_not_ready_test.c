@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-static void a_patient_sender_waits_for_the_receive(void **state)
+static void a_sender_with_infinite_retries_waits_for_the_receive(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -23,7 +23,7 @@ static void a_patient_sender_waits_for_the_receive(void **state)
     close_pair(&p);
 }
 
-static void what_was_posted_behind_a_waiting_message_keeps_its_order(void **state)
+static void requests_behind_a_waiting_message_stay_in_order(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -44,7 +44,7 @@ static void what_was_posted_behind_a_waiting_message_keeps_its_order(void **stat
     close_pair(&p);
 }
 
-static void a_waiting_receiver_can_send_itself(void **state)
+static void a_receiver_can_send_while_a_message_waits(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -60,7 +60,7 @@ static void a_waiting_receiver_can_send_itself(void **state)
 }
 
 /* The notification arrives before the next retry of the sender, which is due after 655 ms. */
-static void a_sender_that_sleeps_is_told_of_the_receive(void **state)
+static void a_sleeping_sender_is_notified_of_the_receive(void **state)
 {
     struct pair p;
     struct ibv_cq *cq = NULL;
@@ -83,7 +83,7 @@ static void a_sender_that_sleeps_is_told_of_the_receive(void **state)
     close_pair(&p);
 }
 
-static void a_sender_with_few_retries_gives_up(void **state)
+static void a_sender_with_few_retries_fails(void **state)
 {
     struct pair p;
     open_pair(&p, &(struct options){.rnr_retry = 2});
@@ -96,7 +96,7 @@ static void a_sender_with_few_retries_gives_up(void **state)
     close_pair(&p);
 }
 
-static void a_large_message_is_sent_again_whole(void **state)
+static void a_large_message_is_retransmitted_completely(void **state)
 {
     struct pair p;
     open_pair(&p, &(struct options){.size = 2u << 20});
@@ -113,12 +113,12 @@ static void a_large_message_is_sent_again_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_patient_sender_waits_for_the_receive),
-            cmocka_unit_test(what_was_posted_behind_a_waiting_message_keeps_its_order),
-            cmocka_unit_test(a_waiting_receiver_can_send_itself),
-            cmocka_unit_test(a_sender_that_sleeps_is_told_of_the_receive),
-            cmocka_unit_test(a_sender_with_few_retries_gives_up),
-            cmocka_unit_test(a_large_message_is_sent_again_whole),
+            cmocka_unit_test(a_sender_with_infinite_retries_waits_for_the_receive),
+            cmocka_unit_test(requests_behind_a_waiting_message_stay_in_order),
+            cmocka_unit_test(a_receiver_can_send_while_a_message_waits),
+            cmocka_unit_test(a_sleeping_sender_is_notified_of_the_receive),
+            cmocka_unit_test(a_sender_with_few_retries_fails),
+            cmocka_unit_test(a_large_message_is_retransmitted_completely),
     };
     return cmocka_run_group_tests_name("receiver_not_ready", tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ enum {
     rounds = 300,
 };
 
-static void sixty_four_connections_work_side_by_side(void **state)
+static void sixty_four_connections_work_concurrently(void **state)
 {
     struct pair *pairs = calloc(connections, sizeof(*pairs));
     assert_non_null(pairs);
@@ -83,7 +83,7 @@ static void *write_own_slot(void *argument)
     return NULL;
 }
 
-static void threads_may_share_a_connection(void **state)
+static void threads_can_share_a_connection(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -122,7 +122,7 @@ static void *connect_and_write(void *argument)
     return NULL;
 }
 
-static void threads_may_connect_at_the_same_time(void **state)
+static void threads_can_connect_concurrently(void **state)
 {
     pthread_t ids[threads];
     for (size_t i = 0; i < threads; ++i)
@@ -150,7 +150,7 @@ static void *register_and_deregister(void *argument)
     return NULL;
 }
 
-static void registration_goes_on_beside_traffic(void **state)
+static void registration_works_during_traffic(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -176,7 +176,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Keys are unique, and peers can use each of them. Deregistered regions free their slots. */
-static void there_may_be_many_regions(void **state)
+static void many_regions_can_be_registered(void **state)
 {
     enum {
         many = 70000, /* more than the capacity of the table that peers share */
@@ -238,7 +238,7 @@ static void expect_success_or_refusal(struct ibv_cq *cq, uint64_t first, uint64_
 }
 
 /* The region may be deregistered at any time. Each write succeeds or is rejected, and none accesses freed memory. */
-static void a_region_may_go_while_it_is_written(void **state)
+static void a_region_can_be_deregistered_while_it_is_written(void **state)
 {
     for (unsigned i = 0; i < 30; ++i) {
         struct pair p;
@@ -252,7 +252,7 @@ static void a_region_may_go_while_it_is_written(void **state)
 }
 
 /* Deregisters memory that receives responses. Each READ completes in full or is rejected. */
-static void memory_may_go_while_answers_arrive(void **state)
+static void memory_can_be_deregistered_while_responses_arrive(void **state)
 {
     enum {
         size = 2 << 20,
@@ -274,14 +274,14 @@ static void memory_may_go_while_answers_arrive(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(there_may_be_many_regions), /* needs the first region of the process */
-            cmocka_unit_test(sixty_four_connections_work_side_by_side),
+            cmocka_unit_test(many_regions_can_be_registered), /* needs the first region of the process */
+            cmocka_unit_test(sixty_four_connections_work_concurrently),
             cmocka_unit_test(connections_within_a_host_are_not_paced),
-            cmocka_unit_test(threads_may_share_a_connection),
-            cmocka_unit_test(threads_may_connect_at_the_same_time),
-            cmocka_unit_test(registration_goes_on_beside_traffic),
-            cmocka_unit_test(a_region_may_go_while_it_is_written),
-            cmocka_unit_test(memory_may_go_while_answers_arrive),
+            cmocka_unit_test(threads_can_share_a_connection),
+            cmocka_unit_test(threads_can_connect_concurrently),
+            cmocka_unit_test(registration_works_during_traffic),
+            cmocka_unit_test(a_region_can_be_deregistered_while_it_is_written),
+            cmocka_unit_test(memory_can_be_deregistered_while_responses_arrive),
     };
     return cmocka_run_group_tests_name("scale", tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ void assert_same_list(const wqe &a, const wqe &b)
     assert_memory_equal(a.sg_list().data(), b.sg_list().data(), a.sg_list().size_bytes());
 }
 
-void both_ways_of_posting_make_the_same_request(void **)
+void both_post_interfaces_build_the_same_request(void **)
 {
     queue q;
     const char text[] = "sixteen letters!";
@@ -83,7 +83,7 @@ void both_ways_of_posting_make_the_same_request(void **)
     assert_int_equal(q.batch.error(), 0);
 }
 
-void inline_data_is_copied_in_one_piece(void **)
+void inline_data_is_copied_contiguously(void **)
 {
     queue q;
     char text[] = "first half, second half";
@@ -106,7 +106,7 @@ void inline_data_is_copied_in_one_piece(void **)
     assert_int_equal(two.length, 3);
 }
 
-void what_an_opcode_does_not_use_is_not_taken(void **)
+void fields_that_an_opcode_does_not_use_are_ignored(void **)
 {
     std::vector<ibv_sge> list;
     ibv_send_wr wr = request(IBV_WR_SEND, list);
@@ -125,7 +125,7 @@ void what_an_opcode_does_not_use_is_not_taken(void **)
     assert_int_equal(w.imm_data, 0);
 }
 
-void what_is_posted_is_counted_by_kind(void **)
+void posted_requests_are_counted_by_kind(void **)
 {
     queue q;
     const char text[] = "sixteen letters!";
@@ -144,7 +144,7 @@ void what_is_posted_is_counted_by_kind(void **)
     assert_int_equal(q.sq.posted({IBV_WR_RDMA_READ}).requests, 0);
 }
 
-void bad_requests_are_refused_or_end_in_an_error(void **)
+void invalid_requests_are_rejected_or_complete_with_an_error(void **)
 {
     std::vector<ibv_sge> list{sge_of(nullptr, 33)};
     const auto refusal = [&](ibv_wr_opcode opcode, unsigned flags = 0) {
@@ -173,7 +173,7 @@ void bad_requests_are_refused_or_end_in_an_error(void **)
     assert_int_equal(status(IBV_WR_RDMA_WRITE), IBV_WC_LOC_LEN_ERR);
 }
 
-void a_batch_refuses_what_does_not_fit(void **)
+void a_batch_rejects_requests_that_do_not_fit(void **)
 {
     queue q;
     q.batch.start();
@@ -200,7 +200,7 @@ void a_batch_refuses_what_does_not_fit(void **)
     q.batch.unlock();
 }
 
-void the_ring_keeps_the_order_and_its_places(void **)
+void the_ring_keeps_order_and_reuses_entries(void **)
 {
     queue q;
     std::uint64_t next = 0;
@@ -224,7 +224,7 @@ void the_ring_keeps_the_order_and_its_places(void **)
     assert_int_equal(q.sq.posted({IBV_WR_RDMA_WRITE}).requests, next);
 }
 
-void a_batch_survives_a_queue_that_is_emptied_meanwhile(void **)
+void a_batch_survives_a_queue_that_drains_concurrently(void **)
 {
     queue q;
     q.post(1);
@@ -251,14 +251,14 @@ void a_batch_survives_a_queue_that_is_emptied_meanwhile(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-            cmocka_unit_test(both_ways_of_posting_make_the_same_request),
-            cmocka_unit_test(inline_data_is_copied_in_one_piece),
-            cmocka_unit_test(what_an_opcode_does_not_use_is_not_taken),
-            cmocka_unit_test(what_is_posted_is_counted_by_kind),
-            cmocka_unit_test(bad_requests_are_refused_or_end_in_an_error),
-            cmocka_unit_test(a_batch_refuses_what_does_not_fit),
-            cmocka_unit_test(the_ring_keeps_the_order_and_its_places),
-            cmocka_unit_test(a_batch_survives_a_queue_that_is_emptied_meanwhile),
+            cmocka_unit_test(both_post_interfaces_build_the_same_request),
+            cmocka_unit_test(inline_data_is_copied_contiguously),
+            cmocka_unit_test(fields_that_an_opcode_does_not_use_are_ignored),
+            cmocka_unit_test(posted_requests_are_counted_by_kind),
+            cmocka_unit_test(invalid_requests_are_rejected_or_complete_with_an_error),
+            cmocka_unit_test(a_batch_rejects_requests_that_do_not_fit),
+            cmocka_unit_test(the_ring_keeps_order_and_reuses_entries),
+            cmocka_unit_test(a_batch_survives_a_queue_that_drains_concurrently),
     };
     return cmocka_run_group_tests_name("send queue", tests, nullptr, nullptr);
 }

@@ -37,7 +37,7 @@ static void messages_consume_shared_receives_in_order(void **state)
     }
 }
 
-static void a_queue_pair_with_a_shared_queue_refuses_own_receives(void **state)
+static void a_queue_pair_with_a_shared_queue_rejects_own_receives(void **state)
 {
     struct pair *p = *state;
     assert_int_equal(post_receive(&p->server, 1, 0, 8), EINVAL);
@@ -68,7 +68,7 @@ static void shared_receives_survive_a_broken_queue_pair(void **state)
 }
 
 /* The keys of a shared receive belong to the protection domain of the shared queue, not to that of the queue pair. */
-static void receives_are_of_the_domain_of_their_queue(void **state)
+static void receives_use_the_domain_of_their_queue(void **state)
 {
     struct pair p;
     open_pair(&p, &(struct options){.server_srq = true, .srq_apart = true});
@@ -137,7 +137,7 @@ static void the_limit_is_reported_to_a_program_that_does_not_poll(void **state)
         expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
 }
 
-static void what_is_longer_than_its_receive_is_refused(void **state)
+static void a_message_longer_than_its_receive_is_rejected(void **state)
 {
     struct pair *p = *state;
     assert_int_equal(post_shared(p, 1, 0, 128), 0);
@@ -214,7 +214,7 @@ static void a_full_or_used_shared_queue_returns_an_error(void **state)
     assert_int_equal(ibv_destroy_srq(p->srq), EBUSY);
 }
 
-static void a_sender_with_few_retries_gives_up_on_an_empty_shared_queue(void **state)
+static void a_sender_with_few_retries_fails_on_an_empty_shared_queue(void **state)
 {
     struct pair p;
     open_pair(&p, &(struct options){.server_srq = true, .rnr_retry = 2});
@@ -231,17 +231,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test_setup_teardown(messages_consume_shared_receives_in_order, connected, closed),
-            cmocka_unit_test_setup_teardown(a_queue_pair_with_a_shared_queue_refuses_own_receives, connected, closed),
+            cmocka_unit_test_setup_teardown(a_queue_pair_with_a_shared_queue_rejects_own_receives, connected, closed),
             cmocka_unit_test_setup_teardown(posting_to_the_shared_queue_wakes_a_waiting_sender, connected, closed),
             cmocka_unit_test_setup_teardown(shared_receives_survive_a_broken_queue_pair, connected, closed),
-            cmocka_unit_test(receives_are_of_the_domain_of_their_queue),
+            cmocka_unit_test(receives_use_the_domain_of_their_queue),
             cmocka_unit_test_setup_teardown(the_limit_is_reported_once, connected, closed),
             cmocka_unit_test_setup_teardown(the_limit_is_reported_to_a_program_that_does_not_poll, connected, closed),
-            cmocka_unit_test_setup_teardown(what_is_longer_than_its_receive_is_refused, connected, closed),
+            cmocka_unit_test_setup_teardown(a_message_longer_than_its_receive_is_rejected, connected, closed),
             cmocka_unit_test(messages_of_all_lengths_arrive_in_order),
             cmocka_unit_test_setup_teardown(receives_of_unpolled_messages_survive_a_reset, connected, closed),
             cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_returns_an_error, connected, closed),
-            cmocka_unit_test(a_sender_with_few_retries_gives_up_on_an_empty_shared_queue),
+            cmocka_unit_test(a_sender_with_few_retries_fails_on_an_empty_shared_queue),
     };
     return cmocka_run_group_tests_name("shared_receive_queue", tests, NULL, NULL);
 }

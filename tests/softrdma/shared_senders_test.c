@@ -295,12 +295,12 @@ static void lose_no_receive_with_a_sender(void)
     free(children);
 }
 
-static void messages_arrive_in_order_though_either_side_is_stopped(void **state)
+static void messages_arrive_in_order_while_either_side_is_stopped(void **state)
 {
     in_own_process(arrive_in_order_though_either_side_is_stopped);
 }
 
-static void no_receive_is_lost_with_a_sender(void **state)
+static void killed_senders_lose_no_receive(void **state)
 {
     in_own_process(lose_no_receive_with_a_sender);
 }
@@ -308,8 +308,8 @@ static void no_receive_is_lost_with_a_sender(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(messages_arrive_in_order_though_either_side_is_stopped),
-            cmocka_unit_test(no_receive_is_lost_with_a_sender),
+            cmocka_unit_test(messages_arrive_in_order_while_either_side_is_stopped),
+            cmocka_unit_test(killed_senders_lose_no_receive),
     };
     return cmocka_run_group_tests_name("shared_senders", tests, NULL, NULL);
 }

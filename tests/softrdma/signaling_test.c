@@ -337,13 +337,13 @@ static void kill_between_instructions(void)
     end_processes(&p);
 }
 
-static void a_stopped_sender_withholds_nothing_from_others(void **state)
+static void a_stopped_sender_does_not_delay_events_of_others(void **state)
 {
     receives_are_shared = *state != NULL;
     stop_between_instructions();
 }
 
-static void a_killed_sender_withholds_nothing_from_others(void **state)
+static void a_killed_sender_does_not_delay_events_of_others(void **state)
 {
     receives_are_shared = *state != NULL;
     kill_between_instructions();
@@ -353,10 +353,10 @@ int main(void)
 {
     static bool of_all;
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_stopped_sender_withholds_nothing_from_others),
-            cmocka_unit_test(a_killed_sender_withholds_nothing_from_others),
-            cmocka_unit_test_prestate(a_stopped_sender_withholds_nothing_from_others, &of_all),
-            cmocka_unit_test_prestate(a_killed_sender_withholds_nothing_from_others, &of_all),
+            cmocka_unit_test(a_stopped_sender_does_not_delay_events_of_others),
+            cmocka_unit_test(a_killed_sender_does_not_delay_events_of_others),
+            cmocka_unit_test_prestate(a_stopped_sender_does_not_delay_events_of_others, &of_all),
+            cmocka_unit_test_prestate(a_killed_sender_does_not_delay_events_of_others, &of_all),
     };
     return cmocka_run_group_tests_name("signaling", tests, NULL, NULL);
 }

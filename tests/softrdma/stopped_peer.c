@@ -28,7 +28,7 @@ static void hang_up(void)
     }
 }
 
-static void stop_and_go_on(int number)
+static void stop_until_continued(int number)
 {
     if (hangs_up)
         hang_up();
@@ -36,7 +36,7 @@ static void stop_and_go_on(int number)
     mprotect(trap, page, PROT_READ | PROT_WRITE);
 }
 
-static void take_order(int from, struct order *order)
+static void receive_order(int from, struct order *order)
 {
     if (read(from, order, sizeof(*order)) != sizeof(*order))
         _exit(1);
@@ -54,7 +54,7 @@ static size_t set_trap(struct side *own)
     const uintptr_t end = (uintptr_t)own->memory + 8 * page;
     trap = (uint8_t *)(end - end % page);
     memset(own->memory, sent, own->size);
-    signal(SIGSEGV, stop_and_go_on);
+    signal(SIGSEGV, stop_until_continued);
     assert_int_equal(mprotect(trap, page, PROT_NONE), 0);
     return (size_t)(trap - own->memory) - message / 2;
 }
@@ -94,7 +94,7 @@ void stop_then_send(struct remote *r)
     end_with(r);
 }
 
-void wait_for_the_end(struct remote *r)
+void wait_forever(struct remote *r)
 {
     for (;;)
         pause();
@@ -104,7 +104,7 @@ struct peer start_peer(void (*act)(struct remote *r))
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    const struct peer p = {.pid = fork(), .order_fd = ends[1]};
+    const struct peer p = {.pid = fork(), .order_pipe = ends[1]};
     assert_true(p.pid >= 0);
     if (p.pid != 0) {
         close(ends[0]);
@@ -114,9 +114,9 @@ struct peer start_peer(void (*act)(struct remote *r))
     struct order order;
     struct remote r = {.size = size};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    take_order(ends[0], &order);
+    receive_order(ends[0], &order);
     call_server(&r, order.port);
-    take_order(ends[0], &order);
+    receive_order(ends[0], &order);
     r.mr.rkey = order.rkey;
     r.target = (struct side){.memory = (uint8_t *)(uintptr_t)order.addr, .mr = &r.mr};
     act(&r);
@@ -125,7 +125,7 @@ struct peer start_peer(void (*act)(struct remote *r))
 
 void order(const struct peer *peer, const struct order *what)
 {
-    assert_int_equal(write(peer->order_fd, what, sizeof(*what)), sizeof(*what));
+    assert_int_equal(write(peer->order_pipe, what, sizeof(*what)), sizeof(*what));
 }
 
 uint8_t *map_open_file(void)
@@ -134,7 +134,7 @@ uint8_t *map_open_file(void)
     return map_file(size, MAP_SHARED, &file);
 }
 
-void let_in(const struct peer *peer, struct pair *p, const struct options *options)
+void accept_peer(const struct peer *peer, struct pair *p, const struct options *options)
 {
     memset(p, 0, sizeof(*p));
     open_listener(p, "127.0.0.1");
@@ -156,7 +156,7 @@ void expect_stopped(const struct peer *peer)
     assert_true(WIFSTOPPED(status));
 }
 
-int let_it_go_on(const struct peer *peer)
+int continue_peer(const struct peer *peer)
 {
     assert_int_equal(kill(peer->pid, SIGCONT), 0);
     return exit_code_of(peer->pid);
@@ -170,7 +170,7 @@ __attribute__((no_sanitize("thread"))) void clear_memory(const struct pair *p)
         memory[i] = before;
 }
 
-__attribute__((no_sanitize("thread"))) void expect_no_byte(const struct pair *p)
+__attribute__((no_sanitize("thread"))) void expect_memory_unchanged(const struct pair *p)
 {
     for (size_t i = 0; i < size; ++i)
         assert_int_equal(p->server.memory[i], before);
@@ -181,5 +181,5 @@ void expect_nothing(struct pair *p)
     struct ibv_wc wc;
     for (unsigned i = 0; i < 100; ++i, usleep(2000))
         assert_int_equal(ibv_poll_cq(p->server.cq, 1, &wc), 0);
-    expect_no_byte(p);
+    expect_memory_unchanged(p);
 }

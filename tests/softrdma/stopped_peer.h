@@ -26,7 +26,7 @@ struct order {
 
 struct peer {
     pid_t pid;
-    int order_fd;
+    int order_pipe;
 };
 
 /* Actions of the connected peer. Each ends the process. */
@@ -34,7 +34,7 @@ void send_stopped(struct remote *r);
 void write_stopped(struct remote *r);
 void write_stopped_and_hung_up(struct remote *r); /* stops after closing its TCP connections */
 void stop_then_send(struct remote *r);            /* stops between two operations */
-void wait_for_the_end(struct remote *r);
+void wait_forever(struct remote *r);
 
 /* Maps a deleted file. An unprivileged peer can open it only through a descriptor of this process, so that stays
  * open. */
@@ -43,15 +43,15 @@ uint8_t *map_open_file(void);
 /* Call before any verbs call of this process. */
 struct peer start_peer(void (*act)(struct remote *r));
 /* Accepts the connection of the peer and posts one receive. */
-void let_in(const struct peer *peer, struct pair *p, const struct options *options);
+void accept_peer(const struct peer *peer, struct pair *p, const struct options *options);
 /* Sends the peer its instructions. The second order starts its action. */
 void order(const struct peer *peer, const struct order *what);
 
 void expect_stopped(const struct peer *peer);
 /* Continues the peer. Returns its exit code: ends_well or ends_badly. */
-int let_it_go_on(const struct peer *peer);
+int continue_peer(const struct peer *peer);
 void clear_memory(const struct pair *p);
-void expect_no_byte(const struct pair *p);
+void expect_memory_unchanged(const struct pair *p);
 /* Checks for 200 ms that no completion and no data arrives. */
 void expect_nothing(struct pair *p);
 

@@ -11,20 +11,20 @@
 /* Accepts a peer with one receive. `file` is memory that both processes map, or NULL for private memory. */
 static void admit(const struct peer *peer, struct pair *p, uint8_t *file)
 {
-    let_in(peer, p, &(struct options){.size = size, .server_memory = file});
+    accept_peer(peer, p, &(struct options){.size = size, .server_memory = file});
     order(peer, &(struct order){.addr = (uintptr_t)p->server.memory, .rkey = p->server.mr->rkey});
 }
 
-static void a_message_to_a_deleted_connection_reaches_no_other(void)
+static void a_message_to_a_deleted_connection_reaches_no_other_connection(void)
 {
-    const struct peer old = start_peer(stop_then_send), fresh = start_peer(wait_for_the_end);
+    const struct peer old = start_peer(stop_then_send), fresh = start_peer(wait_forever);
     struct pair first, second;
     admit(&old, &first, NULL);
     expect_stopped(&old);
     rdma_destroy_qp(first.server.id);
     assert_int_equal(rdma_destroy_id(first.server.id), 0); /* the next connection reuses its shared memory */
     admit(&fresh, &second, NULL);
-    assert_int_equal(let_it_go_on(&old), ends_badly);
+    assert_int_equal(continue_peer(&old), ends_badly);
     expect_nothing(&second);
     kill(fresh.pid, SIGKILL);
 }
@@ -44,11 +44,11 @@ static void a_message_to_a_reset_queue_pair_does_not_arrive(void)
     to_init(p.server.qp);
     assert_int_equal(post_receive(&p.server, 8, 0, message), 0);
     assert_int_equal(modify_to_rtr(p.server.qp, &attr), 0);
-    assert_int_equal(let_it_go_on(&old), ends_badly);
+    assert_int_equal(continue_peer(&old), ends_badly);
     expect_nothing(&p);
 }
 
-static void a_queue_pair_is_not_given_back_while_its_peer_may_store(void)
+static void a_queue_pair_is_busy_while_its_peer_may_store(void)
 {
     const struct peer peer = start_peer(send_stopped);
     struct pair p;
@@ -60,14 +60,14 @@ static void a_queue_pair_is_not_given_back_while_its_peer_may_store(void)
     assert_int_equal(qp->state, IBV_QPS_ERR);
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EBUSY);
     expect_nothing(&p); /* the receive is not flushed yet */
-    const int end = let_it_go_on(&peer);
+    const int end = continue_peer(&peer);
     expect_completion(p.server.cq, 7, end == ends_well ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(p.server.memory[message - 1], end == ends_well ? sent : before);
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
 /* The queue pair enters the error state immediately. The receive completes once the peer can no longer store to it. */
-static void a_receive_comes_back_when_its_peer_cannot_store_any_more(void)
+static void a_receive_is_flushed_when_its_peer_can_no_longer_store(void)
 {
     const struct peer peer = start_peer(send_stopped);
     struct pair p;
@@ -80,7 +80,7 @@ static void a_receive_comes_back_when_its_peer_cannot_store_any_more(void)
     kill(peer.pid, SIGKILL);
     expect_completion(p.server.cq, 7, IBV_WC_WR_FLUSH_ERR);
     expect_completion(p.server.cq, 9, IBV_WC_WR_FLUSH_ERR);
-    expect_no_byte(&p);
+    expect_memory_unchanged(&p);
     assert_int_equal(ibv_destroy_qp(p.server.qp), 0);
 }
 
@@ -98,7 +98,7 @@ static void *deregister(void *argument)
     return NULL;
 }
 
-static void a_region_is_not_given_back_while_a_peer_may_store(void)
+static void a_region_is_busy_while_a_peer_may_store(void)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p, other;
@@ -112,14 +112,14 @@ static void a_region_is_not_given_back_while_a_peer_may_store(void)
     assert_false(d.over);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(d.result, EBUSY);
-    let_it_go_on(&peer);
+    continue_peer(&peer);
     clear_memory(&p);
     assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
     usleep(50000);
-    expect_no_byte(&p);
+    expect_memory_unchanged(&p);
 }
 
-static void a_peer_that_is_killed_gives_the_region_back(void)
+static void a_region_is_deregistered_when_its_peer_is_killed(void)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
@@ -134,12 +134,12 @@ static void a_peer_that_is_killed_gives_the_region_back(void)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(d.result, 0);
 }
-TEST_IN_OWN_PROCESS(a_message_to_a_deleted_connection_reaches_no_other)
+TEST_IN_OWN_PROCESS(a_message_to_a_deleted_connection_reaches_no_other_connection)
 TEST_IN_OWN_PROCESS(a_message_to_a_reset_queue_pair_does_not_arrive)
-TEST_IN_OWN_PROCESS(a_queue_pair_is_not_given_back_while_its_peer_may_store)
-TEST_IN_OWN_PROCESS(a_receive_comes_back_when_its_peer_cannot_store_any_more)
-TEST_IN_OWN_PROCESS(a_region_is_not_given_back_while_a_peer_may_store)
-TEST_IN_OWN_PROCESS(a_peer_that_is_killed_gives_the_region_back)
+TEST_IN_OWN_PROCESS(a_queue_pair_is_busy_while_its_peer_may_store)
+TEST_IN_OWN_PROCESS(a_receive_is_flushed_when_its_peer_can_no_longer_store)
+TEST_IN_OWN_PROCESS(a_region_is_busy_while_a_peer_may_store)
+TEST_IN_OWN_PROCESS(a_region_is_deregistered_when_its_peer_is_killed)
 
 /* usage: stopped_test [TEST] */
 int main(int count, char **arguments)
@@ -147,12 +147,12 @@ int main(int count, char **arguments)
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_a_message_to_a_deleted_connection_reaches_no_other),
+            cmocka_unit_test(test_a_message_to_a_deleted_connection_reaches_no_other_connection),
             cmocka_unit_test(test_a_message_to_a_reset_queue_pair_does_not_arrive),
-            cmocka_unit_test(test_a_queue_pair_is_not_given_back_while_its_peer_may_store),
-            cmocka_unit_test(test_a_receive_comes_back_when_its_peer_cannot_store_any_more),
-            cmocka_unit_test(test_a_region_is_not_given_back_while_a_peer_may_store),
-            cmocka_unit_test(test_a_peer_that_is_killed_gives_the_region_back),
+            cmocka_unit_test(test_a_queue_pair_is_busy_while_its_peer_may_store),
+            cmocka_unit_test(test_a_receive_is_flushed_when_its_peer_can_no_longer_store),
+            cmocka_unit_test(test_a_region_is_busy_while_a_peer_may_store),
+            cmocka_unit_test(test_a_region_is_deregistered_when_its_peer_is_killed),
     };
     return cmocka_run_group_tests_name("stopped", tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 /* Accepts a peer that writes to a file through a window, which is returned. */
 static struct ibv_mw *admit_to_window(const struct peer *peer, struct pair *p, enum ibv_mw_type type)
 {
-    let_in(peer, p,
+    accept_peer(peer, p,
             &(struct options){.size = size,
                     .server_memory = map_open_file(),
                     .server_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND});
@@ -45,7 +45,7 @@ static void invalidate(struct pair *p, struct ibv_mw *mw)
 }
 
 /* The invalidation completes only when the peer can no longer store. The region can then be deregistered. */
-static void a_window_is_not_invalid_while_a_peer_may_store(void)
+static void an_invalidation_waits_for_stores_of_a_peer(void)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
@@ -56,18 +56,18 @@ static void a_window_is_not_invalid_while_a_peer_may_store(void)
     expect_nothing(&p);
     assert_int_equal(ibv_dereg_mr(p.server.mr), EBUSY);
     expect_nothing(&p);
-    const int end = let_it_go_on(&peer);
+    const int end = continue_peer(&peer);
     expect_completion(p.server.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(p.server.memory[message - 1], end == ends_well ? sent : before);
     clear_memory(&p);
     assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
     usleep(50000);
-    expect_no_byte(&p);
+    expect_memory_unchanged(&p);
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
 /* The peer's TCP connections are closed. The invalidation completes once the peer has exited; later requests fail. */
-static void a_window_becomes_invalid_without_a_connection(void)
+static void an_invalidation_completes_without_a_connection(void)
 {
     const struct peer peer = start_peer(write_stopped_and_hung_up);
     struct pair p;
@@ -83,7 +83,7 @@ static void a_window_becomes_invalid_without_a_connection(void)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-static void a_window_of_type_1_is_not_unbound_while_a_peer_may_store(void)
+static void an_unbind_of_type_1_waits_for_stores_of_a_peer(void)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
@@ -100,7 +100,7 @@ static void a_window_of_type_1_is_not_unbound_while_a_peer_may_store(void)
 }
 
 /* The request that invalidates the window is flushed, so the state of the window is undefined. */
-static void a_window_is_not_given_back_while_a_peer_may_store(void)
+static void a_window_is_busy_while_a_peer_may_store(void)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
@@ -112,17 +112,17 @@ static void a_window_is_not_given_back_while_a_peer_may_store(void)
     expect_completion(p.server.cq, 2, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(ibv_dealloc_mw(mw), EBUSY);
     assert_int_equal(ibv_dereg_mr(p.server.mr), EBUSY);
-    let_it_go_on(&peer);
+    continue_peer(&peer);
     clear_memory(&p);
     assert_int_equal(ibv_dealloc_mw(mw), 0);
     assert_int_equal(ibv_dereg_mr(p.server.mr), 0);
     usleep(50000);
-    expect_no_byte(&p);
+    expect_memory_unchanged(&p);
 }
-TEST_IN_OWN_PROCESS(a_window_is_not_invalid_while_a_peer_may_store)
-TEST_IN_OWN_PROCESS(a_window_becomes_invalid_without_a_connection)
-TEST_IN_OWN_PROCESS(a_window_of_type_1_is_not_unbound_while_a_peer_may_store)
-TEST_IN_OWN_PROCESS(a_window_is_not_given_back_while_a_peer_may_store)
+TEST_IN_OWN_PROCESS(an_invalidation_waits_for_stores_of_a_peer)
+TEST_IN_OWN_PROCESS(an_invalidation_completes_without_a_connection)
+TEST_IN_OWN_PROCESS(an_unbind_of_type_1_waits_for_stores_of_a_peer)
+TEST_IN_OWN_PROCESS(a_window_is_busy_while_a_peer_may_store)
 
 /* usage: stopped_windows_test [TEST] */
 int main(int count, char **arguments)
@@ -130,10 +130,10 @@ int main(int count, char **arguments)
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_a_window_is_not_invalid_while_a_peer_may_store),
-            cmocka_unit_test(test_a_window_becomes_invalid_without_a_connection),
-            cmocka_unit_test(test_a_window_of_type_1_is_not_unbound_while_a_peer_may_store),
-            cmocka_unit_test(test_a_window_is_not_given_back_while_a_peer_may_store),
+            cmocka_unit_test(test_an_invalidation_waits_for_stores_of_a_peer),
+            cmocka_unit_test(test_an_invalidation_completes_without_a_connection),
+            cmocka_unit_test(test_an_unbind_of_type_1_waits_for_stores_of_a_peer),
+            cmocka_unit_test(test_a_window_is_busy_while_a_peer_may_store),
     };
     return cmocka_run_group_tests_name("stopped_windows", tests, NULL, NULL);
 }

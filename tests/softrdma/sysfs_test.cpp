@@ -321,7 +321,7 @@ void relative_paths_work(void **)
     assert_int_equal(chdir(before), 0);
 }
 
-void links_lead_to_the_device(void **)
+void links_resolve_to_the_device(void **)
 {
     char out[PATH_MAX];
     assert_non_null(realpath((device + "/device").c_str(), out));
@@ -374,7 +374,7 @@ void a_thread_can_be_canceled_in_open(void **)
 }
 
 // Calls with paths outside the device reach the C library unchanged.
-void other_paths_are_left_alone(void **)
+void other_paths_are_not_replaced(void **)
 {
     struct stat status {
     };
@@ -482,7 +482,7 @@ void write_directory(int out)
         abort();
 }
 
-void the_files_go_with_their_process(void **)
+void the_files_are_removed_with_their_process(void **)
 {
     const std::string own = private_directory();
     std::string of_killed;
@@ -500,7 +500,7 @@ void the_files_go_with_their_process(void **)
     assert_true(fs::exists(own));
 }
 
-void many_threads_begin_at_once(void **)
+void many_threads_can_start_concurrently(void **)
 {
     const auto open_all = [](int out) {
         std::atomic<int> good{0};
@@ -518,7 +518,7 @@ void many_threads_begin_at_once(void **)
     assert_string_equal(good.c_str(), "8");
 }
 
-void closed_descriptors_do_not_matter(void **)
+void queries_work_after_programs_close_all_descriptors(void **)
 {
     const auto close_all = [](int out) {
         contents(port + "/state");
@@ -538,17 +538,17 @@ void closed_descriptors_do_not_matter(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-            cmocka_unit_test(many_threads_begin_at_once),
-            cmocka_unit_test(closed_descriptors_do_not_matter),
+            cmocka_unit_test(many_threads_can_start_concurrently),
+            cmocka_unit_test(queries_work_after_programs_close_all_descriptors),
             cmocka_unit_test(each_function_finds_a_file),
             cmocka_unit_test(directories_are_listed),
             cmocka_unit_test(parents_are_listed),
             cmocka_unit_test(relative_paths_work),
-            cmocka_unit_test(links_lead_to_the_device),
+            cmocka_unit_test(links_resolve_to_the_device),
             cmocka_unit_test(a_thread_can_be_canceled_in_open),
-            cmocka_unit_test(other_paths_are_left_alone),
+            cmocka_unit_test(other_paths_are_not_replaced),
             cmocka_unit_test(files_agree_with_the_queries),
-            cmocka_unit_test(the_files_go_with_their_process),
+            cmocka_unit_test(the_files_are_removed_with_their_process),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

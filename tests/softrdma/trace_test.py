@@ -94,7 +94,7 @@ class TraceTest(unittest.TestCase):
             self.assertGreater(count[opcode, OUTBOUND], 0, opcode)
             self.assertLessEqual(count[opcode, INBOUND], count[opcode, OUTBOUND], opcode)
 
-    def test_long_messages_are_cut_and_numbered(self) -> None:
+    def test_long_messages_are_segmented_and_numbered(self) -> None:
         self.trace("softrdma_data_test", SOFTRDMA_TRANSPORT="tcp")
         for family in ((WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST), (READ_FIRST, READ_MIDDLE, READ_LAST)):
             next_psn: dict[int, int] = {}
@@ -108,7 +108,7 @@ class TraceTest(unittest.TestCase):
                 next_psn[packet.qp] = (packet.psn + 1) & 0xffffff
             self.assertGreater(seen, 100)
 
-    def test_only_what_asks_for_an_answer_gets_one(self) -> None:
+    def test_only_requests_for_an_acknowledgment_get_one(self) -> None:
         self.trace("softrdma_answers_test", SOFTRDMA_TRANSPORT="tcp")
         count = collections.Counter((packet.opcode, bool(packet.asks)) for packet in self.packets() if packet.direction == OUTBOUND)
         asking = count[WRITE_ONLY, True] + count[READ_REQUEST, True]
@@ -116,7 +116,7 @@ class TraceTest(unittest.TestCase):
         self.assertGreater(count[WRITE_ONLY, False], 10 * asking)
         self.assertLessEqual(count[ACK, False], asking + also_wanted)
 
-    def test_what_goes_through_memory_is_shown_as_packets(self) -> None:
+    def test_requests_in_shared_memory_appear_as_packets(self) -> None:
         self.trace("softrdma_data_test", SOFTRDMA_TRANSPORT="shm")
         count = collections.Counter(packet.opcode for packet in self.packets())
         for opcode in (WRITE_ONLY, WRITE_FIRST, WRITE_MIDDLE, READ_REQUEST, READ_MIDDLE, ACK):

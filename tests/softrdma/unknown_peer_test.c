@@ -46,7 +46,7 @@ static void send_all(int fd, const void *bytes, size_t size)
     assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
 }
 
-static void noise_is_hung_up_on(void **state)
+static void random_bytes_are_disconnected(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -79,7 +79,7 @@ static void data_frames_need_an_established_connection(void **state)
     close_pair(&p);
 }
 
-static void a_request_with_a_wrong_magic_is_hung_up_on(void **state)
+static void a_request_with_a_wrong_magic_is_disconnected(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -91,7 +91,7 @@ static void a_request_with_a_wrong_magic_is_hung_up_on(void **state)
     close_pair(&p);
 }
 
-static void a_silent_caller_is_dropped_in_time(void **state)
+static void a_silent_client_is_disconnected_in_time(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -101,7 +101,7 @@ static void a_silent_caller_is_dropped_in_time(void **state)
 }
 
 /* Sends a complete connection request, and no confirmation of the reply. */
-static void an_accepted_caller_must_confirm_in_time(void **state)
+static void an_accepted_client_must_confirm_in_time(void **state)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -120,7 +120,7 @@ static void an_accepted_caller_must_confirm_in_time(void **state)
     close_pair(&p);
 }
 
-static void callers_that_leave_at_once_do_no_harm(void **state)
+static void clients_that_disconnect_immediately_are_harmless(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -231,7 +231,7 @@ static void serve_beside_a_crowd(void)
     close_pair(&other);
 }
 
-static void a_silent_crowd_does_not_block_connections(void **state)
+static void many_silent_clients_do_not_block_connections(void **state)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 2 * crowd + 100) {
@@ -244,13 +244,13 @@ static void a_silent_crowd_does_not_block_connections(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_silent_crowd_does_not_block_connections), /* needs a process without verbs calls */
-            cmocka_unit_test(noise_is_hung_up_on),
+            cmocka_unit_test(many_silent_clients_do_not_block_connections), /* needs a process without verbs calls */
+            cmocka_unit_test(random_bytes_are_disconnected),
             cmocka_unit_test(data_frames_need_an_established_connection),
-            cmocka_unit_test(a_request_with_a_wrong_magic_is_hung_up_on),
-            cmocka_unit_test(a_silent_caller_is_dropped_in_time),
-            cmocka_unit_test(an_accepted_caller_must_confirm_in_time),
-            cmocka_unit_test(callers_that_leave_at_once_do_no_harm),
+            cmocka_unit_test(a_request_with_a_wrong_magic_is_disconnected),
+            cmocka_unit_test(a_silent_client_is_disconnected_in_time),
+            cmocka_unit_test(an_accepted_client_must_confirm_in_time),
+            cmocka_unit_test(clients_that_disconnect_immediately_are_harmless),
     };
     return cmocka_run_group_tests_name("unknown_peer", tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ void an_armed_queue_fires_once(void **)
     }
 }
 
-void only_solicited_messages_wake_who_waits_for_those(void **)
+void only_solicited_messages_wake_a_wait_for_solicited_ones(void **)
 {
     verbs_device device;
     completion_channel events(device.context());
@@ -50,7 +50,7 @@ void only_solicited_messages_wake_who_waits_for_those(void **)
     }
 }
 
-void an_overflow_is_reported_and_ends_the_queue_pairs(void **)
+void an_overflow_is_reported_and_stops_the_queue_pairs(void **)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 2});
@@ -66,7 +66,7 @@ void an_overflow_is_reported_and_ends_the_queue_pairs(void **)
 }
 
 // Peers were killed after they had counted messages and before they delivered them.
-void what_peers_counted_and_did_not_deliver_takes_no_place(void **)
+void undelivered_messages_of_killed_peers_use_no_entry(void **)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 4}); // fewer entries than requests, so that entries are counted
@@ -83,7 +83,7 @@ void what_peers_counted_and_did_not_deliver_takes_no_place(void **)
 }
 
 // Delivered messages occupy entries until they are polled.
-void what_peers_delivered_counts(void **)
+void delivered_messages_use_entries(void **)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 4});
@@ -116,7 +116,7 @@ void a_queue_grows_and_shrinks(void **)
 }
 
 // Each thread sends to the other and polls for its messages.
-void two_threads_use_the_two_ends(void **)
+void two_threads_can_use_both_ends(void **)
 {
     constexpr std::uint64_t messages = 2000;
     verbs_device device;
@@ -156,12 +156,12 @@ int main()
 {
     const CMUnitTest tests[] = {
             cmocka_unit_test(an_armed_queue_fires_once),
-            cmocka_unit_test(only_solicited_messages_wake_who_waits_for_those),
-            cmocka_unit_test(an_overflow_is_reported_and_ends_the_queue_pairs),
-            cmocka_unit_test(what_peers_counted_and_did_not_deliver_takes_no_place),
-            cmocka_unit_test(what_peers_delivered_counts),
+            cmocka_unit_test(only_solicited_messages_wake_a_wait_for_solicited_ones),
+            cmocka_unit_test(an_overflow_is_reported_and_stops_the_queue_pairs),
+            cmocka_unit_test(undelivered_messages_of_killed_peers_use_no_entry),
+            cmocka_unit_test(delivered_messages_use_entries),
             cmocka_unit_test(a_queue_grows_and_shrinks),
-            cmocka_unit_test(two_threads_use_the_two_ends),
+            cmocka_unit_test(two_threads_can_use_both_ends),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

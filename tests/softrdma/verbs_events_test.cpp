@@ -76,7 +76,7 @@ void events_come_in_the_order_of_arrival(void **)
     }
 }
 
-void a_queue_that_is_armed_again_keeps_its_place(void **)
+void a_rearmed_queue_keeps_the_order_of_its_events(void **)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -95,7 +95,7 @@ void a_queue_that_is_armed_again_keeps_its_place(void **)
     c.expect_nothing();
 }
 
-void an_arming_without_a_completion_reports_nothing(void **)
+void arming_without_a_completion_reports_no_event(void **)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -109,7 +109,7 @@ void an_arming_without_a_completion_reports_nothing(void **)
     c.expect_nothing();
 }
 
-void the_end_of_a_queue_takes_its_own_events_only(void **)
+void destroying_a_queue_removes_only_its_own_events(void **)
 {
     shared_channel c;
     completion_queue ending(c.device.context(), 4, &c.channel, nullptr);
@@ -128,7 +128,7 @@ void the_end_of_a_queue_takes_its_own_events_only(void **)
 }
 
 // The sender was killed after it wrote the event and before it set `signaled`. The next sender writes a second event.
-void a_sender_that_ends_between_event_and_mark_withholds_nothing(void **)
+void a_sender_killed_before_it_sets_signaled_loses_no_event(void **)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -144,7 +144,7 @@ void a_sender_that_ends_between_event_and_mark_withholds_nothing(void **)
 }
 
 // The sender was stopped before it wrote the event, and continues after the program got the event of another sender.
-void a_sender_that_continues_late_reports_nothing(void **)
+void a_sender_that_continues_late_reports_no_event(void **)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -164,7 +164,7 @@ void a_sender_that_continues_late_reports_nothing(void **)
 }
 
 // The event of a late sender counts as the event of the current arming.
-void a_late_event_of_an_armed_queue_is_its_only_one(void **)
+void a_late_event_is_the_only_event_of_the_arming(void **)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -178,7 +178,7 @@ void a_late_event_of_an_armed_queue_is_its_only_one(void **)
     c.expect_nothing();
 }
 
-void only_a_solicited_completion_ends_a_wait_for_those(void **)
+void only_a_solicited_completion_fires_a_solicited_arming(void **)
 {
     shared_channel c;
     c.a.cq->arm(true);
@@ -191,7 +191,7 @@ void only_a_solicited_completion_ends_a_wait_for_those(void **)
 }
 
 // The release must report the message, because no other event wakes the program.
-void a_message_that_was_held_is_reported_when_it_is_released(void **)
+void a_held_message_is_reported_on_release(void **)
 {
     shared_channel c;
     receive_queue &ring = c.b.qp->receives();
@@ -210,7 +210,7 @@ void a_message_that_was_held_is_reported_when_it_is_released(void **)
 }
 
 // The sender was stopped before it announced the message. A queue pair that needs the receive detects the message.
-void a_message_that_was_not_announced_is_found_by_who_needs_its_receive(void **)
+void an_unannounced_message_is_found_when_its_receive_is_needed(void **)
 {
     verbs_device device;
     shared_receive_queue srq(&device.pd, {.srq_context = nullptr, .attr = {.max_wr = 1, .max_sge = 1, .srq_limit = 0}});
@@ -269,7 +269,7 @@ bool wait_lasts(int flags)
     return result == 0;
 }
 
-void a_signal_ends_the_wait_unless_its_handler_restarts_calls(void **)
+void a_signal_ends_the_wait_unless_sa_restart_is_set(void **)
 {
     assert_true(wait_lasts(SA_RESTART));
     assert_false(wait_lasts(0));
@@ -281,16 +281,16 @@ int main()
 {
     const CMUnitTest tests[] = {
             cmocka_unit_test(events_come_in_the_order_of_arrival),
-            cmocka_unit_test(a_queue_that_is_armed_again_keeps_its_place),
-            cmocka_unit_test(an_arming_without_a_completion_reports_nothing),
-            cmocka_unit_test(the_end_of_a_queue_takes_its_own_events_only),
-            cmocka_unit_test(a_sender_that_ends_between_event_and_mark_withholds_nothing),
-            cmocka_unit_test(a_sender_that_continues_late_reports_nothing),
-            cmocka_unit_test(a_late_event_of_an_armed_queue_is_its_only_one),
-            cmocka_unit_test(only_a_solicited_completion_ends_a_wait_for_those),
-            cmocka_unit_test(a_message_that_was_held_is_reported_when_it_is_released),
-            cmocka_unit_test(a_message_that_was_not_announced_is_found_by_who_needs_its_receive),
-            cmocka_unit_test(a_signal_ends_the_wait_unless_its_handler_restarts_calls),
+            cmocka_unit_test(a_rearmed_queue_keeps_the_order_of_its_events),
+            cmocka_unit_test(arming_without_a_completion_reports_no_event),
+            cmocka_unit_test(destroying_a_queue_removes_only_its_own_events),
+            cmocka_unit_test(a_sender_killed_before_it_sets_signaled_loses_no_event),
+            cmocka_unit_test(a_sender_that_continues_late_reports_no_event),
+            cmocka_unit_test(a_late_event_is_the_only_event_of_the_arming),
+            cmocka_unit_test(only_a_solicited_completion_fires_a_solicited_arming),
+            cmocka_unit_test(a_held_message_is_reported_on_release),
+            cmocka_unit_test(an_unannounced_message_is_found_when_its_receive_is_needed),
+            cmocka_unit_test(a_signal_ends_the_wait_unless_sa_restart_is_set),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

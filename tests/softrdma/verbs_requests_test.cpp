@@ -40,7 +40,7 @@ void memory_is_written_and_read(void **)
     assert_nothing(p.b);
 }
 
-void words_are_exchanged(void **)
+void atomic_operations_exchange_words(void **)
 {
     verbs_device device;
     connected_pair p(device);
@@ -55,7 +55,7 @@ void words_are_exchanged(void **)
     assert_int_equal(word(p.b), 14);
 }
 
-void a_message_takes_a_receive(void **)
+void a_message_consumes_a_receive(void **)
 {
     verbs_device device;
     connected_pair p(device);
@@ -92,7 +92,7 @@ void a_message_waits_for_its_receive(void **)
     assert_completion(p.b.poll(), 10, IBV_WC_SUCCESS);
 }
 
-void a_message_is_tried_as_often_as_allowed(void **)
+void a_message_is_retried_up_to_the_limit(void **)
 {
     verbs_device device;
     connected_pair p(device, {.rnr_retry = 2});
@@ -118,7 +118,7 @@ void a_message_is_not_longer_than_its_receive(void **)
 }
 
 // Covers missing access rights of the queue pair and of the region, and a region that is too short.
-void what_is_not_granted_is_refused(void **)
+void requests_without_access_rights_are_rejected(void **)
 {
     verbs_device device;
     const auto refused = [&](const connected_pair::options &o, ibv_wr_opcode opcode, std::uint32_t length) {
@@ -148,7 +148,7 @@ void what_is_not_granted_is_refused(void **)
     assert_completion(p.a.poll(), 0, IBV_WC_REM_ACCESS_ERR);
 }
 
-void what_is_not_registered_here_is_refused(void **)
+void requests_with_unregistered_local_memory_are_rejected(void **)
 {
     verbs_device device;
     connected_pair p(device);
@@ -258,13 +258,13 @@ int main()
 {
     const CMUnitTest tests[] = {
             cmocka_unit_test(memory_is_written_and_read),
-            cmocka_unit_test(words_are_exchanged),
-            cmocka_unit_test(a_message_takes_a_receive),
+            cmocka_unit_test(atomic_operations_exchange_words),
+            cmocka_unit_test(a_message_consumes_a_receive),
             cmocka_unit_test(a_message_waits_for_its_receive),
-            cmocka_unit_test(a_message_is_tried_as_often_as_allowed),
+            cmocka_unit_test(a_message_is_retried_up_to_the_limit),
             cmocka_unit_test(a_message_is_not_longer_than_its_receive),
-            cmocka_unit_test(what_is_not_granted_is_refused),
-            cmocka_unit_test(what_is_not_registered_here_is_refused),
+            cmocka_unit_test(requests_without_access_rights_are_rejected),
+            cmocka_unit_test(requests_with_unregistered_local_memory_are_rejected),
             cmocka_unit_test(the_send_queue_fills),
             cmocka_unit_test(receives_may_be_shared),
             cmocka_unit_test(a_window_is_bound_used_and_invalidated),

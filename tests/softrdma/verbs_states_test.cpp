@@ -46,7 +46,7 @@ void an_error_flushes_both_queues(void **)
     assert_nothing(p.a);
 }
 
-void a_reset_forgets_what_was_posted(void **)
+void a_reset_discards_posted_requests(void **)
 {
     verbs_device device;
     connected_pair p(device);
@@ -60,7 +60,7 @@ void a_reset_forgets_what_was_posted(void **)
     assert_nothing(p.b); // the receive was discarded, too
 }
 
-void a_drained_queue_starts_nothing_new(void **)
+void a_drained_queue_starts_no_request(void **)
 {
     verbs_device device;
     connected_pair p(device);
@@ -77,7 +77,7 @@ void a_drained_queue_starts_nothing_new(void **)
     assert_completion(p.a.poll(), 2, IBV_WC_SUCCESS);
 }
 
-void a_peer_that_is_gone_answers_nothing(void **)
+void a_lost_peer_sends_no_response(void **)
 {
     verbs_device device;
     for (const bool destroyed : {false, true}) {
@@ -110,7 +110,7 @@ public:
     void cut() noexcept override {}
 };
 
-void the_loss_of_an_earlier_path_means_nothing(void **)
+void the_loss_of_an_earlier_path_is_ignored(void **)
 {
     verbs_device device;
     connected_pair p(device);
@@ -145,10 +145,10 @@ int main()
     const CMUnitTest tests[] = {
             cmocka_unit_test(states_follow_in_their_order),
             cmocka_unit_test(an_error_flushes_both_queues),
-            cmocka_unit_test(a_reset_forgets_what_was_posted),
-            cmocka_unit_test(a_drained_queue_starts_nothing_new),
-            cmocka_unit_test(a_peer_that_is_gone_answers_nothing),
-            cmocka_unit_test(the_loss_of_an_earlier_path_means_nothing),
+            cmocka_unit_test(a_reset_discards_posted_requests),
+            cmocka_unit_test(a_drained_queue_starts_no_request),
+            cmocka_unit_test(a_lost_peer_sends_no_response),
+            cmocka_unit_test(the_loss_of_an_earlier_path_is_ignored),
             cmocka_unit_test(a_number_is_found_until_its_queue_pair_is_destroyed),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -124,7 +124,7 @@ static void a_message_invalidates_a_window_of_its_receiver(void **state)
     assert_int_equal(pair.server.memory[begin + 8], 0);
 }
 
-static void the_region_goes_when_its_window_was_invalidated_by_the_peer(void **state)
+static void a_region_can_be_deregistered_after_the_peer_invalidated_its_window(void **state)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     struct ibv_mr *other = ibv_reg_mr(pair.server.pd, pair.server.memory, 64, IBV_ACCESS_LOCAL_WRITE);
@@ -268,7 +268,7 @@ int main(int count, char **arguments)
             type_2(a_window_is_bound_anew_once_it_is_invalid),
             type_2(all_variants_of_a_key_can_be_bound_in_turn),
             type_2(a_message_invalidates_a_window_of_its_receiver),
-            type_2(the_region_goes_when_its_window_was_invalidated_by_the_peer),
+            type_2(a_region_can_be_deregistered_after_the_peer_invalidated_its_window),
             type_2(addresses_of_a_window_may_begin_with_zero),
             type_2(the_new_interface_binds_and_invalidates),
             type_2(requests_and_windows_keep_their_order),

@@ -27,7 +27,7 @@ static void writes_and_a_flush_posted_together_arrive_in_order(void **state)
     assert_filled(pair.server.memory.ptr, 4000, 1);
 }
 
-static void each_kept_operation_that_asks_for_it_completes(void **state)
+static void each_signaled_queued_operation_completes(void **state)
 {
     struct pair pair = connect_pair();
     struct rpma_conn *conn = pair.client.conn;
@@ -44,7 +44,7 @@ static void each_kept_operation_that_asks_for_it_completes(void **state)
     assert_filled(pair.server.memory.ptr, 64, 2);
 }
 
-static void a_kept_atomic_write_has_taken_its_bytes(void **state)
+static void a_queued_atomic_write_has_copied_its_bytes(void **state)
 {
     struct pair pair = connect_pair();
     char word[8] = "7 bytes";
@@ -55,7 +55,7 @@ static void a_kept_atomic_write_has_taken_its_bytes(void **state)
     assert_memory_equal(pair.server.memory.ptr + 8, "7 bytes", 8);
 }
 
-static void ringing_posts_what_is_kept(void **state)
+static void submit_posts_queued_operations(void **state)
 {
     struct pair pair = connect_pair();
     assert_done(ring(pair.client.conn));
@@ -69,7 +69,7 @@ static void ringing_posts_what_is_kept(void **state)
     assert_filled(pair.server.memory.ptr, 64, 3);
 }
 
-static void kept_operations_complete_with_an_error_when_their_side_disconnects(void **state)
+static void queued_operations_complete_with_an_error_after_disconnect(void **state)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.client.conn, pair.client.memory.mr, 0, 8, &pair));
@@ -83,10 +83,10 @@ static void kept_operations_complete_with_an_error_when_their_side_disconnects(v
 
 static const struct test_case cases[] = {
         CASE(writes_and_a_flush_posted_together_arrive_in_order),
-        CASE(each_kept_operation_that_asks_for_it_completes),
-        CASE(a_kept_atomic_write_has_taken_its_bytes),
-        CASE(ringing_posts_what_is_kept),
-        CASE(kept_operations_complete_with_an_error_when_their_side_disconnects),
+        CASE(each_signaled_queued_operation_completes),
+        CASE(a_queued_atomic_write_has_copied_its_bytes),
+        CASE(submit_posts_queued_operations),
+        CASE(queued_operations_complete_with_an_error_after_disconnect),
 };
 
 SUITE(batch, cases);

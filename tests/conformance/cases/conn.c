@@ -5,7 +5,7 @@
 
 #define NO_QUEUE ((struct rpma_cq *)(uintptr_t)64)
 
-static void both_sides_are_told_that_it_is_established(void **state)
+static void both_sides_get_the_established_event(void **state)
 {
     connect_pair();
 }
@@ -212,7 +212,7 @@ static void connections_run_over_ipv6(void **state)
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
 }
 
-static void connections_can_be_made_again_and_again(void **state)
+static void connections_can_be_established_repeatedly(void **state)
 {
     struct pair pair = connect_pair();
     for (int i = 0; i < 20; ++i) {
@@ -224,7 +224,7 @@ static void connections_can_be_made_again_and_again(void **state)
 }
 
 static const struct test_case cases[] = {
-        CASE(both_sides_are_told_that_it_is_established),
+        CASE(both_sides_get_the_established_event),
         CASE(connecting_does_not_wait_for_the_other_side),
         CASE(a_port_without_a_listener_rejects),
         CASE(the_event_descriptor_is_readable_when_an_event_waits),
@@ -245,7 +245,7 @@ static const struct test_case cases[] = {
         CASE(a_peer_connects_in_both_directions),
         CASE(the_passive_side_may_operate_too),
         CASE(connections_run_over_ipv6),
-        CASE(connections_can_be_made_again_and_again),
+        CASE(connections_can_be_established_repeatedly),
 };
 
 SUITE(conn, cases);

@@ -129,7 +129,7 @@ static void a_contradictory_cfg_rejects_the_incoming_request(void **state)
     expect_event(active, RPMA_CONN_REJECTED);
 }
 
-static void the_endpoint_goes_on_after_a_request_that_cannot_be_built(void **state)
+static void the_endpoint_works_after_a_request_that_cannot_be_created(void **state)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -293,7 +293,7 @@ static const struct test_case cases[] = {
         LIMITS(LIMIT_ENTRY) CASE(a_shared_channel_contradicts_a_shared_queue_with_its_own_cq),
         CASE(a_contradictory_cfg_is_refused_at_the_endpoint),
         CASE(a_contradictory_cfg_rejects_the_incoming_request),
-        CASE(the_endpoint_goes_on_after_a_request_that_cannot_be_built),
+        CASE(the_endpoint_works_after_a_request_that_cannot_be_created),
         CASE(deleting_an_incoming_request_rejects_it),
         CASE(connecting_no_request_is_refused),
         BAD_PRIVATE_DATA(BAD_PRIVATE_DATA_ENTRY) CASE(without_an_output_an_outgoing_request_is_consumed),

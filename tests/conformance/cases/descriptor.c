@@ -57,7 +57,7 @@ static void it_begins_with_the_address(void **state)
     assert_int_equal(little_endian(descriptor, 8), (uintptr_t)memory);
 }
 
-static void it_goes_on_with_the_length(void **state)
+static void it_continues_with_the_length(void **state)
 {
     unsigned char descriptor[DESCRIPTOR_SIZE];
     describe(4001, USAGE_ALL, descriptor);
@@ -201,7 +201,7 @@ static void a_remote_region_may_go_as_soon_as_the_operation_is_posted(void **sta
 static const struct test_case cases[] = {
         CASE(it_has_21_bytes),
         CASE(it_begins_with_the_address),
-        CASE(it_goes_on_with_the_length),
+        CASE(it_continues_with_the_length),
         CASE(it_has_a_key_that_differs_between_regions),
         USAGES(USAGE_ENTRY) CASE(it_is_written_at_any_alignment_and_nothing_around_it),
         CASE(it_is_read_at_any_alignment),

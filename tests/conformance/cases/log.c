@@ -232,14 +232,14 @@ static void a_disconnection_is_a_notice(void **state)
     assert_int_equal(got[RPMA_LOG_LEVEL_NOTICE].count, 1);
 }
 
-static void a_peer_configuration_is_told_as_information(void **state)
+static void a_peer_configuration_is_logged_as_information(void **state)
 {
     keep_up_to(RPMA_LOG_LEVEL_INFO);
     provoke_info();
     assert_int_equal(got[RPMA_LOG_LEVEL_INFO].count, 1);
 }
 
-static void the_content_of_a_region_s_descriptor_is_told_for_debugging(void **state)
+static void the_content_of_a_region_s_descriptor_is_logged_for_debugging(void **state)
 {
     struct region region = new_region(new_peer(), 4096, USAGE_ALL);
     keep_up_to(RPMA_LOG_LEVEL_DEBUG);
@@ -283,7 +283,7 @@ static void successful_operations_log_nothing(void **state)
     assert_int_equal(kept(), 0);
 }
 
-static void what_is_merely_empty_is_no_error(void **state)
+static void empty_queues_are_not_errors(void **state)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -320,12 +320,12 @@ static const struct test_case cases[] = {
         CASE(a_new_request_is_a_notice_with_address_and_port),
         CASE(an_event_is_a_notice_with_its_name),
         CASE(a_disconnection_is_a_notice),
-        CASE(a_peer_configuration_is_told_as_information),
-        CASE(the_content_of_a_region_s_descriptor_is_told_for_debugging),
+        CASE(a_peer_configuration_is_logged_as_information),
+        CASE(the_content_of_a_region_s_descriptor_is_logged_for_debugging),
         CASE(an_address_in_the_log_is_complete),
         CASE(an_atomic_write_to_a_misaligned_address_is_a_warning),
         CASE(successful_operations_log_nothing),
-        CASE(what_is_merely_empty_is_no_error),
+        CASE(empty_queues_are_not_errors),
 };
 
 SUITE(log, cases);

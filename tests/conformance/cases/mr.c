@@ -168,7 +168,7 @@ static void advice_within_the_region_is_passed_on(void **state)
     assert_rpma(result, 0);
 }
 
-static void advice_without_support_is_told_apart(void **state)
+static void unsupported_advice_has_a_distinct_error(void **state)
 {
     struct region region = new_region(new_peer(), MEMORY_SIZE, USAGE_ALL);
     int result = rpma_mr_advise(region.mr, 0, 4096, IBV_ADVISE_MR_ADVICE_PREFETCH, 0);
@@ -206,7 +206,7 @@ static const struct test_case cases[] = {
         CASE(read_only_memory_can_be_a_source_of_reads),
         CASE(deregistering_nothing_succeeds),
         CASE(advice_within_the_region_is_passed_on),
-        CASE(advice_without_support_is_told_apart),
+        CASE(unsupported_advice_has_a_distinct_error),
         CASE(advice_past_the_end_of_the_region_is_refused),
         CASE(advice_from_the_end_of_the_region_is_refused),
         CASE(advice_about_a_range_that_wraps_around_is_refused),

@@ -75,7 +75,7 @@ static void waiting_ignores_its_flags(void **state)
     assert_ptr_equal(cq, shared.pair.client.cq);
 }
 
-static void both_queues_are_told(void **state)
+static void both_queues_get_events(void **state)
 {
     struct shared shared = connect_shared(4);
     bool told[2] = {false, false};
@@ -106,7 +106,7 @@ static void complete_write(struct shared *shared)
 }
 
 /* Completions are polled immediately, so each queue has one event, of its first or second operation. */
-static void queues_are_told_in_the_order_of_their_completions(void **state)
+static void queues_get_events_in_the_order_of_their_completions(void **state)
 {
     struct shared shared = connect_shared(4);
     for (int i = 0; i < 8; ++i) {
@@ -243,8 +243,8 @@ static const struct test_case cases[] = {
         CASE(waiting_returns_the_receive_queue),
         CASE(waiting_need_not_return_the_kind),
         CASE(waiting_ignores_its_flags),
-        CASE(both_queues_are_told),
-        CASE(queues_are_told_in_the_order_of_their_completions),
+        CASE(both_queues_get_events),
+        CASE(queues_get_events_in_the_order_of_their_completions),
         CASE(waiting_arms_the_queue_again),
         CASE(a_channel_without_receive_queue_returns_the_main_queue),
         CASE(waiting_for_the_main_queue_alone_is_refused),
