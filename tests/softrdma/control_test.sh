@@ -13,17 +13,22 @@ fail() {
     exit 1
 }
 
+# await_ready FILE: waits until the program prints that it is ready
+await_ready() {
+    tries=0
+    until grep -q ready "$1"; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || fail "not ready: $1"
+        sleep 0.05
+    done
+}
+
 # start [VARIABLE=VALUE]: stores the process ID of the program in pid
 start() {
     : >"$work/out" # what an earlier one said must not be taken for this one's
     env "$@" "$softrdma" run -- "$program" >"$work/out" 2>"$work/err" &
     pid=$!
-    tries=0
-    until grep -q ready "$work/out"; do
-        tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "the program does not get ready"
-        sleep 0.05
-    done
+    await_ready "$work/out"
 }
 
 expect_failure() {
@@ -94,12 +99,7 @@ for pid in range(os.getpid(), os.getpid() + 3000):
 print("ready", flush=True)
 time.sleep(60)' >"$work/squatter" 2>&1 &
     squatter=$!
-    tries=0
-    until grep -q ready "$work/squatter"; do
-        tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "the squatter does not get ready"
-        sleep 0.05
-    done
+    await_ready "$work/squatter"
 else
     squatter=
     echo "skipped: only root can be two users"
@@ -109,12 +109,7 @@ name=$(printf 'x\033[31m')
 cp "$program" "$work/$name"
 "$softrdma" run -- "$work/$name" >"$work/out" 2>"$work/err" &
 pid=$!
-tries=0
-until grep -q ready "$work/out"; do
-    tries=$((tries + 1))
-    [ $tries -lt 200 ] || fail "the program does not get ready"
-    sleep 0.05
-done
+await_ready "$work/out"
 timeout 20 "$softrdma" ps >"$work/ps" || fail "ps"
 grep -Eq "^ *$pid  x.x1b\[31m  *3  " "$work/ps" || fail "ps does not show process $pid by an escaped name"
 grep -q "$(printf '\033')" "$work/ps" && fail "ps writes control characters"

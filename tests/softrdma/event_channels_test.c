@@ -125,13 +125,6 @@ enum {
     decisive_ms = 50,
 };
 
-static long now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Repeats a round until it returns true, that is, until it was fast enough. */
 static void repeat_until_decided(bool (*try_round)(void))
 {

@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@
 
 struct ibv_context *device;
 
-static long now_ms(void)
+long now_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -198,6 +199,17 @@ int exit_code_of(pid_t child)
     if (!WIFEXITED(status))
         fail_msg("process %d has ended with status %#x", (int)child, (unsigned)status);
     return WEXITSTATUS(status);
+}
+
+unsigned entries_in(const char *directory, const char *part)
+{
+    unsigned count = 0;
+    DIR *entries = opendir(directory);
+    assert_non_null(entries);
+    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;)
+        count += strstr(entry->d_name, part) != NULL;
+    closedir(entries);
+    return count;
 }
 
 void open_pair(struct pair *pair, const struct options *options)

@@ -74,6 +74,10 @@ void close_side(struct side *side);
 
 /* Returns the exit code of a child that exits without being killed. */
 int exit_code_of(pid_t child);
+/* Returns the number of entries in a directory whose names contain `part`. */
+unsigned entries_in(const char *directory, const char *part);
+/* Returns monotonic time in milliseconds. */
+long now_ms(void);
 
 /* Waits for the next event, which must have that type. The caller acknowledges it. */
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);

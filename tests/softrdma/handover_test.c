@@ -3,7 +3,6 @@
  * memory. */
 #include "remote.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -177,22 +176,12 @@ static void follow_registrations(void)
     stop_server(&r);
 }
 
-static unsigned count_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *all = opendir("/proc/self/fd");
-    while (readdir(all) != NULL)
-        ++count;
-    closedir(all);
-    return count;
-}
-
 /* Waits until no more descriptors are open than before. Then, a connection may still have been about to close. */
 static void expect_descriptors(unsigned before)
 {
-    for (unsigned i = 0; i < time_limit_ms && count_descriptors() > before; ++i)
+    for (unsigned i = 0; i < time_limit_ms && entries_in("/proc/self/fd", "") > before; ++i)
         usleep(1000);
-    assert_in_range(count_descriptors(), 0, before);
+    assert_in_range(entries_in("/proc/self/fd", ""), 0, before);
 }
 
 struct fd_server {
@@ -284,7 +273,7 @@ static void receive_the_stranger(void)
     }
     close(ends[0]);
     open_pair(&p, &(struct options){0});
-    const unsigned before = count_descriptors();
+    const unsigned before = entries_in("/proc/self/fd", "");
     server = own_server("softrdma-fd/");
     assert_int_equal(write(ends[1], &server, sizeof(server)), sizeof(server));
     int status = 0;
@@ -313,7 +302,7 @@ static void receive_a_silent_crowd_at(const char *kind)
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .send_cq = p.client.cq, .recv_cq = p.client.cq};
     struct ibv_qp *datagrams = ibv_create_qp(p.client.pd, &attr);
     assert_non_null(datagrams);
-    const unsigned before = count_descriptors();
+    const unsigned before = entries_in("/proc/self/fd", "");
     const struct fd_server server = own_server(kind);
     for (unsigned i = 0; i < crowd; ++i) {
         callers[i] = (struct pollfd){.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .events = POLLIN};
@@ -322,7 +311,7 @@ static void receive_a_silent_crowd_at(const char *kind)
     for (unsigned i = 0; i < crowd - most_silent; ++i) {
         assert_int_equal(poll(&callers[i], 1, time_limit_ms), 1);
         assert_int_equal(recv(callers[i].fd, &byte, 1, 0), 0);
-        assert_true(count_descriptors() <= before + crowd + most_silent + 2);
+        assert_true(entries_in("/proc/self/fd", "") <= before + crowd + most_silent + 2);
     }
     for (unsigned i = 0; i < crowd; ++i)
         close(callers[i].fd);

@@ -4,7 +4,6 @@
 #include "remote.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -298,17 +297,6 @@ static void one_round(bool kills, bool the_server)
     assert_int_equal(exit_code_of(other), 0);
 }
 
-static unsigned entries_of(const char *directory, const char *prefix)
-{
-    unsigned count = 0;
-    DIR *d = opendir(directory);
-    assert_non_null(d);
-    for (const struct dirent *e; (e = readdir(d)) != NULL;)
-        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
-    closedir(d);
-    return count;
-}
-
 static void rounds(bool kills)
 {
     const char *text = getenv("TEST_KILL_ROUNDS"), *seed = getenv("TEST_SEED");
@@ -316,11 +304,11 @@ static void rounds(bool kills)
     const unsigned start = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
     print_message("seed %u, %u rounds\n", start, count);
     srand(start);
-    const unsigned own = entries_of("/proc/self/fd", ""), shared = entries_of("/dev/shm", "softrdma");
+    const unsigned own = entries_in("/proc/self/fd", ""), shared = entries_in("/dev/shm", "softrdma");
     for (unsigned i = 0; i < count; ++i)
         one_round(kills, i % 2 == 0);
-    assert_int_equal(entries_of("/proc/self/fd", ""), own);
-    assert_int_equal(entries_of("/dev/shm", "softrdma"), shared);
+    assert_int_equal(entries_in("/proc/self/fd", ""), own);
+    assert_int_equal(entries_in("/dev/shm", "softrdma"), shared);
 }
 
 static void a_side_that_is_stopped_for_a_moment_loses_nothing(void **state)

@@ -5,7 +5,6 @@
 #include "remote.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -15,17 +14,6 @@
 enum {
     survivor_limit_s = 30,
 };
-
-static unsigned files_in(const char *directory, const char *part_of_name)
-{
-    unsigned count = 0;
-    DIR *entries = opendir(directory);
-    assert_non_null(entries);
-    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
-        count += strstr(entry->d_name, part_of_name) != NULL;
-    closedir(entries);
-    return count;
-}
 
 static unsigned lines_with(const char *path, const char *text)
 {
@@ -48,7 +36,7 @@ struct holdings {
 static struct holdings own_holdings(void)
 {
     return (struct holdings){
-            .descriptors = files_in("/proc/self/fd", ""), .arenas = lines_with("/proc/self/maps", "memfd:softrdma")};
+            .descriptors = entries_in("/proc/self/fd", ""), .arenas = lines_with("/proc/self/maps", "memfd:softrdma")};
 }
 
 static struct holdings without_peer;
@@ -189,12 +177,12 @@ static void a_killed_side_leaves_nothing_behind(void **state)
     srand(start);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0),
             0); /* a server whose client is killed becomes a child of this process */
-    const unsigned own = files_in("/proc/self/fd", "");
-    const unsigned shared = files_in("/dev/shm", "softrdma"); /* other programs have files there, too */
+    const unsigned own = entries_in("/proc/self/fd", "");
+    const unsigned shared = entries_in("/dev/shm", "softrdma"); /* other programs have files there, too */
     for (unsigned i = 0; i < count; ++i)
         one_round((unsigned)(rand() % 20000), i % 2 == 0);
-    assert_int_equal(files_in("/proc/self/fd", ""), own);
-    assert_int_equal(files_in("/dev/shm", "softrdma"), shared);
+    assert_int_equal(entries_in("/proc/self/fd", ""), own);
+    assert_int_equal(entries_in("/dev/shm", "softrdma"), shared);
 }
 
 int main(void)

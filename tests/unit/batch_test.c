@@ -17,15 +17,20 @@ static struct rpma_mr_local *local;
 static struct rpma_mr_remote *remote;
 static struct rpma_conn *on;
 
-static int begin(void **state)
+static void make_batch_path(void)
 {
-    begin_test(state);
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     peer = path.peer;
     on = path.conn;
     remote = path.remote;
     local = make_mr(peer);
     fake_forget_calls();
+}
+
+static int begin(void **state)
+{
+    begin_test(state);
+    make_batch_path();
     return 0;
 }
 
@@ -33,12 +38,7 @@ static int begin_native(void **state)
 {
     begin_test(state);
     fake_make_native();
-    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
-    peer = path.peer;
-    on = path.conn;
-    remote = path.remote;
-    local = make_mr(peer);
-    fake_forget_calls();
+    make_batch_path();
     return 0;
 }
 
