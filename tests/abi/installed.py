@@ -64,7 +64,7 @@ def main():
         library = only(prefix, suite.LIBRARY)
         link = only(prefix, "librpma.so")
         if not link.is_symlink() or link.resolve() != library.resolve():
-            suite.fail(f"{link.name} does not lead to {library.name}")
+            suite.fail(f"{link.name} does not resolve to {library.name}")
         for tag in ("RPATH", "RUNPATH"):
             suite.expect_equal(tag, suite.dynamic_entries(library, tag), [])
         program, version = through_pkg_config(prefix, scratch)
@@ -73,7 +73,7 @@ def main():
             print(f"{consumer.name} built against the moved librpma {version} and ran")
         for text in [*prefix.rglob("*.pc"), *prefix.rglob("*.cmake")]:
             if str(scratch) in text.read_text() or str(options.build.resolve()) in text.read_text():
-                suite.fail(f"{text.name} names a directory of this build")
+                suite.fail(f"{text.name} contains a directory of this build")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def main():
                                     ("PYTHON", "Python3", "python3"), ("TESTS", "Python3", "python3")):
             line = f"RPMA_BUILD_{part}: left out: {name} not found (install Debian's {package}, or set -DRPMA_BUILD_{part}=OFF)"
             if output.count(line) != 1:
-                suite.fail(f"'{line}' is not once in:\n{output}")
+                suite.fail(f"'{line}' is not exactly once in:\n{output}")
         suite.command(*configure, *(f"-URPMA_BUILD_{part}" for part in ("RPMEM", "BENCH", "PYTHON", "TESTS")))
         suite.command("cmake", "--build", build, timeout=900)
         built = [path.name for path in build.rglob("lib*.so*")]

@@ -19,7 +19,7 @@ FLAVOURS = [[], ["-fno-exceptions", "-fno-rtti"]]
 def main():
     compilers = [compiler for compiler in ("g++", "clang++") if shutil.which(compiler)]
     if not compilers:
-        print("skipped: there is neither g++ nor clang++")
+        print("skipped: g++ and clang++ are not installed")
         return 77
     failed = False
     with tempfile.TemporaryDirectory() as scratch:

@@ -72,7 +72,7 @@ def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
-        assert time.monotonic() < deadline, "this never happens"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.01)
 
 

@@ -104,6 +104,6 @@ class Partitions(LoadTest):
 
 if __name__ == "__main__":
     if not own_network.enter():
-        print("skipped: no network namespace can be made here")
+        print("skipped: no network namespace can be created here")
         raise SystemExit(77)
     unittest.main()

@@ -76,7 +76,7 @@ for size in 1 100 4096 10000 65536 100000 131072 1000000 4194304 4194305; do
     head -c $size /dev/urandom >written
     client rados -p objects put object$size written
     client rados -p objects get object$size read
-    cmp written read || fail "$size bytes were read other than written"
+    cmp written read || fail "$size bytes: data read differs from data written"
 done
 # shellcheck disable=SC2086
 transports=$($at_server softrdma ps "${daemons##* }" | grep -o 'transport=[a-z-]*' | sort -u | tr '\n' ' ')

@@ -46,7 +46,7 @@ expect_installed() {
         esac
     done
     left=$(dpkg --audit)
-    [ -z "$left" ] || fail "dpkg is not content: $left"
+    [ -z "$left" ] || fail "dpkg --audit: $left"
     # shellcheck disable=SC2086
     dpkg --verify $ours || fail "installed files differ from the packages"
 }
@@ -90,7 +90,7 @@ build_consumers() {
 run_autopkgtest() {
     status=0
     autopkgtest --no-built-binaries /test/source -- null >/test/autopkgtest.log 2>&1 || status=$?
-    [ "$status" -eq 0 ] || fail "autopkgtest ends with $status: $(tail -n 40 /test/autopkgtest.log)"
+    [ "$status" -eq 0 ] || fail "autopkgtest: exit status $status: $(tail -n 40 /test/autopkgtest.log)"
     for name in flush languages; do
         grep -q "^$name  *PASS" /test/autopkgtest.log || fail "autopkgtest does not report $name: $(tail -n 40 /test/autopkgtest.log)"
     done
@@ -108,7 +108,7 @@ use_tools() {
     rpma-conformance --list --deviations librpma-1.2.0 >/test/cases.log || fail "rpma-conformance lists no cases"
     softrdma run -- rpma-conformance --filter 'flush.*' --format tap >/test/flush.log 2>&1 ||
         fail "rpma-conformance: $(cat /test/flush.log)"
-    grep -q "^# library: .*/librpma.so.0" /test/flush.log || fail "no library is judged: $(cat /test/flush.log)"
+    grep -q "^# library: .*/librpma.so.0" /test/flush.log || fail "no library was tested: $(cat /test/flush.log)"
 }
 
 [ -z "$(remains)" ] || fail "this Debian is not clean: $(remains)"
@@ -144,10 +144,10 @@ expect_installed
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 apt install --allow-downgrades "librpma0/$suite" "librpma-dev/$suite"
 now=$(dpkg-query --show --showformat '${Version}' librpma0)
-[ "$now" = "$old" ] || fail "librpma0 has version $now after the way back, not $old"
+[ "$now" = "$old" ] || fail "librpma0 has version $now after the downgrade, not $old"
 left=$(dpkg --audit)
-[ -z "$left" ] || fail "dpkg is not content after the way back: $left"
+[ -z "$left" ] || fail "dpkg --audit after the downgrade: $left"
 examples=/test/examples
 run_examples /test/old
-echo "went back to $old: the programs run"
+echo "downgraded to $old: the programs run"
 expect_purged "$version after $old"

@@ -101,7 +101,7 @@ def need_mirror(recipe: Recipe) -> None:
              f"{mirror().rstrip('/')}/dists/{recipe.suite}/InRelease", f"{scratch}/InRelease"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if answer.returncode != 0:
-        raise CannotRun(f"the Debian mirror gives no {recipe.suite}: {' '.join(answer.stdout.split())}")
+        raise CannotRun(f"suite {recipe.suite} not available from the Debian mirror: {' '.join(answer.stdout.split())}")
 
 
 def make_root(recipe: Recipe, directory: pathlib.Path) -> None:
@@ -119,7 +119,7 @@ def make_root(recipe: Recipe, directory: pathlib.Path) -> None:
 
 
 def fill_root(recipe: Recipe, root: Root) -> None:
-    own = run_quietly(["dpkg", "--print-architecture"], "asking dpkg for the architecture").strip()
+    own = run_quietly(["dpkg", "--print-architecture"], "querying the architecture").strip()
     with step(f"making a root of Debian {recipe.suite}"):
         # The contents need not survive a crash, and waiting for the disk dominates an installation.
         run_quietly(
@@ -138,7 +138,7 @@ def fill_root(recipe: Recipe, root: Root) -> None:
 def temporary_root(path: pathlib.Path, recipe: Recipe) -> Iterator[Root]:
     """Creates a chroot at `path` and removes it at the end. First removes the remains of an interrupted run."""
     if os.geteuid() != 0:
-        raise CannotRun("making a Debian root with dpkg needs root: run the test as root")
+        raise CannotRun("creating a chroot needs root (run the test as root)")
     for tool, package in TOOLS.items():
         if not shutil.which(tool):
             raise CannotRun(f"{tool} is missing: install {package}")

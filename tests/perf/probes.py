@@ -23,7 +23,7 @@ def main():
     parser.add_argument("--without-probes", required=True, type=pathlib.Path, help="directory of the other library")
     options = parser.parse_args()
     if not probes(options.library_dir) or probes(options.without_probes):
-        profile.fail("it is not so that one library has probes and the other has none")
+        profile.fail("expected one library with probes and one without")
     with_probes, without = (count(options, directory) for directory in (options.library_dir, options.without_probes))
     print(f"{'instructions per call':<24}{'with probes':>12}{'without':>9}")
     for row, instructions in with_probes.items():
@@ -32,7 +32,7 @@ def main():
     if dearer:
         print(f"failed: more than the nops: {', '.join(dearer)}")
     if all(instructions <= without[row] for row, instructions in with_probes.items()):
-        profile.fail("no nop was found: these two libraries are not the measured ones")
+        profile.fail("no nop found: these two libraries were not measured")
     return 1 if dearer else 0
 
 

@@ -30,6 +30,6 @@ length: str = rpma.RemoteMemory(b"").flush_type
 END
 found=$(check "$directory/wrong.py" | grep -c 'wrong.py:[34]: error: Incompatible types') || true
 [ "$found" = 2 ] || {
-    echo "mypy finds $found of the 2 wrong types in a program: it does not know those of the package"
+    echo "mypy reports $found of 2 type errors: types of the package not found"
     exit 1
 }

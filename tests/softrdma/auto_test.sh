@@ -5,7 +5,7 @@
 softrdma=$1
 if [ -z "$TEST_OWN_MOUNTS" ]; then
     unshare -rm mount -t tmpfs none /sys/class 2>/dev/null ||
-        { echo "skipped: no mount namespace can be made here"; exit 77; }
+        { echo "skipped: no mount namespace can be created here"; exit 77; }
     TEST_OWN_MOUNTS=1 exec unshare -rm sh "$0" "$softrdma"
 fi
 mount -t tmpfs none /sys/class || exit 1

@@ -6,7 +6,7 @@
 softrdma=$1 program=$2
 failures=0
 unshare -rn ip link add card type veth peer name other 2>/dev/null ||
-    { echo "skipped: no network namespace can be made here"; exit 77; }
+    { echo "skipped: no network namespace can be created here"; exit 77; }
 
 # expect KIND-OF-HOST COMMANDS CHOICES: the commands configure the interface `card` of a host that otherwise has only
 # loopback.

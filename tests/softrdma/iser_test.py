@@ -139,7 +139,7 @@ def main():
     softrdma, os.environ["SOFTRDMA_TRANSPORT"] = sys.argv[1:3]
     if len(sys.argv) == 3:  # tgtd listens on all addresses, at a fixed port
         if not own_network.enter():
-            print("skipped: no network namespace can be made here")
+            print("skipped: no network namespace can be created here")
             return 77
         sys.argv += ["127.0.0.1", ""]
     for found, package in ((shutil.which("tgtd"), "tgt"), (ctypes.util.find_library("iscsi"), "libiscsi-bin")):

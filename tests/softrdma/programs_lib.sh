@@ -14,7 +14,7 @@ report() {
 end_if_hung() {
     for code; do
         if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
-            echo "FAILED ($lane): a program was ended after $limit s; what comes after it is not run"
+            echo "FAILED ($lane): a program timed out after $limit s: remaining programs not run"
             exit 1
         fi
     done

@@ -44,7 +44,7 @@ expect() {
 for commands in 'alone hangs' 'both hangs // ends' 'both ends // hangs' 'serving ends // hangs'; do
     attempt "$commands"
     expect 'hangs has begun'
-    expect 'was ended after 1 s'
+    expect 'timed out after 1 s'
     if [ $code -ne 1 ] || grep -q 'continued' "$work/out"; then
         echo "FAILED: '$commands' exits with $code or continues"
         failures=$((failures + 1))

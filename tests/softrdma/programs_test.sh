@@ -15,7 +15,7 @@ fixed_port=
 case $lane in
 loopback | local | netns) ;;
 *)
-    echo "programs_test.sh: no lane is called '$lane'; there are loopback, local and netns" >&2
+    echo "programs_test.sh: unknown lane '$lane' (use loopback, local or netns)" >&2
     exit 2
     ;;
 esac
@@ -175,7 +175,7 @@ others_programs() {
     done
     if [ "$lane" = netns ]; then
         dapl_programs
-        echo "skipped: fi_pingpong names its first address, which only its own host reaches"
+        echo "skipped: fi_pingpong uses its first address, which other hosts cannot reach"
     else
         both fi_pingpong -p verbs -e msg -I 100 -B %p // fi_pingpong -p verbs -e msg -I 100 -P %p %a
     fi

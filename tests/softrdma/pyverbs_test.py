@@ -59,7 +59,7 @@ def missing_feature(reason):
     for pattern, feature in MISSING:
         if re.search(pattern, reason):
             return feature
-    raise ValueError(f"skipped for a reason that is not known: {reason}")
+    raise ValueError(f"unknown reason of a skipped test: {reason}")
 
 
 def compare(reasons, listed):
@@ -72,8 +72,8 @@ def compare(reasons, listed):
         except ValueError as unknown:
             faults.append(str(unknown))
     missed = {feature.lower() for feature in missed if feature is not None}
-    faults += [f"the manual page does not list '{feature}', which tests miss" for feature in sorted(missed - listed)]
-    faults += [f"the manual page lists '{feature}', which no test misses" for feature in sorted(listed - missed)]
+    faults += [f"the manual page does not list '{feature}', which tests need" for feature in sorted(missed - listed)]
+    faults += [f"the manual page lists '{feature}', which no test needs" for feature in sorted(listed - missed)]
     return faults
 
 

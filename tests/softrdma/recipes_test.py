@@ -137,6 +137,6 @@ if __name__ == "__main__":
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                print(f"skipped: port {port} is taken, and no network namespace can be made here")
+                print(f"skipped: port {port} is taken, and no network namespace can be created here")
                 sys.exit(77)
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -28,15 +28,15 @@ if [ -n "$missing" ]; then
     exit 1
 fi
 if nm -D --defined-only "$device" | grep -q '@'; then
-    echo "FAILED: the device's symbols carry versions, which a preload must not"
+    echo "FAILED: the symbols of the device have versions: not allowed in a preload"
     exit 1
 fi
 if readelf -d "$device" | grep NEEDED | grep -v -e libc.so -e ld-linux; then
-    echo "FAILED: the device drags in other libraries"
+    echo "FAILED: the device needs other libraries"
     exit 1
 fi
 if nm -D --defined-only "$device" | awk '{ print $3 }' | grep -q '^_Z'; then
-    echo "FAILED: C++ symbols leak"
+    echo "FAILED: C++ symbols are exported"
     exit 1
 fi
 exit 0

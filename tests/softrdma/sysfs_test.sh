@@ -65,7 +65,7 @@ if optional clang && clang -fsanitize=address -o "$work/asan" "$work/asan.c" 2>"
 fi
 # shellcheck disable=SC2010 # names without blanks
 if ls /dev/shm | grep "^softrdma-sysfs.$(id -u).*.$$."; then
-    echo "FAILED: files of the device are left"
+    echo "FAILED: files of the device remain"
     failures=$((failures + 1))
 fi
 exit $((failures > 0))

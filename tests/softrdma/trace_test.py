@@ -71,7 +71,7 @@ class TraceTest(unittest.TestCase):
         self.assertTrue(packets)
         for packet in packets:
             self.assertEqual(4791, packet.port)
-            self.assertGreaterEqual(packet.opcode, 0, "a packet that tshark does not take for RoCE")
+            self.assertGreaterEqual(packet.opcode, 0, "a packet that tshark does not decode as RoCE")
         return packets
 
     def frames(self) -> list[bytes]:

@@ -3,7 +3,7 @@
 # to another one by a veth pair. Sets at_server (prefix of commands in the other namespace), its address and address6,
 # and peer, a process that the script must kill. Exits with 77 without permission to create namespaces.
 if [ -z "$TEST_OWN_NETWORK" ]; then
-    unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
+    unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be created here"; exit 77; }
     TEST_OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
 fi
 export SOFTRDMA_TRANSPORT=tcp # both namespaces are on one host

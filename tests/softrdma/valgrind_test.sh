@@ -14,4 +14,4 @@ result=0
     --show-leak-kinds=all --errors-for-leak-kinds=all --error-exitcode=9 --log-file="$report" "$program" || result=$?
 cat "$report"
 [ "$result" -eq 0 ] || { echo "the program under valgrind ended with $result"; exit 1; }
-[ ! -s "$report" ] || { echo "valgrind has something to report"; exit 1; }
+[ ! -s "$report" ] || { echo "valgrind reported errors"; exit 1; }

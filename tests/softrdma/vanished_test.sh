@@ -5,7 +5,7 @@
 softrdma=$1
 if [ -z "$TEST_OWN_NETWORK" ]; then
     command -v rping >/dev/null || { echo "skipped: rping is not installed"; exit 77; }
-    unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
+    unshare -rn ip link set lo up 2>/dev/null || { echo "skipped: no network namespace can be created here"; exit 77; }
     TEST_OWN_NETWORK=1 exec unshare -rn sh "$0" "$softrdma"
 fi
 ip link set lo up
@@ -32,7 +32,7 @@ wait $client
 code=$?
 client=
 if [ $code -eq 124 ] || [ "$(wc -l <"$work/client")" -lt 100 ]; then
-    echo "the client ended with $code after $(wc -l <"$work/client") lines"
+    echo "client: exit status $code after $(wc -l <"$work/client") lines"
     tail -n 3 "$work/client"
     exit 1
 fi

@@ -28,7 +28,7 @@ class Summary(unittest.TestCase):
         return output.getvalue()
 
     def test_one_line_counts_the_tests_without_two_hosts(self):
-        output = self.shown("no network namespace can be made here", "no network namespace can be made here", "spin is missing")
+        output = self.shown("no network namespace can be created here", "no network namespace can be made here", "spin is missing")
         lines = [line for line in output.splitlines() if "unproven" in line]
         self.assertEqual(1, len(lines), output)
         self.assertRegex(lines[0], "^2 tests had no network namespace.*sysctl")

@@ -54,7 +54,7 @@ static void an_unknown_service_is_a_provider_error(void **state)
 static void a_port_may_be_given_by_name(void **state)
 {
     if (!getservbyname("http", "tcp"))
-        skip_because("this machine knows no port by name (/etc/services)");
+        skip_because("no service with a known name (/etc/services)");
     new_request(new_peer(), "http", NULL);
 }
 

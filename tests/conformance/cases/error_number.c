@@ -44,7 +44,7 @@ static void a_peer_that_is_in_use_is_ebusy(void **state)
 static void too_much_private_data_is_einval(void **state)
 {
     if (!has_infiniband_limits())
-        skip_because("the limits of private data are those of InfiniBand and RoCE, the device is another");
+        skip_because("the device has other limits of private data than InfiniBand and RoCE");
     unsigned char sent[255] = {0};
     struct rpma_conn_private_data pdata = {sent, 255};
     struct rpma_conn_req *req = new_request(new_peer(), "7204", NULL);

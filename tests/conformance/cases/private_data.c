@@ -157,7 +157,7 @@ static void they_outlive_the_end_of_the_connection(void **state)
 static void needs_the_limits_of_infiniband(void)
 {
     if (!has_infiniband_limits())
-        skip_because("the limits of private data are those of InfiniBand and RoCE, the device is another");
+        skip_because("the device has other limits of private data than InfiniBand and RoCE");
 }
 
 static void too_much_in_a_request(uint8_t length)

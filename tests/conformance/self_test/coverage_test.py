@@ -31,7 +31,7 @@ def main():
     missing = sorted(functions - called) + sorted(errors - expected)
     if not functions or missing:
         sys.exit(f"not judged: {', '.join(missing) or 'no function found'}")
-    print(f"{len(functions)} functions and {len(errors)} error codes are judged")
+    print(f"{len(functions)} functions and {len(errors)} error codes are covered")
 
 
 if __name__ == "__main__":

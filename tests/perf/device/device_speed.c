@@ -67,7 +67,7 @@ static void post_write(struct bench *b, unsigned flags)
 static void complete(struct bench *b)
 {
     if (ibv_wr_complete(b->qp) != 0) {
-        fprintf(stderr, "device_speed: posting was refused\n");
+        fprintf(stderr, "device_speed: ibv_post_send() failed\n");
         exit(1);
     }
     collect(&b->r.pair.client);
