@@ -148,8 +148,6 @@ struct fake_arguments {
 
 const struct fake_arguments *fake_seen(void);
 
-/* Work */
-
 enum fake_work_kind {
     FAKE_WORK_SEND, /* ibv_post_send; opcode contains the operation */
     FAKE_WORK_RECV,

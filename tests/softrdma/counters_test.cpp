@@ -112,7 +112,7 @@ struct receiver {
     }
 };
 
-// Before each message no receive is posted, and the peer finds none.
+// The receive queue is empty before each message, so the peer finds no receive.
 void each_message_has_its_receive(void **)
 {
     for (const bool shares : {false, true}) {
