@@ -353,8 +353,7 @@ int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t
  */
 int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t point);
 
-/* Reads a range of a copy that is in sync to dst. RPMA_MIRROR_E_STALE. RPMA_MIRROR_E_CONNECTION: the copy was evicted.
- */
+/* Reads a range of a copy in sync to dst. RPMA_MIRROR_E_STALE. RPMA_MIRROR_E_CONNECTION: the copy was evicted. */
 int rpma_mirror_read(
         struct rpma_mirror *mirror, unsigned lane, unsigned copy, void *dst, uint64_t offset, uint64_t length);
 
