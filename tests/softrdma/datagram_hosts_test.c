@@ -5,7 +5,7 @@
  * usage: datagram_hosts_test LAUNCHER */
 #include "datagrams.h"
 #include "remote.h"
-#include "stranger.h"
+#include "packet_injector.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 static const char *receivers_network;
-static const char *strangers_network;
+static const char *injector_network;
 
 enum {
     untouched = 0xee,
@@ -261,7 +261,7 @@ static void expect_untouched(const struct side *b, size_t from)
 }
 
 /* Two queue pairs share one socket. Datagrams for the second one were sent after all datagrams for the first one. */
-static void refuse_strangers(const char *unused)
+static void reject_foreign_packets(const char *unused)
 {
     assert_int_equal(open_the_device(NULL), 0);
     struct side b = open_ready();
@@ -289,9 +289,9 @@ static void refuse_strangers(const char *unused)
         wc = next_completion(b.cq);
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
         assert_int_equal(wc.wr_id, i);
-        assert_int_equal(wc.byte_len, header + stranger_payload);
+        assert_int_equal(wc.byte_len, header + injector_payload);
         assert_int_equal(b.memory[i * slot + 23], i == 0 ? 1 : 77); /* the last byte of the source */
-        memset(b.memory + i * slot, untouched, header + stranger_payload);
+        memset(b.memory + i * slot, untouched, header + injector_payload);
     }
     /* Further datagrams find no receive, and are dropped immediately. */
     assert_int_equal(next_completion(c.cq).wr_id, 1);
@@ -305,16 +305,16 @@ static void refuse_strangers(const char *unused)
     expect_ready(c.qp);
 }
 
-static void be_a_stranger(const char *unused)
+static void inject_packets(const char *unused)
 {
     wait_until(&words->qpn[0], 1);
-    struct stranger s = open_stranger("10.78.0.1", "10.78.0.2", atomic_load(&words->qpn[0]));
-    const struct packet right = packet_of(&s, qkey);
-    struct packet marker = packet_of(&s, marker_qkey);
+    struct injector s = open_injector("10.78.0.1", "10.78.0.2", atomic_load(&words->qpn[0]));
+    const struct packet right = valid_packet(&s, qkey);
+    struct packet marker = valid_packet(&s, marker_qkey);
     set_word(&marker, packet_destination, atomic_load(&words->qpn[1]));
-    send_wrong_ones(&s, &right);
-    send_forged_ones(&s, &right, "10.77.0.1");
-    send_forged_ones(&s, &right, "10.78.0.77");
+    send_invalid_packets(&s, &right);
+    send_forged_packets(&s, &right, "10.77.0.1");
+    send_forged_packets(&s, &right, "10.78.0.77");
     send_packet(&s, &marker);
     wait_until(&words->finished, 1);
     send_packet(&s, &right);
@@ -323,17 +323,17 @@ static void be_a_stranger(const char *unused)
         send_packet(&s, &right);
     send_packet(&s, &marker);
     wait_until(&words->finished, 2);
-    send_wrong_ones(&s, &right);
+    send_invalid_packets(&s, &right);
     send_packet(&s, &marker);
-    close_stranger(&s);
+    close_injector(&s);
 }
 
-static void test_strangers(void **state)
+static void test_foreign_packets(void **state)
 {
     begin();
-    const pid_t receiver = start_in(receivers_network, refuse_strangers, NULL);
-    const pid_t stranger = start_in(strangers_network, be_a_stranger, NULL);
-    assert_int_equal(exit_code_of(stranger), 0);
+    const pid_t receiver = start_in(receivers_network, reject_foreign_packets, NULL);
+    const pid_t injector = start_in(injector_network, inject_packets, NULL);
+    assert_int_equal(exit_code_of(injector), 0);
     assert_int_equal(exit_code_of(receiver), 0);
 }
 
@@ -341,11 +341,11 @@ static void test_strangers(void **state)
 static void flood(const char *unused)
 {
     wait_until(&words->qpn[0], 1);
-    struct stranger s = open_stranger("10.78.0.1", "10.78.0.2", atomic_load(&words->qpn[0]));
-    const struct packet right = packet_of(&s, qkey);
+    struct injector s = open_injector("10.78.0.1", "10.78.0.2", atomic_load(&words->qpn[0]));
+    const struct packet right = valid_packet(&s, qkey);
     while (atomic_load(&words->finished) == 0)
-        send_wrong_ones(&s, &right);
-    close_stranger(&s);
+        send_invalid_packets(&s, &right);
+    close_injector(&s);
 }
 
 static void receive_beside_a_flood(const char *unused)
@@ -368,7 +368,7 @@ static void go_on_beside_a_flood(void)
 {
     begin();
     const pid_t receiver = start_in(receivers_network, receive_beside_a_flood, NULL);
-    const pid_t stranger = start_in(strangers_network, flood, NULL);
+    const pid_t injector = start_in(injector_network, flood, NULL);
     assert_int_equal(open_the_device(NULL), 0);
     struct side a = open_ready();
     struct ibv_ah *ah = handle_between(&a, "::ffff:10.77.0.1", "::ffff:10.77.0.2");
@@ -383,7 +383,7 @@ static void go_on_beside_a_flood(void)
     }
     atomic_store(&words->finished, 1);
     assert_int_equal(exit_code_of(receiver), 0);
-    assert_int_equal(exit_code_of(stranger), 0);
+    assert_int_equal(exit_code_of(injector), 0);
 }
 
 static void test_flood(void **state)
@@ -399,11 +399,11 @@ int main(int argc, char **argv)
     }
     launcher = argv[1];
     receivers_network = argv[2];
-    strangers_network = argv[3];
+    injector_network = argv[3];
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(test_faults_over_ipv4),
             cmocka_unit_test(test_faults_over_ipv6),
-            cmocka_unit_test(test_strangers),
+            cmocka_unit_test(test_foreign_packets),
             cmocka_unit_test(test_flood),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -415,7 +415,7 @@ void expect_nothing()
 }
 
 // A process that offers a ring. It is simulated by this process with another port.
-struct stranger {
+struct ring_peer {
     unique_fd socket = open_local_socket();
     unique_fd file = create_ring_file();
     ring_writer writer{map_ring(file.get())};
@@ -465,7 +465,7 @@ void assert_arrives(std::uint64_t id)
 
 void test_only_with_key_and_receive(void **)
 {
-    stranger s;
+    ring_peer s;
     assert_true(s.offer(s.file.get()));
     memset(memory, 0xee, room);
     s.put(qkey); // no receive is posted
@@ -483,10 +483,10 @@ void test_only_with_key_and_receive(void **)
 
 void test_who_breaks_the_rules_is_sent_away(void **)
 {
-    stranger s;
-    stranger honest;
+    ring_peer s;
+    ring_peer valid;
     assert_true(s.offer(s.file.get()));
-    assert_true(honest.offer(honest.file.get()));
+    assert_true(valid.offer(valid.file.get()));
     post_receive(1);
     reinterpret_cast<ring_record *>(s.raw.get() + page)->length = 5000;
     reinterpret_cast<ring_record *>(s.raw.get() + page)->sequence = 1;
@@ -494,13 +494,13 @@ void test_who_breaks_the_rules_is_sent_away(void **)
     const std::uint64_t one = 1;
     assert_int_equal(write(s.given[0].get(), &one, sizeof(one)), sizeof(one));
     assert_false(s.ends_with_answer());
-    honest.put(qkey);
+    valid.put(qkey);
     assert_arrives(1);
 }
 
 void test_wrong_offers(void **)
 {
-    stranger s[5];
+    ring_peer s[5];
     assert_false(s[0].offer(s[0].file.get(), peer_port, ring_offer{}.version - 1));
     assert_false(s[1].offer(s[1].file.get(), 1 << 16));
     const unique_fd open_size(memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -601,7 +601,7 @@ void test_what_came_through_the_socket_is_read_first(void **)
                 sendto(udp.get(), headers.bytes.data(), headers.size, 0, reinterpret_cast<sockaddr *>(&to), size),
                 headers.size);
     };
-    stranger s;
+    ring_peer s;
     assert_true(s.offer(s.file.get(), port));
     static holding_tap watched; // static, because a thread may still be inside at the end
     tap::install(&watched);
@@ -620,10 +620,10 @@ void test_what_came_through_the_socket_is_read_first(void **)
 // does not, and other writers are not delayed.
 void test_killed_in_the_middle(void **)
 {
-    stranger dying;
-    stranger honest;
+    ring_peer dying;
+    ring_peer valid;
     assert_true(dying.offer(dying.file.get()));
-    assert_true(honest.offer(honest.file.get()));
+    assert_true(valid.offer(valid.file.get()));
     post_receive(1);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -640,14 +640,14 @@ void test_killed_in_the_middle(void **)
     assert_true(WIFSTOPPED(status));
     assert_arrives(1);
     post_receive(2);
-    honest.put(qkey);
+    valid.put(qkey);
     assert_arrives(2);
     post_receive(3);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     dying.socket = unique_fd();
     expect_nothing();
-    honest.put(qkey);
+    valid.put(qkey);
     assert_arrives(3);
 }
 

@@ -393,7 +393,7 @@ static void test_many(void **state)
 
 /* An unknown program sends to a queue pair: from a port that does not match its number, in fragments, too long, and
  * then a valid datagram. */
-static void test_strangers(void **state)
+static void test_foreign_packets(void **state)
 {
     struct side b = open_ready();
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
@@ -491,7 +491,7 @@ int main(int argc, char **argv)
             cmocka_unit_test(test_bad_arguments),
             cmocka_unit_test(test_event_wakes),
             cmocka_unit_test(test_many),
-            cmocka_unit_test(test_strangers),
+            cmocka_unit_test(test_foreign_packets),
     };
     return cmocka_run_group_tests(tests, open_the_device, close_the_device);
 }

@@ -85,7 +85,7 @@ verdict call_as(const plan &p)
 }
 
 // Forks before any verbs call of this process.
-pid_t start_stranger(int &out)
+pid_t start_unknown_peer(int &out)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -113,7 +113,7 @@ void a_caller_of_another_user_reaches_nothing(void **)
     }
     int out = -1;
     void *memory = map_file(4096, MAP_SHARED, &file);
-    const pid_t unknown_peer = start_stranger(out);
+    const pid_t unknown_peer = start_unknown_peer(out);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1, .l_pid = 0};
     assert_int_equal(fcntl(file, F_SETLK, &lock), 0);
     pair p{};

@@ -258,7 +258,7 @@ static void come_as_another_user(const struct fd_server *server)
 }
 
 /* Requests from a child process leave no trace here, and later connections work. */
-static void receive_the_stranger(void)
+static void reject_a_foreign_caller(void)
 {
     struct pair p;
     int ends[2];
@@ -335,7 +335,7 @@ static void receive_a_silent_crowd_without_rings(void)
 static void receive(void (*who)(const struct fd_server *server))
 {
     unknown_peer = who;
-    in_own_process(receive_the_stranger);
+    in_own_process(reject_a_foreign_caller);
 }
 
 /* A connection is established even if the peer cannot respond for this time. */

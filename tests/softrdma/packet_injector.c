@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stranger.h"
+#include "packet_injector.h"
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -21,9 +21,9 @@ static struct sockaddr_in end_of(const char *address)
     return end;
 }
 
-struct stranger open_stranger(const char *own, const char *to, uint32_t qpn)
+struct injector open_injector(const char *own, const char *to, uint32_t qpn)
 {
-    struct stranger s = {.udp = socket(AF_INET, SOCK_DGRAM, 0),
+    struct injector s = {.udp = socket(AF_INET, SOCK_DGRAM, 0),
             .raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW),
             .own = end_of(own),
             .to = end_of(to)};
@@ -37,7 +37,7 @@ struct stranger open_stranger(const char *own, const char *to, uint32_t qpn)
     return s;
 }
 
-void close_stranger(struct stranger *s)
+void close_injector(struct injector *s)
 {
     close(s->udp);
     close(s->raw);
@@ -49,16 +49,16 @@ void set_word(struct packet *p, size_t at, uint32_t value)
     memcpy(p->bytes + at, &big_endian, sizeof(big_endian));
 }
 
-struct packet packet_of(const struct stranger *s, uint32_t key)
+struct packet valid_packet(const struct injector *s, uint32_t key)
 {
-    struct packet p = {.size = packet_headers + stranger_payload, .bytes = {0x64, 0, 0xff, 0xff}};
+    struct packet p = {.size = packet_headers + injector_payload, .bytes = {0x64, 0, 0xff, 0xff}};
     set_word(&p, packet_destination, s->qpn);
     set_word(&p, packet_qkey, key);
     set_word(&p, packet_source, (uint32_t)ntohs(s->own.sin_port) << 8 | 1);
     return p;
 }
 
-void send_packet(const struct stranger *s, const struct packet *p)
+void send_packet(const struct injector *s, const struct packet *p)
 {
     ssize_t sent = 0;
     do
@@ -67,7 +67,7 @@ void send_packet(const struct stranger *s, const struct packet *p)
     assert_int_equal(sent, (ssize_t)p->size);
 }
 
-void send_forged(const struct stranger *s, const char *from, const struct packet *p, int longer)
+void send_forged(const struct injector *s, const char *from, const struct packet *p, int longer)
 {
     const struct sockaddr_in source = end_of(from);
     const struct iphdr ip = {.version = 4,
@@ -89,7 +89,7 @@ void send_forged(const struct stranger *s, const char *from, const struct packet
 }
 
 /* Sends through the own socket, or with the forged address `from`. */
-static void send_one(const struct stranger *s, const char *from, const struct packet *p)
+static void send_one(const struct injector *s, const char *from, const struct packet *p)
 {
     static unsigned sent;
     if (from == NULL)
@@ -100,7 +100,7 @@ static void send_one(const struct stranger *s, const char *from, const struct pa
         poll(NULL, 0, 1);
 }
 
-static void send_wrong_keys(struct stranger *s, const char *from, const struct packet *right)
+static void send_wrong_keys(struct injector *s, const char *from, const struct packet *right)
 {
     struct packet p = *right;
     const uint32_t key = 0x1234;
@@ -113,7 +113,7 @@ static void send_wrong_keys(struct stranger *s, const char *from, const struct p
 
 /* Flips each header bit that must be valid. Not among these: solicited event, flag of immediate data, PSN, and the low
  * byte of the source number. */
-static void send_wrong_bits(struct stranger *s, const char *from, const struct packet *right)
+static void send_wrong_bits(struct injector *s, const char *from, const struct packet *right)
 {
     for (size_t bit = 0; bit < 8 * packet_headers; ++bit) {
         const size_t byte = bit / 8;
@@ -127,7 +127,7 @@ static void send_wrong_bits(struct stranger *s, const char *from, const struct p
     }
 }
 
-static void send_wrong_sizes(struct stranger *s, const char *from, const struct packet *right)
+static void send_wrong_sizes(struct injector *s, const char *from, const struct packet *right)
 {
     struct packet p = *right;
     for (p.size = 0; p.size < packet_headers; ++p.size)
@@ -143,7 +143,7 @@ static void send_wrong_sizes(struct stranger *s, const char *from, const struct 
     }
 }
 
-static void send_noise(struct stranger *s, const char *from)
+static void send_noise(struct injector *s, const char *from)
 {
     struct packet p;
     for (unsigned i = 0; i < 200; ++i) {
@@ -154,7 +154,7 @@ static void send_noise(struct stranger *s, const char *from)
     }
 }
 
-static void send_all_wrong(struct stranger *s, const char *from, const struct packet *right)
+static void send_all_wrong(struct injector *s, const char *from, const struct packet *right)
 {
     send_wrong_keys(s, from, right);
     send_wrong_bits(s, from, right);
@@ -162,12 +162,12 @@ static void send_all_wrong(struct stranger *s, const char *from, const struct pa
     send_noise(s, from);
 }
 
-void send_wrong_ones(struct stranger *s, const struct packet *right)
+void send_invalid_packets(struct injector *s, const struct packet *right)
 {
     send_all_wrong(s, NULL, right);
 }
 
-void send_forged_ones(struct stranger *s, const struct packet *right, const char *from)
+void send_forged_packets(struct injector *s, const struct packet *right, const char *from)
 {
     send_all_wrong(s, from, right);
     /* Length beyond the packet, length 0, and truncated headers. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef SOFTRDMA_STRANGER_H
-#define SOFTRDMA_STRANGER_H
+#ifndef SOFTRDMA_PACKET_INJECTOR_H
+#define SOFTRDMA_PACKET_INJECTOR_H
 
 #include <netinet/in.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 enum {
     marker_qkey = 0x4321,
     packet_headers = 20,
-    stranger_payload = 44,
+    injector_payload = 44,
     longest_packet = 65000,
     /* Byte offsets of fields. */
     packet_destination = 4,
@@ -24,7 +24,7 @@ struct packet {
     uint8_t bytes[longest_packet];
 };
 
-struct stranger {
+struct injector {
     int udp;
     int raw; /* sends forged headers */
     struct sockaddr_in own;
@@ -33,19 +33,19 @@ struct stranger {
     unsigned seed;
 };
 
-struct stranger open_stranger(const char *own, const char *to, uint32_t qpn);
-void close_stranger(struct stranger *s);
+struct injector open_injector(const char *own, const char *to, uint32_t qpn);
+void close_injector(struct injector *s);
 
 /* Returns a valid packet for a queue pair with that Q_Key. */
-struct packet packet_of(const struct stranger *s, uint32_t key);
+struct packet valid_packet(const struct injector *s, uint32_t key);
 void set_word(struct packet *p, size_t at, uint32_t value);
-void send_packet(const struct stranger *s, const struct packet *p);
+void send_packet(const struct injector *s, const struct packet *p);
 /* Sends a UDP packet with a forged source address. Its length field exceeds its size by `longer` bytes. */
-void send_forged(const struct stranger *s, const char *from, const struct packet *p, int longer);
+void send_forged(const struct injector *s, const char *from, const struct packet *p, int longer);
 
 /* Sends wrong Q_Keys, flipped header bits, invalid sizes and random bytes. */
-void send_wrong_ones(struct stranger *s, const struct packet *right);
-/* Like send_wrong_ones(), with a forged source address, and with invalid UDP lengths. */
-void send_forged_ones(struct stranger *s, const struct packet *right, const char *from);
+void send_invalid_packets(struct injector *s, const struct packet *right);
+/* Like send_invalid_packets(), with a forged source address, and with invalid UDP lengths. */
+void send_forged_packets(struct injector *s, const struct packet *right, const char *from);
 
 #endif
