@@ -46,7 +46,7 @@ int explain_device(const struct arguments *args, int ret)
 int explain_registration(size_t size, int ret)
 {
     if (ret == RPMA_E_PROVIDER && errno == ENOMEM) {
-        warnx("cannot lock %zu bytes of memory for the device: raise the limit of `ulimit -l`", size);
+        warnx("cannot lock %zu bytes of memory for the device (raise the limit of `ulimit -l`)", size);
         return STATUS_FAILED;
     }
     return check("rpma_mr_reg", ret);
@@ -82,7 +82,7 @@ int explain_request(const struct arguments *args, int ret)
     if (ret == 0)
         return STATUS_OK;
 
-    warnx("cannot reach %s port %s: %s: check the address and the port", args->addr, args->port, reason(ret));
+    warnx("cannot reach %s port %s: %s (check the address and the port)", args->addr, args->port, reason(ret));
     return STATUS_FAILED;
 }
 
@@ -128,7 +128,7 @@ int explain_refusal(const struct arguments *args, enum rpma_conn_event event)
         warnx("%s port %s: no server accepts connections (start the server first, with the same address and port)",
                 args->addr, args->port);
     else
-        warnx("no connection to %s port %s: it reports %s: check that the machine is up and reachable", args->addr,
+        warnx("no connection to %s port %s: %s (check that the machine is up and reachable)", args->addr,
                 args->port, rpma_utils_conn_event_2str(event));
     return STATUS_FAILED;
 }

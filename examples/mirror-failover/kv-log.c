@@ -53,7 +53,7 @@ static int failed(const char *what)
 }
 
 /* Reports events. A failed target is evicted from the set, and the program continues with the others. */
-static void tell(void *context, const struct rpma_mirror_event *event)
+static void report_event(void *context, const struct rpma_mirror_event *event)
 {
     (void)context;
     if (event->type == RPMA_MIRROR_EVENT_EVICTED)
@@ -66,7 +66,7 @@ static int open_store(const char *set_file, struct store *s)
     void *address = NULL;
     if (rpma_mirror_cfg_from_file(set_file, &cfg) != 0)
         return failed("the set file");
-    int ret = rpma_mirror_cfg_set_event_function(cfg, tell, NULL);
+    int ret = rpma_mirror_cfg_set_event_function(cfg, report_event, NULL);
     if (ret == 0)
         ret = rpma_mirror_map(cfg, NULL, 0, &address, &s->mirror);
     (void)rpma_mirror_cfg_delete(&cfg);

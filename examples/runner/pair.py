@@ -48,10 +48,10 @@ class Side:
     def program(self, topic: str, role: str) -> str:
         path = self.directory / topic / (f"{role}.py" if self.python else role)
         if self.python and not (self.python / "rpma").is_dir():
-            raise CannotRun(f"{self.python}/rpma is missing: install python3-cffi, python3-setuptools and libpython3-dev, then "
-                            "configure again")
+            raise CannotRun(f"{self.python}/rpma not found (install python3-cffi, python3-setuptools and libpython3-dev, then "
+                            "configure again)")
         if not os.access(path, os.X_OK):
-            remedy = f"{path} is missing: build the target example-{topic}-{role}, or name another directory"
+            remedy = f"{path} not found (build the target example-{topic}-{role}, or specify another directory)"
             raise CannotRun(remedy) if self.has_options else UsageError(remedy)  # 09 needs libprotobuf-c
         if self.library:
             self.check_library(path)

@@ -141,7 +141,7 @@ def temporary_root(path: pathlib.Path, recipe: Recipe) -> Iterator[Root]:
         raise CannotRun("creating a chroot needs root (run the test as root)")
     for tool, package in TOOLS.items():
         if not shutil.which(tool):
-            raise CannotRun(f"{tool} is missing: install {package}")
+            raise CannotRun(f"{tool} not found (install {package})")
     need_mirror(recipe)
     cached = CACHE / f"{recipe.name}-{recipe.key}"
     made_before = cached.is_dir()
