@@ -128,7 +128,7 @@ int explain_refusal(const struct arguments *args, enum rpma_conn_event event)
         warnx("%s port %s: no server accepts connections (start the server first, with the same address and port)",
                 args->addr, args->port);
     else
-        warnx("no connection to %s port %s: %s (check that the machine is up and reachable)", args->addr,
-                args->port, rpma_utils_conn_event_2str(event));
+        warnx("no connection to %s port %s: %s (check that the machine is up and reachable)", args->addr, args->port,
+                rpma_utils_conn_event_2str(event));
     return STATUS_FAILED;
 }
