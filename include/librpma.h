@@ -42,7 +42,7 @@ extern "C" {
 #define LIBRPMA_VERSION_PATCH 0
 #define LIBRPMA_VERSION (LIBRPMA_VERSION_MAJOR << 16 | LIBRPMA_VERSION_MINOR << 8 | LIBRPMA_VERSION_PATCH)
 
-/* Since 1.4. */
+/* Returns the version of the loaded library. Since 1.4. */
 unsigned rpma_version(void);
 
 /* Reserved; no function takes it. */
@@ -61,7 +61,7 @@ unsigned rpma_version(void);
 #define RPMA_E_SHARED_CHANNEL (-100008)  /* the CQ's completion channel is shared: use rpma_conn_wait */
 #define RPMA_E_NOT_SHARED_CHNL (-100009) /* the connection has no shared completion channel */
 
-/* Static English text for an error code, never NULL. */
+/* Returns a static English string for an error code, never NULL. */
 const char *rpma_err_2str(int ret);
 
 /* Devices */
@@ -128,7 +128,7 @@ int rpma_peer_cfg_get_direct_write_to_pmem(const struct rpma_peer_cfg *pcfg, boo
 int rpma_peer_cfg_get_descriptor(const struct rpma_peer_cfg *pcfg, void *desc);
 int rpma_peer_cfg_get_descriptor_size(const struct rpma_peer_cfg *pcfg, size_t *desc_size);
 
-/* Surplus bytes are ignored. RPMA_E_INVAL: desc_size is 0. RPMA_E_NOMEM. */
+/* Creates a configuration from a descriptor. Surplus bytes are ignored. RPMA_E_INVAL: desc_size is 0. RPMA_E_NOMEM. */
 int rpma_peer_cfg_from_descriptor(const void *desc, size_t desc_size, struct rpma_peer_cfg **pcfg_ptr);
 
 /* Peer: a protection domain on one device */
@@ -145,7 +145,7 @@ struct rpma_peer;
  */
 int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr);
 
-/* RPMA_E_PROVIDER: objects of the peer still exist; the protection domain is then not freed until the process exits. */
+/* Deletes the peer. RPMA_E_PROVIDER: its objects still exist, so the protection domain is not freed. */
 int rpma_peer_delete(struct rpma_peer **peer_ptr);
 
 /* Memory regions */
@@ -176,6 +176,7 @@ int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struc
 /* Deregisters the region, which no posted operation may use. RPMA_E_PROVIDER. */
 int rpma_mr_dereg(struct rpma_mr_local **mr_ptr);
 
+/* Return the address and the size in bytes that were passed to rpma_mr_reg. */
 int rpma_mr_get_ptr(const struct rpma_mr_local *mr, void **ptr);
 int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size);
 
@@ -193,10 +194,13 @@ int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_typ
 int rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc);
 int rpma_mr_get_descriptor_size(const struct rpma_mr_local *mr, size_t *desc_size);
 
-/* Surplus bytes are ignored. RPMA_E_INVAL: desc_size below 21, or a descriptor that carries no usage. RPMA_E_NOMEM. */
+/*
+ * Creates a handle for a region of the other side from its descriptor. Surplus bytes are ignored. RPMA_E_INVAL:
+ * desc_size is below 21, or the descriptor contains no usage. RPMA_E_NOMEM.
+ */
 int rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rpma_mr_remote **mr_ptr);
 
-/* May be called once the operations that use the region are posted. */
+/* Deletes the handle. The caller may delete it as soon as the operations that use it are posted. */
 int rpma_mr_remote_delete(struct rpma_mr_remote **mr_ptr);
 int rpma_mr_remote_get_size(const struct rpma_mr_remote *mr, size_t *size);
 
@@ -229,26 +233,26 @@ int rpma_srq_cfg_get_rcq_size(const struct rpma_srq_cfg *cfg, uint32_t *rcq_size
 
 struct rpma_cq;
 
-/* A NULL cfg selects the defaults. The SRQ must outlive its connections. RPMA_E_NOMEM, RPMA_E_PROVIDER. */
+/* Creates an SRQ. A NULL cfg selects the defaults. It must outlive its connections. RPMA_E_NOMEM, RPMA_E_PROVIDER. */
 int rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq **srq_ptr);
 int rpma_srq_delete(struct rpma_srq **srq_ptr);
 
 /* Like rpma_recv, for the next message of any connection that uses the SRQ. */
 int rpma_srq_recv(struct rpma_srq *srq, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context);
 
-/* The SRQ's own receive CQ or NULL; owned by the SRQ. */
+/* Returns the SRQ's own receive CQ or NULL. The SRQ owns it. */
 int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
 
 /* Connection configuration */
 
 struct rpma_conn_cfg;
 
-/* Defaults: timeout RPMA_DEFAULT_TIMEOUT_MS, cq, sq and rq size 10, rcq size 0, no shared channel, no SRQ.
- * RPMA_E_NOMEM. */
+/* Creates a configuration: timeout RPMA_DEFAULT_TIMEOUT_MS, cq, sq and rq size 10, rcq size 0, no shared channel, no
+ * SRQ. RPMA_E_NOMEM. */
 int rpma_conn_cfg_new(struct rpma_conn_cfg **cfg_ptr);
 int rpma_conn_cfg_delete(struct rpma_conn_cfg **cfg_ptr);
 
-/* Timeout of address resolution, and of route resolution, in milliseconds. RPMA_E_INVAL: negative. */
+/* Timeout of address resolution, and then of route resolution, in milliseconds. RPMA_E_INVAL: negative. */
 int rpma_conn_cfg_set_timeout(struct rpma_conn_cfg *cfg, int timeout_ms);
 int rpma_conn_cfg_get_timeout(const struct rpma_conn_cfg *cfg, int *timeout_ms);
 
@@ -266,7 +270,7 @@ int rpma_conn_cfg_get_sq_size(const struct rpma_conn_cfg *cfg, uint32_t *sq_size
 int rpma_conn_cfg_set_rq_size(struct rpma_conn_cfg *cfg, uint32_t rq_size);
 int rpma_conn_cfg_get_rq_size(const struct rpma_conn_cfg *cfg, uint32_t *rq_size);
 
-/* If true, both CQs share one channel for rpma_conn_wait. Excludes an SRQ with its own receive CQ. */
+/* Sets whether both CQs share one channel for rpma_conn_wait. This excludes an SRQ with its own receive CQ. */
 int rpma_conn_cfg_set_compl_channel(struct rpma_conn_cfg *cfg, bool shared);
 int rpma_conn_cfg_get_compl_channel(const struct rpma_conn_cfg *cfg, bool *shared);
 
@@ -354,7 +358,7 @@ enum rpma_conn_event {
     RPMA_CONN_UNREACHABLE     /* no response */
 };
 
-/* Static English text, never NULL. */
+/* Returns a static English string for an event, never NULL. */
 const char *rpma_utils_conn_event_2str(enum rpma_conn_event conn_event);
 
 /* Returns a descriptor that is readable when an event is pending. The connection owns it. */
@@ -542,8 +546,8 @@ int rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_leve
 int rpma_log_get_threshold(enum rpma_log_threshold threshold, enum rpma_log_level *level);
 
 /*
- * If file_name is NULL, line_no and function_name are undefined. message_format ends with a newline. Threads that use
- * the library call the function concurrently. It must not throw an exception through the library.
+ * Log function. If file_name is NULL, line_no and function_name are undefined. message_format ends with a newline.
+ * Threads that use the library call the function concurrently. It must not throw an exception through the library.
  */
 typedef void rpma_log_function(enum rpma_log_level level, const char *file_name, const int line_no,
         const char *function_name, const char *message_format, ...);

@@ -60,7 +60,7 @@ extern "C" {
 #define RPMA_MIRROR_E_UNCLEAN (-110023)          /* no target confirmed the end: the next opening needs one of them */
 #define RPMA_MIRROR_E_UNFENCED (-110024)         /* a target in sync made no promise: fence the writer again */
 
-/* Static English text for an error code, never NULL. */
+/* Returns a static English string for an error code, never NULL. */
 const char *rpma_mirror_err_2str(int error);
 
 /* Returns the description of the last error of this thread in one line, or "". Valid until the next call. */
@@ -186,8 +186,8 @@ struct rpma_mirror_event {
     struct rpma_mirror_error error; /* kind NONE without an error */
 };
 
-/* Event function. The thread that detected the event calls it, which can be a thread of the library. Only the
- * membership is locked: functions of the same mirror that need it fail with RPMA_MIRROR_E_BUSY. */
+/* Event function. The thread that detected the event calls it, which can be a thread of the library. During the call
+ * functions of the same mirror that need the membership fail with RPMA_MIRROR_E_BUSY. */
 typedef void (*rpma_mirror_event_function)(void *context, const struct rpma_mirror_event *event);
 int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_event_function function, void *context);
 
