@@ -15,6 +15,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <systemd/sd-daemon.h>
 #include <thread>
 
 #include "log.hpp"
@@ -160,6 +161,31 @@ replica::fd_owner take_signals()
     return signals;
 }
 
+// The service manager that started this process, if any. It restarts a daemon that does not report in time.
+class service_manager
+{
+public:
+    service_manager()
+    {
+        std::uint64_t limit_us = 0;
+        if (sd_watchdog_enabled(0, &limit_us) > 0)
+            interval_ms_ = static_cast<int>(limit_us / 2'000);
+    }
+    void ready() const { sd_notify(0, "READY=1"); }
+    void stopping() const { sd_notify(0, "STOPPING=1"); }
+    // Reports that the daemon responds. Returns the time to wait for events until the next report, -1 for no limit.
+    int report(int timeout_ms) const
+    {
+        if (interval_ms_ < 0)
+            return timeout_ms;
+        sd_notify(0, "WATCHDOG=1");
+        return timeout_ms < 0 ? interval_ms_ : std::min(timeout_ms, interval_ms_);
+    }
+
+private:
+    int interval_ms_ = -1;
+};
+
 class server
 {
 public:
@@ -171,6 +197,7 @@ public:
             throw system_failure("cannot wait for the end of sessions");
         std::printf("rpmemd: listening on %s port %u\n", at.address.c_str(), port_of(listener_));
         std::fflush(stdout);
+        manager_.ready();
     }
 
     ~server()
@@ -187,11 +214,11 @@ public:
             pollfd waited[] = {{accepts_ ? listener_.get() : -1, POLLIN, 0}, {signals_.get(), POLLIN, 0},
                     {ended_.get(), POLLIN, 0}, {newcomers_.fd(), POLLIN, 0}};
             const int timeout_ms = accepts_ ? newcomers_.left_ms() : pause_without_descriptors_ms;
-            if (poll(waited, std::size(waited), timeout_ms) < 0 && errno != EINTR)
+            if (poll(waited, std::size(waited), manager_.report(timeout_ms)) < 0 && errno != EINTR)
                 throw system_failure("cannot wait for clients");
             accepts_ = true;
             if (waited[1].revents != 0)
-                return;
+                return manager_.stopping();
             if (waited[2].revents != 0)
                 drop_ended();
             newcomers_.close_late();
@@ -267,6 +294,7 @@ private:
     static constexpr int pause_without_descriptors_ms = 100;
 
     const config &settings_;
+    const service_manager manager_;
     newcomers newcomers_;
     const replica::fd_owner signals_;
     const replica::fd_owner listener_;

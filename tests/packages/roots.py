@@ -26,7 +26,8 @@ STEP_LIMIT_S = 2400
 # Ends all processes of the command together with it.
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 CACHE = default_cache().with_name("librpma-packages")
-TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt", "tar": "tar", "zstd": "zstd"}
+TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt", "tar": "tar", "zstd": "zstd",
+         "systemd-nspawn": "systemd-container"}
 
 
 @contextlib.contextmanager
@@ -63,6 +64,19 @@ def packagers(suite: str) -> Recipe:
     return Recipe(f"{suite}-build", suite, ["build-essential", "lintian"], build_dependencies="")
 
 
+def machine(suite: str) -> Recipe:
+    """Returns the recipe of a system that uses the packages: for developing programs, and without RDMA packages."""
+    return Recipe(f"{suite}-machine", suite, ["g++", "cmake", "make", "pkg-config", "python3", "libpmem2-dev", "autopkgtest",
+                                              "procps", "systemd-sysv"])
+
+
+def packages_in(directory: pathlib.Path) -> list[pathlib.Path]:
+    packages = sorted(directory.absolute().glob("*.deb"))
+    if not packages:
+        raise CannotRun(f"no package found in {directory} (run `build` first)")
+    return packages
+
+
 class Root:
     """A Debian system in a directory."""
 
@@ -73,6 +87,25 @@ class Root:
         """Returns the output of a shell script in the chroot, which must succeed. Its mounts and processes end with it."""
         with step(purpose):
             return run_quietly(inside(self.path, {}, ENVIRONMENT + script), purpose, STEP_LIMIT_S)
+
+    def boot(self, purpose: str, script: pathlib.Path) -> str:
+        """Returns the output of a shell script that runs in the booted system, which is then switched off."""
+        self.copy_in([script], "test")
+        output = self.path / "test" / f"{script.stem}.log"
+        unit = self.path / "etc/systemd/system/test.service"
+        unit.write_text("[Unit]\nAfter=multi-user.target\n[Service]\nType=oneshot\nTimeoutStartSec=5min\n"
+                        f"ExecStart=sh /test/{script.name}\nExecStopPost=systemctl start --no-block poweroff.target\n"
+                        f"StandardOutput=append:/test/{output.name}\nStandardError=append:/test/{output.name}\n")
+        command = ["systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--private-network",
+                   f"--directory={self.path}", "systemd.unit=test.service"]
+        with step(purpose):
+            try:
+                run_quietly(command, purpose, STEP_LIMIT_S)
+            except LaneFailed as failed:
+                if not output.exists():
+                    raise CannotRun(f"systemd-nspawn boots no system here: {' '.join(str(failed).split())[-200:]}") from failed
+                raise
+        return output.read_text()
 
     def copy_in(self, files: Sequence[pathlib.Path], destination: str) -> None:
         (self.path / destination).mkdir(parents=True, exist_ok=True)
