@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of the summary of utils/test."""
+"""Tests of utils/test: its summary, and the order of the tests."""
 
 import contextlib
 import importlib.machinery
 import importlib.util
 import io
 import pathlib
+import re
+import subprocess
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 SCRIPT = str(pathlib.Path(__file__).resolve().parents[2] / "utils" / "test")
@@ -42,6 +46,31 @@ class Summary(unittest.TestCase):
             lanes.run_lanes(["vm"], -1, total, False)
         self.assertEqual({"skipped": 1}, total.counts)
         self.assertRegex(total.remarks[0], "^skipped: vm: the lanes before it took 0 minutes")
+
+
+class Order(unittest.TestCase):
+    PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(order NONE)
+enable_testing()
+foreach(test short middle long)
+  add_test(NAME ${test} COMMAND true)
+endforeach()
+"""
+
+    def test_long_tests_start_first_until_ctest_has_measured_them(self):
+        with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.multiple(
+                lanes, ROOT=pathlib.Path(directory), DURATIONS=pathlib.Path(directory) / "durations"):
+            (lanes.ROOT / "CMakeLists.txt").write_text(self.PROJECT)
+            lanes.DURATIONS.write_text("# seconds\nlong 90\nmiddle 40\nunknown 30\n")
+            build = lanes.ROOT / "build" / "lane"
+            subprocess.run(["cmake", "-S", directory, "-B", build], stdout=subprocess.DEVNULL, check=True)
+            lanes.start_long_tests_first("lane")
+            output = subprocess.run(["ctest", "--test-dir", build, "--parallel", "2"], stdout=subprocess.PIPE, text=True, check=True).stdout
+            self.assertEqual(["long", "middle", "short"], re.findall(r"Start +\d+: (\w+)", output))
+            costs = build / "Testing" / "Temporary" / "CTestCostData.txt"
+            measured = costs.read_text()
+            lanes.start_long_tests_first("lane")
+            self.assertEqual(measured, costs.read_text())
 
 
 if __name__ == "__main__":
