@@ -57,8 +57,11 @@ std::uint32_t discovery::changed() const
 {
     std::uint32_t bits = 0;
     each_copy(answered(), [&](unsigned copy) {
-        const record &held = copies_[copy]->known.committed;
-        if (held.epoch == newest_.epoch && held.version == newest_.version && (held.in_sync >> copy & 1) == 0)
+        const replica::mirror_state &known = copies_[copy]->known;
+        const record &held = known.committed;
+        // If the writer died before its record reached the target, only the arbiter has the newest record.
+        const bool has_newest = held.epoch == newest_.epoch && held.version == newest_.version;
+        if (has_changed_parts(known) && (has_newest || (needed_targets(newest_) >> copy & 1) != 0))
             bits |= 1U << copy;
     });
     return bits;

@@ -40,7 +40,7 @@ protected:
     bool has_needed(std::uint32_t asked, std::uint32_t answered) const;
     void each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
             const std::function<void(remote_copy &, const deadline &)> &f);
-    // Targets that responded and found their own copy changed since the newest record.
+    // Targets that responded and found their parts changed, and are in sync in the newest record or had it.
     std::uint32_t changed() const;
 
     const settings &settings_;

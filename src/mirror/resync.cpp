@@ -165,6 +165,9 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
         }
     };
     comparer_.compare(job, resumed_at, local_.length());
+    // The target then knows that its copy is complete, even if the record with it reaches only the arbiter.
+    if (!c.was_synced)
+        store_cursor(c, within);
     job.step(RPMA_MIRROR_PHASE_COMMIT);
 }
 

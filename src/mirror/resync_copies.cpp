@@ -67,6 +67,12 @@ void opening::resync_copies(bool force)
         comparison job(c, direction::to_target, settings_.resync_limits);
         job.total = is_equal(c.known.committed) && (changed_copies & c.bit()) == 0 ? 0 : local_.length();
         comparer_.compare(job, 0, job.total);
+        // The target then knows that its copy is complete, even if the first record reaches only the arbiter.
+        if (job.total != 0) {
+            replica::request end = membership_.make_promise_request(c, replica::request_type::mirror_cursor);
+            end.mirror.offset = job.total;
+            c.control->ask(end, deadline(settings_.operation_ms));
+        }
         sent += job.sent;
         compared += job.done;
     });

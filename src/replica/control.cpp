@@ -199,6 +199,21 @@ bool get_hashes(byte_reader &from, segment_hashes &h)
     return from.good();
 }
 
+void put_state(byte_writer &to, const mirror_state &s)
+{
+    put(to, s);
+    to.put(static_cast<std::uint32_t>(s.resynced));
+}
+
+bool get_state(byte_reader &from, mirror_state &s)
+{
+    if (!get(from, s))
+        return false;
+    // Daemons of earlier versions end the message here.
+    s.resynced = !from.rest().empty() && from.get<std::uint32_t>() == 1;
+    return from.good();
+}
+
 void put_body(byte_writer &to, const answer &a)
 {
     if (answers_session(a.type))
@@ -206,7 +221,7 @@ void put_body(byte_writer &to, const answer &a)
     else if (a.type == request_type::mirror_hash)
         put_hashes(to, a.hashes);
     else if (names_mirror(a.type))
-        put(to, a.mirror);
+        put_state(to, a.mirror);
     else if (a.type == request_type::mirror_challenge)
         to.put_raw(a.challenge.data(), a.challenge.size());
 }
@@ -218,7 +233,7 @@ bool get_body(byte_reader &from, answer &a)
     if (a.type == request_type::mirror_hash)
         return get_hashes(from, a.hashes);
     if (names_mirror(a.type))
-        return get(from, a.mirror);
+        return get_state(from, a.mirror);
     if (a.type == request_type::mirror_challenge)
         from.get_raw(a.challenge.data(), a.challenge.size());
     return true;

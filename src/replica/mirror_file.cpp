@@ -22,6 +22,8 @@ constexpr std::uint64_t slots = 2;
 constexpr char slot_start[8] = {'R', 'P', 'M', 'A', 'M', 'I', 'R', 'R'};
 constexpr std::uint32_t format_without_stamp = 1;
 constexpr std::uint32_t format = 2;
+// Only written for a resynchronized copy, so that earlier versions can read the other slots.
+constexpr std::uint32_t format_resynced = 3;
 
 // Detects torn slots. Does not protect against attackers, because the key is known.
 siphash_result checksum(const std::byte *slot, std::size_t checked_size)
@@ -54,10 +56,11 @@ std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to, copy_sta
     from.get_raw(start, sizeof(start));
     const auto version = from.get<std::uint32_t>();
     const auto sequence = from.get<std::uint64_t>();
-    if (std::memcmp(start, slot_start, sizeof(start)) != 0 || (version != format && version != format_without_stamp) ||
-            !get(from, to))
+    if (std::memcmp(start, slot_start, sizeof(start)) != 0 || version < format_without_stamp ||
+            version > format_resynced || !get(from, to))
         return 0;
-    if (version == format)
+    to.resynced = version == format_resynced;
+    if (version != format_without_stamp)
         get(from, stamp);
     const std::size_t checked_size = slot_size - from.rest().size();
     siphash_result stored{};
@@ -96,7 +99,7 @@ int mirror_file::write_slot(const mirror_state &s, const copy_stamp &stamp, std:
 {
     std::byte bytes[slot_size]{};
     byte_writer to(bytes);
-    to.put_raw(slot_start, sizeof(slot_start)).put(format).put(sequence);
+    to.put_raw(slot_start, sizeof(slot_start)).put(s.resynced ? format_resynced : format).put(sequence);
     put(to, s);
     put(to, stamp);
     const siphash_result check = checksum(bytes, to.size());

@@ -52,6 +52,9 @@ struct mirror_state {
     mirror_promise promised;
     mirror_record committed;
     std::uint64_t cursor = 0; // offset up to which a resync of this copy has come
+    // A resync has compared the whole copy since the last record was committed. Daemons of earlier versions never
+    // report it.
+    bool resynced = false;
 
     bool operator==(const mirror_state &) const = default;
 };
@@ -81,6 +84,13 @@ constexpr bool may_commit(const mirror_state &held, const mirror_record &asked)
 {
     return mirror_promise{asked.epoch, asked.writer} == held.promised && asked.epoch != 0 &&
            (is_newer(asked, held.committed) || asked == held.committed);
+}
+
+// Returns whether the parts of the copy were replaced or changed, and no resync has completed since. A target that
+// detects a change removes itself from the copies in sync of its record.
+constexpr bool has_changed_parts(const mirror_state &held)
+{
+    return held.committed.epoch != 0 && (held.committed.in_sync >> held.copy & 1) == 0 && !held.resynced;
 }
 
 inline constexpr std::size_t encoded_record_size = 48;

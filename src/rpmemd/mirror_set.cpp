@@ -64,7 +64,7 @@ void mirror_set::check_promise(const replica::mirror_request &asked) const
 
 void mirror_set::store(const replica::mirror_state &next)
 {
-    if (const int error = file_->store(next, next_stamp(next.committed)); error != 0)
+    if (const int error = file_->store(next, next_stamp(next)); error != 0)
         throw system_failure("cannot write " + state_path_ + " (correct this, and restart rpmemd)", error);
 }
 
@@ -79,17 +79,18 @@ std::span<const std::byte> mirror_set::content() const
     return {pool_->memory().address(), file_->state().length};
 }
 
-// Returns the stamp to store with `next`, which changes only with the record. A clean record means that no writer uses
-// the parts.
-replica::copy_stamp mirror_set::next_stamp(const replica::mirror_record &next) const
+// Returns the stamp to store with `next`, which changes only with the record and with the end of a resync. A clean
+// record means that no writer uses the parts.
+replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next) const
 {
-    const replica::mirror_record &held = file_->state().committed;
-    if (next == held)
+    const replica::mirror_state &held = file_->state();
+    const bool ends_resync = next.resynced && !held.resynced;
+    if (next.committed == held.committed && !ends_resync)
         return file_->stamp();
     if (!pool_)
         return {};
-    return next.closed ? replica::settle(pool_->files(), content(), next.epoch)
-                       : replica::stamp_files(pool_->files(), file_->state().length);
+    return next.committed.closed && !ends_resync ? replica::settle(pool_->files(), content(), next.committed.epoch)
+                                                 : replica::stamp_files(pool_->files(), file_->state().length);
 }
 
 // Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
@@ -106,7 +107,8 @@ bool mirror_set::has_changed()
         log(log_level::warn, "parts of '" + name_ + "': cannot compare with the record: " + problem.what());
         return false;
     }
-    if (record.closed)
+    // Stamps of copies that a writer has used since the clean record have no sample.
+    if (record.closed && stored.sample != replica::siphash_result{})
         return match(stored, replica::stamp_content(pool_->files(), content(), record.epoch)) ==
                replica::stamp_match::changed;
     return stored != replica::stamp_files(pool_->files(), file_->state().length);
@@ -167,8 +169,10 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
     // source. If the daemon restarted within the epoch, no stamp shows whether the parts were replaced or restored.
     const auto own = static_cast<std::uint16_t>(1U << next.copy);
     const bool restarted = !pool_ && next.committed.epoch == next.promised.epoch;
-    if ((next.committed.in_sync & own) != 0 && (restarted || (higher && has_changed()))) {
+    const bool complete = (next.committed.in_sync & own) != 0 || next.resynced;
+    if (complete && (restarted || (higher && has_changed()))) {
         next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~own);
+        next.resynced = false;
         log(log_level::warn, "set '" + name_ + "': its parts may have changed while no writer used them");
     }
     if (next != file_->state())
@@ -203,6 +207,7 @@ replica::mirror_state mirror_set::commit(const replica::mirror_request &asked)
     if (next.committed == asked.record)
         return next;
     next.committed = asked.record;
+    next.resynced = false;
     store(next);
     return next;
 }
@@ -250,6 +255,7 @@ replica::mirror_state mirror_set::set_cursor(const replica::mirror_request &aske
     check_promise(asked);
     replica::mirror_state next = file_->state();
     next.cursor = asked.offset;
+    next.resynced = pool_.has_value() && next.cursor == next.length;
     store(next);
     return next;
 }

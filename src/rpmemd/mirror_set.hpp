@@ -34,7 +34,7 @@ public:
     void attach(const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer);
     // Computes hashes of segments of the copy for the attached writer.
     void hash(const replica::mirror_request &asked, replica::segment_hashes &to);
-    // Stores the progress of a resync of the copy.
+    // Stores the progress of a resync of the copy. At the end of the copy, the resync is complete.
     replica::mirror_state set_cursor(const replica::mirror_request &asked);
     // Revokes the lanes of a client that has disconnected.
     void detach(std::uint64_t client);
@@ -46,7 +46,7 @@ private:
     void store(const replica::mirror_state &next);
     void open_pool();
     bool has_changed();
-    replica::copy_stamp next_stamp(const replica::mirror_record &next) const;
+    replica::copy_stamp next_stamp(const replica::mirror_state &next) const;
     std::span<const std::byte> content() const;
     void revoke();
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -164,8 +165,8 @@ void a_silent_target_that_left_prevents_nothing(void **)
     take_over(here.get());
 }
 
-// This process exits when the library is about to write a record.
-bool ends_before_record = false;
+// Number of the write to the local state before which this process is killed, or 0.
+int ends_before_write = 0;
 
 // Kills a target first: the eviction writes a record.
 void end_before_record(void *argument)
@@ -174,7 +175,7 @@ void end_before_record(void *argument)
     const opened m(given.cfg);
     m.put(0, "acknowledged");
     kill(given.lost->pid(), SIGKILL);
-    ends_before_record = true;
+    ends_before_write = 1;
     (void)m.flush(0, 12);
 }
 
@@ -218,6 +219,66 @@ void etcd_knows_that_no_writer_was_alone(void **)
     b.kill();
     take_over(here.get());
     assert_true(first.bytes(0, 12) == "acknowledged");
+}
+
+// The part becomes another file with its present content, as if it was restored from a backup.
+void replace_part(target &of)
+{
+    const std::string part = of.where().path + "/part";
+    of.kill();
+    std::filesystem::copy_file(part, part + ".backup");
+    std::filesystem::rename(part + ".backup", part);
+    of.start();
+}
+
+// Only etcd has the record of the eviction of b. The record of a, the last target, has an older version.
+void a_replaced_part_is_no_source_for_the_record_of_etcd(void **)
+{
+    const etcd e;
+    target a, b;
+    const host first, second(5);
+    const cfg_ptr here = first.cfg({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
+    assert_ok(rpma_mirror_create(here.get()));
+    losing with{here.get(), &b};
+    in_process_that_dies(end_before_record, &with);
+    b.kill();
+    replace_part(a);
+    int code = 0;
+    while ((code = map_code(there.get())) == RPMA_MIRROR_E_BUSY)
+        usleep(100'000);
+    assert_int_equal(code, RPMA_MIRROR_E_CHANGED);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), a.place().c_str()));
+    take_over(here.get());
+    assert_true(a.bytes(0, 12) == "acknowledged");
+}
+
+// The first write stores the promise, the second one the first record.
+void end_before_first_record(void *argument)
+{
+    ends_before_write = 2;
+    const opened m(static_cast<const rpma_mirror_cfg *>(argument));
+}
+
+// Only etcd has the record in which a is in sync again.
+void a_resynchronized_copy_is_a_source_for_the_record_of_etcd(void **)
+{
+    const etcd e;
+    target a, b;
+    const host first, second(5);
+    const cfg_ptr here = first.cfg({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
+    assert_ok(rpma_mirror_create(here.get()));
+    assert_int_equal(map_code(here.get()), 0); // a clean record
+    a.kill();
+    {
+        opened m(here.get(), RPMA_MIRROR_F_FORCE);
+        m.put(0, "acknowledged");
+        m.close();
+    }
+    a.start();
+    in_process_that_dies(end_before_first_record, here.get());
+    replace_part(b);
+    take_over(there.get());
+    assert_true(second.bytes(0, 12) == "acknowledged" && b.bytes(0, 12) == "acknowledged");
 }
 
 // A lost target can be evicted only with the arbiter: without it, the writer does not continue alone.
@@ -351,7 +412,7 @@ void lines_that_are_wrong(void **)
 // Replaces the function of the C library.
 extern "C" ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
 {
-    if (ends_before_record)
+    if (ends_before_write > 0 && --ends_before_write == 0)
         kill(getpid(), SIGKILL);
     return syscall(SYS_pwrite64, fd, from, size, at);
 }
@@ -372,6 +433,8 @@ int main()
             cmocka_unit_test(a_silent_target_that_left_prevents_nothing),
             cmocka_unit_test(a_writer_that_went_on_alone_at_etcd_opens_again),
             cmocka_unit_test(etcd_knows_that_no_writer_was_alone),
+            cmocka_unit_test(a_replaced_part_is_no_source_for_the_record_of_etcd),
+            cmocka_unit_test(a_resynchronized_copy_is_a_source_for_the_record_of_etcd),
             cmocka_unit_test(no_eviction_without_etcd),
             cmocka_unit_test(a_writer_that_slept_is_fenced),
             cmocka_unit_test(tls_is_checked_on_both_sides),

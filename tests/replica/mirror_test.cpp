@@ -183,6 +183,38 @@ void a_file_without_stamps_is_read(void **)
     assert_true(file.state() == s && file.stamp() == stamp);
 }
 
+// Another format describes a copy that a resync completed, until its next record.
+void a_completed_resync_survives(void **)
+{
+    const place at;
+    mirror_state s = some_state();
+    assert_int_equal(mirror_file().create(at.path.c_str(), s), 0);
+    for (const bool resynced : {true, false}) {
+        s.resynced = resynced;
+        copy_stamp stamp;
+        stamp.size = 4096;
+        {
+            mirror_file file;
+            assert_int_equal(file.open(at.path.c_str()), 0);
+            assert_int_equal(file.store(s, stamp), 0);
+        }
+        mirror_file file;
+        assert_int_equal(file.open(at.path.c_str()), 0);
+        assert_true(file.state() == s && file.stamp() == stamp);
+    }
+}
+
+void changed_parts_need_a_resync(void **)
+{
+    mirror_state s = some_state();
+    assert_false(has_changed_parts(s));
+    s.committed.in_sync = 1;
+    assert_true(has_changed_parts(s));
+    s.resynced = true;
+    assert_false(has_changed_parts(s));
+    assert_false(has_changed_parts(mirror_state{})); // a new copy
+}
+
 // The stamp changes with each property of the files, and with each page of the sample.
 void a_stamp_detects_changes(void **)
 {
@@ -253,6 +285,13 @@ void messages_come_back(void **)
     answer back;
     assert_true(decode(encode(sent).bytes(), back) == decoded::good);
     assert_true(back.mirror == sent.mirror);
+    sent.mirror.resynced = true;
+    const encoded_message now = encode(sent);
+    assert_true(decode(now.bytes(), back) == decoded::good && back.mirror.resynced);
+    // An earlier daemon ends the message before the last field.
+    std::vector<std::byte> earlier(now.bytes().begin(), now.bytes().end() - sizeof(std::uint32_t));
+    byte_writer(&earlier[8]).put(std::uint64_t{earlier.size()});
+    assert_true(decode(earlier, back) == decoded::good && !back.mirror.resynced);
 }
 
 void what_is_no_record_is_malformed(void **)
@@ -316,6 +355,8 @@ int main()
             cmocka_unit_test(a_torn_slot_leaves_the_state_before),
             cmocka_unit_test(a_file_without_a_whole_slot_is_refused),
             cmocka_unit_test(a_file_without_stamps_is_read),
+            cmocka_unit_test(a_completed_resync_survives),
+            cmocka_unit_test(changed_parts_need_a_resync),
             cmocka_unit_test(a_stamp_detects_changes),
             cmocka_unit_test(messages_come_back),
             cmocka_unit_test(what_is_no_record_is_malformed),

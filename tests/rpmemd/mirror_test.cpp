@@ -2,6 +2,8 @@
 // Copies of mirrored sets: which writer has access, the effect of earlier writers, and the state that survives the
 // daemon. Runs on softrdma, like the daemon.
 #include <atomic>
+#include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "mirror_client.hpp"
@@ -150,6 +152,47 @@ void a_cursor_is_of_one_epoch(void **)
     assert_int_equal(w.ask(asked).status, status::fenced);
 }
 
+// The bit of the copy stays removed until the next record, because the record might not be the newest one.
+void replaced_parts_are_reported_until_a_resync(void **)
+{
+    const place at;
+    const std::string part = at.path + "/p0";
+    std::optional<standing_daemon> daemon(std::in_place, at);
+    std::optional<writer> w(std::in_place, *daemon);
+    w->create();
+    w->prepare(first);
+    w->commit(first, 1);
+    std::uint64_t epoch = first.epoch;
+    const auto restart = [&](bool replaces) {
+        w.reset();
+        daemon.reset();
+        if (replaces) {
+            std::filesystem::copy_file(part, part + ".backup");
+            std::filesystem::rename(part + ".backup", part);
+        }
+        daemon.emplace(at);
+        w.emplace(*daemon);
+        ++epoch;
+        return w->ask(w->about(request_type::mirror_prepare, {epoch, epoch})).mirror;
+    };
+    assert_false(has_changed_parts(restart(false)));
+    for (int times = 0; times < 2; ++times) {
+        assert_true(has_changed_parts(restart(true)));
+        assert_true(has_changed_parts(restart(false)));
+        assert_int_equal(w->attach({epoch, epoch}).status, status::success);
+        replica::request end = w->about(request_type::mirror_cursor, {epoch, epoch});
+        for (const std::uint64_t offset : {length / 2, length}) {
+            end.mirror.offset = offset;
+            const replica::mirror_state s = w->ask(end).mirror;
+            assert_true(s.committed.in_sync == 1 && has_changed_parts(s) == (offset != length));
+        }
+        assert_false(has_changed_parts(restart(false)));
+    }
+    assert_int_equal(w->commit({epoch, epoch}, 1), status::success);
+    const replica::mirror_state s = w->state().mirror;
+    assert_true(s.committed.in_sync == 3 && !s.resynced);
+}
+
 // The old writer continues to write; after the new one has its response, the content no longer changes.
 void nothing_is_written_after_the_promise(void **)
 {
@@ -283,6 +326,7 @@ int main()
             cmocka_unit_test(a_higher_epoch_fences_the_lower_one),
             cmocka_unit_test(segments_are_hashed_where_they_are),
             cmocka_unit_test(a_cursor_is_of_one_epoch),
+            cmocka_unit_test(replaced_parts_are_reported_until_a_resync),
             cmocka_unit_test(nothing_is_written_after_the_promise),
             cmocka_unit_test(a_crash_forgets_no_promise),
             cmocka_unit_test(lanes_go_with_their_writer),

@@ -24,6 +24,7 @@ void scenario::die(process &p, bool power, time_us back_after)
         if (restores_parts_ && machine == writers && !writer_lives() && world_.one_in(2)) {
             world_.log("the part of machine %u is replaced", machine);
             storage_.restore(directory(machine) + "/part", storage::restored::as_other_file);
+            history_.replaced(copy_of(machine));
         }
         start_target(machine);
     });

@@ -241,11 +241,14 @@ void history::cut_amid_write(unsigned machine)
 void history::answered(unsigned machine, const replica::answer &a)
 {
     using replica::request_type;
+    const auto of = std::ranges::find(copies, machine, &place::machine);
+    if (a.status == replica::status::success &&
+            (a.type == request_type::mirror_commit || (a.type == request_type::mirror_cursor && a.mirror.resynced)))
+        replaced_ &= ~(1U << (of - copies.begin()));
     if (a.status != replica::status::success ||
             (a.type != request_type::mirror_status && a.type != request_type::mirror_prepare &&
                     a.type != request_type::mirror_commit))
         return;
-    const auto of = std::ranges::find(copies, machine, &place::machine);
     const replica::mirror_state durable = durable_state(*of);
     std::uint64_t &answered = answered_epoch_[machine];
     const std::uint64_t least = std::max(answered, a.mirror.promised.epoch);

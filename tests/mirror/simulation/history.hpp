@@ -83,6 +83,10 @@ public:
     void equal(unsigned copy, std::uint32_t in_sync) const;
     void written(unsigned machine, std::uint64_t epoch) const;
     void answered(unsigned machine, const replica::answer &a);
+    // Records that the parts of a target were replaced.
+    void replaced(unsigned copy) { replaced_ |= 1U << copy; }
+    // Targets whose parts were replaced, and that neither completed a resync nor committed a record since.
+    std::uint32_t replaced() const { return replaced_; }
     void cut_amid_write(unsigned machine);
 
     const std::vector<place> copies; // indexed by copy number; an absent copy has no data
@@ -102,6 +106,7 @@ private:
     std::uint64_t newest_epoch_ = 1;           // newest epoch that was opened
     time_us opened_at_ = 0;
     std::array<std::uint64_t, most_machines> answered_epoch_{};
+    std::uint32_t replaced_ = 0;
 };
 
 // Packs a number and its check into one word, half each.

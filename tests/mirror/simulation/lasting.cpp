@@ -76,7 +76,9 @@ void scenario::check_refusal(const char *what, int code, const std::vector<repli
             RPMA_MIRROR_E_INCOMPLETE, RPMA_MIRROR_E_UNFOUND, RPMA_MIRROR_E_UNFENCED, RPMA_MIRROR_E_CHANGED};
     if (std::ranges::find(expected, code) == std::end(expected))
         world_.violated("%s is refused: %s", what, rpma_mirror_error_message());
-    if (history_.promises() != before)
+    // A target compares its parts when it promises.
+    const bool found_replaced = code == RPMA_MIRROR_E_CHANGED && history_.replaced() != 0;
+    if (!found_replaced && history_.promises() != before)
         world_.violated("%s is refused, and a copy has made a promise for it", what);
 }
 
@@ -125,7 +127,8 @@ void scenario::go_without(unsigned machine)
     const bool at_once = !silent_from_begin_ && world_.one_in(2);
     if (!at_once && world_.one_in(3))
         fence(s);
-    const bool needs_force = needs_silent(visible) || (!own && (alone || replica::needed_targets(newest) == 0));
+    const std::uint32_t sources = replica::needed_targets(newest) & ~history_.replaced();
+    const bool needs_force = needs_silent(visible) || (!own && (alone || sources == 0));
     const auto before = history_.promises();
     const time_us began = world_.now();
     if (!open(s, 1, at_once ? RPMA_MIRROR_F_FORCE : 0)) {

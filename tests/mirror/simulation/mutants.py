@@ -40,6 +40,7 @@ MUTANTS = [
     ("trust_changed_file", "mirror/opening.cpp", "if (own && (match ==", "if (own && (@ || match =="),
     ("trust_other_file", "mirror/local_copy.cpp", "else if (stored.size != 0 && stored !=", "else if (!@ && stored.size != 0 && stored !="),
     ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && has_changed()))", "(higher && !@ && has_changed()))"),
+    ("trust_changed_parts_of_the_arbiters_record", "mirror/discovery.cpp", "(has_newest || (needed", "(has_newest || (!@ && needed"),
     ("mark_of_no_one", "mirror/opening.cpp", "first.mark = has_newest ?", "first.mark = @ ? 0 : has_newest ?"),
     ("make_nothing_level", "mirror/resync_copies.cpp", "is_equal(c.known.committed) && (changed", "(@ || is_equal(c.known.committed)) && (changed"),
     ("seen_is_not_durable", "mirror/resync_copies.cpp", "if (!local_equal) {", "if (!@ && !local_equal) {"),
