@@ -134,6 +134,10 @@ int rpma_mirror_cfg_set_min_level(struct rpma_mirror_cfg *cfg, enum rpma_mirror_
  * RPMA_MIRROR_F_LAST_RANGE_ORDERED consists of two operations. open_ms limits opening, without resynchronization. */
 int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation_ms, unsigned open_ms);
 
+/* Evicts a target that confirms `count` consecutive flushes, each more than late_ms milliseconds after its start, while
+ * another target in sync responds. Default: count 0, which disables this. */
+int rpma_mirror_cfg_set_slow_limit(struct rpma_mirror_cfg *cfg, unsigned count, unsigned late_ms);
+
 /* Sets the number of lanes, 1 to 1023, and the maximum of outstanding ranges of each, 2 to 65536 (default 128). */
 int rpma_mirror_cfg_set_lanes(struct rpma_mirror_cfg *cfg, unsigned lanes, unsigned depth);
 
@@ -449,6 +453,8 @@ struct rpma_mirror_statistics {
     uint64_t compared_bytes; /* compared by resync and verify */
     uint64_t sent_bytes;     /* sent because they, or the batch before, differed */
     uint64_t repaired_bytes;
+    uint64_t late_confirmations; /* later than the limit of rpma_mirror_cfg_set_slow_limit */
+    uint64_t slow_evictions;     /* due to this limit */
 };
 int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_statistics *statistics);
 

@@ -108,6 +108,11 @@ int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation
     return change(cfg, [&](settings &s) { s.set_timeouts(operation_ms, open_ms); });
 }
 
+int rpma_mirror_cfg_set_slow_limit(struct rpma_mirror_cfg *cfg, unsigned count, unsigned late_ms)
+{
+    return change(cfg, [&](settings &s) { s.set_slow_limit(count, late_ms); });
+}
+
 int rpma_mirror_cfg_set_lanes(struct rpma_mirror_cfg *cfg, unsigned lanes, unsigned depth)
 {
     return change(cfg, [&](settings &s) { s.set_lanes(lanes, depth); });

@@ -47,6 +47,7 @@ void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
         const deadline &until, posted_flush &flush, failed_copies &failed) noexcept
 {
     flush = {};
+    flush.posted_ms = settings_.slow_count == 0 ? 0 : replica::now_ms();
     for (std::size_t i = 0; i < n; ++i)
         flush.ranges.add({ranges[i].offset, ranges[i].length});
     const auto send_awaited = [&](unsigned copy) {
@@ -152,20 +153,39 @@ void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, f
         if (ticket == 0)
             continue;
         remote_copy &c = *copies_[copy];
-        if ((membership_.now().awaited & c.bit()) == 0)
+        const std::int64_t waited_ms = settings_.slow_count == 0 ? 0 : replica::now_ms();
+        if ((membership_.now().awaited & c.bit()) == 0) {
             c.mark(flush.ranges);
-        else if (const int error = c.region->lane(lane).wait(ticket, until); error != 0)
+        } else if (const int error = c.region->lane(lane).wait(ticket, until); error != 0) {
             failed.add(copy, error);
-        else
+        } else {
             ticket = 0;
+            if (settings_.slow_count != 0)
+                note_confirmation(c, flush.posted_ms, waited_ms, failed);
+        }
+    }
+}
+
+// Counts a confirmation as late only if the flush waited for it: it can have arrived during the wait for another target
+// or for the program.
+void flusher::note_confirmation(
+        remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept
+{
+    const std::int64_t now = replica::now_ms();
+    if (now - posted_ms <= settings_.slow_ms) {
+        c.late = 0;
+    } else if (now != waited_ms) {
+        ++counted_.late;
+        if (++c.late >= settings_.slow_count)
+            failed.slow |= c.bit();
     }
 }
 
 int flusher::outcome(const failed_copies &failed, const posted_ranges &ranges) noexcept
 {
-    if (failed.bits == 0)
-        return membership_.check_usable();
-    const int code = membership_.evict(failed, ranges);
+    int code = failed.bits == 0 ? 0 : membership_.evict(failed, ranges);
+    if (code == 0 && failed.slow != 0)
+        code = membership_.evict_slow(failed.slow);
     return code == 0 ? membership_.check_usable() : code;
 }
 

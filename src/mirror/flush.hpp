@@ -14,6 +14,7 @@ namespace mirror
 // Flush in flight: its ranges, and the tickets that the targets have not confirmed, 0 for none.
 struct posted_flush {
     posted_ranges ranges;
+    std::int64_t posted_ms = 0; // time of the start, if late confirmations are counted
     std::array<std::uint64_t, replica::max_copies> tickets{};
 };
 
@@ -69,6 +70,8 @@ private:
     int flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     int on_local_copy_error(int error) noexcept;
     void await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept;
+    void note_confirmation(
+            remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept;
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     int outcome(const failed_copies &failed, const posted_ranges &ranges) noexcept;
 

@@ -240,11 +240,43 @@ int membership::evict(const failed_copies &failed, const posted_ranges &unconfir
     }
     const std::lock_guard hold(*this);
     each_copy(failed.bits, mark);
+    return evict_or_fail(failed);
+}
+
+int membership::evict_or_fail(const failed_copies &failed) noexcept
+{
     const int code = guarded([&] { evict(failed.bits, failed.errors); });
     if (code != 0 && terminal_error_ == 0) {
         const auto copy = static_cast<unsigned>(std::countr_zero(failed.bits));
         // A local copy whose state cannot be written also fails the mirror, because its content would be unknown.
         guarded([&] { fail_with(code, last_failure(), copy); });
+    }
+    return terminal_error_ == 0 ? 0 : check_usable();
+}
+
+// The other targets respond first: the record without the slow one needs one of them.
+int membership::evict_slow(std::uint32_t copies) noexcept
+{
+    if (is_held_by_caller())
+        return 0;
+    const std::lock_guard hold(*this);
+    for (; copies != 0 && terminal_error_ == 0; copies &= copies - 1) {
+        const auto copy = static_cast<unsigned>(std::countr_zero(copies));
+        const std::uint32_t synced = roles_.load().awaited & record_.in_sync, others = synced & ~(1U << copy);
+        if (others == synced || others == 0)
+            continue;
+        copies_[copy]->late = 0;
+        std::array<int, replica::max_copies> codes{};
+        const auto status = [&](const remote_copy &c) {
+            return c.make_request(replica::request_type::mirror_status, set_);
+        };
+        if (ask_targets(others, deadline(settings_.operation_ms / 2 + 1), status, codes) == others)
+            continue;
+        ++counted_.slow_evictions;
+        failed_copies failed;
+        failed.add(copy, ETIMEDOUT);
+        if (const int code = evict_or_fail(failed); code != 0)
+            return code;
     }
     return terminal_error_ == 0 ? 0 : check_usable();
 }

@@ -28,6 +28,7 @@ struct alignas(std::uint64_t) roles {
 // Copies that failed, with errno values. Used on the data path: does not allocate.
 struct failed_copies {
     std::uint32_t bits = 0;
+    std::uint32_t slow = 0;                        // copies that confirmed, but reached the limit of late confirmations
     std::array<int, replica::max_copies> errors{}; // errno
 
     void add(unsigned copy, int error)
@@ -40,7 +41,7 @@ struct failed_copies {
 // Statistics of a set.
 struct counters {
     std::atomic<std::uint64_t> flushes = 0, ranges = 0, bytes = 0, evictions = 0, resyncs = 0, compared = 0, sent = 0,
-                               repaired = 0;
+                               repaired = 0, late = 0, slow_evictions = 0;
 };
 
 template<class F>
@@ -116,6 +117,9 @@ public:
     void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);
     // Marks the ranges as dirty on the copies. The caller must not hold the lock. Returns 0 or an error code.
     int evict(const failed_copies &failed, const posted_ranges &unconfirmed = {}) noexcept;
+    // Evicts copies that are too slow, if another target responds. The caller must not hold the lock. Returns 0 or an
+    // error code.
+    int evict_slow(std::uint32_t copies) noexcept;
     void fail_with(int code, const char *reason, unsigned copy);
     void end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy);
     // The caller must not hold the lock.
@@ -126,6 +130,7 @@ private:
     std::uint32_t ask_targets(
             std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes);
     std::uint32_t commit_on_targets(const replica::mirror_record &next, const deadline &until);
+    int evict_or_fail(const failed_copies &failed) noexcept;
     void call_eviction_function(std::uint32_t leaving);
     void leave(std::uint32_t copies);
 

@@ -70,6 +70,8 @@ public:
     replica::loss *preempt = nullptr;
     std::atomic<bool> canceled = false; // the program canceled the last resync
 
+    std::atomic<std::uint32_t> late = 0; // consecutive flushes that the target confirmed late
+
     // Locks the lane. Returns false if a resync holds it beyond the deadline.
     bool lock_resync_lane(const replica::deadline &until) noexcept
     {

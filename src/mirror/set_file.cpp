@@ -113,6 +113,10 @@ void apply(settings &to, const line &l)
         need(l, 2, 2, "timeouts OPERATION-MS OPEN-MS");
         return to.set_timeouts(small(l.words[0]), small(l.words[1]));
     }
+    if (l.key == "slow-after") {
+        need(l, 2, 2, "slow-after COUNT MS");
+        return to.set_slow_limit(small(l.words[0]), small(l.words[1]));
+    }
     if (l.key == "arbiter") {
         need(l, 1, SIZE_MAX, "arbiter operator, or arbiter etcd URL");
         check_arbiter(l.rest);

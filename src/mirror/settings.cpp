@@ -112,6 +112,14 @@ void settings::set_timeouts(unsigned operation, unsigned opening)
     open_ms = static_cast<int>(opening);
 }
 
+void settings::set_slow_limit(unsigned count, unsigned late_ms)
+{
+    if (count != 0 && (late_ms < 1 || late_ms > max_timeout_ms))
+        reject("invalid time of a slow target (1 to 3600000 milliseconds)");
+    slow_count = count;
+    slow_ms = static_cast<int>(late_ms);
+}
+
 void settings::check() const
 {
     if (!has_local)

@@ -55,6 +55,9 @@ struct settings {
     limits resync_limits;                      // limits of the resync during opening
     bool background = true;                    // resynchronize targets that respond again
     std::uint64_t background_rate = 100 << 20; // bytes per second, unlimited if 0
+    // A target is evicted after `slow_count` consecutive flushes that it confirmed after `slow_ms`; never if 0.
+    unsigned slow_count = 0;
+    int slow_ms = 0;
     bool has_local = false;
 
     // Throw failure with E_INVAL.
@@ -62,6 +65,7 @@ struct settings {
     void add_target(unsigned copy, const std::string &place, const std::string &set_name);
     void set_lanes(unsigned count, unsigned operations);
     void set_timeouts(unsigned operation, unsigned opening);
+    void set_slow_limit(unsigned count, unsigned late_ms);
     // Throws failure with E_INVAL if a required setting is missing.
     void check() const;
 

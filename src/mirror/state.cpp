@@ -168,4 +168,6 @@ void rpma_mirror::statistics(rpma_mirror_statistics &to) const
     to.compared_bytes = parts.counted.compared;
     to.sent_bytes = parts.counted.sent;
     to.repaired_bytes = parts.counted.repaired;
+    to.late_confirmations = parts.counted.late;
+    to.slow_evictions = parts.counted.slow_evictions;
 }

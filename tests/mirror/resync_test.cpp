@@ -310,6 +310,50 @@ void a_target_returns_without_a_call(void **)
     m.close();
 }
 
+// Each stop is longer than the limit, and shorter than a timeout.
+void put_while_stopped(const opened &m, const target &slow)
+{
+    slow.stop();
+    std::thread later([&] {
+        usleep(400'000);
+        slow.go_on();
+    });
+    m.put(0, "late");
+    later.join();
+}
+
+void a_slow_target_is_evicted_unless_it_is_the_last(void **)
+{
+    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
+        skip();
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.cfg({&a, &b}, "slow-after 3 200\nbackground-resync on 0\n");
+    assert_ok(rpma_mirror_create(cfg.get()));
+    opened m(cfg.get());
+    put_while_stopped(m, b);
+    put_while_stopped(m, b);
+    m.put(0, "in time"); // the count is 0 again
+    put_while_stopped(m, b);
+    put_while_stopped(m, b);
+    assert_int_equal(m.state().in_sync, 7);
+    assert_int_equal(statistics_of(m).slow_evictions, 0);
+    put_while_stopped(m, b);
+    const rpma_mirror_event evicted = m.expect(RPMA_MIRROR_EVENT_EVICTED);
+    assert_true(evicted.copy == 2 && evicted.error.code == RPMA_MIRROR_E_TIMEOUT);
+    m.expect(RPMA_MIRROR_EVENT_IN_SYNC);
+    assert_int_equal(m.state().in_sync, 7);
+    rpma_mirror_statistics s = statistics_of(m);
+    assert_true(s.slow_evictions == 1 && s.late_confirmations >= 5 && s.evictions == 1);
+    a.kill();
+    m.put(0, "without a");
+    for (int times = 0; times < 4; ++times)
+        put_while_stopped(m, b);
+    s = statistics_of(m);
+    assert_true(s.slow_evictions == 1 && s.late_confirmations >= 9);
+    assert_true((m.state().in_sync & 5) == 5);
+}
+
 // At its own rate, the background resync would take two minutes.
 void a_call_takes_over_from_the_background(void **)
 {
@@ -498,6 +542,7 @@ int main()
             cmocka_unit_test(a_return_in_the_same_epoch_costs_what_changed),
             cmocka_unit_test(a_target_that_falls_silent_in_a_resync_delays_no_flush),
             cmocka_unit_test(a_target_returns_without_a_call),
+            cmocka_unit_test(a_slow_target_is_evicted_unless_it_is_the_last),
             cmocka_unit_test(a_call_takes_over_from_the_background),
             cmocka_unit_test(a_set_is_closed_during_a_background_resync),
             cmocka_unit_test(a_background_resync_meets_an_eviction_and_a_promotion),

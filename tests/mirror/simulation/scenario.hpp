@@ -91,8 +91,10 @@ private:
     const unsigned targets_;
     history history_;
     const bool availability_;
-    const bool background_;     // the library resynchronizes returned targets, too
-    const bool restores_parts_; // faults restore parts of one target; otherwise local files
+    const bool background_;      // the library resynchronizes returned targets, too
+    const bool program_resyncs_; // the program resynchronizes them
+    const unsigned slow_count_;  // late confirmations after which a target is evicted, or 0
+    const bool restores_parts_;  // faults restore parts of one target; otherwise local files
     keeper keeper_;
     unsigned operation_ms_, open_ms_;
     std::array<process *, most_machines> processes_{};

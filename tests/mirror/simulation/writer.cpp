@@ -36,6 +36,7 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
     rpma_mirror_cfg_set_timeouts(cfg, operation_ms_, open_ms_);
     rpma_mirror_cfg_set_lanes(cfg, lanes, 16);
     rpma_mirror_cfg_set_background_resync(cfg, background_, 0);
+    rpma_mirror_cfg_set_slow_limit(cfg, faults_ ? slow_count_ : 0, operation_ms_ / 8);
     rpma_mirror_cfg_set_event_function(cfg, on_event, nullptr);
     return cfg;
 }
@@ -209,7 +210,10 @@ void scenario::write(unsigned machine)
     s.may_stop = true;
     if (!open(s, 12))
         return;
-    std::thread other([&] { write_lane(s, 1); }), returner([&] { bring_back(s); });
+    std::thread other([&] { write_lane(s, 1); }), returner([&] {
+        if (program_resyncs_)
+            bring_back(s);
+    });
     if (world_.one_in(3))
         world_.at(world_.between(50 * ms, 2 * second), [p = &world_.here(), &s] {
             if (p->alive)
