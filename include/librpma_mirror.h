@@ -404,7 +404,8 @@ struct rpma_mirror_state {
 int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *state);
 
 /* Like rpma_mirror_get_state, but for a set that this process does not have open: queries the targets, without changes.
- * A copy that does not respond is OFFLINE, which is not an error. If another process has the set open, the last error
+ * A copy that does not respond is OFFLINE, which is not an error. A target with a copy of another set is STALE, with
+ * the last error RPMA_MIRROR_E_NOT_FOUND. If another process has the set open, the last error
  * of the local copy is RPMA_MIRROR_E_BUSY. */
 int rpma_mirror_inspect(const struct rpma_mirror_cfg *cfg, struct rpma_mirror_state *state);
 

@@ -189,7 +189,11 @@ settings read_set_file(const std::string &path)
     }
     if (file.bad())
         throw system_failure("cannot read " + path, EIO);
-    to.check();
+    try {
+        to.check();
+    } catch (const failure &problem) {
+        throw failure(problem.code(), path + ": " + problem.what());
+    }
     return to;
 }
 

@@ -98,10 +98,16 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     to.size = sizeof(to);
     replica::mirror_record newest = local_known ? parts.local.state().committed : replica::mirror_record();
     replica::mirror_state some = local_known ? parts.local.state() : replica::mirror_state();
+    // An opening rejects a target that has a copy of another set, or another copy.
+    const auto is_foreign = [&](const remote_copy &c) {
+        return c.known.length != 0 && (c.known.set != some.set || c.known.copy != c.where.copy);
+    };
     for (const auto &c : parts.copies) {
         if (!c || !c->answered)
             continue;
         some = some.length == 0 ? c->known : some;
+        if (is_foreign(*c))
+            continue;
         newest = is_newer(c->known.committed, newest) ? c->known.committed : newest;
     }
     std::memcpy(to.uuid, some.set.data(), sizeof(to.uuid));
@@ -125,6 +131,10 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
         rpma_mirror_copy &copy = to.copies[c->where.copy];
         copy.state = c->answered ? state_of(c->where.copy, c->known.committed) : RPMA_MIRROR_COPY_OFFLINE;
         copy.last_error = c->last_error;
+        if (c->answered && is_foreign(*c)) {
+            copy.state = RPMA_MIRROR_COPY_STALE;
+            copy.last_error = RPMA_MIRROR_E_NOT_FOUND;
+        }
         put_known(c->known, copy);
         put_text(copy.location, sizeof(copy.location), c->where.name());
         put_text(copy.poolset, sizeof(copy.poolset), c->where.set_name);

@@ -175,6 +175,31 @@ void set_files_of_other_systems(void **)
     assert_non_null(std::strstr(rpma_mirror_error_message(), "user names are not supported"));
 }
 
+void an_incomplete_set_file_is_named(void **)
+{
+    const host h;
+    h.where.write("set", "RPMAMIRROR\nkey-file /k\n");
+    rpma_mirror_cfg *cfg = nullptr;
+    assert_int_equal(rpma_mirror_cfg_from_file((h.where.path + "/set").c_str(), &cfg), RPMA_MIRROR_E_INVAL);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), (h.where.path + "/set: local copy missing").c_str()));
+}
+
+// The other set has a newer record.
+void a_copy_of_another_set_does_not_count(void **)
+{
+    target a, b;
+    const host h, other(5);
+    const cfg_ptr foreign = other.cfg({nullptr, &b});
+    assert_ok(rpma_mirror_create(h.cfg({&a}).get()));
+    assert_ok(rpma_mirror_create(foreign.get()));
+    assert_int_equal(map_code(foreign.get()), 0);
+    const auto seen = inspected(h.cfg({&a, &b}).get());
+    assert_true(seen->epoch == 1 && seen->in_sync == 3);
+    assert_int_equal(seen->copies[1].state, RPMA_MIRROR_COPY_IN_SYNC);
+    assert_int_equal(seen->copies[2].state, RPMA_MIRROR_COPY_STALE);
+    assert_int_equal(seen->copies[2].last_error, RPMA_MIRROR_E_NOT_FOUND);
+}
+
 // Files that cannot contain a copy are rejected.
 void only_files_and_dax_devices_are_local_copies(void **)
 {
@@ -397,6 +422,8 @@ int main()
             cmocka_unit_test(copies_are_read_and_verified),
             cmocka_unit_test(the_set_file_is_not_the_state),
             cmocka_unit_test(set_files_of_other_systems),
+            cmocka_unit_test(an_incomplete_set_file_is_named),
+            cmocka_unit_test(a_copy_of_another_set_does_not_count),
             cmocka_unit_test(only_files_and_dax_devices_are_local_copies),
             cmocka_unit_test(one_call_works_on_a_copy),
             cmocka_unit_test(memory_of_the_program_is_attached),
