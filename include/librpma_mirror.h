@@ -284,6 +284,11 @@ int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, siz
  */
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 
+/* Like rpma_mirror_unmap, but the program declares that it has flushed everything that it stored since the opening: the
+ * copies are not compared. The library compares them nevertheless if a flush failed, or a verification found a
+ * difference. Stores that were not flushed remain in the local copy only, and no later opening detects them. */
+int rpma_mirror_unmap_flushed(struct rpma_mirror **mirror_ptr);
+
 int rpma_mirror_get_length(const struct rpma_mirror *mirror, size_t *length);
 
 /* Flushes */

@@ -14,7 +14,7 @@ using replica::lane_request_kind;
 
 flusher::flusher(set_parts &of)
     : settings_(of.configured), membership_(of.members), events_(of.published), local_(of.local), copies_(of.copies),
-      counted_(of.counted), lanes_(of.configured.lanes)
+      counted_(of.counted), may_differ_(of.may_differ), lanes_(of.configured.lanes)
 {
 }
 
@@ -133,6 +133,7 @@ int flusher::flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bo
 // Reports an error of the local copy for its whole length: the system does not report the failed pages.
 int flusher::on_local_copy_error(int error) noexcept
 {
+    may_differ_ = true;
     // A callback that flushes gets only the error code, because reject_reentry() throws.
     guarded([&] {
         membership_.reject_reentry();
@@ -281,6 +282,15 @@ int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noe
     if (const int code = outcome(failed, waited.ranges); code != 0)
         return code;
     return late ? fail(RPMA_MIRROR_E_TIMEOUT, "the flush is still in progress") : 0;
+}
+
+int flusher::wait_for_all() noexcept
+{
+    int code = 0;
+    for (unsigned lane = 0; lane < lanes_.size() && code == 0; ++lane)
+        if (lanes_[lane].started != 0)
+            code = flush_wait(lane, lanes_[lane].started, -1);
+    return code;
 }
 
 int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept

@@ -42,6 +42,8 @@ public:
     int flush_start(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,
             std::uint64_t *ticket) noexcept;
     int flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;
+    // Waits for the flushes that the program started, on all lanes.
+    int wait_for_all() noexcept;
     int atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept;
     int read(unsigned lane, unsigned copy, void *to, replica::range r) noexcept;
 
@@ -81,6 +83,7 @@ private:
     local_copy &local_;
     remote_copies &copies_;
     counters &counted_;
+    std::atomic<bool> &may_differ_;
 
     std::vector<program_lane> lanes_;
     // Errno value if a device could not register the local copy again after a page was replaced, otherwise 0.

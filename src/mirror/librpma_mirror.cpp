@@ -60,6 +60,16 @@ int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirr
     return mirror->lanes.check_ranges(lane, ranges, n_ranges);
 }
 
+int unmap(struct rpma_mirror **mirror_ptr, closing how) noexcept
+{
+    if (mirror_ptr == nullptr)
+        return null("mirror_ptr");
+    if (*mirror_ptr != nullptr && (*mirror_ptr)->is_in_callback())
+        return fail(RPMA_MIRROR_E_BUSY, "rpma_mirror_unmap: not allowed in a callback of the same mirror");
+    const std::unique_ptr<rpma_mirror> ended(std::exchange(*mirror_ptr, nullptr));
+    return ended == nullptr ? 0 : guarded([&] { ended->close(how); });
+}
+
 } // namespace
 
 int rpma_mirror_create(const struct rpma_mirror_cfg *cfg)
@@ -103,12 +113,12 @@ int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, siz
 
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr)
 {
-    if (mirror_ptr == nullptr)
-        return null("mirror_ptr");
-    if (*mirror_ptr != nullptr && (*mirror_ptr)->is_in_callback())
-        return fail(RPMA_MIRROR_E_BUSY, "rpma_mirror_unmap: not allowed in a callback of the same mirror");
-    const std::unique_ptr<rpma_mirror> ended(std::exchange(*mirror_ptr, nullptr));
-    return ended == nullptr ? 0 : guarded([&] { ended->close(); });
+    return unmap(mirror_ptr, closing::compares);
+}
+
+int rpma_mirror_unmap_flushed(struct rpma_mirror **mirror_ptr)
+{
+    return unmap(mirror_ptr, closing::all_flushed);
 }
 
 int rpma_mirror_get_length(const struct rpma_mirror *mirror, size_t *length)
@@ -311,7 +321,7 @@ int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struc
         rpma_mirror opened(cfg->value);
         opened.open_set(nullptr, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
         to = opened.report();
-        opened.close(false);
+        opened.close(closing::unchanged);
     });
 }
 

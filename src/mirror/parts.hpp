@@ -28,6 +28,8 @@ struct set_parts {
     remote_copies copies;
     counters counted;
     membership members;
+    // A flush failed, or a verification found a difference: flushes do not prove that the copies are equal.
+    std::atomic<bool> may_differ = false;
 };
 
 } // namespace mirror

@@ -31,34 +31,43 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
     watcher_.start();
 }
 
-// Copies unflushed stores to the targets, too, so that all copies are equal before the clean record is committed.
-void rpma_mirror::close(bool stored)
+// Copies unflushed stores to the targets, too. Evicts a lost target, like a flush.
+void rpma_mirror::compare_copies()
+{
+    failed_copies failed;
+    each_copy(parts.members.now().awaited, [&](unsigned copy) {
+        try {
+            comparison job(*parts.copies[copy], direction::to_target, {});
+            job.total = parts.local.length();
+            comparer_.compare(job, 0, job.total);
+        } catch (const failure &problem) {
+            if (problem.code() == RPMA_MIRROR_E_FENCED)
+                throw;
+            failed.add(copy, problem.code() == RPMA_MIRROR_E_TIMEOUT ? ETIMEDOUT : ECONNRESET);
+        }
+    });
+    parts.members.evict(failed.bits, failed.errors);
+}
+
+// All copies are equal before the clean record is committed.
+void rpma_mirror::close(closing how)
 {
     watcher_.stop();
     background_.stop();
     if (const int code = parts.members.terminal_error(); code != 0)
         throw failure(code, std::string("mirror failed before: ") + parts.members.terminal_reason());
+    if (how == closing::all_flushed)
+        if (const int code = lanes.wait_for_all(); code != 0)
+            throw failure(code, last_failure());
     const std::lock_guard hold(parts.members);
-    if (stored) {
+    if (how != closing::unchanged) {
         if (const int code = lanes.check_flushable(); code != 0)
             throw failure(code, last_failure());
         if (parts.local.flush({0, parts.local.length()}) != 0)
             throw failure(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy");
         parts.local.drain();
-        // Evicts a lost target, like a flush.
-        failed_copies failed;
-        each_copy(parts.members.now().awaited, [&](unsigned copy) {
-            try {
-                comparison job(*parts.copies[copy], direction::to_target, {});
-                job.total = parts.local.length();
-                comparer_.compare(job, 0, job.total);
-            } catch (const failure &problem) {
-                if (problem.code() == RPMA_MIRROR_E_FENCED)
-                    throw;
-                failed.add(copy, problem.code() == RPMA_MIRROR_E_TIMEOUT ? ETIMEDOUT : ECONNRESET);
-            }
-        });
-        parts.members.evict(failed.bits, failed.errors);
+        if (how == closing::compares || parts.may_differ)
+            compare_copies();
     }
     replica::mirror_record last = parts.members.record();
     last.closed = true;

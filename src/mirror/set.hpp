@@ -5,14 +5,26 @@
 #include "verify.hpp"
 #include "watch.hpp"
 
+namespace mirror
+{
+
+// Method by which the copies become equal at the end.
+enum class closing {
+    compares,    // a comparison, because the program can have stored data without flushing it
+    all_flushed, // the flushes of the program, as it declared, unless one of them failed
+    unchanged    // the opening: nothing was stored
+};
+
+} // namespace mirror
+
 // Handle of the C functions: a set that is open for writing. Functions throw failure.
 struct rpma_mirror {
 public:
     explicit rpma_mirror(const mirror::settings &of);
 
     void open_set(void *hint, void *mapped, std::uint64_t length, bool force);
-    // Resynchronizes the copies in sync if `stored` is set, commits the clean record, and ends.
-    void close(bool stored = true);
+    // Makes the copies in sync equal, commits the clean record, and ends.
+    void close(mirror::closing how);
 
     // state.cpp
     static void inspect(const mirror::settings &of, rpma_mirror_state &to);
@@ -29,6 +41,8 @@ public:
     mirror::flusher lanes;
 
 private:
+    void compare_copies();
+
     mirror::comparer comparer_;
 
 public:

@@ -50,8 +50,8 @@ void store_by_kernel(std::byte *to, const std::vector<std::byte> &from)
 } // namespace
 
 verifier::verifier(set_parts &of, flusher &lanes, comparer &with)
-    : settings_(of.configured), membership_(of.members), events_(of.published), local_(of.local), copies_(of.copies),
-      counted_(of.counted), flusher_(lanes), comparer_(with)
+    : parts_(of), settings_(of.configured), membership_(of.members), events_(of.published), local_(of.local),
+      copies_(of.copies), counted_(of.counted), flusher_(lanes), comparer_(with)
 {
 }
 
@@ -85,6 +85,7 @@ rpma_mirror_verify_level verifier::flush_and_verify(
             bad.precise = 1;
             bad.offset = chunk.offset + begin;
             bad.length = end - begin;
+            parts_.may_differ = true;
             if (first_bad != nullptr)
                 *first_bad = bad;
             const std::lock_guard hold(membership_);
@@ -202,6 +203,8 @@ void verifier::verify(unsigned copy, const limits &within, rpma_mirror_verify_re
     comparison job(c, direction::none, within);
     job.total = local_.length();
     comparer_.compare(job, 0, job.total);
+    if (job.different != 0)
+        parts_.may_differ = true;
     report = {};
     report.size = sizeof(report);
     report.differing_segments = static_cast<std::uint32_t>(job.different);

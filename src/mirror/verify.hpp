@@ -25,6 +25,7 @@ private:
 
     void overwrite_local_copy(range r, const std::vector<std::byte> &good);
 
+    set_parts &parts_;
     const settings &settings_;
     membership &membership_;
     events &events_;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
 #include <librpma_mirror.h>
@@ -104,6 +105,7 @@ public:
     opened &operator=(const opened &) = delete;
 
     rpma_mirror *get() const { return mirror_; }
+    rpma_mirror *release() { return std::exchange(mirror_, nullptr); }
     char *address() const { return address_; }
     void close();
 

@@ -200,6 +200,35 @@ void a_copy_of_another_set_does_not_count(void **)
     assert_int_equal(seen->copies[2].last_error, RPMA_MIRROR_E_NOT_FOUND);
 }
 
+// The store without a flush shows whether the end compared the copies.
+void a_set_is_closed_as_flushed(void **)
+{
+    for (const bool differs : {false, true}) {
+        target a;
+        const host h;
+        const cfg_ptr cfg = h.cfg({&a});
+        assert_ok(rpma_mirror_create(cfg.get()));
+        opened m(cfg.get());
+        m.put(0, "flushed");
+        m.store(megabyte, "stored");
+        rpma_mirror_verify_report report{};
+        report.size = sizeof(report);
+        if (differs)
+            assert_int_equal(rpma_mirror_verify(m.get(), 1, nullptr, &report), RPMA_MIRROR_E_VERIFY);
+        const rpma_mirror_range ticketed{2 * megabyte, 7};
+        std::uint64_t ticket = 0;
+        m.store(ticketed.offset, "started");
+        assert_ok(rpma_mirror_flush_start(m.get(), 0, &ticketed, 1, 0, &ticket));
+        rpma_mirror *ended = m.release();
+        assert_ok(rpma_mirror_unmap_flushed(&ended));
+        assert_null(ended);
+        assert_true(a.bytes(0, 7) == "flushed" && a.bytes(ticketed.offset, 7) == "started");
+        assert_int_equal(a.bytes(megabyte, 6) == "stored", differs);
+        const opened again(cfg.get());
+        assert_true(again.report().was_clean != 0 && again.report().compared_bytes == 0);
+    }
+}
+
 // Files that cannot contain a copy are rejected.
 void only_files_and_dax_devices_are_local_copies(void **)
 {
@@ -422,6 +451,7 @@ int main()
             cmocka_unit_test(copies_are_read_and_verified),
             cmocka_unit_test(the_set_file_is_not_the_state),
             cmocka_unit_test(set_files_of_other_systems),
+            cmocka_unit_test(a_set_is_closed_as_flushed),
             cmocka_unit_test(an_incomplete_set_file_is_named),
             cmocka_unit_test(a_copy_of_another_set_does_not_count),
             cmocka_unit_test(only_files_and_dax_devices_are_local_copies),

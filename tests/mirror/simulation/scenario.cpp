@@ -77,8 +77,8 @@ scenario::scenario(std::uint64_t seed, const std::string &place, bool loud)
     : place_(place + "/" + std::to_string(seed)), world_(seed), network_(world_), storage_(world_), device_(network_),
       targets_(static_cast<unsigned>(1 + world_.below(3))),
       history_(world_, device_, places(), world_.one_in(16) ? batches_length : short_length),
-      availability_(world_.one_in(4)), background_(seed % 2 == 0), program_resyncs_(seed % 4 != 0),
-      slow_count_(static_cast<unsigned>(seed % 3)), restores_parts_(world_.one_in(2)),
+      availability_(world_.one_in(4)), background_(world_.one_in(2)), program_resyncs_(!background_ || seed % 8 != 3),
+      flushes_all_(seed % 8 == 5), slow_count_(seed % 8 == 7 ? 2 : 0), restores_parts_(world_.one_in(2)),
       operation_ms_(static_cast<unsigned>(world_.between(40, 400))),
       open_ms_(static_cast<unsigned>(world_.between(500, 3000)))
 {

@@ -93,6 +93,7 @@ private:
     const bool availability_;
     const bool background_;      // the library resynchronizes returned targets, too
     const bool program_resyncs_; // the program resynchronizes them
+    const bool flushes_all_;     // writers flush all stores, and declare it at the end
     const unsigned slow_count_;  // late confirmations after which a target is evicted, or 0
     const bool restores_parts_;  // faults restore parts of one target; otherwise local files
     keeper keeper_;

@@ -145,6 +145,8 @@ int scenario::flush(session &s, unsigned lane, history::call &c)
     case 2:
         return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, RPMA_MIRROR_F_DEEP);
     case 3:
+        if (flushes_all_) // atomic_write() flushes one word only
+            return rpma_mirror_optimized_flush(s.mirror, lane, ranges, 3, 0);
         c.parts = {0};
         return rpma_mirror_atomic_write(s.mirror, lane, at, word_of(c.number));
     case 4:
@@ -173,7 +175,7 @@ void scenario::write_lane(session &s, unsigned lane)
         const std::size_t slot = world_.below(history::slots / lanes) * lanes + lane;
         history::call c = store(s, slot);
         // Occasionally stores without a flush.
-        if (!world_.one_in(10)) {
+        if (flushes_all_ || !world_.one_in(10)) {
             const int code = flush(s, lane, c);
             world_.log("flush %lu in slot %zu since %ld us: %d", c.number, slot, c.began, code);
             if (code == 0 && s.stopped_before(c.began))
@@ -223,7 +225,7 @@ void scenario::write(unsigned machine)
     s.over = true;
     other.join();
     returner.join();
-    const int code = rpma_mirror_unmap(&s.mirror);
+    const int code = flushes_all_ && s.code == 0 ? rpma_mirror_unmap_flushed(&s.mirror) : rpma_mirror_unmap(&s.mirror);
     closed_[machine] = code == 0;
     world_.log("the end: %s", code == 0 ? "closed" : rpma_mirror_error_message());
     history_.check_claims();
