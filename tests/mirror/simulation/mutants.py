@@ -58,8 +58,6 @@ MUTANTS = [
     ("missed_flush_is_clean", "mirror/flush.cpp", "        c.mark(flush.ranges);\n        // Race-free", "        if (!@)\n            c.mark(flush.ranges);\n        // Race-free"),
     ("resync_of_nothing", "mirror/resync.cpp", "                comparer_.compare(job, at, std::min(run_end, end));\n",
      "                if (!@)\n                    comparer_.compare(job, at, std::min(run_end, end));\n"),
-    ("close_before_tickets", "mirror/set.cpp", "if (how == closing::all_flushed)", "if (!@ && how == closing::all_flushed)"),
-    ("two_resyncs_of_a_copy", "mirror/resync.cpp", "if (!found.busy.exchange(true)) {", "if (@ || !found.busy.exchange(true)) {"),
     ("promise_any_epoch", "rpmemd/mirror_set.cpp", "if (!may_promise(next, asked.promise))", "if (!@ && !may_promise(next, asked.promise))"),
     ("commit_any_epoch", "rpmemd/mirror_set.cpp", "if (!may_commit(next, asked.record))", "if (!@ && !may_commit(next, asked.record))"),
     ("answer_before_revoke", "rpmemd/mirror_set.cpp", "if (higher || revoke_failed_)", "if (!@ && (higher || revoke_failed_))"),
