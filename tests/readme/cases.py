@@ -130,7 +130,7 @@ CASES = (
     page("rpmem-ssh.1", "RPMEM_SSH=rpmem-ssh pmempool rm -r pool.set", elsewhere="rpmem.several_targets: it needs targets"),
     page("rpmemd.1", "mkdir -p /etc/rpmemd /var/lib/rpmemd", r"it listens", root=True, on_device=True,
          beside="for i in $(seq 100); do grep -qi ':1D2E ' /proc/net/tcp && echo 'it listens' && break; sleep 0.1; done"),
-    page("rpmemd.1", "echo RPMEMD_LISTEN=192.168.77.1:7470 >/etc/default/rpmemd", elsewhere="not run: systemd does not run in a root"),
+    page("rpmemd.1", "chown -R rpmemd: /etc/rpmemd/mirror.key /var/lib/rpmemd /mnt/pmem", elsewhere="not run: systemd does not run in a root"),
     page("rpma-mirror.1", "rpma-mirror resync /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
     page("rpma-mirror.1", "rpma-mirror promote /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
     page("rpma-mirror.1", "rpma-mirror status --json /etc/rpma/log.set", r'"in_sync": \[\s*0,\s*1\s*\]', before=MIRROR),
