@@ -206,6 +206,7 @@ private:
             if (splits)
                 part.op = part_of(p.op, first && i == 0, last && i + 1 == count);
             part.solicited = p.solicited && is_last(part.op);
+            part.no_ack_req = p.no_ack_req || !(is_last(part.op) || is_round_trip(part.op));
             const auto bytes = splits ? payload.subspan(i * mtu, std::min(mtu, payload.size() - i * mtu)) : payload;
             put_block(frame_of(ends, part, bytes), d);
         }

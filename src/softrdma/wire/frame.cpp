@@ -19,11 +19,6 @@ bool is_known(opcode op) noexcept
            op == opcode::ack_request || is_control(op);
 }
 
-bool is_divisible(opcode op) noexcept
-{
-    return is_send(op) || is_write(op) || is_read_response(op);
-}
-
 bool carries_payload(opcode op) noexcept
 {
     return is_divisible(op) || op == opcode::atomic_write || is_control(op);

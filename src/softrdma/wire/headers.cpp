@@ -10,6 +10,7 @@ namespace
 constexpr std::uint32_t placement_mask = 0x0f;
 constexpr unsigned level_shift = 4;
 constexpr std::uint32_t level_mask = 0x03;
+constexpr unsigned syndrome_shift = 24;
 
 } // namespace
 
@@ -38,7 +39,7 @@ void put_extended(byte_writer &w, const packet &p) noexcept
     if (is_atomic(p.op))
         w.put(p.remote_addr).put(p.rkey).put(p.swap_add).put(p.compare);
     if (has_aeth(p.op))
-        w.put(static_cast<std::uint32_t>(p.syndrome) << 24);
+        w.put(static_cast<std::uint32_t>(p.syndrome) << syndrome_shift | (p.msn & psn_mask));
     if (p.op == opcode::atomic_acknowledge)
         w.put(p.swap_add);
     if (has_imm(p.op))
@@ -65,8 +66,11 @@ void get_extended(byte_reader &r, packet &p) noexcept
         p.swap_add = r.get<std::uint64_t>();
         p.compare = r.get<std::uint64_t>();
     }
-    if (has_aeth(p.op))
-        p.syndrome = static_cast<std::uint8_t>(r.get<std::uint32_t>() >> 24);
+    if (has_aeth(p.op)) {
+        const auto aeth = r.get<std::uint32_t>();
+        p.syndrome = static_cast<std::uint8_t>(aeth >> syndrome_shift);
+        p.msn = aeth & psn_mask;
+    }
     if (p.op == opcode::atomic_acknowledge)
         p.swap_add = r.get<std::uint64_t>();
     if (has_imm(p.op))

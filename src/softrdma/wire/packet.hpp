@@ -56,6 +56,7 @@ enum class opcode : std::uint8_t {
 namespace syndrome
 {
 inline constexpr std::uint8_t ack = 0x1f;
+inline constexpr std::uint8_t sequence_error = 0x60;
 inline constexpr std::uint8_t rnr = 0x20; // low five bits: the receiver's RNR timer
 inline constexpr std::uint8_t invalid_request = 0x61;
 inline constexpr std::uint8_t remote_access = 0x62;
@@ -89,10 +90,12 @@ struct packet {
     std::uint32_t dma_length = 0;
     std::uint32_t imm_data = 0; // network byte order, as in struct ibv_wc
     std::uint8_t syndrome = 0;
+    std::uint32_t msn = 0;      // number of messages that the responder has completed, with an AETH
     std::uint8_t placement = 0; // FLUSH only, like `level`
     std::uint8_t level = 0;
     std::uint64_t swap_add = 0; // operand of an atomic operation; in its response, the old value
     std::uint64_t compare = 0;
+    bool replay = false; // READ request that the network repeats, and its responses: executed apart from the sequence
     std::span<const std::byte> payload{}; // inbound packets only
 };
 
@@ -169,6 +172,12 @@ constexpr bool is_request(opcode op) noexcept
 constexpr bool is_read_response(opcode op) noexcept
 {
     return op >= opcode::read_response_first && op <= opcode::read_response_only;
+}
+
+// Returns whether a message of this opcode may consist of several packets.
+constexpr bool is_divisible(opcode op) noexcept
+{
+    return is_send(op) || is_write(op) || is_read_response(op);
 }
 
 constexpr bool is_cm(opcode op) noexcept

@@ -13,6 +13,8 @@ namespace
 {
 
 constexpr std::uint8_t hop_limit = 64;
+constexpr std::uint8_t version_mask = 0x0f; // transport version in the flags of the BTH
+constexpr std::uint8_t padding_mask = 0x03;
 constexpr std::size_t mapped_prefix = 12; // bytes before the IPv4 address of a mapped one
 
 constexpr std::array<std::uint32_t, 256> crc_table = [] {
@@ -43,18 +45,12 @@ std::uint8_t flags_of(bool solicited, std::size_t padding) noexcept
     return static_cast<std::uint8_t>((solicited ? solicited_flag : 0) | migrated_flag | padding << padding_shift);
 }
 
-bool requests_ack(const packet &p) noexcept
-{
-    return is_request(p.op) && (is_last(p.op) || is_round_trip(p.op)) && !p.no_ack_req;
-}
+} // namespace
 
-// The address as the IP header contains it: 4 or 16 bytes.
 std::span<const std::byte> ip_of(const network_address &address) noexcept
 {
     return std::span(address).subspan(is_v4(std::bit_cast<ibv_gid>(address)) ? mapped_prefix : 0);
 }
-
-} // namespace
 
 network_headers encode(const udp_flow &flow, std::size_t udp_length) noexcept
 {
@@ -85,7 +81,7 @@ transport_headers encode(const packet &p, std::size_t payload_size) noexcept
     put(w, {.opcode = static_cast<std::uint8_t>(p.op),
                    .flags = flags_of(p.solicited, headers.padding),
                    .dest_qpn = p.dest_qpn & psn_mask,
-                   .psn = (p.psn & psn_mask) | (requests_ack(p) ? ack_req_bit : 0)});
+                   .psn = (p.psn & psn_mask) | (is_request(p.op) && !p.no_ack_req ? ack_req_bit : 0)});
     put_extended(w, p);
     headers.size = w.size();
     return headers;
@@ -100,6 +96,31 @@ transport_headers encode(const datagram &d, std::size_t payload_size) noexcept
     headers.bytes[1] = std::byte{flags_of(d.solicited, headers.padding)};
     headers.size = plain.size;
     return headers;
+}
+
+bool decode(std::span<const std::byte> bytes, packet &p) noexcept
+{
+    if (bytes.size() % 4 != 0 || bytes.size() < bth_size + sizeof(invariant_crc))
+        return false;
+    byte_reader r(bytes.first(bytes.size() - sizeof(invariant_crc)));
+    const bth header = get_bth(r);
+    p = {};
+    p.op = static_cast<opcode>(header.opcode);
+    p.solicited = (header.flags & solicited_flag) != 0;
+    p.no_ack_req = (header.psn & ack_req_bit) == 0;
+    p.dest_qpn = header.dest_qpn & psn_mask;
+    p.psn = header.psn & psn_mask;
+    const bool is_response =
+            is_read_response(p.op) || p.op == opcode::acknowledge || p.op == opcode::atomic_acknowledge;
+    if ((header.flags & version_mask) != 0 || header.pkey != default_pkey || !(is_request(p.op) || is_response))
+        return false;
+    get_extended(r, p);
+    const std::size_t padding = header.flags >> padding_shift & padding_mask;
+    const auto rest = r.rest();
+    if (!r.good() || rest.size() < padding)
+        return false;
+    p.payload = rest.first(rest.size() - padding);
+    return p.payload.empty() || is_divisible(p.op) || p.op == opcode::atomic_write;
 }
 
 // Fields that routers may change count as ones.

@@ -39,6 +39,10 @@ struct transport_headers {
 transport_headers encode(const packet &p, std::size_t payload_size) noexcept;
 transport_headers encode(const datagram &d, std::size_t payload_size) noexcept;
 
+// Decodes the packet of a reliable connection from the payload of its UDP packet, except its invariant CRC; `p.payload`
+// points into it. Returns false for packets that encode() cannot produce, except for reserved bits.
+bool decode(std::span<const std::byte> bytes, packet &p) noexcept;
+
 // Invariant CRC of a packet, in the order of its bytes on the wire. `packet` starts with the BTH and ends with the
 // padding.
 using invariant_crc = std::array<std::byte, 4>;
