@@ -26,19 +26,22 @@ bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_
 
 responder::admission responder::admit(const packet &p, const std::weak_ptr<queue_pair> &self)
 {
+    if (p.replay) {
+        access_ = ep_.attr.qp_access_flags;
+        return round_trips_queued_ < limits::max_reads ? admission::execute : admission::ignore;
+    }
     const bool opens = is_first(p.op) || is_round_trip(p.op);
-    if (receiver_not_ready_ && (p.psn != expected_psn_ || !opens))
+    // After a rejection the message starts again, or its rejected last segment arrives again.
+    if (receiver_not_ready_ && (p.psn != expected_psn_ || (!opens && !in_message_)))
         return admission::ignore;
-    if (p.psn != expected_psn_ || opens == in_message_)
+    if (p.psn != expected_psn_ || (opens == in_message_ && !receiver_not_ready_))
         return admission::violation;
     if (!opens && message_is_write_ != is_write(p.op))
         return admission::violation;
     receiver_not_ready_ = false;
     if ((is_first(p.op) && is_send(p.op)) || (is_write(p.op) && has_imm(p.op))) {
-        if (!take_receive(self, p.psn)) {
-            in_message_ = false;
+        if (!take_receive(self, p.psn))
             return admission::ignore;
-        }
     }
     if (is_first(p.op)) {
         SOFTRDMA_ASSERT(!in_message_); // one message at a time
@@ -124,7 +127,7 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
 {
     if (answer == syndrome::ack && is_send(p.op))
         answer = place_message(p);
-    if (is_last(p.op) || is_round_trip(p.op)) {
+    if (is_last(p.op) || (is_round_trip(p.op) && !p.replay)) {
         ++executed_;
         if (pmem::power_cut::armed()) [[unlikely]]
             pmem::power_cut::operation_done();
@@ -134,7 +137,7 @@ outcome responder::finish(const packet &p, std::uint8_t answer)
     if (answer != syndrome::ack)
         return refuse(p, answer);
     if (is_round_trip(p.op)) {
-        expected_psn_ = (expected_psn_ + 1) & psn_mask;
+        expected_psn_ = (expected_psn_ + (p.replay ? 0 : 1)) & psn_mask;
         answer_round_trip(p);
     } else if (is_last(p.op)) {
         expected_psn_ = (expected_psn_ + 1) & psn_mask;

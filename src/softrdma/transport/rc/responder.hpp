@@ -77,6 +77,7 @@ private:
         std::uint32_t rkey = 0;
         std::uint32_t length = 0;
         std::uint32_t sent = 0;
+        bool replay = false; // see packet::replay
 
         bool is_success() const noexcept { return kind == reply_kind::acknowledgement && syndrome == syndrome::ack; }
     };

@@ -22,8 +22,8 @@ void responder::acknowledge(std::uint32_t psn)
 
 void responder::answer_round_trip(const packet &p)
 {
-    owes_acknowledgement_ = false;
-    reply r{.psn = p.psn, .syndrome = syndrome::ack};
+    owes_acknowledgement_ = owes_acknowledgement_ && p.replay;
+    reply r{.psn = p.psn, .syndrome = syndrome::ack, .replay = p.replay};
     if (p.op == opcode::read_request) {
         r.kind = reply_kind::read;
         r.addr = p.remote_addr;
@@ -35,7 +35,8 @@ void responder::answer_round_trip(const packet &p)
     } else {
         r.kind = reply_kind::empty_read;
     }
-    if (!replies_.empty() && replies_.back().is_success()) // this response also acknowledges the previous one
+    if (!p.replay && !replies_.empty() &&
+            replies_.back().is_success()) // this response also acknowledges the previous one
         replies_.back() = r;
     else
         replies_.push_back(r);
@@ -47,7 +48,7 @@ outcome responder::refuse(const packet &p, std::uint8_t code)
             ep_.qp->qp_num, static_cast<unsigned>(p.op), unsigned{code}, p.rkey);
     rejects_ = true;
     owes_acknowledgement_ = false; // the rejection acknowledges all before
-    replies_.push_back({.psn = p.psn, .syndrome = code});
+    replies_.push_back({.psn = p.psn, .syndrome = code, .replay = p.replay});
     report(code);
     return outcome::broken;
 }
@@ -62,7 +63,7 @@ void responder::reject_rest()
 bool responder::reject_read(const reply &r, std::uint8_t code)
 {
     rejects_ = true;
-    ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = code});
+    ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = code, .replay = r.replay});
     replies_.resize(1);
     report(code);
     return true;
@@ -97,7 +98,7 @@ bool responder::send_reply(reply &r)
     const bool more = replies_.size() > 1;
     switch (r.kind) {
     case reply_kind::acknowledgement:
-        ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome}, {}, more);
+        ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome, .replay = r.replay}, {}, more);
         return true;
     case reply_kind::read:
         return send_read(r);
@@ -144,7 +145,8 @@ bool responder::send_read(reply &r)
         SOFTRDMA_ASSERT(r.sent <= r.length);
         const opcode op = part_of(opcode::read_response_only, first, r.sent == r.length);
         const unordered_reads from_region;
-        ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack}, {&payload, 1}, replies_.size() > 1);
+        ep_.transmit({.op = op, .psn = r.psn, .syndrome = syndrome::ack, .replay = r.replay}, {&payload, 1},
+                replies_.size() > 1);
     } while (r.sent < r.length);
     SOFTRDMA_ASSERT(round_trips_queued_ > 0);
     --round_trips_queued_;
@@ -184,6 +186,7 @@ void responder::abandon()
     if (owes_acknowledgement_)
         acknowledge_executed();
     send_replies();
+    std::erase_if(replies_, [](const reply &r) { return r.replay; });
     if (!replies_.empty()) {
         rejects_ = true;
         const std::uint32_t psn = replies_.front().psn; // its response would have acknowledged all before
