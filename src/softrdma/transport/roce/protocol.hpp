@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "wire/packet.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <sys/uio.h>
+#include <utility>
+#include <vector>
+
+namespace softrdma::roce
+{
+
+using time_point = std::chrono::steady_clock::time_point;
+
+// Attributes of a connection, from the attributes of its queue pair.
+struct attributes {
+    std::uint32_t dest_qpn = 0;
+    std::uint32_t mtu = 1024;
+    std::uint32_t send_psn = 0;         // PSN of the first request that the local side sends
+    std::uint32_t receive_psn = 0;      // PSN of the first request that it expects
+    std::chrono::nanoseconds timeout{}; // time to wait for a response; unlimited if zero
+    std::uint8_t retry_cnt = 7;
+    std::uint32_t max_rd_atomic = 1;      // READs and atomic operations that the local side starts at the same time
+    std::uint32_t max_dest_rd_atomic = 1; // responses that it keeps for repeated requests
+};
+
+// Interface of the network below the protocol. It may lose, repeat and reorder packets.
+class packet_outlet
+{
+public:
+    virtual ~packet_outlet() = default;
+    // Sends one packet of at most one MTU. A request has AckReq unless `no_ack_req` is set.
+    virtual void send(const packet &p, std::span<const std::byte> payload) = 0;
+};
+
+// Cuts the segments of a message into packets: all have the size of the MTU except the last one.
+class packet_cutter
+{
+public:
+    void start() noexcept
+    {
+        held_.clear();
+        first_ = true;
+    }
+    // Calls `send(payload, first, last)` for each whole packet. The rest of a segment waits for the next segment.
+    template<typename Send>
+    void add(std::span<const iovec> segment, bool last, std::uint32_t mtu, const Send &send)
+    {
+        for (const iovec &part : segment) {
+            const auto *from = static_cast<const std::byte *>(part.iov_base);
+            held_.insert(held_.end(), from, from + part.iov_len);
+        }
+        const std::span<const std::byte> all(held_);
+        std::size_t at = 0;
+        for (; all.size() - at > mtu || (!last && all.size() - at == mtu); at += mtu)
+            send(all.subspan(at, mtu), std::exchange(first_, false), false);
+        if (last)
+            send(all.subspan(at), std::exchange(first_, false), true);
+        held_.erase(held_.begin(), last ? held_.end() : held_.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+
+private:
+    std::vector<std::byte> held_;
+    bool first_ = true;
+};
+
+// Number of packets of a READ response.
+constexpr std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept
+{
+    return bytes == 0 ? 1 : (bytes - 1) / mtu + 1;
+}
+
+constexpr std::uint32_t psn_add(std::uint32_t psn, std::uint32_t count) noexcept
+{
+    return (psn + count) & psn_mask;
+}
+
+} // namespace softrdma::roce

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/roce/replier.hpp"
+
+#include <algorithm>
+
+namespace softrdma::roce
+{
+
+std::optional<packet> replier::arrived(const packet &p)
+{
+    if (failed_)
+        return std::nullopt;
+    if (p.psn == expected_)
+        return accept(p);
+    if (psn_after(expected_, p.psn))
+        return repeated(p);
+    owes_nak_ = owes_nak_ || !drops_until_expected_;
+    return std::nullopt;
+}
+
+bool replier::is_valid(const packet &p) const noexcept
+{
+    const bool opens = is_first(p.op) || is_round_trip(p.op);
+    if (opens == in_message_)
+        return false;
+    if (!is_divisible(p.op))
+        return true;
+    return is_last(p.op) ? p.payload.size() <= attr_.mtu && (opens || !p.payload.empty())
+                         : p.payload.size() == attr_.mtu;
+}
+
+std::optional<packet> replier::accept(const packet &p)
+{
+    drops_until_expected_ = owes_nak_ = false;
+    if (!is_valid(p)) {
+        failed_ = true;
+        acknowledge(p.psn, syndrome::invalid_request, msn_);
+        return std::nullopt;
+    }
+    const bool is_whole = is_round_trip(p.op);
+    if (is_first(p.op) || is_whole)
+        first_psn_ = p.psn;
+    if ((is_first(p.op) && is_send(p.op)) || (is_write(p.op) && has_imm(p.op)))
+        receive_psn_ = p.psn;
+    packet up = p;
+    up.psn = message_;
+    up.no_ack_req = false;
+    expected_ = psn_add(expected_, p.op == opcode::read_request ? packets_of(p.dma_length, attr_.mtu) : 1);
+    in_message_ = !is_whole && !is_last(p.op);
+    if (in_message_) {
+        owes_ack_ = owes_ack_ || !p.no_ack_req;
+        return up;
+    }
+    msn_ = psn_add(msn_, 1);
+    unanswered_.push_back({p.op, message_, first_psn_, psn_add(expected_, psn_mask), receive_psn_, msn_});
+    message_ = psn_add(message_, 1);
+    return up;
+}
+
+std::optional<packet> replier::repeated(const packet &p)
+{
+    const auto is_of = [&](const message &m) { return !psn_after(m.first, p.psn) && !psn_after(p.psn, m.last); };
+    if (!is_round_trip(p.op)) {
+        owes_ack_ = owes_ack_ || !p.no_ack_req;
+    } else if (p.op == opcode::read_request) {
+        if (std::any_of(unanswered_.begin(), unanswered_.end(), is_of))
+            return std::nullopt; // its responses are still being sent
+        packet up = p;
+        up.replay = true;
+        return up;
+    } else {
+        const auto found =
+                std::find_if(kept_.begin(), kept_.end(), [&](const packet &response) { return response.psn == p.psn; });
+        if (found != kept_.end())
+            out_.send(*found, {});
+    }
+    return std::nullopt;
+}
+
+void replier::acknowledge(std::uint32_t psn, std::uint8_t code, std::uint32_t msn)
+{
+    packet p{.op = opcode::acknowledge, .dest_qpn = attr_.dest_qpn, .psn = psn, .syndrome = code};
+    p.msn = msn;
+    out_.send(p, {});
+}
+
+// An acknowledgment or a NAK acknowledges all packets before its own, so it waits for the responses to them.
+void replier::received_all()
+{
+    if (owes_ack_) {
+        owes_ack_ = false;
+        if (unanswered_.empty())
+            acknowledged_ = psn_add(expected_, psn_mask);
+        acknowledge(acknowledged_, syndrome::ack, msn_);
+    }
+    if (owes_nak_ && unanswered_.empty()) {
+        owes_nak_ = false;
+        drops_until_expected_ = true;
+        acknowledge(expected_, syndrome::sequence_error, msn_);
+    }
+}
+
+// Removes the messages that a response to this one acknowledges, itself included.
+void replier::answer_until(std::uint32_t number)
+{
+    while (!unanswered_.empty() && !psn_after(unanswered_.front().number, number)) {
+        acknowledged_ = unanswered_.front().last;
+        unanswered_.pop_front();
+    }
+}
+
+void replier::reply(const packet &header, std::span<const iovec> payload)
+{
+    if (header.op != opcode::acknowledge)
+        return header.op == opcode::receive_posted ? void() : respond(header, payload);
+    if (header.syndrome == syndrome::unresponsive)
+        return; // an RNIC sends nothing: the peer reaches its retry limit
+    if (header.syndrome == syndrome::ack) {
+        const std::uint32_t before = acknowledged_;
+        answer_until(header.psn);
+        if (before != acknowledged_)
+            acknowledge(acknowledged_, syndrome::ack, msn_);
+    } else if ((header.syndrome & 0xe0) == syndrome::rnr) {
+        receiver_not_ready(header);
+    } else {
+        reject(header);
+    }
+}
+
+// Expects the packet again that had no receive, and drops those after it.
+void replier::receiver_not_ready(const packet &header)
+{
+    answer_until(psn_add(header.psn, psn_mask));
+    if (!unanswered_.empty()) { // it has arrived to its end
+        const message &m = unanswered_.front();
+        first_psn_ = m.first;
+        receive_psn_ = m.receive;
+        in_message_ = m.receive != m.first;
+        message_ = m.number;
+        msn_ = psn_add(m.msn, psn_mask);
+        unanswered_.clear();
+    } else {
+        in_message_ = receive_psn_ != first_psn_;
+    }
+    expected_ = receive_psn_;
+    owes_ack_ = owes_nak_ = false;
+    drops_until_expected_ = true;
+    acknowledge(expected_, header.syndrome, msn_);
+}
+
+void replier::reject(const packet &header)
+{
+    failed_ = true;
+    if (header.replay)
+        return acknowledge(header.psn, header.syndrome, msn_);
+    answer_until(psn_add(header.psn, psn_mask));
+    std::uint32_t psn = psn_add(expected_, psn_mask);
+    if (!unanswered_.empty())
+        psn = unanswered_.front().op == opcode::read_request ? unanswered_.front().first : unanswered_.front().last;
+    acknowledge(psn, header.syndrome, msn_);
+}
+
+void replier::respond(const packet &header, std::span<const iovec> payload)
+{
+    if (header.op == opcode::atomic_acknowledge || header.op == opcode::read_response_only ||
+            header.op == opcode::read_response_first) {
+        if (!header.replay) {
+            answer_until(psn_add(header.psn, psn_mask));
+            if (unanswered_.empty())
+                return;
+            response_psn_ = unanswered_.front().first;
+        } else {
+            replay_psn_ = header.psn;
+        }
+        (header.replay ? replay_cutter_ : cutter_).start();
+    }
+    const bool is_word = header.op == opcode::atomic_acknowledge;
+    const bool ends = is_word || header.op == opcode::read_response_only || header.op == opcode::read_response_last;
+    std::uint32_t &psn = header.replay ? replay_psn_ : response_psn_;
+    (header.replay ? replay_cutter_ : cutter_)
+            .add(payload, ends, attr_.mtu, [&](std::span<const std::byte> bytes, bool first, bool last) {
+                packet p = header;
+                if (!is_word)
+                    p.op = part_of(opcode::read_response_only, first, last);
+                send_response(p, bytes, psn);
+            });
+    if (!ends || header.replay)
+        return;
+    if (unanswered_.front().op != opcode::read_request) {
+        packet p = header;
+        p.dest_qpn = attr_.dest_qpn;
+        p.psn = unanswered_.front().first;
+        p.msn = msn_;
+        kept_.push_back(p);
+        if (kept_.size() > attr_.max_dest_rd_atomic)
+            kept_.pop_front();
+    }
+    answer_until(header.psn);
+}
+
+void replier::send_response(packet p, std::span<const std::byte> payload, std::uint32_t &psn)
+{
+    p.dest_qpn = attr_.dest_qpn;
+    p.psn = psn;
+    p.msn = msn_;
+    psn = psn_add(psn, 1);
+    out_.send(p, payload);
+}
+
+} // namespace softrdma::roce

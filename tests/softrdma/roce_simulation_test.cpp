@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Requester and responder of the device over RoCE packets that a network loses, repeats and reorders: each request is
+// executed once, and each byte of each message arrives. The letters of a plan are those of rc_plan.hpp, and I, a WRITE
+// with immediate.
+#include "rc_plan.hpp"
+#include "transport/roce/replier.hpp"
+#include "transport/roce/sender.hpp"
+#include "wire/rnr_timer.hpp"
+#include "wire/roce.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <random>
+#include <string>
+
+using namespace softrdma;
+using namespace std::chrono_literals;
+using roce::time_point;
+
+namespace
+{
+
+constexpr std::uint32_t mtu = 1024;
+constexpr std::uint32_t max_size = rc::long_size;
+constexpr std::size_t max_steps = 200000;
+constexpr auto max_delay = 200us;
+constexpr auto timeout = 1ms;
+
+struct packet_losses {
+    double lost = 0;
+    double repeated = 0;
+    double delayed = 0; // later packets overtake them
+};
+
+class world;
+
+// One end of the connection: the queue pair, and its path, which is the code under test.
+class side final : public packet_path, private roce::packet_outlet
+{
+public:
+    side(world &w, const roce::attributes &attr) : world_(w), sender_(attr, *this), replier_(attr, *this) {}
+
+    void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
+    void push() override {}
+    bool congested() override { return was_congested_ = sender_.congested(); }
+    std::size_t send_space() override { return max_segment; }
+    void start_timer(std::chrono::microseconds delay) override;
+    void start_answer_timer(std::chrono::microseconds) override {}
+    void ends(sockaddr_storage &, sockaddr_storage &) const override {}
+    void cut() noexcept override {}
+
+    void arrived(std::span<const std::byte> bytes);
+    std::optional<time_point> deadline() const noexcept;
+    bool has_rejected() const noexcept { return replier_.has_failed(); }
+    void pass_time();
+
+    side *peer = nullptr;
+    std::unique_ptr<completion_queue> cq;
+    std::shared_ptr<queue_pair> qp;
+
+private:
+    void send(const packet &p, std::span<const std::byte> payload) override;
+
+    world &world_;
+    roce::sender sender_;
+    roce::replier replier_;
+    std::optional<time_point> timer_;
+    bool was_congested_ = false;
+};
+
+class world
+{
+public:
+    world(std::uint64_t seed, const packet_losses &losses);
+    ~world();
+    world(const world &) = delete;
+    world &operator=(const world &) = delete;
+
+    // Returns the violation; empty if none.
+    std::string run();
+    void carry(side &to, std::vector<std::byte> bytes);
+    void report(const std::string &what)
+    {
+        if (violation_.empty())
+            violation_ = what;
+    }
+    time_point now() const noexcept { return now_; }
+    const std::string &plan() const noexcept { return plan_; }
+
+private:
+    struct carried {
+        side *to;
+        std::vector<std::byte> bytes;
+    };
+    bool happens(double probability) { return std::bernoulli_distribution(probability)(random_); }
+    std::size_t below(std::size_t limit) { return random_() % limit; }
+    std::shared_ptr<side> open(std::uint32_t number);
+    void post();
+    void post_receive();
+    void poll();
+    void check();
+    bool is_at(std::size_t i, const std::byte *at) const;
+    std::byte *source(std::size_t i) const;
+
+    std::mt19937_64 random_;
+    const packet_losses losses_;
+    std::string plan_;
+    std::vector<std::uint32_t> sizes_;
+    std::vector<std::vector<std::byte>> contents_; // bytes that each request transfers
+    time_point now_{};
+    std::multimap<time_point, carried> network_;
+    std::shared_ptr<side> requester_;
+    std::shared_ptr<side> responder_;
+    std::size_t posted_ = 0;
+    std::size_t completed_ = 0;
+    std::size_t failed_ = rc::max_plan; // first request that failed
+    std::size_t receives_wanted_ = 0;
+    std::size_t receives_posted_ = 0;
+    std::size_t received_ = 0;
+    std::string violation_;
+};
+
+constexpr std::uint32_t requester_number = 1u << 20;
+constexpr std::uint32_t responder_number = requester_number + 1;
+
+void side::transmit(const packet &header, std::span<const iovec> payload, bool)
+{
+    if (is_request(header.op) || header.op == opcode::ack_request)
+        sender_.post(header, payload, world_.now());
+    else
+        replier_.reply(header, payload);
+}
+
+void side::start_timer(std::chrono::microseconds delay)
+{
+    timer_ = world_.now() + delay;
+}
+
+void side::send(const packet &p, std::span<const std::byte> payload)
+{
+    if (payload.size() > mtu)
+        world_.report("a packet is longer than the MTU");
+    const roce::transport_headers headers = roce::encode(p, payload.size());
+    std::vector<std::byte> bytes(
+            headers.bytes.begin(), headers.bytes.begin() + static_cast<std::ptrdiff_t>(headers.size));
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+    bytes.resize(bytes.size() + headers.padding + sizeof(roce::invariant_crc));
+    world_.carry(*peer, std::move(bytes));
+}
+
+void side::arrived(std::span<const std::byte> bytes)
+{
+    packet p;
+    if (!roce::decode(bytes, p))
+        return world_.report("a packet cannot be decoded");
+    const auto up = is_request(p.op) ? replier_.arrived(p) : sender_.arrived(p, world_.now());
+    if (up && !qp->receiver()->receive(*this, *up))
+        world_.report("the device takes packet " + std::to_string(static_cast<int>(up->op)) + " for a violation");
+    qp->receiver()->received_all();
+    replier_.received_all();
+    if (was_congested_ && !sender_.congested()) {
+        was_congested_ = false;
+        qp->receiver()->path_writable();
+    }
+}
+
+std::optional<time_point> side::deadline() const noexcept
+{
+    const auto other = sender_.deadline();
+    return timer_ && other ? std::min(timer_, other) : timer_ ? timer_ : other;
+}
+
+void side::pass_time()
+{
+    if (timer_ && *timer_ <= world_.now()) {
+        timer_.reset();
+        qp->receiver()->timer_expired();
+    }
+    const bool had_failed = sender_.has_failed();
+    sender_.expired(world_.now());
+    if (had_failed || !sender_.has_failed())
+        return;
+    if (!peer->has_rejected()) // it responds no longer after a rejection
+        world_.report("the retry limit is exceeded");
+    qp->path_lost(this);
+}
+
+world::world(std::uint64_t seed, const packet_losses &losses) : random_(seed), losses_(losses)
+{
+    rc::host &h = rc::shared();
+    for (std::size_t i = 1 + below(rc::max_plan); i > 0; --i)
+        plan_ += "SWwRAFI"[below(7)];
+    if (below(4) == 0)
+        plan_.back() = 'k';
+    for (std::size_t i = 0; i < plan_.size(); ++i) {
+        const std::uint32_t some[] = {1, 8, mtu - 1, mtu, mtu + 1, 2 * mtu, max_size};
+        const auto any = static_cast<std::uint32_t>(1 + below(max_size));
+        sizes_.push_back(plan_[i] == 'A' || plan_[i] == 'F' ? word_size
+                         : below(2) == 0                    ? any
+                                                            : some[below(std::size(some))]);
+        std::vector<std::byte> content(sizes_.back());
+        for (std::byte &b : content)
+            b = static_cast<std::byte>(random_());
+        contents_.push_back(std::move(content));
+        receives_wanted_ += plan_[i] == 'S' || plan_[i] == 'I';
+        for (rc::host::memory *m : {&h.requester, &h.responder, &h.receives})
+            std::fill_n(rc::place(*m, 's', i), max_size, std::byte{0});
+        std::copy(contents_[i].begin(), contents_[i].end(), source(i));
+    }
+    requester_ = open(requester_number);
+    responder_ = open(responder_number);
+    requester_->peer = responder_.get();
+    responder_->peer = requester_.get();
+    for (std::size_t i = below(receives_wanted_ + 1); i > 0; --i)
+        post_receive();
+}
+
+world::~world()
+{
+    for (side *s : {requester_.get(), responder_.get()})
+        s->qp->destroy();
+    while (rc::shared().device.next_event() >= 0) {
+    }
+    rc::shared().device.later.run();
+}
+
+// Memory that request `i` reads.
+std::byte *world::source(std::size_t i) const
+{
+    rc::host &h = rc::shared();
+    return rc::place(plan_[i] == 'R' || plan_[i] == 'A' ? h.responder : h.requester, 's', i);
+}
+
+std::shared_ptr<side> world::open(std::uint32_t number)
+{
+    const bool asks = number == requester_number;
+    roce::attributes attr;
+    attr.dest_qpn = asks ? responder_number : requester_number;
+    attr.mtu = mtu;
+    attr.send_psn = attr.receive_psn = rc::first_psn;
+    attr.timeout = timeout;
+    attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
+    auto s = std::make_shared<side>(*this, attr);
+    s->cq = std::make_unique<completion_queue>(rc::shared().device.context(), 64, nullptr, nullptr);
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = s->cq->verbs();
+    init.qp_type = IBV_QPT_RC;
+    init.cap = {.max_send_wr = rc::max_plan,
+            .max_recv_wr = rc::max_plan,
+            .max_send_sge = 1,
+            .max_recv_sge = 1,
+            .max_inline_data = 0};
+    s->qp = queue_pair::create(&rc::shared().device.pd, init, number);
+    s->qp->open_batch();
+    s->qp->attach(s);
+    ibv_qp_attr to{};
+    to.port_num = 1;
+    to.qp_access_flags = connected_pair::all_access;
+    to.path_mtu = IBV_MTU_1024;
+    to.dest_qp_num = attr.dest_qpn;
+    to.rq_psn = to.sq_psn = rc::first_psn;
+    to.rnr_retry = infinite_retry;
+    to.min_rnr_timer = 12;
+    to.max_rd_atomic = to.max_dest_rd_atomic = 4;
+    const auto change = [&](ibv_qp_state state, int mask) {
+        to.qp_state = state;
+        if (s->qp->modify(to, IBV_QP_STATE | mask) != 0)
+            report("a change of state was rejected");
+    };
+    change(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    change(IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                IBV_QP_MIN_RNR_TIMER);
+    change(IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    return s;
+}
+
+void world::carry(side &to, std::vector<std::byte> bytes)
+{
+    const int copies = happens(losses_.lost) ? 0 : happens(losses_.repeated) ? 2 : 1;
+    for (int i = 0; i < copies; ++i) {
+        const auto delay =
+                happens(losses_.delayed) ? max_delay * static_cast<int>(1 + below(4)) : std::chrono::microseconds(20);
+        network_.emplace(now_ + delay, carried{&to, bytes});
+    }
+}
+
+ibv_wr_opcode opcode_of(char request) noexcept
+{
+    return request == 'I' ? IBV_WR_RDMA_WRITE_WITH_IMM : rc::opcode_of(request);
+}
+
+void world::post()
+{
+    rc::host &h = rc::shared();
+    post_batch &batch = *requester_->qp->batch();
+    batch.start();
+    for (const std::size_t end = posted_ + 1 + below(plan_.size() - posted_); posted_ < end; ++posted_) {
+        const char request = plan_[posted_];
+        wqe &w = batch.add(posted_, request == 'w' ? 0 : IBV_SEND_SIGNALED, opcode_of(request));
+        const std::uint32_t key = h.responder.area_mr->rkey;
+        w.set_remote(rc::address_of(h.responder, 's', posted_), request == 'k' ? key ^ 1 : key);
+        if (request == 'F')
+            w.args.flush = {word_size, native::placement_global, native::level_range};
+        else
+            batch.set_sge(rc::address_of(h.requester, 's', posted_), sizes_[posted_], h.requester.area_mr->lkey);
+        if (request == 'A')
+            w.args.atomic = {.compare_add = 1, .swap = 0};
+    }
+    if (batch.error() != 0 || requester_->qp->post_together(batch.size()) != 0)
+        report("a request was rejected when it was posted");
+    batch.unlock();
+}
+
+void world::post_receive()
+{
+    rc::host::memory &m = rc::shared().receives;
+    ibv_sge list{rc::address_of(m, 's', receives_posted_), max_size, m.area_mr->lkey};
+    ibv_recv_wr wr{};
+    wr.wr_id = receives_posted_++;
+    wr.sg_list = &list;
+    wr.num_sge = 1;
+    ibv_recv_wr *bad = nullptr;
+    if (responder_->qp->post_receive(&wr, &bad) != 0)
+        report("a receive was rejected when it was posted");
+}
+
+bool world::is_at(std::size_t i, const std::byte *at) const
+{
+    return std::equal(contents_[i].begin(), contents_[i].end(), at);
+}
+
+void world::poll()
+{
+    rc::host &h = rc::shared();
+    ibv_wc wc{};
+    while (responder_->cq->poll(1, &wc) == 1) {
+        std::size_t i = 0; // the request that consumes this receive
+        for (std::size_t before = 0; i < plan_.size(); ++i) {
+            if ((plan_[i] == 'S' || plan_[i] == 'I') && before++ == received_)
+                break;
+        }
+        if (wc.status != IBV_WC_SUCCESS || wc.wr_id != received_ || i >= posted_ || wc.byte_len != sizes_[i])
+            return report("receive " + std::to_string(wc.wr_id) + " has status " + std::to_string(wc.status));
+        if (!is_at(i, rc::place(plan_[i] == 'S' ? h.receives : h.responder, 's', plan_[i] == 'S' ? received_ : i)))
+            report("message " + std::to_string(i) + " has other bytes");
+        ++received_;
+    }
+    while (requester_->cq->poll(1, &wc) == 1) {
+        if (wc.wr_id < completed_ || wc.wr_id >= posted_)
+            return report("request " + std::to_string(wc.wr_id) + " completed twice");
+        const bool is_rejected = plan_[wc.wr_id] == 'k' && wc.status == IBV_WC_REM_ACCESS_ERR;
+        const bool is_silent = responder_->has_rejected() && wc.status == IBV_WC_RETRY_EXC_ERR;
+        if (wc.status != IBV_WC_SUCCESS && failed_ > wc.wr_id)
+            failed_ = wc.wr_id;
+        const ibv_wc_status expected = failed_ < wc.wr_id ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS;
+        if (wc.status != expected && !is_rejected && !is_silent)
+            return report("request " + std::to_string(wc.wr_id) + " has status " + std::to_string(wc.status));
+        completed_ = wc.wr_id + 1;
+    }
+}
+
+void world::check()
+{
+    rc::host &h = rc::shared();
+    for (std::size_t i = 0; i < plan_.size(); ++i) {
+        const char request = plan_[i];
+        if (request == 'A') {
+            std::uint64_t before = 0;
+            std::uint64_t after = 0;
+            memcpy(&before, contents_[i].data(), sizeof(before));
+            memcpy(&after, rc::place(h.responder, 's', i), sizeof(after));
+            if (after != before + 1)
+                report("atomic operation " + std::to_string(i) + " was executed more or less than once");
+        }
+        if (request == 'k' && is_at(i, rc::place(h.responder, 's', i)))
+            report("a rejected request was executed");
+        const bool has_result = request != 'F' && request != 'S' && request != 'k';
+        const bool reads = request == 'R' || request == 'A';
+        if (has_result && (!reads || i < failed_) && !is_at(i, rc::place(reads ? h.requester : h.responder, 's', i)))
+            report("request " + std::to_string(i) + " has other bytes");
+    }
+    if (received_ != receives_wanted_)
+        report("a message was not received");
+}
+
+std::string world::run()
+{
+    const auto is_done = [&] {
+        const std::size_t last = plan_.find_last_not_of('w');
+        return posted_ == plan_.size() && completed_ >= last + 1 && requester_->qp->sends().empty();
+    };
+    for (std::size_t step = 0; violation_.empty() && !is_done(); ++step) {
+        if (step == max_steps)
+            report("the requests do not end");
+        if (posted_ < plan_.size() && below(4) == 0)
+            post();
+        if (receives_posted_ < receives_wanted_ && below(64) == 0)
+            post_receive();
+        const auto first = network_.begin();
+        std::optional<time_point> next;
+        for (const auto &at : {requester_->deadline(), responder_->deadline()})
+            next = at && (!next || *at < *next) ? at : next;
+        if (first != network_.end() && (!next || first->first <= *next)) {
+            now_ = std::max(now_, first->first);
+            const carried c = std::move(first->second);
+            network_.erase(first);
+            c.to->arrived(c.bytes);
+        } else if (next) {
+            now_ = std::max(now_, *next);
+            requester_->pass_time();
+            responder_->pass_time();
+        } else if (posted_ == plan_.size() && receives_posted_ == receives_wanted_) {
+            report("nothing is in flight, but requests have not completed");
+        }
+        poll();
+    }
+    if (violation_.empty())
+        check();
+    return violation_;
+}
+
+} // namespace
+
+// usage: ... [SEED]
+int main(int argc, char **argv)
+{
+    constexpr std::uint64_t seeds = 1000;
+    const packet_losses networks[] = {{}, {.lost = 0.01}, {.lost = 0.1}, {.repeated = 0.2}, {.delayed = 0.1},
+            {.lost = 0.05, .repeated = 0.05, .delayed = 0.05}};
+    const std::uint64_t only = argc > 1 ? std::stoull(argv[1]) : 0;
+    int failures = 0;
+    for (std::uint64_t seed = argc > 1 ? only : 1; seed <= (argc > 1 ? only : seeds); ++seed) {
+        world w(seed, networks[seed % std::size(networks)]);
+        const std::string violation = w.run();
+        if (violation.empty())
+            continue;
+        printf("seed %llu, plan %s: %s\n", static_cast<unsigned long long>(seed), w.plan().c_str(), violation.c_str());
+        if (++failures == 10)
+            break;
+    }
+    return failures > 0 ? 1 : 0;
+}
