@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: programs_test.sh SOFTRDMA [LANE [GROUP [REPEATS]]]
 # Runs unmodified programs, a client and a server each, on the device. LANE: loopback (default; TCP), local (shared
-# memory) or netns (two network namespaces joined by a veth pair). GROUP: manager, pingpong, lid, perftest,
-# perftest_manager, fio or others; default: all.
+# memory), netns (two network namespaces joined by a veth pair) or roce (like netns, with RoCE; pingpong and perftest
+# only). GROUP: manager, pingpong, lid, perftest, perftest_manager, fio or others; default: all.
 softrdma=$1 lane=${2-loopback} group=${3-all} repeats=${4-1}
 here=$(dirname "$0")
 failures=0
@@ -13,9 +13,9 @@ peer=
 fixed_port=
 
 case $lane in
-loopback | local | netns) ;;
+loopback | local | netns | roce) ;;
 *)
-    echo "programs_test.sh: unknown lane '$lane' (use loopback, local or netns)" >&2
+    echo "programs_test.sh: unknown lane '$lane' (use loopback, local, netns or roce)" >&2
     exit 2
     ;;
 esac
@@ -24,6 +24,10 @@ case $lane in
 loopback) export SOFTRDMA_TRANSPORT=tcp ;;
 local) export SOFTRDMA_TRANSPORT=shm ;;
 netns) . "$here/two_namespaces.sh" ;;
+roce)
+    . "$here/two_namespaces.sh"
+    export SOFTRDMA_TRANSPORT=roce
+    ;;
 esac
 
 work=$(mktemp -d) || exit 1
@@ -83,9 +87,12 @@ pingpong_programs() {
     both ibv_rc_pingpong -n 100 -p %p -g 0 // ibv_rc_pingpong -n 100 -p %p -g 0 %a
     both ibv_rc_pingpong -n 100 -p %p -g 0 -e // ibv_rc_pingpong -n 100 -p %p -g 0 -e %a
     both ibv_rc_pingpong -n 100 -p %p -g 0 -N // ibv_rc_pingpong -n 100 -p %p -g 0 -N %a
-    both ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m 4096 // ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m 4096 %a
+    mtu=4096
+    [ "$lane" = roce ] && mtu=1024 # that of the cable permits no more
+    both ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m $mtu -c // ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m $mtu -c %a
     both ibv_srq_pingpong -n 100 -p %p -g 0 // ibv_srq_pingpong -n 100 -p %p -g 0 %a
     both ibv_srq_pingpong -n 100 -p %p -g 0 -e -q 40 // ibv_srq_pingpong -n 100 -p %p -g 0 -e -q 40 %a
+    [ "$lane" = roce ] && return
     both ibv_ud_pingpong -n 100 -p %p -g 0 // ibv_ud_pingpong -n 100 -p %p -g 0 %a
     both ibv_ud_pingpong -n 100 -p %p -g 0 -e // ibv_ud_pingpong -n 100 -p %p -g 0 -e %a
     [ "$lane" = netns ] && return
@@ -116,10 +123,13 @@ perftest_of() {
 
 perftest_programs() {
     perftest_of
-    both ib_send_bw -q 300 -p %p -n 20 // ib_send_bw -q 300 -p %p -n 20 %a
+    connections=300
+    [ "$lane" = roce ] && connections=20
+    both ib_send_bw -q $connections -p %p -n 20 // ib_send_bw -q $connections -p %p -n 20 %a
     both ib_write_bw -a -p %p -n 50 // ib_write_bw -a -p %p -n 50 %a
     both ib_atomic_lat -p %p -n 50 // ib_atomic_lat -p %p -n 50 %a
     both ib_atomic_bw -A FETCH_AND_ADD -p %p -n 50 // ib_atomic_bw -A FETCH_AND_ADD -p %p -n 50 %a
+    [ "$lane" = roce ] && return
     both ib_send_lat -c UD -p %p -n 100 // ib_send_lat -c UD -p %p -n 100 %a
     both ib_send_bw -c UD -p %p -n 50 // ib_send_bw -c UD -p %p -n 50 %a
     both ib_send_bw -c UD -b -p %p -n 50 // ib_send_bw -c UD -b -p %p -n 50 %a

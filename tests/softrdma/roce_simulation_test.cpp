@@ -47,6 +47,7 @@ public:
     std::size_t send_space() override { return max_segment; }
     void start_timer(std::chrono::microseconds delay) override;
     void start_answer_timer(std::chrono::microseconds) override {}
+    const char *name() const noexcept override { return "none"; }
     void ends(sockaddr_storage &, sockaddr_storage &) const override {}
     void cut() noexcept override {}
 
@@ -223,6 +224,8 @@ world::~world()
     while (rc::shared().device.next_event() >= 0) {
     }
     rc::shared().device.later.run();
+    for (side *s : {requester_.get(), responder_.get()})
+        s->qp.reset(); // it holds its side
 }
 
 // Memory that request `i` reads.

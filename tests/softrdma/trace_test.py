@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import zlib
+
+import roce_packets
 
 SOFTRDMA, PROGRAMS = sys.argv[1:3]
 LIMIT_S = 600  # limit of each program
@@ -25,14 +26,6 @@ Packet = collections.namedtuple("Packet", "opcode psn qp asks direction port")
 
 def number(text: str) -> int:
     return int(text, 0) if text else -1
-
-
-def folded_sum(data: bytes) -> int:
-    """Returns the sum of 16-bit words of the Internet checksum, before the complement."""
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total > 0xffff:
-        total = (total & 0xffff) + (total >> 16)
-    return total
 
 
 def run(command: list[str], **environment: str) -> str:
@@ -140,24 +133,10 @@ class TraceTest(unittest.TestCase):
         self.check_checksums()
 
     def check_checksums(self) -> None:
-        """Recomputes the checksums of each packet and its invariant CRC, which masks the fields that routers change."""
         frames = self.frames()
         self.assertTrue(frames)
         for frame in frames:
-            ip = bytearray(frame[14:])
-            if ip[0] >> 4 == 4:
-                self.assertEqual(0x45, ip[0])
-                self.assertEqual(0xffff, folded_sum(ip[:20]))
-                masked = (1, 8, 10, 11, 26, 27, 32)
-            else:
-                udp = bytes(ip[40:])
-                self.assertEqual(0xffff, folded_sum(ip[8:40] + struct.pack(">II", len(udp), 17) + udp))
-                ip[0] |= 0x0f
-                masked = (1, 2, 3, 7, 46, 47, 52)
-            icrc = ip[-4:]
-            for offset in masked:
-                ip[offset] = 0xff
-            self.assertEqual(struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(ip[:-4]))), icrc)
+            self.assertEqual("", roce_packets.wrong_checksum(frame))
 
     def test_a_file_that_cannot_be_written(self) -> None:
         result = subprocess.run([SOFTRDMA, "trace", "-w", "/nonexistent/out.pcap", "true"], capture_output=True, text=True)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Unreliable-datagram queue pairs and address handles.
 #include "abi/device.hpp"
+#include "cm/roce_connect.hpp"
 #include "transport/udp/udp_port.hpp"
 #include "verbs/address_handle.hpp"
 #include "verbs/datagram_qp.hpp"
@@ -15,6 +16,10 @@ ibv_qp *create_datagram_qp(ibv_pd *pd, ibv_qp_init_attr &attr)
 {
     if (const int error = check_limits(attr); error != 0)
         return fail_with(nullptr, error);
+    if (roce_connect::is_selected()) {
+        roce_connect::report_unsupported("a queue pair for datagrams");
+        return fail_with(nullptr, EOPNOTSUPP);
+    }
     auto path = open_datagram_path();
     const auto qp = path == nullptr ? nullptr : datagram_qp::create(pd, attr, std::move(path));
     return qp == nullptr ? nullptr : qp->verbs();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/log.hpp"
 #include "abi/device.hpp"
+#include "cm/roce_connect.hpp"
 #include "admin/control.hpp"
 #include "base/config.hpp"
 #include "base/gid_table.hpp"
@@ -190,7 +191,8 @@ int query_port(ibv_context *, std::uint8_t port, ibv_port_attr *attr, std::size_
         return EINVAL;
     ibv_port_attr full{};
     full.state = IBV_PORT_ACTIVE;
-    full.max_mtu = full.active_mtu = IBV_MTU_4096;
+    full.max_mtu = IBV_MTU_4096;
+    full.active_mtu = roce_connect::is_selected() ? roce_connect::active_mtu() : full.max_mtu;
     full.gid_tbl_len = static_cast<int>(gid_table().size());
     full.max_msg_sz = limits::max_message;
     full.pkey_tbl_len = 1;

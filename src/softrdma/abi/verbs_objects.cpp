@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
+#include "cm/roce_connect.hpp"
 #include "cm/static_connect.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/transition.hpp"
@@ -20,6 +21,16 @@ namespace
 int busy_unless(bool idle) noexcept
 {
     return idle ? 0 : EBUSY;
+}
+
+std::uint32_t reserve_number()
+{
+    return roce_connect::is_selected() ? roce_connect::reserve_number() : static_connect::reserve_number();
+}
+
+void release_number(std::uint32_t number)
+{
+    roce_connect::is_selected() ? roce_connect::release_number(number) : static_connect::release_number(number);
 }
 
 } // namespace
@@ -186,14 +197,14 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
         return fail_with(nullptr, EOPNOTSUPP);
     if (attr->qp_type == IBV_QPT_UD)
         return or_no_memory<ibv_qp *>(nullptr, [&] { return abi::create_datagram_qp(pd, *attr); });
-    const std::uint32_t number = or_no_memory(0u, static_connect::reserve_number);
+    const std::uint32_t number = or_no_memory(0u, reserve_number);
     if (number == 0)
         return nullptr;
     const auto qp = queue_pair::create(pd, *attr, number);
     if (qp != nullptr)
         return qp->verbs();
     const int error = errno;
-    static_connect::release_number(number);
+    release_number(number);
     return fail_with(nullptr, error);
 }
 
@@ -203,18 +214,24 @@ static int modify_qp(ibv_qp *qp, const ibv_qp_attr *attr, int mask)
         return EINVAL;
     if (sends_datagrams(qp))
         return object_of(qp).modify(*attr, mask);
-    if (const int error = (mask & IBV_QP_AV) != 0 ? static_connect::check(attr->ah_attr) : 0; error != 0)
+    const bool is_roce = roce_connect::is_selected();
+    if (const int error = (mask & IBV_QP_AV) == 0 ? 0
+                          : is_roce               ? roce_connect::check(*attr, mask)
+                                                  : static_connect::check(attr->ah_attr);
+            error != 0)
         return error;
     const ibv_qp_state from = object_of(qp).shown_state();
+    if (is_roce && from == IBV_QPS_RTR && (mask & IBV_QP_SQ_PSN) != 0)
+        roce_connect::start_sending(qp->qp_num, *attr);
     if (const int error = qp_of(qp).modify(*attr, mask); error != 0)
         return error;
     const ibv_qp_state to = object_of(qp).shown_state();
     if (to == IBV_QPS_RTR && from == IBV_QPS_INIT)
-        static_connect::connect(qp_of(qp));
-    else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR)
+        is_roce ? roce_connect::connect(qp_of(qp)) : static_connect::connect(qp_of(qp));
+    else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR && !is_roce)
         static_connect::limit_retry_timeout(qp_of(qp));
     else if (to == IBV_QPS_RESET)
-        static_connect::disconnect(qp_of(qp));
+        is_roce ? roce_connect::disconnect(qp_of(qp)) : static_connect::disconnect(qp_of(qp));
     return 0;
 }
 
@@ -242,7 +259,7 @@ int ibv_destroy_qp(ibv_qp *qp)
     const std::uint32_t number = qp->qp_num;
     if (const int error = or_no_memory(ENOMEM, [&] { return keep->destroy(); }); error != 0)
         return error;
-    static_connect::release_number(number);
+    release_number(number);
     keep->drain_events();
     return 0;
 }

@@ -25,9 +25,9 @@ constexpr std::size_t count = static_cast<std::size_t>(setting::count);
 
 struct entry {
     const char *name;
-    std::array<const char *, 5> words{}; // the first is the default
+    std::array<const char *, 6> words{}; // the first is the default
     const char *former_name = nullptr;   // name in development versions, still accepted
-    std::array<const char *, 5> former_words{};
+    std::array<const char *, 6> former_words{};
     int lowest = 0; // these three are for numbers
     int highest = 0;
     int fallback = 0;
@@ -39,7 +39,7 @@ struct entry {
 // In the order of enum setting.
 constexpr std::array<entry, count> entries = {{
         {.name = "SOFTRDMA_TRANSPORT",
-                .words = {"auto", "shm", "shm-fd", "tcp"},
+                .words = {"auto", "shm", "shm-fd", "tcp", "roce"},
                 .former_name = "SOFTRDMA_PATH",
                 .former_words = {"auto", "local", "descriptors", "tcp"}},
         {.name = "SOFTRDMA_TRUST", .words = {"user", "none"}},

@@ -34,7 +34,8 @@ enum class transport_word {
     automatic,
     shm,
     shm_fd,
-    tcp
+    tcp,
+    roce
 };
 enum class trust_word {
     user,

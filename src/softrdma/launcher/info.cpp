@@ -111,14 +111,17 @@ void print_paths()
     using config::setting;
     const auto transport = static_cast<config::transport_word>(config::value(setting::transport));
     const bool trusted = config::is(setting::trust, config::trust_word::user);
+    const bool is_roce = transport == config::transport_word::roce;
     const char *neither = !trusted                                   ? "SOFTRDMA_TRUST=none"
+                          : is_roce                                  ? "SOFTRDMA_TRANSPORT=roce"
                           : transport == config::transport_word::tcp ? "SOFTRDMA_TRANSPORT=tcp"
                                                                      : nullptr;
     const char *not_taken = transport == config::transport_word::shm_fd ? "SOFTRDMA_TRANSPORT=shm-fd" : neither;
     const char *not_handed = transport == config::transport_word::shm ? "SOFTRDMA_TRANSPORT=shm" : neither;
     const std::string no_fd_passing = probe_fd_passing();
     const std::string no_memory = no_fd_passing.empty() ? try_direct_path() : no_fd_passing;
-    print_path("path tcp:", nullptr, "", "available");
+    print_path("path tcp:", is_roce ? neither : nullptr, "", "available");
+    print_path("path roce:", is_roce ? nullptr : "SOFTRDMA_TRANSPORT is not roce", "", "used with all peers");
     print_path("path shm:", not_taken, no_memory, "used with programs of the same user on this host");
     print_path("path shm-fd:", not_handed, no_fd_passing, "used with those that refuse the former");
     printf("trust:         %s\n", trusted ? "programs of the same user" : "none");

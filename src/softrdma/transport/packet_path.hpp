@@ -42,6 +42,9 @@ public:
     // Calls packet_receiver::answer_timer_expired() after the delay.
     virtual void start_answer_timer(std::chrono::microseconds delay) = 0;
 
+    // Name for reports.
+    virtual const char *name() const noexcept = 0;
+
     // Stores the addresses of both ends.
     virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
 

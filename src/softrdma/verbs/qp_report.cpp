@@ -23,7 +23,7 @@ const char *name_of(ibv_qp_state state) noexcept
 std::string queue_pair::report()
 {
     const lock_guard lock(lock_);
-    const char *path = ep_.path != nullptr ? "tcp" : "none";
+    const char *path = ep_.path != nullptr ? ep_.path->name() : "none";
     if (ep_.local != nullptr)
         path = ep_.local->leaves_private_memory() ? "shm-fd" : "shm";
     const posted_total reads = queue_.posted({IBV_WR_RDMA_READ});

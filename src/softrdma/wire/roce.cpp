@@ -17,21 +17,55 @@ constexpr std::uint8_t version_mask = 0x0f; // transport version in the flags of
 constexpr std::uint8_t padding_mask = 0x03;
 constexpr std::size_t mapped_prefix = 12; // bytes before the IPv4 address of a mapped one
 
-constexpr std::array<std::uint32_t, 256> crc_table = [] {
-    std::array<std::uint32_t, 256> table{};
-    for (std::uint32_t i = 0; i < table.size(); ++i) {
+// Table `n` advances the CRC by a byte that `n` more bytes follow.
+constexpr auto crc_tables = [] {
+    std::array<std::array<std::uint32_t, 256>, 8> tables{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
         std::uint32_t value = i;
         for (int bit = 0; bit < 8; ++bit)
             value = (value & 1) != 0 ? 0xedb88320u ^ value >> 1 : value >> 1;
-        table[i] = value;
+        tables[0][i] = value;
     }
-    return table;
+    for (std::size_t n = 1; n < tables.size(); ++n) {
+        for (std::size_t i = 0; i < 256; ++i)
+            tables[n][i] = tables[0][tables[n - 1][i] & 0xff] ^ tables[n - 1][i] >> 8;
+    }
+    return tables;
 }();
+
+constexpr std::uint32_t advance(std::uint32_t value, std::byte b) noexcept
+{
+    return crc_tables[0][(value ^ static_cast<std::uint32_t>(b)) & 0xff] ^ value >> 8;
+}
 
 std::uint32_t crc(std::uint32_t value, std::span<const std::byte> bytes) noexcept
 {
+    for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+        std::uint32_t next = 0;
+        for (std::size_t i = 0; i < 8; ++i) {
+            const std::uint32_t before = i < 4 ? value >> 8 * i & 0xff : 0;
+            next ^= crc_tables[7 - i][before ^ static_cast<std::uint32_t>(bytes[i])];
+        }
+        value = next;
+    }
     for (const std::byte b : bytes)
-        value = crc_table[(value ^ static_cast<std::uint32_t>(b)) & 0xff] ^ value >> 8;
+        value = advance(value, b);
+    return value;
+}
+
+// Reverts the CRC by `count` zero bytes. The high byte of a table's entry identifies the entry.
+std::uint32_t revert(std::uint32_t value, std::size_t count) noexcept
+{
+    static constexpr auto entry_of = [] {
+        std::array<std::uint8_t, 256> entries{};
+        for (std::uint32_t i = 0; i < 256; ++i)
+            entries[crc_tables[0][i] >> 24] = static_cast<std::uint8_t>(i);
+        return entries;
+    }();
+    for (; count > 0; --count) {
+        const std::uint8_t entry = entry_of[value >> 24];
+        value = (value ^ crc_tables[0][entry]) << 8 | entry;
+    }
     return value;
 }
 
@@ -45,12 +79,12 @@ std::uint8_t flags_of(bool solicited, std::size_t padding) noexcept
     return static_cast<std::uint8_t>((solicited ? solicited_flag : 0) | migrated_flag | padding << padding_shift);
 }
 
-} // namespace
-
 std::span<const std::byte> ip_of(const network_address &address) noexcept
 {
     return std::span(address).subspan(is_v4(std::bit_cast<ibv_gid>(address)) ? mapped_prefix : 0);
 }
+
+} // namespace
 
 network_headers encode(const udp_flow &flow, std::size_t udp_length) noexcept
 {
@@ -123,8 +157,11 @@ bool decode(std::span<const std::byte> bytes, packet &p) noexcept
     return p.payload.empty() || is_divisible(p.op) || p.op == opcode::atomic_write;
 }
 
+namespace
+{
+
 // Fields that routers may change count as ones.
-invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet) noexcept
+std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> packet) noexcept
 {
     constexpr std::byte ones{0xff};
     constexpr std::array<std::byte, 8> no_local_route{ones, ones, ones, ones, ones, ones, ones, ones};
@@ -142,11 +179,31 @@ invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet) no
     value = crc(value, std::span(masked).first(network.size));
     value = crc(value, packet.first(reserved));
     value = crc(value, std::span(&ones, 1));
-    value = ~crc(value, packet.subspan(reserved + 1));
+    return ~crc(value, packet.subspan(reserved + 1));
+}
+
+} // namespace
+
+invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet) noexcept
+{
+    const std::uint32_t value = invariant_value(flow, packet);
     invariant_crc result;
     for (std::size_t i = 0; i < result.size(); ++i) // the only number with its low byte first
         result[i] = static_cast<std::byte>(value >> 8 * i);
     return result;
+}
+
+// A CRC is linear: the difference of two identifications, moved back to their place, has 16 bits.
+bool has_valid_crc(const udp_flow &flow, std::span<const std::byte> bytes) noexcept
+{
+    constexpr std::size_t identification = 4; // its offset in the IPv4 header
+    const auto packet = bytes.first(bytes.size() - sizeof(invariant_crc));
+    std::uint32_t difference = invariant_value(flow, packet);
+    for (std::size_t i = 0; i < sizeof(invariant_crc); ++i)
+        difference ^= static_cast<std::uint32_t>(bytes[packet.size() + i]) << 8 * i;
+    if (difference == 0 || ip_of(flow.destination).size() != sizeof(std::uint32_t))
+        return difference == 0;
+    return revert(difference, ipv4_size - identification + udp_size + packet.size()) <= 0xffff;
 }
 
 } // namespace softrdma::roce

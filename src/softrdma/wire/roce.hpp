@@ -47,5 +47,8 @@ bool decode(std::span<const std::byte> bytes, packet &p) noexcept;
 // padding.
 using invariant_crc = std::array<std::byte, 4>;
 invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet) noexcept;
+// Returns whether the packet with its CRC is intact. An IPv4 header may have any identification: receivers cannot see
+// it, and some senders do not send 0. `bytes` has at least the size of a BTH and a CRC.
+bool has_valid_crc(const udp_flow &flow, std::span<const std::byte> bytes) noexcept;
 
 } // namespace softrdma::roce

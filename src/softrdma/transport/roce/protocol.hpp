@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/guard.hpp"
 #include "wire/packet.hpp"
 
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <sys/uio.h>
 #include <utility>
 #include <vector>
@@ -45,12 +46,16 @@ public:
         first_ = true;
     }
     // Calls `send(payload, first, last)` for each whole packet. The rest of a segment waits for the next segment.
+    // Returns false if the file behind the memory of a segment was truncated.
     template<typename Send>
-    void add(std::span<const iovec> segment, bool last, std::uint32_t mtu, const Send &send)
+    [[nodiscard]] bool add(std::span<const iovec> segment, bool last, std::uint32_t mtu, const Send &send)
     {
         for (const iovec &part : segment) {
             const auto *from = static_cast<const std::byte *>(part.iov_base);
-            held_.insert(held_.end(), from, from + part.iov_len);
+            held_.resize(held_.size() + part.iov_len);
+            std::byte *to = held_.data() + held_.size() - part.iov_len;
+            if (!guarded([&] { std::copy(from, from + part.iov_len, to); }))
+                return false;
         }
         const std::span<const std::byte> all(held_);
         std::size_t at = 0;
@@ -59,6 +64,7 @@ public:
         if (last)
             send(all.subspan(at), std::exchange(first_, false), true);
         held_.erase(held_.begin(), last ? held_.end() : held_.begin() + static_cast<std::ptrdiff_t>(at));
+        return true;
     }
 
 private:

@@ -177,13 +177,15 @@ void replier::respond(const packet &header, std::span<const iovec> payload)
     const bool is_word = header.op == opcode::atomic_acknowledge;
     const bool ends = is_word || header.op == opcode::read_response_only || header.op == opcode::read_response_last;
     std::uint32_t &psn = header.replay ? replay_psn_ : response_psn_;
-    (header.replay ? replay_cutter_ : cutter_)
-            .add(payload, ends, attr_.mtu, [&](std::span<const std::byte> bytes, bool first, bool last) {
-                packet p = header;
-                if (!is_word)
-                    p.op = part_of(opcode::read_response_only, first, last);
-                send_response(p, bytes, psn);
-            });
+    const bool is_complete =
+            (header.replay ? replay_cutter_ : cutter_)
+                    .add(payload, ends, attr_.mtu, [&](std::span<const std::byte> bytes, bool first, bool last) {
+                        packet p = header;
+                        if (!is_word)
+                            p.op = part_of(opcode::read_response_only, first, last);
+                        send_response(p, bytes, psn);
+                    });
+    failed_ = failed_ || !is_complete;
     if (!ends || header.replay)
         return;
     if (unanswered_.front().op != opcode::read_request) {

@@ -20,13 +20,14 @@ void sender::post(const packet &header, std::span<const iovec> payload, time_poi
         opening_ = header;
         cutter_.start();
     }
+    bool is_complete = true;
     if (header.op == opcode::read_request) {
         add_read(header);
     } else if (is_round_trip(header.op)) {
-        cutter_.add(payload, true, attr_.mtu,
+        is_complete = cutter_.add(payload, true, attr_.mtu,
                 [&](std::span<const std::byte> bytes, bool, bool) { add(header, bytes, 1, true, true); });
     } else {
-        cutter_.add(
+        is_complete = cutter_.add(
                 payload, is_last(header.op), attr_.mtu, [&](std::span<const std::byte> bytes, bool first, bool last) {
                     packet p = first ? opening_ : header;
                     p.op = part_of(header.op, first, last);
@@ -41,6 +42,7 @@ void sender::post(const packet &header, std::span<const iovec> payload, time_poi
                     add(p, bytes, 1, first, last);
                 });
     }
+    failed_ = failed_ || !is_complete;
     pump(now);
 }
 
@@ -70,10 +72,10 @@ void sender::pump(time_point now)
     while (sent_ < requests_.size() && !failed_) {
         const request &r = requests_[sent_];
         const bool round_trip = is_round_trip(r.header.op);
-        if (sent_ > 0 && (in_flight_ >= window || (round_trip && round_trips_ >= attr_.max_rd_atomic)))
+        if (sent_ > 0 && (in_flight_ >= window_ || (round_trip && round_trips_ >= attr_.max_rd_atomic)))
             break;
         packet p = r.header;
-        p.no_ack_req = !round_trip && sent_ + 1 < requests_.size() && in_flight_ + 1 < window &&
+        p.no_ack_req = !round_trip && sent_ + 1 < requests_.size() && in_flight_ + 1 < window_ &&
                        r.header.psn % ack_interval != 0;
         out_.send(p, r.payload);
         in_flight_ += r.count;
@@ -82,8 +84,8 @@ void sender::pump(time_point now)
         const std::uint32_t end = psn_add(r.header.psn, r.count);
         if (psn_after(end, end_psn_))
             end_psn_ = end;
-        if (!deadline_ && attr_.timeout.count() > 0)
-            deadline_ = now + attr_.timeout;
+        if (!deadline_)
+            start_timer(now);
     }
 }
 
@@ -91,6 +93,8 @@ void sender::go_back(time_point now)
 {
     sent_ = 0;
     in_flight_ = round_trips_ = 0;
+    window_ = std::max(window_ / 2, 1u);
+    acknowledged_ = 0;
     deadline_.reset();
     pump(now);
 }
@@ -124,9 +128,21 @@ void sender::progressed(time_point now)
 {
     tries_ = 0;
     recovering_ = false;
+    if (++acknowledged_ >= window_) {
+        acknowledged_ = 0;
+        window_ = std::min(window_ + 1, max_window);
+    }
     deadline_.reset();
-    if (!requests_.empty() && attr_.timeout.count() > 0)
-        deadline_ = now + attr_.timeout;
+    if (!requests_.empty())
+        start_timer(now);
+}
+
+// The specification permits four times the timeout. A software device uses it: a busy processor delays responses.
+void sender::start_timer(time_point now)
+{
+    constexpr unsigned max_doublings = 2;
+    if (attr_.timeout.count() > 0)
+        deadline_ = now + attr_.timeout * (1u << std::min(tries_, max_doublings));
 }
 
 void sender::remove_first() noexcept
@@ -184,7 +200,7 @@ packet sender::rejected(const packet &p)
 {
     const std::uint32_t message = requests_.front().message;
     restart_ = message;
-    next_psn_ = end_psn_ = requests_.front().message_psn;
+    next_psn_ = requests_.front().message_psn; // end_psn_ remains: the peer may acknowledge what it has received
     requests_.clear();
     sent_ = 0;
     in_flight_ = round_trips_ = 0;

@@ -27,13 +27,14 @@ public:
     // Time at which expired() must be called, if a response is outstanding.
     std::optional<time_point> deadline() const noexcept { return deadline_; }
     void expired(time_point now);
-    // True once a packet was sent again as often as the retry count allows.
+    // True once a packet was sent again as often as the retry count allows, or memory to send was lost.
     bool has_failed() const noexcept { return failed_; }
     bool congested() const noexcept { return requests_.size() >= max_queued; }
 
 private:
-    // Packets that may be in flight; READ requests count as their responses.
-    static constexpr std::uint32_t window = 64;
+    // Packets that may be in flight; READ requests count as their responses. Halved when packets were lost, and
+    // enlarged by one with each window that is acknowledged.
+    static constexpr std::uint32_t max_window = 64;
     static constexpr std::uint32_t ack_interval = 16;
     // A long READ is requested in parts of this number of packets, so that the peer never has more responses to send.
     static constexpr std::uint32_t read_packets = 32;
@@ -56,6 +57,7 @@ private:
     void retry(time_point now);
     void go_back_once(time_point now);
     void progressed(time_point now);
+    void start_timer(time_point now);
     void remove_first() noexcept;
     // Removes the requests before the PSN. Returns false if one of them still needs a response of its own.
     bool remove_before(std::uint32_t psn, std::optional<packet> &up, time_point now);
@@ -68,6 +70,8 @@ private:
     std::deque<request> requests_; // not acknowledged
     std::size_t sent_ = 0;         // number of these that are in flight
     std::uint32_t in_flight_ = 0;  // PSNs
+    std::uint32_t window_ = max_window;
+    std::uint32_t acknowledged_ = 0; // requests since the window changed
     std::uint32_t round_trips_ = 0;
     std::uint32_t next_psn_;
     std::uint32_t end_psn_; // after the last packet that was ever sent

@@ -13,6 +13,7 @@ path_policy policy() noexcept
         return path_policy::tcp;
     switch (static_cast<config::transport_word>(config::value(setting::transport))) {
     case config::transport_word::tcp:
+    case config::transport_word::roce:
         return path_policy::tcp;
     case config::transport_word::shm_fd:
         return path_policy::descriptors;

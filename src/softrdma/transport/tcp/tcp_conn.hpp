@@ -53,6 +53,7 @@ public:
     void start_timer(std::chrono::microseconds delay) override;
     void start_answer_timer(std::chrono::microseconds delay) override;
     void cut() noexcept override;
+    const char *name() const noexcept override { return "tcp"; }
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     finding ready(std::uint32_t events) override;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cm/roce_connect.hpp"
+#include "base/config.hpp"
+#include "base/gid_table.hpp"
+#include "base/log.hpp"
+#include "transport/roce/connection.hpp"
+#include "transport/roce/port.hpp"
+#include "transport/shm/fd_server.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+
+namespace softrdma::roce_connect
+{
+
+namespace
+{
+
+std::uint32_t bytes_of(ibv_mtu mtu) noexcept
+{
+    return 128u << mtu;
+}
+
+roce::attributes attributes_of(const ibv_qp_attr &attr) noexcept
+{
+    // Other processes may delay the responses of a software device for longer than those of an RNIC.
+    constexpr std::uint8_t min_timeout = 12; // 17 ms
+    const std::chrono::nanoseconds timeout(attr.timeout == 0 ? 0 : 4096ll << std::max(attr.timeout, min_timeout));
+    return {.dest_qpn = attr.dest_qp_num,
+            .mtu = bytes_of(attr.path_mtu),
+            .send_psn = attr.sq_psn,
+            .receive_psn = attr.rq_psn,
+            .timeout = timeout,
+            .retry_cnt = attr.retry_cnt,
+            .max_rd_atomic = std::max<std::uint32_t>(attr.max_rd_atomic, 1),
+            .max_dest_rd_atomic = attr.max_dest_rd_atomic};
+}
+
+void drop(const std::shared_ptr<roce::connection> &c)
+{
+    if (c != nullptr)
+        c->bind(nullptr);
+}
+
+} // namespace
+
+bool is_selected() noexcept
+{
+    return config::is(config::setting::transport, config::transport_word::roce);
+}
+
+void report_unsupported(const char *facility)
+{
+    fprintf(stderr,
+            "softrdma: SOFTRDMA_TRANSPORT=roce: %s: not supported (use reliable queue pairs and ibv_modify_qp)\n",
+            facility);
+}
+
+ibv_mtu active_mtu()
+{
+    const auto &table = gid_table();
+    const std::uint32_t max = table.empty() ? 0 : roce::max_mtu(table.front().interface);
+    ibv_mtu mtu = IBV_MTU_4096;
+    while (mtu > IBV_MTU_256 && bytes_of(mtu) > max)
+        mtu = static_cast<ibv_mtu>(mtu - 1);
+    return mtu;
+}
+
+std::uint32_t reserve_number()
+{
+    if (start_event_loop() == nullptr)
+        return 0;
+    const auto port = roce::port::open();
+    const std::uint32_t number = port == nullptr ? 0 : port->reserve_number();
+    if (port != nullptr && number == 0)
+        errno = ENOMEM;
+    return number;
+}
+
+void release_number(std::uint32_t number)
+{
+    if (const auto port = roce::port::get(); port != nullptr)
+        drop(port->release_number(number));
+}
+
+int check(const ibv_qp_attr &attr, int mask)
+{
+    const ibv_ah_attr &address = attr.ah_attr;
+    if (address.is_global == 0) {
+        log::write(log::level::error, "address handle: no GRH: RoCE has GIDs only (set is_global and a GID)");
+        return EINVAL;
+    }
+    if (address.grh.sgid_index >= gid_table().size())
+        return EINVAL;
+    const std::uint32_t max = roce::max_mtu(gid_table()[address.grh.sgid_index].interface);
+    if ((mask & IBV_QP_PATH_MTU) == 0 || bytes_of(attr.path_mtu) <= max)
+        return 0;
+    log::write(log::level::error, "path MTU %u: larger than the MTU of the interface permits (use at most %u)",
+            bytes_of(attr.path_mtu), max);
+    return EINVAL;
+}
+
+void connect(queue_pair &qp)
+{
+    const std::uint32_t number = qp.verbs()->qp_num;
+    const auto port = roce::port::get();
+    if (port == nullptr || !port->has(number))
+        return;
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    qp.query(attr, init);
+    const ibv_global_route &route = attr.ah_attr.grh;
+    const gid_entry &here = gid_table()[route.sgid_index];
+    const datagram_route addresses{.source = std::bit_cast<network_address>(here.gid),
+            .destination = std::bit_cast<network_address>(route.dgid),
+            .interface = here.interface};
+    const auto c = std::make_shared<roce::connection>(port, addresses, attributes_of(attr));
+    qp.attach(c);
+    c->bind(qp.receiver());
+    drop(port->set(number, c));
+    if (log::is_on(log::level::info))
+        log::write(log::level::info, "queue pair %u: connected to queue pair %u over RoCE, path MTU %u", number,
+                attr.dest_qp_num, bytes_of(attr.path_mtu));
+}
+
+void start_sending(std::uint32_t number, const ibv_qp_attr &attr)
+{
+    const auto port = roce::port::get();
+    if (const auto c = port == nullptr ? nullptr : port->find(number); c != nullptr)
+        c->start_sending(attributes_of(attr));
+}
+
+void disconnect(queue_pair &qp)
+{
+    const auto port = roce::port::get();
+    if (port == nullptr)
+        return;
+    drop(port->set(qp.verbs()->qp_num, nullptr));
+    qp.attach(nullptr);
+}
+
+} // namespace softrdma::roce_connect

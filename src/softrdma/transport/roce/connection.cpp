@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/roce/connection.hpp"
+#include "base/gid_table.hpp"
+#include "transport/roce/port.hpp"
+
+#include <bit>
+
+namespace softrdma::roce
+{
+
+namespace
+{
+
+using clock = std::chrono::steady_clock;
+
+sockaddr_storage end_of(const network_address &address, unsigned interface) noexcept
+{
+    sockaddr_storage end = address_of(std::bit_cast<ibv_gid>(address), interface);
+    port_of(end) = htons(udp_port);
+    return end;
+}
+
+} // namespace
+
+connection::connection(std::shared_ptr<port> through, const datagram_route &route, const attributes &attr)
+    : port_(std::move(through)), route_(route), attr_(attr), replier_(attr, *this)
+{
+}
+
+void connection::start_sending(attributes attr)
+{
+    attr.dest_qpn = attr_.dest_qpn;
+    attr.mtu = attr_.mtu;
+    const lock_guard lock(mutex_);
+    packet_outlet &out = *this;
+    sender_.emplace(attr, out);
+}
+
+void connection::bind(std::shared_ptr<packet_receiver> receiver)
+{
+    const lock_guard lock(mutex_);
+    receiver_.swap(receiver); // the former one is released after the lock
+}
+
+std::shared_ptr<packet_receiver> connection::bound()
+{
+    const lock_guard lock(mutex_);
+    return receiver_;
+}
+
+void connection::send(const packet &p, std::span<const std::byte> payload)
+{
+    burst_ += is_read_response(p.op) ? 1u : 0u;
+    port_->send(route_, p, payload);
+}
+
+void connection::transmit(const packet &header, std::span<const iovec> payload, bool)
+{
+    const lock_guard lock(mutex_);
+    if (lost_)
+        return;
+    if (!is_request(header.op) && header.op != opcode::ack_request) {
+        if (const auto now = clock::now(); now - burst_began_ > burst_pause) {
+            burst_began_ = now;
+            burst_ = 0;
+        }
+        replier_.reply(header, payload);
+        if (burst_ >= max_burst && !pauses_)
+            start_pause();
+    } else if (sender_) {
+        sender_->post(header, payload, clock::now());
+        start_retry_timer();
+        if (sender_->has_failed())
+            cut();
+    }
+}
+
+// Pauses the responder after a burst of READ responses.
+void connection::start_pause()
+{
+    pauses_ = true;
+    event_loop::get()->after(burst_pause, [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (self == nullptr)
+            return;
+        std::shared_ptr<packet_receiver> receiver;
+        {
+            const lock_guard lock(self->mutex_);
+            self->pauses_ = false;
+            receiver = self->receiver_;
+        }
+        if (receiver != nullptr)
+            receiver->path_writable();
+    });
+}
+
+bool connection::congested()
+{
+    const lock_guard lock(mutex_);
+    const bool is_full = sender_ && sender_->congested();
+    was_congested_ = was_congested_ || is_full;
+    return is_full || pauses_;
+}
+
+void connection::start_timer(std::chrono::microseconds delay)
+{
+    std::uint64_t generation = 0;
+    {
+        const lock_guard lock(mutex_);
+        generation = ++timer_generation_;
+    }
+    event_loop::get()->after(delay, [weak = weak_from_this(), generation] {
+        const auto self = weak.lock();
+        if (self == nullptr)
+            return;
+        std::shared_ptr<packet_receiver> receiver;
+        {
+            const lock_guard lock(self->mutex_);
+            if (self->timer_generation_ == generation)
+                receiver = self->receiver_;
+        }
+        if (receiver != nullptr)
+            receiver->timer_expired();
+    });
+}
+
+// One timer at a time is pending: when it expires early, because responses have arrived, it is started again.
+void connection::start_retry_timer()
+{
+    const auto deadline = sender_->deadline();
+    if (!deadline || (retry_timer_ && *retry_timer_ <= *deadline))
+        return;
+    retry_timer_ = *deadline;
+    const auto delay = std::chrono::ceil<std::chrono::microseconds>(*deadline - clock::now());
+    event_loop::get()->after(std::max(delay, std::chrono::microseconds(0)), [weak = weak_from_this()] {
+        if (const auto self = weak.lock(); self != nullptr)
+            self->retry_timer_expired();
+    });
+}
+
+void connection::retry_timer_expired()
+{
+    const lock_guard lock(mutex_);
+    retry_timer_.reset();
+    if (lost_ || receiver_ == nullptr)
+        return;
+    sender_->expired(clock::now());
+    if (sender_->has_failed())
+        cut();
+    else
+        start_retry_timer();
+}
+
+void connection::ends(sockaddr_storage &here, sockaddr_storage &there) const
+{
+    here = end_of(route_.source, route_.interface);
+    there = end_of(route_.destination, route_.interface);
+}
+
+void connection::cut() noexcept
+{
+    event_loop::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (self == nullptr)
+            return;
+        std::shared_ptr<packet_receiver> receiver;
+        {
+            const lock_guard lock(self->mutex_);
+            if (!std::exchange(self->lost_, true))
+                receiver = self->receiver_;
+        }
+        if (receiver != nullptr)
+            receiver->path_lost(*self);
+    });
+}
+
+bool connection::is_between(const udp_flow &flow) const noexcept
+{
+    return flow.source == route_.destination && flow.destination == route_.source;
+}
+
+void connection::arrived(const packet &p)
+{
+    std::optional<packet> up;
+    std::shared_ptr<packet_receiver> receiver;
+    {
+        const lock_guard lock(mutex_);
+        if (lost_ || receiver_ == nullptr)
+            return;
+        receiver = receiver_;
+        if (is_request(p.op)) {
+            up = replier_.arrived(p);
+        } else if (sender_) {
+            up = sender_->arrived(p, clock::now());
+            start_retry_timer();
+        }
+    }
+    if (up && !receiver->receive(*this, *up))
+        cut();
+}
+
+void connection::received_all()
+{
+    const auto receiver = bound();
+    if (receiver == nullptr)
+        return;
+    receiver->received_all();
+    {
+        const lock_guard lock(mutex_);
+        replier_.received_all();
+        if ((sender_ && sender_->has_failed()) || replier_.has_failed())
+            cut();
+        if (!was_congested_ || sender_->congested())
+            return;
+        was_congested_ = false;
+    }
+    receiver->path_writable();
+}
+
+} // namespace softrdma::roce

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/lock.hpp"
+#include "transport/datagram_path.hpp"
+#include "transport/packet_path.hpp"
+#include "transport/roce/replier.hpp"
+#include "transport/roce/sender.hpp"
+#include "wire/roce.hpp"
+
+namespace softrdma::roce
+{
+
+class port;
+
+// The path of one queue pair to the address and number of its peer.
+class connection final : public packet_path, private packet_outlet, public std::enable_shared_from_this<connection>
+{
+public:
+    connection(std::shared_ptr<port> through, const datagram_route &route, const attributes &attr);
+
+    void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
+    void push() override {}
+    bool congested() override;
+    std::size_t send_space() override { return short_segment; }
+    void start_timer(std::chrono::microseconds delay) override;
+    void start_answer_timer(std::chrono::microseconds) override {} // the sender limits the time for responses
+    void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
+    void cut() noexcept override;
+    const char *name() const noexcept override { return "roce"; }
+
+    // Packets go to the receiver after this call; NULL drops them.
+    void bind(std::shared_ptr<packet_receiver> receiver);
+    // Must be called before the first request is sent. Number and MTU remain those of the construction.
+    void start_sending(attributes attr);
+
+    // For the port, which calls them in one thread at a time.
+    bool is_between(const udp_flow &flow) const noexcept;
+    void arrived(const packet &p);
+    void received_all();
+
+private:
+    // READ responses that are sent without a pause: a long READ must not overflow the buffers on its way.
+    static constexpr unsigned max_burst = 64;
+    static constexpr std::chrono::microseconds burst_pause{200};
+
+    void send(const packet &p, std::span<const std::byte> payload) override REQUIRES(mutex_);
+    std::shared_ptr<packet_receiver> bound();
+    void start_retry_timer() REQUIRES(mutex_);
+    void retry_timer_expired();
+    void start_pause() REQUIRES(mutex_);
+
+    const std::shared_ptr<port> port_;
+    const datagram_route route_;
+    const attributes attr_;
+    ordered_mutex mutex_{lock_level::sending};
+    replier replier_ GUARDED_BY(mutex_);
+    std::optional<sender> sender_ GUARDED_BY(mutex_);
+    std::shared_ptr<packet_receiver> receiver_ GUARDED_BY(mutex_); // keeps its queue pair alive
+    std::uint64_t timer_generation_ GUARDED_BY(mutex_) = 0;
+    std::optional<time_point> retry_timer_ GUARDED_BY(mutex_); // expiry of the pending timer
+    bool was_congested_ GUARDED_BY(mutex_) = false;
+    bool lost_ GUARDED_BY(mutex_) = false;
+    time_point burst_began_ GUARDED_BY(mutex_){};
+    unsigned burst_ GUARDED_BY(mutex_) = 0; // READ responses since then
+    bool pauses_ GUARDED_BY(mutex_) = false;
+};
+
+} // namespace softrdma::roce

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/roce/port.hpp"
+#include "base/log.hpp"
+#include "base/gid_table.hpp"
+#include "transport/roce/connection.hpp"
+#include "transport/udp/udp_message.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <net/if.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+
+namespace softrdma::roce
+{
+
+namespace
+{
+
+constexpr std::uint32_t max_path_mtu = 4096;
+// Headers of the longest packet with a payload, and its invariant CRC.
+constexpr std::size_t max_overhead = bth_size + max_extended_size + sizeof(invariant_crc);
+constexpr std::uint32_t numbers = 1u << shared_sockets::lane_shift; // per lane
+
+struct open_port {
+    ordered_mutex lock{lock_level::sending};
+    std::shared_ptr<port> opened GUARDED_BY(lock);
+};
+
+open_port &the_port()
+{
+    static constinit process::single<open_port> one;
+    return one.get();
+}
+
+} // namespace
+
+// Buffers for one recvmmsg() call.
+struct port::arrivals {
+    void prepare() noexcept
+    {
+        for (std::size_t i = 0; i < batch; ++i) {
+            segments[i] = {bytes[i].data(), bytes[i].size()};
+            messages[i].msg_hdr = {.msg_name = &from[i],
+                    .msg_namelen = sizeof(from[i]),
+                    .msg_iov = &segments[i],
+                    .msg_iovlen = 1,
+                    .msg_control = &control[i],
+                    .msg_controllen = sizeof(control[i]),
+                    .msg_flags = 0};
+        }
+    }
+
+    std::array<std::array<std::byte, max_path_mtu + max_overhead>, batch> bytes;
+    std::array<iovec, batch> segments;
+    std::array<sockaddr_storage, batch> from;
+    std::array<control_data, batch> control;
+    std::array<mmsghdr, batch> messages;
+};
+
+port::port(std::shared_ptr<shared_sockets> sockets)
+    : sockets_(std::move(sockets)), arrivals_(std::make_unique<arrivals>())
+{
+    if (getrandom(&next_, sizeof(next_), 0) != sizeof(next_))
+        next_ = 0;
+    next_ %= numbers;
+}
+
+port::~port() = default;
+
+std::shared_ptr<port> port::get()
+{
+    open_port &one = the_port();
+    const lock_guard guard(one.lock);
+    return one.opened;
+}
+
+std::shared_ptr<port> port::open()
+{
+    if (auto opened = get(); opened != nullptr)
+        return opened;
+    std::string error;
+    auto sockets = shared_sockets::open(error);
+    if (sockets == nullptr) {
+        fprintf(stderr, "softrdma: UDP port %u: %s\n", unsigned{udp_port}, error.c_str());
+        errno = EADDRINUSE;
+        return nullptr;
+    }
+    const auto created = std::make_shared<port>(std::move(sockets));
+    open_port &one = the_port();
+    const lock_guard guard(one.lock);
+    if (one.opened == nullptr && created->watch()) // otherwise another thread was faster
+        one.opened = created;
+    return one.opened;
+}
+
+bool port::watch()
+{
+    watch_ = event_loop::get()->watch(sockets_->socket(), EPOLLIN, shared_from_this());
+    return watch_ != 0;
+}
+
+std::uint32_t port::reserve_number()
+{
+    const lock_guard lock(mutex_);
+    for (std::uint32_t tries = 0; tries < numbers; ++tries) {
+        next_ = (next_ + 1) % numbers;
+        const std::uint32_t number = sockets_->lane() << shared_sockets::lane_shift | next_;
+        if (number > 1 && connections_.emplace(number, nullptr).second) // 0 and 1 are the management queue pairs
+            return number;
+    }
+    return 0;
+}
+
+std::shared_ptr<connection> port::release_number(std::uint32_t number)
+{
+    const lock_guard lock(mutex_);
+    const auto node = connections_.extract(number);
+    return node.empty() ? nullptr : node.mapped();
+}
+
+bool port::has(std::uint32_t number)
+{
+    const lock_guard lock(mutex_);
+    return connections_.contains(number);
+}
+
+std::shared_ptr<connection> port::set(std::uint32_t number, std::shared_ptr<connection> c)
+{
+    const lock_guard lock(mutex_);
+    if (const auto found = connections_.find(number); found != connections_.end())
+        found->second.swap(c);
+    return c;
+}
+
+std::shared_ptr<connection> port::find(std::uint32_t number)
+{
+    const lock_guard lock(mutex_);
+    const auto found = connections_.find(number);
+    return found == connections_.end() ? nullptr : found->second;
+}
+
+void port::send(const datagram_route &route, const packet &p, std::span<const std::byte> payload)
+{
+    const transport_headers headers = encode(p, payload.size());
+    std::array<std::byte, max_path_mtu + max_overhead> bytes;
+    auto *end = std::copy_n(headers.bytes.begin(), headers.size, bytes.data());
+    end = std::copy(payload.begin(), payload.end(), end);
+    end = std::fill_n(end, headers.padding, std::byte{0});
+    const udp_flow flow{route.source, route.destination, udp_port};
+    const invariant_crc crc = crc_of(flow, {bytes.data(), end});
+    end = std::copy(crc.begin(), crc.end(), end);
+    iovec segment{bytes.data(), static_cast<std::size_t>(end - bytes.data())};
+    sockaddr_storage to;
+    control_data control{};
+    msghdr message{};
+    message.msg_namelen = end_at(sockets_->family(), route.destination, route.interface, udp_port, to);
+    message.msg_name = &to;
+    message.msg_iov = &segment;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof(control);
+    put_source(message, sockets_->family(), route);
+    if (event_loop *loop = event_loop::get(); !loop->expects(*this))
+        loop->expect(shared_from_this());
+    if (sendmsg(sockets_->socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && log::is_on(log::level::info))
+        log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", p.dest_qpn, strerror(errno),
+                errno == EMSGSIZE ? " (use a smaller path MTU)" : "");
+}
+
+finding port::ready(std::uint32_t)
+{
+    if (!reading_.try_lock())
+        return finding::taken;
+    const lock_guard lock(reading_, std::adopt_lock);
+    return receive() ? finding::something : finding::nothing;
+}
+
+bool port::receive()
+{
+    arrivals &a = *arrivals_;
+    a.prepare();
+    const int count = recvmmsg(sockets_->socket(), a.messages.data(), batch, MSG_DONTWAIT, nullptr);
+    for (int i = 0; i < count; ++i) {
+        mmsghdr &m = a.messages[static_cast<std::size_t>(i)];
+        if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // a longer packet is invalid
+            accept({static_cast<const std::byte *>(m.msg_hdr.msg_iov->iov_base), m.msg_len}, m.msg_hdr);
+    }
+    for (const auto &c : std::exchange(served_, {}))
+        c->received_all();
+    return count > 0;
+}
+
+// Drops packets that do not belong to a connection of this process and its peer's address, and damaged ones.
+void port::accept(std::span<const std::byte> bytes, msghdr &message)
+{
+    packet p;
+    if (!decode(bytes, p))
+        return;
+    const auto c = find(p.dest_qpn);
+    udp_flow flow{};
+    find_source(*static_cast<const sockaddr_storage *>(message.msg_name), flow.source, flow.source_port);
+    if (c == nullptr || !find_destination(message, flow.destination) || !c->is_between(flow) ||
+            !has_valid_crc(flow, bytes))
+        return;
+    if (std::ranges::find(served_, c) == served_.end())
+        served_.push_back(c);
+    c->arrived(p);
+}
+
+std::uint32_t max_mtu(unsigned interface)
+{
+    ifreq request{};
+    const unique_fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (if_indextoname(interface, request.ifr_name) == nullptr || ioctl(fd.get(), SIOCGIFMTU, &request) != 0)
+        return 0;
+    constexpr std::uint32_t min_path_mtu = 256;
+    const auto space = static_cast<std::uint32_t>(request.ifr_mtu) - ipv6_size - udp_size - max_overhead;
+    const auto largest = static_cast<std::uint32_t>(std::bit_floor(std::min<std::size_t>(space, max_path_mtu)));
+    return largest < min_path_mtu || static_cast<std::size_t>(request.ifr_mtu) < ipv6_size + udp_size + max_overhead
+                   ? 0
+                   : largest;
+}
+
+} // namespace softrdma::roce

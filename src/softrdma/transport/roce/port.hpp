@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/sleeping_lock.hpp"
+#include "base/spin_lock.hpp"
+#include "progress/event_loop.hpp"
+#include "transport/datagram_path.hpp"
+#include "transport/roce/protocol.hpp"
+#include "transport/roce/shared_sockets.hpp"
+#include "wire/roce.hpp"
+
+#include <unordered_map>
+
+struct msghdr;
+
+namespace softrdma::roce
+{
+
+class connection;
+
+// The socket of this process on UDP port 4791, its queue pair numbers, and the connections that they belong to.
+class port final : public event_handler, public std::enable_shared_from_this<port>
+{
+public:
+    // Opens the port with the first call, which waits for at most two seconds. The caller must not hold a lock. Returns
+    // NULL and sets errno on error.
+    static std::shared_ptr<port> open();
+    // Returns NULL if it is not open.
+    static std::shared_ptr<port> get();
+    explicit port(std::shared_ptr<shared_sockets> sockets);
+    ~port() override;
+
+    // Numbers are unique on the host. Returns 0 if none is left.
+    std::uint32_t reserve_number();
+    // Returns the connection of the number, if any.
+    std::shared_ptr<connection> release_number(std::uint32_t number);
+    bool has(std::uint32_t number);
+
+    // Packets for that queue pair go to the connection; NULL drops them. Returns the former connection.
+    std::shared_ptr<connection> set(std::uint32_t number, std::shared_ptr<connection> c);
+    std::shared_ptr<connection> find(std::uint32_t number);
+
+    // Sends a packet of a connection, or drops it if the network accepts no more.
+    void send(const datagram_route &route, const packet &p, std::span<const std::byte> payload);
+
+    finding ready(std::uint32_t events) override;
+    finding poll() override { return ready(0); }
+
+private:
+    static constexpr std::size_t batch = 32;
+    struct arrivals;
+
+    bool watch();
+    bool receive() REQUIRES(reading_);
+    void accept(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
+
+    const std::shared_ptr<shared_sockets> sockets_;
+    event_loop::watch_id watch_ = 0;
+    sleeping_lock reading_{lock_level::reading};
+    const std::unique_ptr<arrivals> arrivals_ PT_GUARDED_BY(reading_);
+    std::vector<std::shared_ptr<connection>> served_ GUARDED_BY(
+            reading_); // connections that the current batch has packets for
+    spin_lock mutex_{lock_level::tables};
+    std::uint32_t next_ GUARDED_BY(mutex_); // delays the reuse of released numbers
+    std::unordered_map<std::uint32_t, std::shared_ptr<connection>> connections_ GUARDED_BY(mutex_); // keys: numbers
+};
+
+// Largest path MTU for packets that the interface with that local address sends; 0 if it is too small.
+std::uint32_t max_mtu(unsigned interface);
+
+} // namespace softrdma::roce

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/roce/shared_sockets.hpp"
+#include "base/config.hpp"
+#include "wire/roce.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+#include <vector>
+
+namespace softrdma::roce
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+// Requested size of a receive buffer; the system may grant less.
+constexpr int receive_buffer = 8 << 20;
+constexpr std::uint32_t creator = shared_sockets::lanes; // name of the process that creates the sockets
+
+// Abstract names are local to the network namespace, and the kernel releases them when their process exits.
+struct local_name : sockaddr_un {
+    explicit local_name(std::uint32_t number) noexcept : sockaddr_un{}
+    {
+        sun_family = AF_UNIX;
+        const int length = snprintf(sun_path + 1, sizeof(sun_path) - 1, "softrdma-roce/%u/%u", geteuid(), number);
+        size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+    }
+    const sockaddr *get() const noexcept { return reinterpret_cast<const sockaddr *>(this); }
+    socklen_t size = 0;
+};
+
+unique_fd open_local() noexcept
+{
+    return unique_fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+bool is_of_own_user(int socket) noexcept
+{
+    ucred peer{};
+    socklen_t size = sizeof(peer);
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+void set(int fd, int level, int option, int value) noexcept
+{
+    setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+// Opens a socket that is bound to the port. Returns an empty descriptor and sets errno on error.
+unique_fd open_bound(int family, bool shared) noexcept
+{
+    unique_fd fd(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (fd.get() < 0)
+        return fd;
+    sockaddr_storage any{};
+    any.ss_family = static_cast<sa_family_t>(family);
+    // The port has the same position in both structures.
+    reinterpret_cast<sockaddr_in &>(any).sin_port = htons(udp_port);
+    if (shared)
+        set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
+    // With DF, Linux sends the identification 0, which the invariant CRC covers.
+    set(fd.get(), IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+    if (family == AF_INET6) {
+        set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        set(fd.get(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+        set(fd.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+    } else {
+        set(fd.get(), IPPROTO_IP, IP_PKTINFO, 1);
+    }
+    for (const int option : {SO_RCVBUF, SO_RCVBUFFORCE, SO_SNDBUF})
+        set(fd.get(), SOL_SOCKET, option, receive_buffer);
+    const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    return bind(fd.get(), reinterpret_cast<const sockaddr *>(&any), size) == 0 ? std::move(fd) : unique_fd();
+}
+
+// Selects the socket: the lane of the destination queue pair, or the last socket for the management queue pairs.
+int select_by_queue_pair(int fd) noexcept
+{
+    constexpr std::uint32_t lane_shift = shared_sockets::lane_shift;
+    std::array<sock_filter, 6> code{{
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4), // offset in the BTH, which is the payload of the UDP packet
+            BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
+            BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 1, 1, 0),
+            BPF_STMT(BPF_RET | BPF_K, shared_sockets::lanes),
+            BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, lane_shift),
+            BPF_STMT(BPF_RET | BPF_A, 0),
+    }};
+    const sock_fprog program{.len = code.size(), .filter = code.data()};
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0 ? 0 : errno;
+}
+
+const char *reason_of_use() noexcept
+{
+    return access("/sys/module/rdma_rxe", F_OK) == 0
+                   ? "in use, probably by SoftRoCE of the kernel (remove its devices with 'rdma link delete', or use a "
+                     "network namespace without them)"
+                   : "in use by a process of another user, a stopped process, or another program (end it, or use "
+                     "another network namespace)";
+}
+
+} // namespace
+
+shared_sockets::~shared_sockets()
+{
+    if (listening_ != nullptr)
+        listening_->close();
+}
+
+int shared_sockets::bind_all(int family)
+{
+    for (unique_fd &fd : sockets_) {
+        fd = open_bound(family, true);
+        if (fd.get() < 0)
+            return errno;
+    }
+    return select_by_queue_pair(sockets_[0].get());
+}
+
+// Creates the sockets if no process has the port. One process at a time does so, because a second one would add its own
+// sockets to those of the first. Returns false with `error` 0 if another process may have them.
+bool shared_sockets::create(int &error)
+{
+    const local_name name(creator);
+    const unique_fd claim = open_local();
+    error = 0;
+    if (bind(claim.get(), name.get(), name.size) != 0) {
+        error = errno == EADDRINUSE ? 0 : errno;
+        return false;
+    }
+    for (const int family : {AF_INET6, AF_INET}) {
+        const bool is_free = open_bound(family, false).get() >= 0;
+        error = is_free ? bind_all(family) : errno;
+        family_ = family;
+        if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) // no IPv6
+            continue;
+        break;
+    }
+    const bool is_created = error == 0;
+    if (!is_created)
+        sockets_ = {};
+    error = error == EADDRINUSE ? 0 : error;
+    return is_created;
+}
+
+bool shared_sockets::take(int peer)
+{
+    union {
+        cmsghdr header;
+        std::array<std::byte, CMSG_SPACE(count * sizeof(int))> bytes;
+    } control{};
+    std::byte payload{};
+    iovec segment{&payload, sizeof(payload)};
+    msghdr message{};
+    message.msg_iov = &segment;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof(control);
+    if (recvmsg(peer, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(payload))
+        return false;
+    const cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+        return false;
+    std::array<int, count> received{};
+    const std::size_t size = std::min<std::size_t>(header->cmsg_len - CMSG_LEN(0), sizeof(received));
+    memcpy(received.data(), CMSG_DATA(header), size);
+    for (std::size_t i = 0; i < size / sizeof(int); ++i)
+        sockets_[i] = unique_fd(received[i]);
+    socklen_t family_size = sizeof(family_);
+    return size == sizeof(received) && (message.msg_flags & MSG_CTRUNC) == 0 &&
+           getsockopt(sockets_[0].get(), SOL_SOCKET, SO_DOMAIN, &family_, &family_size) == 0;
+}
+
+// Requests the sockets from all processes that have them: one that is stopped does not respond.
+bool shared_sockets::join()
+{
+    std::vector<unique_fd> peers;
+    std::vector<pollfd> polled;
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+        const local_name name(lane);
+        unique_fd peer = open_local();
+        if (connect(peer.get(), name.get(), name.size) != 0 || !is_of_own_user(peer.get()))
+            continue;
+        polled.push_back({.fd = peer.get(), .events = POLLIN, .revents = 0});
+        peers.push_back(std::move(peer));
+    }
+    const auto end = clock::now() + 500ms;
+    for (;;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now());
+        const bool is_waiting = std::ranges::any_of(polled, [](const pollfd &p) { return p.fd >= 0; });
+        if (!is_waiting || left <= 0ms || poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0)
+            return false;
+        for (pollfd &p : polled) {
+            if (p.revents == 0)
+                continue;
+            if (take(p.fd))
+                return true;
+            p.fd = -1; // it has exited
+        }
+    }
+}
+
+bool shared_sockets::claim_lane()
+{
+    claim_ = open_local();
+    for (lane_ = 0; lane_ < lanes; ++lane_) {
+        const local_name name(lane_);
+        if (bind(claim_.get(), name.get(), name.size) == 0)
+            return true;
+    }
+    return false;
+}
+
+// Gives the sockets to each process of the same user that connects to the name of the lane.
+bool shared_sockets::serve(const std::shared_ptr<shared_sockets> &self)
+{
+    listening_ = listener::open(
+            claim_.release(), SOMAXCONN, [weak = std::weak_ptr(self)](int accepted) -> std::chrono::milliseconds {
+                const unique_fd peer(accepted);
+                const auto owner = weak.lock();
+                if (accepted < 0 || owner == nullptr || !is_of_own_user(accepted))
+                    return 0ms;
+                union {
+                    cmsghdr header;
+                    std::array<std::byte, CMSG_SPACE(count * sizeof(int))> bytes;
+                } control{};
+                std::byte payload{};
+                iovec segment{&payload, sizeof(payload)};
+                msghdr message{};
+                message.msg_iov = &segment;
+                message.msg_iovlen = 1;
+                message.msg_control = &control;
+                message.msg_controllen = sizeof(control);
+                control.header.cmsg_level = SOL_SOCKET;
+                control.header.cmsg_type = SCM_RIGHTS;
+                control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+                std::array<int, count> given{};
+                std::ranges::transform(owner->sockets_, given.begin(), &unique_fd::get);
+                memcpy(CMSG_DATA(&control.header), given.data(), sizeof(given));
+                sendmsg(accepted, &message, MSG_NOSIGNAL | MSG_DONTWAIT); // if it fails, the peer finds the end
+                return 0ms;
+            });
+    return listening_ != nullptr;
+}
+
+std::shared_ptr<shared_sockets> shared_sockets::open(std::string &error)
+{
+    const auto self = std::make_shared<shared_sockets>();
+    const bool shares = config::is(config::setting::trust, config::trust_word::user);
+    const auto end = clock::now() + max_wait;
+    for (int failure = 0; !self->create(failure) && (!shares || !self->join());) {
+        self->sockets_ = {};
+        if (failure != 0) {
+            error = strerror(failure);
+            return nullptr;
+        }
+        if (!shares || clock::now() >= end) {
+            error = shares ? reason_of_use() : "in use (SOFTRDMA_TRUST=none: processes do not share it)";
+            return nullptr;
+        }
+        std::this_thread::sleep_for(5ms); // another process creates the sockets, or exits
+    }
+    if (!self->claim_lane()) {
+        error = "in use by " + std::to_string(lanes) + " processes of this user, the limit (end one)";
+        return nullptr;
+    }
+    if (shares && !self->serve(self)) {
+        error = strerror(errno);
+        return nullptr;
+    }
+    return self;
+}
+
+} // namespace softrdma::roce
