@@ -255,7 +255,7 @@ bool shared_sockets::serve(const std::shared_ptr<shared_sockets> &self)
 
 std::shared_ptr<shared_sockets> shared_sockets::open(std::string &error)
 {
-    const auto self = std::make_shared<shared_sockets>();
+    auto self = std::make_shared<shared_sockets>();
     const bool shares = config::is(config::setting::trust, config::trust_word::user);
     const auto end = clock::now() + max_wait;
     for (int failure = 0; !self->create(failure) && (!shares || !self->join());) {
