@@ -138,12 +138,15 @@ void resyncer::resync(unsigned copy, const limits &within)
 
 void resyncer::run_resync(remote_copy &c, const limits &within)
 {
-    const std::uint64_t resumed_at = c.was_synced ? local_.length() : c.resumable ? c.cursor : 0;
     if (!c.was_synced && !c.resumable) {
-        c.cursor = 0;
         c.clear_dirty();
         c.resumable = true;
+        c.cursor = 0;
     }
+    // The target resets its cursor when its parts may have been replaced.
+    const std::uint64_t resumed_at = c.was_synced ? local_.length() : std::min(c.cursor, c.known.cursor);
+    if (!c.was_synced)
+        std::atomic_ref(c.cursor) = resumed_at;
     {
         const std::lock_guard hold(membership_);
         const roles now = membership_.now();
@@ -159,25 +162,41 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
         // Read concurrently by state().
         std::atomic_ref(c.cursor) = end;
         if (c.cursor - stored_cursor >= cursor_bytes || replica::now_ms() - stored_at_ms >= cursor_ms) {
-            store_cursor(c, within);
+            store_cursor(c, deadline_of(settings_.open_ms, within));
             stored_cursor = c.cursor;
             stored_at_ms = replica::now_ms();
         }
     };
-    comparer_.compare(job, resumed_at, local_.length());
+    try {
+        comparer_.compare(job, resumed_at, local_.length());
+    } catch (const failure &problem) {
+        if (problem.code() == RPMA_MIRROR_E_CANCELED && within.cancel == nullptr && !c.was_synced)
+            keep_cursor(c);
+        throw;
+    }
     // The target then knows that its copy is complete, even if the record with it reaches only the arbiter.
     if (!c.was_synced)
-        store_cursor(c, within);
+        store_cursor(c, deadline_of(settings_.open_ms, within));
     job.step(RPMA_MIRROR_PHASE_COMMIT);
 }
 
-void resyncer::store_cursor(remote_copy &c, const limits &within)
+void resyncer::store_cursor(remote_copy &c, const deadline &until)
 {
     replica::request r = membership_.make_promise_request(c, request_type::mirror_cursor);
     r.mirror.offset = c.cursor;
-    const replica::mirror_state known = c.control->ask(r, deadline_of(settings_.open_ms, within)).mirror;
+    const replica::mirror_state known = c.control->ask(r, until).mirror;
     const std::lock_guard hold(membership_);
     c.known = known;
+}
+
+// Stores the cursor of a resync that the program canceled. If the target does not respond, the next resync continues
+// from the cursor before.
+void resyncer::keep_cursor(remote_copy &c)
+{
+    try {
+        store_cursor(c, deadline(settings_.operation_ms));
+    } catch (const failure &) {
+    }
 }
 
 // Compares the dirty segments below `end`. Restores the marks of those that were not compared.

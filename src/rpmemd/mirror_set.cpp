@@ -162,8 +162,9 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
                 to_string(asked.promise) + " rejected: " + to_string(next.promised) + " is promised (writer fenced)");
     const bool higher = asked.promise.epoch > next.promised.epoch;
     next.promised = asked.promise;
-    // The cursor of another writer's resync is no longer valid.
-    if (higher)
+    // The cursor of another writer's resync is not valid, nor that of a daemon that restarted: the parts below the
+    // cursor may have been replaced or restored since.
+    if (higher || !pool_)
         next.cursor = 0;
     // Marks a copy that may have changed as not in sync in its own state, so it is compared in full and is not a
     // source. If the daemon restarted within the epoch, no stamp shows whether the parts were replaced or restored.

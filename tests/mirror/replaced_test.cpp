@@ -267,6 +267,33 @@ void parts_that_were_restored_are_no_source(void **)
     assert_true(std::string(back.address(), 3) == "new" && a.bytes(0, 3) == "new" && b.bytes(0, 3) == "new");
 }
 
+// The resync that was canceled had already passed the beginning of the part.
+void a_part_that_was_restored_during_a_resync_is_compared_again(void **)
+{
+    for (const bool same_file : {true, false}) {
+        target a, b;
+        const host h;
+        const cfg_ptr cfg = h.cfg({&a, &b});
+        assert_ok(rpma_mirror_create(cfg.get()));
+        opened m(cfg.get());
+        m.put(0, "old");
+        b.kill();
+        back_up_part(b);
+        m.put(0, "new");
+        m.put(7 * megabyte, "new");
+        b.start();
+        rpma_mirror_resync_options options{};
+        options.size = sizeof(options);
+        options.progress = [](void *, const rpma_mirror_progress *) { return 1; };
+        assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_CANCELED);
+        assert_true(b.bytes(0, 3) == "new");
+        restore_part(b, same_file);
+        assert_true(b.bytes(0, 3) == "old");
+        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+        assert_true(b.bytes(0, length) == std::string(m.address(), length));
+    }
+}
+
 // Neither copy is known to have the acknowledged data.
 void two_copies_that_were_restored_need_force(void **)
 {
@@ -298,6 +325,7 @@ int main()
             cmocka_unit_test(the_only_copy_that_was_replaced_needs_force),
             cmocka_unit_test(parts_that_were_restored_are_compared),
             cmocka_unit_test(parts_that_were_restored_are_no_source),
+            cmocka_unit_test(a_part_that_was_restored_during_a_resync_is_compared_again),
             cmocka_unit_test(two_copies_that_were_restored_need_force),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

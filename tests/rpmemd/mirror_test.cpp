@@ -136,20 +136,33 @@ void segments_are_hashed_where_they_are(void **)
     assert_int_equal(w.ask(asked).status, status::fenced);
 }
 
-void a_cursor_is_of_one_epoch(void **)
+std::uint64_t store_cursor(writer &w)
 {
-    const place at;
-    const standing_daemon daemon(at);
-    writer w(daemon);
-    w.create();
-    w.prepare(first);
     replica::request asked = w.about(request_type::mirror_cursor, first);
     asked.mirror.offset = 4 << 20;
-    assert_int_equal(w.ask(asked).mirror.cursor, 4 << 20);
-    assert_int_equal(w.state().mirror.cursor, 4 << 20);
+    return w.ask(asked).mirror.cursor;
+}
+
+void a_cursor_is_of_one_epoch_and_one_daemon(void **)
+{
+    const place at;
+    {
+        const standing_daemon daemon(at);
+        writer w(daemon);
+        w.create();
+        w.prepare(first);
+        assert_int_equal(store_cursor(w), 4 << 20);
+        w.prepare(first);
+        assert_int_equal(w.state().mirror.cursor, 4 << 20);
+    }
+    const standing_daemon daemon(at);
+    writer w(daemon);
+    w.prepare(first);
+    assert_int_equal(w.state().mirror.cursor, 0);
+    assert_int_equal(store_cursor(w), 4 << 20);
     w.prepare(second);
     assert_int_equal(w.state().mirror.cursor, 0);
-    assert_int_equal(w.ask(asked).status, status::fenced);
+    assert_int_equal(w.ask(w.about(request_type::mirror_cursor, first)).status, status::fenced);
 }
 
 // The bit of the copy stays removed until the next record, because the record might not be the newest one.
@@ -325,7 +338,7 @@ int main()
             cmocka_unit_test(only_the_epoch_of_the_promise_gets_a_lane),
             cmocka_unit_test(a_higher_epoch_fences_the_lower_one),
             cmocka_unit_test(segments_are_hashed_where_they_are),
-            cmocka_unit_test(a_cursor_is_of_one_epoch),
+            cmocka_unit_test(a_cursor_is_of_one_epoch_and_one_daemon),
             cmocka_unit_test(replaced_parts_are_reported_until_a_resync),
             cmocka_unit_test(nothing_is_written_after_the_promise),
             cmocka_unit_test(a_crash_forgets_no_promise),
