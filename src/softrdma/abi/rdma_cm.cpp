@@ -86,11 +86,11 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, 
     auto *events = static_cast<event_channel *>(channel);
     if (channel != nullptr && !abi::usable(events->birth))
         return -1;
-    if (roce_connect::is_selected()) {
-        roce_connect::report_unsupported("the connection manager");
-        return fail_with(-1, EOPNOTSUPP);
-    }
-    cm_id *created = or_no_memory<cm_id *>(nullptr, [&] {
+    cm_id *created = or_no_memory<cm_id *>(nullptr, [&]() -> cm_id * {
+        if (roce_connect::is_selected()) {
+            roce_connect::report_unsupported("the connection manager");
+            return fail_with(nullptr, EOPNOTSUPP);
+        }
         return cm::create_id(events, context, space, {abi::process_context, abi::process_pd});
     });
     if (created == nullptr)

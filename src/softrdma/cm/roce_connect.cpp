@@ -45,7 +45,7 @@ void drop(const std::shared_ptr<roce::connection> &c)
 
 } // namespace
 
-bool is_selected() noexcept
+bool is_selected()
 {
     return config::is(config::setting::transport, config::transport_word::roce);
 }

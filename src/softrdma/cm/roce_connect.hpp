@@ -9,7 +9,7 @@ namespace softrdma::roce_connect
 {
 
 // Returns whether SOFTRDMA_TRANSPORT selects RoCE.
-bool is_selected() noexcept;
+bool is_selected();
 // Reports a facility that RoCE does not have here.
 void report_unsupported(const char *facility);
 
