@@ -218,12 +218,11 @@ std::uint32_t max_mtu(unsigned interface)
     const unique_fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (if_indextoname(interface, request.ifr_name) == nullptr || ioctl(fd.get(), SIOCGIFMTU, &request) != 0)
         return 0;
-    constexpr std::uint32_t min_path_mtu = 256;
-    const auto space = static_cast<std::uint32_t>(request.ifr_mtu) - ipv6_size - udp_size - max_overhead;
-    const auto largest = static_cast<std::uint32_t>(std::bit_floor(std::min<std::size_t>(space, max_path_mtu)));
-    return largest < min_path_mtu || static_cast<std::size_t>(request.ifr_mtu) < ipv6_size + udp_size + max_overhead
-                   ? 0
-                   : largest;
+    constexpr std::size_t min_path_mtu = 256, overhead = ipv6_size + udp_size + max_overhead;
+    const auto mtu = static_cast<std::size_t>(request.ifr_mtu);
+    if (mtu < overhead + min_path_mtu)
+        return 0;
+    return static_cast<std::uint32_t>(std::bit_floor(std::min<std::size_t>(mtu - overhead, max_path_mtu)));
 }
 
 } // namespace softrdma::roce

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/roce/shared_sockets.hpp"
 #include "base/config.hpp"
+#include "base/local_socket.hpp"
 #include "wire/roce.hpp"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <thread>
 #include <vector>
 
@@ -28,29 +28,10 @@ using clock = std::chrono::steady_clock;
 constexpr int receive_buffer = 8 << 20;
 constexpr std::uint32_t creator = shared_sockets::lanes; // name of the process that creates the sockets
 
-// Abstract names are local to the network namespace, and the kernel releases them when their process exits.
-struct local_name : sockaddr_un {
-    explicit local_name(std::uint32_t number) noexcept : sockaddr_un{}
-    {
-        sun_family = AF_UNIX;
-        const int length = snprintf(sun_path + 1, sizeof(sun_path) - 1, "softrdma-roce/%u/%u", geteuid(), number);
-        size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
-    }
-    const sockaddr *get() const noexcept { return reinterpret_cast<const sockaddr *>(this); }
-    socklen_t size = 0;
+// Name of the process of a lane, or of the creator.
+struct lane_address : local_address {
+    explicit lane_address(std::uint32_t number) noexcept : local_address("softrdma-roce/%u/%u", geteuid(), number) {}
 };
-
-unique_fd open_local() noexcept
-{
-    return unique_fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-}
-
-bool is_of_own_user(int socket) noexcept
-{
-    ucred peer{};
-    socklen_t size = sizeof(peer);
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
-}
 
 void set(int fd, int level, int option, int value) noexcept
 {
@@ -131,8 +112,8 @@ int shared_sockets::bind_all(int family)
 // sockets to those of the first. Returns false with `error` 0 if another process may have them.
 bool shared_sockets::create(int &error)
 {
-    const local_name name(creator);
-    const unique_fd claim = open_local();
+    const lane_address name(creator);
+    const unique_fd claim = open_local_socket();
     error = 0;
     if (bind(claim.get(), name.get(), name.size) != 0) {
         error = errno == EADDRINUSE ? 0 : errno;
@@ -155,30 +136,10 @@ bool shared_sockets::create(int &error)
 
 bool shared_sockets::take(int peer)
 {
-    union {
-        cmsghdr header;
-        std::array<std::byte, CMSG_SPACE(count * sizeof(int))> bytes;
-    } control{};
     std::byte payload{};
-    iovec segment{&payload, sizeof(payload)};
-    msghdr message{};
-    message.msg_iov = &segment;
-    message.msg_iovlen = 1;
-    message.msg_control = &control;
-    message.msg_controllen = sizeof(control);
-    if (recvmsg(peer, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(payload))
-        return false;
-    const cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-        return false;
-    std::array<int, count> received{};
-    const std::size_t size = std::min<std::size_t>(header->cmsg_len - CMSG_LEN(0), sizeof(received));
-    memcpy(received.data(), CMSG_DATA(header), size);
-    for (std::size_t i = 0; i < size / sizeof(int); ++i)
-        sockets_[i] = unique_fd(received[i]);
-    socklen_t family_size = sizeof(family_);
-    return size == sizeof(received) && (message.msg_flags & MSG_CTRUNC) == 0 &&
-           getsockopt(sockets_[0].get(), SOL_SOCKET, SO_DOMAIN, &family_, &family_size) == 0;
+    socklen_t size = sizeof(family_);
+    return receive_with_descriptors(peer, &payload, sizeof(payload), sockets_) == reception::message &&
+           sockets_.back().get() >= 0 && getsockopt(sockets_[0].get(), SOL_SOCKET, SO_DOMAIN, &family_, &size) == 0;
 }
 
 // Requests the sockets from all processes that have them: one that is stopped does not respond.
@@ -187,9 +148,9 @@ bool shared_sockets::join()
     std::vector<unique_fd> peers;
     std::vector<pollfd> polled;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        const local_name name(lane);
-        unique_fd peer = open_local();
-        if (connect(peer.get(), name.get(), name.size) != 0 || !is_of_own_user(peer.get()))
+        const lane_address name(lane);
+        unique_fd peer = open_local_socket();
+        if (connect(peer.get(), name.get(), name.size) != 0 || !process_of_own_user(peer.get()))
             continue;
         polled.push_back({.fd = peer.get(), .events = POLLIN, .revents = 0});
         peers.push_back(std::move(peer));
@@ -212,9 +173,9 @@ bool shared_sockets::join()
 
 bool shared_sockets::claim_lane()
 {
-    claim_ = open_local();
+    claim_ = open_local_socket();
     for (lane_ = 0; lane_ < lanes; ++lane_) {
-        const local_name name(lane_);
+        const lane_address name(lane_);
         if (bind(claim_.get(), name.get(), name.size) == 0)
             return true;
     }
@@ -228,26 +189,13 @@ bool shared_sockets::serve(const std::shared_ptr<shared_sockets> &self)
             claim_.release(), SOMAXCONN, [weak = std::weak_ptr(self)](int accepted) -> std::chrono::milliseconds {
                 const unique_fd peer(accepted);
                 const auto owner = weak.lock();
-                if (accepted < 0 || owner == nullptr || !is_of_own_user(accepted))
+                if (accepted < 0 || owner == nullptr || !process_of_own_user(accepted))
                     return 0ms;
-                union {
-                    cmsghdr header;
-                    std::array<std::byte, CMSG_SPACE(count * sizeof(int))> bytes;
-                } control{};
-                std::byte payload{};
-                iovec segment{&payload, sizeof(payload)};
-                msghdr message{};
-                message.msg_iov = &segment;
-                message.msg_iovlen = 1;
-                message.msg_control = &control;
-                message.msg_controllen = sizeof(control);
-                control.header.cmsg_level = SOL_SOCKET;
-                control.header.cmsg_type = SCM_RIGHTS;
-                control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+                const std::byte payload{};
                 std::array<int, count> given{};
                 std::ranges::transform(owner->sockets_, given.begin(), &unique_fd::get);
-                memcpy(CMSG_DATA(&control.header), given.data(), sizeof(given));
-                sendmsg(accepted, &message, MSG_NOSIGNAL | MSG_DONTWAIT); // if it fails, the peer finds the end
+                send_with_descriptors(
+                        accepted, &payload, sizeof(payload), given); // if it fails, the peer finds the end
                 return 0ms;
             });
     return listening_ != nullptr;

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/unique_fd.hpp"
+#include "base/local_socket.hpp"
 #include "transport/shm/layout.hpp"
 
-#include <optional>
+#include <array>
 #include <span>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <type_traits>
 
-// Protocol for passing descriptors to peers on the host that cannot open them: a unix(7) socket with an abstract name,
-// which is local to its network namespace. The messages are the structures below. The token proves that the requester
-// received the shared memory address from the process itself.
+// Protocol for passing descriptors to peers on the host that cannot open them. The messages are the structures below.
+// The token proves that the requester received the shared memory address from the process itself.
 namespace softrdma
 {
 
@@ -45,31 +42,20 @@ static_assert(std::has_unique_object_representations_v<fd_request> &&
               std::has_unique_object_representations_v<fd_reply> &&
               std::has_unique_object_representations_v<ring_offer>);
 
-struct fd_server_address : sockaddr_un {
+struct fd_server_address : local_address {
     explicit fd_server_address(std::uint64_t number) noexcept : fd_server_address("fd", number) {}
     // Address at which queue pairs of that port accept rings for datagrams.
     static fd_server_address of_datagrams(std::uint16_t port) noexcept { return {"datagrams", port}; }
-    const sockaddr *get() const noexcept { return reinterpret_cast<const sockaddr *>(this); }
-    socklen_t size = 0;
 
 private:
-    fd_server_address(const char *what, std::uint64_t number) noexcept;
+    fd_server_address(const char *what, std::uint64_t number) noexcept
+        : local_address("softrdma-%s/%016llx", what, static_cast<unsigned long long>(number))
+    {
+    }
 };
-
-// Opens a socket for messages. Empty, with errno set, on error.
-unique_fd open_local_socket() noexcept;
-// Process ID of the process at the other end according to the kernel, if it belongs to the same user; 0 if it is not in
-// the local PID namespace.
-std::optional<std::uint32_t> process_of_own_user(int socket) noexcept;
 
 inline constexpr std::size_t max_fds = 2;
 using descriptors = std::array<unique_fd, max_fds>;
-
-enum class reception {
-    message,
-    nothing, // no message is available
-    end,     // the connection has ended, or the message is invalid
-};
 
 // These functions do not wait. Received descriptors are closed with their owners.
 bool send_message(int socket, const fd_request &w) noexcept;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/unique_fd.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+// Messages with descriptors between processes on this host, over unix(7) sockets with abstract names. A name is local
+// to its network namespace, and the kernel releases it when its process exits.
+namespace softrdma
+{
+
+struct local_address : sockaddr_un {
+    // The name has the format of printf().
+    [[gnu::format(printf, 2, 3)]] explicit local_address(const char *format, ...) noexcept;
+    const sockaddr *get() const noexcept { return reinterpret_cast<const sockaddr *>(this); }
+    socklen_t size = 0;
+};
+
+// Opens a socket for messages. Empty, with errno set, on error.
+unique_fd open_local_socket() noexcept;
+// Process ID of the process at the other end according to the kernel, if it belongs to the same user; 0 if it is not in
+// the local PID namespace.
+std::optional<std::uint32_t> process_of_own_user(int socket) noexcept;
+
+enum class reception {
+    message,
+    nothing, // no message is available
+    end,     // the connection has ended, or the message is invalid
+};
+
+inline constexpr std::size_t max_passed = 33; // descriptors of one message
+
+// These functions do not wait. Received descriptors are closed with their owners.
+bool send_with_descriptors(int socket, const void *from, std::size_t size, std::span<const int> given) noexcept;
+reception receive_with_descriptors(int socket, void *to, std::size_t size, std::span<unique_fd> given) noexcept;
+
+} // namespace softrdma
