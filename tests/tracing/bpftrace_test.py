@@ -66,18 +66,18 @@ def program():
         casts = {"%u": "(uint32)", "%d": "(int32)"}
         values = [f"{casts.get(form, '')}arg{number}" for number, form in enumerate(formats)]
         if name == "poll":
-            yield f"usdt:{support.LIBRPMA}:librpma:poll {{ @polled_to[tid] = (uint64)arg0; }}"
+            yield f'usdt:"{support.LIBRPMA}":librpma:poll {{ @polled_to[tid] = (uint64)arg0; }}'
             continue
         if name == "completions":
             formats = [*formats, *support.COMPLETION]
             values += ["*(uint64 *)@polled_to[tid]", "*(uint32 *)(@polled_to[tid] + 8)", "*(uint32 *)(@polled_to[tid] + 28)"]
         elif name == "provider_error":
             values[0] = "str(arg0)"
-        yield (f'usdt:{support.LIBRPMA}:librpma:{name} {{ printf("%d PROBE {name} {" ".join(formats)}\\n", '
+        yield (f'usdt:"{support.LIBRPMA}":librpma:{name} {{ printf("%d PROBE {name} {" ".join(formats)}\\n", '
                f'{", ".join(["pid", *values])}); }}')
-    yield (f'usdt:{support.LIBSOFTRDMA}:softrdma:completion {{ printf("%d DEVICE 0x%lx %d %u\\n", pid, arg0, '
+    yield (f'usdt:"{support.LIBSOFTRDMA}":softrdma:completion {{ printf("%d DEVICE 0x%lx %d %u\\n", pid, arg0, '
            '(uint32)arg1, (uint32)(arg2 >> 32)); }')
-    yield f'usdt:{support.LIBSOFTRDMA}:softrdma:qp_state {{ printf("%d STATE %u %u\\n", pid, (uint32)arg0, (uint32)arg1); }}'
+    yield f'usdt:"{support.LIBSOFTRDMA}":softrdma:qp_state {{ printf("%d STATE %u %u\\n", pid, (uint32)arg0, (uint32)arg1); }}'
 
 
 class Probes(unittest.TestCase):
@@ -117,7 +117,7 @@ if __name__ == "__main__":
     if os.stat("/proc/self/ns/pid").st_ino != INITIAL_PID_NAMESPACE:
         support.skip("this container has its own PID namespace: bpftrace uses PIDs of the host (run the test on the host)")
     try:
-        usable = subprocess.run(["bpftrace", "-e", f"usdt:{support.LIBRPMA}:librpma:connect {{ }} BEGIN {{ exit(); }}"],
+        usable = subprocess.run(["bpftrace", "-e", f'usdt:"{support.LIBRPMA}":librpma:connect {{ }} BEGIN {{ exit(); }}'],
                                 capture_output=True, text=True, timeout=TIME_LIMIT_S)
     except subprocess.TimeoutExpired:
         support.skip("bpftrace does not come to an end here")

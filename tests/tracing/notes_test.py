@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The libraries contain the documented probes with the documented number of arguments, and no others."""
 
+import os
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import support
@@ -44,6 +47,17 @@ class Notes(unittest.TestCase):
     def test_the_document_has_them_all(self):
         self.assertEqual({name: len(formats) for name, formats in support.FORMATS.items()}, documented("librpma"))
         self.assertEqual(support.SOFTRDMA, documented("softrdma"))
+
+    @unittest.skipUnless(shutil.which("bpftrace") and os.geteuid() == 0, "bpftrace is not installed, or needs root")
+    def test_the_scripts_are_parsed_with_blanks_in_the_path_of_the_library(self):
+        with tempfile.TemporaryDirectory(prefix="my library ") as directory:
+            library = shutil.copy(support.LIBRPMA, directory)
+            for name in ("rpma-latency.bt", "rpma-events.bt"):
+                script = pathlib.Path(directory) / name
+                script.write_text((support.SCRIPTS / name).read_text().replace(str(support.LIBRPMA), library))
+                done = subprocess.run(["bpftrace", "-d", script], capture_output=True, text=True, timeout=120)
+                self.assertEqual(0, done.returncode, done.stderr)
+                self.assertIn(f"usdt:{library}:librpma:poll", done.stdout)
 
 
 if __name__ == "__main__":
