@@ -57,20 +57,39 @@ foreach(test short middle long)
 endforeach()
 """
 
+    PRESETS = """{ "version": 6, "configurePresets": [{ "name": "lane", "binaryDir": "${sourceDir}/build/lane" }],
+        "testPresets": [{ "name": "lane", "configurePreset": "lane", "execution": { "jobs": 2 } }] }"""
+
+    def setUp(self):
+        root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(unittest.mock.patch.multiple(lanes, ROOT=root, DURATIONS=root / "durations"))
+        (root / "CMakeLists.txt").write_text(self.PROJECT)
+        (root / "CMakePresets.json").write_text(self.PRESETS)
+        lanes.DURATIONS.write_text("# seconds\nlong 90\nmiddle 40\nunknown 30\n")
+        self.build = root / "build" / "lane"
+        subprocess.run(["cmake", "-S", root, "-B", self.build], stdout=subprocess.DEVNULL, check=True)
+
     def test_long_tests_start_first_until_ctest_has_measured_them(self):
-        with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.multiple(
-                lanes, ROOT=pathlib.Path(directory), DURATIONS=pathlib.Path(directory) / "durations"):
-            (lanes.ROOT / "CMakeLists.txt").write_text(self.PROJECT)
-            lanes.DURATIONS.write_text("# seconds\nlong 90\nmiddle 40\nunknown 30\n")
-            build = lanes.ROOT / "build" / "lane"
-            subprocess.run(["cmake", "-S", directory, "-B", build], stdout=subprocess.DEVNULL, check=True)
-            lanes.start_long_tests_first("lane")
-            output = subprocess.run(["ctest", "--test-dir", build, "--parallel", "2"], stdout=subprocess.PIPE, text=True, check=True).stdout
-            self.assertEqual(["long", "middle", "short"], re.findall(r"Start +\d+: (\w+)", output))
-            costs = build / "Testing" / "Temporary" / "CTestCostData.txt"
-            measured = costs.read_text()
-            lanes.start_long_tests_first("lane")
-            self.assertEqual(measured, costs.read_text())
+        lanes.start_long_tests_first("lane")
+        output = subprocess.run(
+            ["ctest", "--test-dir", self.build, "--parallel", "2"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertEqual(["long", "middle", "short"], re.findall(r"Start +\d+: (\w+)", output))
+        costs = self.build / "Testing" / "Temporary" / "CTestCostData.txt"
+        measured = costs.read_text()
+        lanes.start_long_tests_first("lane")
+        self.assertEqual(measured, costs.read_text())
+
+    def test_the_parts_of_a_lane_contain_each_test_once(self):
+        for part, tests in {"quick": {"short"}, "long": {"long", "middle"}, "": {"short", "long", "middle"}}.items():
+            with self.subTest(part), unittest.mock.patch.object(lanes, "run", self.run_quietly):
+                total = lanes.Total()
+                lanes.run_tests("lane", part, total, False)
+                self.assertEqual({f"lane: {test}" for test in tests}, total.test_seconds.keys())
+                self.assertEqual({"passed": len(tests)}, total.counts)
+
+    @staticmethod
+    def run_quietly(command):
+        return subprocess.run(command, cwd=lanes.ROOT, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 if __name__ == "__main__":
