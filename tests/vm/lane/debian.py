@@ -16,7 +16,7 @@ PACKAGES = (
     "g++ cmake ninja-build pkgconf libibverbs-dev librdmacm-dev libpmem2-dev libcmocka-dev "
     "libcli11-dev libfmt-dev libcurl4-openssl-dev libsystemd-dev nlohmann-json3-dev libxxhash-dev "
     "libprotobuf-c-dev protobuf-c-compiler python3 python3-cffi python3-setuptools libpython3-dev "
-    "rdma-core ibverbs-providers ibverbs-utils rdmacm-utils ndctl daxctl e2fsprogs iproute2 procps valgrind "
+    "rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest ndctl daxctl e2fsprogs iproute2 procps valgrind "
     "busybox-static cpio kmod xz-utils ca-certificates"
 ).split()
 TOOLS = {"mmdebstrap": "mmdebstrap", "qemu-system-x86_64": "qemu-system-x86", "unshare": "util-linux"}

@@ -7,12 +7,18 @@ from lane import SOURCE, disk
 from lane.cache import key_of, locked
 from lane.debian import inside, run_quietly
 
-# Without softrdma, because programs use the kernel's device here, and without rpma-bench, because times are meaningless
-# here.
+# Without softrdma, because the programs of the project use the kernel's device here, and without rpma-bench, because times
+# are meaningless here.
 CONFIGURE = (
     "cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRPMA_WERROR=ON -DRPMA_BUILD_SOFTRDMA=OFF "
     "-DRPMA_BUILD_BENCH=OFF -DRPMA_BUILD_PYTHON=ON -DRPMA_BUILD_MAN=OFF -DRPMA_VM_GUEST=ON "
     "'-DRPMA_TEST_SUITES=integration;conformance;vm'"
+)
+# softrdma, the peer of the kernel's device in some tests.
+DEVICE = (
+    "cmake -S /source -B /build/device -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRPMA_BUILD_TESTS=OFF -DRPMA_BUILD_BENCH=OFF "
+    "-DRPMA_BUILD_RPMEM=OFF -DRPMA_BUILD_EXAMPLES=OFF -DRPMA_BUILD_PYTHON=OFF -DRPMA_BUILD_MAN=OFF; "
+    "cmake --build /build/device --target softrdma softrdma_device"
 )
 # Some tests use Debian's librpma as the peer. The guest has no network to fetch it.
 FETCH_PEER = "/source/utils/fetch-debian-librpma /build/debian"
@@ -26,7 +32,7 @@ def build(cache: pathlib.Path, system: pathlib.Path, jobs: int) -> pathlib.Path:
     path = build_directory(cache, system)
     with locked(path):
         path.mkdir(exist_ok=True)
-        script = f"{CONFIGURE}; cmake --build /build -j {jobs}; {FETCH_PEER}"
+        script = f"{CONFIGURE}; cmake --build /build -j {jobs}; {DEVICE} -j {jobs}; {FETCH_PEER}"
         run_quietly(inside(system, {"source": SOURCE, "build": path}, script), "building the project")
         disk.make(system, path)
     return path

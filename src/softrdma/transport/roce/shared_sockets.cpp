@@ -84,8 +84,9 @@ int select_by_queue_pair(int fd) noexcept
 const char *reason_of_use() noexcept
 {
     return access("/sys/module/rdma_rxe", F_OK) == 0
-                   ? "in use, probably by SoftRoCE of the kernel (remove its devices with 'rdma link delete', or use a "
-                     "network namespace without them)"
+                   ? "in use, probably by SoftRoCE of the kernel (unload it with 'modprobe -r rdma_rxe', or use "
+                     "another "
+                     "network namespace)"
                    : "in use by a process of another user, a stopped process, or another program (end it, or use "
                      "another network namespace)";
 }
