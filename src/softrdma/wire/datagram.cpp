@@ -39,23 +39,28 @@ datagram_headers encode(const datagram &d) noexcept
     return headers;
 }
 
+bool get_datagram(byte_reader &r, const bth &header, datagram &d) noexcept
+{
+    d.qkey = r.get<std::uint32_t>();
+    d.source_qpn = r.get<std::uint32_t>();
+    d.immediate = header.opcode == send_only_imm;
+    d.imm_data = 0;
+    if (d.immediate)
+        r.get_raw(&d.imm_data, sizeof(d.imm_data));
+    return r.good() && (header.opcode == send_only || d.immediate) && d.source_qpn <= three_bytes;
+}
+
 bool decode(std::span<const std::byte> bytes, datagram &d) noexcept
 {
     byte_reader r(bytes);
     const bth header = get_bth(r);
     d.dest_qpn = header.dest_qpn;
     d.psn = header.psn;
-    d.qkey = r.get<std::uint32_t>();
-    d.source_qpn = r.get<std::uint32_t>();
-    d.immediate = header.opcode == send_only_imm;
     d.solicited = header.flags == solicited_flag;
-    d.imm_data = 0;
-    if (d.immediate)
-        r.get_raw(&d.imm_data, sizeof(d.imm_data));
+    const bool is_datagram = get_datagram(r, header, d);
     d.payload = r.rest();
-    return r.good() && (header.opcode == send_only || d.immediate) && (header.flags & ~solicited_flag) == 0 &&
-           header.pkey == default_pkey && std::max({d.dest_qpn, d.psn, d.source_qpn}) <= three_bytes &&
-           d.payload.size() <= max_datagram_payload;
+    return is_datagram && (header.flags & ~solicited_flag) == 0 && header.pkey == default_pkey &&
+           std::max(d.dest_qpn, d.psn) <= three_bytes && d.payload.size() <= max_datagram_payload;
 }
 
 network_header header_of(const network_address &source, const network_address &destination, std::size_t bytes) noexcept

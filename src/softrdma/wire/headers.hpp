@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bytes.hpp"
+#include "wire/datagram.hpp"
 #include "wire/packet.hpp"
 
 namespace softrdma
@@ -31,5 +32,8 @@ bth get_bth(byte_reader &r) noexcept;
 // Headers between BTH and payload that the opcode requires: FETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH.
 void put_extended(byte_writer &w, const packet &p) noexcept;
 void get_extended(byte_reader &r, packet &p) noexcept;
+
+// DETH and ImmDt. Returns false if the opcode is not one of a datagram.
+bool get_datagram(byte_reader &r, const bth &header, datagram &d) noexcept;
 
 } // namespace softrdma

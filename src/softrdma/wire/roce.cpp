@@ -132,13 +132,39 @@ transport_headers encode(const datagram &d, std::size_t payload_size) noexcept
     return headers;
 }
 
-bool decode(std::span<const std::byte> bytes, packet &p) noexcept
+namespace
+{
+
+// Reads the BTH of a packet with a CRC. Returns false for another version or partition.
+bool begin(std::span<const std::byte> bytes, byte_reader &r, bth &header) noexcept
 {
     if (bytes.size() % 4 != 0 || bytes.size() < bth_size + sizeof(invariant_crc))
         return false;
-    byte_reader r(bytes.first(bytes.size() - sizeof(invariant_crc)));
-    const bth header = get_bth(r);
+    r = byte_reader(bytes.first(bytes.size() - sizeof(invariant_crc)));
+    header = get_bth(r);
+    return (header.flags & version_mask) == 0 && header.pkey == default_pkey;
+}
+
+// Takes the payload after the headers. Returns false if the packet is shorter than it claims.
+bool end(const byte_reader &r, const bth &header, std::span<const std::byte> &payload) noexcept
+{
+    const std::size_t padding = header.flags >> padding_shift & padding_mask;
+    const auto rest = r.rest();
+    if (!r.good() || rest.size() < padding)
+        return false;
+    payload = rest.first(rest.size() - padding);
+    return true;
+}
+
+} // namespace
+
+bool decode(std::span<const std::byte> bytes, packet &p) noexcept
+{
+    byte_reader r(bytes);
+    bth header;
     p = {};
+    if (!begin(bytes, r, header))
+        return false;
     p.op = static_cast<opcode>(header.opcode);
     p.solicited = (header.flags & solicited_flag) != 0;
     p.no_ack_req = (header.psn & ack_req_bit) == 0;
@@ -146,15 +172,23 @@ bool decode(std::span<const std::byte> bytes, packet &p) noexcept
     p.psn = header.psn & psn_mask;
     const bool is_response =
             is_read_response(p.op) || p.op == opcode::acknowledge || p.op == opcode::atomic_acknowledge;
-    if ((header.flags & version_mask) != 0 || header.pkey != default_pkey || !(is_request(p.op) || is_response))
+    if (!is_request(p.op) && !is_response)
         return false;
     get_extended(r, p);
-    const std::size_t padding = header.flags >> padding_shift & padding_mask;
-    const auto rest = r.rest();
-    if (!r.good() || rest.size() < padding)
+    return end(r, header, p.payload) && (p.payload.empty() || is_divisible(p.op) || p.op == opcode::atomic_write);
+}
+
+bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept
+{
+    byte_reader r(bytes);
+    bth header;
+    d = {};
+    if (!begin(bytes, r, header))
         return false;
-    p.payload = rest.first(rest.size() - padding);
-    return p.payload.empty() || is_divisible(p.op) || p.op == opcode::atomic_write;
+    d.solicited = (header.flags & solicited_flag) != 0;
+    d.dest_qpn = header.dest_qpn & psn_mask;
+    d.psn = header.psn & psn_mask;
+    return get_datagram(r, header, d) && end(r, header, d.payload);
 }
 
 namespace

@@ -42,6 +42,8 @@ transport_headers encode(const datagram &d, std::size_t payload_size) noexcept;
 // Decodes the packet of a reliable connection from the payload of its UDP packet, except its invariant CRC; `p.payload`
 // points into it. Returns false for packets that encode() cannot produce, except for reserved bits.
 bool decode(std::span<const std::byte> bytes, packet &p) noexcept;
+// Decodes an unreliable datagram in the same way.
+bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept;
 
 // Invariant CRC of a packet, in the order of its bytes on the wire. `packet` starts with the BTH and ends with the
 // padding.
