@@ -229,7 +229,7 @@ class RoceTest(unittest.TestCase):
         self.assertRegex(output, "(?m)^softrdma: UDP port 4791: in use ")
 
     def test_facilities_that_are_not_supported(self) -> None:
-        for command in (["rping", "-s", "-a", RIGHT], ["ibv_ud_pingpong", "-g", "0"]):
+        for command in (["udaddy", "-b", RIGHT], ["ibv_ud_pingpong", "-g", "0"]):
             failing = self.right.start(*command)
             output = failing.communicate(timeout=LIMIT_S)[0]
             self.assertNotEqual(0, failing.returncode)

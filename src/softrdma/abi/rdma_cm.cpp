@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
 #include "cm/cm.hpp"
+#include "cm/cm_roce.hpp"
 #include "cm/roce_connect.hpp"
 
 #include <cstdlib>
@@ -88,8 +89,12 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, 
         return -1;
     cm_id *created = or_no_memory<cm_id *>(nullptr, [&]() -> cm_id * {
         if (roce_connect::is_selected()) {
-            roce_connect::report_unsupported("the connection manager");
-            return fail_with(nullptr, EOPNOTSUPP);
+            if (space == RDMA_PS_UDP) {
+                roce_connect::report_unsupported("RDMA_PS_UDP");
+                return fail_with(nullptr, EOPNOTSUPP);
+            }
+            if (!cm::over_roce::open())
+                return nullptr;
         }
         return cm::create_id(events, context, space, {abi::process_context, abi::process_pd});
     });

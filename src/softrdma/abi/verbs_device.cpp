@@ -192,7 +192,7 @@ int query_port(ibv_context *, std::uint8_t port, ibv_port_attr *attr, std::size_
     ibv_port_attr full{};
     full.state = IBV_PORT_ACTIVE;
     full.max_mtu = IBV_MTU_4096;
-    full.active_mtu = roce_connect::is_selected() ? roce_connect::active_mtu() : full.max_mtu;
+    full.active_mtu = roce_connect::is_selected() ? roce_connect::max_path_mtu(0) : full.max_mtu;
     full.gid_tbl_len = static_cast<int>(gid_table().size());
     full.max_msg_sz = limits::max_message;
     full.pkey_tbl_len = 1;

@@ -214,24 +214,20 @@ static int modify_qp(ibv_qp *qp, const ibv_qp_attr *attr, int mask)
         return EINVAL;
     if (sends_datagrams(qp))
         return object_of(qp).modify(*attr, mask);
-    const bool is_roce = roce_connect::is_selected();
-    if (const int error = (mask & IBV_QP_AV) == 0 ? 0
-                          : is_roce               ? roce_connect::check(*attr, mask)
-                                                  : static_connect::check(attr->ah_attr);
-            error != 0)
+    if (roce_connect::is_selected())
+        return roce_connect::modify(qp_of(qp), *attr, mask);
+    if (const int error = (mask & IBV_QP_AV) == 0 ? 0 : static_connect::check(attr->ah_attr); error != 0)
         return error;
     const ibv_qp_state from = object_of(qp).shown_state();
-    if (is_roce && from == IBV_QPS_RTR && (mask & IBV_QP_SQ_PSN) != 0)
-        roce_connect::start_sending(qp->qp_num, *attr);
     if (const int error = qp_of(qp).modify(*attr, mask); error != 0)
         return error;
     const ibv_qp_state to = object_of(qp).shown_state();
     if (to == IBV_QPS_RTR && from == IBV_QPS_INIT)
-        is_roce ? roce_connect::connect(qp_of(qp)) : static_connect::connect(qp_of(qp));
-    else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR && !is_roce)
+        static_connect::connect(qp_of(qp));
+    else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR)
         static_connect::limit_retry_timeout(qp_of(qp));
     else if (to == IBV_QPS_RESET)
-        is_roce ? roce_connect::disconnect(qp_of(qp)) : static_connect::disconnect(qp_of(qp));
+        static_connect::disconnect(qp_of(qp));
     return 0;
 }
 
@@ -365,14 +361,14 @@ int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
                    : 0;
 }
 
-// A reliable queue pair that the connection manager connects needs no number that peers can reach.
+// Over TCP, a reliable queue pair that the connection manager connects needs no number that peers can reach.
 ibv_qp *create_extended(ibv_qp_init_attr_ex &attr, bool managed)
 {
     if (const int error = check_extended(attr); error != 0)
         return fail_with(nullptr, error);
     ibv_qp_init_attr plain{};
     memcpy(&plain, &attr, sizeof(plain)); // the extended structure begins like the plain one
-    const bool needs_number = !managed || attr.qp_type == IBV_QPT_UD;
+    const bool needs_number = !managed || attr.qp_type == IBV_QPT_UD || roce_connect::is_selected();
     const auto managed_qp = needs_number ? nullptr : queue_pair::create(attr.pd, plain);
     ibv_qp *qp = needs_number ? ibv_create_qp(attr.pd, &plain) : managed_qp != nullptr ? managed_qp->verbs() : nullptr;
     attr.cap = plain.cap; // granted limits

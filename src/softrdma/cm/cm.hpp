@@ -19,6 +19,9 @@ class cm_id;
 namespace cm
 {
 
+struct roce_link;
+struct roce_service;
+
 // Signaled with each acknowledged event.
 condition &acknowledged();
 
@@ -71,6 +74,8 @@ enum class cm_state {
     closed,
 };
 
+inline constexpr std::uint8_t usual_ack_timeout = 18; // 4.096 us * 2^18: about a second
+
 // An rdma_cm_id.
 class cm_id : public rdma_cm_id, public handshake
 {
@@ -99,6 +104,10 @@ public:
     bool lost_port GUARDED_BY(cm::lock()) = false;   // the requested port belongs to another id
     int socket GUARDED_BY(cm::lock()) = -1;          // bound, not yet listening or connecting
     std::shared_ptr<listener> listening GUARDED_BY(cm::lock());
+    std::shared_ptr<cm::roce_service> service GUARDED_BY(cm::lock()); // listening over RoCE
+    std::shared_ptr<cm::roce_link> link GUARDED_BY(cm::lock());       // connection over RoCE; otherwise NULL
+    ibv_mtu path_mtu GUARDED_BY(cm::lock()) = IBV_MTU_4096;
+    std::uint8_t path_ack_timeout GUARDED_BY(cm::lock()) = usual_ack_timeout;
     std::unique_ptr<cm_event> last_event GUARDED_BY(cm::lock()); // end of the connection, until completions are read
     unsigned events_reported GUARDED_BY(cm::lock()) = 0;
     unsigned events_completed GUARDED_BY(cm::lock()) = 0;
@@ -170,6 +179,15 @@ void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_d
 // only a thread that has read events before then counts.
 void queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data = nullptr)
         REQUIRES(lock());
+// Sends messages of a connection to the peer.
+void send_ready(cm_id &id) REQUIRES(lock());
+void send_rejection(cm_id &id, const cm_rejection &rejection) REQUIRES(lock());
+void send_disconnect_request(cm_id &id) REQUIRES(lock());
+void send_disconnect_reply(cm_id &id) REQUIRES(lock());
+// Creates the id for a request that a listener has received.
+cm_id *new_child(cm_id &listener, const cm_handshake &request) REQUIRES(lock());
+// Reports the request to the program, or discards the id if memory is exhausted.
+void offer(cm_id &listener, cm_id &child) REQUIRES(lock());
 // Returns false if memory is exhausted.
 bool queue_request(cm_id &listener, cm_id &child) noexcept REQUIRES(lock());
 // Called when a request of the listener was fetched or dropped: admits the next one.

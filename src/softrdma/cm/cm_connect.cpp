@@ -5,6 +5,8 @@
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
+#include "cm/cm_roce.hpp"
+#include "cm/roce_connect.hpp"
 #include "progress/listener.hpp"
 
 #include <algorithm>
@@ -75,6 +77,10 @@ void try_again(std::uint64_t serial)
     cm_id *id = detail::find_id(serial);
     if (id == nullptr || id->state != cm_state::connecting)
         return;
+    if (roce_connect::is_selected()) {
+        const int error = over_roce::request(*id);
+        return error == 0 ? void() : detail::unreachable(*id, error);
+    }
     // Another socket may use the port in the meantime.
     bool bound = detail::open_bound(*id, &id->route.addr.src_addr) == 0;
     if (!bound && errno == EADDRINUSE && id->any_port) {
@@ -126,6 +132,22 @@ bool detail::choose_psn(cm_id &id)
     return id.psn_chosen;
 }
 
+void detail::send_ready(cm_id &id)
+{
+    if (id.link != nullptr)
+        over_roce::ready(id);
+    else
+        id.send_decision(opcode::cm_ready);
+}
+
+void detail::send_rejection(cm_id &id, const cm_rejection &rejection)
+{
+    if (id.link != nullptr)
+        over_roce::reject(id, rejection);
+    else if (id.path != nullptr)
+        id.path->send_control(opcode::cm_reject, encode(rejection));
+}
+
 void detail::rejected(cm_id &id, std::uint32_t reason, const private_data &data)
 {
     log::write(log::level::info, "peer %s: connection rejected: reason %u", text_of(id.route.addr.dst_storage).data(),
@@ -173,12 +195,17 @@ int listen(cm_id &id, int backlog)
         return detail::fail(EINVAL);
     if (detail::is_port_taken(id, id.route.addr.src_storage, false)) // a listener shares its port with no other id
         return detail::fail(EADDRINUSE);
-    detail::share_port(id.socket);
     id.backlog = backlog > 0 ? std::min(static_cast<unsigned>(backlog), max_backlog) : max_backlog;
-    id.listening = listener::open(std::exchange(id.socket, -1), SOMAXCONN,
-            [serial = id.serial](int socket) { return handshake::accepted(socket, serial); });
-    if (id.listening == nullptr)
-        return -1;
+    if (roce_connect::is_selected()) { // the bound socket reserves the port on the host
+        if (const int error = over_roce::listen(id); error != 0)
+            return detail::fail(error);
+    } else {
+        detail::share_port(id.socket);
+        id.listening = listener::open(std::exchange(id.socket, -1), SOMAXCONN,
+                [serial = id.serial](int socket) { return handshake::accepted(socket, serial); });
+        if (id.listening == nullptr)
+            return -1;
+    }
     id.state = cm_state::listening;
     id.shares_port = false;
     return 0;
@@ -201,6 +228,10 @@ int connect(cm_id &id, const rdma_conn_param *param)
     if ((!datagrams && find_local_qp(id) == nullptr) || !random_bytes(id.local.key.data(), id.local.key.size()))
         return detail::fail(EINVAL);
     id.active = true;
+    if (roce_connect::is_selected()) {
+        const int failed = over_roce::request(id);
+        return failed == 0 ? 0 : detail::fail(failed);
+    }
     fail_on_timeout(id, cm_state::connecting);
     start_connecting(id);
     return 0;
@@ -218,14 +249,21 @@ int accept(cm_id &id, const rdma_conn_param *param)
         return detail::fail(error != 0 ? error : EINVAL);
     id.local.responder_resources = granted(id.local.responder_resources, id.remote.initiator_depth);
     id.local.initiator_depth = granted(id.local.initiator_depth, id.remote.responder_resources);
-    id.local.key = id.remote.key;
-    id.join();
-    const bool searched = id.search(id.remote.shm_address);
-    if (searched && id.fails())
-        return detail::fail(EHOSTUNREACH);
+    bool searched = false;
+    if (id.link == nullptr) {
+        id.local.key = id.remote.key;
+        id.join();
+        searched = id.search(id.remote.shm_address);
+        if (searched && id.fails())
+            return detail::fail(EHOSTUNREACH);
+    }
     if (id.qp != nullptr && detail::modify_to_connected(id) != 0)
         return -1;
     id.state = cm_state::accepted;
+    if (id.link != nullptr) {
+        over_roce::reply(id);
+        return 0;
+    }
     if (searched)
         id.answer();
     fail_on_timeout(id, cm_state::accepted);
@@ -239,7 +277,7 @@ int reject(cm_id &id, std::uint32_t reason, const void *data, std::uint8_t lengt
     if (id.state != cm_state::requested ||
             !rejection.data.assign(data, length, settings().exact_private_data ? length : reject_private_size))
         return detail::fail(EINVAL);
-    id.path->send_control(opcode::cm_reject, encode(rejection));
+    detail::send_rejection(id, rejection);
     id.state = cm_state::closed;
     id.end_path();
     return 0;
@@ -251,7 +289,7 @@ int establish(cm_id &id)
     if (id.qp != nullptr || id.state != cm_state::replied)
         return detail::fail(EINVAL);
     id.state = cm_state::connected;
-    id.send_decision(opcode::cm_ready);
+    detail::send_ready(id);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
+#include "cm/cm_roce.hpp"
 
 #include <cerrno>
 
@@ -44,6 +45,21 @@ void detail::disconnected(cm_id &id, int status)
     close_path(id);
 }
 
+void detail::send_disconnect_request(cm_id &id)
+{
+    if (id.link != nullptr)
+        return over_roce::disconnect(id);
+    id.path->send_control(opcode::cm_disconnect_request, {});
+    id.path->unhold();
+}
+
+void detail::send_disconnect_reply(cm_id &id)
+{
+    if (id.link != nullptr)
+        return over_roce::confirm_disconnect(id);
+    id.path->send_control(opcode::cm_disconnect_reply, {});
+}
+
 bool detail::received_disconnect(cm_id &id, opcode op)
 {
     switch (id.state) {
@@ -75,13 +91,13 @@ int disconnect(cm_id &id)
         id.stop_searching();
         detail::modify_to_error(id);
         id.state = cm_state::disconnect_sent;
-        id.path->send_control(opcode::cm_disconnect_request, {});
-        id.path->unhold();
-        event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
+        detail::send_disconnect_request(id);
+        if (id.link == nullptr)
+            event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
         return 0;
     case cm_state::disconnect_received:
         detail::modify_to_error(id);
-        id.path->send_control(opcode::cm_disconnect_reply, {});
+        detail::send_disconnect_reply(id);
         close_path(id);
         return 0;
     case cm_state::disconnect_sent:

@@ -57,7 +57,7 @@ void take_reply(cm_event &event) REQUIRES(lock())
     if (detail::modify_to_connected(id) == 0) {
         if (id.state == cm_state::replied)
             id.state = cm_state::connected;
-        id.send_decision(opcode::cm_ready);
+        detail::send_ready(id);
         return;
     }
     const int error = errno;
@@ -66,7 +66,7 @@ void take_reply(cm_event &event) REQUIRES(lock())
     event.event = RDMA_CM_EVENT_CONNECT_ERROR;
     event.status = -error;
     detail::modify_to_error(id);
-    id.path->send_control(opcode::cm_reject, encode(no_reason));
+    detail::send_rejection(id, no_reason);
     id.state = cm_state::closed;
 }
 

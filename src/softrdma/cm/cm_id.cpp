@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/cm.hpp"
+#include "cm/cm_roce.hpp"
 #include "transport/shm/fd_server.hpp"
 #include "progress/listener.hpp"
 #include "base/gid_table.hpp"
@@ -30,18 +31,20 @@ registry &ids()
 
 void abandon_connection(cm_id &id) REQUIRES(lock())
 {
+    if (id.link != nullptr)
+        return over_roce::abandon(id);
     switch (id.state) {
     case cm_state::requested:
-        id.path->send_control(opcode::cm_reject, encode(no_reason));
+        detail::send_rejection(id, no_reason);
         break;
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
         id.stop_searching();
-        id.path->send_control(opcode::cm_disconnect_request, {});
+        detail::send_disconnect_request(id);
         break;
     case cm_state::disconnect_received:
-        id.path->send_control(opcode::cm_disconnect_reply, {});
+        detail::send_disconnect_reply(id);
         break;
     default:
         break;
@@ -114,6 +117,7 @@ void detail::discard(cm_id *id)
         path->finish();
     if (id->listening != nullptr)
         id->listening->close();
+    over_roce::stop_listening(*id);
     if (id->socket >= 0)
         close(id->socket);
     ids().ids.erase(id->serial);

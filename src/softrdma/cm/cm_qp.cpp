@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/cm.hpp"
+#include "cm/roce_connect.hpp"
 #include "pmem/policy.hpp"
 
 #include <algorithm>
@@ -10,8 +11,6 @@ namespace softrdma::cm
 
 namespace
 {
-
-constexpr std::uint8_t usual_ack_timeout = 18; // 4.096 us * 2^18: about a second
 
 bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
 {
@@ -55,12 +54,8 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
             return EINVAL;
         mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
                 IBV_QP_MIN_RNR_TIMER;
-        attr.ah_attr = {};
-        attr.ah_attr.is_global = 1;
-        attr.ah_attr.port_num = 1;
-        attr.ah_attr.grh.dgid = id.route.addr.addr.ibaddr.dgid;
-        attr.ah_attr.grh.hop_limit = 64;
-        attr.path_mtu = IBV_MTU_4096;
+        attr.ah_attr = detail::address_of_peer(id);
+        attr.path_mtu = id.path_mtu;
         attr.dest_qp_num = id.remote.qpn;
         attr.rq_psn = id.remote.psn;
         attr.max_dest_rd_atomic = responder;
@@ -70,7 +65,7 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
         if (!peer)
             return EINVAL;
         mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-        attr.timeout = id.ack_timeout.value_or(usual_ack_timeout);
+        attr.timeout = id.ack_timeout.value_or(id.path_ack_timeout);
         attr.retry_cnt = std::max(id.local.retry_count, id.remote.retry_count);
         attr.rnr_retry = id.remote.rnr_retry_count; // the peer's retry count applies to local sends
         attr.sq_psn = id.local.psn;
@@ -98,7 +93,8 @@ try {
         attr.qp_state = state;
         int error = attributes(id, attr, mask);
         if (error == 0)
-            error = qp_of(id.qp).modify(attr, mask);
+            error = id.link != nullptr ? roce_connect::modify(qp_of(id.qp), attr, mask)
+                                       : qp_of(id.qp).modify(attr, mask);
         if (error != 0)
             return fail(error);
     }

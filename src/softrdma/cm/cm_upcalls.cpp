@@ -19,21 +19,10 @@ constexpr std::size_t max_waiting = 64;
 
 void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request) REQUIRES(lock())
 {
-    cm_id *child = detail::new_id(parent.events(), parent.context, parent.ps, parent.device);
-    child->state = cm_state::requested;
+    cm_id *child = detail::new_child(parent, request);
     child->attach_path(path);
-    child->remote = request;
-    // The initiator depth of the peer is the number of responder resources of the local side, and vice versa.
-    child->request.responder_resources = request.initiator_depth;
-    child->request.initiator_depth = request.responder_resources;
-    child->request.flow_control = request.flow_control;
-    child->request.retry_count = request.retry_count;
-    child->request.rnr_retry_count = request.rnr_retry_count;
-    child->request.srq = request.srq;
-    child->request.qp_num = request.qpn;
     detail::query_addresses(*child, path->fd());
-    if (detail::adopt_device(*child) != 0 || !detail::choose_psn(*child) || !detail::queue_request(parent, *child))
-        detail::discard(child);
+    detail::offer(parent, *child);
 }
 
 // Queues a request that exceeds the backlog; a device would drop it, and its peer would retry. Each queued request uses
@@ -63,6 +52,28 @@ bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path) REQUIRES(lock())
 }
 
 } // namespace
+
+cm_id *detail::new_child(cm_id &listener, const cm_handshake &request)
+{
+    cm_id *child = new_id(listener.events(), listener.context, listener.ps, listener.device);
+    child->state = cm_state::requested;
+    child->remote = request;
+    // The initiator depth of the peer is the number of responder resources of the local side, and vice versa.
+    child->request.responder_resources = request.initiator_depth;
+    child->request.initiator_depth = request.responder_resources;
+    child->request.flow_control = request.flow_control;
+    child->request.retry_count = request.retry_count;
+    child->request.rnr_retry_count = request.rnr_retry_count;
+    child->request.srq = request.srq;
+    child->request.qp_num = request.qpn;
+    return child;
+}
+
+void detail::offer(cm_id &listener, cm_id &child)
+{
+    if (adopt_device(child) != 0 || !choose_psn(child) || !queue_request(listener, child))
+        discard(&child);
+}
 
 bool detail::received_request(const std::shared_ptr<tcp_conn> &path, const packet &p)
 {
@@ -94,7 +105,7 @@ void detail::request_seen(cm_id &listener)
             path->finish(); // reports to the peer that it is not accepted
         }
     }
-    if (listener.waiting.size() < max_waiting)
+    if (listener.listening != nullptr && listener.waiting.size() < max_waiting)
         listener.listening->resume();
 }
 

@@ -52,15 +52,13 @@ bool is_selected()
 
 void report_unsupported(const char *facility)
 {
-    fprintf(stderr,
-            "softrdma: SOFTRDMA_TRANSPORT=roce: %s: not supported (use reliable queue pairs and ibv_modify_qp)\n",
-            facility);
+    fprintf(stderr, "softrdma: SOFTRDMA_TRANSPORT=roce: %s: not supported (use reliable connections)\n", facility);
 }
 
-ibv_mtu active_mtu()
+ibv_mtu max_path_mtu(std::size_t gid_index)
 {
     const auto &table = gid_table();
-    const std::uint32_t max = table.empty() ? 0 : roce::max_mtu(table.front().interface);
+    const std::uint32_t max = gid_index >= table.size() ? 0 : roce::max_mtu(table[gid_index].interface);
     ibv_mtu mtu = IBV_MTU_4096;
     while (mtu > IBV_MTU_256 && bytes_of(mtu) > max)
         mtu = static_cast<ibv_mtu>(mtu - 1);
@@ -84,6 +82,10 @@ void release_number(std::uint32_t number)
         drop(port->release_number(number));
 }
 
+namespace
+{
+
+// Returns EINVAL if no path can have these attributes, or 0. The mask contains IBV_QP_AV.
 int check(const ibv_qp_attr &attr, int mask)
 {
     const ibv_ah_attr &address = attr.ah_attr;
@@ -138,6 +140,25 @@ void disconnect(queue_pair &qp)
         return;
     drop(port->set(qp.verbs()->qp_num, nullptr));
     qp.attach(nullptr);
+}
+
+} // namespace
+
+int modify(queue_pair &qp, const ibv_qp_attr &attr, int mask)
+{
+    if (const int error = (mask & IBV_QP_AV) != 0 ? check(attr, mask) : 0; error != 0)
+        return error;
+    const ibv_qp_state from = qp.shown_state();
+    if (from == IBV_QPS_RTR && (mask & IBV_QP_SQ_PSN) != 0)
+        start_sending(qp.verbs()->qp_num, attr);
+    if (const int error = qp.modify(attr, mask); error != 0)
+        return error;
+    const ibv_qp_state to = qp.shown_state();
+    if (to == IBV_QPS_RTR && from == IBV_QPS_INIT)
+        connect(qp);
+    else if (to == IBV_QPS_RESET)
+        disconnect(qp);
+    return 0;
 }
 
 } // namespace softrdma::roce_connect

@@ -40,7 +40,7 @@ struct cm_mad {
     std::uint32_t local_id = 0;  // communication IDs of its sender and its receiver
     std::uint32_t remote_id = 0; // 0 in a request
     std::uint64_t service_id = 0;
-    std::uint64_t guid = 0; // of the sender's device
+    std::uint64_t guid = 0; // GUID of the sender's device
     std::uint32_t qpn = 0;  // queue pair of the sender; of the receiver in a DREQ
     std::uint32_t psn = 0;
     std::uint8_t responder_resources = 0;
@@ -49,18 +49,18 @@ struct cm_mad {
     std::uint8_t retry_count = 0;
     std::uint8_t rnr_retry_count = 0;
     std::uint8_t srq = 0;
-    std::uint8_t transport = 0;       // of a request; 0: reliable connection
+    std::uint8_t transport = 0;       // transport service type, in requests
     std::uint8_t mtu = 0;             // ibv_mtu
     std::uint8_t ack_timeout = 0;     // this and the other timeouts are exponents: 4.096 us * 2^n
     std::uint8_t local_timeout = 0;   // time in which the sender responds to the reply
     std::uint8_t remote_timeout = 0;  // time in which it expects the reply
-    std::uint8_t max_retries = 0;     // of messages of the connection manager
+    std::uint8_t max_retries = 0;     // bound for repeated messages of the connection manager
     std::uint8_t service_timeout = 0; // MRA: time that the sender needs
     cm_subject subject{};
     std::uint16_t reason = 0; // REJ; APR: status
     network_address source{}; // GIDs of the path that a request proposes
     network_address destination{};
-    private_data data; // the whole field
+    private_data data{}; // the whole field
 };
 
 using mad_bytes = std::array<std::byte, mad_size>;

@@ -146,7 +146,19 @@ std::shared_ptr<connection> port::find(std::uint32_t number)
 
 void port::send(const datagram_route &route, const packet &p, std::span<const std::byte> payload)
 {
-    const transport_headers headers = encode(p, payload.size());
+    if (event_loop *loop = event_loop::get(); !loop->expects(*this))
+        loop->expect(shared_from_this());
+    send(route, encode(p, payload.size()), payload, p.dest_qpn);
+}
+
+void port::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
+{
+    send(route, encode(d, payload.size()), payload, d.dest_qpn);
+}
+
+void port::send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
+        std::uint32_t dest_qpn)
+{
     std::array<std::byte, max_path_mtu + max_overhead> bytes;
     auto *end = std::copy_n(headers.bytes.begin(), headers.size, bytes.data());
     end = std::copy(payload.begin(), payload.end(), end);
@@ -165,10 +177,8 @@ void port::send(const datagram_route &route, const packet &p, std::span<const st
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);
     put_source(message, sockets_->family(), route);
-    if (event_loop *loop = event_loop::get(); !loop->expects(*this))
-        loop->expect(shared_from_this());
     if (sendmsg(sockets_->socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && log::is_on(log::level::info))
-        log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", p.dest_qpn, strerror(errno),
+        log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", dest_qpn, strerror(errno),
                 errno == EMSGSIZE ? " (use a smaller path MTU)" : "");
 }
 

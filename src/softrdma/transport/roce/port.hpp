@@ -42,6 +42,9 @@ public:
 
     // Sends a packet of a connection, or drops it if the network accepts no more.
     void send(const datagram_route &route, const packet &p, std::span<const std::byte> payload);
+    // Sends a datagram in the same way.
+    void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
+    const shared_sockets &sockets() const noexcept { return *sockets_; }
 
     finding ready(std::uint32_t events) override;
     finding poll() override { return ready(0); }
@@ -51,6 +54,8 @@ private:
     struct arrivals;
 
     bool watch();
+    void send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
+            std::uint32_t dest_qpn);
     bool receive() REQUIRES(reading_);
     void accept(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
 

@@ -29,6 +29,10 @@ public:
     std::uint32_t lane() const noexcept { return lane_; }
     int family() const noexcept { return family_; }
     int socket() const noexcept { return sockets_[lane_].get(); }
+    // Socket of the management queue pairs: the same in all processes.
+    int management_socket() const noexcept { return sockets_.back().get(); }
+    // Returns whether other processes may have the sockets.
+    bool is_shared() const noexcept { return listening_ != nullptr; }
 
 private:
     static constexpr std::size_t count = lanes + 1; // the last one is for the management queue pairs

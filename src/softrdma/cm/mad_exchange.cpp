@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cm/mad_exchange.hpp"
+#include "base/assert.hpp"
+
+#include <algorithm>
+
+namespace softrdma
+{
+
+using roce::cm_attribute;
+using roce::cm_mad;
+using roce::cm_subject;
+
+namespace
+{
+
+constexpr mad_exchange::milliseconds first_pause{50};
+constexpr std::uint8_t own_service_timeout = 21; // 8.6 s: programs take their time
+constexpr std::uint8_t max_service_timeout = 26; // 275 s
+
+constexpr std::uint16_t reason_timeout = 4;
+constexpr std::uint16_t reason_consumer_defined = 28;
+constexpr std::uint16_t alternate_path_unsupported = 2;
+
+} // namespace
+
+mad_exchange::milliseconds time_of(std::uint8_t exponent) noexcept
+{
+    return std::chrono::ceil<mad_exchange::milliseconds>(std::chrono::nanoseconds(4096ll << exponent));
+}
+
+cm_mad mad_exchange::message(cm_attribute attribute) const noexcept
+{
+    return {.attribute = attribute, .transaction = transaction_, .local_id = local_id_, .remote_id = remote_id_};
+}
+
+void mad_exchange::send_and_wait(const cm_mad &m, state next, time_point now)
+{
+    sent_ = m;
+    state_ = next;
+    tries_ = 0;
+    deadline_ = now + std::min(first_pause, response_time_);
+    end_ = now + limit_;
+    out_.send(sent_);
+}
+
+void mad_exchange::answer(const cm_mad &m, state next)
+{
+    sent_ = m;
+    state_ = next;
+    deadline_.reset();
+    out_.send(sent_);
+}
+
+void mad_exchange::close() noexcept
+{
+    state_ = state::closed;
+    deadline_.reset();
+    sent_ = {};
+}
+
+void mad_exchange::request(const cm_mad &m, time_point now)
+{
+    SOFTRDMA_ASSERT(state_ == state::idle);
+    cm_mad whole = m;
+    whole.attribute = cm_attribute::request;
+    whole.local_id = local_id_;
+    whole.transaction = transaction_ = local_id_;
+    whole.max_retries = max_retries;
+    local_qpn_ = m.qpn;
+    send_and_wait(whole, state::request_sent, now);
+}
+
+void mad_exchange::accept_request(const cm_mad &m)
+{
+    SOFTRDMA_ASSERT(state_ == state::idle);
+    state_ = state::request_received;
+    remote_id_ = m.local_id;
+    remote_qpn_ = m.qpn;
+    transaction_ = m.transaction;
+    max_retries_ = m.max_retries;
+    response_time_ = std::min(std::max(time_of(m.local_timeout), 2 * first_pause), limit_);
+}
+
+void mad_exchange::reply(const cm_mad &m, time_point now)
+{
+    if (state_ != state::request_received)
+        return;
+    cm_mad whole = m;
+    whole.attribute = cm_attribute::reply;
+    whole.local_id = local_id_;
+    whole.remote_id = remote_id_;
+    whole.transaction = transaction_;
+    local_qpn_ = m.qpn;
+    send_and_wait(whole, state::reply_sent, now);
+}
+
+void mad_exchange::ready()
+{
+    if (state_ == state::reply_received)
+        answer(message(cm_attribute::ready), state::established);
+}
+
+void mad_exchange::send_rejection(std::uint16_t reason, const private_data &data)
+{
+    cm_mad m = message(cm_attribute::reject);
+    m.reason = reason;
+    m.subject = state_ == state::reply_received ? cm_subject::reply
+                : state_ == state::reply_sent   ? cm_subject::other
+                                                : cm_subject::request;
+    m.data = data;
+    answer(m, state::closed); // remains the answer to the message that the peer repeats
+}
+
+void mad_exchange::reject(std::uint16_t reason, const private_data &data)
+{
+    if (state_ == state::request_received || state_ == state::reply_received)
+        send_rejection(reason, data);
+}
+
+void mad_exchange::disconnect(time_point now)
+{
+    if (state_ != state::reply_received && state_ != state::reply_sent && state_ != state::established)
+        return;
+    cm_mad m = message(cm_attribute::disconnect_request);
+    m.qpn = remote_qpn_;
+    m.transaction = ++transaction_;
+    send_and_wait(m, state::disconnect_sent, now);
+}
+
+void mad_exchange::confirm_disconnect()
+{
+    if (state_ != state::disconnect_received)
+        return;
+    out_.send(message(cm_attribute::disconnect_reply));
+    close();
+}
+
+void mad_exchange::abandon(time_point now)
+{
+    switch (state_) {
+    case state::request_sent:
+        return send_rejection(reason_timeout, {});
+    case state::request_received:
+        return send_rejection(reason_consumer_defined, {});
+    case state::disconnect_received:
+        return confirm_disconnect();
+    default:
+        return disconnect(now);
+    }
+}
+
+// The peer needs more time: waits that long before the next repetition.
+void mad_exchange::extend(const cm_mad &receipt, time_point now)
+{
+    const bool is_awaited = (state_ == state::request_sent && receipt.subject == cm_subject::request) ||
+                            (state_ == state::reply_sent && receipt.subject == cm_subject::reply);
+    if (!is_awaited)
+        return;
+    if (state_ == state::request_sent)
+        remote_id_ = receipt.local_id;
+    deadline_ = now + time_of(std::min(receipt.service_timeout, max_service_timeout));
+    end_ = *deadline_ + limit_;
+}
+
+void mad_exchange::send_receipt(cm_subject subject)
+{
+    cm_mad m = message(cm_attribute::receipt);
+    m.subject = subject;
+    m.service_timeout = own_service_timeout;
+    out_.send(m);
+}
+
+mad_exchange::event mad_exchange::request_repeated()
+{
+    if (state_ == state::request_received)
+        send_receipt(cm_subject::request);
+    else if (state_ == state::reply_sent || sent_.attribute == cm_attribute::reject)
+        out_.send(sent_);
+    return event::none;
+}
+
+mad_exchange::event mad_exchange::reply_arrived(const cm_mad &m)
+{
+    switch (state_) {
+    case state::request_sent:
+        state_ = state::reply_received;
+        deadline_.reset();
+        remote_id_ = m.local_id;
+        remote_qpn_ = m.qpn;
+        transaction_ = m.transaction;
+        return event::replied;
+    case state::reply_received: // the program has not decided yet
+        send_receipt(cm_subject::reply);
+        break;
+    case state::established:
+    case state::closed:
+        if (sent_.attribute == cm_attribute::ready || sent_.attribute == cm_attribute::reject)
+            out_.send(sent_);
+        break;
+    default:
+        break;
+    }
+    return event::none;
+}
+
+mad_exchange::event mad_exchange::disconnect_arrived(const cm_mad &m)
+{
+    const auto confirm = [&] {
+        cm_mad reply = message(cm_attribute::disconnect_reply);
+        reply.transaction = m.transaction;
+        out_.send(reply);
+    };
+    switch (state_) {
+    case state::reply_received:
+    case state::reply_sent: // the confirmation was lost
+    case state::established:
+        if (m.qpn != local_qpn_)
+            return event::none;
+        state_ = state::disconnect_received;
+        deadline_.reset();
+        transaction_ = m.transaction;
+        return event::disconnect_request;
+    case state::disconnect_sent: // both sides disconnect
+        confirm();
+        close();
+        return event::disconnected;
+    case state::closed:
+        confirm();
+        return event::none;
+    default: // the program has not decided yet
+        return event::none;
+    }
+}
+
+mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
+{
+    const bool is_of_peer = m.local_id == remote_id_ || (remote_id_ == 0 && state_ == state::request_sent) ||
+                            (state_ == state::request_sent && m.attribute == cm_attribute::reject);
+    if (!is_of_peer)
+        return event::none;
+    switch (m.attribute) {
+    case cm_attribute::request:
+        return request_repeated();
+    case cm_attribute::receipt:
+        extend(m, now);
+        return event::none;
+    case cm_attribute::reply:
+        return reply_arrived(m);
+    case cm_attribute::ready:
+        if (state_ != state::reply_sent)
+            return event::none;
+        state_ = state::established;
+        deadline_.reset();
+        sent_ = {};
+        return event::ready;
+    case cm_attribute::reject:
+        if (state_ != state::request_sent && state_ != state::request_received && state_ != state::reply_sent)
+            return event::none;
+        close();
+        return event::rejected;
+    case cm_attribute::disconnect_request:
+        return disconnect_arrived(m);
+    case cm_attribute::disconnect_reply:
+        if (state_ != state::disconnect_sent)
+            return event::none;
+        close();
+        return event::disconnected;
+    case cm_attribute::load_alternate_path: {
+        cm_mad reply = message(cm_attribute::alternate_path_reply);
+        reply.transaction = m.transaction;
+        reply.reason = alternate_path_unsupported;
+        if (state_ == state::established)
+            out_.send(reply);
+        return event::none;
+    }
+    case cm_attribute::alternate_path_reply: // to no message of this side
+        return event::none;
+    }
+    return event::none;
+}
+
+mad_exchange::event mad_exchange::expired(time_point now)
+{
+    if (!deadline_ || now < *deadline_)
+        return event::none;
+    if (tries_ < max_retries_ && now < end_) {
+        ++tries_;
+        // Losses are repaired soon; the last attempt gets the whole time.
+        const auto pause =
+                tries_ == max_retries_ ? response_time_ : std::min(first_pause * (1u << tries_), response_time_);
+        deadline_ = std::min(now + pause, std::max(end_, now + first_pause));
+        out_.send(sent_);
+        return event::none;
+    }
+    if (state_ != state::disconnect_sent)
+        send_rejection(reason_timeout, {});
+    close();
+    return event::unreachable;
+}
+
+} // namespace softrdma

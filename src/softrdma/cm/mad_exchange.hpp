@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "wire/cm_mad.hpp"
+
+#include <chrono>
+#include <optional>
+
+namespace softrdma
+{
+
+// One side of a connection that management datagrams establish and end, on a network that may lose, repeat and reorder
+// them. Repeats messages that have no response, within limits, and answers repeated messages of the peer again.
+// Messages in, messages out; the caller passes the time.
+class mad_exchange
+{
+public:
+    using time_point = std::chrono::steady_clock::time_point;
+    using milliseconds = std::chrono::milliseconds;
+
+    // Interface of the network below.
+    class outlet
+    {
+    public:
+        virtual ~outlet() = default;
+        virtual void send(const roce::cm_mad &m) = 0;
+    };
+
+    enum class event {
+        none,
+        replied,            // the peer has accepted the request
+        ready,              // the peer has confirmed the reply
+        rejected,           // by the peer
+        disconnect_request, // the peer disconnects
+        disconnected,       // the peer has confirmed the end
+        unreachable,        // no response in time
+    };
+
+    static constexpr std::uint8_t max_retries = 15;
+
+    // `limit` is the time to wait for a response.
+    mad_exchange(std::uint32_t local_id, milliseconds limit, outlet &out) noexcept
+        : out_(out), local_id_(local_id), limit_(limit), response_time_(limit / 8)
+    {
+    }
+
+    // Steps of the active side.
+    void request(const roce::cm_mad &m, time_point now);
+    void ready();
+    // Steps of the passive side, which begins with a request of the peer.
+    void accept_request(const roce::cm_mad &m);
+    void reply(const roce::cm_mad &m, time_point now);
+    // Steps of both. The caller must not reject a connection that is established, nor disconnect before.
+    void reject(std::uint16_t reason, const private_data &data);
+    void disconnect(time_point now);
+    void confirm_disconnect();
+    // Ends the connection in the way that its state requires.
+    void abandon(time_point now);
+
+    // Handles a message of the peer.
+    event arrived(const roce::cm_mad &m, time_point now);
+    // Time at which expired() must be called, if a response is outstanding.
+    std::optional<time_point> deadline() const noexcept { return deadline_; }
+    event expired(time_point now);
+
+    bool is_closed() const noexcept { return state_ == state::closed; }
+    std::uint32_t local_id() const noexcept { return local_id_; }
+    std::uint32_t remote_id() const noexcept { return remote_id_; }
+
+private:
+    enum class state {
+        idle,
+        request_sent,
+        reply_received,
+        request_received,
+        reply_sent,
+        established,
+        disconnect_sent,
+        disconnect_received,
+        closed,
+    };
+
+    roce::cm_mad message(roce::cm_attribute attribute) const noexcept;
+    void send_and_wait(const roce::cm_mad &m, state next, time_point now);
+    void answer(const roce::cm_mad &m, state next);
+    void close() noexcept;
+    void send_receipt(roce::cm_subject subject);
+    void send_rejection(std::uint16_t reason, const private_data &data);
+    void extend(const roce::cm_mad &receipt, time_point now);
+    event request_repeated();
+    event reply_arrived(const roce::cm_mad &m);
+    event disconnect_arrived(const roce::cm_mad &m);
+
+    outlet &out_;
+    state state_ = state::idle;
+    const std::uint32_t local_id_;
+    std::uint32_t remote_id_ = 0;
+    std::uint32_t local_qpn_ = 0;
+    std::uint32_t remote_qpn_ = 0;
+    std::uint64_t transaction_ = 0;
+    const milliseconds limit_;
+    milliseconds response_time_; // that the peer needs at most
+    std::uint8_t max_retries_ = max_retries;
+    roce::cm_mad sent_; // last message; it is sent again if it is lost
+    std::optional<time_point> deadline_;
+    time_point end_{};
+    unsigned tries_ = 0;
+};
+
+// Time of an exponent in the messages.
+mad_exchange::milliseconds time_of(std::uint8_t exponent) noexcept;
+
+} // namespace softrdma

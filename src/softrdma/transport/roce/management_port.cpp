@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/roce/management_port.hpp"
+#include "transport/udp/udp_message.hpp"
+#include "wire/cm_mad.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+namespace softrdma::roce
+{
+
+namespace
+{
+
+constexpr std::size_t packet_bytes = bth_size + 8 + mad_size + sizeof(invariant_crc);
+constexpr unsigned batch = 16; // packets of one call, so that a flood leaves time for other input
+
+// A packet as processes hand it on.
+struct letter {
+    udp_flow flow;
+    std::array<std::byte, packet_bytes> bytes;
+};
+
+// Passes on an intact packet; drops all others.
+void accept(const udp_flow &flow, std::span<const std::byte> bytes, const mailbox::receiver &to)
+{
+    management_packet p{.flow = flow, .bytes = bytes, .message = {}};
+    if (bytes.size() == packet_bytes && decode_datagram(bytes, p.message) && is_management(p.message) &&
+            has_valid_crc(flow, bytes))
+        to(p);
+}
+
+struct control_space {
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(ucred))> bytes;
+};
+
+bool is_of_own_user(msghdr &message) noexcept
+{
+    ucred sender{};
+    const cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS)
+        return false;
+    memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+    return sender.uid == geteuid();
+}
+
+} // namespace
+
+std::shared_ptr<mailbox> mailbox::open(const local_address &name, receiver to)
+{
+    unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int one = 1;
+    if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) != 0 ||
+            bind(fd.get(), name.get(), name.size) != 0)
+        return nullptr;
+    const int watched = fd.get();
+    auto opened = std::make_shared<mailbox>(std::move(fd), std::move(to));
+    opened->watch_ = event_loop::get()->watch(watched, EPOLLIN, opened);
+    return opened->watch_ != 0 ? opened : nullptr;
+}
+
+void mailbox::close()
+{
+    event_loop::get()->unwatch(watch_);
+}
+
+finding mailbox::ready(std::uint32_t)
+{
+    for (unsigned i = 0; i < batch; ++i) {
+        letter l;
+        control_space control;
+        iovec segment{&l, sizeof(l)};
+        msghdr message{};
+        message.msg_iov = &segment;
+        message.msg_iovlen = 1;
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        const ssize_t size = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+        if (size < 0)
+            return i > 0 ? finding::something : finding::nothing;
+        if (size == sizeof(l) && is_of_own_user(message))
+            accept(l.flow, l.bytes, to_);
+    }
+    return finding::something;
+}
+
+std::shared_ptr<management_port> management_port::open(std::shared_ptr<port> through, mailbox::receiver to)
+{
+    const int watched = through->sockets().management_socket();
+    auto opened = std::make_shared<management_port>(std::move(through), std::move(to));
+    return event_loop::get()->watch(watched, EPOLLIN, opened) != 0 ? opened : nullptr;
+}
+
+void management_port::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
+{
+    port_->send(route, d, payload);
+}
+
+bool management_port::hand_on(const management_packet &p, const local_address &to) noexcept
+{
+    letter l{.flow = p.flow, .bytes = {}};
+    std::copy(p.bytes.begin(), p.bytes.end(), l.bytes.begin());
+    return sendto(outgoing_.get(), &l, sizeof(l), MSG_DONTWAIT | MSG_NOSIGNAL, to.get(), to.size) >= 0 ||
+           errno != ECONNREFUSED;
+}
+
+finding management_port::ready(std::uint32_t)
+{
+    for (unsigned i = 0; i < batch; ++i) {
+        std::array<std::byte, packet_bytes + 1> bytes; // a longer packet is invalid
+        sockaddr_storage from;
+        control_data control;
+        iovec segment{bytes.data(), bytes.size()};
+        msghdr message{};
+        message.msg_name = &from;
+        message.msg_namelen = sizeof(from);
+        message.msg_iov = &segment;
+        message.msg_iovlen = 1;
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        const ssize_t size = recvmsg(port_->sockets().management_socket(), &message, MSG_DONTWAIT);
+        if (size < 0)
+            return i > 0 ? finding::something : finding::nothing;
+        udp_flow flow{};
+        find_source(from, flow.source, flow.source_port);
+        if (find_destination(message, flow.destination))
+            accept(flow, std::span(bytes).first(static_cast<std::size_t>(size)), to_);
+    }
+    return finding::something;
+}
+
+} // namespace softrdma::roce

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "base/local_socket.hpp"
+#include "transport/roce/port.hpp"
+
+#include <functional>
+
+namespace softrdma::roce
+{
+
+// An intact packet for the management queue pair.
+struct management_packet {
+    udp_flow flow{};
+    std::span<const std::byte> bytes; // from the BTH to the invariant CRC
+    datagram message;
+};
+
+// A local socket through which other processes of the user hand on packets to this one.
+class mailbox final : public event_handler, public std::enable_shared_from_this<mailbox>
+{
+public:
+    using receiver = std::function<void(const management_packet &)>;
+
+    // Returns NULL and sets errno on error: EADDRINUSE if another process has the name.
+    static std::shared_ptr<mailbox> open(const local_address &name, receiver to);
+    mailbox(unique_fd socket, receiver to) : socket_(std::move(socket)), to_(std::move(to)) {}
+    void close(); // must be called before the last reference is dropped
+
+    finding ready(std::uint32_t events) override;
+
+private:
+    const unique_fd socket_;
+    const receiver to_;
+    event_loop::watch_id watch_ = 0;
+};
+
+// Queue pair 1, the management queue pair of a host. The processes that share UDP port 4791 share its socket and all
+// wait for it: a process that runs takes the packet, and hands it on to the process that it is for. A stopped process
+// takes none, and its full mailbox loses packets, which their sender repeats.
+class management_port final : public event_handler, public std::enable_shared_from_this<management_port>
+{
+public:
+    // Returns NULL and sets errno on error.
+    static std::shared_ptr<management_port> open(std::shared_ptr<port> through, mailbox::receiver to);
+    management_port(std::shared_ptr<port> through, mailbox::receiver to)
+        : port_(std::move(through)), to_(std::move(to)), outgoing_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0))
+    {
+    }
+
+    bool is_shared() const noexcept { return port_->sockets().is_shared(); }
+    std::uint32_t lane() const noexcept { return port_->sockets().lane(); }
+    void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
+    // Returns false if no process has the name.
+    bool hand_on(const management_packet &p, const local_address &to) noexcept;
+
+    finding ready(std::uint32_t events) override;
+
+private:
+    const std::shared_ptr<port> port_;
+    const mailbox::receiver to_;
+    const unique_fd outgoing_;
+};
+
+} // namespace softrdma::roce
