@@ -27,6 +27,9 @@ LIMIT_S = 100 # on a hang
 ROCE_PORT = 4791
 LEFT, RIGHT = "10.77.0.1", "10.77.0.2"
 ETH_P_ALL, PACKET_OUTGOING = 3, 4
+RDMA_PS_TCP = 0x0106
+MTU_1024 = 3
+REQ, MRA, REJ, REP, RTU, DREQ, DREP, LAP, APR = *range(0x10, 0x17), 0x19, 0x1a
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
@@ -40,6 +43,14 @@ def wait_until(is_true, what: str) -> None:
         if time.monotonic() > end:
             raise AssertionError(f"{what}: not within {LIMIT_S} s")
         time.sleep(0.02)
+
+
+def is_management(frame: bytes) -> bool:
+    return frame[47:50] == b"\0\0\1" # destination queue pair
+
+
+def attribute_of(frame: bytes) -> int:
+    return int.from_bytes(frame[78:80]) # in the management datagram, which follows BTH and DETH
 
 
 class Host:
@@ -80,6 +91,9 @@ class Host:
                                 stderr=subprocess.STDOUT, text=True)
 
     def listens(self, port: int) -> bool:
+        with open(f"/proc/{self.process.pid}/net/unix", encoding="ascii") as table:
+            if any(f"/service/{RDMA_PS_TCP << 16 | port:x}/" in line for line in table):
+                return True
         with open(f"/proc/{self.process.pid}/net/tcp", encoding="ascii") as table:
             return any(f":{port:04X} " in line.split(maxsplit=2)[1] + " " and line.split()[3] == "0A" for line in list(table)[1:])
 
@@ -98,6 +112,8 @@ class Relay(threading.Thread):
         self.sockets = [host.socket for host in hosts]
         self.share = share
         self.renumbers = renumbers
+        self.only_management = False # otherwise each packet may be lost
+        self.lost: set[int] = set() # attributes of messages of the connection manager that are all lost
         self.random = random.Random(1)
         self.frames: list[bytes] = []
         self.ends = False
@@ -115,6 +131,11 @@ class Relay(threading.Thread):
                 if frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == struct.pack(">H", ROCE_PORT):
                     self.frames.append(frame)
                     at = self.random.random()
+                    if is_management(frame):
+                        if attribute_of(frame) in self.lost:
+                            continue
+                    elif self.only_management:
+                        at = 1.0
                     if self.renumbers:
                         frame = roce_packets.with_identification(frame, self.random.randrange(1 << 16))
                         if self.random.random() < self.share:
@@ -178,19 +199,27 @@ class RoceTest(unittest.TestCase):
         self.assertGreater(len(frames), 20 * 2 * 10)
         for frame in frames:
             self.assertEqual("", roce_packets.wrong_checksum(frame))
-        if shutil.which("tshark") is None:
+        rows = self.decode(frames, "infiniband.bth.opcode")
+        if not rows:
             return
+        opcodes = [int(opcode, 0) for opcode, in rows]
+        self.assertEqual(len(frames), len(opcodes))
+        self.assertEqual({0, 1, 2, 17}, set(opcodes)) # SEND first, middle and last, and acknowledgments
+        self.assertEqual(2 * 20, opcodes.count(2))
+
+    def decode(self, frames: list[bytes], *fields: str) -> list[list[str]]:
+        """Returns the fields of each frame according to tshark, or nothing without tshark."""
+        if shutil.which("tshark") is None:
+            return []
         with tempfile.NamedTemporaryFile(suffix=".pcap") as file:
             file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
             for frame in frames:
                 file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
             file.flush()
-            lines = subprocess.run(["tshark", "-r", file.name, "-T", "fields", "-e", "infiniband.bth.opcode"], check=True,
-                                   capture_output=True, text=True).stdout.splitlines()
-        opcodes = [int(line, 0) for line in lines]
-        self.assertEqual(len(frames), len(opcodes))
-        self.assertEqual({0, 1, 2, 17}, set(opcodes)) # SEND first, middle and last, and acknowledgments
-        self.assertEqual(2 * 20, opcodes.count(2))
+            options = [word for field in fields for word in ("-e", field)]
+            lines = subprocess.run(["tshark", "-r", file.name, "-T", "fields", *options], check=True, capture_output=True,
+                                   text=True).stdout.splitlines()
+        return [line.split("\t") for line in lines]
 
     def test_lost_repeated_and_reordered_packets(self) -> None:
         relay = self.relay(0.01)
@@ -227,6 +256,121 @@ class RoceTest(unittest.TestCase):
         output = failing.communicate(timeout=LIMIT_S)[0]
         self.assertNotEqual(0, failing.returncode)
         self.assertRegex(output, "(?m)^softrdma: UDP port 4791: in use ")
+
+    def serve_rping(self, **environment: str) -> tuple[subprocess.Popen, list[str]]:
+        """Starts a server of the connection manager at the right. Returns it and the command of its client."""
+        self.port += 1
+        server = self.right.start("rping", "-s", "-a", RIGHT, "-p", str(self.port), "-C", "5", **environment)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        port = self.port
+        wait_until(lambda: self.right.listens(port) or server.poll() is not None, "a server")
+        return server, ["rping", "-c", "-a", RIGHT, "-p", str(self.port), "-C", "5"]
+
+    def fail_in_time(self, command: list[str], event: str, limit_s: float, **environment: str) -> None:
+        """Runs a client that must report an event that matches within the time."""
+        begin = time.monotonic()
+        client = self.left.start(*command, **environment)
+        output = client.communicate(timeout=LIMIT_S)[0]
+        self.assertNotEqual(0, client.returncode)
+        self.assertRegex(output, event)
+        self.assertLess(time.monotonic() - begin, limit_s)
+
+    def test_messages_of_the_connection_manager_are_those_of_the_standard(self) -> None:
+        relay = self.relay()
+        server, client = self.serve_rping()
+        self.finish(self.left.start(*client), server)
+        frames = [frame for frame in relay.frames if is_management(frame)]
+        for frame in frames:
+            self.assertEqual("", roce_packets.wrong_checksum(frame))
+        attributes = [attribute_of(frame) for frame in frames]
+        self.assertLessEqual({REQ, REP, RTU, DREQ, DREP}, set(attributes))
+        rows = self.decode(frames, "infiniband.mad.attributeid", "infiniband.mad.mgmtclass", "infiniband.deth.q_key",
+                           "infiniband.cm.req.serviceid.dport", "infiniband.cm.req.ip_cm.sip4", "infiniband.cm.req.ip_cm.dip4",
+                           "infiniband.cm.req.pppmtu", "infiniband.cm.req.maxcmretr")
+        for row, attribute in zip(rows, attributes):
+            self.assertEqual([attribute, 7, 0x80010000], [int(field, 0) for field in row[:3]])
+            if attribute == REQ:
+                self.assertEqual([LEFT, RIGHT], row[4:6])
+                self.assertEqual([self.port, MTU_1024, 15], [int(row[i], 0) for i in (3, 6, 7)])
+
+    def test_lost_and_repeated_messages_of_the_connection_manager(self) -> None:
+        relay = self.relay(0.25)
+        relay.only_management = True
+        server = self.right.start("ucmatose", "-b", RIGHT, "-p", "7471", "-c", "20", "-C", "5")
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        wait_until(lambda: self.right.listens(7471) or server.poll() is not None, "a server")
+        self.finish(self.left.start("ucmatose", "-s", RIGHT, "-p", "7471", "-c", "20", "-C", "5"), server)
+        attributes = [attribute_of(frame) for frame in relay.frames if is_management(frame)]
+        self.assertGreater(attributes.count(REQ), 20)
+        self.assertNotIn(REJ, attributes)
+
+    def test_a_peer_that_gets_no_message(self) -> None:
+        relay = self.relay()
+        for lost in (REQ, REP, RTU):
+            relay.lost = {lost}
+            server, client = self.serve_rping(SOFTRDMA_CM_TIMEOUT_MS="1500")
+            if lost == RTU: # the server ends the connection
+                client = self.left.start(*client, SOFTRDMA_CM_TIMEOUT_MS="1500")
+                self.addCleanup(client.communicate)
+                self.addCleanup(client.kill)
+                self.assertIn("RDMA_CM_EVENT_UNREACHABLE", server.communicate(timeout=LIMIT_S)[0])
+            else: # the server may end it first (reason 4, timeout)
+                self.fail_in_time(client, "RDMA_CM_EVENT_(UNREACHABLE|REJECTED, error 4)", 15, SOFTRDMA_CM_TIMEOUT_MS="1500")
+        attributes = [attribute_of(frame) for frame in relay.frames if is_management(frame)]
+        self.assertGreater(attributes.count(RTU), 1) # one for each repeated REP
+        self.assertLess(len(attributes), 150)
+
+    def test_a_stopped_listener_delays_no_other(self) -> None:
+        self.relay()
+        stopped, its_client = self.serve_rping()
+        running, client = self.serve_rping()
+        stopped.send_signal(signal.SIGSTOP)
+        self.fail_in_time(its_client, "RDMA_CM_EVENT_UNREACHABLE", 10, SOFTRDMA_CM_TIMEOUT_MS="1500")
+        self.fail_in_time(self.to_no_listener(client), "RDMA_CM_EVENT_REJECTED, error 8", 10)
+        self.finish(self.left.start(*client), running)
+
+    @staticmethod
+    def to_no_listener(client: list[str]) -> list[str]:
+        return [*client[:5], "1", *client[6:]]
+
+    def test_a_killed_server(self) -> None:
+        relay = self.relay()
+        other, client_of_other = self.serve_rping() # answers for the killed process
+        command = ["ib_write_bw", "-R", "-p", "7472", "-D", str(LIMIT_S), "-s", "8"]
+        server = self.right.start(*command)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        wait_until(lambda: self.right.listens(7472), "a server")
+        client = self.left.start(*command, RIGHT, SOFTRDMA_CM_TIMEOUT_MS="1500")
+        self.addCleanup(client.kill)
+        wait_until(lambda: len(relay.frames) > 1000 or client.poll() is not None, "a connection")
+        server.kill()
+        output = client.communicate(timeout=LIMIT_S / 2)[0]
+        self.assertNotEqual(0, client.returncode)
+        self.assertIn("Failed status 12", output) # IBV_WC_RETRY_EXC_ERR
+        self.finish(self.left.start(*client_of_other), other)
+
+    def test_damaged_and_unknown_messages(self) -> None:
+        relay = self.relay()
+        server, client = self.serve_rping()
+        self.fail_in_time(self.to_no_listener(client), "RDMA_CM_EVENT_REJECTED, error 8", 10)
+        request = next(frame for frame in relay.frames if is_management(frame) and attribute_of(frame) == REQ)
+        request = request[:94] + (RDMA_PS_TCP << 16 | self.port).to_bytes(8) + request[102:]
+        # Opcode, P_Key, Q_Key, source queue pair, versions, class, method, status and attribute: each makes it invalid.
+        fields = [42, 44, 45, *range(54, 58), *range(59, 68), 78, 79]
+        chance = random.Random(2)
+        for _ in range(3000):
+            frame = bytearray(request)
+            for _ in range(chance.randrange(8)):
+                frame[chance.randrange(86, len(frame))] = chance.randrange(256)
+            if chance.random() < 0.2:
+                del frame[4 * chance.randrange(16, len(frame) // 4) + 2:]
+            else:
+                frame[chance.choice(fields)] ^= chance.randrange(1, 256)
+            self.right.socket.send(roce_packets.with_identification(bytes(frame), 0))
+        self.finish(self.left.start(*client), server)
 
     def test_facilities_that_are_not_supported(self) -> None:
         for command in (["udaddy", "-b", RIGHT], ["ibv_ud_pingpong", "-g", "0"]):

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <map>
 #include <sys/random.h>
+#include <thread>
 
 namespace softrdma::cm
 {
@@ -86,9 +87,10 @@ using peer_key = std::pair<network_address, std::uint32_t>; // address and commu
 struct registry {
     std::shared_ptr<roce::management_port> port GUARDED_BY(lock());
     std::shared_ptr<roce::mailbox> box GUARDED_BY(lock());
-    std::unordered_map<std::uint32_t, std::shared_ptr<roce_link>> links GUARDED_BY(lock()); // by the own ID
+    std::unordered_map<std::uint32_t, std::shared_ptr<roce_link>> links GUARDED_BY(lock()); // keys: own IDs
     std::map<peer_key, std::weak_ptr<roce_link>> passive GUARDED_BY(lock());
-    std::unordered_multimap<std::uint64_t, std::weak_ptr<roce_service>> services GUARDED_BY(lock()); // by number
+    std::unordered_multimap<std::uint64_t, std::weak_ptr<roce_service>> services GUARDED_BY(
+            lock()); // keys: service IDs
 };
 
 constinit process::single<registry> the_registry;
@@ -383,7 +385,7 @@ void notify(cm_id &id, mad_exchange::event event, const cm_mad &m) REQUIRES(lock
         id.state = cm_state::connected;
         return detail::queue_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
     case mad_exchange::event::rejected:
-        if (id.state == cm_state::requested) // the peer has ended its request, which the program may not know yet
+        if (id.state == cm_state::requested) // the program learns it from rdma_accept()
             id.state = cm_state::closed;
         else if (id.state == cm_state::connecting && m.reason == reject_reason::invalid_service_id)
             detail::refused(id);
@@ -436,7 +438,14 @@ std::uint64_t service_of(const cm_id &id, sockaddr_storage address) noexcept
 // A process that exits ends its connections, as the kernel does for those of a device.
 void leave()
 {
-    if (the_registry.if_created() == nullptr || !lock().try_lock())
+    constexpr unsigned max_tries = 100;
+    bool is_held = false;
+    for (unsigned i = 0; !is_held && the_registry.if_created() != nullptr && i < max_tries; ++i) {
+        is_held = lock().try_lock();
+        if (!is_held) // a thread that has been stopped by the exit of its process may hold it forever
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (!is_held)
         return;
     const lock_guard guard(lock(), std::adopt_lock);
     for (const auto &[number, link] : state().links)
@@ -534,7 +543,7 @@ int over_roce::request(cm_id &id)
     const auto &addresses = id.route.addr.addr.ibaddr;
     const auto source = std::bit_cast<network_address>(addresses.sgid);
     const auto destination = std::bit_cast<network_address>(addresses.dgid);
-    if (id.link != nullptr) // of the attempt that was refused
+    if (id.link != nullptr) // it belongs to the attempt that was refused
         id.link->id = 0;
     id.link = new_link(id, {.source = source, .destination = destination, .interface = interface_of(source)});
     if (id.link == nullptr)

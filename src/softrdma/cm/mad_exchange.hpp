@@ -30,7 +30,7 @@ public:
         none,
         replied,            // the peer has accepted the request
         ready,              // the peer has confirmed the reply
-        rejected,           // by the peer
+        rejected,           // the peer has rejected the request or the reply
         disconnect_request, // the peer disconnects
         disconnected,       // the peer has confirmed the end
         unreachable,        // no response in time
@@ -99,7 +99,7 @@ private:
     std::uint32_t remote_qpn_ = 0;
     std::uint64_t transaction_ = 0;
     const milliseconds limit_;
-    milliseconds response_time_; // that the peer needs at most
+    milliseconds response_time_; // maximum time that the peer needs
     std::uint8_t max_retries_ = max_retries;
     roce::cm_mad sent_; // last message; it is sent again if it is lost
     std::optional<time_point> deadline_;
