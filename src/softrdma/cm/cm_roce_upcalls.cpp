@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages of peers over RoCE, and the events of their connections.
+#include "base/gid_table.hpp"
+#include "base/log.hpp"
+#include "cm/roce_connect.hpp"
+#include "cm/roce_registry.hpp"
+#include "fault/rules.hpp"
+#include "verbs/tap.hpp"
+
+#include <bit>
+#include <cerrno>
+
+namespace softrdma::cm::over_roce
+{
+
+namespace
+{
+
+namespace reason
+{
+constexpr std::uint16_t invalid_id = 6;
+constexpr std::uint16_t invalid_transport = 9;
+constexpr std::uint16_t invalid_gid = 12;
+constexpr std::uint16_t invalid_mtu = 26;
+} // namespace reason
+
+// Parameters of the peer in its request or reply.
+cm_handshake parameters_of(const cm_mad &m, const private_data &data)
+{
+    cm_handshake h;
+    h.qpn = m.qpn;
+    h.psn = m.psn;
+    h.responder_resources = m.responder_resources;
+    h.initiator_depth = m.initiator_depth;
+    h.flow_control = m.flow_control;
+    h.retry_count = m.retry_count;
+    h.rnr_retry_count = m.rnr_retry_count;
+    h.srq = m.srq;
+    h.data = data;
+    return h;
+}
+
+void adopt_path(cm_id &child, const cm_mad &m, const roce::ip_header &header) REQUIRES(lock())
+{
+    child.path_mtu = static_cast<ibv_mtu>(m.mtu);
+    child.path_ack_timeout = m.ack_timeout;
+    const unsigned interface = interface_of(header.destination);
+    child.route.addr.src_storage = address_of(std::bit_cast<ibv_gid>(header.destination), interface);
+    child.route.addr.dst_storage = address_of(std::bit_cast<ibv_gid>(header.source), interface);
+    port_of(child.route.addr.src_storage) = htons(static_cast<std::uint16_t>(m.service_id));
+    port_of(child.route.addr.dst_storage) = htons(header.source_port);
+    detail::fill_gids(child);
+}
+
+// Returns the reason to reject a request, or 0.
+std::uint16_t check_request(
+        const cm_mad &m, const roce::udp_flow &flow, roce::ip_header &header, private_data &data) noexcept
+{
+    if (m.transport != 0)
+        return reason::invalid_transport;
+    if (!split_header(m.data, header, data))
+        return reject_reason::invalid_service_id;
+    if (header.source != flow.source || header.destination != flow.destination)
+        return reason::invalid_gid;
+    return roce_connect::max_path_mtu(gid_index_of(flow.destination)) < m.mtu ? reason::invalid_mtu : std::uint16_t{0};
+}
+
+void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t why, roce::cm_subject subject)
+        REQUIRES(lock())
+{
+    cm_mad m{.attribute = cm_attribute::reject,
+            .transaction = to.transaction,
+            .local_id = to.remote_id,
+            .remote_id = to.local_id};
+    m.subject = subject;
+    m.reason = why;
+    send_message(route_to(flow), m);
+}
+
+void take_request(const std::shared_ptr<roce_service> &service, const cm_mad &m, const roce::udp_flow &flow)
+        REQUIRES(lock())
+{
+    cm_id *parent = detail::find_id(service->listener);
+    roce::ip_header header;
+    private_data data;
+    const std::uint16_t refused = check_request(m, flow, header, data);
+    if (parent == nullptr || refused != 0)
+        return send_rejection(
+                flow, m, refused != 0 ? refused : reject_reason::invalid_service_id, roce::cm_subject::request);
+    if (parent->unseen >= parent->backlog) // the peer repeats its request
+        return;
+    if (const auto fault = fault::active() ? fault::on_handshake() : std::nullopt; fault) [[unlikely]] {
+        if (*fault != fault::action::unreachable)
+            send_rejection(flow, m, reject_reason::consumer_defined, roce::cm_subject::request);
+        return;
+    }
+    cm_id *child = detail::new_child(*parent, parameters_of(m, data));
+    adopt_path(*child, m, header);
+    try {
+        child->link = new_link(*child, route_to(flow));
+        if (child->link == nullptr)
+            return detail::discard(child);
+        child->link->service = service;
+        child->link->exchange.accept_request(m);
+        state().passive[{flow.source, m.local_id}] = child->link;
+        detail::offer(*parent, *child);
+    } catch (const std::bad_alloc &) { // the peer repeats its request
+        detail::discard(child);
+    }
+}
+
+// Handles a request that no connection of this process has received before.
+void find_listener(const roce::management_packet &p, const cm_mad &m, bool is_handed_on) REQUIRES(lock())
+{
+    auto &services = state().services;
+    const auto [first, last] = services.equal_range(m.service_id);
+    for (auto at = first; at != last; ++at) {
+        const auto service = at->second.lock();
+        if (service != nullptr && service->listener != 0 && service->serves(p.flow.destination))
+            return take_request(service, m, p.flow);
+    }
+    roce::management_port &port = *state().port;
+    const bool v4 = is_v4(std::bit_cast<ibv_gid>(p.flow.destination));
+    const bool is_of_other = !is_handed_on && port.is_shared() &&
+                             (port.hand_on(p, name_of_service(m.service_id, &p.flow.destination, v4)) ||
+                                     port.hand_on(p, name_of_service(m.service_id, nullptr, v4)));
+    if (!is_of_other)
+        send_rejection(p.flow, m, reject_reason::invalid_service_id, roce::cm_subject::request);
+}
+
+// Handles a message that belongs to no connection: those whose sender waits for a response get one.
+void answer_unknown(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock())
+{
+    if (m.attribute == cm_attribute::reply)
+        return send_rejection(flow, m, reason::invalid_id, roce::cm_subject::reply);
+    if (m.attribute == cm_attribute::disconnect_request)
+        send_message(route_to(flow), {.attribute = cm_attribute::disconnect_reply,
+                                             .transaction = m.transaction,
+                                             .local_id = m.remote_id,
+                                             .remote_id = m.local_id});
+}
+
+std::shared_ptr<roce_link> find_link(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock())
+{
+    std::shared_ptr<roce_link> link;
+    if (m.remote_id == 0) { // a request, or its end by a sender that knows no ID of this side
+        const auto at = state().passive.find({flow.source, m.local_id});
+        link = at == state().passive.end() ? nullptr : at->second.lock();
+    } else {
+        const auto at = state().links.find(m.remote_id);
+        link = at == state().links.end() ? nullptr : at->second;
+    }
+    return link != nullptr && link->route.destination == flow.source && link->route.source == flow.destination
+                   ? link
+                   : nullptr;
+}
+
+void replied(cm_id &id, const cm_mad &m) REQUIRES(lock())
+{
+    if (const auto fault = fault::active() ? fault::on_handshake() : std::nullopt; fault) [[unlikely]] {
+        if (*fault == fault::action::unreachable)
+            return;
+        id.link->exchange.reject(reject_reason::consumer_defined, no_reason.data);
+        return detail::rejected(id, no_reason.reason, no_reason.data);
+    }
+    id.remote = parameters_of(m, m.data);
+    id.state = cm_state::replied;
+    detail::queue_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id.remote.data);
+}
+
+void notify(cm_id &id, mad_exchange::event event, const cm_mad &m) REQUIRES(lock())
+{
+    switch (event) {
+    case mad_exchange::event::replied:
+        return replied(id, m);
+    case mad_exchange::event::ready:
+        if (id.state != cm_state::accepted)
+            return;
+        id.state = cm_state::connected;
+        return detail::queue_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+    case mad_exchange::event::rejected:
+        if (id.state == cm_state::requested) // the program learns it from rdma_accept()
+            id.state = cm_state::closed;
+        else if (id.state == cm_state::connecting && m.reason == reject_reason::invalid_service_id)
+            detail::refused(id);
+        else
+            detail::rejected(id, m.reason, m.data);
+        return;
+    case mad_exchange::event::disconnect_request:
+        detail::received_disconnect(id, opcode::cm_disconnect_request);
+        return;
+    case mad_exchange::event::disconnected:
+        return detail::disconnected(id, 0);
+    case mad_exchange::event::unreachable:
+        return id.state == cm_state::disconnect_sent ? detail::disconnected(id, -ETIMEDOUT)
+                                                     : detail::unreachable(id, ETIMEDOUT);
+    case mad_exchange::event::none:
+        return;
+    }
+}
+
+} // namespace
+
+void received(const roce::management_packet &p, bool is_handed_on)
+{
+    cm_mad m;
+    if (!decode(p.message.payload, m))
+        return;
+    const lock_guard guard(lock());
+    const bool is_request = m.attribute == cm_attribute::request;
+    if (is_request != (m.remote_id == 0) && m.attribute != cm_attribute::reject)
+        return;
+    const auto link = find_link(p.flow, m);
+    const std::uint32_t lane = m.remote_id >> lane_shift;
+    if (link == nullptr && m.remote_id != 0 && lane != state().port->lane() && !is_handed_on &&
+            state().port->is_shared() && state().port->hand_on(p, name_of_lane(lane)))
+        return;
+    if (tap *t = tap::current(); t != nullptr) [[unlikely]]
+        t->received(p.message, header_of(p.flow.source, p.flow.destination, p.bytes.size()));
+    if (link != nullptr)
+        handle(*link, link->exchange.arrived(m, clock::now()), m);
+    else if (is_request)
+        find_listener(p, m, is_handed_on);
+    else
+        answer_unknown(p.flow, m);
+}
+
+void handle(roce_link &link, mad_exchange::event event, const cm_mad &m)
+{
+    if (event == mad_exchange::event::ready)
+        link.service.reset();
+    if (cm_id *id = detail::find_id(link.id); id != nullptr && event != mad_exchange::event::none)
+        notify(*id, event, m);
+    update_timer(link);
+}
+
+} // namespace softrdma::cm::over_roce
