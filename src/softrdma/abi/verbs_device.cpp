@@ -26,13 +26,11 @@ namespace softrdma::abi
 namespace
 {
 
-constexpr std::uint64_t node_guid = 0x0200535246544401; // locally administered
-
 constexpr std::uint8_t width_4x = 2;
 constexpr std::uint8_t speed_edr = 32;     // 25 Gb/s per lane
 constexpr std::uint64_t port_speed = 1000; // width and speed combined, in units of 100 Mb/s
 
-constexpr std::uint32_t vendor_id = node_guid >> 40; // the first three bytes, as for all vendors
+constexpr std::uint32_t vendor_id = device_guid >> 40; // the first three bytes, as for all vendors
 
 // Provider libraries cast an ibv_device to their own, larger type and compare the following bytes with their address.
 // These bytes must be readable and match no address.
@@ -157,7 +155,7 @@ void fill_device_attributes(ibv_device_attr &attr) noexcept
 {
     attr = {};
     snprintf(attr.fw_ver, sizeof(attr.fw_ver), "%s", SOFTRDMA_VERSION);
-    attr.node_guid = attr.sys_image_guid = htobe64(node_guid);
+    attr.node_guid = attr.sys_image_guid = htobe64(device_guid);
     attr.vendor_id = vendor_id;
     attr.vendor_part_id = attr.hw_ver = 1;
     attr.max_mr_size = UINT64_MAX;
@@ -241,7 +239,7 @@ int ibv_get_device_index(ibv_device *)
 
 __be64 ibv_get_device_guid(ibv_device *)
 {
-    return htobe64(abi::node_guid);
+    return htobe64(device_guid);
 }
 
 ibv_context *ibv_open_device(ibv_device *)

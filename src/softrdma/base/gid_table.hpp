@@ -12,6 +12,9 @@
 namespace softrdma
 {
 
+// GUID of the device: locally administered, and the same on all hosts.
+inline constexpr std::uint64_t device_guid = 0x0200535246544401;
+
 struct gid_entry {
     ibv_gid gid{};
     unsigned interface = 0;

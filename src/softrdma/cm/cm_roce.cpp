@@ -18,13 +18,11 @@ namespace over_roce
 namespace
 {
 
-constexpr std::uint64_t node_guid = 0x0200535246544401;
-
 // Fields that request and reply have in common.
 cm_mad parameters_of(const cm_id &id) REQUIRES(lock())
 {
     cm_mad m{};
-    m.guid = node_guid;
+    m.guid = device_guid;
     m.qpn = id.local.qpn;
     m.psn = id.local.psn;
     m.responder_resources = id.local.responder_resources;
@@ -179,7 +177,7 @@ void over_roce::reply(cm_id &id)
 
 void over_roce::ready(cm_id &id)
 {
-    id.link->exchange.ready();
+    id.link->exchange.ready(clock::now());
     update_timer(*id.link);
 }
 

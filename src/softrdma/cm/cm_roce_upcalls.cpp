@@ -2,6 +2,7 @@
 // Messages of peers over RoCE, and the events of their connections.
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
+#include "base/socket_address.hpp"
 #include "cm/roce_connect.hpp"
 #include "cm/roce_registry.hpp"
 #include "fault/rules.hpp"
@@ -133,11 +134,15 @@ void answer_unknown(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock()
 {
     if (m.attribute == cm_attribute::reply)
         return send_rejection(flow, m, reason::invalid_id, roce::cm_subject::reply);
-    if (m.attribute == cm_attribute::disconnect_request)
-        send_message(route_to(flow), {.attribute = cm_attribute::disconnect_reply,
-                                             .transaction = m.transaction,
-                                             .local_id = m.remote_id,
-                                             .remote_id = m.local_id});
+    cm_mad reply{.transaction = m.transaction, .local_id = m.remote_id, .remote_id = m.local_id};
+    if (m.attribute == cm_attribute::disconnect_request) {
+        reply.attribute = cm_attribute::disconnect_reply;
+        send_message(route_to(flow), reply);
+    } else if (m.attribute == cm_attribute::load_alternate_path) {
+        reply.attribute = cm_attribute::alternate_path_reply;
+        reply.reason = mad_exchange::alternate_path_invalid_id;
+        send_message(route_to(flow), reply);
+    }
 }
 
 std::shared_ptr<roce_link> find_link(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock())
@@ -194,6 +199,11 @@ void notify(cm_id &id, mad_exchange::event event, const cm_mad &m) REQUIRES(lock
     case mad_exchange::event::unreachable:
         return id.state == cm_state::disconnect_sent ? detail::disconnected(id, -ETIMEDOUT)
                                                      : detail::unreachable(id, ETIMEDOUT);
+    case mad_exchange::event::lost:
+        log::write(log::level::warn, "peer %s: connection lost: its process has ended",
+                text_of(id.route.addr.dst_storage).data());
+        id.state = cm_state::disconnect_received;
+        return detail::queue_last_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, false);
     case mad_exchange::event::none:
         return;
     }

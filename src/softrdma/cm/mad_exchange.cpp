@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/mad_exchange.hpp"
 #include "base/assert.hpp"
+#include "base/gid_table.hpp"
 
 #include <algorithm>
 
@@ -77,6 +78,7 @@ void mad_exchange::accept_request(const cm_mad &m)
     state_ = state::request_received;
     remote_id_ = m.local_id;
     remote_qpn_ = m.qpn;
+    probes_ = m.guid == device_guid;
     transaction_ = m.transaction;
     max_retries_ = m.max_retries;
     response_time_ = std::min(std::max(time_of(m.local_timeout), 2 * first_pause), limit_);
@@ -95,10 +97,20 @@ void mad_exchange::reply(const cm_mad &m, time_point now)
     send_and_wait(whole, state::reply_sent, now);
 }
 
-void mad_exchange::ready()
+void mad_exchange::ready(time_point now)
 {
-    if (state_ == state::reply_received)
-        answer(message(cm_attribute::ready), state::established);
+    if (state_ != state::reply_received)
+        return;
+    answer(message(cm_attribute::ready), state::established);
+    establish(now);
+}
+
+void mad_exchange::establish(time_point now) noexcept
+{
+    state_ = state::established;
+    deadline_.reset();
+    if (probes_)
+        deadline_ = now + limit_ / 4;
 }
 
 void mad_exchange::send_rejection(std::uint16_t reason, const private_data &data)
@@ -188,6 +200,7 @@ mad_exchange::event mad_exchange::reply_arrived(const cm_mad &m)
         deadline_.reset();
         remote_id_ = m.local_id;
         remote_qpn_ = m.qpn;
+        probes_ = m.guid == device_guid;
         transaction_ = m.transaction;
         return event::replied;
     case state::reply_received: // the program has not decided yet
@@ -250,8 +263,7 @@ mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
     case cm_attribute::ready:
         if (state_ != state::reply_sent)
             return event::none;
-        state_ = state::established;
-        deadline_.reset();
+        establish(now);
         sent_ = {};
         return event::ready;
     case cm_attribute::reject:
@@ -269,13 +281,16 @@ mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
     case cm_attribute::load_alternate_path: {
         cm_mad reply = message(cm_attribute::alternate_path_reply);
         reply.transaction = m.transaction;
-        reply.reason = alternate_path_unsupported;
-        if (state_ == state::established)
+        reply.reason = state_ == state::closed ? alternate_path_invalid_id : alternate_path_unsupported;
+        if (state_ == state::established || state_ == state::closed)
             out_.send(reply);
         return event::none;
     }
-    case cm_attribute::alternate_path_reply: // to no message of this side
-        return event::none;
+    case cm_attribute::alternate_path_reply:
+        if (state_ != state::established || !probes_ || m.reason != alternate_path_invalid_id)
+            return event::none;
+        close();
+        return event::lost;
     }
     return event::none;
 }
@@ -284,6 +299,11 @@ mad_exchange::event mad_exchange::expired(time_point now)
 {
     if (!deadline_ || now < *deadline_)
         return event::none;
+    if (state_ == state::established) {
+        out_.send(message(cm_attribute::load_alternate_path));
+        establish(now);
+        return event::none;
+    }
     if (tries_ < max_retries_ && now < end_) {
         ++tries_;
         // Losses are repaired soon; the last attempt gets the whole time.

@@ -34,9 +34,12 @@ public:
         disconnect_request, // the peer disconnects
         disconnected,       // the peer has confirmed the end
         unreachable,        // no response in time
+        lost,               // the process of the peer has ended
     };
 
     static constexpr std::uint8_t max_retries = 15;
+    // Answer to a LAP, with which the device asks whether the process of a peer on the same device still exists.
+    static constexpr std::uint16_t alternate_path_invalid_id = 1;
 
     // `limit` is the time to wait for a response.
     mad_exchange(std::uint32_t local_id, milliseconds limit, outlet &out) noexcept
@@ -46,7 +49,7 @@ public:
 
     // Steps of the active side.
     void request(const roce::cm_mad &m, time_point now);
-    void ready();
+    void ready(time_point now);
     // Steps of the passive side, which begins with a request of the peer.
     void accept_request(const roce::cm_mad &m);
     void reply(const roce::cm_mad &m, time_point now);
@@ -86,6 +89,7 @@ private:
     void close() noexcept;
     void send_receipt(roce::cm_subject subject);
     void send_rejection(std::uint16_t reason, const private_data &data);
+    void establish(time_point now) noexcept;
     void extend(const roce::cm_mad &receipt, time_point now);
     event request_repeated();
     event reply_arrived(const roce::cm_mad &m);
@@ -105,6 +109,7 @@ private:
     std::optional<time_point> deadline_;
     time_point end_{};
     unsigned tries_ = 0;
+    bool probes_ = false; // the peer uses this device, and answers a LAP
 };
 
 // Time of an exponent in the messages.
