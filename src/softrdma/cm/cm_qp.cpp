@@ -12,6 +12,13 @@ namespace softrdma::cm
 namespace
 {
 
+// The starting PSN in a message of the InfiniBand CM is that of the first request to its sender, and that in softrdma's
+// own handshake is that of the first request of its sender.
+bool is_over_roce(const cm_id &id) REQUIRES(lock())
+{
+    return id.link != nullptr;
+}
+
 bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
 {
     switch (id.state) {
@@ -57,7 +64,7 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
         attr.ah_attr = detail::address_of_peer(id);
         attr.path_mtu = id.path_mtu;
         attr.dest_qp_num = id.remote.qpn;
-        attr.rq_psn = id.remote.psn;
+        attr.rq_psn = is_over_roce(id) ? id.local.psn : id.remote.psn;
         attr.max_dest_rd_atomic = responder;
         attr.min_rnr_timer = 0;
         return 0;
@@ -68,7 +75,7 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
         attr.timeout = id.ack_timeout.value_or(id.path_ack_timeout);
         attr.retry_cnt = std::max(id.local.retry_count, id.remote.retry_count);
         attr.rnr_retry = id.remote.rnr_retry_count; // the peer's retry count applies to local sends
-        attr.sq_psn = id.local.psn;
+        attr.sq_psn = is_over_roce(id) ? id.remote.psn : id.local.psn;
         attr.max_rd_atomic = initiator;
         return 0;
     default:
