@@ -35,6 +35,8 @@ static void private_data_is_padded_to_the_whole_field(void **state)
     assert_int_equal(request->param.conn.private_data_len, 56);
     assert_memory_equal(request->param.conn.private_data, "hello", 5);
     assert_memory_equal((const uint8_t *)request->param.conn.private_data + 5, zeros, 51);
+    assert_int_equal(rdma_get_dst_port(p.server.id), rdma_get_src_port(p.client.id));
+    assert_int_equal(rdma_get_src_port(p.server.id), rdma_get_src_port(p.listener));
     create_queues(&p.server, NULL, NULL, true);
     assert_int_equal(rdma_ack_cm_event(request), 0);
     param.private_data = "welcome";

@@ -85,8 +85,8 @@ class Host:
     def enter(self) -> list[str]:
         return ["nsenter", "-t", str(self.process.pid), "-n", "--"]
 
-    def start(self, *command: str, **environment: str) -> subprocess.Popen:
-        return subprocess.Popen([*self.enter, SOFTRDMA, "run", "--", *command],
+    def start(self, *program: str, command: tuple[str, ...] = ("run",), **environment: str) -> subprocess.Popen:
+        return subprocess.Popen([*self.enter, SOFTRDMA, *command, "--", *program],
                                 env={**os.environ, "SOFTRDMA_TRANSPORT": "roce", **environment}, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True)
 
@@ -209,16 +209,20 @@ class RoceTest(unittest.TestCase):
 
     def decode(self, frames: list[bytes], *fields: str) -> list[list[str]]:
         """Returns the fields of each frame according to tshark, or nothing without tshark."""
-        if shutil.which("tshark") is None:
-            return []
         with tempfile.NamedTemporaryFile(suffix=".pcap") as file:
             file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
             for frame in frames:
                 file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
             file.flush()
-            options = [word for field in fields for word in ("-e", field)]
-            lines = subprocess.run(["tshark", "-r", file.name, "-T", "fields", *options], check=True, capture_output=True,
-                                   text=True).stdout.splitlines()
+            return self.decode_file(file.name, *fields)
+
+    @staticmethod
+    def decode_file(name: str, *fields: str) -> list[list[str]]:
+        if shutil.which("tshark") is None:
+            return []
+        options = [word for field in fields for word in ("-e", field)]
+        lines = subprocess.run(["tshark", "-r", name, "-T", "fields", *options], check=True, capture_output=True,
+                               text=True).stdout.splitlines()
         return [line.split("\t") for line in lines]
 
     def test_lost_repeated_and_reordered_packets(self) -> None:
@@ -293,6 +297,18 @@ class RoceTest(unittest.TestCase):
             if attribute == REQ:
                 self.assertEqual([LEFT, RIGHT], row[4:6])
                 self.assertEqual([self.port, MTU_1024, 15], [int(row[i], 0) for i in (3, 6, 7)])
+
+    def test_a_trace_contains_messages_of_the_connection_manager(self) -> None:
+        self.relay()
+        server, client = self.serve_rping()
+        with tempfile.TemporaryDirectory() as directory:
+            file = os.path.join(directory, "trace.pcapng")
+            self.finish(self.left.start(*client, command=("trace", "-w", file)), server)
+            rows = self.decode_file(file, "infiniband.mad.attributeid")
+        attributes = [int(field, 0) for field, in rows if field]
+        if rows:
+            self.assertEqual([REQ, REP, RTU], attributes[:3])
+            self.assertIn(DREQ, attributes)
 
     def test_lost_and_repeated_messages_of_the_connection_manager(self) -> None:
         relay = self.relay(0.25)
