@@ -5,8 +5,6 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
-#include <memory>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -14,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "failure.hpp"
+#include "resolver.hpp"
 
 namespace mirror
 {
@@ -24,22 +23,6 @@ namespace
 int digit_of(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-struct address_info_deleter {
-    void operator()(addrinfo *info) const { freeaddrinfo(info); }
-};
-using address_info = std::unique_ptr<addrinfo, address_info_deleter>;
-
-address_info resolve(const target_settings &to)
-{
-    addrinfo wanted{};
-    wanted.ai_flags = AI_NUMERICSERV;
-    wanted.ai_socktype = SOCK_STREAM;
-    addrinfo *found = nullptr;
-    if (const int error = getaddrinfo(to.address.c_str(), to.port.c_str(), &wanted, &found); error != 0)
-        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + gai_strerror(error));
-    return address_info(found);
 }
 
 // Detects a target host that has failed within 15 s.
@@ -121,7 +104,7 @@ channel::channel(const target_settings &to, const replica::mirror_key &key, cons
 void channel::connect(const target_settings &to, const replica::deadline &until)
 {
     int error = 0, left = 0;
-    const address_info found = resolve(to);
+    const address_info found = resolve(to, until);
     for (const addrinfo *at = found.get(); at != nullptr; at = at->ai_next)
         ++left;
     for (const addrinfo *at = found.get(); at != nullptr; at = at->ai_next) {

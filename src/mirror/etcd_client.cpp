@@ -115,6 +115,7 @@ bool etcd_client::post(const std::string &url, const std::string &asked, long li
     curl_easy_setopt(c, CURLOPT_ERRORBUFFER, why);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, std::max(limit_ms, 1L));
+    curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L); // at the timeout, do not wait for the thread that resolves the name
     if (!settings_.ca.empty())
         curl_easy_setopt(c, CURLOPT_CAINFO, settings_.ca.c_str());
     if (!settings_.certificate.empty()) {
