@@ -325,6 +325,31 @@ int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const str
  * operations. RPMA_MIRROR_E_TIMEOUT: the flush is outstanding. Otherwise errors are as rpma_mirror_optimized_flush. */
 int rpma_mirror_flush_wait(struct rpma_mirror *mirror, unsigned lane, uint64_t ticket, int timeout_ms);
 
+/* Maximum number of tickets of a lane that are not complete; rpma_mirror_flush_start waits beyond it. */
+#define RPMA_MIRROR_MAX_TICKETS 64
+
+/*
+ * Returns a descriptor for an event loop: it becomes readable (POLLIN) when tickets of the lane are complete, when
+ * rpma_mirror_flush_take must check a target, and when the mirror fails. It can be readable without a complete ticket.
+ * rpma_mirror_flush_take makes it unreadable; the program must not read from it. The mirror owns it, and
+ * rpma_mirror_unmap closes it. Each call for the lane returns the same descriptor. Counts as a use of the lane.
+ * RPMA_MIRROR_E_INVAL: the lane is out of range. RPMA_MIRROR_E_SYSTEM: the descriptor cannot be created.
+ */
+int rpma_mirror_get_lane_fd(struct rpma_mirror *mirror, unsigned lane, int *fd);
+
+/*
+ * Returns without waiting the tickets of the lane that are complete: durable on each copy in sync. *n_tickets contains
+ * the capacity of tickets and receives their number, 0 if none is complete. Each ticket is returned once, and not if
+ * rpma_mirror_flush_wait returned 0 for it or a later one. The order is unspecified. If more are complete than fit, the
+ * descriptor stays readable. A target that fails, is silent for the timeout of operations, or is too slow is evicted by
+ * a thread of the library; its tickets are complete afterwards.
+ *
+ * RPMA_MIRROR_E_INVAL: the lane is out of range, or tickets or n_tickets is NULL. RPMA_MIRROR_E_FENCED,
+ * RPMA_MIRROR_E_NO_TARGET, RPMA_MIRROR_E_ARBITER, RPMA_MIRROR_E_EVICTION_REFUSED and other codes with which the mirror
+ * has failed: outstanding tickets are not acknowledged.
+ */
+int rpma_mirror_flush_take(struct rpma_mirror *mirror, unsigned lane, uint64_t *tickets, size_t *n_tickets);
+
 /* Method by which the content of a copy was verified. */
 enum rpma_mirror_verify_level {
     RPMA_MIRROR_VERIFY_NONE,

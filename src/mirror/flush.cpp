@@ -14,7 +14,8 @@ using replica::lane_request_kind;
 
 flusher::flusher(set_parts &of)
     : settings_(of.configured), membership_(of.members), events_(of.published), local_(of.local), copies_(of.copies),
-      counted_(of.counted), may_differ_(of.may_differ), lanes_(of.configured.lanes)
+      counted_(of.counted), may_differ_(of.may_differ), changed_(of.changed), lost_(of.lost),
+      lanes_(of.configured.lanes)
 {
 }
 
@@ -47,7 +48,7 @@ void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
         const deadline &until, posted_flush &flush, failed_copies &failed) noexcept
 {
     flush = {};
-    flush.posted_ms = settings_.slow_count == 0 ? 0 : replica::now_ms();
+    flush.posted_ms = replica::now_ms();
     for (std::size_t i = 0; i < n; ++i)
         flush.ranges.add({ranges[i].offset, ranges[i].length});
     const auto send_awaited = [&](unsigned copy) {
@@ -201,6 +202,7 @@ int flusher::flush_once(unsigned lane, const rpma_mirror_range *ranges, std::siz
         post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
         own = flush_local_copy(ranges, n, deep);
         await(lane, posted, until, failed);
+        note_completed(lane, lanes_[lane]);
     }
     const int result = outcome(failed, posted.ranges);
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
@@ -229,7 +231,7 @@ int flusher::flush_start(
         return code;
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
     if (used.started >= program_lane::max_tickets) {
-        const int oldest = flush_wait(lane, used.started - program_lane::max_tickets + 1, -1);
+        const int oldest = wait_for_ticket(lane, used.started - program_lane::max_tickets + 1, -1);
         if (oldest != 0)
             return oldest;
     }
@@ -240,6 +242,8 @@ int flusher::flush_start(
     int own = 0;
     {
         const std::lock_guard hold(used.lock);
+        if (used.started >= program_lane::max_tickets)
+            used.completed = std::max(used.completed, used.started - program_lane::max_tickets + 1);
         // The tickets of the slot are confirmed, unless the local copy failed in between.
         for (const auto &c : copies_)
             if (c)
@@ -251,11 +255,24 @@ int flusher::flush_start(
     const int result = outcome(failed, posted.ranges);
     if (result != 0 || own != 0)
         return result != 0 ? result : on_local_copy_error(own);
+    const std::lock_guard hold(used.lock);
     *ticket = ++used.started;
+    note_completed(lane, used);
+    watch_tickets(lane, used);
     return 0;
 }
 
 int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept
+{
+    if (const int code = wait_for_ticket(lane, ticket, timeout_ms); code != 0)
+        return code;
+    program_lane &used = lanes_[lane];
+    const std::lock_guard hold(used.lock);
+    used.taken = std::max(used.taken, ticket);
+    return 0;
+}
+
+int flusher::wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept
 {
     program_lane &used = lanes_[lane];
     if (ticket == 0 || ticket > used.started)
@@ -271,6 +288,7 @@ int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noe
         const std::lock_guard hold(used.lock);
         const deadline until(full_timeout ? settings_.operation_ms : std::max(timeout_ms, 1));
         await(lane, waited, until, failed);
+        note_completed(lane, used);
     }
     bool late = false;
     each_copy(failed.bits, [&](unsigned copy) {
@@ -289,7 +307,7 @@ int flusher::wait_for_all() noexcept
     int code = 0;
     for (unsigned lane = 0; lane < lanes_.size() && code == 0; ++lane)
         if (lanes_[lane].started != 0)
-            code = flush_wait(lane, lanes_[lane].started, -1);
+            code = wait_for_ticket(lane, lanes_[lane].started, -1);
     return code;
 }
 
@@ -299,7 +317,7 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
     if (const int code = check_flushable(); code != 0)
         return code;
     if (used.started != 0)
-        if (const int code = flush_wait(lane, used.started, -1); code != 0)
+        if (const int code = wait_for_ticket(lane, used.started, -1); code != 0)
             return code;
     std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(local_.address() + offset)).store(value);
     const rpma_mirror_range all{offset, sizeof(value)};
@@ -318,6 +336,7 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
         post(lane, &all, 1, send, until, posted, failed);
         own = flush_local_copy(&all, 1, false);
         await(lane, posted, until, failed);
+        note_completed(lane, used);
     }
     const int result = outcome(failed, posted.ranges);
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
@@ -339,6 +358,7 @@ int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
             return fail(RPMA_MIRROR_E_STALE, "copy %u is not in sync", copy);
         if (const int error = copies_[copy]->region->lane(lane).read(to, r); error != 0)
             failed.add(copy, error);
+        note_completed(lane, lanes_[lane]);
     }
     if (failed.bits == 0)
         return 0;
@@ -351,6 +371,8 @@ void flusher::drop_tickets(remote_copy &c)
     for (program_lane &lane : lanes_) {
         for (posted_flush &posted : lane.in_flight)
             drop_ticket(c, posted);
+        if (lane.watch)
+            lane.watch->forget(c.where.copy);
     }
 }
 
@@ -369,6 +391,8 @@ void flusher::register_again()
             if (const int error = c->region->register_again(until); error != 0)
                 failed = error;
         }
+        for (unsigned lane = 0; lane < lanes_.size(); ++lane)
+            note_completed(lane, lanes_[lane]);
         reregister_error_ = failed;
     });
 }

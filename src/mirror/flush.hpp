@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "lane_watch.hpp"
 #include "parts.hpp"
 
 namespace mirror
@@ -14,19 +15,24 @@ namespace mirror
 // Flush in flight: its ranges, and the tickets that the targets have not confirmed, 0 for none.
 struct posted_flush {
     posted_ranges ranges;
-    std::int64_t posted_ms = 0; // time of the start, if late confirmations are counted
+    std::int64_t posted_ms = 0; // time of the start
     std::array<std::uint64_t, replica::max_copies> tickets{};
+    std::uint32_t late = 0; // copies that had not confirmed at the limit of late confirmations, as bits
 };
 
 // Lane of the program: uses the same lane of each target.
 struct program_lane {
-    static constexpr std::uint64_t max_tickets = 64;
+    static constexpr std::uint64_t max_tickets = RPMA_MIRROR_MAX_TICKETS;
 
     // Held by a flush. Code that replaces connections takes the locks of all lanes. Uncontended otherwise, because one
     // thread at a time uses a lane.
     std::mutex lock;
-    std::uint64_t started = 0;
+    // Numbers of the last tickets: started, known to be complete, and reported to the program.
+    std::uint64_t started = 0, completed = 0, taken = 0;
     std::array<posted_flush, max_tickets> in_flight{};
+    // Time of the last completion from each target that flush_take() collected, in milliseconds.
+    std::array<std::int64_t, replica::max_copies> progress_ms{};
+    std::unique_ptr<lane_watch> watch; // NULL until the program requests the descriptor
 };
 
 // Data path: lanes of the program. The functions that return int return 0 or an error code.
@@ -42,6 +48,10 @@ public:
     int flush_start(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,
             std::uint64_t *ticket) noexcept;
     int flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;
+    // Returns the descriptor that is readable when tickets are complete. Throws failure.
+    int descriptor_of(unsigned lane);
+    // Stores at most *n tickets that are complete and were not reported before. Does not wait.
+    int flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept;
     // Waits for the flushes that the program started, on all lanes.
     int wait_for_all() noexcept;
     int atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept;
@@ -76,6 +86,17 @@ private:
             remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept;
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     int outcome(const failed_copies &failed, const posted_ranges &ranges) noexcept;
+    int wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;
+
+    // Completion without waiting. The caller must hold the lock of the lane.
+    void collect(unsigned lane, program_lane &used) noexcept;
+    void confirm(unsigned lane, program_lane &used) noexcept;
+    void find_silent_targets(program_lane &used) noexcept;
+    bool is_complete(unsigned lane, const posted_flush &posted) const noexcept;
+    void note_completed(unsigned lane, program_lane &used) const noexcept;
+    void watch_tickets(unsigned lane, program_lane &used) const noexcept;
+    template<class F>
+    void each_outstanding(program_lane &used, F &&f) const;
 
     const settings &settings_;
     membership &membership_;
@@ -84,6 +105,8 @@ private:
     remote_copies &copies_;
     counters &counted_;
     std::atomic<bool> &may_differ_;
+    const wakeup &changed_;
+    lost_targets &lost_;
 
     std::vector<program_lane> lanes_;
     // Errno value if a device could not register the local copy again after a page was replaced, otherwise 0.

@@ -157,6 +157,24 @@ int rpma_mirror_flush_wait(struct rpma_mirror *mirror, unsigned lane, uint64_t t
     return mirror->lanes.flush_wait(lane, ticket, timeout_ms);
 }
 
+int rpma_mirror_get_lane_fd(struct rpma_mirror *mirror, unsigned lane, int *fd)
+{
+    if (mirror == nullptr || fd == nullptr)
+        return null("mirror and fd");
+    if (const int code = mirror->lanes.check_ranges(lane, nullptr, 0); code != 0)
+        return code;
+    return guarded([&] { *fd = mirror->lanes.descriptor_of(lane); });
+}
+
+int rpma_mirror_flush_take(struct rpma_mirror *mirror, unsigned lane, uint64_t *tickets, size_t *n_tickets)
+{
+    if (mirror == nullptr || tickets == nullptr || n_tickets == nullptr)
+        return null("mirror, tickets and n_tickets");
+    if (const int code = mirror->lanes.check_ranges(lane, nullptr, 0); code != 0)
+        return code;
+    return mirror->lanes.flush_take(lane, tickets, n_tickets);
+}
+
 int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned lane,
         const struct rpma_mirror_range *ranges, size_t n_ranges, unsigned flags, enum rpma_mirror_verify_level *level,
         struct rpma_mirror_error *first_mismatch)

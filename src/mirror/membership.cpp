@@ -27,8 +27,9 @@ int error_code_for(int error)
 } // namespace mirror
 
 membership::membership(const settings &configured, events &published, arbiter &decider, local_copy &local,
-        remote_copies &copies, counters &counted)
-    : settings_(configured), events_(published), arbiter_(decider), local_(local), copies_(copies), counted_(counted)
+        remote_copies &copies, counters &counted, wakeup &changed)
+    : settings_(configured), events_(published), arbiter_(decider), local_(local), copies_(copies), counted_(counted),
+      changed_(changed)
 {
 }
 
@@ -71,6 +72,7 @@ void membership::set_roles(std::uint32_t awaited, std::uint32_t syncing)
         if (c)
             next.away = static_cast<std::uint16_t>(next.away | (c->bit() & ~(awaited | syncing)));
     roles_ = next;
+    changed_.raise();
 }
 
 // Removes the targets from flushes.

@@ -12,6 +12,7 @@
 #include "local_copy.hpp"
 #include "remote_copy.hpp"
 #include "short_text.hpp"
+#include "wakeup.hpp"
 
 namespace mirror
 {
@@ -89,7 +90,7 @@ public:
     using deadline = replica::deadline;
 
     membership(const settings &configured, events &published, arbiter &decider, local_copy &local,
-            remote_copies &copies, counters &counted);
+            remote_copies &copies, counters &counted, wakeup &changed);
 
     const replica::mirror_record &record() const { return record_; }
     bool is_synced(unsigned copy) const { return (record_.in_sync >> copy & 1) != 0; }
@@ -140,6 +141,7 @@ private:
     local_copy &local_;
     remote_copies &copies_;
     counters &counted_;
+    wakeup &changed_;
 
     replica::mirror_record record_;
     std::uint64_t last_version_ = 0; // highest version that was attempted

@@ -9,7 +9,7 @@ using namespace mirror;
 
 set_parts::set_parts(const settings &of)
     : configured(of), published(configured), decider(make_arbiter(of.arbiter)), local(configured),
-      members(configured, published, *decider, local, copies, counted)
+      members(configured, published, *decider, local, copies, counted, changed)
 {
     configured.check();
 }

@@ -20,7 +20,7 @@ constexpr int poll_interval_ms = 500;
 
 watcher::watcher(set_parts &of, background_resync &background)
     : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), copies_(of.copies),
-      background_(background)
+      background_(background), lost_(of.lost)
 {
 }
 
@@ -55,6 +55,8 @@ void watcher::poll_targets()
     }
     if (failed.bits != 0)
         membership_.evict(failed);
+    if (const std::uint32_t slow = lost_.slow.exchange(0); slow != 0)
+        membership_.evict_slow(slow);
 }
 
 void watcher::watch()
@@ -63,10 +65,11 @@ void watcher::watch()
     std::int64_t renew_at = replica::now_ms() + renew_ms;
     while (membership_.terminal_error() == 0) {
         const int until_renewal = renew_ms == 0 ? poll_interval_ms : static_cast<int>(renew_at - replica::now_ms());
-        pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {arbiter_.lost_fd(), POLLIN, 0}};
-        poll(pollers, 2, std::clamp(until_renewal, 0, poll_interval_ms));
+        pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {arbiter_.lost_fd(), POLLIN, 0}, {lost_.found.fd(), POLLIN, 0}};
+        poll(pollers, 3, std::clamp(until_renewal, 0, poll_interval_ms));
         if (pollers[0].revents != 0)
             return;
+        lost_.found.clear();
         poll_targets();
         // If a thread cannot be created, the next call tries again.
         guarded([&] { background_.poll(); });

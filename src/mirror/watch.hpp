@@ -32,6 +32,7 @@ private:
     arbiter &arbiter_;
     const remote_copies &copies_;
     background_resync &background_;
+    lost_targets &lost_;
 
     std::jthread thread_;
     replica::fd_owner stop_;

@@ -70,6 +70,12 @@ public:
     // Waits until all requests up to the ticket are complete. Returns ETIMEDOUT, without declaring a loss, if no
     // progress was made before `until`, or later within the timeout of the region.
     int wait(std::uint64_t ticket, deadline until);
+    // Collects completions without waiting. Sets *progress to whether there were any. One of the descriptors then
+    // becomes readable at the next completion or at the end of the connection.
+    int poll_completions(bool *progress);
+    bool is_complete(std::uint64_t ticket) const { return finished_ >= ticket; }
+    int completion_fd() const { return cq_fd_; }
+    int connection_fd() const { return event_fd_; }
 
 private:
     // Kind of the completed operation, in the lowest bits of the completion's context. The other bits are the number of

@@ -66,6 +66,27 @@ int region_lane::sleep(const deadline &until)
     return 0;
 }
 
+int region_lane::poll_completions(bool *progress)
+{
+    *progress = false;
+    for (;;) {
+        bool collected = false;
+        if (const int error = collect(&collected); error != 0)
+            return error;
+        *progress |= collected;
+        if (collected)
+            continue;
+        pollfd pollers[] = {{cq_fd_, POLLIN, 0}, {event_fd_, POLLIN, 0}};
+        if (poll(pollers, 2, 0) <= 0)
+            return 0;
+        if (pollers[0].revents == 0)
+            return fail_lane(ECONNRESET);
+        // Completions can precede the new notification, so they are collected once more.
+        if (const int waited = rpma_cq_wait(cq_); waited != 0 && waited != RPMA_E_NO_COMPLETION)
+            return fail_lane_rpma(waited);
+    }
+}
+
 int region_lane::collect(bool *progress)
 {
     ibv_wc completions[16];

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion of tickets without waiting, for programs with an event loop.
+#include "flush.hpp"
+
+#include <algorithm>
+
+#include "failure.hpp"
+
+using namespace mirror;
+
+namespace
+{
+
+// Interval in which a lane is checked whose connections cannot be watched.
+constexpr std::int64_t unwatched_ms = 10;
+
+} // namespace
+
+// Calls f for each ticket of a target that has not been confirmed, oldest first.
+template<class F>
+void flusher::each_outstanding(program_lane &used, F &&f) const
+{
+    const roles now = membership_.now();
+    for (std::uint64_t number = used.completed; number < used.started; ++number) {
+        posted_flush &posted = used.in_flight[number % program_lane::max_tickets];
+        each_copy(now.awaited, [&](unsigned copy) {
+            if (posted.tickets[copy] != 0)
+                f(*copies_[copy], posted);
+        });
+    }
+}
+
+// A target that was evicted has its ranges marked as dirty when its connection is replaced.
+bool flusher::is_complete(unsigned lane, const posted_flush &posted) const noexcept
+{
+    bool complete = true;
+    each_copy(membership_.now().awaited, [&](unsigned copy) {
+        const std::uint64_t ticket = posted.tickets[copy];
+        complete = complete && (ticket == 0 || copies_[copy]->region->lane(lane).is_complete(ticket));
+    });
+    return complete;
+}
+
+// Flushes of a lane complete in the order of their start.
+void flusher::note_completed(unsigned lane, program_lane &used) const noexcept
+{
+    const std::uint64_t before = used.completed;
+    while (used.completed < used.started &&
+            is_complete(lane, used.in_flight[used.completed % program_lane::max_tickets]))
+        ++used.completed;
+    if (used.watch && used.completed > std::max(before, used.taken))
+        used.watch->raise();
+}
+
+// Collects completions of all connections. A connection that failed is evicted by another thread, because that takes
+// time.
+void flusher::collect(unsigned lane, program_lane &used) noexcept
+{
+    each_copy(membership_.now().awaited, [&](unsigned copy) {
+        replica::region &region = *copies_[copy]->region;
+        bool progress = false;
+        if (region.lost().error() != 0 || region.lane(lane).poll_completions(&progress) != 0)
+            lost_.found.raise();
+        if (progress)
+            used.progress_ms[copy] = replica::now_ms();
+    });
+}
+
+void flusher::confirm(unsigned lane, program_lane &used) noexcept
+{
+    each_outstanding(used, [&](remote_copy &c, posted_flush &posted) {
+        std::uint64_t &ticket = posted.tickets[c.where.copy];
+        if (!c.region->lane(lane).is_complete(ticket))
+            return;
+        ticket = 0;
+        if (settings_.slow_count == 0)
+            return;
+        if ((posted.late & c.bit()) == 0) {
+            c.late = 0;
+        } else if (++counted_.late, ++c.late >= settings_.slow_count) {
+            lost_.slow |= c.bit();
+            lost_.found.raise();
+        }
+    });
+}
+
+// A target is silent if no completion arrived within the timeout of an operation. A confirmation counts as late only if
+// it was found to be outstanding after the limit: the program can call late.
+void flusher::find_silent_targets(program_lane &used) noexcept
+{
+    const std::int64_t now = replica::now_ms();
+    each_outstanding(used, [&](remote_copy &c, posted_flush &posted) {
+        if (now - std::max(posted.posted_ms, used.progress_ms[c.where.copy]) >= settings_.operation_ms) {
+            c.region->lost().declare(ETIMEDOUT);
+            lost_.found.raise();
+        }
+        if (settings_.slow_count != 0 && now - posted.posted_ms > settings_.slow_ms)
+            posted.late |= c.bit();
+    });
+}
+
+// Makes the descriptor readable at the next completion, and when a target must be checked for a timeout.
+void flusher::watch_tickets(unsigned lane, program_lane &used) const noexcept
+{
+    if (!used.watch)
+        return;
+    const auto watch_until = [&](std::int64_t time_ms) { used.watch->raise_at(time_ms); };
+    each_outstanding(used, [&](remote_copy &c, const posted_flush &posted) {
+        const unsigned copy = c.where.copy;
+        if (c.region->lost().error() != 0)
+            return; // its eviction is reported
+        if (used.watch->add(copy, c.region->lane(lane), c.region->lost()) != 0)
+            watch_until(replica::now_ms() + unwatched_ms);
+        watch_until(std::max(posted.posted_ms, used.progress_ms[copy]) + settings_.operation_ms);
+        if (settings_.slow_count != 0 && (posted.late & c.bit()) == 0)
+            watch_until(posted.posted_ms + settings_.slow_ms + 1);
+    });
+}
+
+int flusher::descriptor_of(unsigned lane)
+{
+    program_lane &used = lanes_[lane];
+    const std::lock_guard hold(used.lock);
+    if (!used.watch) {
+        used.watch = std::make_unique<lane_watch>(changed_);
+        used.watch->raise(); // tickets can be complete already
+    }
+    return used.watch->fd();
+}
+
+// The descriptor becomes unreadable first, so that it reports each event that is too late for this call.
+int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept
+{
+    program_lane &used = lanes_[lane];
+    const std::lock_guard hold(used.lock);
+    if (used.watch)
+        used.watch->clear();
+    collect(lane, used);
+    confirm(lane, used);
+    find_silent_targets(used);
+    note_completed(lane, used);
+    // After the failure of the mirror no flush waits for a target, and none is acknowledged.
+    if (const int code = membership_.check_usable(); code != 0)
+        return code;
+    const std::uint64_t count = std::min<std::uint64_t>(*n, used.completed - used.taken);
+    for (std::uint64_t i = 0; i < count; ++i)
+        tickets[i] = ++used.taken;
+    *n = count;
+    if (used.watch && used.taken < used.completed)
+        used.watch->raise();
+    watch_tickets(lane, used);
+    return 0;
+}

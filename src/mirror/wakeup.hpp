@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <sys/eventfd.h>
+
+#include "failure.hpp"
+#include "fd_owner.hpp"
+
+namespace mirror
+{
+
+// Event for threads that poll its descriptor. Thread-safe.
+class wakeup
+{
+public:
+    // Throws failure.
+    wakeup() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
+    {
+        if (!event_.valid())
+            throw system_failure("cannot create an event");
+    }
+    void raise() const noexcept { eventfd_write(event_.get(), 1); }
+    void clear() const noexcept
+    {
+        eventfd_t count = 0;
+        eventfd_read(event_.get(), &count);
+    }
+    int fd() const { return event_.get(); }
+
+private:
+    const replica::fd_owner event_;
+};
+
+} // namespace mirror
