@@ -34,7 +34,7 @@ set(format CMake:fmt libfmt-dev)
 set(pmem pkg-config:libpmem2 libpmem2-dev)
 set(python CMake:Python3 python3)
 rpma_leave_out_unless_found(RPMA_BUILD_RPMEM ${command_line} ${format} ${json} ${pmem} pkg-config:libcurl libcurl4-openssl-dev
-  pkg-config:libsystemd libsystemd-dev)
+  pkg-config:libsystemd libsystemd-dev pkg-config:libmicrohttpd libmicrohttpd-dev)
 rpma_leave_out_unless_found(RPMA_BUILD_BENCH ${command_line} ${format} ${json} ${pmem} pkg-config:libxxhash libxxhash-dev ${python})
 rpma_leave_out_unless_found(RPMA_BUILD_PYTHON ${python})
 rpma_leave_out_unless_found(RPMA_BUILD_TESTS pkg-config:cmocka libcmocka-dev ${python})

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "progress.hpp"
-#include "prometheus.hpp"
+#include "set_metrics.hpp"
 #include "report.hpp"
 #include "set.hpp"
 #include "set_text.hpp"

@@ -84,6 +84,7 @@ void add_options(CLI::App &app, given_values &given, config &to)
     add_value(app, given, "umask", "umask of new part files (default: they get mode 0600)");
     add_value(app, given, "read-only-header", "yes or no: clients may only read the pool header");
     add_switch(app, given, "follow-symlinks", "accept part files that are symbolic links");
+    add_value(app, given, "metrics", "ADDRESS:PORT at which --listen serves its metrics over HTTP");
     add_value(app, given, "max-lanes", "maximum number of lanes of a session");
     add_value(app, given, "max-threads", "maximum number of worker threads of a session");
     add_value(app, given, "max-bytes", "maximum size of a pool, in bytes");

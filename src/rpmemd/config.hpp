@@ -51,6 +51,7 @@ struct config {
     bool follow_symlinks = false;
     std::optional<mode_t> umask;
     unsigned session_timeout_s = 60;
+    std::string metrics; // ADDRESS:PORT of the metrics of --listen; none if empty
     rpmemd::limits limits;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "config.hpp"
+#include "listener.hpp"
 
 namespace rpmemd
 {
@@ -97,6 +98,11 @@ const std::map<std::string, setter> &setters()
             {"session-timeout",
                     [](config &to, const std::string &value) {
                         to.session_timeout_s = small_number(value, 0, 24 * 3600);
+                    }},
+            {"metrics",
+                    [](config &to, const std::string &value) {
+                        (void)parse_location(value);
+                        to.metrics = value;
                     }},
             {"max-lanes", set_limit<&limits::lanes>},
             {"max-threads", set_limit<&limits::threads>},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lane.hpp"
 
+#include <chrono>
 #include <poll.h>
 
 #include "log.hpp"
@@ -129,7 +130,7 @@ bool lane::answer(std::size_t slot, std::size_t length)
     // arrives.
     if (answers_in_flight_ == lane_answers || !post_receive(slot))
         return false;
-    const int error = flush(request);
+    const int error = shared_.counted == nullptr ? flush(request) : flush_and_count(request);
     if (error != 0)
         log(log_level::err, std::string("cannot flush the data of a client: ") + std::strerror(error));
     replica::encode(replica::lane_answer{request.kind, error, request.sequence}, shared_.messages + answer_offset());
@@ -149,6 +150,20 @@ int lane::flush(const replica::lane_request &request) const
             return error;
     }
     return 0;
+}
+
+int lane::flush_and_count(const replica::lane_request &request) const
+{
+    using clock = std::chrono::steady_clock;
+    const clock::time_point start = clock::now();
+    const int error = flush(request);
+    const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start);
+    set_metrics &counted = *shared_.counted;
+    counted.flush_time.add(static_cast<std::uint64_t>(duration.count()));
+    counted.flush_errors += error != 0 ? 1U : 0U;
+    for (std::uint32_t i = 0; i < request.count; ++i)
+        counted.flushed_bytes += request.ranges[i].length;
+    return error;
 }
 
 bool lane::post_receive(std::size_t slot)

@@ -6,6 +6,7 @@
 
 #include "device.hpp"
 #include "lane_message.hpp"
+#include "metrics.hpp"
 #include "pool_memory.hpp"
 
 namespace rpmemd
@@ -25,6 +26,7 @@ struct lane_context {
     std::uint64_t end = 0;
     std::byte *messages = nullptr; // lane_memory_size for each lane
     rpma_mr_local *region = nullptr;
+    set_metrics *counted = nullptr; // NULL for a pool
 };
 
 connection_cfg_ptr lane_configuration();
@@ -50,6 +52,7 @@ private:
     bool take_completions();
     bool answer(std::size_t slot, std::size_t length);
     int flush(const replica::lane_request &request) const;
+    int flush_and_count(const replica::lane_request &request) const;
     bool post_receive(std::size_t slot);
     std::size_t request_offset(std::size_t slot) const;
     std::size_t answer_offset() const;

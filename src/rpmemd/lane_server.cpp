@@ -139,6 +139,7 @@ lane_server::lane_server(
       messages_(lanes_count_ * lane_memory_size), lanes_(lanes_count_), stop_(new_event())
 {
     context_.memory = &memory_of.memory();
+    context_.counted = terms.counted;
     register_regions(memory_of, request.pool_size);
     endpoint_ = listen_anywhere(device_, address_);
     const unsigned wanted = settings.threads == 0 ? lanes_count_ : settings.threads;

@@ -18,10 +18,11 @@ namespace rpmemd
 {
 
 // Address that the lanes of a session connect to, and the epoch that they must prove if they belong to a mirrored set
-// (0: a pool).
+// (0: a pool), with its metrics.
 struct lane_terms {
     std::string address;
     std::uint64_t epoch = 0;
+    set_metrics *counted = nullptr;
 };
 
 // Data connections of a session: the registered memory, a listener that accepts only clients with the token, and the

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mirror_server.hpp"
 
-#include <arpa/inet.h>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
 #include <list>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -18,80 +16,17 @@
 #include <systemd/sd-daemon.h>
 #include <thread>
 
+#include "listener.hpp"
 #include "log.hpp"
+#include "metrics_server.hpp"
 #include "mirror_session.hpp"
 #include "newcomers.hpp"
-#include "text.hpp"
 
 namespace rpmemd
 {
 
 namespace
 {
-
-struct location {
-    std::string address;
-    std::string port;
-};
-
-location parse_location(const std::string &text)
-{
-    const std::size_t colon = text.rfind(':');
-    if (colon == std::string::npos || colon + 1 == text.size())
-        throw failure(EINVAL, "--listen: '" + text + "': not of the form ADDRESS:PORT");
-    if (!replica::is_port(std::string_view(text).substr(colon + 1), 0))
-        throw failure(EINVAL, "--listen: '" + text + "': invalid port (1 to 65535, or 0 for a free one)");
-    std::string address = text.substr(0, colon);
-    if (address.size() > 2 && address.front() == '[' && address.back() == ']')
-        address = address.substr(1, address.size() - 2);
-    return {address, text.substr(colon + 1)};
-}
-
-bool is_wildcard(const sockaddr &of)
-{
-    if (of.sa_family == AF_INET)
-        return reinterpret_cast<const sockaddr_in &>(of).sin_addr.s_addr == htonl(INADDR_ANY);
-    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6 &>(of).sin6_addr);
-}
-
-struct address_info {
-    addrinfo *found = nullptr;
-    ~address_info()
-    {
-        if (found != nullptr)
-            freeaddrinfo(found);
-    }
-};
-
-replica::fd_owner listen_on(const location &at)
-{
-    addrinfo wanted{};
-    wanted.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-    wanted.ai_socktype = SOCK_STREAM;
-    address_info info;
-    if (const int error = getaddrinfo(at.address.c_str(), at.port.c_str(), &wanted, &info.found); error != 0)
-        throw failure(EINVAL, "--listen: " + at.address + ":" + at.port + ": " + gai_strerror(error));
-    // Writers receive this address for their data connections, so it must be a specific one.
-    if (is_wildcard(*info.found->ai_addr))
-        throw failure(EINVAL, "--listen: wildcard address not allowed (use the address of the RDMA device)");
-    replica::fd_owner listener(socket(info.found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const int on = 1;
-    if (!listener.valid() || setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-            bind(listener.get(), info.found->ai_addr, info.found->ai_addrlen) != 0 ||
-            listen(listener.get(), SOMAXCONN) != 0)
-        throw system_failure("cannot listen on " + at.address + ":" + at.port);
-    return listener;
-}
-
-unsigned port_of(const replica::fd_owner &listener)
-{
-    sockaddr_storage name{};
-    socklen_t size = sizeof(name);
-    if (getsockname(listener.get(), reinterpret_cast<sockaddr *>(&name), &size) != 0)
-        throw system_failure("cannot listen");
-    return ntohs(name.ss_family == AF_INET ? reinterpret_cast<sockaddr_in &>(name).sin_port
-                                           : reinterpret_cast<sockaddr_in6 &>(name).sin6_port);
-}
 
 int digit_of(char c)
 {
@@ -191,11 +126,16 @@ class server
 public:
     server(const config &settings, const location &at)
         : settings_(settings), newcomers_(settings.limits, read_key(settings.key_file)), signals_(take_signals()),
-          listener_(listen_on(at)), ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), sets_(settings, at.address)
+          listener_("--listen", at, false), ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), sets_(settings, at.address)
     {
         if (!ended_.valid())
             throw system_failure("cannot wait for the end of sessions");
-        std::printf("rpmemd: listening on %s port %u\n", at.address.c_str(), port_of(listener_));
+        if (!settings.metrics.empty())
+            metrics_ = std::make_unique<metrics_server>(
+                    parse_location(settings.metrics), [this] { return metrics_text(counted_, sets_); });
+        std::printf("rpmemd: listening on %s port %u\n", at.address.c_str(), listener_.port());
+        if (metrics_)
+            std::printf("rpmemd: metrics on port %u\n", metrics_->port());
         std::fflush(stdout);
         manager_.ready();
     }
@@ -211,7 +151,7 @@ public:
     void run()
     {
         for (;;) {
-            pollfd waited[] = {{accepts_ ? listener_.get() : -1, POLLIN, 0}, {signals_.get(), POLLIN, 0},
+            pollfd waited[] = {{accepts_ ? listener_.fd() : -1, POLLIN, 0}, {signals_.get(), POLLIN, 0},
                     {ended_.get(), POLLIN, 0}, {newcomers_.fd(), POLLIN, 0}};
             const int timeout_ms = accepts_ ? newcomers_.left_ms() : pause_without_descriptors_ms;
             if (poll(waited, std::size(waited), manager_.report(timeout_ms)) < 0 && errno != EINTR)
@@ -227,6 +167,8 @@ public:
                 newcomers_.serve([this](newcomer &proven) { admit(proven); });
             if (waited[0].revents != 0)
                 accept_one();
+            counted_.unauthenticated = newcomers_.size();
+            counted_.clients = clients_.size();
         }
     }
 
@@ -257,8 +199,7 @@ private:
     {
         sockaddr_storage peer{};
         socklen_t size = sizeof(peer);
-        replica::fd_owner connection(
-                accept4(listener_.get(), reinterpret_cast<sockaddr *>(&peer), &size, SOCK_CLOEXEC));
+        replica::fd_owner connection(accept4(listener_.fd(), reinterpret_cast<sockaddr *>(&peer), &size, SOCK_CLOEXEC));
         if (!connection.valid()) {
             // The listener stays readable while no descriptor is free, so run() pauses accepting.
             accepts_ = errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
@@ -274,6 +215,7 @@ private:
             const std::string text = "target: limit of " + std::to_string(clients_.size()) +
                                      " clients reached (see max-sessions in rpmemd.conf)";
             log(log_level::err, text);
+            ++counted_.rejected;
             proven.respond(text);
             return;
         }
@@ -297,12 +239,14 @@ private:
     const service_manager manager_;
     newcomers newcomers_;
     const replica::fd_owner signals_;
-    const replica::fd_owner listener_;
+    const listener listener_;
     const replica::fd_owner ended_; // readable when a session has ended
     mirror_sets sets_;
     std::list<client> clients_;
     std::uint64_t last_number_ = 0;
     bool accepts_ = true;
+    daemon_metrics counted_;
+    std::unique_ptr<metrics_server> metrics_; // the first to be destroyed
 };
 
 } // namespace
@@ -310,7 +254,13 @@ private:
 exit_status serve_mirrors(const config &settings)
 {
     raise_descriptor_limit();
-    server(settings, parse_location(*settings.listen)).run();
+    location at;
+    try {
+        at = parse_location(*settings.listen);
+    } catch (const std::invalid_argument &problem) {
+        throw failure(EINVAL, std::string("--listen: ") + problem.what());
+    }
+    server(settings, at).run();
     return exit_done;
 }
 

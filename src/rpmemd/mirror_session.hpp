@@ -23,11 +23,19 @@ class mirror_sets
 public:
     mirror_sets(const config &settings, std::string address) : settings_(settings), address_(std::move(address)) {}
     mirror_set &of(const std::string &name);
+    // Calls f with the name and the metrics of each set. f must not block.
+    template<class F>
+    void each(F &&f) const
+    {
+        const std::lock_guard guard(lock_);
+        for (const auto &[name, set] : sets_)
+            f(name, set->metrics());
+    }
 
 private:
     const config &settings_;
     const std::string address_;
-    std::mutex lock_;
+    mutable std::mutex lock_;
     std::map<std::string, std::unique_ptr<mirror_set>> sets_;
 };
 

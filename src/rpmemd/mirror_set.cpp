@@ -36,7 +36,7 @@ void mirror_set::open()
     switch (const int error = found.open(state_path_.c_str())) {
     case 0:
         file_.emplace(std::move(found));
-        return;
+        return publish();
     case ENOENT:
         throw failure(error, "mirrored set '" + name_ + "' not found at the target (create it first)");
     case EBUSY:
@@ -66,6 +66,12 @@ void mirror_set::store(const replica::mirror_state &next)
 {
     if (const int error = file_->store(next, next_stamp(next)); error != 0)
         throw system_failure("cannot write " + state_path_ + " (correct this, and restart rpmemd)", error);
+    publish();
+}
+
+void mirror_set::publish()
+{
+    metrics_.publish(file_->state(), lanes_.has_value());
 }
 
 void mirror_set::open_pool()
@@ -140,6 +146,7 @@ replica::mirror_state mirror_set::create(const replica::mirror_request &asked)
     }
     file_.emplace(std::move(file));
     pool_.emplace(std::move(created));
+    publish();
     return first;
 }
 
@@ -178,6 +185,7 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
     }
     if (next != file_->state())
         store(next);
+    metrics_.fenced_writers += higher && lanes_ ? 1U : 0U;
     if (higher || revoke_failed_)
         revoke();
     log(log_level::notice, "set '" + name_ + "' promised to " + to_string(asked.promise));
@@ -194,6 +202,7 @@ void mirror_set::revoke()
     lanes_->revoke();
     lanes_.reset();
     revoke_failed_ = false;
+    publish();
 }
 
 replica::mirror_state mirror_set::commit(const replica::mirror_request &asked)
@@ -228,11 +237,12 @@ void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t clie
     wanted.pool_size = held.length;
     wanted.lanes = asked.lanes;
     wanted.devices = asked.devices;
-    lanes_.emplace(settings_, *pool_, wanted, lane_terms{address_, asked.promise.epoch});
+    lanes_.emplace(settings_, *pool_, wanted, lane_terms{address_, asked.promise.epoch, &metrics_});
     lanes_->describe(answer);
     pool_->memory().populate();
     answer.pool_size = held.length;
     client_ = client;
+    publish();
 }
 
 void mirror_set::hash(const replica::mirror_request &asked, replica::segment_hashes &to)
@@ -264,8 +274,10 @@ replica::mirror_state mirror_set::set_cursor(const replica::mirror_request &aske
 void mirror_set::detach(std::uint64_t client)
 {
     const locked guard(lock_);
-    if (lanes_ && client_ == client)
-        revoke();
+    if (!lanes_ || client_ != client)
+        return;
+    metrics_.lost_writers += file_->state().committed.closed ? 0U : 1U;
+    revoke();
 }
 
 } // namespace rpmemd

@@ -38,6 +38,7 @@ public:
     replica::mirror_state set_cursor(const replica::mirror_request &asked);
     // Revokes the lanes of a client that has disconnected.
     void detach(std::uint64_t client);
+    const set_metrics &metrics() const { return metrics_; }
 
 private:
     void open();
@@ -49,11 +50,13 @@ private:
     replica::copy_stamp next_stamp(const replica::mirror_state &next) const;
     std::span<const std::byte> content() const;
     void revoke();
+    void publish();
 
     const config &settings_;
     const std::string address_;
     const std::string name_;
     const std::string state_path_;
+    set_metrics metrics_;
     std::mutex lock_;
     std::optional<replica::mirror_file> file_;
     std::optional<pool> pool_;

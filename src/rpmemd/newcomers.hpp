@@ -70,6 +70,7 @@ public:
 
     // Descriptor that becomes readable when serve() has work to do.
     int fd() const { return ready_.get(); }
+    std::size_t size() const { return connections_.size(); }
     // Milliseconds until close_late(), -1 without connections.
     int left_ms() const;
 

@@ -23,9 +23,10 @@ PLACE = os.environ.get("MIRROR_TEST_PLACE", "/dev/shm")
 class Target:
     """rpmemd --listen with a poolset, on a port that it keeps. `at` is the command that starts it on its machine."""
 
-    def __init__(self, place, host, at=()):
+    def __init__(self, place, host, at=(), options=()):
         self.place = place
         self.at = at
+        self.options = options
         self.host = host
         self.port = 0
         self.process = None
@@ -39,7 +40,7 @@ class Target:
     def start(self):
         self.process = subprocess.Popen(
             [*self.at, DAEMON, "--listen", f"{self.host}:{self.port}", "--key-file", self.place / "key", "--poolset-dir", self.place,
-             "--log-file", self.place / "log"], stdout=subprocess.PIPE, text=True)
+             "--log-file", self.place / "log", *self.options], stdout=subprocess.PIPE, text=True)
         self.port = int(re.fullmatch(r"rpmemd: listening on \S+ port (\d+)\n", self.process.stdout.readline())[1])
 
     def kill(self):
@@ -76,8 +77,8 @@ class MirrorTest(unittest.TestCase):
         self.addCleanup(manager.__exit__, None, None, None)
         return value
 
-    def target(self, host="127.0.0.1", at=()):
-        made = Target(self.place / f"target{len(self.targets)}", host, at)
+    def target(self, host="127.0.0.1", at=(), options=()):
+        made = Target(self.place / f"target{len(self.targets)}", host, at, options)
         self.targets.append(made)
         self.addCleanup(lambda: made.process.poll() is None and made.kill())
         return made

@@ -40,6 +40,7 @@ install -d -m 700 -o rpmemd /srv/pmem
 printf 'PMEMPOOLSET\nOPTION NOHDRS\n8M /srv/pmem/log.part\n' >/test/log.set
 install -m 600 -o rpmemd /test/log.set /var/lib/rpmemd/log.set
 echo RPMEMD_LISTEN=127.0.0.1:7470 >/etc/default/rpmemd
+echo 'metrics = 127.0.0.1:9470' >/etc/rpmemd/rpmemd.conf
 
 # The usual limit of the watchdog is too long for a test.
 mkdir -p /etc/systemd/system/rpmemd.service.d
@@ -54,6 +55,9 @@ printf '[Service]\nReadWritePaths=/srv/pmem\n' >/etc/systemd/system/rpmemd.servi
 systemctl daemon-reload
 systemctl restart rpmemd
 mirror create /test/set
+python3 -c 'import urllib.request; print(urllib.request.urlopen("http://127.0.0.1:9470/metrics", timeout=30).read().decode())' \
+    >/test/metrics || fail "the metrics cannot be read"
+grep -q '^rpmemd_set_copies_in_sync{set="log.set",copy="1"} 2$' /test/metrics || fail "metrics: $(cat /test/metrics)"
 [ "$(stat -c '%U %a' /srv/pmem/log.part)" = "rpmemd 600" ] || fail "the part is accessible to others"
 
 # The watchdog ends a daemon that hangs, and the manager starts another one.
