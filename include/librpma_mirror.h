@@ -489,6 +489,10 @@ struct rpma_mirror_statistics {
 };
 int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_statistics *statistics);
 
+/* Stores the state and the statistics of the set in the text format of Prometheus, for a program that serves metrics.
+ * The caller releases *text with free(3). RPMA_MIRROR_E_BUSY: called in a callback of this mirror. */
+int rpma_mirror_get_metrics(struct rpma_mirror *mirror, char **text);
+
 /* Errors and repair */
 
 /* Reads a range of a copy and reports unreadable pages. *n_errors is as in rpma_mirror_get_error_info; 0 if all are

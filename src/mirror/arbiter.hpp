@@ -49,6 +49,8 @@ public:
     virtual bool lost() const noexcept = 0;
     // Descriptor that is readable after the loss, or -1 if the arbiter cannot report it.
     virtual int lost_fd() const noexcept = 0;
+    // Returns the milliseconds until the right to write expires, or -1 if it does not expire.
+    virtual std::int64_t lease_left_ms() const noexcept { return -1; }
 
     // Releases the right to write. Does not throw.
     virtual void release(const replica::deadline &until) noexcept = 0;

@@ -45,9 +45,13 @@ bool flusher::is_complete(unsigned lane, const posted_flush &posted) const noexc
 void flusher::note_completed(unsigned lane, program_lane &used) const noexcept
 {
     const std::uint64_t before = used.completed;
-    while (used.completed < used.started &&
-            is_complete(lane, used.in_flight[used.completed % program_lane::max_tickets]))
+    while (used.completed < used.started) {
+        const posted_flush &oldest = used.in_flight[used.completed % program_lane::max_tickets];
+        if (!is_complete(lane, oldest))
+            break;
         ++used.completed;
+        counted_.flush_time.add(static_cast<std::uint64_t>(replica::now_ns() - oldest.posted_ns));
+    }
     if (used.watch && used.completed > std::max(before, used.taken))
         used.watch->raise();
 }

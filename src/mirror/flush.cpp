@@ -48,7 +48,8 @@ void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
         const deadline &until, posted_flush &flush, failed_copies &failed) noexcept
 {
     flush = {};
-    flush.posted_ms = replica::now_ms();
+    flush.posted_ns = replica::now_ns();
+    flush.posted_ms = flush.posted_ns / 1'000'000;
     for (std::size_t i = 0; i < n; ++i)
         flush.ranges.add({ranges[i].offset, ranges[i].length});
     const auto send_awaited = [&](unsigned copy) {
@@ -208,19 +209,28 @@ int flusher::flush_once(unsigned lane, const rpma_mirror_range *ranges, std::siz
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
 }
 
+void flusher::count(const rpma_mirror_range *ranges, std::size_t n) noexcept
+{
+    ++counted_.flushes;
+    counted_.ranges += n;
+    for (std::size_t i = 0; i < n; ++i)
+        counted_.bytes += ranges[i].length;
+}
+
 int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
 {
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
     if (const int code = check_flushable(); code != 0 || n == 0)
         return code;
-    ++counted_.flushes;
-    counted_.ranges += n;
-    for (std::size_t i = 0; i < n; ++i)
-        counted_.bytes += ranges[i].length;
-    if ((flags & RPMA_MIRROR_F_LAST_RANGE_ORDERED) == 0 || n == 1)
-        return flush_once(lane, ranges, n, deep);
-    const int first = flush_once(lane, ranges, n - 1, deep);
-    return first != 0 ? first : flush_once(lane, ranges + n - 1, 1, deep);
+    count(ranges, n);
+    const std::int64_t started_ns = replica::now_ns();
+    const bool ordered = (flags & RPMA_MIRROR_F_LAST_RANGE_ORDERED) != 0 && n > 1;
+    int code = flush_once(lane, ranges, ordered ? n - 1 : n, deep);
+    if (code == 0 && ordered)
+        code = flush_once(lane, ranges + n - 1, 1, deep);
+    if (code == 0)
+        counted_.flush_time.add(static_cast<std::uint64_t>(replica::now_ns() - started_ns));
+    return code;
 }
 
 int flusher::flush_start(
@@ -235,8 +245,7 @@ int flusher::flush_start(
         if (oldest != 0)
             return oldest;
     }
-    ++counted_.flushes;
-    counted_.ranges += n;
+    count(ranges, n);
     posted_flush &posted = used.in_flight[used.started % program_lane::max_tickets];
     failed_copies failed;
     int own = 0;

@@ -15,7 +15,7 @@ namespace mirror
 // Flush in flight: its ranges, and the tickets that the targets have not confirmed, 0 for none.
 struct posted_flush {
     posted_ranges ranges;
-    std::int64_t posted_ms = 0; // time of the start
+    std::int64_t posted_ns = 0, posted_ms = 0; // time of the start
     std::array<std::uint64_t, replica::max_copies> tickets{};
     std::uint32_t late = 0; // copies that had not confirmed at the limit of late confirmations, as bits
 };
@@ -84,6 +84,7 @@ private:
     void await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept;
     void note_confirmation(
             remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept;
+    void count(const rpma_mirror_range *ranges, std::size_t n) noexcept;
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     int outcome(const failed_copies &failed, const posted_ranges &ranges) noexcept;
     int wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;

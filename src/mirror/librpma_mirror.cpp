@@ -275,6 +275,18 @@ int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_st
                              : fill(statistics, [&](rpma_mirror_statistics &to) { mirror->statistics(to); });
 }
 
+int rpma_mirror_get_metrics(struct rpma_mirror *mirror, char **text)
+{
+    if (mirror == nullptr || text == nullptr)
+        return null("mirror and text");
+    return guarded([&] {
+        char *const copy = strdup(mirror->metrics().c_str());
+        if (copy == nullptr)
+            throw std::bad_alloc();
+        *text = copy;
+    });
+}
+
 int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset, uint64_t length,
         struct rpma_mirror_error *errors, size_t *n_errors)
 {

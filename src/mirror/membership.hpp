@@ -10,6 +10,7 @@
 #include "arbiter.hpp"
 #include "events.hpp"
 #include "local_copy.hpp"
+#include "prometheus.hpp"
 #include "remote_copy.hpp"
 #include "short_text.hpp"
 #include "wakeup.hpp"
@@ -43,6 +44,7 @@ struct failed_copies {
 struct counters {
     std::atomic<std::uint64_t> flushes = 0, ranges = 0, bytes = 0, evictions = 0, resyncs = 0, compared = 0, sent = 0,
                                repaired = 0, late = 0, slow_evictions = 0;
+    prometheus::histogram flush_time; // successful flushes
 };
 
 template<class F>

@@ -31,6 +31,8 @@ public:
     void state(rpma_mirror_state &to);
     void attributes(unsigned copy, rpma_mirror_attributes &to);
     void statistics(rpma_mirror_statistics &to) const;
+    // metrics.cpp
+    std::string metrics();
 
     const mirror::local_copy &own() const { return parts.local; }
     const rpma_mirror_recovery_report &report() const { return report_; }

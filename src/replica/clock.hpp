@@ -8,12 +8,18 @@
 namespace replica
 {
 
-// Returns the monotonic time in milliseconds.
-inline std::int64_t now_ms()
+// Returns the monotonic time in nanoseconds.
+inline std::int64_t now_ns()
 {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Returns the monotonic time in milliseconds.
+inline std::int64_t now_ms()
+{
+    return now_ns() / 1'000'000;
 }
 
 // Point in time that limits a wait. A timeout of 0 ms means no limit.

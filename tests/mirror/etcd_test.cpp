@@ -28,6 +28,18 @@ void take_over(const rpma_mirror_cfg *cfg)
         fail_msg("%s (%s)", rpma_mirror_err_2str(code), rpma_mirror_error_message());
 }
 
+// Returns the milliseconds that the metrics of the set report.
+long lease_left_of(const opened &m)
+{
+    char *text = nullptr;
+    assert_ok(rpma_mirror_get_metrics(m.get(), &text));
+    const char *const sample = strstr(text, "\nrpma_mirror_lease_left_milliseconds{");
+    assert_non_null(sample);
+    const long left = std::strtol(strchr(sample, '}') + 1, nullptr, 10);
+    free(text);
+    return left;
+}
+
 void who_has_the_lease_may_write(void **)
 {
     const etcd e;
@@ -38,6 +50,7 @@ void who_has_the_lease_may_write(void **)
     {
         opened m(here.get());
         m.put(0, "acknowledged");
+        assert_true(lease_left_of(m) > 30'000 && lease_left_of(m) <= 54'000); // a tenth is a margin
         assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_BUSY);
         m.put(0, "undisturbed.");
         b.kill();

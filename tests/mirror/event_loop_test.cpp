@@ -194,6 +194,13 @@ void ten_thousand_tickets(void **)
     assert_int_equal(m.state().in_sync, 7);
     for (const lane &l : lanes)
         assert_true(l.is_on(p.a) && l.is_on(p.b));
+    char *metrics = nullptr;
+    assert_ok(rpma_mirror_get_metrics(m.get(), &metrics));
+    const std::string text = metrics;
+    free(metrics);
+    const std::size_t count = text.find("rpma_mirror_flush_seconds_count{");
+    assert_true(count != std::string::npos && text.compare(text.find('}', count), 8, "} 10000\n") == 0);
+    assert_true(text.find("} 80000\n", text.find("rpma_mirror_flushed_bytes_total{")) != std::string::npos);
 }
 
 // With at most 8 outstanding tickets flush_start() does not wait for the target, so the thread of the library must find

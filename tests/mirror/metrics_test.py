@@ -16,7 +16,7 @@ from support import DAEMON, LIMIT_S, MirrorTest
 
 CLIENT_LIMIT_S = 10
 MAX_CLIENTS, MAX_CLIENTS_PER_ADDRESS = 16, 8
-SAMPLE = re.compile(r'(rpmemd_\w+)(?:\{((?:\w+="(?:[^"\\\n]|\\[\\"n])*"(?:,(?!\}))?)+)\})? (\S+)')
+SAMPLE = re.compile(r'(rpm\w+)(?:\{((?:\w+="(?:[^"\\\n]|\\[\\"n])*"(?:,(?!\}))?)+)\})? (\S+)')
 
 
 class Metrics(MirrorTest):
@@ -35,9 +35,13 @@ class Metrics(MirrorTest):
             connection.close()
 
     def samples(self, port):
-        """Value of each sample by name and labels. Checks each line of the text format."""
+        """Value of each sample by name and labels."""
         status, kind, text = self.get(port)
         self.assertEqual((status, kind), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        return self.parsed(text)
+
+    def parsed(self, text):
+        """Checks each line of the text format."""
         self.assertTrue(text.endswith("\n"))
         found, families, family, kind = {}, set(), None, None
         for line in text.splitlines():
@@ -97,6 +101,36 @@ class Metrics(MirrorTest):
         self.done("promote", self.host(5, a, b))
         self.assertEqual(values("set_fenced_writers_total", "set_promised_epoch", "set_clean"), [1, 3, 1])
 
+    @staticmethod
+    def metrics_of(writer):
+        writer.stdin.write("metrics\n")
+        return "".join(iter(writer.stdout.readline, "# end\n"))
+
+    def test_values_of_the_writer(self):
+        a, b = self.target(), self.target()
+        host = self.host(0, a, b)
+        self.done("create", host)
+        writer = self.writer(host)
+        for text in ("first", "second"):
+            self.assertEqual(self.flush(writer, text), 0)
+        found = self.parsed(self.metrics_of(writer))
+        labels = next(labels for name, labels in found if name == "rpma_mirror_epoch")
+        self.assertRegex(labels, r'^set="[0-9a-f]{32}"$')
+        self.assertEqual(self.check_histogram(found, "rpma_mirror_flush_seconds", labels), 2)
+
+        def values(*names):
+            return [found[f"rpma_mirror_{name}", labels] for name in names]
+
+        self.assertEqual(values("usable", "epoch", "copies", "copies_in_sync", "flushes_total", "flushed_bytes_total", "evictions_total"),
+                         [1, 2, 3, 3, 2, 11, 0])
+        self.assertNotIn(("rpma_mirror_lease_left_milliseconds", labels), found)
+        b.kill()
+        self.assertEqual(self.flush(writer, "without b"), 0)
+        found = self.parsed(self.metrics_of(writer))
+        self.assertEqual(values("copies_in_sync", "flushes_total", "evictions_total"), [2, 3, 1])
+        of_b = f'{labels},copy="2",location="{b.address}"'
+        self.assertEqual(found["rpma_mirror_copy_in_sync", of_b], 0)
+
     def test_prometheus_accepts_the_output(self):
         promtool = shutil.which("promtool")
         if promtool is None:
@@ -104,8 +138,9 @@ class Metrics(MirrorTest):
         (a, port), b = self.metered(), self.target()
         host = self.host(0, a, b)
         self.done("create", host)
-        self.assertEqual(self.flush(self.writer(host), "text"), 0)
-        for text in (self.get(port)[2], self.done("status", "--prometheus", host)):
+        writer = self.writer(host)
+        self.assertEqual(self.flush(writer, "text"), 0)
+        for text in (self.get(port)[2], self.metrics_of(writer), self.done("status", "--prometheus", host)):
             done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 

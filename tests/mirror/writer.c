@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* writer SET-FILE: opens a mirrored set, stores each line of standard input at its begin, flushes it, and prints the
- * code of that. A line `mark N` marks a consistency point instead. */
+ * code of that. A line `mark N` marks a consistency point instead, and a line `metrics` prints the metrics of the set.
+ */
 #include <librpma_mirror.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,12 @@ int main(int argc, char **argv)
     while (fgets(line, sizeof(line), stdin) != NULL) {
         if (strncmp(line, "mark ", 5) == 0) {
             printf("%d\n", rpma_mirror_set_consistency_point(mirror, strtoull(line + 5, NULL, 10)));
+            continue;
+        }
+        char *text = NULL;
+        if (strcmp(line, "metrics\n") == 0 && rpma_mirror_get_metrics(mirror, &text) == 0) {
+            printf("%s# end\n", text);
+            free(text);
             continue;
         }
         const struct rpma_mirror_range range = {0, strcspn(line, "\n")};
