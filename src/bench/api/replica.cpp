@@ -18,7 +18,7 @@ namespace bench::replica
 
 namespace fs = std::filesystem;
 
-// The set, its part, and what the daemon writes into its log, in a directory of their own.
+// Temporary directory with the pool set file, its part and the log of the daemon.
 class pool::files
 {
 public:
@@ -67,8 +67,8 @@ private:
     void *mapped_ = nullptr;
 };
 
-// librpmem reads the command when it is loaded, and a shell runs it: each pool has a directory of its own. The program
-// that started this one put the directory of its own rpmemd first in PATH.
+// Sets RPMEM_CMD, which librpmem reads when it is loaded and passes to a shell. PATH starts with the directory of the
+// rpmemd of this installation.
 void choose_daemon(const std::string &directory)
 {
     setenv("RPMA_BENCH_REPLICA", directory.c_str(), 1);

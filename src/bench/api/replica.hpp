@@ -16,8 +16,8 @@ namespace bench::replica
 class pool
 {
 public:
-    // memory begins with a page and its size is a multiple of pages; lane i is for one thread at a time. The part is a
-    // file in the directory place, in memory if that is empty, and goes with this object.
+    // memory must start at a page and be a multiple of the page size. A lane may be used by one thread at a time. The
+    // part is a file in the directory place, or in memory if place is empty. The destructor deletes it.
     pool(std::span<std::byte> memory, unsigned lanes, const std::string &place);
     ~pool();
     pool(const pool &) = delete;

@@ -48,8 +48,8 @@ std::uint8_t peer_cfg_descriptor(bool direct_write)
     return descriptor;
 }
 
-// A descriptor can be readable because of an event that has moved to another channel. Librpma up to 1.3.0
-// reports that of a non-blocking one as a failure of the provider.
+// Returns whether no event is pending. A descriptor can be readable because of an event that has moved to another
+// channel. Up to 1.3.0, librpma then returns RPMA_E_PROVIDER for a non-blocking descriptor.
 bool nothing_waits(int returned)
 {
     return returned == RPMA_E_NO_EVENT || (returned == RPMA_E_PROVIDER && errno == EAGAIN);

@@ -113,7 +113,7 @@ public:
             fail(returned, "rpma_cq_get_wc");
         return 0;
     }
-    // Descriptor, readable when acknowledge_event can take an event. After the event poll until the CQ is empty.
+    // Descriptor that is readable when acknowledge_event() has an event. After an event, poll until the CQ is empty.
     int completion_fd() const;
     void acknowledge_event();
     static constexpr std::uint32_t epoll_events = EPOLLIN;

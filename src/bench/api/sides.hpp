@@ -9,7 +9,7 @@
 #include <string>
 #include <type_traits>
 
-// Types shared by the apis. The engine is a template over an api, so the timed loop calls it directly.
+// Types shared by the APIs. The engine is a template over an API, so the timed loop calls it directly.
 namespace bench
 {
 
@@ -31,7 +31,7 @@ enum class region_use {
     messages
 };
 
-// Completions of receives carry the number of their buffer with this bit.
+// Bit that is set in the wr_id of receives. The other bits are the number of the buffer.
 constexpr std::uint64_t receive_mark = std::uint64_t{1} << 32;
 
 constexpr std::uint32_t greeting_magic = 0x31424d52; // "RMB1" in memory

@@ -32,7 +32,7 @@ public:
         : data_(static_cast<std::byte *>(data)), size_(size)
     {
     }
-    // Memory whose writes a persistent flush makes durable.
+    // Sets the memory in which a persistent flush makes writes durable.
     void persist_with(const target_memory &target) { target_ = &target; }
 
     std::byte *at(std::size_t offset, std::size_t len) const
@@ -64,7 +64,7 @@ enum class frame_kind : std::uint8_t {
     read_response
 };
 
-// Both ends are on machines of one byte order: little-endian is checked when connecting, by the greeting.
+// Header of a message, in the byte order of the host. The greeting is rejected if the other host has another order.
 struct frame {
     std::uint64_t context;
     std::uint64_t remote; // offset in the target's data

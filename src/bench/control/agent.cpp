@@ -30,10 +30,10 @@ namespace
 {
 
 constexpr int port_attempts = 5;
-// Limits of the first message: a client sends it immediately, in a short line.
+// Limits of the first message, which a client sends immediately and which is short.
 constexpr double handshake_timeout_s = 10;
 constexpr std::size_t max_handshake = 4096;
-// Limits of later messages: opening and warm-up take less; a run takes the time that the client announces.
+// Limits of later messages. Preparing takes less than this; the client announces the duration of a run.
 constexpr double message_timeout_s = 180;
 constexpr double max_run_s = 3600;
 constexpr std::size_t max_request = 64 << 10;

@@ -99,7 +99,7 @@ object mapped_object(const std::string &part)
     return state.found;
 }
 
-// Asked of the library that runs, which need not be that of the header: a library before 1.4 has no such function.
+// Finds rpma_version() at run time, because a library before 1.4 lacks it.
 std::string version_of_librpma()
 {
     const auto ask = reinterpret_cast<decltype(&rpma_version)>(dlsym(RTLD_DEFAULT, "rpma_version"));
@@ -161,7 +161,7 @@ bool is_softrdma(const std::string &device)
 std::string transport_of(const std::string &device)
 {
     if (is_softrdma(device)) {
-        // The device selects the path of a connection; its setting is a fact of the run.
+        // The setting that selects the transport of the device.
         const char *path = getenv("SOFTRDMA_TRANSPORT");
         if (path == nullptr)
             path = getenv("SOFTRDMA_PATH"); // name in development versions

@@ -8,7 +8,7 @@ namespace bench
 {
 
 host describe_host();
-// The mapped librpma.so.0, without a label.
+// Describes the librpma.so.0 that is mapped into this process. The label stays empty.
 library describe_library();
 std::string rdma_core_version();
 // "SoftRoCE (rxe)" for the device rxe0; the driver's name for hardware.

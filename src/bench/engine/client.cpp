@@ -51,7 +51,7 @@ void with_loop(workload kind, const parameters &p, Use use)
     throw failure("the API does not support the workload", exit_usage);
 }
 
-// Connections from first on, every step-th.
+// Loop over every step-th connection, beginning with the connection first.
 template<class Connection>
 std::unique_ptr<runner> make_runner(workload kind, const parameters &p, std::deque<lane> &lanes,
         const std::vector<Connection *> &connections, std::size_t first)
@@ -65,7 +65,7 @@ std::unique_ptr<runner> make_runner(workload kind, const parameters &p, std::deq
     return created;
 }
 
-// Connects and disconnects again and again.
+// Connects and disconnects repeatedly, for the workload connect.
 template<class Api>
 class connect_runner final : public runner
 {

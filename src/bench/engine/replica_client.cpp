@@ -12,7 +12,7 @@ namespace
 
 constexpr std::size_t page = 4096;
 
-// A connection is a lane of the replica. Each operation is waited for: that is how librpmem is called.
+// Loop over the lanes of a replica, one for each connection. The calls of librpmem are synchronous.
 class replica_runner final : public runner
 {
 public:

@@ -47,7 +47,7 @@ public:
 private:
     struct served {
         Connection *connection;
-        std::size_t messages; // offset of its buffers: receives, then as many responses
+        std::size_t messages; // offset of the connection's buffers: receives, then an equal number of responses
     };
 
     bool serve(const served &at)

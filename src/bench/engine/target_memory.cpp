@@ -65,7 +65,7 @@ int open_target(const std::string &path, std::size_t size)
     return fd;
 }
 
-// Granularity of what is at path: PMEM2_GRANULARITY_PAGE of an ordinary file.
+// Maps the file or device. An ordinary file requires PMEM2_GRANULARITY_PAGE.
 pmem2_map *map_target(const std::string &path, std::size_t size)
 {
     const open_file file(open_target(path, size));

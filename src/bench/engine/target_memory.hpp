@@ -15,7 +15,7 @@ class target_memory
 public:
     // Anonymous memory.
     explicit target_memory(std::size_t size);
-    // Creates an unnamed file in the directory path, or overwrites the device DAX at path. Throws failure.
+    // Creates an unnamed file in the directory path, or overwrites the DAX device at path. Throws failure.
     target_memory(std::size_t size, const std::string &path);
     ~target_memory();
     target_memory(const target_memory &) = delete;

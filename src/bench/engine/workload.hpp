@@ -11,9 +11,9 @@
 #include "lane.hpp"
 
 /*
- * Workloads: the posts of an operation, and its completion. A workload is a template over the api's connection and
- * serves one connection. Its operations are identified by the number of their slot, which is below the depth.
- * collect() returns the slot that a completion finishes, or none.
+ * A workload posts the work requests of an operation and detects its completion. It is a template over the connection
+ * of an API and serves one connection. An operation is identified by its slot, a number below the depth. collect()
+ * returns the slot that a completion finishes, or none.
  */
 namespace bench::workloads
 {
@@ -32,7 +32,7 @@ public:
     // Prepares the first operation.
     void prepare(std::uint32_t) {}
     std::uint32_t collect(const ibv_wc &wc) { return static_cast<std::uint32_t>(wc.wr_id); }
-    // Operations that a slot counts for.
+    // Number of operations that a finished slot counts as.
     std::uint32_t weight() const { return 1; }
 
 protected:
@@ -212,7 +212,7 @@ protected:
     }
 };
 
-// Like gpspm, but the server then moves the pointer to the end of the persisted data, and persists it, too.
+// Like gpspm, but the server then also stores and persists a pointer to the end of the persisted data.
 template<class Connection>
 class aof : public gpspm<Connection>
 {

@@ -41,7 +41,7 @@ def add_commands(verbs):
     parser.add_argument("--quick", action="store_true", help="end in 10 minutes: some points of the matrix, short runs")
     parser.add_argument("--plan", action="store_true", help="print the points and the time, and measure nothing")
     parser.set_defaults(run=run)
-    # The far side of a campaign, over ssh.
+    # The command that a campaign starts on the remote machine over ssh.
     verbs.add_parser("site").set_defaults(run=serve_site)
 
 
@@ -95,7 +95,7 @@ def like_rpma_fio_bench(cores):
 
 
 def matrix_of(config, like, cores):
-    """Pairs of a setup and its driver."""
+    """Returns pairs of a setup and the program that measures it: rpma-bench or fio."""
     points = []
     for part in [{"like": like}] if like else config.get("matrix") or [{"profile": "quick"}]:
         axes = {name: value for name, value in part.items() if name in AXES}
@@ -114,7 +114,7 @@ def matrix_of(config, like, cores):
 
 
 def thinned(points, timing):
-    """As many points, evenly spread, and runs as short as ten minutes allow."""
+    """Returns evenly spread points and shorter timing, so that the measurement takes ten minutes."""
     if len(points) > QUICK_POINTS:
         points = [points[i * len(points) // QUICK_POINTS] for i in range(QUICK_POINTS)]
     timing = plan.Timing(min(timing.repeats, 3), min(timing.duration_s, 0.5), min(timing.warm_up_s, 0.2))
@@ -134,7 +134,7 @@ class Campaign:
         self.deadline = time.monotonic() + QUICK_S - 30 if options.quick else None
 
     def connect(self):
-        """Both sites, and the serving end on the far one."""
+        """Connects to the remote machine, and starts the server there."""
         config, server = self.config, self.server_config
         if server.get("ssh"):
             if not server.get("address"):
@@ -173,7 +173,7 @@ class Campaign:
         return resolved
 
     def begin(self, points):
-        """The result: a new one, or that of the directory, to whose last section a changed environment is added."""
+        """Returns a new result, or with --resume the stored one. A changed environment starts a new section."""
         environment, label = self.ends.environment, self.options.label or self.config.get("label", "")
         if not self.options.resume:
             if os.path.exists(self.path):
@@ -195,7 +195,7 @@ class Campaign:
         return result
 
     def hooks(self, when, number, environment):
-        """Runs commands around a point on both machines. Their output is kept."""
+        """Runs the configured commands around a point on both machines and stores their output."""
         for name, site, config in ("client", self.client, self.client_config), ("server", self.server, self.server_config):
             for i, command in enumerate(config.get(when, [])):
                 done = site.run(command, environment)
@@ -208,7 +208,7 @@ class Campaign:
 
     @contextlib.contextmanager
     def companions(self, number, environment):
-        """Commands that run during the point."""
+        """Runs the configured commands concurrently with the point."""
         started = []
         try:
             for name, site, config in ("client", self.client, self.client_config), ("server", self.server, self.server_config):
@@ -275,7 +275,7 @@ class Campaign:
 
 
 def differences(before, now, place=""):
-    """Lists the members that differ, without the load of the machines."""
+    """Lists the members that differ, except the load of the machines."""
     found = []
     for name in [*before, *(name for name in now if name not in before)]:
         a, b = before.get(name), now.get(name)

@@ -50,7 +50,7 @@ def ranged(kind, low, high):
 
 
 def size(text):
-    """4096, 4K, 4KiB or 1M in bytes."""
+    """Converts a size such as 4096, 4K, 4KiB or 1M to bytes."""
     digits = text.rstrip("KMGiB")
     suffix = text[len(digits):]
     scale = "BKMG".find(suffix[:1] or "B")
@@ -149,7 +149,7 @@ def make_parser(version):
 
 
 def make_plan(options):
-    """The plan, and whether the user chose it."""
+    """Returns the plan, and whether the user chose it."""
     axes = {name: value for name in AXES if (value := getattr(options, name)) is not None}
     workloads = axes.pop("workload", None)
     chosen = bool(axes or workloads)
@@ -159,7 +159,7 @@ def make_plan(options):
     workloads = workloads or ["read", "write_flush", "send_recv"]
     if options.verb == "compare":
         setups = plan.expand(workloads, **axes) if chosen else plan.comparison()
-        # Many short runs, so that a disturbance hits both sides.
+        # Many short runs, so that a disturbance affects both sides.
         created = plan.Plan("compare", setups, plan.Timing(15, 0.2, 0.6))
     elif options.verb == "sweep":
         created = plan.Plan(f"sweep of {options.axis}", plan.sweep(options.axis, workloads, **axes), plan.Timing())
@@ -206,7 +206,8 @@ def run(programs, options):
 
 
 def allow_many_descriptors():
-    """Some hundred connections need more descriptors than systems give at first. Both ends inherit the limit."""
+    """Raises the soft limit of descriptors: the default is too low for some hundred connections. Both processes inherit
+    it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors of the command, numbers for people, files that are replaced at once."""
+"""Errors of the command, formatted numbers, and atomic replacement of files."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ STEPS = {"ns": TIMES, "bytes": SIZES, "bytes_per_s": [(10 ** (3 * i), f" {p}B/s"
 
 
 class Failure(Exception):
-    """One line for the user, and the exit status."""
+    """Error with a one-line message for the user and an exit status."""
 
     def __init__(self, line, status=FAILED):
         super().__init__(line)
@@ -24,17 +24,17 @@ class Failure(Exception):
 
 
 class PeerGone(Failure):
-    """One end of the measurement has ended or does not respond."""
+    """The client or server process has ended or does not respond."""
 
 
 def step_of(value, unit):
-    """The largest step that leaves at least one. 999.7 ns is 1 µs, as three digits would make 1000 ns of it."""
+    """Returns the largest unit in which the value is at least 1 after rounding to three digits: 1 µs for 999.7 ns."""
     steps = STEPS[unit]
     return max((step for step in steps if abs(value) >= step[0] * 0.9995), default=steps[0])
 
 
 def number(value, unit=""):
-    """4 KiB, 12.3 µs, 1.25 GB/s: three significant digits."""
+    """Formats a value with three significant digits: 4 KiB, 12.3 µs, 1.25 GB/s."""
     if unit == "ratio":
         return f"{value:.2f}"
     size, name = step_of(value, unit)
@@ -69,7 +69,7 @@ def interval(ratio, low, high):
 
 
 def quartiles(values):
-    """Lower quartile, median and upper quartile."""
+    """Returns the lower quartile, the median and the upper quartile."""
     return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else list(values) * 3
 
 
@@ -86,7 +86,7 @@ def read_text(path):
 
 
 def replace_file(path, text):
-    """Replaces the file at once or not at all. It is on the disk when this returns."""
+    """Replaces the file atomically and durably."""
     path = os.fspath(path)
     data = text.encode("utf-8", "replace")
     mode = None

@@ -24,7 +24,7 @@ DEVICES = pathlib.Path("/sys/class/infiniband")
 
 
 class Programs:
-    """Where the parts of rpma-bench are."""
+    """Paths of the programs of rpma-bench."""
 
     def __init__(self, engine, directory, version):
         self.engine, self.directory, self.version = engine, directory, version
@@ -41,7 +41,7 @@ class Programs:
         return [*start, str(self.engine), *(["--parent", str(os.getpid())] if parent else []), *map(str, words)]
 
     def environment(self, library_directory=""):
-        """For the ends: the rpmemd of this installation comes first, and so does the chosen library."""
+        """Environment of the two processes: the rpmemd of this installation and the chosen library come first."""
         first = {"PATH": str(self.directory), "LD_LIBRARY_PATH": library_directory}
         values = dict(os.environ)
         for name, directory in first.items():
@@ -50,7 +50,7 @@ class Programs:
         return values
 
     def shm_unavailable_reason(self):
-        """Why two programs on softrdma do not reach each other's memory; empty if they do."""
+        """Returns why the transport shm of softrdma is unavailable; empty if it is available."""
         done = subprocess.run([self.softrdma(), "info"], capture_output=True, text=True, check=False, timeout=RESPONSE_TIMEOUT_S)
         for line in done.stdout.splitlines():
             if line.startswith("path shm:"):
@@ -60,7 +60,7 @@ class Programs:
 
 
 def find_library_directory(path):
-    """The directory with librpma.so.0 below path, which is one, its parent or the root of an unpacked package."""
+    """Returns the directory of librpma.so.0. path is the library, its directory, or the root of an unpacked package."""
     given = pathlib.Path(path).absolute()
     candidates = [given, *([given.parent] if given.is_file() else []), given / "lib", given / "usr/lib", given / "usr/local/lib"]
     for libraries in given / "usr/lib", given / "lib":
@@ -73,7 +73,8 @@ def find_library_directory(path):
 
 
 def hardware_address():
-    """IPv4 address of a kernel's device with an active port. RoCE devices keep it in the table of GIDs, mapped into IPv6."""
+    """Returns the IPv4 address of a kernel device with an active port. RoCE devices have it in their GID table, mapped
+    into IPv6."""
     for port in sorted(DEVICES.glob("*/ports/*")):
         with contextlib.suppress(OSError):
             if "ACTIVE" not in (port / "state").read_text(encoding="ascii"):
@@ -86,7 +87,7 @@ def hardware_address():
 
 
 class Process:
-    """A child that ends with this object. It also ends with this program, whatever ends that."""
+    """Child process that is killed with this object. It also ends when this program ends for any reason."""
 
     def __init__(self, command, **more):
         try:
@@ -95,7 +96,7 @@ class Process:
             raise Failure(f"cannot start {command[0]}: {error.strerror}") from error
 
     def has_ended(self):
-        """The end of a process's descriptors may be seen a moment before its own."""
+        """The kernel closes the descriptors of an exiting process shortly before the process can be reaped."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.child.wait(0.5)
         return self.child.returncode is not None
@@ -157,8 +158,8 @@ class Channel:
 
 
 class Ends:
-    """A client process of this program and a server, which may be elsewhere. A point is opened, warmed up, run any number
-    of times and closed. Everything throws Failure, or PeerGone if an end has ended."""
+    """A client process on this machine and a server, which may run elsewhere. A point is opened, warmed up, run any
+    number of times and closed. The methods raise Failure, or PeerGone if a process has ended."""
 
     def __init__(self, programs, *, server="", port=0, softrdma=False, host="127.0.0.1", target="", library="", prefix=()):
         self.programs, self.softrdma, self.target_path, self.prefix = programs, softrdma, target, list(prefix)
@@ -212,7 +213,7 @@ class Ends:
             line = read_line(lines, START_S)
         if not line.strip():
             if process.has_ended() and process.child.returncode > 0:
-                raise Failure("", process.child.returncode)  # it has reported the reason
+                raise Failure("", process.child.returncode)  # the process has reported the reason
             raise Failure(f"the server did not start: it {process.fate()}")
         return int(line), process
 
@@ -281,7 +282,7 @@ class Ends:
 
 
 def read_line(file, timeout_s):
-    """The first line of a pipe; empty if there is none in time."""
+    """Returns the first line of a pipe; empty after the timeout."""
     line, end = b"", time.monotonic() + timeout_s
     os.set_blocking(file.fileno(), False)
     while not line.endswith(b"\n") and time.monotonic() < end:

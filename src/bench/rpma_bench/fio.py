@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fio with the engines of librpma as a driver of points, beside rpma-bench's own loop."""
+"""Measures points with fio and librpma's engines instead of rpma-bench's own loop."""
 
 import json
 
@@ -55,7 +55,7 @@ def measure_of(job):
 
 
 def run_of(output):
-    """The run in the output of a client."""
+    """Parses the output of a client."""
     try:
         job = json.loads(output[output.index("{"):output.rindex("}") + 1])["jobs"][0]
         halves = {name: measure_of(job[key]) for name, key in (("reads", "read"), ("writes", "write")) if job[key]["total_ios"]}
@@ -73,7 +73,7 @@ def run_of(output):
 
 
 def run_point(client, server, setup, place, timing):
-    """The runs of a point and the output of fio. place: what both sides are started with."""
+    """Returns the runs of a point and the output of fio. place contains the addresses and options of both processes."""
     runs, outputs = [], []
     for repeat in range(timing.repeats):
         port = place["port"] + repeat % 8 * 256  # a port may linger after its run

@@ -11,11 +11,11 @@ from .common import USAGE, Failure, PeerGone, count, duration, interval, number,
 from .ends import Ends, hardware_address
 
 TO_DO = "not measured yet"
-FEW_CORES = 4  # two that poll, and the threads of a software device
+FEW_CORES = 4  # two polling threads and the threads of a software device
 NAME_WIDTH = 50
 # Smaller differences are noise on most machines.
 NOISE = 0.03
-# The middle half of a pair's ratios spans more than this if something else decided how fast the runs were.
+# Limit for the ratio of the upper to the lower bound of a pair's interval. Wider intervals are caused by disturbances.
 WIDEST = 1.5
 REMEDY = "end other work on the machine, or measure longer (--repeats 45), and measure again"
 
@@ -28,7 +28,7 @@ class Progress:
         self.on_terminal = sys.stderr.isatty()
 
     def left_s(self, done, elapsed_s):
-        """A busy machine is slower than planned, so the pace of the points that are done counts beside the plan."""
+        """Estimates the remaining time from the plan, or from the pace of the finished points if that is slower."""
         planned = self.estimate_s / max(self.points, 1)
         return (max(planned, elapsed_s / done) if done else planned) * (self.points - done)
 
@@ -49,7 +49,7 @@ def was_busy(host):
 
 
 def inconclusive_reason(result):
-    """Why what was measured allows no comparison with a conclusion; empty if it does."""
+    """Returns why the result allows no verdict; empty if it does."""
     for host in (result["environment"][end] for end in ("client", "server")):
         if was_busy(host):
             return f"the load was {host['load']:.1f} on {host['cores']} processors when the run began: {REMEDY}"
@@ -67,7 +67,7 @@ def verdict_on(ratio, low, high, lower_is_better):
 
 
 def skip_reason(setup, target):
-    """Why the point cannot be measured here; empty if it can."""
+    """Returns why the point cannot be measured here; empty if it can."""
     p, workload, api = setup["parameters"], setup["workload"], setup["api"]
     if api == "memcpy" and workload in (*plan.ANSWERED, "connect"):
         return "memcpy has only one end"
@@ -119,7 +119,7 @@ def is_pending(point):
 
 
 def measure_point(ends, timing, point):
-    """Measures in place. Throws PeerGone only."""
+    """Measures a point and stores the results in it. Raises only PeerGone."""
     point["repeats"] = []
     if reason := skip_reason(point, ends.target):
         point |= {"status": "skipped", "reason": reason}
@@ -158,7 +158,7 @@ def table_line(point):
 
 
 def run_points(ends, timing, result, path, write=print):
-    """Measures what is not done. False if a point failed."""
+    """Measures the points that are not done. Returns false if a point failed."""
     pending = [point for point in result["points"] if is_pending(point)]
     bar, before, started = Progress(len(pending), timing.estimate_s(len(pending))), result["duration_s"], time.monotonic()
 
@@ -229,7 +229,7 @@ def check_same_environment(earlier, ends, path):
 
 
 def check_same_plan(earlier, wanted, path):
-    """A profile or axes beside --resume must be those of the earlier run."""
+    """Rejects a profile or axes that contradict those of the run to resume."""
     if wanted is not None and earlier["profile"] != wanted.profile:
         raise Failure(f"{path}: measured with the profile {earlier['profile']}, not {wanted.profile} (omit the profile, or "
                       "start a new run)", USAGE)
@@ -238,7 +238,7 @@ def check_same_plan(earlier, wanted, path):
 
 
 def measure(programs, options, wanted, explicit):
-    """The verbs local, client and sweep. explicit: the user chose the plan."""
+    """Implements local, client and sweep. explicit: the user chose the plan."""
     timing = wanted.timing
     earlier = None
     if getattr(options, "resume", None):
@@ -278,7 +278,7 @@ def add_pairs(result, ours, other):
 
 
 def measure_both(sides, points, timing):
-    """Each pair of runs begins with the other side than the one before, so that neither profits from a drift."""
+    """Measures both sides alternately. The side that starts a pair alternates too, so that a drift favors neither."""
     try:
         for ends, point in zip(sides, points):
             ends.open(results.setup_of(point))

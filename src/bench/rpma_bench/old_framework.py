@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Imports what the benchmarking framework of librpma 0.9 to 1.1 left: bench.json with its rows, files of rows, CSV files."""
+"""Imports results of the benchmarking framework of librpma 0.9 to 1.1: bench.json with its rows, files of rows, CSV
+files."""
 
 import csv
 import io
@@ -13,7 +14,7 @@ from .common import Failure, read_text
 USEC, GIGABIT = 1000, 1e9 / 8
 RANKS = {"lat_pctl_99.0": 99, "lat_pctl_99.9": 99.9, "lat_pctl_99.99": 99.99, "lat_pctl_99.999": 99.999}
 END = r"(?=[_\-, ./:]|$)"
-# The words of the scripts, in names of files and in series. The first that fits is taken.
+# Words that the scripts used in names of files and series. The first match is used.
 WORDS = [(re.compile(pattern + END, re.IGNORECASE), meaning) for pattern, meaning in (
     (r"no[-_]?busy[-_]wait(?:[-_]polling)?|blocking|event", {"polling": "event"}),
     (r"busy[-_]wait(?:[-_]polling)?|busy", {"polling": "busy"}),
@@ -44,7 +45,7 @@ class Meaning(dict):
     """Measurement of the rows: method, api, direction, half, target, polling, random, direct_write."""
 
     def take(self, text, source):
-        """Throws Failure for a word that is unknown, or that contradicts another."""
+        """Adds the meaning of the words in text. Raises Failure for an unknown or contradicting word."""
         text = text.strip()
         while text:
             match, found = next(((m, meaning) for pattern, meaning in WORDS if (m := pattern.match(text))), (None, None))
@@ -55,7 +56,7 @@ class Meaning(dict):
                 self["random"] = True
             for name, value in found.items():
                 mixed = name == "direction" and "mix" in (value, self.get(name)) and self.get(name, value) != value
-                if mixed:  # "rw" and a word for the half, apart
+                if mixed:  # "rw" and the word for the half are separate
                     half = (value if value != "mix" else self[name]) + "s"
                     if self.get("half", half) != half:
                         raise Failure(f"{source}: \"{match[0]}\" contains both halves of a mix")
@@ -127,7 +128,7 @@ def nothing():
 
 
 def together(reads, writes):
-    """Percentiles of two halves do not add up to those of the whole: it has only what does."""
+    """Combines the two halves of a mix. Percentiles cannot be combined and stay empty."""
     whole_of = nothing() | {"operations": reads["operations"] + writes["operations"]}
     for name in "ops_per_s", "bytes_per_s":
         if reads[name] is not None and writes[name] is not None:
@@ -158,7 +159,8 @@ def point_of(row, meaning, place):
 
 
 def rows_in(document, place):
-    """Rows or pairs of rows of any form the scripts wrote: a list, {"read": [...], "write": [...]}, or an object of rows."""
+    """Returns the rows, or pairs of rows, of each format of the scripts: a list, {"read": [...], "write": [...]}, or an
+    object of rows."""
     if isinstance(document, dict):
         lists = {name.lower(): rows for name, rows in document.items()}
         if set(lists) == {"read", "write"} and all(isinstance(rows, list) for rows in lists.values()):
@@ -192,7 +194,7 @@ def rows_of_csv(text, path):
 
 
 def without_comment(path):
-    """The name of a file without its extension, its comment and its directory."""
+    """Returns the name of a file without its directory, extension and comment."""
     stem = re.sub(r"\.(csv|json)$", "", pathlib.Path(path).name, flags=re.IGNORECASE)
     return re.sub(r"__.*?__", "_", stem)
 
@@ -237,7 +239,7 @@ def series_points(path, identity, series, direct_write, place):
 
 
 def bench_file(path, document, errors):
-    """Only what describes measurements is taken: the configuration in this file holds a password."""
+    """Imports only the measurements: the configuration in this file contains a password."""
     result = empty(path)
     requirements = document["requirements"] if isinstance(document["requirements"], dict) else {}
     for index, requirement in requirements.items():
@@ -260,7 +262,7 @@ def bench_file(path, document, errors):
 
 
 def load_any(path, rows_are="", errors=None):
-    """A result file of rpma-bench, or one of the old framework. A bad series is named in errors, and the others are read."""
+    """Reads a result file of rpma-bench or of the old framework. Series that cannot be read are reported in errors."""
     path = os.fspath(path)
     errors = [] if errors is None else errors
     text = read_text(path)

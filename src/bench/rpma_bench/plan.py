@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which points are measured, and for how long."""
+"""Plans: the points to measure, and their timing."""
 
 import copy
 import dataclasses
@@ -13,7 +13,7 @@ WORKLOADS = ("read", "write_flush", "gpspm", "aof", "send_recv", "write_with_imm
 ANSWERED = ("gpspm", "aof", "send_recv", "write_with_imm")  # the server's program takes part
 REPLICAS = ("rpmem_persist", "rpmem_flush_drain")
 FLUSHED = ("write_flush", "gpspm", "aof", "log_append", "mix", "atomic_write")
-# The target's memory in a plan, before it is known what target the server has.
+# Placeholder for the memory of the target, which is known after the server has started.
 TARGET = "target"
 NETWORK = APIS[:3]
 QUARTERS = [64, 4 << 10, 64 << 10, 1 << 20]
@@ -90,7 +90,7 @@ def distinct(setups):
 
 
 def expand(workloads, **axes):
-    """All combinations without repetitions."""
+    """Returns all combinations of the axes without duplicates."""
     check_axes(axes)
     axes = PLAIN | axes
     names = list(PLAIN)

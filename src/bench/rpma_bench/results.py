@@ -19,8 +19,8 @@ def now_utc():
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# A shape is a type, a tuple of words, a list with the shape of its items, or a dictionary of members. The name of a member
-# that may be absent ends with "?".
+# A shape is a type, a tuple of allowed words, a list with the shape of its items, or a dictionary of members. The name
+# of an optional member ends with "?".
 HOST = {"cpu?": str, "cores?": int, "memory_bytes?": int, "os?": str, "kernel?": str, "governor?": str, "load?": float}
 ENVIRONMENT = {"client": HOST, "server": HOST, "same_host": bool, "device": str, "transport": str, "persistence_level": str,
                "target_memory": str, "rdma_core": str, "tool": str, "notes": [str]}
@@ -44,7 +44,7 @@ NAMES = {str: "a text", bool: "true or false", int: "a whole number from 0 up", 
 
 
 def check(value, shape, place):
-    """Throws Failure, which names the member, for a value of another shape."""
+    """Raises Failure, which names the member, if the value does not have this shape."""
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             raise Failure(f"{place}: is not an object")
@@ -124,6 +124,6 @@ def setup_of(point):
 
 
 def setup_key(setup):
-    """Equal for equal setups."""
+    """Returns a key that is equal for equal setups."""
     parameters = {name: value for name, value in setup["parameters"].items() if value is not None}
     return json.dumps([setup["workload"], setup["api"], setup["library"], parameters], sort_keys=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The machines of a campaign: this one, and one that ssh reaches, where `rpma-bench site` executes the same calls."""
+"""The machines of a campaign: this one, and one that ssh reaches. `rpma-bench site` executes the calls on the
+latter."""
 
 import contextlib
 import json
@@ -23,7 +24,7 @@ OUTPUT_BYTES = 4 << 20
 
 
 def numa(node):
-    """The words that place a program on a NUMA node."""
+    """Returns the command that binds a program to a NUMA node."""
     if node is None:
         return []
     if not shutil.which("numactl"):
@@ -32,7 +33,7 @@ def numa(node):
 
 
 class Site:
-    """Runs programs on this machine. They end with this object, and with this process."""
+    """Runs programs on this machine, and ends them with this object or this process."""
 
     def __init__(self, programs):
         self.programs, self.running, self.ddio_before = programs, {}, None
@@ -40,14 +41,14 @@ class Site:
     def spawn(self, command, environment, **pipes):
         words = ["sh", "-c", command] if isinstance(command, str) else command
         try:
-            # The kernel ends the program with this process, whatever ends that.
+            # The kernel kills the program when this process ends for any reason.
             return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *words], stdin=subprocess.DEVNULL, start_new_session=True,
                                     env=self.programs.environment() | environment, **pipes)
         except OSError as error:
             raise Failure(f"cannot start {words[0]}: {error.strerror}") from error
 
     def run(self, command, environment, timeout_s=COMMAND_S):
-        """Exit status and output of a command of the shell, or of words."""
+        """Returns exit status and output of a command: a string for the shell, or a list of words."""
         identity = self.start(command, environment)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.running[identity][0].wait(timeout_s)
@@ -61,7 +62,8 @@ class Site:
         return process.pid
 
     def stop(self, identity, wait_s=0):
-        """Ends a program and its children after wait_s. Returns its exit status, null if it had to be ended, and its output."""
+        """Waits wait_s for a program, then kills it and its children. Returns its output, and its exit status or null
+        if it was killed."""
         process, output = self.running.pop(identity)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(wait_s)
@@ -78,7 +80,7 @@ class Site:
             return {"status": status, "output": output.read().decode(errors="replace")}
 
     def serve(self, words, softrdma, node):
-        """Starts the serving end of rpma-bench; returns its port."""
+        """Starts `rpma-bench server`. Returns its port."""
         reading, writing = os.pipe()
         with open(reading, "rb") as lines, tempfile.TemporaryFile() as errors:
             command = [*numa(node), *self.programs.engine_command(softrdma, [*words, "--ready-fd", writing], parent=False)]
@@ -95,7 +97,8 @@ class Site:
         return int(line)
 
     def ddio(self, wanted=None):
-        """Returns the state of DDIO, null if it cannot be queried. A state that is set is restored in the end."""
+        """Returns the state of DDIO, or null if it cannot be queried. A state that is set here is restored at the
+        end."""
         tool = str(self.programs.directory / "rpma-ddio")
         tool = tool if os.access(tool, os.X_OK) else shutil.which("rpma-ddio")
         done = self.run([tool], {}, 60) if tool else {"status": CANNOT_RUN, "output": "rpma-ddio: command not found"}
@@ -120,9 +123,10 @@ class Site:
 
 
 def serve_site(programs, _):
-    """The far side: calls as lines of JSON on standard input, until it ends."""
+    """Implements `rpma-bench site` on the remote machine: executes calls, one line of JSON each, until standard input
+    ends."""
     site = Site(programs)
-    # ssh may be gone while the programs are ended.
+    # ssh may hang up while the programs are being ended.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     print(json.dumps({GREETING: programs.version}), flush=True)
@@ -142,12 +146,12 @@ def serve_site(programs, _):
 
 
 class RemoteSite:
-    """Forwards the calls of Site to a machine that ssh reaches, which ends what it started with the connection."""
+    """Forwards the calls of Site to a remote machine over ssh. The end of the connection ends the programs there."""
 
     def __init__(self, ssh, host, program, version):
         self.host, self.buffer = host, b""
         self.errors = tempfile.TemporaryFile()
-        # The account's shell expands a tilde.
+        # The remote shell expands a leading tilde, so it must not be quoted.
         program = program if program.startswith("~") else shlex.quote(program)
         command = [*shlex.split(ssh), "-oBatchMode=yes", "-oConnectTimeout=20", "-oServerAliveInterval=15", "-oServerAliveCountMax=4",
                    host, f"exec {program} site"]
@@ -158,7 +162,7 @@ class RemoteSite:
             raise Failure(f"cannot start {command[0]}: {error.strerror}") from error
         try:
             response = {}
-            while GREETING not in response:  # output of the account's shell precedes it
+            while GREETING not in response:  # output of the remote shell precedes the greeting
                 response = self.receive(60)
             if response[GREETING] != version:
                 raise Failure(f"{host}: rpma-bench {response[GREETING]} there, {version} here (install the same on both machines)")
@@ -202,7 +206,7 @@ class RemoteSite:
         return lambda *arguments: self.call(name, *arguments)
 
     def close(self):
-        """The far side ends what it started before ssh returns."""
+        """ssh returns after the remote side has ended its programs."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:

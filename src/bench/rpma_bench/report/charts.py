@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures as SVG. Elements of class "point" contain the words that the page shows under the pointer."""
+"""Figures as SVG. Elements of class "point" contain the text that the page shows at the pointer."""
 
 import math
 from html import escape
@@ -22,7 +22,7 @@ def decade_of(value):
 
 
 def round_down(value, unit):
-    """The largest of 1, 2, 5, 10, 20 ... that is not above value; of 1, 2, 4, 8 ... for bytes."""
+    """Returns the largest of 1, 2, 5, 10, 20 ..., or of the powers of two for bytes, that is not above value."""
     if unit == "bytes":
         return 2 ** math.floor(math.log2(value) + 1e-9)
     decade = decade_of(value)
@@ -43,7 +43,7 @@ def can_show(scale, value):
 
 
 class Projection:
-    """Maps the values of an axis to the picture."""
+    """Maps the values of an axis to coordinates."""
 
     def __init__(self, axis, values, start, end):
         self.unit, self.scale, self.start, self.end = axis.unit, axis.scale, start, end
@@ -70,7 +70,7 @@ class Projection:
         return self.start + (self.end - self.start) * (self.place(value) - self.first) / (self.last - self.first)
 
     def marks(self):
-        """Round values, and not more of them than are easily read."""
+        """Returns round values, at most as many as are easily read."""
         if self.scale == "nines":
             return [mark for mark in (0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999) if self.place(mark) <= self.last * (1 + 1e-9)]
         if self.scale == "linear":
@@ -89,7 +89,7 @@ class Projection:
         return [mark for mark in marks if abs(mark / decade_of(mark) - 1) < 1e-6]
 
     def ticks(self, across=False):
-        """Places with labels. A value that cannot be labelled keeps its tick."""
+        """Returns coordinates with labels. A value without space for its label keeps its tick."""
         free_from, measured = -1e9, across and self.scale in ("log2", "linear")
         for value in self.values if measured else self.marks():
             label = f"{value:.7g}" if self.scale == "nines" else tick(value, self.unit)
@@ -119,7 +119,7 @@ class Svg:
         self.add(f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}">{escape(words)}</text>')
 
     def point(self, kind, words, x, y):
-        """A wide, invisible target for the pointer begins the group."""
+        """Starts the group of a point with a wide, invisible shape, which is easy to hit with the pointer."""
         self.add(f'<g class="point {kind}" data-words="{escape(words)}"><title>{escape(words)}</title>'
                  f'<circle class="target" cx="{x:.1f}" cy="{y:.1f}" r="9"/>')
 
@@ -188,7 +188,7 @@ def draw_lines(figure, identity, ceiling):
     if bounded:
         out.line("ceiling", LEFT, y(ceiling), RIGHT, y(ceiling))
         out.text(RIGHT, y(ceiling) + 13, f"ceiling {number(ceiling, 'bytes_per_s')}", "tick end halo")
-    # The first line is what the figure is about: it lies on top.
+    # Draws the first line, which is the subject of the figure, on top of the others.
     for tails in True, False:
         for line in reversed(figure.series):
             if line.tail == tails:
@@ -219,7 +219,7 @@ def draw_bars(figure, identity):
 
 
 def draw_ratios(figure, identity):
-    """Twice and half are equally far from even."""
+    """Draws ratios on a logarithmic scale, on which 2 and 1/2 have the same distance from 1."""
     row, head, width, left, right = 22, 26, 900, 340, 640
     logs = [abs(math.log(v)) for r in figure.rows for v in (r["ratio"], r["low"], r["high"]) if v > 0]
     reach = min(max([math.log(1.12), *(1.05 * v for v in logs)]), math.log(8))
@@ -263,7 +263,7 @@ def draw_key(line):
 
 
 def draw_schematic(environment):
-    """Both machines and what connects them."""
+    """Draws both machines and their connection."""
     class Words:
         title, caption = "Set-up", "The machines that were measured and what connects them"
     out = Svg(120, Words, "setup", 640)

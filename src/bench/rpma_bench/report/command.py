@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The verb report: result files in, one readable file out."""
+"""Implements rpma-bench report: converts result files to one readable file."""
 
 import base64
 import csv
@@ -44,7 +44,7 @@ def groups(text_of):
 
 
 def read_template(path):
-    """Checked values of a template; empty without one. Its paths are relative to it."""
+    """Returns the checked values of a template, none without a template. Its paths are relative to its directory."""
     if not path:
         return {}
     try:
@@ -75,7 +75,7 @@ def check_template(values, path):
 
 
 def name_of(path, taken):
-    """A run is called after its file, and after its directory as well where two files have one name."""
+    """Names a run by its file, and also by its directory if two files have the same name."""
     stem = str(pathlib.Path(path).with_suffix(""))
     name = os.path.basename(stem)
     if name in taken:
@@ -87,7 +87,7 @@ def name_of(path, taken):
 
 
 def runs_of(path, result, taken):
-    """A run for each environment of a campaign, and one for what fio measured there."""
+    """Returns one run for each environment of a campaign, and a separate run for the points measured by fio."""
     name, sections = name_of(path, taken), result.get("sections") or [{"label": "", "environment": result["environment"]}]
     parts = dict.fromkeys((p.get("section") or 0, p.get("driver") == "fio") for p in result["points"])
     several, runs = len({section for section, _ in parts}) > 1, []
@@ -230,7 +230,7 @@ def card(e, key, label):
 def cards_of(entries, drawn):
     ours = [e for e in entries if not e.half and e.point["api"] == "librpma"]
     created, size = [], usual_block_size(entries)
-    # A flush to a file is a property of its disk: the first card is about memory.
+    # The first card is about memory: flushes to a file measure the disk.
     resting = [e for e in ours if e.at_rest() and e.p["target"] != "file" and summarize(e.point, METRICS["latency_p50"])]
     if resting:
         rank = {"write_flush": 3, "read": 2, "connect": 0}
@@ -283,7 +283,7 @@ def default_title(runs):
 
 
 def picture(path):
-    """A picture as a data URL: the page needs no other file."""
+    """Returns a picture as a data URL, so that the page needs no other file."""
     kinds = {".svg": "svg+xml", ".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg"}
     kind = kinds.get(pathlib.Path(path).suffix.lower())
     if not kind:
@@ -351,12 +351,12 @@ def destination(paths, out, kind):
     extension = ".md" if kind == "markdown" else f".{kind}"
     path = pathlib.Path(paths[0]).with_suffix("")
     beside = str(path) + extension
-    # A CSV file that was read is not overwritten.
+    # Does not overwrite a CSV file that is an input.
     return beside if beside not in map(str, paths) else f"{path}-report{extension}"
 
 
 def write_report(paths, out=None, kind="html", title=None, wanted=(), rows_are="", template=None):
-    """Exit status: 1 if a part of an old result could not be imported."""
+    """Writes the report. Returns the exit status: 1 if a part of an old result could not be imported."""
     errors, runs = [], []
     values = template if isinstance(template, dict) else read_template(template)
     for path in paths:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Points as rows of a report: their attributes in words, their metrics, and groups of them."""
+"""Points as rows of a report: their attributes as text, their metrics, and groups of them."""
 
 import dataclasses
 import math
@@ -62,7 +62,7 @@ def mixture(e):
     return "" if percent is None else f"{percent}/{100 - percent}"
 
 
-# Attribute: its name, and the text of an entry. The order is that of labels.
+# Name of each attribute, and the function that formats it for an entry, in the order of labels.
 ATTRIBUTES = {
     "operation": ("operation", operation),
     "mixture": ("share of reads", mixture),
@@ -153,7 +153,7 @@ def summarize(point, metric):
 
 
 def library_names(result):
-    """A library is called after its version; where two have one version, after its path as well."""
+    """Names libraries by version, and also by path if two have the same version."""
     libraries = result["libraries"]
     versions = [one["version"].partition(" (build")[0] for one in libraries]
     return {one["label"]: f"librpma {version}" + (f" at {one['file']}" if versions.count(version) > 1 and one["file"] else "")
@@ -177,7 +177,7 @@ def entries_of(runs):
 
 
 def split(entries, by):
-    """Lists of entries that are alike in these attributes, in the order of their first ones."""
+    """Groups entries by these attributes, in the order of the first entry of each group."""
     parts = {}
     for e in entries:
         parts.setdefault(tuple(text(a, e) for a in by), []).append(e)

@@ -45,7 +45,7 @@ class Figure:
     x: Axis = None
     y: Axis = None
     series: list = dataclasses.field(default_factory=list)
-    rows: list = dataclasses.field(default_factory=list)  # dictionaries, of bars and ratios
+    rows: list = dataclasses.field(default_factory=list)  # dictionaries; only for bars and ratios
     sides: tuple = ()
 
 
@@ -71,8 +71,9 @@ SERVERS = ("operation", "mixture", "polling", "library", "run")
 TARGETS = ("memory", "operation", "library", "run")
 MIXES = ("operation", "library", "run")
 P50, P99, MEAN, RATE, BYTES = "latency_p50", "latency_p99", "latency_mean", "ops_per_s", "bytes_per_s"
-# Group, title, metric, companion of the line, axis and what changes along with it, filters, lines, and the contrasts: a
-# figure in which none of these varies is left out. Without an axis: the percentiles of latency.
+# Figures of a report: group, title, metric, second metric of the line, axis and attributes that vary with it, filters,
+# attributes of the lines, and contrasts. A figure is omitted if none of its contrasts varies. Without an axis it shows
+# the percentiles of latency.
 SELECTIONS = (
     ("latency", "Median latency of each operation", P50, None, ("block_size",), ("ours", *REST), OPERATIONS, ()),
     ("latency", "Latency side by side", P50, P99, ("block_size",), REST, INTERFACES, SIDES),
@@ -137,7 +138,8 @@ def series_of(label, index, entries, x, metric, tail=False):
 
 
 def lines_of(entries, lines):
-    """Label, index and entries of each line. An interface keeps its color in all figures if only the interface distinguishes the lines."""
+    """Returns label, index and entries of each line. An interface keeps its color in all figures if lines differ only
+    in it."""
     distinct = varying(entries, lines)
     parts = sorted(split(entries, lines), key=lambda part: APIS.index(part[0].point["api"]))
     apis = [part[0].point["api"] for part in parts]
@@ -160,7 +162,7 @@ def longest(series):
 
 
 def spread_text(series):
-    """The number of runs and how far they lie apart, for a caption."""
+    """Returns the number of runs and their spread, for a caption."""
     summaries = [s for one in series if not one.tail for _, s in one.data]
     runs = sorted({s.runs for s in summaries})
     n = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else str(runs[0]) if runs else "0"
@@ -174,7 +176,7 @@ def spread_text(series):
 def line_figures(entries, size, selection):
     group, title, key, tail, x, filters, lines, contrasts = selection
     admitted = [e for e in entries if admits(filters, e, size)]
-    # Old results have means only.
+    # Old results have no percentiles, only means.
     if key == P50 and not any(summarize(e.point, METRICS[P50]) for e in admitted):
         key = MEAN
     metric, rest = METRICS[key], without(without(ATTRIBUTES, x), lines)
@@ -190,12 +192,12 @@ def line_figures(entries, size, selection):
                 series.append(main)
                 if tail and (companion := series_of(label, index, part, x, METRICS[tail], tail=True)).data:
                     series.append(companion)
-        # Beside curves, a single point only stretches the axes; the tables have it.
+        # Omits series of one point: they stretch the axes, and the tables contain them.
         if longest(series) >= 2:
             series = [one for one in series if len(one.data) >= 2 or one.failed]
         if longest(series) >= max(len(x) + 1, 2):
             created.append((series, panel[0], without(without(without(ATTRIBUTES, x), distinct), ("run",))))
-    # Series of two points get no separate figure if there are longer curves.
+    # Omits figures of two points if others have longer curves.
     if any(longest(series) >= 3 for series, _, _ in created):
         created = [one for one in created if longest(one[0]) >= 3]
     firsts = [first for _, first, _ in created]
@@ -226,7 +228,7 @@ def side(setup, names):
 
 
 def compared_figures(run):
-    """All ratios of a comparison in turns, in one figure for each metric."""
+    """Returns the ratios of `rpma-bench compare`, in one figure for each metric."""
     refusal, names = measure.inconclusive_reason(run.result), library_names(run.result)
     for key in dict.fromkeys(pair["metric"] for pair in run.result["pairs"]):
         metric = METRICS.get(key)
@@ -296,8 +298,9 @@ def figures_of(runs, entries, wanted=()):
 
 
 def confidence_interval(ours, other, wanted=0.95):
-    """Ratio of two samples of runs, its interval and the confidence that it reaches. All ratios of one run of each are sorted;
-    the interval leaves out as many at both ends as the distribution of the rank sum allows (Mann and Whitney)."""
+    """Returns the ratio of two samples of runs, its interval and the confidence of the interval. Sorts the ratios of
+    all pairs of runs, and omits an equal number at both ends, as the distribution of the rank sum allows (Mann and
+    Whitney)."""
     ratios = sorted(a / b for a in ours for b in other)
     n, m = len(ours), len(other)
     # Number of arrangements of n and m values with a given rank sum, by adding one value after another.
@@ -320,7 +323,7 @@ def confidence_interval(ours, other, wanted=0.95):
 
 
 def campaigns_compared(runs, entries):
-    """Points that several runs have, each beside the first run that has it: rows of a table."""
+    """Returns rows of a table: points that several runs contain, each beside the first run that contains it."""
     metrics = [METRICS[key] for key in (P50, MEAN, RATE)]
     alike = {}
     for e in entries:
