@@ -79,7 +79,7 @@ def find_root_port(device: pathlib.Path) -> str:
 def call_setpci(port: str, operation: str) -> str:
     try:
         done = subprocess.run(["setpci", "-s", port, operation], capture_output=True, text=True, check=False,
-                              timeout=TIMEOUT_S, start_new_session=True)  # Ctrl-C must not end it
+                              timeout=TIMEOUT_S, start_new_session=True)  # Ctrl-C must not end setpci
     except subprocess.TimeoutExpired as error:
         raise Failure(f"root port {port}: setpci did not end within {TIMEOUT_S} s") from error
     if done.returncode != 0:
@@ -106,7 +106,7 @@ def state_of(bits: int) -> str:
 
 
 def finding(device: str) -> tuple[str, str | None]:
-    """Returns the state of the root port of a device, and why it is unknown if it is."""
+    """Returns the state of a device's root port, and the reason if the state is unknown."""
     try:
         return state_of(read_bits(port_of(device))), None
     except (CannotRun, Failure, OSError) as error:

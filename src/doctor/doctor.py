@@ -58,7 +58,7 @@ def is_active(device: dict) -> bool:
 
 
 def capabilities(device: dict) -> list[Finding]:
-    """Returns optional capabilities of a device. The text describes what the library uses instead of a missing one."""
+    """Returns the optional capabilities of a device, with the library's alternative to each missing one."""
     substitutes = {
         "odp": ("on-demand paging", "RDMA hardware without it registers device DAX, but no files on a DAX file system"),
         "flush_persistent": ("native flush", "librpma flushes by reading after writing"),

@@ -79,7 +79,7 @@ struct client {
     bool is_broken;        /* the connection has failed; later operations fail too */
 };
 
-/* The functions of a fio engine; init takes the kind besides. */
+/* Functions of a fio engine. An engine's init function calls client_init with its kind. */
 int client_init(struct thread_data *td, const struct client_kind *kind);
 int client_post_init(struct thread_data *td);
 enum fio_q_status client_queue(struct thread_data *td, struct io_u *io_u);

@@ -21,7 +21,7 @@ void note(const struct thread_data *td, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    /* log_err would also write to the file of --output, before the report. */
+    /* log_err() would also write to the file of --output, before the report. */
     (void)fprintf(stderr, "%s: %s\n", td->io_ops->name, text);
 }
 

@@ -4,7 +4,7 @@
 
 struct thread_data;
 
-/* Prints one line on stderr, after the engine's name. fio's report does not contain it. */
+/* Prints one line on stderr, after the engine's name. The line is not part of fio's report. */
 void note(const struct thread_data *td, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Like note(), and fails the job with error, an errno value. Returns error. */

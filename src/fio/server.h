@@ -49,7 +49,7 @@ struct server {
 /* `serve` of a server that only waits until the client disconnects. */
 int server_watch(struct thread_data *td, struct server *server);
 
-/* The functions of a fio engine; init takes the kind besides. */
+/* Functions of a fio engine. An engine's init function calls server_init with its kind. */
 int server_init(struct thread_data *td, const struct server_kind *kind);
 enum fio_q_status server_queue(struct thread_data *td, struct io_u *io_u);
 int server_getevents(struct thread_data *td, unsigned int min, unsigned int max, const struct timespec *timeout);

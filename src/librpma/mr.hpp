@@ -47,7 +47,7 @@ private:
     {
     }
 
-    const ibv_sge whole_; // its length is invalid: that of the region can exceed an element
+    const ibv_sge whole_; // its length is invalid, because the length of the region can exceed an element
     const std::size_t size_;
     const std::size_t max_transfer_;
     const unsigned described_usage_;

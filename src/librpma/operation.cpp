@@ -26,7 +26,7 @@ constexpr bool plain(unsigned flags_minus_one)
     return (flags_minus_one & ~static_cast<unsigned>(IBV_SEND_SIGNALED)) == 0;
 }
 
-// Queue pair and flags of a work request.
+// Queue pair and send flags of a work request.
 template<class Queue>
 struct target {
     Queue *queue;
@@ -208,7 +208,7 @@ constexpr bool known(unsigned type)
     return type <= RPMA_FLUSH_TYPE_VISIBILITY;
 }
 
-// The target is read last: the connection then needs no register.
+// Loads the queue pair last, so that the connection needs no register afterwards.
 template<class Find>
 [[gnu::always_inline]] inline int emulate_flush(
         Find find_target, const rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset, const void *op_context)

@@ -188,8 +188,8 @@ void discovery::throw_incomplete(std::uint32_t missing, int code, const char *co
             why ? why->system() : 0);
 }
 
-// The arbiter gets a record before the local copy: a writer that ended in between left only its promise in the local
-// copy. An interrupted repair has removed the local copy from the record there.
+// Returns whether the local copy is the newest. A writer commits a record at the arbiter first, so one that died then
+// left only its promise in the local copy. The arbiter's record excludes the local copy after an interrupted repair.
 bool discovery::local_is_newest() const
 {
     const replica::mirror_state &own = local_.state();

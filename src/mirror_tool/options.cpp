@@ -38,7 +38,7 @@ std::optional<options> parse(int argc, const char *const *argv)
             "Shows and changes mirrored sets of persistent memory. SET-FILE is a set file (see librpma_mirror(7)).",
             "rpma-mirror");
     app.set_version_flag("-V,--version", "rpma-mirror " RPMA_MIRROR_VERSION);
-    app.require_subcommand(0, 1); // so that a misspelled command is reported as such
+    app.require_subcommand(0, 1); // zero is allowed, so that a misspelled command is reported as such
     const auto add = [&](const char *name, const char *text) {
         CLI::App *const command = app.add_subcommand(name, text);
         command->add_option("SET-FILE", to.set_file, "the set file")->required();

@@ -17,7 +17,7 @@ struct disk::chunk {
     unsigned count = 0;
     std::uint64_t first = 0; // logical block
     std::array<std::uint32_t, chunk_blocks> blocks{};
-    std::array<std::uint32_t, chunk_blocks> values{}; // new values of map_; none: unchanged
+    std::array<std::uint32_t, chunk_blocks> values{}; // new values of map_, or `none` for an unchanged one
     std::array<rpma_mirror_range, std::size_t{2} * chunk_blocks> ranges{};
     unsigned n = 0;
 

@@ -17,7 +17,7 @@ struct disk::superblock {
 };
 
 // Describes the content of a block. A header is valid if its hash matches the other members and the data. The newest
-// valid header of a logical block is used. 8-byte words are not torn.
+// valid header of a logical block is used. The device writes 8-byte words atomically.
 struct disk::header {
     std::uint64_t sequence; // number of the write; a header with 0 was never used
     std::uint64_t logical;  // block of the disk; hole_bit marks zeros without data

@@ -209,7 +209,7 @@ bool get_state(byte_reader &from, mirror_state &s)
 {
     if (!get(from, s))
         return false;
-    // Daemons of earlier versions end the message here.
+    // Daemons of earlier versions end the message before this member.
     s.resynced = !from.rest().empty() && from.get<std::uint32_t>() == 1;
     return from.good();
 }

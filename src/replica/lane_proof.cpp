@@ -66,7 +66,7 @@ lane_proof make_lane_proof(const token &session, std::uint32_t lane)
     return proof;
 }
 
-// The checks compute the proof that a valid client sends for this lane, and compare it.
+// The functions below compute the proof that a valid client sends for this lane, and compare it.
 bool check_lane_proof(const token &session, std::span<const std::byte> private_data, std::uint32_t *lane)
 {
     if (private_data.size() < lane_proof_size)

@@ -300,7 +300,7 @@ int region_lane::write(const void *from, range r)
     if (rpma_mr_reg(path_->peer, const_cast<void *>(from), r.length, RPMA_MR_USAGE_WRITE_SRC, &memory) != 0)
         return fail_lane(ENOMEM);
     const int error = post_chunks(r, memory, 0);
-    // Outstanding writes read the memory, so it is deregistered only after drain().
+    // Outstanding writes read the memory, so drain() precedes its deregistration.
     const int drained = drain();
     rpma_mr_dereg(&memory);
     return error == 0 ? drained : error;

@@ -28,7 +28,7 @@ public:
         v1_ ^= k1;
         v2_ ^= k0;
         v3_ ^= k1;
-        // The 128-bit variant.
+        // Selects the 128-bit variant.
         v1_ ^= 0xee;
     }
 

@@ -185,7 +185,7 @@ int batch::post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr)
     return ibv_post_recv(of(qp).device_.qp, wr, bad_wr);
 }
 
-// Takes the lock until wr_complete(), like a device.
+// Holds the lock until wr_complete(), like the queue pair of a device.
 void batch::wr_start(ibv_qp_ex *qpx)
 {
     (void)pthread_mutex_lock(&of(qpx).lock_);

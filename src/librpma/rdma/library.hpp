@@ -9,8 +9,8 @@
 namespace rpma::rdma
 {
 
-// Functions of libibverbs and librdmacm that this library calls. A program links to those of the system; libsoftrdma
-// exports others with equal names.
+// Functions of libibverbs and librdmacm that this library calls. They are called through a table, because libsoftrdma
+// exports functions with the same names.
 #define RPMA_RDMA_FUNCTIONS(FUNCTION)                                                                                  \
     FUNCTION(ibv_get_device_list)                                                                                      \
     FUNCTION(ibv_free_device_list)                                                                                     \

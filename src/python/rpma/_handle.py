@@ -15,7 +15,7 @@ from ._rpma import ffi, lib
 
 Self = TypeVar("Self", bound="Closable")
 
-# Fork generation of this process. Objects of a lower generation belong to the parent process.
+# Fork generation of this process. Objects of an earlier generation belong to the parent process.
 _forks = [0]
 os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
 

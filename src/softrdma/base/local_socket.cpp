@@ -90,7 +90,7 @@ reception receive_with_descriptors(int socket, void *to, std::size_t size, std::
     message.msg_iov = &segment;
     message.msg_iovlen = 1;
     message.msg_control = &control;
-    message.msg_controllen = CMSG_SPACE(given.size_bytes()); // the kernel closes what does not fit
+    message.msg_controllen = CMSG_SPACE(given.size_bytes()); // the kernel closes descriptors that do not fit
     ssize_t n = -1;
     do {
         n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

@@ -114,7 +114,7 @@ public:
     T *if_created() const noexcept { return static_cast<T *>(object_.load(std::memory_order_acquire)); }
 };
 
-// Values for a per-process flag: whether a step was done, and its result.
+// Values of a per-process flag.
 inline constexpr bool yes = true;
 inline constexpr bool no = false;
 

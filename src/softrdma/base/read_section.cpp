@@ -23,7 +23,7 @@ void operations_in_progress::add(const reader &watched, std::uint32_t key)
         operations_.push_back({watched, seen});
 }
 
-// Asks the kernel too: a process that was killed may still be in a copy inside the kernel.
+// Queries the kernel too: a killed process may still be copying inside a system call.
 bool operations_in_progress::ended()
 {
     std::erase_if(operations_, [](const operation &o) {

@@ -21,7 +21,7 @@ std::string program_of(int pid)
     return printable(name);
 }
 
-// Returns the value behind "key=" in a line of a report.
+// Returns the value after "key=" in a line of a report.
 std::string value_of(const std::string &line, const std::string &key)
 {
     const auto at = line.find(" " + key + "=");

@@ -7,7 +7,7 @@
 namespace softrdma::launcher
 {
 
-// File that execvp() finds for a program. Empty if there is none.
+// Returns the file that execvp() finds for a program, or an empty path.
 std::filesystem::path file_of(const std::string &program);
 
 // Facts about an executable file.

@@ -76,7 +76,7 @@ bool event_loop::poll()
 {
     if (running.load(std::memory_order_relaxed) != this)
         return false;
-    // Reading the clock and calling the kernel takes longer than an input in memory takes to arrive.
+    // Input in memory arrives faster than the clock can be read or the kernel called, so most polls check memory only.
     constexpr unsigned polls_per_full_poll = 8;
     const unsigned turn = turn_.load(std::memory_order_relaxed);
     turn_.store(turn + 1, std::memory_order_relaxed);
@@ -93,7 +93,7 @@ bool event_loop::poll()
         polls_.found_something();
         return true;
     }
-    // A thread that polls memory rarely waits long.
+    // Does not pause while input arrives in memory, because it usually arrives soon.
     if (const auto how = polls_.found_nothing(now);
             how != polling::pause::none && !comes_in_memory_.load(std::memory_order_relaxed))
         pause(how);

@@ -30,7 +30,7 @@ polling::pause polling::found_nothing(std::int64_t now) noexcept
     const unsigned polls = in_window_.fetch_add(1, std::memory_order_relaxed) + 1;
     if (polls < many)
         return pause::none;
-    // Programs that wait for memory to change no longer poll.
+    // The program counts as polling until this time. If it then waits for memory to change, it no longer polls.
     until_ns_.store(now + until_ns, std::memory_order_relaxed);
     return polls % pause_after == 0 ? choose_pause(now) : pause::none;
 }

@@ -76,7 +76,7 @@ find_version *finder_of(const char *version) noexcept
 
 } // namespace
 
-// The C library searches a library in the directories of the caller, which it finds by the return address.
+// The C library searches in the directories of the caller, which it identifies by the return address.
 extern "C" JUMPS void *dlopen_of_program(const char *file, int mode)
 {
     JUMP_TO opener_of(file)(file, mode);

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-// The headers promise that these get no NULL. Programs can pass it all the same, and get EFAULT from the system.
+// The headers declare these pointers nonnull. Programs pass NULL nevertheless, and get EFAULT from the system.
 #define PASSES_NULL __attribute__((no_sanitize("nonnull-attribute")))
 
 // Begins the definition of a function under the name that programs use, with `next` for that of the C library.
@@ -54,7 +54,7 @@
         return next_##name.get() arguments;                                                                            \
     }
 
-// Functions of old programs, for a version of the structure that is the only one on current machines.
+// Functions that only old binaries call, with a version number of the structure. Current machines have one version.
 #define REPLACE_OLD_STAT(name, parameters, call)                                                                       \
     extern "C" PASSES_NULL int replaced_##name parameters __asm__(#name);                                              \
     extern "C" PASSES_NULL int replaced_##name parameters                                                              \

@@ -196,7 +196,7 @@ void write_port(writer &out, const std::string &port, std::uint8_t number)
     out.file(port + "hw_counters/lifespan", "10");
 }
 
-// The device below the network interfaces, its class devices below the device, as the kernel arranges them.
+// Writes the device below the network interfaces and its class devices below the device, as the kernel arranges them.
 void write_tree(writer &out)
 {
     ibv_device_attr attr{};
@@ -261,7 +261,8 @@ void write_tree(writer &out)
 void link_others(const fs::path &root, const fs::path &directory)
 {
     const fs::path copy = root / directory.lexically_relative("/sys");
-    // By its name, it would be the private directory.
+    // Opens the directory of the system. A path would lead to the private directory, because path functions are
+    // replaced.
     const unique_fd fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     std::error_code error;
     for (const auto &entry : fs::directory_iterator("/proc/self/fd/" + std::to_string(fd.get()), error)) {
@@ -270,7 +271,7 @@ void link_others(const fs::path &root, const fs::path &directory)
     }
 }
 
-// Names of this machine's processes only have a meaning in their own namespace.
+// Returns the PID namespace: process IDs in directory names are valid only in it.
 std::string pid_namespace()
 {
     struct stat status {
@@ -278,7 +279,8 @@ std::string pid_namespace()
     return stat("/proc/self/ns/pid", &status) == 0 ? std::to_string(status.st_ino) : "0";
 }
 
-// Process that owns a directory, and its start time: the end of the directory's name.
+// Returns whether the owner of a directory has exited. `owner` is the end of the directory's name: process ID and start
+// time.
 bool is_orphan(std::string_view owner)
 {
     pid_t pid = 0;

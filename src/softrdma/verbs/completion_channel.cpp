@@ -85,7 +85,7 @@ unsigned completion_channel::forget(completion_queue &cq) noexcept
     if (any_earlier_)
         any_earlier_->withdraw(dropped);
     request &r = requests_.at(&cq);
-    r.in = interest::nothing; // another thread may have its event from the kernel, and wait for the lock
+    r.in = interest::nothing; // another thread may have received its event, and be waiting for the lock
     return r.handed_out;
 }
 

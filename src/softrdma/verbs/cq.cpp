@@ -189,7 +189,7 @@ int completion_queue::take(int entries, ibv_wc *wc)
         release_places(e);
     }
     if (head_ == tail_)
-        head_ = tail_ = 0; // these entries are in the cache already
+        head_ = tail_ = 0; // the entries at the start are in the cache
     if (count < entries)
         count += inbound_.take(entries - count, wc + count);
     SOFTRDMA_ASSERT(count <= std::max(entries, 0));

@@ -81,7 +81,7 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, obst
     if (peer == nullptr) {
         peer_.reset();
         receives_.give_back(lent::all);
-    } else if (peer == peer_ && ep_.path != nullptr) { // otherwise the queue pair was reset in the meantime
+    } else if (peer == peer_ && ep_.path != nullptr) { // otherwise the queue pair was reset in between
         ep_.local = peer->open_path(receives_.shared(), qp_base.pd);
         log::write(log::level::debug, "queue pair %u: requests are executed in the memory of queue pair %u%s",
                 qp_base.qp_num, ep_.attr.dest_qp_num, ep_.local->leaves_private_memory() ? " (mapped files only)" : "");

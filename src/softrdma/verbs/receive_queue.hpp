@@ -40,7 +40,7 @@ public:
     }
     static constexpr std::uint32_t max_lent = 64;
     void lend(const receive_request &request);
-    // Reclaims the receive that was lent last; empty if there is none or `which` excludes it.
+    // Reclaims the receive that was lent last. Returns nothing if none is lent or `which` excludes it.
     std::optional<receive_request> take_back(lent which) noexcept;
     // Called when a region changed: receives posted in it need a new lookup when a message is placed.
     void region_has_changed(std::uint32_t key) noexcept;

@@ -47,7 +47,7 @@ public:
         const std::uint32_t used = size() + completed_ - freed_.load(std::memory_order_relaxed);
         return max_wr_ - std::min(used, max_wr_);
     }
-    // Entry for the request that will be posted after `before` others; NULL if no entry is free.
+    // Returns the free entry for the request that is posted after `before` others; NULL if no entry is free.
     wqe *place(std::uint32_t before = 0) noexcept
     {
         const bool free = before < capacity_ - size_.load(std::memory_order_acquire);

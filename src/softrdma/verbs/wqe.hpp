@@ -27,9 +27,8 @@ struct flush_args {
     bool is_valid() const noexcept { return (persists() || is_global()) && level <= native::level_region; }
 };
 
-// Access flags that a region needs for a FLUSH; `knows_flush` is true if its owner uses FLUSH. Programs older than
-// FLUSH cannot grant it, yet their peers may use it. Until a program has named FLUSH in the access flags of a region or
-// queue pair, readable memory may also be flushed.
+// Access flags that a region needs for a FLUSH. `knows_flush`: its owner has used FLUSH access flags. Programs older
+// than FLUSH never do, yet their peers may flush: readable memory may then be flushed, too.
 inline int rights_to_flush(const flush_args &args, bool knows_flush) noexcept
 {
     if (!knows_flush)

@@ -62,7 +62,7 @@ private:
     {
         return ep_.path.get() == &from && !ep_.path_lost;
     }
-    // The queue pair does not execute the request: it has left the states in which it answers.
+    // Drops a request because the queue pair is no longer in a state in which it responds.
     void drop(const packet &p) REQUIRES(qp_.lock());
 
     queue_pair &qp_;

@@ -75,7 +75,7 @@ outcome requester::peer_has_ended()
         complete_first(IBV_WC_RETRY_EXC_ERR);
         return outcome::broken;
     }
-    // A peer that has received all that it needs may exit before this side has its last responses.
+    // The peer may exit before the local side has its last responses, because it has all data that it needs.
     peer_silent_ = peer_ended_ = true;
     ep_.path->start_timer(ep_.retry_timeout());
     return outcome::proceed;

@@ -11,7 +11,7 @@ namespace softrdma
 namespace
 {
 
-// An RNIC retries for seconds before it reports an error; the rule tests the error.
+// Delay before a lost response is reported as an error. An RNIC would first retry for seconds.
 constexpr std::chrono::milliseconds lost_answer_delay{100};
 constexpr std::uint8_t injected_rnr_timer = 12;
 

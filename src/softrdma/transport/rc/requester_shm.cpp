@@ -15,10 +15,10 @@ namespace softrdma
 namespace
 {
 
-// Delay before the receiver is asked for a message. A polling sender retries on its own. For a sleeping sender, the
-// receiver must send a message, which costs both sides much more than a message through memory.
+// Delay before the receiver is requested to notify of a posted receive. A polling sender retries without a
+// notification. The notification of a sleeping sender costs both sides much more than a message through memory.
 constexpr std::chrono::microseconds asking_delay{200};
-// Programs that allow no retry rely on the network delay of a message to post their receives in time.
+// Delay for programs that allow no retry: they depend on the latency of a network to post their receives in time.
 constexpr std::chrono::microseconds flight_time{50000};
 
 } // namespace
@@ -129,7 +129,7 @@ outcome requester::stall(wqe &w)
                     (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
     }
     waiting_for_receiver_ = true;
-    // The running timer may belong to an earlier message.
+    // Starts the timer unless it expires earlier. The running timer may belong to an earlier message.
     if (const auto due = asking_ ? retry_at_ : std::min(retry_at_, now + asking_delay); due < timer_at_) {
         ep_.path->start_timer(std::chrono::ceil<std::chrono::microseconds>(due - now));
         timer_at_ = due;

@@ -189,7 +189,8 @@ void responder::flush()
     receives_.flush();
 }
 
-// A queue pair does not need a receive of its own afterwards: it is flushed or reset.
+// Returns the receive of a partial message to its shared receive queue. Receives of the queue pair itself are flushed
+// or reset afterwards.
 void responder::drop_message()
 {
     if (!current_ || ep_.qp->srq == nullptr)

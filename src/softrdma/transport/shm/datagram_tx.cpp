@@ -19,7 +19,7 @@ namespace
 {
 
 constexpr std::size_t max_channels = 256;
-// Delay before the process that then uses the port is offered a ring, after a process rejected one or ended.
+// Delay before the next offer of a ring to a port, after a process at it rejected an offer or exited.
 constexpr auto before_next_offer = std::chrono::seconds(1);
 
 std::uint16_t port_of_number(std::uint32_t qpn) noexcept

@@ -17,8 +17,7 @@ namespace softrdma
 namespace
 {
 
-// A peer that never responds must not block the setup of connections. They use the network then, for which half of the
-// time is left. A busy machine responds within this time.
+// Timeout of a request. The connection then uses the network, for which the other half of the time is left.
 std::chrono::milliseconds answer_timeout()
 {
     return settings().response_timeout / 2;
@@ -127,7 +126,8 @@ void fd_client::take_replies()
     give_up();
 }
 
-// Takes a file that was requested; drops it otherwise. The program may have the file open, and locks on it.
+// Receives a requested file, in a private descriptor table: closing it must not release POSIX locks of the program on
+// that file.
 void fd_client::take_file()
 {
     const auto asker = asker_.lock();

@@ -68,8 +68,8 @@ bool fd_peer::hand_over_arena(const fd_request &w) const
     return send_message(socket_, {.kind = w.kind}, std::span(given).first(rings ? 2 : 1));
 }
 
-// Replies without a descriptor if the region has no file. The program may have locks on the file, which closing it
-// would drop.
+// Passes the file behind a region, or no descriptor if the region has none. Uses a private descriptor table: closing
+// the file must not release POSIX locks of the program on it.
 bool fd_peer::hand_over_file(const fd_request &w) const
 {
     const region_pin region = region_table::instance().pin(w.key);

@@ -124,7 +124,7 @@ std::shared_ptr<file_mapping> file_mapping::open(
         return nullptr;
     if (pid != static_cast<std::uint32_t>(getpid())) {
         std::shared_ptr<file_mapping> found;
-        // This program may have the file open as well, and locks on it.
+        // A private descriptor table: closing the file must not release POSIX locks of the program on it.
         with_own_descriptors([&] { found = open(part_of(pid, address, area), address, length, kind); });
         return found;
     }

@@ -107,7 +107,8 @@ bool tcp_conn::send(std::span<iovec> segments)
     return output_.empty();
 }
 
-// If that fails, shuts down the connection: the reader detects and reports the loss.
+// Stores output that was not sent. If memory is exhausted, shuts down the connection: the reader detects and reports
+// the loss.
 void tcp_conn::keep(std::span<const iovec> segments, std::size_t already_sent) noexcept
 {
     if (sent_ == output_.size()) {
