@@ -29,19 +29,19 @@ namespace
 {
 
 #ifdef __SANITIZE_THREAD__
-// ThreadSanitizer treats each clone() as a fork(), and then misses synchronization in the caller. The starter shares
-// the memory of its caller, which sleeps, so __clone() bypasses the interceptor.
+// ThreadSanitizer treats each clone() as a fork(), and then misses synchronization in the caller. The intermediate
+// process shares the memory of its caller, which sleeps, so __clone() bypasses the interceptor.
 constexpr auto clone_process = __clone;
 #else
 constexpr auto clone_process = clone;
 #endif
 
 constexpr std::size_t stack_size = 256 * 1024;
-constexpr std::size_t mark_size = 64 * 1024; // at least one page of any page size
+constexpr std::size_t flag_size = 64 * 1024; // at least one page of any page size
 
-// Order for the starter. `report` is its end of a socket pair, on which it sends one `outcome`. `mark` points to a flag
-// that is set in the memory of the caller, but not in a copy of it.
-struct order {
+// Parameters of the intermediate process. `report` is its end of a socket pair, on which it sends one spawn_result.
+// `shares_memory` points to a flag that is set in the memory of the caller, but not in a copy of it.
+struct spawn_request {
     char *const *arguments;
     int input;
     int output;
@@ -49,25 +49,25 @@ struct order {
     bool wait;
     int timeout_ms;
     int report;
-    const volatile bool *mark;
+    const volatile bool *shares_memory;
 };
 
-// Result of an order. The message also passes a pidfd of the program if the system supports it: Linux before 5.3 and
-// valgrind 3.19 do not.
-struct outcome {
+// Result of the intermediate process. The message also passes a pidfd of the program if the system supports it: Linux
+// before 5.3 and valgrind 3.19 do not.
+struct spawn_result {
     int error = 0;
     pid_t pid = -1;
     int exit_status = -1;
 };
 
 // Message with space for one descriptor.
-struct outcome_message {
-    outcome content;
+struct result_message {
+    spawn_result content;
     iovec data{&content, sizeof(content)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr header{};
 
-    outcome_message()
+    result_message()
     {
         header.msg_iov = &data;
         header.msg_iovlen = 1;
@@ -76,9 +76,9 @@ struct outcome_message {
     }
 };
 
-void send_outcome(int socket, const outcome &content, int pidfd)
+void send_result(int socket, const spawn_result &content, int pidfd)
 {
-    outcome_message m;
+    result_message m;
     m.content = content;
     if (pidfd < 0) {
         m.header.msg_controllen = 0;
@@ -92,10 +92,10 @@ void send_outcome(int socket, const outcome &content, int pidfd)
     sendmsg(socket, &m.header, MSG_NOSIGNAL);
 }
 
-// Reads the message of a starter that has exited, so this never blocks.
-outcome receive_outcome(int socket, fd_owner &pidfd)
+// Reads the message of an intermediate process that has exited, so this never blocks.
+spawn_result receive_result(int socket, fd_owner &pidfd)
 {
-    outcome_message m;
+    result_message m;
     if (recvmsg(socket, &m.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(m.content))
         return {.error = ECHILD};
     const cmsghdr *const rights = CMSG_FIRSTHDR(&m.header);
@@ -121,15 +121,15 @@ void kill_group_and_wait(pid_t pid)
         poll(nullptr, 0, 1);
 }
 
-int spawn(const order &o, pid_t *pid)
+int spawn(const spawn_request &request, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_adddup2(&actions, o.input, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, o.output, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, o.errors, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, request.input, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, request.output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, request.errors, STDERR_FILENO);
     // Closes the other descriptors of the application: an inherited lock on a file would outlive the application.
     posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     sigset_t none;
@@ -139,21 +139,22 @@ int spawn(const order &o, pid_t *pid)
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     // Starts a new session and process group, so that terminal signals for the application do not reach the program. In
-    // the session of the application, the kernel would send SIGHUP to a stopped program when the starter exits.
+    // the session of the application, the kernel would send SIGHUP to a stopped program when the intermediate process
+    // exits.
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    const int error = posix_spawnp(pid, o.arguments[0], &actions, &attributes, o.arguments, environ);
+    const int error = posix_spawnp(pid, request.arguments[0], &actions, &attributes, request.arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
 // Waits for the exit of the program, and kills it after the timeout.
-void await_child(const order &o, outcome &result)
+void await_child(const spawn_request &request, spawn_result &result)
 {
     sigset_t child_signal;
     sigemptyset(&child_signal);
     sigaddset(&child_signal, SIGCHLD);
-    const deadline until(o.timeout_ms);
+    const deadline until(request.timeout_ms);
     int status = 0;
     pid_t ended = 0;
     while ((ended = waitpid(result.pid, &status, WNOHANG)) == 0 && result.error == 0) {
@@ -171,58 +172,59 @@ void await_child(const order &o, outcome &result)
     result.exit_status = ended == result.pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Starter: a child whose exit raises no signal, so that no wait() of the application reports it. The program is a child
-// of the starter and is orphaned when the starter exits.
-int starter(void *argument)
+// Intermediate process: a child whose exit raises no signal, so that no wait() of the application reports it. The
+// program is its child, and is orphaned when it exits.
+int intermediate_main(void *argument)
 {
-    const order &o = *static_cast<const order *>(argument);
+    const spawn_request &request = *static_cast<const spawn_request *>(argument);
     signal(SIGCHLD, SIG_DFL); // if SIGCHLD is ignored, the exit status is lost
-    outcome result;
-    result.error = spawn(o, &result.pid);
+    spawn_result result;
+    result.error = spawn(request, &result.pid);
     int pidfd = -1;
-    if (result.error == 0 && o.wait)
-        await_child(o, result);
-    else if (result.error == 0 && *o.mark) // valgrind would report an unknown system call
+    if (result.error == 0 && request.wait)
+        await_child(request, result);
+    else if (result.error == 0 && *request.shares_memory) // valgrind would report an unknown system call
         pidfd = static_cast<int>(syscall(SYS_pidfd_open, result.pid, 0));
-    send_outcome(o.report, result, pidfd);
-    if (!*o.mark) // a copy that exits without exec would make valgrind report all of its memory as lost
+    send_result(request.report, result, pidfd);
+    if (!*request.shares_memory) // a copy that exits without exec would make valgrind report all of its memory as lost
         execl("/bin/true", "true", nullptr);
     return 0;
 }
 
-// Runs the starter with all signals of the application blocked. The starter shares the memory of the caller, which
+// Runs the intermediate process with all signals of the application blocked. It shares the memory of the caller, which
 // sleeps, to avoid copying a large program. The code must not depend on the sharing: under valgrind, the memory is a
 // copy.
-outcome carry_out(order o, fd_owner &pidfd)
+spawn_result spawn_detached(spawn_request request, fd_owner &pidfd)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return {.error = errno};
     const fd_owner receiver(ends[0]);
     const fd_owner sender(ends[1]);
-    o.report = sender.get();
+    request.report = sender.get();
     void *const stack =
             mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED)
         return {.error = errno};
-    auto *const mark = static_cast<volatile bool *>(stack);
-    madvise(stack, mark_size, MADV_WIPEONFORK);
-    *mark = true;
-    o.mark = mark;
+    auto *const shares_memory = static_cast<volatile bool *>(stack);
+    madvise(stack, flag_size, MADV_WIPEONFORK);
+    *shares_memory = true;
+    request.shares_memory = shares_memory;
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int cancelling = 0;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    outcome result;
-    const int pid = clone_process(starter, static_cast<char *>(stack) + stack_size, CLONE_VM | CLONE_VFORK, &o);
+    spawn_result result;
+    const int pid =
+            clone_process(intermediate_main, static_cast<char *>(stack) + stack_size, CLONE_VM | CLONE_VFORK, &request);
     if (pid < 0) {
         result.error = errno;
     } else {
         while (waitpid(pid, nullptr, static_cast<int>(__WCLONE)) < 0 && errno == EINTR) {
         }
-        result = receive_outcome(receiver.get(), pidfd);
+        result = receive_result(receiver.get(), pidfd);
     }
     pthread_setcancelstate(cancelling, nullptr);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -243,8 +245,8 @@ int process::start(char *const arguments[])
         return errno;
     messages_.reset(ends[0]);
     const fd_owner errors(ends[1]);
-    const outcome result =
-            carry_out({arguments, other.get(), other.get(), errors.get(), false, 0, -1, nullptr}, pidfd_);
+    const spawn_result result =
+            spawn_detached({arguments, other.get(), other.get(), errors.get(), false, 0, -1, nullptr}, pidfd_);
     pid_ = result.pid;
     return result.error;
 }
@@ -255,8 +257,8 @@ int process::run(char *const arguments[], int timeout_ms)
     if (!null.valid())
         return -1;
     fd_owner no_pidfd;
-    const outcome result =
-            carry_out({arguments, null.get(), null.get(), STDERR_FILENO, true, timeout_ms, -1, nullptr}, no_pidfd);
+    const spawn_result result =
+            spawn_detached({arguments, null.get(), null.get(), STDERR_FILENO, true, timeout_ms, -1, nullptr}, no_pidfd);
     if (result.error != 0)
         errno = result.error;
     else if (result.exit_status < 0)
