@@ -171,7 +171,7 @@ channel::question::~question()
     const auto entry = std::ranges::find(of_->expected_, number_, &expected::number);
     if (entry == of_->expected_.end())
         return;
-    entry->dropped = true;
+    entry->abandoned = true;
     if (entry->answer)
         of_->expected_.erase(entry);
 }
@@ -221,7 +221,7 @@ void channel::read_one(hold &held, const replica::deadline &until)
     if (got != replica::received::message || next == expected_.end() || answer.number != next->number ||
             answer.type != next->type)
         broken(held, RPMA_MIRROR_E_REJECTED, "sent an invalid response");
-    if (next->dropped)
+    if (next->abandoned)
         expected_.erase(next);
     else
         next->answer = answer;

@@ -25,7 +25,7 @@ replica::mirror_key read_key(const std::string &path);
 class channel
 {
 public:
-    // Pending request. If it is destroyed, its response is dropped.
+    // Pending request. If it is destroyed, its response is discarded.
     class question
     {
     public:
@@ -63,7 +63,7 @@ private:
     struct expected {
         std::uint32_t number;
         replica::request_type type;
-        bool dropped = false;
+        bool abandoned = false;
         std::optional<replica::answer> answer;
     };
     using hold = std::unique_lock<std::mutex>;

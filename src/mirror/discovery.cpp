@@ -86,7 +86,7 @@ void discovery::each_in_parallel(std::uint32_t copies, scope whom, const deadlin
     step now(until);
     const std::function<void(remote_copy &, const deadline &)> noted = [&](remote_copy &c, const deadline &within) {
         f(c, within);
-        now.note([&] {
+        now.publish([&] {
             if (is_newer(c.known.committed, newest_))
                 newest_ = c.known.committed;
         });

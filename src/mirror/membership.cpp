@@ -139,11 +139,11 @@ void membership::call_eviction_function(std::uint32_t leaving)
 
 // Commits the record at the arbiter, in the local copy and on every target in sync. A target that does not respond is
 // removed from the record, and the next version is committed. Each copy that leaves needs the consent of the program,
-// except `dropped`. See docs/replication.md for the conditions that the remaining targets must meet.
+// except `exempt`. See docs/replication.md for the conditions that the remaining targets must meet.
 void membership::commit_record(
-        replica::mirror_record next, std::uint16_t before, std::uint16_t needed, std::uint32_t dropped)
+        replica::mirror_record next, std::uint16_t before, std::uint16_t needed, std::uint32_t exempt)
 {
-    for (std::uint32_t gone = 0, asked = dropped;;) {
+    for (std::uint32_t gone = 0, consented = exempt;;) {
         const std::uint32_t targets = next.in_sync & ~local_bit();
         if (targets == 0 && next.policy == replica::mirror_policy::safety)
             throw failure(RPMA_MIRROR_E_NO_TARGET, "no target is in sync (policy safety)");
@@ -159,9 +159,9 @@ void membership::commit_record(
                     settings_.names_of(lost) +
                             " was in sync and was lost during the opening (open the set again; force "
                             "opens without it)");
-        const std::uint32_t leaving = record_.in_sync & ~next.in_sync & ~asked;
+        const std::uint32_t leaving = record_.in_sync & ~next.in_sync & ~consented;
         call_eviction_function(leaving);
-        asked |= leaving;
+        consented |= leaving;
         next.version = ++last_version_;
         // Half of the time: after a timeout, another round might follow.
         const deadline until(settings_.operation_ms / 2 + 1);

@@ -116,7 +116,7 @@ public:
     void set_roles(std::uint32_t awaited, std::uint32_t syncing);
 
     void commit_record(
-            replica::mirror_record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t dropped = 0);
+            replica::mirror_record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t exempt = 0);
     void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);
     // Marks the ranges as dirty on the copies. The caller must not hold the lock. Returns 0 or an error code.
     int evict(const failed_copies &failed, const posted_ranges &unconfirmed = {}) noexcept;

@@ -26,7 +26,7 @@ step::step(const deadline &until) : until_(until), grace_ms_(until.left_ms() / 1
 
 void step::start(remote_copy &c, const std::function<void(remote_copy &, const deadline &)> &f)
 {
-    note([&] { running_ |= c.bit(); });
+    publish([&] { running_ |= c.bit(); });
     threads_.push_back(quiet_thread([this, &c, &f] {
         c.answered = false;
         try {

@@ -30,12 +30,12 @@ public:
     // Starts f for a copy. f must not wait beyond its deadline.
     void start(remote_copy &c, const std::function<void(remote_copy &, const deadline &)> &f);
     // Waits for all copies. Once is_complete() returns true, the others get a tenth of the time of the step.
-    // is_complete() receives the copies that have responded, and does not run concurrently with note().
+    // is_complete() receives the copies that have responded, and does not run concurrently with publish().
     void finish(const std::function<bool(std::uint32_t answered)> &is_complete);
 
     // Publishes results of a copy's function to is_complete(), under its lock.
     template<class F>
-    void note(F &&f)
+    void publish(F &&f)
     {
         const std::lock_guard hold(lock_);
         f();
