@@ -60,7 +60,7 @@ exit_status verify(const options &what)
     progress shown(what);
     rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options());
     open_set set(cfg.get(), false);
-    auto opening = sized<rpma_mirror_recovery_report>();
+    auto opening = make_output<rpma_mirror_recovery_report>();
     call([&] { return rpma_mirror_get_recovery_report(set.get(), opening.get()); });
     const auto state = set.state();
     std::vector<std::vector<std::string>> rows = {{"COPY", "LEVEL", "COMPARED", "DIFFERENT", "FIRST", "WHERE"}};
@@ -71,7 +71,7 @@ exit_status verify(const options &what)
         if (c.state == RPMA_MIRROR_COPY_ABSENT || c.is_local != 0 || (what.copy && *what.copy != copy))
             continue;
         found = true;
-        auto report = sized<rpma_mirror_verify_report>();
+        auto report = make_output<rpma_mirror_verify_report>();
         const int code = call([&] { return rpma_mirror_verify(set.get(), copy, shown.resync_options(), report.get()); },
                 {RPMA_MIRROR_E_VERIFY, RPMA_MIRROR_E_STALE});
         equal = equal && code == 0;
@@ -116,7 +116,7 @@ exit_status recover(const options &what)
     const cfg_ptr cfg = read_cfg(what.set_file);
     progress shown(what);
     call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
-    auto report = sized<rpma_mirror_recovery_report>();
+    auto report = make_output<rpma_mirror_recovery_report>();
     call([&] { return rpma_mirror_recover(cfg.get(), what.force ? RPMA_MIRROR_F_FORCE : 0, report.get()); });
     shown.end_line();
     const auto state = inspect(cfg.get());

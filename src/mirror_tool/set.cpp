@@ -28,7 +28,7 @@ cfg_ptr read_cfg(const std::string &set_file)
 
 std::unique_ptr<rpma_mirror_state> inspect(const rpma_mirror_cfg *cfg)
 {
-    auto state = sized<rpma_mirror_state>();
+    auto state = make_output<rpma_mirror_state>();
     call([&] { return rpma_mirror_inspect(cfg, state.get()); });
     return state;
 }
@@ -52,7 +52,7 @@ open_set::open_set(const rpma_mirror_cfg *cfg, bool force)
 
 std::unique_ptr<rpma_mirror_state> open_set::state() const
 {
-    auto state = sized<rpma_mirror_state>();
+    auto state = make_output<rpma_mirror_state>();
     call([&] { return rpma_mirror_get_state(mirror_, state.get()); });
     return state;
 }

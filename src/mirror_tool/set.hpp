@@ -26,7 +26,7 @@ cfg_ptr read_cfg(const std::string &set_file);
 
 // Creates an output structure of the library with its member size set.
 template<class T>
-std::unique_ptr<T> sized()
+std::unique_ptr<T> make_output()
 {
     auto created = std::make_unique<T>();
     created->size = sizeof(T);
