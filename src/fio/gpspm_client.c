@@ -17,8 +17,8 @@ static int begin(struct thread_data *td, struct client *client)
                 server->address, server->port);
     const int ret = requests_begin(td, client);
     if (ret == 0 && client->is_pmem && client->has_direct_write && td->subjob_number == 0)
-        note(td, "the server declares direct write to PMem: messages not needed (use librpma_apm_client and "
-                 "librpma_apm_server)");
+        print_line(td, "the server declares direct write to PMem: messages not needed (use librpma_apm_client and "
+                       "librpma_apm_server)");
     return ret;
 }
 

@@ -64,7 +64,7 @@ static int use_mapping(struct thread_data *td, const char *name, size_t size, st
         return -report(td, ENOSPC, "filename=%s: %zu bytes are too small for size=%zu at offset %zu", name, whole, size,
                 offset);
     if (memory->is_file && pmem2_map_get_store_granularity(mapping) == PMEM2_GRANULARITY_PAGE && td->subjob_number == 0)
-        note(td, "filename=%s: not persistent memory: results include the page cache and msync", name);
+        print_line(td, "filename=%s: not persistent memory: results include the page cache and msync", name);
     memory->base = (char *)pmem2_map_get_address(mapping) + offset;
     memory->size = size;
     memory->is_pmem = true;

@@ -21,7 +21,7 @@ int remote_flush_begin(struct thread_data *td, struct client *client, const char
 {
     if (!client->is_pmem) {
         if (td_write(td) && td->subjob_number == 0)
-            note(td, "the server's workspace is volatile memory: writes are flushed to visibility only");
+            print_line(td, "the server's workspace is volatile memory: writes are flushed to visibility only");
         return 0;
     }
     if (td_write(td) && !client->has_direct_write)

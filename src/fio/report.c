@@ -14,7 +14,7 @@ enum {
     MAX_LINE = 512
 };
 
-void note(const struct thread_data *td, const char *format, ...)
+void print_line(const struct thread_data *td, const char *format, ...)
 {
     char text[MAX_LINE];
     va_list args;

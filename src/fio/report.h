@@ -5,9 +5,9 @@
 struct thread_data;
 
 /* Prints one line on stderr, after the engine's name. The line is not part of fio's report. */
-void note(const struct thread_data *td, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void print_line(const struct thread_data *td, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Like note(), and fails the job with error, an errno value. Returns error. */
+/* Like print_line(), and fails the job with error, an errno value. Returns error. */
 int report(struct thread_data *td, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Returns the reason for the error ret of a librpma function. Call it directly after that function. */

@@ -94,7 +94,7 @@ void requests_shut_down(struct thread_data *td, struct client *client)
         return;
     const int ret = send_request(client, 0, 0, 0);
     if (ret)
-        note(td, "cannot send the final message: %s", reason(ret));
+        print_line(td, "cannot send the final message: %s", reason(ret));
     while (ret == 0 && requests->sent < requests->posted) {
         if (client_wait(td, client) != 0)
             return;

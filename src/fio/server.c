@@ -141,7 +141,7 @@ static int listen_and_accept(struct thread_data *td, struct server *server, cons
     int ret = rpma_ep_listen(server->session.peer, here->address, here->port, &server->endpoint);
     if (ret)
         return -report(td, EADDRINUSE, "cannot listen on %s port %s: %s", here->address, here->port, reason(ret));
-    note(td, "listening on %s port %s", here->address, here->port);
+    print_line(td, "listening on %s port %s", here->address, here->port);
     ret = await_request(td, server, cfg, &request);
     if (ret == 0)
         ret = accept_client(td, server, request);
