@@ -228,30 +228,30 @@ def check_same_environment(earlier, ends, path):
         raise Failure(f"{path}: measured on {device} with librpma {before}, not on {here} with {now} (start a new run)", USAGE)
 
 
-def check_same_plan(earlier, wanted, path):
+def check_same_plan(earlier, requested, path):
     """Rejects a profile or axes that contradict those of the run to resume."""
-    if wanted is not None and earlier["profile"] != wanted.profile:
-        raise Failure(f"{path}: measured with the profile {earlier['profile']}, not {wanted.profile} (omit the profile, or "
+    if requested is not None and earlier["profile"] != requested.profile:
+        raise Failure(f"{path}: measured with the profile {earlier['profile']}, not {requested.profile} (omit the profile, or "
                       "start a new run)", USAGE)
-    if wanted is not None and wanted.profile == "custom":
+    if requested is not None and requested.profile == "custom":
         raise Failure(f"{path}: contains its own points (omit workloads and axes, or start a new run)", USAGE)
 
 
-def measure(programs, options, wanted, explicit):
+def measure(programs, options, requested, explicit):
     """Implements local, client and sweep. explicit: the user chose the plan."""
-    timing = wanted.timing
+    timing = requested.timing
     earlier = None
     if getattr(options, "resume", None):
         earlier = resume(options.resume, timing)
-        check_same_plan(earlier, wanted if explicit else None, options.resume)
+        check_same_plan(earlier, requested if explicit else None, options.resume)
     path = options.resume if earlier else result_file(options)
     with Ends(programs, **where(programs, options)) as ends:
         if earlier:
             check_same_environment(earlier, ends, path)
             result = earlier
         else:
-            result = begin_results(wanted.profile, ends)
-            result["points"] = list(map(to_do, resolve_setups(wanted.setups, ends)))
+            result = begin_results(requested.profile, ends)
+            result["points"] = list(map(to_do, resolve_setups(requested.setups, ends)))
             e = ends.environment
             pace = "on this busy machine more than" if was_busy(e["client"]) else "about"
             print(f"Device {e['device']} ({e['transport']}), target {ends.target['description']}; "
@@ -324,15 +324,15 @@ def conclusion(result):
     return "; ".join(words)
 
 
-def compare(programs, options, wanted):
+def compare(programs, options, requested):
     if not options.against:
         raise Failure("--against is missing (a librpma.so.0, a directory that contains one (Debian's: the output of "
                       "utils/fetch-debian-librpma DIRECTORY), verbs or tcp)", USAGE)
     other_api = options.against if options.against in ("verbs", "tcp") else "librpma"
-    place, path, timing = where(programs, options), result_file(options), wanted.timing
+    place, path, timing = where(programs, options), result_file(options), requested.timing
     other_environment = place | ({"library": options.against} if other_api == "librpma" else {})
     with Ends(programs, **place) as ours, Ends(programs, **other_environment) as other:
-        setups = resolve_setups(wanted.setups, ours)
+        setups = resolve_setups(requested.setups, ours)
         result = begin_results("compare", ours)
         label = "other" if other_api == "librpma" else options.against
         if label == "other":

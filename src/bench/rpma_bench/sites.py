@@ -96,20 +96,20 @@ class Site:
                 raise Failure(f"the server on {socket.gethostname()} did not start: {reason or 'it does not listen'}")
         return int(line)
 
-    def ddio(self, wanted=None):
+    def ddio(self, requested=None):
         """Returns the state of DDIO, or null if it cannot be queried. A state that is set here is restored at the
         end."""
         tool = str(self.programs.directory / "rpma-ddio")
         tool = tool if os.access(tool, os.X_OK) else shutil.which("rpma-ddio")
         done = self.run([tool], {}, 60) if tool else {"status": CANNOT_RUN, "output": "rpma-ddio: command not found"}
         state = done["output"].strip()
-        if wanted in (None, state):
+        if requested in (None, state):
             return state if done["status"] == 0 else None
-        changed = self.run([tool, wanted], {}, 60) if done["status"] == 0 else done
+        changed = self.run([tool, requested], {}, 60) if done["status"] == 0 else done
         if changed["status"] != 0:
-            raise Failure(f"{socket.gethostname()}: cannot switch DDIO {wanted}: {changed['output'].strip()}", CANNOT_RUN)
+            raise Failure(f"{socket.gethostname()}: cannot switch DDIO {requested}: {changed['output'].strip()}", CANNOT_RUN)
         self.ddio_before = self.ddio_before or (tool, state)
-        return wanted
+        return requested
 
     def close(self):
         for identity in list(self.running):

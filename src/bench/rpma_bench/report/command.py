@@ -56,11 +56,11 @@ def read_template(path):
 
 def check_template(values, path):
     for name, value in values.items():
-        wanted = TEMPLATE.get(name)
-        if wanted is None:
+        expected = TEMPLATE.get(name)
+        if expected is None:
             raise Failure(f"{path}: unknown key \"{name}\" (choose from {', '.join(TEMPLATE)})", USAGE)
-        if isinstance(value, bool) or not isinstance(value, dict if wanted == {} else (int, float) if wanted is float else str):
-            raise Failure(f"{path}: {name}: is not {'a table' if wanted == {} else 'a number' if wanted is float else 'a text'}", USAGE)
+        if isinstance(value, bool) or not isinstance(value, dict if expected == {} else (int, float) if expected is float else str):
+            raise Failure(f"{path}: {name}: is not {'a table' if expected == {} else 'a number' if expected is float else 'a text'}", USAGE)
         if name == "ceiling_gbit_s" and not 0 < value < 1e6:
             raise Failure(f"{path}: {name}: is not from 0 to 1e6", USAGE)
     for place, words in values.get("text", {}).items():
@@ -295,10 +295,10 @@ def picture(path):
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def page_of(runs, title, wanted, template):
+def page_of(runs, title, figure_groups, template):
     """Returns the variables of the templates."""
     entries = entries_of(runs)
-    drawn = figures.figures_of(runs, entries, wanted)
+    drawn = figures.figures_of(runs, entries, figure_groups)
     ceiling = template.get("ceiling_gbit_s", 0) * 1e9 / 8
     numbers, sections = {id(f): i for i, f in enumerate((f for key in figures.SECTIONS for f in drawn if f.group == key), 1)}, []
     for key, (heading, short) in figures.SECTIONS.items():
@@ -323,14 +323,14 @@ def markdown_text(words):
     return "".join("\\" + c if c in "|\\*_`<[" else " " if c == "\n" else c for c in str(words))
 
 
-def rendered(runs, kind, title, wanted, template):
+def rendered(runs, kind, title, figure_groups, template):
     if kind == "csv":
         return points_csv(entries_of(runs))
     try:
         import jinja2  # noqa: PLC0415 - other verbs work without it
     except ImportError as error:
         raise Failure("reports need Jinja2: install python3-jinja2", 77) from error
-    page = page_of(runs, title, wanted if kind == "html" or wanted else ("compare", "interfaces"), template)
+    page = page_of(runs, title, figure_groups if kind == "html" or figure_groups else ("compare", "interfaces"), template)
     own = template.get(kind)
     loaders = [jinja2.FileSystemLoader(os.path.dirname(own) or ".")] if own else []
     environment = jinja2.Environment(loader=jinja2.ChoiceLoader([*loaders, jinja2.FileSystemLoader(ASSETS)]), autoescape=kind == "html",
@@ -355,14 +355,14 @@ def destination(paths, out, kind):
     return beside if beside not in map(str, paths) else f"{path}-report{extension}"
 
 
-def write_report(paths, out=None, kind="html", title=None, wanted=(), rows_are="", template=None):
+def write_report(paths, out=None, kind="html", title=None, figure_groups=(), rows_are="", template=None):
     """Writes the report. Returns the exit status: 1 if a part of an old result could not be imported."""
     errors, runs = [], []
     values = template if isinstance(template, dict) else read_template(template)
     for path in paths:
         result = old_framework.load_any(path, rows_are, errors)
         runs += runs_of(path, result, [run.name for run in runs])
-    text_of = rendered(runs, kind, title, wanted, values)
+    text_of = rendered(runs, kind, title, figure_groups, values)
     if out == "-":
         try:
             sys.stdout.write(text_of)

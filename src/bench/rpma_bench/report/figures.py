@@ -289,15 +289,15 @@ def bar_figures(entries, size):
                      rows=rows)
 
 
-def figures_of(runs, entries, wanted=()):
+def figures_of(runs, entries, groups=()):
     size = usual_block_size(entries)
     created = [figure for selection in SELECTIONS for figure in line_figures(entries, size, selection)]
     created += [figure for run in runs for figure in compared_figures(run)]
     created += [*beside_verbs(runs, entries), *bar_figures(entries, size)]
-    return [figure for figure in created if not wanted or figure.group in wanted]
+    return [figure for figure in created if not groups or figure.group in groups]
 
 
-def confidence_interval(ours, other, wanted=0.95):
+def confidence_interval(ours, other, min_confidence=0.95):
     """Returns the ratio of two samples of runs, its interval and the confidence of the interval. Sorts the ratios of
     all pairs of runs, and omits an equal number at both ends, as the distribution of the rank sum allows (Mann and
     Whitney)."""
@@ -315,7 +315,7 @@ def confidence_interval(ours, other, wanted=0.95):
     for k in range((n * m) // 2):
         below += ways[n][k]
         confidence = 1 - 2 * below / math.comb(n + m, n)
-        if confidence < wanted and k > 0:
+        if confidence < min_confidence and k > 0:
             break
         left_out, reached = k, max(confidence, 0.0)
     middle = ratios[len(ratios) // 2] if len(ratios) % 2 else (ratios[len(ratios) // 2 - 1] + ratios[len(ratios) // 2]) / 2
