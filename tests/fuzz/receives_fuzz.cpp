@@ -75,7 +75,7 @@ public:
     // The queue pair no longer has a peer. A completion queue that overflowed keeps its completions.
     void expect_no_receive_lost()
     {
-        ring_.give_back(lent::all);
+        ring_.return_lent(lent::all);
         while (take_completions(4) > 0)
             ;
         while (shares_ && take_from_queue())

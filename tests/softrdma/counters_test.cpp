@@ -69,7 +69,7 @@ struct receiver {
         const connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
         shm_address h;
         h.present = true;
-        h.who = own_identity();
+        h.owner = own_identity();
         h.token = arena::instance().token();
         assert_true(qp->describe(ends, h));
         std::string why;
@@ -247,7 +247,7 @@ void a_region_is_not_taken_for_an_earlier_one(void **)
 void a_section_word_wraps(void **)
 {
     const auto word = std::make_shared<std::atomic<std::uint32_t>>(UINT32_MAX - 1);
-    std::optional<operations_in_progress> seen;
+    std::optional<grace_period> seen;
     {
         const read_section section(*word);
         assert_int_equal(word->load(), UINT32_MAX);
@@ -258,7 +258,7 @@ void a_section_word_wraps(void **)
     assert_true(seen->ended());
     const read_section next(*word);
     assert_true(seen->ended());
-    assert_false(operations_in_progress(reader::own(word)).ended());
+    assert_false(grace_period(reader::own(word)).ended());
 }
 
 } // namespace

@@ -533,7 +533,7 @@ void test_two_threads_are_told_of_an_offer(void **)
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     unique_fd other(ends[0]);
     const auto owner = std::make_shared<counting_owner>();
-    static unknown_callers callers; // its timer outlasts this test
+    static pending_peers callers; // its timer outlasts this test
     const auto peer = std::make_shared<datagram_peer>(ends[1], callers, own_port, owner);
     callers.add(peer);
     const unique_fd file = create_ring_file();

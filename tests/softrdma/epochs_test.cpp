@@ -69,7 +69,7 @@ void take_away_again_and_again(board &b, std::uint32_t least_uses)
         b.open.value.store(1, std::memory_order_release);
         scatter_stores(b, i);
         b.open.value.store(0, std::memory_order_seq_cst);
-        assert_true(operations_in_progress({user}).ended_within(grace_limit));
+        assert_true(grace_period({user}).ended_within(grace_limit));
         b.there.value.store(0, std::memory_order_release);
     }
 }

@@ -120,7 +120,7 @@ void a_caller_of_another_user_reaches_nothing(void **)
     open_listener(&p, "127.0.0.1");
     plan forged{.port = rdma_get_src_port(p.listener), .victim = getpid(), .shm_address = {}};
     forged.shm_address.present = true;
-    forged.shm_address.who = own_identity();
+    forged.shm_address.owner = own_identity();
     forged.shm_address.token = {1, 2};
     forged.shm_address.qp_offset = 1 << 23;
     forged.shm_address.qp_size = 1 << 17;

@@ -61,10 +61,10 @@ void a_forged_introduction_is_refused(void **)
         return open_channel(i, forged, ends, why) == nullptr && !why.empty();
     };
     assert_true(refused([](shm_address &h) { h.token[1] ^= 1; }));
-    assert_true(refused([](shm_address &h) { h.who.start_time += 1; }));
-    assert_true(refused([](shm_address &h) { h.who.pid = static_cast<std::uint32_t>(getppid()); }));
-    assert_true(refused([](shm_address &h) { h.who.uid += 1; }));
-    assert_true(refused([](shm_address &h) { h.who.boot[0] ^= 1; }));
+    assert_true(refused([](shm_address &h) { h.owner.start_time += 1; }));
+    assert_true(refused([](shm_address &h) { h.owner.pid = static_cast<std::uint32_t>(getppid()); }));
+    assert_true(refused([](shm_address &h) { h.owner.uid += 1; }));
+    assert_true(refused([](shm_address &h) { h.owner.boot[0] ^= 1; }));
     assert_true(refused([](shm_address &h) { h.connection += 1; }));
     assert_true(refused([](shm_address &h) { h.qp_offset = impostor::arena_size; }));
     assert_true(refused([](shm_address &h) { h.qp_offset = ~0ull << 12; }));

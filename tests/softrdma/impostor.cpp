@@ -19,7 +19,7 @@ class silent_line : public peer_line
 {
 public:
     void serve(std::weak_ptr<peer_process>) override {}
-    bool ask_for_file(std::uint32_t, std::uint64_t) override { return false; }
+    bool request_file(std::uint32_t, std::uint64_t) override { return false; }
     bool broken() const noexcept override { return false; }
 };
 
@@ -57,9 +57,9 @@ impostor make_impostor()
             pause();
     }
     i.h.present = true;
-    i.h.who = own_identity();
-    i.h.who.pid = static_cast<std::uint32_t>(i.pid);
-    i.h.who.start_time = 77;
+    i.h.owner = own_identity();
+    i.h.owner.pid = static_cast<std::uint32_t>(i.pid);
+    i.h.owner.start_time = 77;
     i.arena = fd;
     i.h.token = *i.token;
     i.h.qp_offset = impostor::qp_offset;
@@ -68,7 +68,7 @@ impostor make_impostor()
     auto *header = reinterpret_cast<arena_header *>(i.memory);
     *header = {.magic = arena_magic,
             .version = arena_version,
-            .pid = i.h.who.pid,
+            .pid = i.h.owner.pid,
             .token = *i.token,
             .start_time = 77,
             .token_address = reinterpret_cast<std::uintptr_t>(i.token)};

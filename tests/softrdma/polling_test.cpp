@@ -221,7 +221,7 @@ std::int64_t simulate_wait(polling &state, unsigned polls, unsigned &checks)
         ++checks;
         const std::int64_t began = now;
         now += 1000;
-        if (const auto how = state.found_nothing(began); how != polling::pause::none) {
+        if (const auto how = state.on_empty_poll(began); how != polling::pause::none) {
             now += 3'000'000;
             state.paused(how, 3'000'000);
         }
@@ -247,7 +247,7 @@ void short_waits_check_with_each_poll(void **)
         unsigned checks = 0;
         simulate_wait(state, 1000, checks);
         assert_int_equal(checks, 1000);
-        state.found_something();
+        state.on_input();
     }
 }
 
@@ -257,7 +257,7 @@ void rare_polls_check_each_time(void **)
     polling state;
     for (std::int64_t now = 1'000'000; now < 100'000'000; now += 10'000) {
         assert_false(state.skips());
-        state.found_nothing(now);
+        state.on_empty_poll(now);
     }
 }
 

@@ -257,7 +257,7 @@ void rc_world::post(std::size_t count)
         if (request == 'A')
             w.args.atomic = {.compare_add = 1, .swap = 0};
     }
-    if (batch.error() != 0 || requester_.qp->post_together(batch.size()) != 0)
+    if (batch.error() != 0 || requester_.qp->submit_batch(batch.size()) != 0)
         report("a request was rejected when it was posted");
     batch.unlock();
 }

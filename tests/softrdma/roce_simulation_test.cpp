@@ -310,7 +310,7 @@ void world::post()
         if (request == 'A')
             w.args.atomic = {.compare_add = 1, .swap = 0};
     }
-    if (batch.error() != 0 || requester_->qp->post_together(batch.size()) != 0)
+    if (batch.error() != 0 || requester_->qp->submit_batch(batch.size()) != 0)
         report("a request was rejected when it was posted");
     batch.unlock();
 }

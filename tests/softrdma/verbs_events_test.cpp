@@ -232,7 +232,7 @@ void an_unannounced_message_is_found_when_its_receive_is_needed(void **)
         assert_int_equal(channel.take(&fired), 0);
         assert_ptr_equal(fired, p.b.cq.get());
         assert_completion(p.b.poll(), 7, IBV_WC_SUCCESS);
-        ring.give_back(lent::all);
+        ring.return_lent(lent::all);
     }
 }
 

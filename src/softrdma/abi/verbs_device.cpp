@@ -105,14 +105,14 @@ static device_context *open_device()
     fault::configure();
     if (!trace::configure())
         return fail_with<device_context *>(nullptr, EINVAL);
-    event_loop *mover = start_event_loop();
-    if (mover == nullptr)
+    event_loop *engine = start_event_loop();
+    if (engine == nullptr)
         return nullptr;
     control::start();
     // Created here, because queue pairs use them with locks held that follow the creation lock in the order.
     region_table::instance();
     window_table::instance();
-    auto owned = std::make_unique<device_context>(*mover, arena::instance(), rc_transport::maker());
+    auto owned = std::make_unique<device_context>(*engine, arena::instance(), rc_transport::maker());
     device_context *d = owned.get();
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);
@@ -344,7 +344,7 @@ int ibv_get_pkey_index(ibv_context *, std::uint8_t port, __be16 pkey)
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
 {
     device_context &device = context_of(context);
-    return abi::usable(context) ? device.async.take(event, device.mover) : -1;
+    return abi::usable(context) ? device.async.take(event, device.engine) : -1;
 }
 
 void ibv_ack_async_event(ibv_async_event *event)

@@ -63,7 +63,7 @@ int ibv_dereg_mr(ibv_mr *mr)
     if (!abi::usable(mr->context))
         return ENODEV;
     return or_no_memory(ENOMEM, [&] {
-        window_table::instance().settle(mr);
+        window_table::instance().unbind_invalidated(mr);
         return region_table::instance().remove(mr);
     });
 }
@@ -74,7 +74,7 @@ int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t leng
         return IBV_REREG_MR_ERR_INPUT;
     const region_table::change change{.what = flags, .pd = pd, .addr = addr, .length = length, .access = access};
     const int error = or_no_memory(ENOMEM, [&] {
-        window_table::instance().settle(mr);
+        window_table::instance().unbind_invalidated(mr);
         const int result = region_table::instance().change_region(mr, change);
         if (result == 0)
             notify_region_changed(mr->lkey);

@@ -33,9 +33,9 @@ void start(ibv_qp_ex *qp)
     batch_of(qp).start();
 }
 
-int post_together(ibv_qp *qp, std::uint32_t count)
+int submit_batch(ibv_qp *qp, std::uint32_t count)
 {
-    return sends_datagrams(qp) ? datagram_qp_of(qp).post_together(count) : qp_of(qp).post_together(count);
+    return sends_datagrams(qp) ? datagram_qp_of(qp).submit_batch(count) : qp_of(qp).submit_batch(count);
 }
 
 int complete(ibv_qp_ex *qp)
@@ -44,7 +44,7 @@ int complete(ibv_qp_ex *qp)
     int error = batch.error();
     if (error == 0 && batch.size() > 0)
         error = abi::usable(batch.birth())
-                        ? abi::or_no_memory(ENOMEM, [&] { return post_together(&qp->qp_base, batch.size()); })
+                        ? abi::or_no_memory(ENOMEM, [&] { return submit_batch(&qp->qp_base, batch.size()); })
                         : ENODEV;
     batch.unlock();
     return error;
@@ -189,7 +189,7 @@ void install_post_ex(qp_object &qp, std::uint64_t ops)
 {
     qp.open_batch();
     if ((ops & native::send_op_flush) != 0)
-        context_of(qp.verbs()->context).memory.knows_flush().store(1, std::memory_order_relaxed);
+        context_of(qp.verbs()->context).memory.uses_flush().store(1, std::memory_order_relaxed);
     qp.wr_start = start;
     qp.wr_complete = complete;
     qp.wr_abort = abort_batch;

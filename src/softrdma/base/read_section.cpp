@@ -8,13 +8,13 @@
 namespace softrdma
 {
 
-operations_in_progress::operations_in_progress(const reader &watched)
+grace_period::grace_period(const reader &watched)
 {
     barriers::execute_between_processes(watched.enrolled);
     add(watched, any_region);
 }
 
-void operations_in_progress::add(const reader &watched, std::uint32_t key)
+void grace_period::add(const reader &watched, std::uint32_t key)
 {
     const std::uint32_t seen = watched.word->load(std::memory_order_acquire);
     const bool uses_key = key == any_region || watched.region_in_use == nullptr ||
@@ -24,7 +24,7 @@ void operations_in_progress::add(const reader &watched, std::uint32_t key)
 }
 
 // Queries the kernel too: a killed process may still be copying inside a system call.
-bool operations_in_progress::ended()
+bool grace_period::ended()
 {
     std::erase_if(operations_, [](const operation &o) {
         return o.of.word->load(std::memory_order_acquire) != o.seen ||
@@ -33,7 +33,7 @@ bool operations_in_progress::ended()
     return operations_.empty();
 }
 
-bool operations_in_progress::ended_within(std::chrono::steady_clock::duration limit)
+bool grace_period::ended_within(std::chrono::steady_clock::duration limit)
 {
     return becomes_true_within(limit, [this] { return ended(); });
 }
@@ -56,7 +56,7 @@ void reader_list::remove(entry e)
     words_.erase(e);
 }
 
-operations_in_progress reader_list::in_progress(std::uint32_t key)
+grace_period reader_list::in_progress(std::uint32_t key)
 {
     bool enrolled = false;
     {
@@ -65,7 +65,7 @@ operations_in_progress reader_list::in_progress(std::uint32_t key)
     }
     barriers::execute_between_processes(enrolled);
     // Readers that were added after the barrier cannot find the removed region.
-    operations_in_progress found;
+    grace_period found;
     const lock_guard lock(mutex_);
     for (const reader &watched : words_)
         found.add(watched, key);

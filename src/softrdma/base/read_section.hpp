@@ -35,20 +35,20 @@ private:
 
 // Leaves a section during a long step that does not access the peer. Pointers obtained before the pause must not be
 // used after it.
-class epoch_pause
+class section_pause
 {
 public:
-    explicit epoch_pause(std::atomic<std::uint32_t> &word) noexcept : word_(word)
+    explicit section_pause(std::atomic<std::uint32_t> &word) noexcept : word_(word)
     {
         word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
-    ~epoch_pause()
+    ~section_pause()
     {
         word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
     }
-    epoch_pause(const epoch_pause &) = delete;
-    epoch_pause &operator=(const epoch_pause &) = delete;
+    section_pause(const section_pause &) = delete;
+    section_pause &operator=(const section_pause &) = delete;
 
 private:
     std::atomic<std::uint32_t> &word_;
@@ -72,11 +72,11 @@ inline constexpr std::chrono::seconds grace_limit{5};
 
 // Grace period: the read-side sections open at its start. Sections that start later see the removal. Create it after
 // the removal.
-class operations_in_progress
+class grace_period
 {
 public:
     // Watches the section of one reader, whatever region it uses.
-    explicit operations_in_progress(const reader &watched);
+    explicit grace_period(const reader &watched);
 
     // Returns true when each section has ended or its process no longer exists, according to the kernel.
     bool ended();
@@ -91,7 +91,7 @@ private:
     };
     static constexpr std::uint32_t any_region = 0;
 
-    operations_in_progress() = default;
+    grace_period() = default;
     // Call after the barrier.
     void add(const reader &watched, std::uint32_t key);
 
@@ -108,7 +108,7 @@ public:
     entry add(const reader &watched);
     void remove(entry e);
     // Starts a grace period. Call after the region with this key was removed.
-    operations_in_progress in_progress(std::uint32_t key);
+    grace_period in_progress(std::uint32_t key);
 
 private:
     ordered_mutex mutex_{lock_level::regions};

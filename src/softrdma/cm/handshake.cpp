@@ -6,7 +6,7 @@
 #include "base/socket_address.hpp"
 #include "cm/cm.hpp"
 #include "cm/static_connect.hpp"
-#include "progress/unknown_callers.hpp"
+#include "progress/pending_peers.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 #include "wire/cm_message.hpp"
 
@@ -20,9 +20,9 @@ namespace
 {
 
 // Unauthenticated peers at all ports.
-unknown_callers &callers() REQUIRES(cm::lock())
+pending_peers &callers() REQUIRES(cm::lock())
 {
-    static constinit process::single<unknown_callers> all;
+    static constinit process::single<pending_peers> all;
     return all.get();
 }
 

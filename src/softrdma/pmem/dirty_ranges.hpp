@@ -18,7 +18,7 @@ class dirty_ranges
 public:
     bool empty() const noexcept { return ranges_.empty(); }
     // Adds a range. Returns true if the owner had none.
-    bool note(const std::shared_ptr<Owner> &owner, std::uint64_t begin, std::uint64_t end)
+    bool merge(const std::shared_ptr<Owner> &owner, std::uint64_t begin, std::uint64_t end)
     {
         SOFTRDMA_ASSERT(begin <= end);
         for (range &known : ranges_) {

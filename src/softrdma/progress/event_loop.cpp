@@ -69,7 +69,7 @@ std::int64_t event_loop::now_ns() noexcept
 void event_loop::about_to_wait()
 {
     if (running.load(std::memory_order_relaxed) == this)
-        thread_.come_back();
+        thread_.unpark();
 }
 
 bool event_loop::poll()
@@ -80,22 +80,22 @@ bool event_loop::poll()
     constexpr unsigned polls_per_full_poll = 8;
     const unsigned turn = turn_.load(std::memory_order_relaxed);
     turn_.store(turn + 1, std::memory_order_relaxed);
-    if (comes_in_memory_.load(std::memory_order_relaxed) && turn % polls_per_full_poll != 0) {
+    if (memory_active_.load(std::memory_order_relaxed) && turn % polls_per_full_poll != 0) {
         return poll_expected() == finding::something;
     }
-    if (!comes_in_memory_.load(std::memory_order_relaxed) && polls_.skips())
+    if (!memory_active_.load(std::memory_order_relaxed) && polls_.skips())
         return false;
     const std::int64_t now = now_ns();
     polls_.enter();
     const finding found = poll_sources(now);
     polls_.leave();
     if (found == finding::something) {
-        polls_.found_something();
+        polls_.on_input();
         return true;
     }
     // Does not pause while input arrives in memory, because it usually arrives soon.
-    if (const auto how = polls_.found_nothing(now);
-            how != polling::pause::none && !comes_in_memory_.load(std::memory_order_relaxed))
+    if (const auto how = polls_.on_empty_poll(now);
+            how != polling::pause::none && !memory_active_.load(std::memory_order_relaxed))
         pause(how);
     return false;
 }
@@ -118,7 +118,7 @@ finding event_loop::poll_sources(std::int64_t now)
 {
     constexpr std::int64_t max_interval_ns = 12'000;
     constexpr std::int64_t in_memory_ns = 25'000;
-    const std::int64_t between_ns = comes_in_memory_.load(std::memory_order_relaxed)
+    const std::int64_t between_ns = memory_active_.load(std::memory_order_relaxed)
                                             ? in_memory_ns
                                             : between_dispatches_ns_.load(std::memory_order_relaxed);
     if (now >= dispatch_at_ns_.load(std::memory_order_relaxed)) {
@@ -136,7 +136,7 @@ finding event_loop::poll_expected()
     const auto handler = watches_.expected();
     if (handler == nullptr)
         return finding::nothing;
-    if (comes_in_memory_.load(std::memory_order_relaxed))
+    if (memory_active_.load(std::memory_order_relaxed))
         return serve(*handler, [&] { return handler->poll_memory(); });
     return serve(*handler, [&] { return handler->poll(); });
 }
@@ -159,7 +159,7 @@ finding event_loop::poll_all_memory()
         const finding one = serve(*handler, [&] { return handler->poll_memory(); });
         if (one == finding::something) {
             watches_.expect(handler);
-            comes_in_memory_.store(true, std::memory_order_relaxed);
+            memory_active_.store(true, std::memory_order_relaxed);
         }
         found = found == finding::something ? found : one;
     }
@@ -200,7 +200,7 @@ finding event_loop::handle(const epoll_event &event)
     if (handler == nullptr)
         return finding::nothing;
     if ((event.events & EPOLLIN) != 0)
-        comes_in_memory_.store(false, std::memory_order_relaxed);
+        memory_active_.store(false, std::memory_order_relaxed);
     if (newly_expected)
         between_dispatches_ns_.store(min_interval_ns, std::memory_order_relaxed);
     return serve(*handler, [&] { return handler->ready(event.events); });
@@ -222,7 +222,7 @@ finding event_loop::serve(event_handler &handler, Call call) noexcept
 void event_loop::expect(std::shared_ptr<event_handler> handler)
 {
     watches_.expect(std::move(handler));
-    comes_in_memory_.store(false, std::memory_order_relaxed);
+    memory_active_.store(false, std::memory_order_relaxed);
 }
 
 void event_loop::before_fork() noexcept

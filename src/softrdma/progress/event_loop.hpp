@@ -71,7 +71,7 @@ private:
     watch_list watches_;
     polling polls_;
     // Time and place of the next poll. Updated by the polling threads; an approximation is enough.
-    std::atomic<bool> comes_in_memory_{false}; // the last input was in memory
+    std::atomic<bool> memory_active_{false}; // the last input was in memory
     std::atomic<unsigned> turn_{0};
     std::atomic<std::int64_t> dispatch_at_ns_{0};
     static constexpr std::int64_t min_interval_ns = 1'500;

@@ -12,7 +12,7 @@ void polling::enter() noexcept
     inside_.store(true, std::memory_order_relaxed);
 }
 
-polling::pause polling::found_nothing(std::int64_t now) noexcept
+polling::pause polling::on_empty_poll(std::int64_t now) noexcept
 {
     constexpr std::int64_t window_ns = 200'000;
     constexpr std::int64_t until_ns = 20'000;
@@ -77,7 +77,7 @@ void polling::paused(pause how, std::int64_t duration) noexcept
         sleeps_left_.store(left - 1, std::memory_order_relaxed);
 }
 
-void polling::found_something() noexcept
+void polling::on_input() noexcept
 {
     if (checks_.load(std::memory_order_relaxed) == 0)
         return;

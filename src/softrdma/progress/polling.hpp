@@ -24,10 +24,10 @@ public:
     };
     // Called when a check that started at `now` found no input. The pauses of one wait take at most 5 ms plus a quarter
     // of the time that it polls.
-    pause found_nothing(std::int64_t now) noexcept;
+    pause on_empty_poll(std::int64_t now) noexcept;
     void paused(pause how, std::int64_t duration) noexcept;
     // Called when a wait of the program has ended.
-    void found_something() noexcept;
+    void on_input() noexcept;
     // Returns true if this poll skips the check. After 1024 checks without input, one check is made every 3
     // microseconds.
     bool skips() noexcept

@@ -46,7 +46,7 @@ void progress_thread::run()
     for (;;) {
         const std::int64_t from = event_loop::now_ns();
         if (!loop_.sleep())
-            spin_found_nothing_ = false;
+            last_spin_was_empty_ = false;
         back_off(spins_after_sleep(event_loop::now_ns() - from) ? spin() : finding::nothing);
     }
 }
@@ -58,11 +58,11 @@ bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
 {
     constexpr std::int64_t soon_ns = 4 * spin_ns;
     constexpr unsigned max_skips = 128;
-    if (spin_found_nothing_ && slept_ns < soon_ns) {
+    if (last_spin_was_empty_ && slept_ns < soon_ns) {
         next_skips_ = std::clamp(2 * next_skips_, 1U, max_skips);
         skips_left_ = next_skips_;
     }
-    spin_found_nothing_ = false;
+    last_spin_was_empty_ = false;
     if (skips_left_ == 0)
         return true;
     --skips_left_;
@@ -82,7 +82,7 @@ finding progress_thread::spin()
         if (found == finding::something)
             last = event_loop::now_ns();
     }
-    spin_found_nothing_ = last == from && now - last >= spin_ns;
+    last_spin_was_empty_ = last == from && now - last >= spin_ns;
     if (last != from)
         next_skips_ = 0;
     return found;
@@ -109,7 +109,7 @@ void progress_thread::back_off(finding last)
     parked_ = false;
 }
 
-void progress_thread::come_back()
+void progress_thread::unpark()
 {
     polls_.has_ended();
     if (!parked_)

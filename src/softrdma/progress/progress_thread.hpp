@@ -22,7 +22,7 @@ public:
     // Starts the thread, which first calls `first`. Returns 0 or an errno value.
     int start(void (*first)());
     // Unparks the thread immediately, because the program stopped polling.
-    void come_back();
+    void unpark();
 
 private:
     void run();
@@ -34,7 +34,7 @@ private:
     polling &polls_;
     void (*first_)() = nullptr;
     // True if its last spin ended without a packet; spins that it still skips; total of the current series.
-    bool spin_found_nothing_ = false;
+    bool last_spin_was_empty_ = false;
     unsigned skips_left_ = 0;
     unsigned next_skips_ = 0;
     ordered_mutex mutex_{lock_level::leaf};

@@ -65,7 +65,7 @@ public:
     // Calls `fill` with the destination of the next bytes of a partly received segment, as many of the `bytes` as are
     // contiguous. Data stored there is then received without a copy. Does not call it if words must be stored whole, or
     // the destination is uncertain.
-    virtual void fill_place(const packet_path &from, const packet &partial, std::size_t bytes,
+    virtual void fill_destination(const packet_path &from, const packet &partial, std::size_t bytes,
             const std::function<void(std::span<std::byte>)> &fill) = 0;
     // Called after the received packets were handled, before the thread waits for more.
     virtual void received_all() = 0;

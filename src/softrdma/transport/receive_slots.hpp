@@ -64,7 +64,7 @@ public:
     {
         SOFTRDMA_ASSERT((position & token_bit) == 0);
         slot(position).posted.store(position + 1, std::memory_order_release);
-        std::atomic_signal_fence(std::memory_order_seq_cst); // see shm_ep::ask_for_receive()
+        std::atomic_signal_fence(std::memory_order_seq_cst); // see shm_ep::request_receive_event()
     }
     // Called before publish() for a receive of a shared queue. Returns the token, which reclaim() requires.
     std::uint64_t lend(std::uint64_t position) noexcept

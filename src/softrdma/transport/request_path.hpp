@@ -36,28 +36,28 @@ public:
     virtual post_result post(const wqe &w) = 0;
     virtual std::atomic<std::uint32_t> &epoch() noexcept = 0;
     // Returns true only if post() is certain to return `unsupported`.
-    virtual bool surely_unsupported(const wqe &w) const noexcept = 0;
+    virtual bool is_unsupported(const wqe &w) const noexcept = 0;
     // Called when the network executes the request.
-    virtual void left_to_network(const wqe &w) noexcept = 0;
+    virtual void on_network_fallback(const wqe &w) noexcept = 0;
     // Called when the network has executed a request that consumed one of the peer's receives.
     virtual void peer_consumed_receive() noexcept = 0;
 
     // Returns true if a pending message must be posted again now: a receive was posted, or the queue pair of the peer
     // is no longer open. Otherwise the peer sends a message when it posts one.
-    virtual bool ask_for_receive() noexcept = 0;
+    virtual bool request_receive_event() noexcept = 0;
     virtual std::uint32_t peer_rnr_timer() const noexcept = 0;
     // Called when the local side has posted a receive that the peer may wait for.
-    virtual void receive_is_posted() noexcept = 0;
+    virtual void on_receive_posted() noexcept = 0;
 
     // Returns true if the private memory of the peer is accessible only over the network.
-    virtual bool leaves_private_memory() const noexcept = 0;
+    virtual bool needs_network_for_private_memory() const noexcept = 0;
 };
 
 // A peer that knows the location of the local queue pair, and may act on it.
-class acting_peer : public std::enable_shared_from_this<acting_peer>
+class shm_peer : public std::enable_shared_from_this<shm_peer>
 {
 public:
-    virtual ~acting_peer() = default;
+    virtual ~shm_peer() = default;
 
     // Section in which the peer accesses local memory.
     virtual reader reader_of_peer() const noexcept = 0;

@@ -128,7 +128,7 @@ struct connection_ends {
 
 // Words of a queue pair, stored before the ring of receives: see words_offset(). The process of the queue pair is the
 // owner. Its peer is the one process that executes requests in its memory and delivers messages. Rows in
-// docs/softrdma.md: `state`, `qp_block::access`, `qp_block::epoch`, `region_in_use`, `watched`, `peer_waiting`,
+// docs/softrdma.md: `state`, `qp_block::access`, `qp_block::epoch`, `region_in_use`, `watched`, `receive_requested`,
 // `bounced_out`.
 //
 // - The owner writes the plain members before the state word that belongs to them. The peer copies them once, when it
@@ -139,7 +139,8 @@ struct connection_ends {
 // - `epoch` and `region_in_use` describe the owner's operations on the memory of the peer, which waits for them before
 //   it removes a region. With a forged `epoch` that removal fails after `grace_limit`, as it does with a stopped peer.
 // - `watched` may be old: the owner checks the ring once more after it has cleared the word.
-// - `peer_waiting` is the only word that the peer writes. A false value costs the owner one message over the network.
+// - `receive_requested` is the only word that the peer writes. A false value costs the owner one message over the
+// network.
 // - `bounced_out` may be old: the peer then finds less free space, and sends the message over the network.
 struct qp_block {
     std::uint64_t magic;
@@ -162,7 +163,7 @@ struct qp_block {
     // Key of the peer's region that the owner has looked up last.
     std::atomic<std::uint32_t> region_in_use;
     // Not 0 if the peer requests a message when a receive is posted.
-    alignas(cache_line) std::atomic<std::uint32_t> peer_waiting;
+    alignas(cache_line) std::atomic<std::uint32_t> receive_requested;
     // Position up to which the owner has emptied the bounce buffer.
     alignas(cache_line) std::atomic<std::uint32_t> bounced_out;
 };

@@ -54,7 +54,7 @@ public:
     virtual bool has_unsynced(std::uint32_t key) const noexcept = 0;
 
     // Not 0 once this program has named FLUSH, see rights_to_flush().
-    virtual std::atomic<std::uint32_t> &knows_flush() noexcept = 0;
+    virtual std::atomic<std::uint32_t> &uses_flush() noexcept = 0;
 };
 
 } // namespace softrdma

@@ -42,14 +42,14 @@ public:
     virtual void flush_sends() = 0;
 
     // Called when the program has posted a receive that the peer may wait for.
-    virtual void receive_is_posted() = 0;
+    virtual void on_receive_posted() = 0;
     // Sends the responses that are due, and rejects requests whose responses take longer.
     virtual void abandon_answers() = 0;
     virtual void flush_receives() = 0;
     // Called when no more data arrives: returns the receive of a partial message to its shared queue.
     virtual void drop_message() = 0;
     // Returns whether a thread is executing a request of the peer, without the lock of the queue pair.
-    virtual bool carries_out() const noexcept = 0;
+    virtual bool is_executing() const noexcept = 0;
     // Number of requests of the peer that the local side has executed.
     virtual std::uint64_t executed_count() const noexcept = 0;
 

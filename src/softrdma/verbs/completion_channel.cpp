@@ -86,7 +86,7 @@ unsigned completion_channel::forget(completion_queue &cq) noexcept
         any_earlier_->withdraw(dropped);
     request &r = requests_.at(&cq);
     r.in = interest::nothing; // another thread may have received its event, and be waiting for the lock
-    return r.handed_out;
+    return r.delivered;
 }
 
 // Stores the arming in shared memory, where senders read it.
@@ -168,10 +168,10 @@ void completion_channel::arm(completion_queue &cq, interest in)
     publish(cq, r);
 }
 
-completion_queue *completion_channel::hand_out(completion_queue *cq) noexcept
+completion_queue *completion_channel::deliver(completion_queue *cq) noexcept
 {
     if (cq != nullptr)
-        ++requests_.at(cq).handed_out;
+        ++requests_.at(cq).delivered;
     return cq;
 }
 
@@ -183,14 +183,14 @@ completion_queue *completion_channel::next_earlier() noexcept
     completion_queue *cq = earlier_.front();
     earlier_.pop_front();
     any_earlier_->withdraw(1);
-    return hand_out(cq);
+    return deliver(cq);
 }
 
 int completion_channel::take(completion_queue **cq)
 {
     const bool waits = (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
     if (waits)
-        context_of(context).mover.about_to_wait();
+        context_of(context).engine.about_to_wait();
     for (*cq = next_earlier(); *cq == nullptr; *cq = next_earlier()) {
         epoll_event arrived{};
         const int count = epoll_wait(set_.get(), &arrived, 1, waits ? -1 : 0);
@@ -204,7 +204,7 @@ int completion_channel::take(completion_queue **cq)
             continue;
         }
         const lock_guard lock(mutex_);
-        *cq = hand_out(accept(arrived.data.ptr));
+        *cq = deliver(accept(arrived.data.ptr));
         if (*cq != nullptr)
             break;
     }

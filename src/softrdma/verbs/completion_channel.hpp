@@ -40,14 +40,14 @@ private:
     struct request {
         std::uint64_t number = 0; // number of the latest arming
         interest in = interest::nothing;
-        unsigned handed_out = 0; // number of events returned in total
+        unsigned delivered = 0; // number of events returned in total
     };
     void publish(completion_queue &cq, const request &latest) noexcept REQUIRES(mutex_);
     void await(completion_queue &cq) noexcept REQUIRES(mutex_);
     completion_queue *accept(void *arrived) noexcept REQUIRES(mutex_);
     completion_queue *next_arrived() noexcept REQUIRES(mutex_);
     void set_aside() REQUIRES(mutex_);
-    completion_queue *hand_out(completion_queue *cq) noexcept REQUIRES(mutex_);
+    completion_queue *deliver(completion_queue *cq) noexcept REQUIRES(mutex_);
     completion_queue *next_earlier() noexcept EXCLUDES(mutex_);
 
     const unique_fd set_;

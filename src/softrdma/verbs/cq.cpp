@@ -255,7 +255,7 @@ int completion_queue::poll_slow(int entries, ibv_wc *wc)
     const unsigned empty = empty_polls_.load(std::memory_order_relaxed);
     empty_polls_.store(empty + 1, std::memory_order_relaxed);
     const bool checks_network = network_users.load(std::memory_order_relaxed) > 0 || empty % between_checks == 0;
-    if (checks_network && context_of(context).mover.poll())
+    if (checks_network && context_of(context).engine.poll())
         return take(entries, wc);
     cpu_relax();
     return 0;

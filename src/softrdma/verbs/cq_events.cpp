@@ -13,7 +13,7 @@ void completion_queue::arm(bool solicited_only)
         static_cast<completion_channel *>(channel)->arm(
                 *this, solicited_only ? interest::solicited : interest::everything);
     }
-    context_of(context).mover.about_to_wait();
+    context_of(context).engine.about_to_wait();
 }
 
 void completion_queue::acknowledge(unsigned events)
@@ -26,10 +26,10 @@ void completion_queue::acknowledge(unsigned events)
 
 void completion_queue::drain_events()
 {
-    const unsigned handed_out = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(*this);
+    const unsigned delivered = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(*this);
     const unsigned reported = context_of(context).async.forget(verbs());
     pthread_mutex_lock(&mutex);
-    while (comp_events_completed != handed_out || async_events_completed != reported)
+    while (comp_events_completed != delivered || async_events_completed != reported)
         pthread_cond_wait(&cond, &mutex);
     pthread_mutex_unlock(&mutex);
 }

@@ -92,7 +92,7 @@ void completion_queue::overflow()
     context_of(context).async.push(event);
     // Deferred, because the caller holds locks of the users, or locks that follow them in the order. A destroyed user
     // is not notified: the queue may be destroyed too.
-    context_of(context).mover.defer([this, users = std::vector(users_.begin(), users_.end())] {
+    context_of(context).engine.defer([this, users = std::vector(users_.begin(), users_.end())] {
         for (const auto &weak : users) {
             if (const auto user = weak.lock())
                 user->completions_lost(verbs());

@@ -53,7 +53,7 @@ void datagram_qp::destroy()
     cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
     leave_queues(weak_from_this());
     queue_.forget_completions();
-    let_go();
+    release_objects();
     self_.reset();
 }
 

@@ -93,7 +93,7 @@ void datagram_qp::open_batch()
     batch_ = std::make_unique<post_batch>(queue_, init_.cap);
 }
 
-int datagram_qp::post_together(std::uint32_t count)
+int datagram_qp::submit_batch(std::uint32_t count)
 {
     const lock_guard lock(mutex_);
     if (!accepts_sends())
@@ -195,7 +195,7 @@ ibv_wc_status datagram_qp::send_with_fault(
         const iovec whole{const_cast<std::byte *>(kept.data()), kept.size()};
         send_on(*path, d, route, {&whole, 1});
     };
-    context_of(qp_base.context).mover.defer(later, verdict.delay);
+    context_of(qp_base.context).engine.defer(later, verdict.delay);
     return IBV_WC_SUCCESS;
 }
 

@@ -40,7 +40,7 @@ void endpoint::try_again_later(bool anew)
     const auto pause = std::clamp(std::chrono::duration_cast<microseconds>(now - waits_since_), shortest, longest);
     tried_again_at_ = now + pause;
     context_of(qp->context)
-            .mover.defer(
+            .engine.defer(
                     [weak = self] {
                         if (const auto sender = weak.lock())
                             sender->retry();

@@ -22,7 +22,7 @@ namespace
 constexpr unsigned flush_access = native::access_flush_global | native::access_flush_persistent;
 
 // With more regions than this, keys are no longer chosen to have a free slot.
-constexpr std::size_t crowded = region_slots / 8 * 7;
+constexpr std::size_t high_watermark = region_slots / 8 * 7;
 
 constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
@@ -113,13 +113,13 @@ std::uint32_t region_table::unused_key()
 {
     do
         latest_slot_ = (latest_slot_ + 1) % region_slots;
-    while (regions_.size() < crowded && slots_[latest_slot_].region.load(std::memory_order_relaxed) != nullptr);
+    while (regions_.size() < high_watermark && slots_[latest_slot_].region.load(std::memory_order_relaxed) != nullptr);
     constexpr std::uint32_t slot_bits = (region_slots - 1) << key_variant_bits;
     std::uint32_t key = 0;
     do {
         if (getrandom(&key, sizeof(key), 0) != sizeof(key))
             return 0;
-        if (regions_.size() < crowded)
+        if (regions_.size() < high_watermark)
             key = (key & ~slot_bits) | latest_slot_ << key_variant_bits;
     } while (key == 0 || regions_.contains(key_index(key)));
     return key;
@@ -212,7 +212,7 @@ int memory_region::describe(ibv_pd *domain, void *begin, std::size_t bytes, std:
     if (may_fault())
         guard_mapped_files();
     if ((access & flush_access) != 0)
-        context_of(context).memory.knows_flush().store(1, std::memory_order_relaxed);
+        context_of(context).memory.uses_flush().store(1, std::memory_order_relaxed);
     const bool refused =
             (access & native::access_flush_persistent) != 0 && pmem::refuses_volatile() && !mapping_.is_durable(length);
     return refused ? EINVAL : 0;
@@ -258,7 +258,7 @@ std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
 
 // Waits until all users that found the region earlier have released it. Returns false if a peer is stopped inside an
 // access.
-bool region_table::is_left(memory_region &region)
+bool region_table::is_quiescent(memory_region &region)
 {
     if (!reader_list::instance().in_progress(region.key_).ended_within(grace_limit)) {
         log::write(log::level::warn, "memory region %#x: busy: a peer is stopped inside an access (continue or end it)",
@@ -292,7 +292,7 @@ int region_table::remove(ibv_mr *mr)
     const std::shared_ptr<memory_region> region = shut(mr);
     if (region == nullptr)
         return errno;
-    if (!is_left(*region))
+    if (!is_quiescent(*region))
         return EBUSY;
     forget(*region);
     pd_of(region->pd).children.fetch_sub(1);
@@ -318,7 +318,7 @@ int region_table::change_region(ibv_mr *mr, const change &to)
     const std::shared_ptr<memory_region> region = shut(mr);
     if (region == nullptr)
         return errno;
-    const int failed = !is_left(*region) ? EBUSY : region->sync_what_was_stored();
+    const int failed = !is_quiescent(*region) ? EBUSY : region->sync_what_was_stored();
     const lock_guard lock(mutex_);
     if (failed == 0) {
         pd_of(next.pd).children.fetch_add(1);

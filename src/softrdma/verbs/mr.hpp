@@ -207,7 +207,7 @@ private:
     region_table();
     std::uint32_t unused_key() REQUIRES(mutex_);
     std::shared_ptr<memory_region> shut(const ibv_mr *mr);
-    bool is_left(memory_region &region);
+    bool is_quiescent(memory_region &region);
     // Returns NULL if not found.
     const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept REQUIRES_SHARED(mutex_);
     const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept

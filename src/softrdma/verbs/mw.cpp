@@ -74,7 +74,7 @@ void window_table::withdraw(memory_window &w)
 }
 
 // Returns whether all users that found the window while it was bound have released it.
-bool window_table::has_left(memory_window &w)
+bool window_table::is_quiescent(memory_window &w)
 {
     if (w.leaving && w.leaving->ended() && region_table::instance().unbind(*w.shown))
         w.leaving.reset();
@@ -92,7 +92,7 @@ int window_table::remove(ibv_mw *mw)
             return true;
         }
         withdraw(*found->second);
-        if (!has_left(*found->second))
+        if (!is_quiescent(*found->second))
             return false;
         pd_of(mw->pd).children.fetch_sub(1);
         windows_.erase(found);
@@ -102,18 +102,18 @@ int window_table::remove(ibv_mw *mw)
     return result;
 }
 
-void window_table::settle(const ibv_mr *mr)
+void window_table::unbind_invalidated(const ibv_mr *mr)
 {
     becomes_true_within(grace_limit, [&] {
         const lock_guard lock(mutex_);
-        bool all_left = true;
+        bool all_quiescent = true;
         for (const auto &[index, w] : windows_)
-            all_left = (!w->leaving || w->shown->bound_to() != mr || has_left(*w)) && all_left;
-        return all_left;
+            all_quiescent = (!w->leaving || w->shown->bound_to() != mr || is_quiescent(*w)) && all_quiescent;
+        return all_quiescent;
     });
 }
 
-std::optional<ibv_wc_status> window_table::carry_out(const qp_object &qp, const wqe &w)
+std::optional<ibv_wc_status> window_table::execute_request(const qp_object &qp, const wqe &w)
 {
     const lock_guard lock(mutex_);
     return w.op == IBV_WR_BIND_MW ? bind(qp, w.data.bind) : invalidate(qp, w.rkey);
@@ -135,7 +135,7 @@ std::optional<ibv_wc_status> window_table::bind(const qp_object &qp, const bind_
     if ((!type_1 && (w->bound || args.length == 0)) || (!unbinds && !region_table::instance().allows(w->pd, bounds)))
         return IBV_WC_MW_BIND_ERR;
     withdraw(*w);
-    if (!has_left(*w))
+    if (!is_quiescent(*w))
         return std::nullopt;
     SOFTRDMA_ASSERT(!w->bound);
     if (unbinds)
@@ -159,7 +159,7 @@ std::optional<ibv_wc_status> window_table::invalidate(const qp_object &qp, std::
     if (w == nullptr || (!w->bound && !w->leaving))
         return IBV_WC_MW_BIND_ERR;
     withdraw(*w);
-    return has_left(*w) ? std::optional(IBV_WC_SUCCESS) : std::nullopt;
+    return is_quiescent(*w) ? std::optional(IBV_WC_SUCCESS) : std::nullopt;
 }
 
 bool window_table::invalidate_for_peer(const qp_object &qp, std::uint32_t key)
@@ -169,7 +169,7 @@ bool window_table::invalidate_for_peer(const qp_object &qp, std::uint32_t key)
     if (w == nullptr || !w->bound)
         return false;
     withdraw(*w);
-    has_left(*w);
+    is_quiescent(*w);
     return true;
 }
 

@@ -22,7 +22,7 @@ struct memory_window : ibv_mw {
     std::shared_ptr<memory_region> shown; // the window as requests find it
     bool bound = false;
     // Grace period after an invalidation: requests that may still use the window.
-    std::optional<operations_in_progress> leaving;
+    std::optional<grace_period> leaving;
 };
 
 // The memory windows of the process. After an invalidation, lookups do not find the window; it is quiescent when all
@@ -40,11 +40,11 @@ public:
     int remove(ibv_mw *mw);
     // Unbinds the invalidated windows of that region. Windows that are still in use after the grace limit remain bound
     // to it.
-    void settle(const ibv_mr *mr);
+    void unbind_invalidated(const ibv_mr *mr);
 
     // Executes a BIND_MW or LOCAL_INV request of that queue pair. Returns std::nullopt if the caller must retry;
     // lookups do not find the window until then.
-    std::optional<ibv_wc_status> carry_out(const qp_object &qp, const wqe &w);
+    std::optional<ibv_wc_status> execute_request(const qp_object &qp, const wqe &w);
     // Invalidates a window for the peer of that queue pair. The peer has completed its earlier accesses, and no other
     // queue pair could use the window. Returns false if the key does not identify a window that the peer may use.
     bool invalidate_for_peer(const qp_object &qp, std::uint32_t key);
@@ -55,7 +55,7 @@ private:
     std::optional<ibv_wc_status> bind(const qp_object &qp, const bind_args &args) REQUIRES(mutex_);
     std::optional<ibv_wc_status> invalidate(const qp_object &qp, std::uint32_t key) REQUIRES(mutex_);
     void withdraw(memory_window &w) REQUIRES(mutex_);
-    bool has_left(memory_window &w) REQUIRES(mutex_);
+    bool is_quiescent(memory_window &w) REQUIRES(mutex_);
 
     ordered_mutex mutex_{lock_level::windows};
     std::unordered_map<std::uint32_t, std::unique_ptr<memory_window>> windows_ GUARDED_BY(

@@ -26,19 +26,19 @@ void event_fd::put() const noexcept
     put_event(fd_.get());
 }
 
-int event_fd::take(progress *mover) const noexcept
+int event_fd::take(progress *engine) const noexcept
 {
     std::uint64_t token = 0;
     const auto takes = [&] { return read(fd_.get(), &token, sizeof(token)) == sizeof(token); };
-    if (mover != nullptr && (fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0)
-        mover->about_to_wait();
+    if (engine != nullptr && (fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0)
+        engine->about_to_wait();
     if (takes())
         return 0;
-    if (mover == nullptr || errno != EAGAIN)
+    if (engine == nullptr || errno != EAGAIN)
         return -1;
     // A program that calls this in a loop may keep the CPU from the progress thread.
-    mover->poll();
-    mover->about_to_wait();
+    engine->poll();
+    engine->about_to_wait();
     return takes() ? 0 : -1;
 }
 
@@ -56,7 +56,7 @@ void async_queue::push(const ibv_async_event &event) noexcept
 {
     try {
         const lock_guard lock(mutex_);
-        handed_out_.try_emplace(event.element.qp); // allocated now, because take() must not fail
+        delivered_.try_emplace(event.element.qp); // allocated now, because take() must not fail
         queue_.push_back(event);
     } catch (const std::bad_alloc &) {
         log::write(log::level::error, "asynchronous event %d: lost: out of memory", static_cast<int>(event.event_type));
@@ -65,17 +65,17 @@ void async_queue::push(const ibv_async_event &event) noexcept
     ready_.put();
 }
 
-int async_queue::take(ibv_async_event *event, progress &mover)
+int async_queue::take(ibv_async_event *event, progress &engine)
 {
     for (;;) {
-        if (ready_.take(&mover) != 0)
+        if (ready_.take(&engine) != 0)
             return -1;
         const lock_guard lock(mutex_);
         if (queue_.empty())
             continue;
         *event = queue_.front();
         if (event->event_type != IBV_EVENT_DEVICE_FATAL)
-            ++handed_out_[event->element.qp];
+            ++delivered_[event->element.qp];
         queue_.pop_front();
         return 0;
     }
@@ -85,11 +85,11 @@ unsigned async_queue::forget(const void *element)
 {
     const lock_guard lock(mutex_);
     ready_.withdraw(std::erase_if(queue_, [element](const ibv_async_event &e) { return e.element.qp == element; }));
-    const auto found = handed_out_.find(element);
-    if (found == handed_out_.end())
+    const auto found = delivered_.find(element);
+    if (found == delivered_.end())
         return 0;
     const unsigned count = found->second;
-    handed_out_.erase(found);
+    delivered_.erase(found);
     return count;
 }
 

@@ -38,9 +38,9 @@ public:
 
     int fd() const noexcept { return fd_.get(); }
     void put() const noexcept;
-    // Takes one token. Returns 0, or -1 with errno: EAGAIN, EINTR. Notifies `mover`, if any, before it blocks, so that
+    // Takes one token. Returns 0, or -1 with errno: EAGAIN, EINTR. Notifies `engine`, if any, before it blocks, so that
     // another thread serves the network.
-    int take(progress *mover) const noexcept;
+    int take(progress *engine) const noexcept;
     // Removes tokens of events that were delivered in another way, except those already taken; never waits.
     void withdraw(std::size_t tokens) const noexcept;
 
@@ -55,7 +55,7 @@ public:
     int fd() const noexcept { return ready_.fd(); }
     // The event is lost if no memory is left.
     void push(const ibv_async_event &event) noexcept;
-    int take(ibv_async_event *event, progress &mover);
+    int take(ibv_async_event *event, progress &engine);
     // Removes the queued events of an object that is being destroyed, and returns how many take() has returned. A
     // concurrent take() may find its event removed and continue to wait.
     unsigned forget(const void *element);
@@ -64,15 +64,15 @@ private:
     event_fd ready_;
     ordered_mutex mutex_{lock_level::events};
     std::deque<ibv_async_event> queue_ GUARDED_BY(mutex_);
-    std::unordered_map<const void *, unsigned> handed_out_ GUARDED_BY(mutex_);
+    std::unordered_map<const void *, unsigned> delivered_ GUARDED_BY(mutex_);
 };
 
 // One open device: the structure for programs, which use its last member, and the private state of the device.
 struct device_context {
-    device_context(progress &p, shared_memory &m, transport_maker &t) : mover(p), memory(m), transports(t) {}
+    device_context(progress &p, shared_memory &m, transport_maker &t) : engine(p), memory(m), transports(t) {}
 
     verbs_context verbs{};
-    progress &mover; // progress engine of the network
+    progress &engine; // progress engine of the network
     shared_memory &memory;
     transport_maker &transports;
     process::birth birth;

@@ -72,7 +72,7 @@ queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const ring_star
 
 int queue_pair::destroy()
 {
-    if (const int error = shut_out_peer(); error != 0)
+    if (const int error = exclude_peer(); error != 0)
         return error;
     number_table::instance().remove(qp_base.qp_num);
     const lock_guard lock(lock_);
@@ -87,7 +87,7 @@ int queue_pair::destroy()
     cq_of(qp_base.recv_cq).detach(receives_);
     leave_queues(weak_from_this());
     queue_.forget_completions();
-    let_go();
+    release_objects();
     return 0;
 }
 
@@ -95,7 +95,7 @@ void queue_pair::retry()
 {
     const lock_guard lock(lock_);
     if (sends_requests())
-        settle(transport_->resume());
+        apply_outcome(transport_->resume());
 }
 
 bool queue_pair::sending()
@@ -133,8 +133,7 @@ void queue_pair::flush_receives()
 {
     constexpr std::chrono::microseconds first_pause{100};
     if (peer_ != nullptr) {
-        delays_flush_ = std::allocate_shared<operations_in_progress>(
-                reserve::allocator<operations_in_progress>(), peer_->reader_of_peer());
+        delays_flush_ = std::allocate_shared<grace_period>(reserve::allocator<grace_period>(), peer_->reader_of_peer());
         if (!delays_flush_->ended())
             return flush_receives_later(first_pause);
     }
@@ -164,7 +163,7 @@ void queue_pair::flush_receives_later(std::chrono::microseconds pause)
             return qp->flush_receives_later(std::min(2 * pause, max_pause));
         qp->finish_flush();
     };
-    context_of(qp_base.context).mover.defer(recheck, pause);
+    context_of(qp_base.context).engine.defer(recheck, pause);
 }
 
 void queue_pair::notice_drained()
@@ -195,7 +194,7 @@ void queue_pair::peer_broke_protocol()
     fail("message of the peer in shared memory is invalid or does not fit its receive");
 }
 
-bool queue_pair::settle(outcome o)
+bool queue_pair::apply_outcome(outcome o)
 {
     if (o == outcome::broken)
         fail("request failed");
@@ -216,7 +215,7 @@ void queue_pair::path_lost(const packet_path *path)
                 qp_base.qp_num, ep_.attr.dest_qp_num);
     ep_.path_lost = true;
     if (!destroyed_) { // otherwise the shared receive queue may be destroyed
-        receives_.give_back(lent::unused);
+        receives_.return_lent(lent::unused);
         transport_->drop_message();
     }
     if (answers() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))

@@ -40,13 +40,13 @@ public:
     int modify(const ibv_qp_attr &attr, int mask) override;
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
-    int post_together(std::uint32_t count) override;
+    int submit_batch(std::uint32_t count) override;
     void open_batch() override;
     // Posts the bind of a type 1 window, which gets that key.
     int post_bind(const ibv_mw_bind &bind, std::uint32_t key);
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
     void receive_available();
-    void region_has_changed(std::uint32_t key);
+    void on_region_changed(std::uint32_t key);
 
     void attach(std::shared_ptr<packet_path> path);
     // Announces that a path will follow: after this call, polls of the completion queues also serve the network and its
@@ -57,12 +57,12 @@ public:
     // destroyed.
     bool describe(const connection_ends &ends, shm_address &h);
     // Called when the peer has all data that it needs to act on this queue pair; after this call it may do so.
-    void expect(std::shared_ptr<acting_peer> peer);
+    void expect(std::shared_ptr<shm_peer> peer);
     // Holds sends back until select_transport().
     void suspend();
     // Selects where requests are executed: in the memory of the expected peer, or over the path (NULL, with the reason
     // for report()).
-    void select_transport(const std::shared_ptr<acting_peer> &peer, obstacle why);
+    void select_transport(const std::shared_ptr<shm_peer> &peer, obstacle why);
     bool has_path();
     // Fails a peer that is silent for longer than timeout and retry count allow, even if its host still responds.
     void limit_answers();
@@ -90,18 +90,18 @@ public:
     bool answers() const noexcept REQUIRES(lock_);
     bool sends_requests() const noexcept REQUIRES(lock_) { return answers() && ep_.attr.qp_state != IBV_QPS_RTR; }
     // Applies an outcome to the queue pair; returns false if the peer broke the protocol.
-    bool settle(outcome o) REQUIRES(lock_);
+    bool apply_outcome(outcome o) REQUIRES(lock_);
 
 private:
     int open(std::uint32_t number);
     bool accepts_sends() const noexcept REQUIRES(lock_);
-    bool submit_wqe(request_path *at_once) REQUIRES(lock_);
-    request_path *path_at_once() const noexcept REQUIRES(lock_);
+    bool submit_wqe(request_path *direct) REQUIRES(lock_);
+    request_path *direct_path() const noexcept REQUIRES(lock_);
     void posted() REQUIRES(lock_); // queues a request that was not executed directly
     void set_state(ibv_qp_state to) noexcept REQUIRES(lock_);
     void publish_attributes() noexcept REQUIRES(lock_);
     int reset(const ibv_qp_attr &attr, int mask) EXCLUDES(lock_);
-    int shut_out_peer() EXCLUDES(lock_);
+    int exclude_peer() EXCLUDES(lock_);
     void start_connection(std::uint64_t number) noexcept REQUIRES(lock_);
     void flush_receives() REQUIRES(lock_);
     void finish_flush() REQUIRES(lock_);
@@ -117,17 +117,16 @@ private:
     alignas(cache_line) sleeping_lock lock_{lock_level::queue_pair};
     bool on_network_ GUARDED_BY(lock_) = false; // counted by the completion queues
     bool destroyed_ GUARDED_BY(lock_) = false;
-    bool shut_out_ GUARDED_BY(lock_) = false; // the peer is excluded, before a reset or the destruction
+    bool peer_excluded_ GUARDED_BY(lock_) = false; // the peer is excluded, before a reset or the destruction
     bool drain_event_pending_ GUARDED_BY(lock_) = false;
     std::uint64_t receives_posted_ GUARDED_BY(lock_) = 0;
     receive_queue receives_; // has its own locking rules
     endpoint ep_ GUARDED_BY(lock_);
     send_queue queue_ GUARDED_BY(lock_);
     const std::unique_ptr<transport> transport_ PT_GUARDED_BY(lock_);
-    std::uint64_t connection_ GUARDED_BY(lock_) = 0;      // see state_word()
-    std::shared_ptr<acting_peer> peer_ GUARDED_BY(lock_); // peer that may act on this queue pair
-    std::shared_ptr<operations_in_progress> delays_flush_ GUARDED_BY(
-            lock_); // grace period before the receives are flushed
+    std::uint64_t connection_ GUARDED_BY(lock_) = 0;               // see state_word()
+    std::shared_ptr<shm_peer> peer_ GUARDED_BY(lock_);             // peer that may act on this queue pair
+    std::shared_ptr<grace_period> delays_flush_ GUARDED_BY(lock_); // grace period before the receives are flushed
 };
 
 // Returns a report of all queue pairs of the process.

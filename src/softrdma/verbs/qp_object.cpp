@@ -37,12 +37,12 @@ qp_object::qp_object(ibv_pd *pd, const ibv_qp_init_attr &attr) : native::qp_bloc
 qp_object::~qp_object()
 {
     if (holds_) // creation failed
-        let_go();
+        release_objects();
     pthread_cond_destroy(&qp_base.cond);
     pthread_mutex_destroy(&qp_base.mutex);
 }
 
-void qp_object::let_go() noexcept
+void qp_object::release_objects() noexcept
 {
     holds_ = false;
     cq_of(qp_base.send_cq).expect(-std::int64_t{init_.cap.max_send_wr});

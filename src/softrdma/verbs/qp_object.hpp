@@ -29,7 +29,7 @@ public:
     virtual void open_batch() = 0;
     // Posts the requests of the batch, all or none. Returns 0 or an errno value. The caller must hold the lock of the
     // batch.
-    virtual int post_together(std::uint32_t count) = 0;
+    virtual int submit_batch(std::uint32_t count) = 0;
 
     virtual int modify(const ibv_qp_attr &attr, int mask) = 0;
     virtual void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) = 0;
@@ -38,7 +38,7 @@ public:
 
 protected:
     // Releases its references to the domain and queues.
-    void let_go() noexcept;
+    void release_objects() noexcept;
     // Registers for, and unregisters from, overflow notifications of its completion queues. leave_queues() has no
     // effect on queues that were not joined.
     void join_queues(const std::weak_ptr<completion_source> &self);

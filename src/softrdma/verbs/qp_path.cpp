@@ -55,7 +55,7 @@ bool queue_pair::describe(const connection_ends &ends, shm_address &h)
     return true;
 }
 
-void queue_pair::expect(std::shared_ptr<acting_peer> peer)
+void queue_pair::expect(std::shared_ptr<shm_peer> peer)
 {
     const lock_guard lock(lock_);
     if (destroyed_ || connection_ == 0)
@@ -71,7 +71,7 @@ void queue_pair::suspend()
     ep_.transport_pending = true;
 }
 
-void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, obstacle why)
+void queue_pair::select_transport(const std::shared_ptr<shm_peer> &peer, obstacle why)
 {
     const lock_guard lock(lock_);
     ep_.obstacle = why;
@@ -80,16 +80,17 @@ void queue_pair::select_transport(const std::shared_ptr<acting_peer> &peer, obst
         return;
     if (peer == nullptr) {
         peer_.reset();
-        receives_.give_back(lent::all);
+        receives_.return_lent(lent::all);
     } else if (peer == peer_ && ep_.path != nullptr) { // otherwise the queue pair was reset in between
         ep_.local = peer->open_path(receives_.shared(), qp_base.pd);
         log::write(log::level::debug, "queue pair %u: requests are executed in the memory of queue pair %u%s",
-                qp_base.qp_num, ep_.attr.dest_qp_num, ep_.local->leaves_private_memory() ? " (mapped files only)" : "");
-        if (!ep_.local->leaves_private_memory())
+                qp_base.qp_num, ep_.attr.dest_qp_num,
+                ep_.local->needs_network_for_private_memory() ? " (mapped files only)" : "");
+        if (!ep_.local->needs_network_for_private_memory())
             leave_network();
     }
     if (ep_.attr.qp_state == IBV_QPS_RTS)
-        settle(transport_->execute());
+        apply_outcome(transport_->execute());
 }
 
 bool queue_pair::has_path()

@@ -25,7 +25,7 @@ std::string queue_pair::report()
     const lock_guard lock(lock_);
     const char *path = ep_.path != nullptr ? ep_.path->name() : "none";
     if (ep_.local != nullptr)
-        path = ep_.local->leaves_private_memory() ? "shm-fd" : "shm";
+        path = ep_.local->needs_network_for_private_memory() ? "shm-fd" : "shm";
     const posted_total reads = queue_.posted({IBV_WR_RDMA_READ});
     const posted_total writes = queue_.posted({IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM});
     const posted_total atomics =

@@ -15,13 +15,13 @@ namespace softrdma
 
 // Excludes the peer before a reset or the destruction, and waits until it has finished its operations on local memory.
 // The peer may be stopped, so no lock is held while waiting. Returns 0 or EBUSY.
-int queue_pair::shut_out_peer()
+int queue_pair::exclude_peer()
 {
-    std::optional<operations_in_progress> operations;
+    std::optional<grace_period> operations;
     {
         const lock_guard lock(lock_);
         transport_->abandon_answers();
-        shut_out_ = true;
+        peer_excluded_ = true;
         publish_attributes();
         if (peer_ != nullptr)
             operations.emplace(peer_->reader_of_peer());
@@ -29,10 +29,10 @@ int queue_pair::shut_out_peer()
     const bool ended =
             (!operations || operations->ended_within(grace_limit)) && becomes_true_within(grace_limit, [this] {
                 const lock_guard lock(lock_);
-                return !transport_->carries_out();
+                return !transport_->is_executing();
             });
     const lock_guard lock(lock_);
-    shut_out_ = ended;
+    peer_excluded_ = ended;
     if (!ended) {
         log::write(log::level::warn,
                 "queue pair %u: busy: the peer is stopped inside an operation (continue or end it)", qp_base.qp_num);
@@ -48,7 +48,7 @@ void queue_pair::start_connection(std::uint64_t number) noexcept
     connection_ = number;
     peer_.reset();
     delays_flush_.reset();
-    shut_out_ = false;
+    peer_excluded_ = false;
 }
 
 void queue_pair::set_state(ibv_qp_state to) noexcept
@@ -73,7 +73,7 @@ void queue_pair::publish_attributes() noexcept
 bool queue_pair::answers() const noexcept
 {
     const ibv_qp_state s = ep_.attr.qp_state;
-    return !destroyed_ && !shut_out_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
+    return !destroyed_ && !peer_excluded_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
 }
 
 int queue_pair::modify(const ibv_qp_attr &attr, int mask)
@@ -103,10 +103,10 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
     } else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
         transport_->start_sending(ep_.attr.sq_psn);
     } else if (to == IBV_QPS_RTS) {
-        settle(transport_->execute());
+        apply_outcome(transport_->execute());
     } else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
         drain_event_pending_ = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attr.en_sqd_async_notify != 0;
-        settle(transport_->execute());
+        apply_outcome(transport_->execute());
     }
     return 0;
 }
@@ -118,7 +118,7 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
         if (const int error = check_change(IBV_QPT_RC, ep_.attr, attr, mask); error != 0)
             return error;
     }
-    if (const int error = shut_out_peer(); error != 0)
+    if (const int error = exclude_peer(); error != 0)
         return error;
     const lock_guard lock(lock_);
     start_connection(0);

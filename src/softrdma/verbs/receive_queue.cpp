@@ -48,7 +48,7 @@ int receive_queue::create(const ibv_qp_cap &cap)
     return 0;
 }
 
-bool receive_queue::knows_place(const rq_wqe &k) const noexcept
+bool receive_queue::has_cached_address(const rq_wqe &k) const noexcept
 {
     return k.removals == regions_.removals();
 }
@@ -56,9 +56,9 @@ bool receive_queue::knows_place(const rq_wqe &k) const noexcept
 // Returns whether the slot already describes this receive: programs have few buffers and repost them. Length and key
 // are compared separately. Loaded as their common word, they would have to wait until both stores have left the store
 // buffer.
-bool receive_queue::is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept
+bool receive_queue::matches_slot(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept
 {
-    if (wr.num_sge != 1 || !knows_place(then))
+    if (wr.num_sge != 1 || !has_cached_address(then))
         return false;
     const ibv_sge &now = *wr.sg_list;
     return then.segment.length == now.length && then.segment.addr == now.addr && then.segment.lkey == now.lkey;
@@ -117,10 +117,10 @@ int receive_queue::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t posit
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
         return ENOMEM;
     rq_wqe &k = wqe_of(position);
-    return is_described(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
+    return matches_slot(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
 }
 
-void receive_queue::region_has_changed(std::uint32_t key) noexcept
+void receive_queue::on_region_changed(std::uint32_t key) noexcept
 {
     const lock_guard lock(cq_of(qp_.recv_cq).lock());
     for (std::uint64_t at = consumed_.load(); at != posted_.load(); ++at) {
@@ -156,7 +156,7 @@ ibv_wc_status receive_queue::admit(std::uint64_t position, const receive_slots::
 bool receive_queue::scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const
 {
     const rq_wqe &k = wqe_of(position);
-    if (!knows_place(k) || length > k.segment.length) [[unlikely]]
+    if (!has_cached_address(k) || length > k.segment.length) [[unlikely]]
         return scatter_sges(at, {sges_of(position), k.sge_count}, length);
     copy_in(k.place, at, length);
     return true;
@@ -191,7 +191,7 @@ bool receive_queue::is_delivered(std::uint64_t position) const noexcept
 {
     wc.byte_len = 0;
     context_of(qp_.context)
-            .mover.defer([weak = qp_of(&qp_).weak_from_this()] { // its lock precedes the lock of the completion queue
+            .engine.defer([weak = qp_of(&qp_).weak_from_this()] { // its lock precedes the lock of the completion queue
                 if (const auto qp = weak.lock())
                     qp->peer_broke_protocol();
             });
@@ -219,7 +219,7 @@ bool receive_queue::take_delivered(ibv_wc &wc)
         refuse(wc);
     consume(position);
     if (srq_ != nullptr)
-        srq_->is_consumed();
+        srq_->on_consumed();
     if (network_expected_ != 0) [[unlikely]]
         came_through_memory(1);
     return true;
@@ -309,7 +309,7 @@ void receive_queue::borrow() noexcept
         srq_->begin_lending(*this);
 }
 
-void receive_queue::give_back(lent which) noexcept
+void receive_queue::return_lent(lent which) noexcept
 {
     if (srq_ != nullptr)
         srq_->end_lending(*this, which);
@@ -323,14 +323,14 @@ void receive_queue::lend(const receive_request &request)
     wr.wr_id = request.wr_id;
     wr.sg_list = const_cast<ibv_sge *>(request.sges.data());
     wr.num_sge = request.sge_count;
-    if (!is_described(wr, k))
+    if (!matches_slot(wr, k))
         describe(wr, position);
     SOFTRDMA_ASSERT(srq_ != nullptr);
     k.token = slots_.lend(position);
     publish(wr, k, position);
 }
 
-std::optional<receive_request> receive_queue::take_back(lent which) noexcept
+std::optional<receive_request> receive_queue::reclaim(lent which) noexcept
 {
     completion_queue &cq = cq_of(qp_.recv_cq);
     unique_lock lock(cq.lock());
@@ -361,7 +361,7 @@ void receive_queue::flush()
 {
     if (srq_ != nullptr) {
         cq_of(qp_.recv_cq).collect(*this);
-        return give_back(lent::all);
+        return return_lent(lent::all);
     }
     while (const auto request = take())
         complete_flushed(*request);
@@ -369,7 +369,7 @@ void receive_queue::flush()
 
 void receive_queue::reset()
 {
-    give_back(lent::all);
+    return_lent(lent::all);
     const lock_guard lock(cq_of(qp_.recv_cq).lock());
     consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
     if (network_expected_ != 0)

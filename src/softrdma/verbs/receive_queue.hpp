@@ -32,7 +32,7 @@ public:
     // After this call, the shared receive queue, if any, lends receives.
     void borrow() noexcept;
     // Ends lending and reclaims lent receives.
-    void give_back(lent which) noexcept;
+    void return_lent(lent which) noexcept;
     // For the shared receive queue; the caller must hold its lock.
     std::uint32_t count() const noexcept
     {
@@ -41,9 +41,9 @@ public:
     static constexpr std::uint32_t max_lent = 64;
     void lend(const receive_request &request);
     // Reclaims the receive that was lent last. Returns nothing if none is lent or `which` excludes it.
-    std::optional<receive_request> take_back(lent which) noexcept;
+    std::optional<receive_request> reclaim(lent which) noexcept;
     // Called when a region changed: receives posted in it need a new lookup when a message is placed.
-    void region_has_changed(std::uint32_t key) noexcept;
+    void on_region_changed(std::uint32_t key) noexcept;
     // Position of the next receive that will be consumed.
     std::uint64_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
     void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
@@ -66,8 +66,8 @@ public:
 
 private:
     struct rq_wqe;
-    bool knows_place(const rq_wqe &k) const noexcept;
-    bool is_described(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept;
+    bool has_cached_address(const rq_wqe &k) const noexcept;
+    bool matches_slot(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept;
     void describe(const ibv_recv_wr &wr, std::uint64_t position);
     int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t position) noexcept;
     int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position);

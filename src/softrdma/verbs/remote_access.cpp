@@ -111,8 +111,8 @@ std::uint8_t remote_access::flush(unsigned access, std::uint32_t rkey, std::uint
     const bool whole = args.level == native::level_region;
     if (!args.is_valid())
         return syndrome::invalid_request;
-    const bool knows_flush = context_of(qp_.context).memory.knows_flush().load(std::memory_order_relaxed) != 0;
-    const int rights = rights_to_flush(args, knows_flush);
+    const bool uses_flush = context_of(qp_.context).memory.uses_flush().load(std::memory_order_relaxed) != 0;
+    const int rights = rights_to_flush(args, uses_flush);
     if ((static_cast<int>(access) & rights) != rights)
         return syndrome::remote_access;
     const auto pin = find(rkey, rights, whole ? region_table::any_address : addr, whole ? 0 : args.length);
@@ -149,7 +149,7 @@ void remote_access::note_store(const region_pin &pin, std::byte *begin, std::siz
     if (!pin->stored(begin, bytes))
         return;
     const auto from = reinterpret_cast<std::uintptr_t>(begin);
-    if (dirty_.note(pin.registered(), from, from + bytes))
+    if (dirty_.merge(pin.registered(), from, from + bytes))
         dirty_.forget([](const auto &region) { return !region_table::instance().pin(region); });
 }
 

@@ -102,7 +102,7 @@ int shared_receive_queue::modify(const ibv_srq_attr &attr, int mask)
             return EINVAL;
         attr_.srq_limit = attr.srq_limit;
         if (attr.srq_limit > 0)
-            take_all_back();
+            reclaim_all();
         lend_to_some();
     }
     return 0;
@@ -128,7 +128,7 @@ std::optional<receive_request> shared_receive_queue::take()
 bool shared_receive_queue::finds_one() noexcept
 {
     if (queue_.empty() || attr_.srq_limit > 0)
-        take_all_back();
+        reclaim_all();
     return !queue_.empty();
 }
 
@@ -143,7 +143,7 @@ void shared_receive_queue::check_limit()
     context_of(context).async.push(event);
 }
 
-bool shared_receive_queue::call_when_posted(std::weak_ptr<queue_pair> qp)
+bool shared_receive_queue::notify_when_posted(std::weak_ptr<queue_pair> qp)
 {
     const lock_guard lock(mutex_);
     if (finds_one())
@@ -168,28 +168,28 @@ void shared_receive_queue::end_lending(receive_queue &to, lent which) noexcept
 {
     const lock_guard lock(mutex_);
     std::erase(borrowers_, &to);
-    take_back(to, which);
+    reclaim(to, which);
 }
 
 void shared_receive_queue::put_back(const receive_request &request) noexcept
 {
     const lock_guard lock(mutex_);
     queue_.put_back(request);
-    is_consumed();
+    on_consumed();
 }
 
-void shared_receive_queue::take_back(receive_queue &from, lent which) noexcept
+void shared_receive_queue::reclaim(receive_queue &from, lent which) noexcept
 {
-    while (const auto request = from.take_back(which)) {
+    while (const auto request = from.reclaim(which)) {
         queue_.put_back(*request);
-        is_consumed();
+        on_consumed();
     }
 }
 
-void shared_receive_queue::take_all_back() noexcept
+void shared_receive_queue::reclaim_all() noexcept
 {
     for (receive_queue *borrower : borrowers_)
-        take_back(*borrower, lent::unused);
+        reclaim(*borrower, lent::unused);
 }
 
 void shared_receive_queue::lend_one(receive_queue &to)

@@ -98,21 +98,21 @@ public:
     // Lends a receive for a message from the network. Returns false if none is left.
     bool lend_to(receive_queue &to);
     // Called when a lent receive has its completion.
-    void is_consumed() noexcept { lent_.fetch_sub(1, std::memory_order_relaxed); }
+    void on_consumed() noexcept { lent_.fetch_sub(1, std::memory_order_relaxed); }
     // Returns a lent receive that was taken for a message that never completes.
     void put_back(const receive_request &request) noexcept;
     // Section word for looking up the memory of lent receives.
     std::atomic<std::uint32_t> &describing() noexcept { return *describing_; }
     // Notifies the queue pair once when a receive is posted. Returns false if one is posted already.
-    bool call_when_posted(std::weak_ptr<queue_pair> qp);
+    bool notify_when_posted(std::weak_ptr<queue_pair> qp);
 
     std::atomic<int> users{0};
 
 private:
     std::uint32_t posted() const noexcept REQUIRES(mutex_) { return queue_.size() + lent_.load(); }
     bool finds_one() noexcept REQUIRES(mutex_);
-    void take_back(receive_queue &from, lent which) noexcept REQUIRES(mutex_);
-    void take_all_back() noexcept REQUIRES(mutex_);
+    void reclaim(receive_queue &from, lent which) noexcept REQUIRES(mutex_);
+    void reclaim_all() noexcept REQUIRES(mutex_);
     void lend_one(receive_queue &to) REQUIRES(mutex_);
     void lend_share(receive_queue &to) REQUIRES(mutex_);
     void lend_to_some() REQUIRES(mutex_);

@@ -27,11 +27,11 @@ struct flush_args {
     bool is_valid() const noexcept { return (persists() || is_global()) && level <= native::level_region; }
 };
 
-// Access flags that a region needs for a FLUSH. `knows_flush`: its owner has used FLUSH access flags. Programs older
+// Access flags that a region needs for a FLUSH. `uses_flush`: its owner has used FLUSH access flags. Programs older
 // than FLUSH never do, yet their peers may flush: readable memory may then be flushed, too.
-inline int rights_to_flush(const flush_args &args, bool knows_flush) noexcept
+inline int rights_to_flush(const flush_args &args, bool uses_flush) noexcept
 {
-    if (!knows_flush)
+    if (!uses_flush)
         return IBV_ACCESS_REMOTE_READ;
     return static_cast<int>((args.persists() ? native::access_flush_persistent : 0) |
                             (args.is_global() ? native::access_flush_global : 0));
@@ -56,14 +56,14 @@ struct ud_args {
 // a state. The order of the values matters, see wqe::is_started() and has_psn().
 enum class wqe_state : std::uint32_t {
     posted,
-    judged,       // like posted; the rules of injected faults have been applied
-    rejected,     // must not be executed: completes with local_status, after the requests before it
-    stalled,      // first in the queue, and waits for an event: its message found no receive in the peer's memory
-    transmitting, // has a PSN; part of it may have been handed to the path
-    sent,         // handed to the path entirely
-    sent_unasked, // like sent; the response to a later request suffices
-    returned,     // the receiver was not ready for it or an earlier one: will be sent again, with the same PSN
-    aborted,      // like rejected, after it had a PSN
+    fault_checked,   // like posted; the rules of injected faults have been applied
+    rejected,        // must not be executed: completes with local_status, after the requests before it
+    stalled,         // first in the queue, and waits for an event: its message found no receive in the peer's memory
+    transmitting,    // has a PSN; part of it may have been handed to the path
+    sent,            // handed to the path entirely
+    sent_no_ack_req, // like sent; the response to a later request suffices
+    returned,        // the receiver was not ready for it or an earlier one: will be sent again, with the same PSN
+    aborted,         // like rejected, after it had a PSN
     succeeded,
     failed,
 };
@@ -75,23 +75,24 @@ constexpr bool may_follow(wqe_state from, wqe_state to) noexcept
     switch (to) {
     case state::posted: // the next attempt counts as a retry
         return from == state::stalled;
-    case state::judged:
+    case state::fault_checked:
     case state::rejected:
         return from == state::posted;
     case state::stalled:
-        return from == state::posted || from == state::judged;
+        return from == state::posted || from == state::fault_checked;
     case state::transmitting:
-        return from == state::posted || from == state::judged || from == state::stalled || from == state::returned;
+        return from == state::posted || from == state::fault_checked || from == state::stalled ||
+               from == state::returned;
     case state::sent:
-        return from == state::transmitting || from == state::sent_unasked;
-    case state::sent_unasked:
+        return from == state::transmitting || from == state::sent_no_ack_req;
+    case state::sent_no_ack_req:
     case state::aborted:
         return from == state::transmitting;
     case state::returned:
-        return from == state::transmitting || from == state::sent || from == state::sent_unasked;
+        return from == state::transmitting || from == state::sent || from == state::sent_no_ack_req;
     case state::succeeded: // never while part of it was not sent, or after an error
-        return from == state::posted || from == state::judged || from == state::stalled || from == state::sent ||
-               from == state::sent_unasked;
+        return from == state::posted || from == state::fault_checked || from == state::stalled || from == state::sent ||
+               from == state::sent_no_ack_req;
     case state::failed:
         return from < state::succeeded;
     }
@@ -173,7 +174,7 @@ struct wqe {
     bool is_rejected() const noexcept { return state == wqe_state::rejected || state == wqe_state::aborted; }
     bool has_psn() const noexcept { return state >= wqe_state::transmitting; }
     // Returns whether the path has the whole request, whose response is outstanding.
-    bool is_sent() const noexcept { return state == wqe_state::sent || state == wqe_state::sent_unasked; }
+    bool is_sent() const noexcept { return state == wqe_state::sent || state == wqe_state::sent_no_ack_req; }
     // Returns whether an attempt to execute the request is not complete.
     bool is_started() const noexcept { return state >= wqe_state::stalled; }
     bool has_valid_length() const noexcept { return length >= info().min_len && length <= info().max_len; }

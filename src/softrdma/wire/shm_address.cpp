@@ -33,8 +33,8 @@ void put(byte_writer &w, const shm_address &h) noexcept
         w.put(static_cast<std::uint8_t>(h.why_absent));
     if (!h.present)
         return;
-    w.put_raw(h.who.boot.data(), h.who.boot.size()).put(h.who.uid).put(h.who.pid);
-    w.put(h.who.start_time).put(h.token[0]).put(h.token[1]);
+    w.put_raw(h.owner.boot.data(), h.owner.boot.size()).put(h.owner.uid).put(h.owner.pid);
+    w.put(h.owner.start_time).put(h.token[0]).put(h.token[1]);
     w.put(h.qp_offset).put(h.qp_size).put(h.connection).put(h.first_receive).put(h.completion_fd).put(h.fd_server);
 }
 
@@ -49,10 +49,10 @@ bool get(byte_reader &r, shm_address &h) noexcept
         return why > 0 && why < obstacles;
     }
     h.present = true;
-    r.get_raw(h.who.boot.data(), h.who.boot.size());
-    h.who.uid = r.get<std::uint32_t>();
-    h.who.pid = r.get<std::uint32_t>();
-    h.who.start_time = r.get<std::uint64_t>();
+    r.get_raw(h.owner.boot.data(), h.owner.boot.size());
+    h.owner.uid = r.get<std::uint32_t>();
+    h.owner.pid = r.get<std::uint32_t>();
+    h.owner.start_time = r.get<std::uint64_t>();
     h.token[0] = r.get<std::uint64_t>();
     h.token[1] = r.get<std::uint64_t>();
     h.qp_offset = r.get<std::uint64_t>();

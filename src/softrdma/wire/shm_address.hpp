@@ -39,7 +39,7 @@ enum class obstacle : std::uint8_t {
 struct shm_address {
     bool present = false;
     obstacle why_absent = obstacle::none; // set if it is not present
-    identity who;
+    identity owner;
     token_bytes token{};
     std::uint64_t qp_offset = 0;
     std::uint64_t qp_size = 0;

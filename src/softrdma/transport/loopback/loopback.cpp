@@ -82,7 +82,7 @@ outcome loopback::execute()
     while (!queue.empty() && (qp_.end().attr.qp_state == IBV_QPS_RTS || busy())) {
         const wqe &w = queue.front();
         if (w.info().local()) {
-            const auto result = window_table::instance().carry_out(qp_, w);
+            const auto result = window_table::instance().execute_request(qp_, w);
             if (!result)
                 return qp_.end().try_again_later(tries_++ == 0), outcome::proceed;
             complete_first(*result);
@@ -90,7 +90,7 @@ outcome loopback::execute()
                 return outcome::broken;
             continue;
         }
-        const auto status = w.is_rejected() ? w.local_status : carry_out(w);
+        const auto status = w.is_rejected() ? w.local_status : execute_request(w);
         if (!status) {
             const int allowed = qp_.end().attr.rnr_retry;
             if (++tries_ <= allowed || allowed == infinite_retry)
@@ -131,7 +131,7 @@ bool loopback::reset()
     return true;
 }
 
-std::optional<ibv_wc_status> loopback::carry_out(const wqe &w)
+std::optional<ibv_wc_status> loopback::execute_request(const wqe &w)
 {
     const auto peer = peer_.lock();
     if (peer == nullptr || (peer->receives().shared().state.load() & 1) == 0) // see state_word()
@@ -211,7 +211,7 @@ std::optional<ibv_wc_status> loopback::deliver(loopback &peer, const wqe &w, std
     }
     cq_of(to.recv_cq).push(wc, (w.flags & IBV_SEND_SOLICITED) != 0);
     if (status != IBV_WC_SUCCESS) // deferred, because its lock may precede the one that is held here
-        context_of(to.context).mover.defer([weak = peer_] {
+        context_of(to.context).engine.defer([weak = peer_] {
             if (const auto qp = weak.lock())
                 qp->peer_broke_protocol();
         });

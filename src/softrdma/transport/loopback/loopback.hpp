@@ -18,7 +18,7 @@ public:
     void publish(const published_region &) noexcept override {}
     void withdraw(std::uint32_t) noexcept override {}
     bool has_unsynced(std::uint32_t) const noexcept override { return false; }
-    std::atomic<std::uint32_t> &knows_flush() noexcept override { return knows_flush_; }
+    std::atomic<std::uint32_t> &uses_flush() noexcept override { return knows_flush_; }
 
 private:
     std::atomic<std::uint64_t> serial_{0};
@@ -44,9 +44,9 @@ public:
     bool busy() const noexcept override { return tries_ > 0; }
     bool fail_first(ibv_wc_status status) override;
     void flush_sends() override;
-    void receive_is_posted() override {}
+    void on_receive_posted() override {}
     void abandon_answers() override {}
-    bool carries_out() const noexcept override { return false; }
+    bool is_executing() const noexcept override { return false; }
     void flush_receives() override { qp_.receives().flush(); }
     void drop_message() override {} // messages arrive whole
     std::uint64_t executed_count() const noexcept override { return executed_.load(); }
@@ -55,7 +55,7 @@ public:
 
 private:
     // Returns std::nullopt if the request must wait for a receive.
-    std::optional<ibv_wc_status> carry_out(const wqe &w);
+    std::optional<ibv_wc_status> execute_request(const wqe &w);
     ibv_wc_status act_on(loopback &peer, const wqe &w, std::span<const std::byte> data);
     std::optional<ibv_wc_status> deliver(loopback &peer, const wqe &w, std::span<const std::byte> data);
     void complete_first(ibv_wc_status status);

@@ -38,18 +38,18 @@ bool rc_transport::receive(packet_path &from, const packet &p)
     }
     if (!qp_.sends_requests())
         return true;
-    return qp_.settle(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
+    return qp_.apply_outcome(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
 }
 
-void rc_transport::fill_place(const packet_path &from, const packet &partial, std::size_t bytes,
+void rc_transport::fill_destination(const packet_path &from, const packet &partial, std::size_t bytes,
         const std::function<void(std::span<std::byte>)> &fill)
 {
     const lock_guard lock(qp_.lock());
     gathered place;
     if (!is_current(from) || !qp_.answers() || pmem::power_cut::armed())
         return;
-    if (is_send(partial.op) ? responder_.find_place(partial, bytes, place)
-                            : requester_.find_place(partial, bytes, place))
+    if (is_send(partial.op) ? responder_.find_destination(partial, bytes, place)
+                            : requester_.find_destination(partial, bytes, place))
         fill({static_cast<std::byte *>(place.segments[0].iov_base), place.segments[0].iov_len});
 }
 
@@ -70,44 +70,44 @@ bool rc_transport::receive_request(const packet_path &from, const packet &p)
         const auto admitted = responder_.admit(p, qp_.weak_from_this());
         if (admitted != responder::admission::execute)
             return admitted == responder::admission::ignore;
-        carries_out_ = true;
+        is_executing_ = true;
     }
     const std::uint8_t answer = execute(p);
     const lock_guard lock(qp_.lock());
-    carries_out_ = false;
+    is_executing_ = false;
     if (!qp_.answers())
         return drop(p), true;
-    return qp_.settle(responder_.finish(p, answer));
+    return qp_.apply_outcome(responder_.finish(p, answer));
 }
 
 void rc_transport::received_all()
 {
     const lock_guard lock(qp_.lock());
     if (qp_.answers())
-        qp_.settle(responder_.release());
+        qp_.apply_outcome(responder_.release());
 }
 
 void rc_transport::path_writable()
 {
     const lock_guard lock(qp_.lock());
     if (qp_.answers())
-        qp_.settle(responder_.release());
+        qp_.apply_outcome(responder_.release());
     if (qp_.answers())
-        qp_.settle(requester_.pump());
+        qp_.apply_outcome(requester_.pump());
 }
 
 void rc_transport::timer_expired()
 {
     const lock_guard lock(qp_.lock());
     if (qp_.sends_requests())
-        qp_.settle(requester_.timed_out());
+        qp_.apply_outcome(requester_.timed_out());
 }
 
 void rc_transport::answer_timer_expired()
 {
     const lock_guard lock(qp_.lock());
     if (qp_.sends_requests())
-        qp_.settle(requester_.answer_timer_expired());
+        qp_.apply_outcome(requester_.answer_timer_expired());
 }
 
 } // namespace softrdma

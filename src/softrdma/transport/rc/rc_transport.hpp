@@ -26,15 +26,15 @@ public:
     bool busy() const noexcept override REQUIRES(qp_.lock()) { return requester_.busy(); }
     bool fail_first(ibv_wc_status status) override REQUIRES(qp_.lock()) { return requester_.fail_first(status); }
     void flush_sends() override REQUIRES(qp_.lock()) { requester_.flush(); }
-    void receive_is_posted() override REQUIRES(qp_.lock()) { responder_.announce_receive(); }
+    void on_receive_posted() override REQUIRES(qp_.lock()) { responder_.announce_receive(); }
     void abandon_answers() override REQUIRES(qp_.lock()) { responder_.abandon(); }
     void flush_receives() override REQUIRES(qp_.lock()) { responder_.flush(); }
     void drop_message() override REQUIRES(qp_.lock())
     {
-        if (!carries_out_) // the request in progress may be the end of the message
+        if (!is_executing_) // the request in progress may be the end of the message
             responder_.drop_message();
     }
-    bool carries_out() const noexcept override REQUIRES(qp_.lock()) { return carries_out_; }
+    bool is_executing() const noexcept override REQUIRES(qp_.lock()) { return is_executing_; }
     std::uint64_t executed_count() const noexcept override REQUIRES(qp_.lock()) { return responder_.executed_count(); }
     bool reset() override REQUIRES(qp_.lock())
     {
@@ -44,7 +44,7 @@ public:
     packet_receiver *receiver() noexcept override { return this; }
 
     bool receive(packet_path &from, const packet &p) override;
-    void fill_place(const packet_path &from, const packet &partial, std::size_t bytes,
+    void fill_destination(const packet_path &from, const packet &partial, std::size_t bytes,
             const std::function<void(std::span<std::byte>)> &fill) override;
     void received_all() override;
     void path_writable() override;
@@ -69,7 +69,7 @@ private:
     endpoint &ep_ GUARDED_BY(qp_.lock());
     requester requester_ GUARDED_BY(qp_.lock());
     responder responder_ GUARDED_BY(qp_.lock());
-    bool carries_out_ GUARDED_BY(qp_.lock()) = false;
+    bool is_executing_ GUARDED_BY(qp_.lock()) = false;
 };
 
 } // namespace softrdma

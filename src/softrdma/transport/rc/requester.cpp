@@ -22,10 +22,10 @@ outcome requester::start_requests()
         wqe &w = queue_[next_];
         SOFTRDMA_ASSERT(next_ == 0 || queue_[next_ - 1].is_sent());
         if (ep_.attr.qp_state != IBV_QPS_RTS && !w.is_started())
-            return ask_for_answers(), outcome::proceed; // a queue that is drained starts no new request
+            return request_acknowledgment(), outcome::proceed; // a queue that is drained starts no new request
         if (w.info().local()) {
             outcome o{};
-            if (!carried_out_here(w, o))
+            if (!execute_local(w, o))
                 return o;
             continue;
         }
@@ -34,7 +34,7 @@ outcome requester::start_requests()
         if (fault::active()) [[unlikely]] {
             outcome o{};
             if (injected(w, o))
-                return ask_for_answers(), o;
+                return request_acknowledgment(), o;
         } else if (ep_.local != nullptr && !ep_.path_lost) {
             // A request must not overtake those that the peer executes.
             if (next_ > 0 && !follows_to_peer(w))
@@ -62,12 +62,12 @@ outcome requester::start_requests()
 }
 
 // Executes a local request once all requests before it have completed.
-bool requester::carried_out_here(wqe &w, outcome &o)
+bool requester::execute_local(wqe &w, outcome &o)
 {
     o = outcome::proceed;
     if (next_ > 0)
-        return ask_for_answers(), false;
-    const auto status = window_table::instance().carry_out(object_of(ep_.qp), w);
+        return request_acknowledgment(), false;
+    const auto status = window_table::instance().execute_request(object_of(ep_.qp), w);
     if (!status) {
         const bool waits_already = w.state == wqe_state::stalled;
         ep_.try_again_later(!waits_already);
@@ -90,9 +90,9 @@ bool requester::may_wait(const wqe &w) const noexcept
 }
 
 // Requests the delayed acknowledgment, because no further request follows.
-void requester::ask_for_answers()
+void requester::request_acknowledgment()
 {
-    if (next_ == 0 || queue_[next_ - 1].state != wqe_state::sent_unasked)
+    if (next_ == 0 || queue_[next_ - 1].state != wqe_state::sent_no_ack_req)
         return;
     queue_[next_ - 1].enter(wqe_state::sent);
     ep_.transmit({.op = opcode::ack_request, .psn = queue_[next_ - 1].psn});
@@ -104,7 +104,7 @@ outcome requester::local_error(wqe &w, ibv_wc_status status)
             "queue pair %u: request not sent: completion status %d (check its local keys and lengths)", ep_.qp->qp_num,
             static_cast<int>(status));
     w.reject(status); // reported in order: after the completion of all earlier requests
-    ask_for_answers();
+    request_acknowledgment();
     return &w == &queue_.front() ? (complete_first(status), outcome::broken) : outcome::proceed;
 }
 
@@ -225,10 +225,10 @@ opcode requester::segment_opcode(const wqe &w, std::uint32_t bytes) const noexce
 outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)
 {
     const opcode op = segment_opcode(w, bytes);
-    const bool unasked = may_wait(w);
+    const bool no_ack_req = may_wait(w);
     const packet header{.op = op,
             .solicited = (w.flags & IBV_SEND_SOLICITED) != 0 && is_last(op),
-            .no_ack_req = unasked,
+            .no_ack_req = no_ack_req,
             .psn = w.psn,
             .remote_addr = w.remote_addr,
             .rkey = w.rkey,
@@ -246,7 +246,7 @@ outcome requester::transmit_segment(wqe &w, std::uint32_t bytes)
     w.sent += bytes;
     SOFTRDMA_ASSERT(w.sent <= w.length && is_last(op) == (w.sent == w.length));
     if (is_last(op)) {
-        w.enter(unasked ? wqe_state::sent_unasked : wqe_state::sent);
+        w.enter(no_ack_req ? wqe_state::sent_no_ack_req : wqe_state::sent);
         ++next_;
     }
     return outcome::proceed;
@@ -264,7 +264,7 @@ void requester::complete_first(ibv_wc_status status)
         stop_polling_network();
     next_ -= next_ > 0 ? 1 : 0;
     rnr_tries_ = 0;
-    asking_ = false;
+    receive_requested_ = false;
 }
 
 outcome requester::resume()
@@ -296,7 +296,7 @@ bool requester::fail_first(ibv_wc_status status)
 
 void requester::stop_waiting() noexcept
 {
-    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = asking_ = false;
+    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = receive_requested_ = false;
     timer_at_ = never;
     injection_.reset();
 }

@@ -40,7 +40,7 @@ public:
         return injection_ != nullptr && intercepted(p) ? outcome::proceed : handle_answer(p);
     }
     // Finds the destination of the next bytes of a partly received response. Returns false if it is uncertain.
-    bool find_place(const packet &partial, std::size_t bytes, gathered &place);
+    bool find_destination(const packet &partial, std::size_t bytes, gathered &place);
     // Called when the receiver has buffers again, or the RNR delay has expired.
     outcome resume();
     // Called when the timer of the path has expired.
@@ -56,7 +56,7 @@ public:
 private:
     post_result execute(const wqe &w);
     // Executes a request that is not sent. Returns true if the next one may be started.
-    bool carried_out_here(wqe &w, outcome &o);
+    bool execute_local(wqe &w, outcome &o);
     void show_executed(tap &t, const wqe &w);
     bool executed_locally(wqe &w, outcome &o);
     bool follows_to_peer(wqe &w) noexcept;
@@ -74,13 +74,13 @@ private:
     bool more_follow() const noexcept { return next_ + 1 < queue_.size(); }
     opcode segment_opcode(const wqe &w, std::uint32_t bytes) const noexcept;
     bool may_wait(const wqe &w) const noexcept;
-    void ask_for_answers();
+    void request_acknowledgment();
     outcome local_error(wqe &w, ibv_wc_status status);
     void complete_first(ibv_wc_status status);
     bool complete_before(std::uint32_t psn);
     bool answers_first(const packet &p);
     outcome complete_answered();
-    outcome go_on();
+    outcome advance();
     outcome rejected(const packet &p);
     outcome peer_has_ended();
     void stop_waiting() noexcept;
@@ -124,8 +124,8 @@ private:
     bool watches_answers_ = false; // the response timer is running
     std::chrono::steady_clock::time_point progress_at_{}; // time of the latest request or response
     std::unique_ptr<injection> injection_;
-    bool polls_network_ = false; // polls also check the network, because only it reaches some memory of the peer
-    bool asking_ = false;        // the peer was asked to send a message when it posts a receive
+    bool polls_network_ = false;     // polls also check the network, because only it reaches some memory of the peer
+    bool receive_requested_ = false; // the peer was asked to send a message when it posts a receive
     static constexpr auto never = std::chrono::steady_clock::time_point::max();
     std::chrono::steady_clock::time_point timer_at_ = never; // its expiry
     std::chrono::steady_clock::time_point retry_at_{};

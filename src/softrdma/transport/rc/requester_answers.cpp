@@ -36,11 +36,11 @@ outcome requester::acknowledged(const packet &p)
         return rejected(p);
     if (!complete_before((p.psn + 1) & psn_mask))
         return outcome::violation;
-    return go_on();
+    return advance();
 }
 
 // Continues after completions: reports a queued error that is now first, and sends requests that waited for space.
-outcome requester::go_on()
+outcome requester::advance()
 {
     if (!queue_.empty() && next_ == 0 && queue_.front().is_rejected()) {
         complete_first(queue_.front().local_status);
@@ -122,7 +122,7 @@ outcome requester::complete_answered()
     SOFTRDMA_ASSERT(round_trips_ > 0);
     --round_trips_;
     complete_first(IBV_WC_SUCCESS);
-    return go_on();
+    return advance();
 }
 
 outcome requester::atomic_response(const packet &p)
@@ -146,7 +146,7 @@ outcome requester::atomic_response(const packet &p)
     return complete_answered();
 }
 
-bool requester::find_place(const packet &partial, std::size_t bytes, gathered &place)
+bool requester::find_destination(const packet &partial, std::size_t bytes, gathered &place)
 {
     if (injection_ != nullptr || next_ == 0 || queue_.empty())
         return false;

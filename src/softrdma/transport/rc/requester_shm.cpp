@@ -17,7 +17,7 @@ namespace
 
 // Delay before the receiver is requested to notify of a posted receive. A polling sender retries without a
 // notification. The notification of a sleeping sender costs both sides much more than a message through memory.
-constexpr std::chrono::microseconds asking_delay{200};
+constexpr std::chrono::microseconds receive_request_delay{200};
 // Delay for programs that allow no retry: they depend on the latency of a network to post their receives in time.
 constexpr std::chrono::microseconds flight_time{50000};
 
@@ -46,7 +46,7 @@ bool requester::executed_locally(wqe &w, outcome &o)
         o = stall(w);
         return true;
     case post_result::unsupported:
-        ep_.local->left_to_network(w);
+        ep_.local->on_network_fallback(w);
         start_polling_network();
         return false;
     case post_result::lost:
@@ -66,9 +66,9 @@ bool requester::follows_to_peer(wqe &w) noexcept
 {
     if (w.has_psn() || w.is_rejected())
         return w.has_psn();
-    if (!ep_.local->surely_unsupported(w))
+    if (!ep_.local->is_unsupported(w))
         return false;
-    ep_.local->left_to_network(w);
+    ep_.local->on_network_fallback(w);
     return true;
 }
 
@@ -118,23 +118,24 @@ outcome requester::stall(wqe &w)
     SOFTRDMA_ASSERT(next_ == 0 && &w == &queue_.front()); // only the first request waits
     const auto now = std::chrono::steady_clock::now();
     if (w.state != wqe_state::stalled) {
-        const bool patient = ep_.attr.rnr_retry == infinite_retry;
-        if (!patient && rnr_tries_ > ep_.attr.rnr_retry) {
+        const bool retries_forever = ep_.attr.rnr_retry == infinite_retry;
+        if (!retries_forever && rnr_tries_ > ep_.attr.rnr_retry) {
             return receiver_never_ready();
         }
         ++rnr_tries_;
         w.enter(wqe_state::stalled);
-        const bool last = !patient && rnr_tries_ > ep_.attr.rnr_retry;
+        const bool last = !retries_forever && rnr_tries_ > ep_.attr.rnr_retry;
         retry_at_ = now +
                     (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
     }
     waiting_for_receiver_ = true;
     // Starts the timer unless it expires earlier. The running timer may belong to an earlier message.
-    if (const auto due = asking_ ? retry_at_ : std::min(retry_at_, now + asking_delay); due < timer_at_) {
+    if (const auto due = receive_requested_ ? retry_at_ : std::min(retry_at_, now + receive_request_delay);
+            due < timer_at_) {
         ep_.path->start_timer(std::chrono::ceil<std::chrono::microseconds>(due - now));
         timer_at_ = due;
     }
-    if (asking_ && ep_.local->ask_for_receive()) {
+    if (receive_requested_ && ep_.local->request_receive_event()) {
         waiting_for_receiver_ = false;
         return pump();
     }
@@ -152,7 +153,7 @@ outcome requester::local_timer_expired()
     if (std::chrono::steady_clock::now() >= retry_at_)
         queue_.front().enter(wqe_state::posted); // the next RNR NAK counts as a retry
     else
-        asking_ = true;
+        receive_requested_ = true;
     return resume();
 }
 

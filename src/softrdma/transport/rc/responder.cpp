@@ -15,7 +15,7 @@ bool responder::take_receive(const std::weak_ptr<queue_pair> &self, std::uint32_
     receiver_not_ready_ = false;
     do {
         current_ = receives_.take();
-    } while (!current_ && ep_.qp->srq != nullptr && !srq_of(ep_.qp->srq).call_when_posted(self));
+    } while (!current_ && ep_.qp->srq != nullptr && !srq_of(ep_.qp->srq).notify_when_posted(self));
     if (current_)
         return true;
     receiver_not_ready_ = true;
@@ -117,7 +117,7 @@ std::uint8_t responder::place_message(const packet &p)
     return syndrome::ack;
 }
 
-bool responder::find_place(const packet &partial, std::size_t bytes, gathered &place)
+bool responder::find_destination(const packet &partial, std::size_t bytes, gathered &place)
 {
     return in_message_ && !message_is_write_ && partial.psn == expected_psn_ && current_ &&
            place.collect(receive_domain(), receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
@@ -176,7 +176,7 @@ void responder::complete_receive(const packet &p, ibv_wc_status status)
 void responder::receive_is_completed() noexcept
 {
     if (ep_.qp->srq != nullptr)
-        srq_of(ep_.qp->srq).is_consumed();
+        srq_of(ep_.qp->srq).on_consumed();
     current_.reset();
 }
 

@@ -28,7 +28,8 @@ public:
     // Called when a receive was posted: notifies a sender that was asked to wait.
     void announce_receive()
     {
-        if (announces_ || receiver_not_ready_ || receives_.shared().peer_waiting.load(std::memory_order_acquire) != 0)
+        if (announces_ || receiver_not_ready_ ||
+                receives_.shared().receive_requested.load(std::memory_order_acquire) != 0)
             announce_to_waiting();
     }
 
@@ -47,7 +48,7 @@ public:
     // response acknowledges all earlier requests.
     void reject_rest();
     // Finds the destination of the next bytes of an arriving message. Returns false if it is uncertain.
-    bool find_place(const packet &partial, std::size_t bytes, gathered &place);
+    bool find_destination(const packet &partial, std::size_t bytes, gathered &place);
 
     // Sends the responses that are due, then completes what they acknowledge. A program may exit as soon as it polls a
     // message; its sender must have the acknowledgment by then.

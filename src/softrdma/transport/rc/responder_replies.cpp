@@ -81,7 +81,7 @@ void responder::report(std::uint8_t code)
 
 void responder::announce_to_waiting()
 {
-    const bool asked = receives_.shared().peer_waiting.exchange(0) != 0;
+    const bool asked = receives_.shared().receive_requested.exchange(0) != 0;
     announces_ = announces_ || receiver_not_ready_ || asked;
     send_receive_posted();
 }

@@ -45,7 +45,7 @@ public:
     void publish(const published_region &region) noexcept override;
     void withdraw(std::uint32_t key) noexcept override;
     bool has_unsynced(std::uint32_t key) const noexcept override;
-    std::atomic<std::uint32_t> &knows_flush() noexcept override { return facts().knows_flush; }
+    std::atomic<std::uint32_t> &uses_flush() noexcept override { return facts().uses_flush; }
 
 private:
     class arena_block;

@@ -17,7 +17,7 @@ namespace
 
 constexpr int ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // Offset from which an empty ring returns to the beginning of its data, so that its lines stay in a cache.
-constexpr std::uint64_t kept_warm = 64 << 10;
+constexpr std::uint64_t rewind_threshold = 64 << 10;
 
 // Loads a value once, so that the value that was checked is the one that is used.
 template<typename T>
@@ -104,7 +104,8 @@ ring_writer::outcome ring_writer::put(
         const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length)
 {
     const std::uint64_t size = whole_lines(sizeof(ring_record) + length);
-    if (places_.offset(position_) >= kept_warm && places_.control().taken.load(std::memory_order_acquire) == position_)
+    if (places_.offset(position_) >= rewind_threshold &&
+            places_.control().taken.load(std::memory_order_acquire) == position_)
         begin_again();
     SOFTRDMA_ASSERT(places_.offset(position_) % cache_line == 0);
     const bool fits = ring_data_size - places_.offset(position_) >= size;

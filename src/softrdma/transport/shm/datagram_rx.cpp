@@ -10,7 +10,7 @@ namespace softrdma
 namespace
 {
 
-constinit process::single<unknown_callers> without_an_offer;
+constinit process::single<pending_peers> without_an_offer;
 
 } // namespace
 
@@ -35,11 +35,11 @@ finding datagram_peer::ready(std::uint32_t)
         return finding::nothing;
     // A peer sends one message, the offer. Afterwards only the end of the connection is expected.
     const auto owner = owner_.lock();
-    if (r == reception::message && is_heard() && owner != nullptr && !added_ && take(offer, given[0].get(), *owner))
+    if (r == reception::message && on_message() && owner != nullptr && !added_ && take(offer, given[0].get(), *owner))
         return finding::something;
     if (owner != nullptr && added_)
         owner->remove(*this);
-    send_away();
+    drop();
     return finding::something;
 }
 

@@ -3,7 +3,7 @@
 
 #include "progress/listener.hpp"
 #include "transport/shm/datagram_ring.hpp"
-#include "transport/shm/local_caller.hpp"
+#include "transport/shm/local_client.hpp"
 
 #include <optional>
 
@@ -27,12 +27,12 @@ public:
 };
 
 // A process on this host that sends datagrams to this process through a ring that it has passed.
-class datagram_peer : public local_caller
+class datagram_peer : public local_client
 {
 public:
-    datagram_peer(int socket, unknown_callers &others, std::uint16_t own_port,
+    datagram_peer(int socket, pending_peers &others, std::uint16_t own_port,
             std::weak_ptr<datagram_peer_owner> owner) noexcept
-        : local_caller(socket, others), own_port_(own_port), owner_(std::move(owner))
+        : local_client(socket, others), own_port_(own_port), owner_(std::move(owner))
     {
     }
 

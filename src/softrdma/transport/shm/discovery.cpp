@@ -91,7 +91,7 @@ shm_address own_shm_address(queue_pair &qp, const packet_path &path)
     if (!arena.shared() || !qp.describe(ends_of(path), h))
         return h;
     h.present = true;
-    h.who = own_identity();
+    h.owner = own_identity();
     h.token = arena.token();
     h.fd_server = fd_server_number();
     return h;

@@ -44,9 +44,9 @@ public:
     }
     void out_of_memory() noexcept override { leave(); }
     // Fails the request if no response has arrived yet.
-    void give_up();
+    void fail_request();
 
-    void serve(std::weak_ptr<peer_process> asker);
+    void serve(std::weak_ptr<peer_process> requester);
     bool ask(fd_request w) const noexcept;
     bool broken() const noexcept;
     void leave() { event_loop::get()->unwatch(watch_.load()); }
@@ -63,7 +63,7 @@ private:
     std::atomic<event_loop::watch_id> watch_{0};
     ordered_mutex mutex_{lock_level::events};
     std::function<void(handover)> done_ GUARDED_BY(mutex_); // cleared when it is called
-    std::weak_ptr<peer_process> asker_ GUARDED_BY(mutex_);
+    std::weak_ptr<peer_process> requester_ GUARDED_BY(mutex_);
 };
 
 // Closes the connection with its last user.
@@ -73,8 +73,8 @@ public:
     explicit fd_client_line(std::shared_ptr<fd_client> v) noexcept : client_(std::move(v)) {}
     ~fd_client_line() override { client_->leave(); }
 
-    void serve(std::weak_ptr<peer_process> asker) override { client_->serve(std::move(asker)); }
-    bool ask_for_file(std::uint32_t key, std::uint64_t generation) override
+    void serve(std::weak_ptr<peer_process> requester) override { client_->serve(std::move(requester)); }
+    bool request_file(std::uint32_t key, std::uint64_t generation) override
     {
         return client_->ask({.token = {}, .kind = fd_request_kind::file, .generation = generation, .key = key});
     }
@@ -94,7 +94,7 @@ bool fd_client::begin(std::int32_t completion_fd)
         return false;
     event_loop::get()->after(answer_timeout(), [weak = weak_from_this()] {
         if (const auto self = weak.lock())
-            self->give_up();
+            self->fail_request();
     });
     return true;
 }
@@ -123,19 +123,19 @@ void fd_client::take_replies()
     }
     lock.unlock();
     leave();
-    give_up();
+    fail_request();
 }
 
 // Receives a requested file, in a private descriptor table: closing it must not release POSIX locks of the program on
 // that file.
 void fd_client::take_file()
 {
-    const auto asker = asker_.lock();
+    const auto requester = requester_.lock();
     const bool taken = with_own_descriptors([&] {
         fd_reply g;
         descriptors given;
-        if (receive(socket_, g, given) == reception::message && g.kind == fd_request_kind::file && asker != nullptr)
-            asker->take_file(g.key, g.generation, {std::move(given[0]), g.offset});
+        if (receive(socket_, g, given) == reception::message && g.kind == fd_request_kind::file && requester != nullptr)
+            requester->take_file(g.key, g.generation, {std::move(given[0]), g.offset});
     });
     if (!taken)
         recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without installing them
@@ -155,7 +155,7 @@ void fd_client::take_arena(const std::function<void(handover)> &done, descriptor
     done({std::move(given[0]), std::move(given[1]), std::move(line), owner_});
 }
 
-void fd_client::give_up()
+void fd_client::fail_request()
 {
     unique_lock lock(mutex_);
     const auto done = std::exchange(done_, nullptr);
@@ -166,10 +166,10 @@ void fd_client::give_up()
     done({});
 }
 
-void fd_client::serve(std::weak_ptr<peer_process> asker)
+void fd_client::serve(std::weak_ptr<peer_process> requester)
 {
     const lock_guard lock(mutex_);
-    asker_ = std::move(asker);
+    requester_ = std::move(requester);
 }
 
 bool fd_client::ask(fd_request w) const noexcept

@@ -6,7 +6,7 @@
 #include "transport/shm/arena.hpp"
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/file_mapping.hpp"
-#include "transport/shm/local_caller.hpp"
+#include "transport/shm/local_client.hpp"
 #include "transport/shm/peer.hpp"
 #include "transport/shm/policy.hpp"
 #include "progress/listener.hpp"
@@ -23,19 +23,19 @@ namespace
 
 constexpr unsigned max_requests = 8; // limit before other sockets are served
 
-constinit process::single<unknown_callers> without_a_request;
+constinit process::single<pending_peers> without_a_request;
 
 // A client that requests descriptors.
-class fd_peer : public local_caller
+class fd_peer : public local_client
 {
 public:
-    using local_caller::local_caller;
+    using local_client::local_client;
     finding ready(std::uint32_t events) override;
 
 private:
     bool grant(const fd_request &w) const;
-    bool hand_over_arena(const fd_request &w) const;
-    bool hand_over_file(const fd_request &w) const;
+    bool pass_arena(const fd_request &w) const;
+    bool pass_file(const fd_request &w) const;
 };
 
 finding fd_peer::ready(std::uint32_t)
@@ -45,10 +45,10 @@ finding fd_peer::ready(std::uint32_t)
     for (unsigned requests = 0; requests < max_requests; ++requests) {
         fd_request w;
         const reception r = receive(socket_, w);
-        if (r == reception::message && is_heard() && grant(w))
+        if (r == reception::message && on_message() && grant(w))
             continue;
         if (r != reception::nothing)
-            send_away();
+            drop();
         break;
     }
     return finding::something;
@@ -58,10 +58,10 @@ bool fd_peer::grant(const fd_request &w) const
 {
     if (w.token != arena::instance().token())
         return false;
-    return w.kind == fd_request_kind::arena ? hand_over_arena(w) : w.kind == fd_request_kind::file && hand_over_file(w);
+    return w.kind == fd_request_kind::arena ? pass_arena(w) : w.kind == fd_request_kind::file && pass_file(w);
 }
 
-bool fd_peer::hand_over_arena(const fd_request &w) const
+bool fd_peer::pass_arena(const fd_request &w) const
 {
     const std::array<int, max_fds> given{arena::instance().fd(), w.completion_fd};
     const bool rings = is_event_descriptor(w.completion_fd);
@@ -70,7 +70,7 @@ bool fd_peer::hand_over_arena(const fd_request &w) const
 
 // Passes the file behind a region, or no descriptor if the region has none. Uses a private descriptor table: closing
 // the file must not release POSIX locks of the program on it.
-bool fd_peer::hand_over_file(const fd_request &w) const
+bool fd_peer::pass_file(const fd_request &w) const
 {
     const region_pin region = region_table::instance().pin(w.key);
     const bool is_file =

@@ -29,7 +29,7 @@ struct arena_header {
 
 // Stored after the header, when the owner determines the values.
 struct arena_facts {
-    std::atomic<std::uint32_t> knows_flush; // see shared_memory::knows_flush()
+    std::atomic<std::uint32_t> uses_flush; // see shared_memory::uses_flush()
     // A robust futex of a thread that ends with its process. The kernel sets FUTEX_OWNER_DIED before it releases other
     // resources of the process.
     std::atomic<std::uint32_t> liveness;

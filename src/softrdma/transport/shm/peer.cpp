@@ -83,9 +83,9 @@ obstacle obstacle_to(const shm_address &h)
         return h.why_absent == obstacle::none ? obstacle::unshared : h.why_absent;
     if (const obstacle here = own_obstacle(); here != obstacle::none)
         return here;
-    if (h.who.boot != own.boot)
+    if (h.owner.boot != own.boot)
         return obstacle::host;
-    return h.who.uid == own.uid ? obstacle::none : obstacle::user;
+    return h.owner.uid == own.uid ? obstacle::none : obstacle::user;
 }
 
 bool is_event_descriptor(int fd) noexcept
@@ -116,8 +116,8 @@ std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::stri
     }
     static const auto own = [] {
         std::shared_ptr<peer_process> p(new peer_process);
-        p->who_ = own_identity();
-        p->memory_pid_ = p->who_.pid;
+        p->identity_ = own_identity();
+        p->memory_pid_ = p->identity_.pid;
         p->slots_ = &arena::instance().slot(0);
         return p;
     }();
@@ -133,10 +133,10 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
     peer_cache &all = cache();
     const lock_guard guard(all.lock);
     auto &known = all.entry(h);
-    if (auto peer = known.lock(); peer != nullptr && peer->who_ == h.who)
+    if (auto peer = known.lock(); peer != nullptr && peer->identity_ == h.owner)
         return peer;
     std::shared_ptr<peer_process> peer(new peer_process);
-    peer->who_ = h.who;
+    peer->identity_ = h.owner;
     peer->arena_ = std::move(given.arena);
     peer->line_ = std::move(given.to_peer);
     if (!peer->map_tables(h, why))
@@ -146,7 +146,7 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
     else if (policy() == path_policy::direct)
         return nullptr;
     else if (policy() == path_policy::automatic)
-        log::write(log::level::info, "process %u: private memory not accessible: %s (mapped files only)", h.who.pid,
+        log::write(log::level::info, "process %u: private memory not accessible: %s (mapped files only)", h.owner.pid,
                 why.c_str());
     peer->line_->serve(peer);
     known = peer;
@@ -175,8 +175,8 @@ bool peer_process::map_tables(const shm_address &h, std::string &why)
               std::to_string(arena_version) + " (use the same release of softrdma on both sides)";
         return false;
     }
-    if (header.magic == arena_magic && header.token == h.token && header.pid == h.who.pid &&
-            header.start_time == h.who.start_time)
+    if (header.magic == arena_magic && header.token == h.token && header.pid == h.owner.pid &&
+            header.start_time == h.owner.start_time)
         return true;
     why = "the arena is not the one announced";
     return false;
@@ -268,7 +268,7 @@ std::shared_ptr<file_mapping> peer_process::mapping(const remote_region &r)
     mapped entry{r, nullptr};
     if (is_open())
         entry.file = file_mapping::open(memory_pid_, r.region_address, r.region_length, r.kind);
-    else if (!line_->ask_for_file(slots_[r.slot].key.load(std::memory_order_relaxed), r.generation))
+    else if (!line_->request_file(slots_[r.slot].key.load(std::memory_order_relaxed), r.generation))
         return nullptr;
     return mappings_.insert_or_assign(r.slot, std::move(entry)).first->second.file;
 }

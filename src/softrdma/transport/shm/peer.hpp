@@ -62,7 +62,7 @@ public:
     // Like gone(), but without a system call; may return false for a process whose thread cannot report its end.
     bool dead() const noexcept;
     const arena_facts &facts() const noexcept;
-    bool knows_flush() const noexcept { return facts().knows_flush.load(std::memory_order_relaxed) != 0; }
+    bool uses_flush() const noexcept { return facts().uses_flush.load(std::memory_order_relaxed) != 0; }
 
     // Maps `size` bytes of the peer's arena. Returns NULL if the range is not inside it.
     std::shared_ptr<std::byte> share(std::uint64_t offset, std::size_t size) const;
@@ -97,7 +97,7 @@ private:
     bool map_tables(const shm_address &h, std::string &why);
     bool reaches_memory(std::uint32_t pid, const shm_address &h, std::string &why) const;
 
-    identity who_;
+    identity identity_;
     std::uint32_t memory_pid_ = 0; // process ID with which the kernel accesses its memory; 0 if it cannot
     std::unique_ptr<peer_line> line_;
     unique_fd arena_;

@@ -107,7 +107,7 @@ bool remote_cq::reserve() noexcept
     return false;
 }
 
-void remote_cq::give_back() noexcept
+void remote_cq::release_entry() noexcept
 {
     if (block_->counted.load(std::memory_order_relaxed) != 0)
         block_->used.fetch_sub(1, std::memory_order_relaxed);
@@ -227,13 +227,13 @@ void shm_ep::record_store(const remote_region &r, std::uint32_t bytes)
         return;
     }
     peer_->mark_unsynced(r);
-    unsynced_.note(recent_, begin, begin + bytes);
+    unsynced_.merge(recent_, begin, begin + bytes);
 }
 
 bool shm_ep::make_durable()
 {
     SOFTRDMA_ASSERT(epoch_ != nullptr); // the local queue pair has a path
-    const epoch_pause outside(*epoch_);
+    const section_pause outside(*epoch_);
     return unsynced_.make_durable([](const auto &file, std::uint64_t begin, std::uint64_t end) {
         const int error = file->write_back(begin, end - begin);
         return error == 0 || error == ENOMEM; // ENOMEM: unmapped by the program, see memory_region::sync_mapped()
@@ -257,7 +257,7 @@ copy_result shm_ep::flush(std::uint32_t key, int access, std::uint64_t va, std::
     if (mapping(r) == nullptr)
         return copy_result::unsupported;
     const std::shared_ptr<file_mapping> file = recent_;
-    const epoch_pause outside(*epoch_); // see make_durable()
+    const section_pause outside(*epoch_); // see make_durable()
     const int error = file->write_back(r.address - r.region_address, length);
     return error == 0 ? copy_result::done : copy_result::fault;
 }
@@ -276,9 +276,9 @@ copy_result shm_ep::read_part(const remote_region &r, std::span<const iovec> to)
 }
 
 // The barrier is executed for the peer too, which posts a receive and then reads the request without a barrier.
-void shm_ep::ask_for_receive() noexcept
+void shm_ep::request_receive_event() noexcept
 {
-    if (block_->peer_waiting.exchange(1, std::memory_order_seq_cst) == 0)
+    if (block_->receive_requested.exchange(1, std::memory_order_seq_cst) == 0)
         barriers::execute_between_processes(peer_is_enrolled());
 }
 
@@ -395,7 +395,7 @@ bool shm_ep::deliver(const message &m, std::span<const iovec> from)
     s.imm_data = m.imm_data;
     s.flags = flags;
     if (!publish(s, seen)) {
-        cq_->give_back();
+        cq_->release_entry();
         return false;
     }
     bounced_ = bounced;

@@ -35,7 +35,7 @@ public:
     // Reserves an entry. Returns false if the queue is full: its owner must then detect the overflow.
     bool reserve() noexcept;
     // Releases an entry for which no message was sent.
-    void give_back() noexcept;
+    void release_entry() noexcept;
     // Lets the peer find a message that was published.
     void announce(std::uint32_t bit, bool watched) noexcept;
     void wake(bool solicited);
@@ -50,7 +50,7 @@ private:
 };
 
 // The peer's queue pair. Used by one thread at a time, inside a section of the local queue pair.
-class alignas(cache_line) shm_ep final : public acting_peer
+class alignas(cache_line) shm_ep final : public shm_peer
 {
 public:
     // Opens a queue pair of this process. Returns NULL with the reason in `why` if it is not accessible. `ends` are the
@@ -133,13 +133,13 @@ public:
     void skip_receive() noexcept { go_to(position_ + 1); }
     // Called when the local side posts a receive. A program that has sent a message since the last one is likely to
     // send the next: prefetches the line of the peer's receive.
-    void receive_is_posted() noexcept
+    void on_receive_posted() noexcept
     {
         if (std::exchange(sent_, false))
             fetch_to_store(slot_);
     }
     // After this call, has_receive() is true, or the peer sends a message when it posts a receive.
-    void ask_for_receive() noexcept;
+    void request_receive_event() noexcept;
 
     reader reader_of_peer() const noexcept override;
     std::unique_ptr<request_path> open_path(qp_block &own, ibv_pd *pd) override;

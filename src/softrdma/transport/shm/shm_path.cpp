@@ -115,26 +115,26 @@ post_result shm_path::flush(const wqe &w)
     const flush_args &arguments = w.args.flush;
     if (!arguments.is_valid() || arguments.level != native::level_range)
         return post_result::unsupported;
-    const int access = rights_to_flush(arguments, ep_->peer().knows_flush());
+    const int access = rights_to_flush(arguments, ep_->peer().uses_flush());
     const copy_result result = ep_->flush(w.rkey, access, w.remote_addr, arguments.length, arguments.persists());
     return result == copy_result::fault ? post_result::failed : result_of(result);
 }
 
-bool shm_path::ask_for_receive() noexcept
+bool shm_path::request_receive_event() noexcept
 {
     const read_section section(own_.epoch);
     if (!ep_->peer_is_open())
         return true;
-    ep_->ask_for_receive();
+    ep_->request_receive_event();
     return ep_->has_receive();
 }
 
-bool shm_path::surely_unsupported(const wqe &w) const noexcept
+bool shm_path::is_unsupported(const wqe &w) const noexcept
 {
     if (ep_->receives_are_lent() && w.info().takes_receive &&
             (!ep_->has_receive() || (w.info().message() && w.length > max_bounced)))
         return true;
-    if (!leaves_private_memory())
+    if (!needs_network_for_private_memory())
         return false;
     if (w.info().message())
         return w.length > max_bounced;

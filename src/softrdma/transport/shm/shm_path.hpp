@@ -23,18 +23,18 @@ public:
 
     post_result post(const wqe &w) override;
     std::atomic<std::uint32_t> &epoch() noexcept override { return own_.epoch; }
-    bool ask_for_receive() noexcept override;
+    bool request_receive_event() noexcept override;
     std::uint32_t peer_rnr_timer() const noexcept override { return ep_->peer_rnr_timer(); }
-    bool surely_unsupported(const wqe &w) const noexcept override;
+    bool is_unsupported(const wqe &w) const noexcept override;
     // The peer will execute the request, and make durable what it stored.
-    void left_to_network(const wqe &w) noexcept override
+    void on_network_fallback(const wqe &w) noexcept override
     {
         if (w.op != native::wr_flush)
             peer_has_dirty_ = w.op != IBV_WR_RDMA_READ;
     }
-    void receive_is_posted() noexcept override { ep_->receive_is_posted(); }
+    void on_receive_posted() noexcept override { ep_->on_receive_posted(); }
     void peer_consumed_receive() noexcept override { ep_->skip_receive(); }
-    bool leaves_private_memory() const noexcept override { return !ep_->peer().is_open(); }
+    bool needs_network_for_private_memory() const noexcept override { return !ep_->peer().is_open(); }
 
 private:
     // Collects the local memory segments of a request. Returns false if one is not registered.

@@ -286,7 +286,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
         received = n < 0 ? 0 : static_cast<std::size_t>(n); // recv() reports the error too
     };
-    receiver->fill_place(*this, frames_.partial(), frames_.left() - end_of_segment, receive);
+    receiver->fill_destination(*this, frames_.partial(), frames_.left() - end_of_segment, receive);
     if (received == 0)
         return 0;
     more = received < available;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "progress/event_loop.hpp"
-#include "progress/unknown_callers.hpp"
+#include "progress/pending_peers.hpp"
 #include "transport/packet_path.hpp"
 #include "wire/frame.hpp"
 #include "base/process.hpp"
@@ -30,7 +30,10 @@ public:
 };
 
 // One TCP connection: the path of one queue pair and the channel of its connection management.
-class tcp_conn : public packet_path, public event_handler, public caller, public std::enable_shared_from_this<tcp_conn>
+class tcp_conn : public packet_path,
+                 public event_handler,
+                 public pending_peer,
+                 public std::enable_shared_from_this<tcp_conn>
 {
 public:
     enum class role {
@@ -73,7 +76,7 @@ public:
     void send_control(opcode op, std::span<const std::byte> payload);
     // Closes the connection once all output was sent.
     void finish();
-    void send_away() override { finish(); }
+    void drop() override { finish(); }
 
     // For the user, guarded by its lock.
     void *owner = nullptr;

@@ -23,7 +23,7 @@ void set(int fd, int level, int option, int value)
 }
 
 // Enables keep-alive probes. A host that disappears sends nothing, and TCP alone would retry for a quarter of an hour.
-void notice_silence(int fd)
+void enable_keep_alive(int fd)
 {
     constexpr int probes = 4;
     const auto limit = settings().response_timeout;
@@ -41,7 +41,7 @@ void notice_silence(int fd)
 void prepare(int fd)
 {
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    notice_silence(fd);
+    enable_keep_alive(fd);
 }
 
 addresses addresses_of(int fd) noexcept

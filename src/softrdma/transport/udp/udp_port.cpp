@@ -151,7 +151,7 @@ void udp_port::close()
     tx_.reset();
     const lock_guard lock(reading_);
     for (const auto &peer : peers_)
-        peer->send_away();
+        peer->drop();
     peers_.clear();
 }
 
@@ -282,7 +282,7 @@ bool udp_port::empty_rings()
             ++i;
             continue;
         }
-        peers_[i]->send_away();
+        peers_[i]->drop();
         peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(i));
     }
     return any;
@@ -322,14 +322,14 @@ bool udp_port::receive_packets()
     for (int i = 0; i < count; ++i) {
         mmsghdr &m = a.messages[static_cast<std::size_t>(i)];
         if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // a longer datagram is invalid
-            hand_on({static_cast<const std::byte *>(m.msg_hdr.msg_iov->iov_base), m.msg_len}, m.msg_hdr);
+            forward({static_cast<const std::byte *>(m.msg_hdr.msg_iov->iov_base), m.msg_len}, m.msg_hdr);
     }
     return count > 0;
 }
 
 // Accepts a datagram only from the port that is part of its sender's queue pair number. No other process of the
 // sender's host can therefore impersonate that queue pair.
-void udp_port::hand_on(std::span<const std::byte> bytes, msghdr &message)
+void udp_port::forward(std::span<const std::byte> bytes, msghdr &message)
 {
     datagram d;
     network_address source;
@@ -364,11 +364,11 @@ open_ports &ports()
     return p.get();
 }
 
-class numbered_path final : public datagram_path
+class udp_path final : public datagram_path
 {
 public:
-    numbered_path(std::shared_ptr<udp_port> port, std::uint32_t number) : port_(std::move(port)), number_(number) {}
-    ~numbered_path() override
+    udp_path(std::shared_ptr<udp_port> port, std::uint32_t number) : port_(std::move(port)), number_(number) {}
+    ~udp_path() override
     {
         open_ports &all = ports();
         {
@@ -400,13 +400,13 @@ std::unique_ptr<datagram_path> open_datagram_path()
     const lock_guard guard(all.lock);
     for (const auto &port : all.list) {
         if (const std::uint32_t number = port->reserve(); number != 0)
-            return std::make_unique<numbered_path>(port, number);
+            return std::make_unique<udp_path>(port, number);
     }
     auto port = udp_port::open();
     if (port == nullptr)
         return nullptr;
     all.list.push_back(port);
-    return std::make_unique<numbered_path>(port, port->reserve());
+    return std::make_unique<udp_path>(port, port->reserve());
 }
 
 } // namespace softrdma

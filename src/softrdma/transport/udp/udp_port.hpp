@@ -54,7 +54,7 @@ private:
     bool watch();
     bool send_packet(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const;
     bool receive_packets() REQUIRES(reading_);
-    void hand_on(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
+    void forward(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
     bool empty_rings() REQUIRES(reading_);
     bool empty(datagram_peer &peer, std::size_t most, bool &any) REQUIRES(reading_);
     void deliver(const datagram &d, const network_header &header) REQUIRES(reading_);

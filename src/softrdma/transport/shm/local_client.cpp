@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/shm/local_caller.hpp"
+#include "transport/shm/local_client.hpp"
 #include "transport/shm/fd_message.hpp"
 
 #include <sys/epoll.h>
@@ -8,13 +8,13 @@
 namespace softrdma
 {
 
-local_caller::~local_caller()
+local_client::~local_client()
 {
     if (birth_.is_here())
         close(socket_);
 }
 
-std::chrono::milliseconds local_caller::enter()
+std::chrono::milliseconds local_client::enter()
 {
     if (!process_of_own_user(socket_))
         return std::chrono::milliseconds(0);
@@ -23,12 +23,12 @@ std::chrono::milliseconds local_caller::enter()
     return others_.add(shared_from_this());
 }
 
-void local_caller::send_away()
+void local_client::drop()
 {
     event_loop::get()->unwatch(watch_);
 }
 
-bool local_caller::is_heard()
+bool local_client::on_message()
 {
     is_heard_ = is_heard_ || others_.remove(shared_from_this());
     return is_heard_;

@@ -3,32 +3,32 @@
 
 #include "base/process.hpp"
 #include "progress/event_loop.hpp"
-#include "progress/unknown_callers.hpp"
+#include "progress/pending_peers.hpp"
 
 namespace softrdma
 {
 
 // A client at a local socket of this process. A client that breaks the protocol is disconnected.
-class local_caller : public event_handler, public caller, public std::enable_shared_from_this<local_caller>
+class local_client : public event_handler, public pending_peer, public std::enable_shared_from_this<local_client>
 {
 public:
     // Takes ownership of the socket. `others` are the clients at sockets of the same kind.
-    local_caller(int socket, unknown_callers &others) noexcept : socket_(socket), others_(others) {}
-    ~local_caller() override;
+    local_client(int socket, pending_peers &others) noexcept : socket_(socket), others_(others) {}
+    ~local_client() override;
 
     // Accepts the client unless it belongs to another user. Returns the same value as listener::receiver.
     std::chrono::milliseconds enter();
-    void send_away() override;
+    void drop() override;
 
 protected:
     // Called when a message has arrived. Returns false if the client was disconnected.
-    bool is_heard() REQUIRES(mutex_);
+    bool on_message() REQUIRES(mutex_);
 
     const int socket_;
     ordered_mutex mutex_{lock_level::requests};
 
 private:
-    unknown_callers &others_;
+    pending_peers &others_;
     const process::birth birth_;
     std::atomic<event_loop::watch_id> watch_{0};
     bool is_heard_ GUARDED_BY(mutex_) = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "progress/unknown_callers.hpp"
+#include "progress/pending_peers.hpp"
 #include "base/log.hpp"
 #include "progress/event_loop.hpp"
 
@@ -16,7 +16,7 @@ constexpr auto first_message_time = std::chrono::seconds(2); // a peer sends it 
 constexpr auto min_time = std::chrono::milliseconds(100);    // minimum time for each peer
 
 // An eighth of the descriptor limit of the program, if that is small.
-std::size_t max_callers() noexcept
+std::size_t max_pending() noexcept
 {
     constexpr rlim_t most = 128;
     rlimit limit{};
@@ -26,58 +26,58 @@ std::size_t max_callers() noexcept
 
 } // namespace
 
-std::chrono::milliseconds unknown_callers::add(const std::shared_ptr<caller> &who)
+std::chrono::milliseconds pending_peers::add(const std::shared_ptr<pending_peer> &peer)
 {
-    const std::size_t most = max_callers();
+    const std::size_t most = max_pending();
     while (const auto oldest = take_oldest(most)) {
         log::write(log::level::info, "peer disconnected before its first message: %zu others are pending", most);
-        oldest->send_away();
+        oldest->drop();
     }
     try {
-        event_loop::get()->after(first_message_time, [this, weak = std::weak_ptr(who)] {
+        event_loop::get()->after(first_message_time, [this, weak = std::weak_ptr(peer)] {
             const auto silent = weak.lock();
             if (silent == nullptr || !remove(silent))
                 return;
             log::write(log::level::info, "peer disconnected: no message within %d s (not a peer of this device?)",
                     static_cast<int>(first_message_time.count()));
-            silent->send_away();
+            silent->drop();
         });
         {
             const lock_guard lock(mutex_);
-            callers_.push_back({who, clock::now()});
+            peers_.push_back({peer, clock::now()});
         }
         return pause();
     } catch (const std::bad_alloc &) {
-        who->send_away();
+        peer->drop();
         return min_time;
     }
 }
 
-std::chrono::milliseconds unknown_callers::pause()
+std::chrono::milliseconds pending_peers::pause()
 {
-    const std::size_t most = max_callers();
+    const std::size_t most = max_pending();
     const lock_guard lock(mutex_);
-    if (callers_.size() < most)
+    if (peers_.size() < most)
         return std::chrono::milliseconds(0);
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(callers_.front().since + min_time - clock::now());
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(peers_.front().since + min_time - clock::now());
     return std::max(wait, std::chrono::milliseconds(0));
 }
 
-std::shared_ptr<caller> unknown_callers::take_oldest(std::size_t most)
+std::shared_ptr<pending_peer> pending_peers::take_oldest(std::size_t most)
 {
     const lock_guard lock(mutex_);
-    std::erase_if(callers_, [](const entry &e) { return e.who.expired(); });
-    std::shared_ptr<caller> oldest;
-    for (; oldest == nullptr && callers_.size() >= most; callers_.pop_front())
-        oldest = callers_.front().who.lock();
+    std::erase_if(peers_, [](const entry &e) { return e.peer.expired(); });
+    std::shared_ptr<pending_peer> oldest;
+    for (; oldest == nullptr && peers_.size() >= most; peers_.pop_front())
+        oldest = peers_.front().peer.lock();
     return oldest;
 }
 
-bool unknown_callers::remove(const std::shared_ptr<caller> &who)
+bool pending_peers::remove(const std::shared_ptr<pending_peer> &peer)
 {
     const lock_guard lock(mutex_);
-    return std::erase_if(
-                   callers_, [&](const entry &e) { return !e.who.owner_before(who) && !who.owner_before(e.who); }) != 0;
+    return std::erase_if(peers_,
+                   [&](const entry &e) { return !e.peer.owner_before(peer) && !peer.owner_before(e.peer); }) != 0;
 }
 
 } // namespace softrdma
