@@ -7,22 +7,14 @@ import shutil
 import subprocess
 import sys
 
-SKIPPED = 77
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "support"))
+from common import fail, skip  # noqa: E402,F401
+
 # Nodes of the version script, and the headers that declare their functions.
 NODES = {"LIBRPMA_1.0": "released_1_0.h", "LIBRPMA_1.4": "released_1_4.h"}
 LIBRARY = "librpma.so.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wpedantic", "-Werror"]
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
-
-
-def fail(reason):
-    print(f"failed: {reason}")
-    sys.exit(1)
 
 
 def need_tool(name):

@@ -12,29 +12,12 @@ import threading
 import time
 import unittest
 
-from support import LIMIT_S, PROGRAM, SHORT, BenchTest
+from support import LIMIT_S, PROGRAM, SHORT, BenchTest, is_alive, wait_until
 
 
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_until(condition):
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 class WrongInput(BenchTest):
@@ -185,7 +168,8 @@ class DyingPeers(BenchTest):
                             "--duration", "30", "--repeats", "1", "--report", "none", "--out", "r.json")
 
     def busy(self):
-        return wait_until(lambda: (self.place / "r.json").exists())
+        wait_until(lambda: (self.place / "r.json").exists())
+        return True
 
     def test_server_is_killed(self):
         with self.server() as (server, port), self.client(port) as client:
@@ -206,7 +190,7 @@ class DyingPeers(BenchTest):
                 self.assertEqual(len(own), 1)
                 client.kill()
                 client.wait(timeout=LIMIT_S)
-                self.assertTrue(wait_until(lambda: not is_alive(own[0])), "the client's process survived")
+                wait_until(lambda: not is_alive(own[0]))
             (self.place / "r.json").unlink()
             # The server is available for the next client.
             done = self.on_softrdma("client", "127.0.0.1", "--port", port, "-w", "read", *SHORT, "--out", "r.json")
@@ -226,7 +210,7 @@ class DyingPeers(BenchTest):
                     _, stderr = local.communicate(timeout=LIMIT_S)
                 self.assertEqual(local.returncode, 1)
                 self.assertEqual(len(stderr.splitlines()), 1, stderr)
-                self.assertTrue(wait_until(lambda: not any(map(is_alive, own))))
+                wait_until(lambda: not any(map(is_alive, own)))
                 (self.place / "r.json").unlink()
 
     def test_server_ends_without_clients(self):
@@ -246,7 +230,7 @@ class Resuming(BenchTest):
                           "--out", "r.json") as local:
             def done():
                 return [p for p in self.result()["points"] if p["status"] == "done"] if self.busy() else []
-            self.assertTrue(wait_until(lambda: len(done()) >= 2))
+            wait_until(lambda: len(done()) >= 2)
             local.kill()
             local.wait(timeout=LIMIT_S)
         before = self.result()
@@ -271,7 +255,7 @@ class Resuming(BenchTest):
             with self.subTest(number=number):
                 with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "read", "--duration", "30",
                                   "--report", "none", "--out", "r.json") as local:
-                    self.assertTrue(wait_until(self.busy))
+                    wait_until(self.busy)
                     local.send_signal(number)
                     _, stderr = local.communicate(timeout=LIMIT_S)
                 self.assertEqual(local.returncode, -number)
@@ -315,9 +299,9 @@ class Verification(BenchTest):
         with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "read", "--memory", "target",
                           "--target", target, "--duration", "3", "--repeats", "1", "--warm-up", "0", "--report", "none",
                           "--out", "r.json") as local:
-            self.assertTrue(wait_until(lambda: (self.place / "r.json").exists() and len(children_of(local.pid)) == 2))
+            wait_until(lambda: (self.place / "r.json").exists() and len(children_of(local.pid)) == 2)
             server = next(pid for pid in children_of(local.pid) if b"server" in self.command_line(pid))
-            self.assertTrue(wait_until(lambda: self.spoil(server, target)))
+            wait_until(lambda: self.spoil(server, target))
             stdout, stderr = local.communicate(timeout=LIMIT_S)
         self.assertEqual(local.returncode, 1, stdout)
         self.assertIn("FAILED: data mismatch", stdout)

@@ -8,8 +8,11 @@ import pathlib
 import re
 import signal
 import subprocess
-import tempfile
+import sys
 import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from common import directory, is_alive, skip, wait_until  # noqa: E402,F401
 
 PROGRAM = os.environ["RPMA_BENCH"]
 LAUNCHER = os.environ["RPMA_SOFTRDMA"]
@@ -23,12 +26,7 @@ class BenchTest(unittest.TestCase):
     """Runs the command in its own directory."""
 
     def setUp(self):
-        self.place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rpma-bench-")))
-
-    def enterContext(self, manager):
-        value = manager.__enter__()
-        self.addCleanup(manager.__exit__, None, None, None)
-        return value
+        self.place = directory(self, prefix="rpma-bench-")
 
     def bench(self, *words, before=(), **options):
         return subprocess.run([*before, PROGRAM, *map(str, words)], cwd=self.place, capture_output=True, text=True,

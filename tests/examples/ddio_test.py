@@ -7,7 +7,6 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import tempfile
 
 import support
 
@@ -41,9 +40,7 @@ class Ddio(support.ExamplesTest):
         super().setUp()
         if subprocess.run(namespace("true"), capture_output=True, check=False).returncode != 0:
             self.skipTest("mount namespaces cannot be created here")
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.machine = pathlib.Path(place.name)
+        self.machine = support.directory(self)
         self.write("cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu sse2\n")
         port = self.machine / "sys/devices/pci0000:16/0000:16:00.0"
         for directory in (port / "0000:17:00.0/infiniband/mlx5_0", port / "0000:17:00.0/net/eth7",

@@ -108,9 +108,7 @@ class MachineTest(support.ExamplesTest):
     """Simulates RDMA hardware: the /sys tree and the results of verbs."""
 
     def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.sysfs = pathlib.Path(scratch.name)
+        self.sysfs = support.directory(self)
         self.enterContext(unittest.mock.patch.object(transport, "SYSFS", self.sysfs))
 
     def kernel_has(self, name: str, state: str = "4: ACTIVE") -> None:

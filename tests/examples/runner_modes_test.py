@@ -15,9 +15,7 @@ from runner import pmem, storage
 
 class ModesTest(support.ExamplesTest):
     def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory(prefix="rpma-modes-test-", dir="/var/tmp")
-        self.addCleanup(scratch.cleanup)
-        self.directory = pathlib.Path(scratch.name)
+        self.directory = support.directory(self, prefix="rpma-modes-test-", dir="/var/tmp")
 
     def names(self, result: subprocess.CompletedProcess) -> list[str]:
         return [line.split(" - ")[1] for line in result.stdout.splitlines() if line.startswith("ok ")]

@@ -43,12 +43,10 @@ class PortTest(support.ExamplesTest):
 
 class RunnerTest(support.ExamplesTest):
     def setUp(self) -> None:
-        self.scratch = tempfile.TemporaryDirectory(prefix="rpma-runner-test-", dir="/var/tmp")
-        self.addCleanup(self.scratch.cleanup)
-        self.directory = pathlib.Path(self.scratch.name)
+        self.directory = support.directory(self, prefix="rpma-runner-test-", dir="/var/tmp")
 
     def test_all_examples_succeed_with_files(self) -> None:
-        result = support.run_examples("--pmem", self.scratch.name)
+        result = support.run_examples("--pmem", str(self.directory))
         self.assert_status(result, 0)
         self.assertIn("{0} of {0} examples succeeded".format(len(support.TOPICS)), result.stdout)
         self.assertIn("softrdma, a software device (", result.stdout)
@@ -65,7 +63,7 @@ class RunnerTest(support.ExamplesTest):
         self.assertNotIn("durable", result.stdout)
 
     def test_flush_to_visibility_leaves_persisting_to_the_server(self) -> None:
-        result = support.run_examples("05", "--direct-write", "off", "--pmem", self.scratch.name)
+        result = support.run_examples("05", "--direct-write", "off", "--pmem", str(self.directory))
         self.assert_status(result, 0)
         self.assertIn("persisted by the server, after a flush to visibility", result.stdout)
 
@@ -110,7 +108,7 @@ class RunnerTest(support.ExamplesTest):
         return build
 
     def test_shown_commands_can_be_repeated_by_hand(self) -> None:
-        result = support.run_examples("5", "--pmem", self.scratch.name)
+        result = support.run_examples("5", "--pmem", str(self.directory))
         self.assert_status(result, 0)
         prepare, server, client = [line.strip() for line in result.stdout.partition("By hand, ")[2].splitlines()[1:]]
         files = pathlib.Path("/var/tmp/rpma-by-hand")
@@ -191,7 +189,7 @@ class RunnerTest(support.ExamplesTest):
     def test_text_that_is_not_in_the_file_is_a_failure(self) -> None:
         script = f'"{support.program("05", "server")}" "$@" && printf J | dd of="$3" bs=1 seek=17 conv=notrunc'
         programs = self.fake_programs(script, number="05", role="server")
-        result = support.run_examples("05", "--pmem", self.scratch.name, "--server-programs", str(programs))
+        result = support.run_examples("05", "--pmem", str(self.directory), "--server-programs", str(programs))
         self.assert_status(result, 1)
         self.assertRegex(result.stdout, "the client had 'Hello world!', .*server.pmem holds 'Jello world!'")
 
@@ -224,7 +222,7 @@ class RunnerTest(support.ExamplesTest):
             f": >'{self.directory}/halfway'\nexec tail -f '{self.directory}/halfway'", number="05")
         runner = subprocess.Popen(
             [str(support.RUNNER), "05", "--build", str(support.BUILD), "--transport", "softrdma",
-             "--pmem", self.scratch.name, "--client-programs", str(programs)],
+             "--pmem", str(self.directory), "--client-programs", str(programs)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(runner.wait)
         self.addCleanup(runner.kill)

@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shutil
-import tempfile
 
 import support
 from support import ADDR, TOPICS
@@ -20,17 +19,13 @@ class StandaloneTest(support.ExamplesTest):
 
     @classmethod
     def setUpClass(cls) -> None:
-        directory = tempfile.TemporaryDirectory(prefix="rpma-standalone-install-", dir="/var/tmp")
-        cls.addClassCleanup(directory.cleanup)
-        cls.prefix = pathlib.Path(directory.name)
+        cls.prefix = support.directory(cls, prefix="rpma-standalone-install-", dir="/var/tmp")
         installed = support.execute(["cmake", "--install", str(support.BUILD), "--prefix", str(cls.prefix)])
         if installed.returncode != 0:
             raise AssertionError(installed.stdout + installed.stderr)
 
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory(prefix="rpma-standalone-test-", dir="/var/tmp")
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
+        self.directory = support.directory(self, prefix="rpma-standalone-test-", dir="/var/tmp")
         self.topics = TOPICS
 
     def copy(self, *names: str) -> pathlib.Path:

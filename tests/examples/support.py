@@ -7,9 +7,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["EXAMPLES_BUILD_DIR"])
@@ -17,8 +16,9 @@ RUNNER = ROOT / "examples" / "run"
 ADDR = "127.0.0.1"
 TIMEOUT_S = 300
 
-sys.path.insert(0, str(RUNNER.parent))
+sys.path[:0] = [str(RUNNER.parent), str(ROOT / "tests" / "support")]
 
+from common import directory, skip, wait_until  # noqa: E402,F401
 from runner.catalogue import EXAMPLES, Run  # noqa: E402
 from runner.pair import Outcome, Result, Side, free_port, run_pair  # noqa: E402
 from runner.storage import VOLATILE, Storage  # noqa: E402
@@ -69,13 +69,6 @@ def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client
                     [[*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands]], side, side, timeout_s)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true in time"
-        time.sleep(0.01)
-
-
 @contextlib.contextmanager
 def pmem_file(size: int = 64 * 1024) -> Iterator[pathlib.Path]:
     with tempfile.TemporaryDirectory(prefix="rpma-examples-test-", dir="/var/tmp") as directory:
@@ -100,6 +93,5 @@ class ExamplesTest(unittest.TestCase):
 def main(missing: str | None = None) -> None:
     """Runs the tests of the calling file, or skips all of them if a prerequisite is missing."""
     if missing:
-        print(f"skipped: {missing}")
-        sys.exit(77)
+        skip(missing)
     unittest.main(verbosity=2)

@@ -6,13 +6,14 @@ usage: listings_test.py BUILD"""
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+from common import directory, free_port  # noqa: E402
+
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 # Detects a hang; every program takes much less.
 LIMIT_S = 60
@@ -25,17 +26,9 @@ def listing(document: str, language: str) -> str:
     return programs[0]
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 class ListingsTest(unittest.TestCase):
     def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory(prefix="librpma-listings-")
-        self.addCleanup(scratch.cleanup)
-        self.scratch = pathlib.Path(scratch.name)
+        self.scratch = directory(self, prefix="librpma-listings-")
 
     def compile(self, source: str, compiler: str, suffix: str, *flags: str) -> pathlib.Path:
         file, program = self.scratch / f"client{suffix}", self.scratch / "client"
@@ -46,7 +39,7 @@ class ListingsTest(unittest.TestCase):
 
     def expect_written(self, program: pathlib.Path, text: str) -> None:
         """Runs the program as a client of the server of example 05, whose file must then contain the text."""
-        file, port = self.scratch / "server.pmem", free_port()
+        file, port = self.scratch / "server.pmem", str(free_port())
         file.write_bytes(bytes(65536))
         device = [BUILD / "bin/softrdma", "run", "--"]
         ready, announce = os.pipe()

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import LIMIT_S, TOOL, MirrorTest
+from support import LIMIT_S, TOOL, MirrorTest, stop
 
 AGENT = os.environ["MIRROR_AGENT"]
 FENCED = -110004
@@ -188,7 +188,7 @@ exec {shlex.quote(TOOL)} "$@"
         second.kill()
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
         second.start()
-        second.be_silent()
+        stop(second.process)
         a.act("monitor", PROMOTED)
         b.act("monitor")
         self.assertEqual(b.score, "10")

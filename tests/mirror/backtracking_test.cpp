@@ -144,8 +144,7 @@ void the_program_goes_back_and_on(void **)
     if (made == nullptr)
         fail_msg("pmemobj_create: %s", pmemobj_errormsg());
     pmemobj_close(made);
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     struct sigaction handler {
     };
     handler.sa_handler = memory_failed;

@@ -99,8 +99,7 @@ void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const opened m(cfg.get());
     m.store(0, "verified");
     before_read = [&] { a.kill(); };
@@ -121,8 +120,7 @@ void without_a_target_nothing_is_verified(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a}, "policy availability\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a}, "policy availability\n");
     const opened m(cfg.get());
     before_read = [&] { a.kill(); };
     const rpma_mirror_range r{0, 8};
@@ -135,8 +133,7 @@ void an_end_that_no_target_confirms_is_unclean(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a}, "policy availability\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a}, "policy availability\n");
     void *address = nullptr;
     rpma_mirror *m = nullptr;
     assert_ok(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m));
@@ -161,8 +158,7 @@ void a_source_that_is_lost_interrupts_the_opening(void **)
 {
     target a;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a}), there = second.cfg({&a});
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a}), there = second.cfg({&a});
     opened(here.get()).close();
     rpma_mirror_resync_options options{};
     options.size = sizeof(options);
@@ -178,8 +174,7 @@ void without_any_copy_in_sync_the_set_is_down(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     {
         const opened m(cfg.get());
         m.put(0, "precious");

@@ -48,8 +48,7 @@ void a_creation_whose_answer_was_lost_is_repeated(void **)
             // The existing content of the file becomes the content of the set.
             h.where.write("home", "mine" + std::string(length - 4, '\0'));
             fail_to_create(h, a, b, lossy, lost);
-            const cfg_ptr cfg = h.cfg({&a, &b});
-            assert_ok(rpma_mirror_create(cfg.get()));
+            const cfg_ptr cfg = h.create({&a, &b});
             assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
             check_set(h, cfg, a, b, "mine");
         }
@@ -65,8 +64,7 @@ void a_creation_is_repeated_many_times(void **)
         a.kill();
         a.start();
     }
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     check_set(h, cfg, a, b, "");
 }
 
@@ -96,8 +94,7 @@ void what_another_machine_creates_is_left_alone(void **)
         assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
         assert_non_null(std::strstr(rpma_mirror_error_message(), "remove its state there"));
         assert_true(a.where().read("set.mirror", 0, 8192) == state);
-        const cfg_ptr others = other.cfg({&a, &b});
-        assert_ok(rpma_mirror_create(others.get()));
+        const cfg_ptr others = other.create({&a, &b});
         check_set(other, others, a, b, "others");
         assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
         check_set(other, others, a, b, "others");
@@ -112,7 +109,7 @@ void a_creation_goes_on_with_the_same_length(void **)
     const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_cfg_set_local_copy(cfg.get(), 0, (h.where.path + "/home").c_str(), 4 * megabyte, nullptr));
     assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_INVAL);
-    assert_ok(rpma_mirror_create(h.cfg({&a, &b}).get()));
+    h.create({&a, &b});
 }
 
 } // namespace

@@ -45,8 +45,7 @@ void who_has_the_lease_may_write(void **)
     const etcd e;
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}, e.line("ttl 60")), there = second.cfg({&a, &b}, e.line("ttl 60"));
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}, e.line("ttl 60")), there = second.cfg({&a, &b}, e.line("ttl 60"));
     {
         opened m(here.get());
         m.put(0, "acknowledged");
@@ -78,8 +77,7 @@ void the_lease_of_a_dead_writer_runs_out(void **)
     const etcd e;
     target a;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a}, e.line("ttl 5")), there = second.cfg({&a}, e.line("ttl 5"));
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a}, e.line("ttl 5")), there = second.cfg({&a}, e.line("ttl 5"));
     in_process_that_dies(put_and_die, here.get());
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
@@ -90,8 +88,7 @@ void a_fence_takes_the_right_of_a_living_writer(void **)
     const etcd e;
     target a;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a}, e.line("ttl 60")), there = second.cfg({&a}, e.line("ttl 60"));
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a}, e.line("ttl 60")), there = second.cfg({&a}, e.line("ttl 60"));
     const opened m(here.get());
     m.put(0, "acknowledged");
     std::uint64_t epoch = 0;
@@ -109,8 +106,7 @@ void a_writer_keeps_its_lease(void **)
     const etcd e;
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a}, e.line("ttl 12"));
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a}, e.line("ttl 12"));
     opened m(cfg.get());
     for (int i = 0; i < 150; ++i) {
         m.put(0, "again");
@@ -128,8 +124,7 @@ void without_etcd_the_right_runs_out(void **)
     etcd e;
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a}, e.line("ttl 5"));
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a}, e.line("ttl 5"));
     {
         const opened m(cfg.get());
         m.put(0, "acknowledged");
@@ -165,8 +160,7 @@ void a_silent_target_that_left_prevents_nothing(void **)
     target a, b;
     const host first, second(5);
     const std::string more = e.line("ttl 5") + "timeouts 3000 12000\n";
-    const cfg_ptr here = first.cfg({&a, &b}, more), there = second.cfg({&a, &b}, more);
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}, more), there = second.cfg({&a, &b}, more);
     losing with{here.get(), &b};
     in_process_that_dies(lose_the_second, &with);
     b.kill();
@@ -199,8 +193,7 @@ void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
     target a;
     const host first, second(5);
     const std::string more = e.line("ttl 5") + "policy availability\n";
-    const cfg_ptr here = first.cfg({&a}, more), there = second.cfg({&a}, more);
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a}, more), there = second.cfg({&a}, more);
     losing with{here.get(), &a};
     in_process_that_dies(end_before_record, &with);
     a.kill();
@@ -221,8 +214,7 @@ void etcd_knows_that_no_writer_was_alone(void **)
     target a, b;
     const host first, second(5);
     const std::string more = e.line("ttl 5") + "policy availability\n";
-    const cfg_ptr here = first.cfg({&a, &b}, more), there = second.cfg({&a, &b}, more);
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}, more), there = second.cfg({&a, &b}, more);
     in_process_that_dies(put_and_die, here.get());
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
@@ -250,8 +242,7 @@ void a_replaced_part_is_no_source_for_the_record_of_etcd(void **)
     const etcd e;
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
     losing with{here.get(), &b};
     in_process_that_dies(end_before_record, &with);
     b.kill();
@@ -278,8 +269,7 @@ void a_resynchronized_copy_is_a_source_for_the_record_of_etcd(void **)
     const etcd e;
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
     assert_int_equal(map_code(here.get()), 0); // a clean record
     a.kill();
     {
@@ -300,8 +290,7 @@ void no_eviction_without_etcd(void **)
     const etcd e;
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, e.line("ttl 60") + "timeouts 4000 60000\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, e.line("ttl 60") + "timeouts 4000 60000\n");
     const opened m(cfg.get());
     m.put(0, "acknowledged");
     e.stop();
@@ -330,8 +319,7 @@ void a_writer_that_slept_is_fenced(void **)
     const etcd e;
     target a;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a}, e.line("ttl 5")), there = second.cfg({&a}, e.line("ttl 5"));
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a}, e.line("ttl 5")), there = second.cfg({&a}, e.line("ttl 5"));
     const pid_t writer = fork_writer();
     if (writer == 0) {
         const opened m(here.get());
@@ -367,7 +355,7 @@ void tls_is_checked_on_both_sides(void **)
     const host h;
     const std::string own = "certificate " + e.file("cert") + " key " + e.file("key");
     const std::string whole = "ca " + e.file("cert") + " " + own;
-    assert_ok(rpma_mirror_create(h.cfg({&a}, e.line(whole)).get()));
+    h.create({&a}, e.line(whole));
     assert_int_equal(map_code(h.cfg({&a}, e.line(own)).get()), RPMA_MIRROR_E_ARBITER);
     assert_int_equal(map_code(h.cfg({&a}, e.line("ca " + e.file("cert"))).get()), RPMA_MIRROR_E_ARBITER);
     assert_int_equal(map_code(h.cfg({&a}, e.line(whole)).get()), 0);
@@ -392,7 +380,7 @@ void a_user_has_a_password(void **)
     h.where.write("password", "secret\n");
     h.where.write("wrong", "word\n");
     const std::string user = "user writer password-file " + h.where.path;
-    assert_ok(rpma_mirror_create(h.cfg({&a}, e.line("")).get()));
+    h.create({&a}, e.line(""));
     assert_int_equal(map_code(h.cfg({&a}, e.line("")).get()), RPMA_MIRROR_E_ARBITER);
     assert_int_equal(map_code(h.cfg({&a}, e.line(user + "/wrong")).get()), RPMA_MIRROR_E_ARBITER);
     assert_null(std::strstr(rpma_mirror_error_message(), "word\n"));

@@ -5,6 +5,8 @@
 // no call of the writer may last beyond its deadline. MIRROR_FAULTS is the number of seeds, MIRROR_FAULT_SEED the first
 // one: its combination is seed % 60. MIRROR_FAULT_LATE_MS is the permitted delay of a call; the default suits a busy
 // machine.
+#include "clock.h"
+#include "environment.h"
 #include "network.hpp"
 #include "workload.hpp"
 
@@ -18,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
-#include <time.h>
 #include <unistd.h>
 
 namespace
@@ -50,13 +51,6 @@ struct round_facts : shared_facts {
     std::atomic<int> taken;               // the new writer has the set open
     std::atomic<int> go_on;               // the new writer may check again, and write
 };
-
-std::int64_t now_ms()
-{
-    timespec t{};
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1'000'000;
-}
 
 void await(const char *what, const std::function<bool()> &come)
 {
@@ -382,8 +376,7 @@ private:
         const int code = facts_.ended_with;
         if (!killed_ && code != RPMA_MIRROR_E_FENCED && code != RPMA_MIRROR_E_NO_TARGET)
             fail_msg("the writer ended with %s", rpma_mirror_err_2str(code));
-        const char *const late = getenv("MIRROR_FAULT_LATE_MS");
-        const std::int64_t limit = 2 * operation_ms + (late == nullptr ? 60'000 : std::strtol(late, nullptr, 10));
+        const std::int64_t limit = 2 * operation_ms + number_from("MIRROR_FAULT_LATE_MS", 60'000);
         // The clock of a sleeping process continues to run.
         const bool slept = hits_writer() && fault_ == fault::stop;
         print_message("  %lu acknowledged, the longest call %ld ms%s\n", facts_.acknowledged.load(),
@@ -406,12 +399,6 @@ private:
     bool killed_ = false, healed_ = false, power_cut_ = false, brings_back_ = false;
 };
 
-std::uint64_t from_environment(const char *name, std::uint64_t otherwise)
-{
-    const char *const text = getenv(name);
-    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 void no_fault_loses_anything(void **)
 {
     const network net(first_target + most_targets);
@@ -420,7 +407,7 @@ void no_fault_loses_anything(void **)
     // Without a seed as argument: one round for each fault, victim and number of targets. After that, one of two
     // targets is stopped, and two of three are cut off, until the next writer has the set.
     std::vector<std::uint64_t> seeds{0, 6, 32, 38, 64, 31, 58};
-    const std::uint64_t count = from_environment("MIRROR_FAULTS", 0), begin = from_environment("MIRROR_FAULT_SEED", 0);
+    const std::uint64_t count = number_from("MIRROR_FAULTS", 0), begin = number_from("MIRROR_FAULT_SEED", 0);
     if (count != 0) {
         seeds.resize(count);
         std::iota(seeds.begin(), seeds.end(), begin);

@@ -1,40 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "faulty_port.hpp"
 
-#include <arpa/inet.h>
 #include <csignal>
 #include <list>
 #include <new>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "loopback.hpp"
 
 namespace
 {
 
 constexpr int second_ms = 1000;
-
-sockaddr_in on_loopback(unsigned port)
-{
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(static_cast<std::uint16_t>(port));
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return at;
-}
-
-int connect_to(unsigned port, int flags)
-{
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
-    const sockaddr_in at = on_loopback(port);
-    if (connect(fd, reinterpret_cast<const sockaddr *>(&at), sizeof(at)) == 0 || errno == EINPROGRESS)
-        return fd;
-    close(fd);
-    return -1;
-}
 
 struct behavior {
     fault kind;
@@ -103,7 +84,7 @@ bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, cons
             p = passages.erase(p);
         }
         if (polled[0].revents != 0)
-            passages.push_back({accept(listener, nullptr, nullptr), connect_to(port, 0), 0, ""});
+            passages.push_back({accept(listener, nullptr, nullptr), connect_to_port(port, 0), 0, ""});
     }
 }
 
@@ -112,27 +93,19 @@ bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, cons
 faulty_port::faulty_port(fault kind, unsigned answers, const target &of) : struck_(shared_flag())
 {
     const std::string real = of.place();
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in at = on_loopback(0);
-    socklen_t size = sizeof(at);
-    assert_int_equal(bind(listener_, reinterpret_cast<sockaddr *>(&at), size), 0);
-    assert_int_equal(getsockname(listener_, reinterpret_cast<sockaddr *>(&at), &size), 0);
-    port_ = ntohs(at.sin_port);
+    listener_ = bind_free_port(port_);
     if (kind == fault::refuses)
         return;
     assert_int_equal(listen(listener_, kind == fault::drops ? 0 : SOMAXCONN), 0);
     if (kind == fault::drops) {
         // Fills the queue: the kernel drops further connection requests.
         for (int i = 0; i < 8; ++i)
-            waiting_.push_back(connect_to(port_, SOCK_NONBLOCK));
+            waiting_.push_back(connect_to_port(port_, SOCK_NONBLOCK));
         return;
     }
-    process_ = fork();
-    assert_true(process_ >= 0);
-    if (process_ == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    process_ = fork_child();
+    if (process_ == 0)
         serve(listener_, {kind, answers, struck_}, static_cast<unsigned>(std::stoul(real.substr(real.rfind(':') + 1))));
-    }
 }
 
 faulty_port::~faulty_port()

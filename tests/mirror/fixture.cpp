@@ -3,16 +3,12 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
+#include <iterator>
 #include <poll.h>
-#include <sched.h>
 #include <sstream>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +16,6 @@ namespace
 {
 
 constexpr int limit_ms = 120'000;
-constexpr const char *key_text = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
 
 // Removes a directory after this process has ended. The remover is not a child of it, so that killing a test with all
 // its children does not kill the remover.
@@ -56,7 +51,7 @@ void remove_when_over(const std::string &path)
 // is killed.
 const std::string &place_of_all()
 {
-    static const std::string made = [] {
+    static const std::string directory = [] {
         const char *const place = getenv("MIRROR_TEST_PLACE");
         std::string path = std::string(place == nullptr ? "/dev/shm" : place) + "/mirror-test-XXXXXX";
         if (mkdtemp(path.data()) == nullptr)
@@ -64,115 +59,32 @@ const std::string &place_of_all()
         remove_when_over(path);
         return path;
     }();
-    return made;
+    return directory;
 }
 
 } // namespace
 
-scratch::scratch()
-{
-    path = place_of_all() + "/XXXXXX";
-    assert_non_null(mkdtemp(path.data()));
-}
-
-scratch::~scratch()
-{
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-}
-
-void scratch::write(const std::string &name, const std::string &text) const
-{
-    std::ofstream(path + "/" + name) << text;
-    chmod((path + "/" + name).c_str(), 0600);
-}
-
-std::string scratch::read(const std::string &name, std::uint64_t offset, std::uint64_t bytes) const
-{
-    std::ifstream from(path + "/" + name, std::ios::binary);
-    from.seekg(static_cast<std::streamoff>(offset));
-    std::string text(bytes, '\0');
-    from.read(text.data(), static_cast<std::streamsize>(bytes));
-    assert_int_equal(from.gcount(), bytes);
-    return text;
-}
+scratch::scratch() : scratch_directory(place_of_all()) {}
 
 target::target(const std::string &options, const machine &on, const std::vector<std::string> &environment)
     : options_(options), machine_(on)
 {
     where_.write("set", "PMEMPOOLSET\nOPTION NOHDRS\n8M " + where_.path + "/part\n");
-    where_.write("key", key_text);
+    where_.write("key", rpmemd_key);
     start(environment);
-}
-
-target::~target()
-{
-    kill();
 }
 
 void target::start(const std::vector<std::string> &environment)
 {
-    int output[2] = {-1, -1};
-    assert_int_equal(pipe(output), 0);
-    std::vector<std::string> words = {getenv("RPMEMD"), "--listen", place(), "--key-file", where_.path + "/key",
-            "--poolset-dir", where_.path, "--log-file", where_.path + "/log"};
-    std::istringstream more(options_);
-    for (std::string word; more >> word;)
-        words.push_back(word);
-    std::vector<char *> arguments;
-    for (std::string &word : words)
-        arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    pid_ = fork();
-    assert_true(pid_ >= 0);
-    if (pid_ == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(output[1], STDOUT_FILENO);
-        for (const std::string &variable : environment)
-            putenv(const_cast<char *>(variable.c_str()));
-        if (machine_.name_space >= 0 && setns(machine_.name_space, CLONE_NEWNET) != 0)
-            _exit(127);
-        execv(arguments[0], arguments.data());
-        _exit(127);
-    }
-    close(output[1]);
-    FILE *const from = fdopen(output[0], "r");
-    if (std::fscanf(from, "rpmemd: listening on %*s port %u", &port_) != 1)
-        fail_msg("rpmemd did not start");
-    std::fclose(from);
-}
-
-void target::kill()
-{
-    if (pid_ <= 0)
-        return;
-    ::kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-}
-
-bool target::has_ended()
-{
-    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_)
-        pid_ = -1;
-    return pid_ < 0;
-}
-
-void target::stop() const
-{
-    ::kill(pid_, SIGSTOP);
-    // A thread on another processor can still respond until all threads have stopped.
-    assert_int_equal(waitpid(pid_, nullptr, WUNTRACED), pid_);
-}
-
-void target::go_on() const
-{
-    ::kill(pid_, SIGCONT);
+    std::istringstream options(options_);
+    const std::vector<std::string> words(std::istream_iterator<std::string>(options), {});
+    process_ = start_rpmemd(
+            place(), where_.path, words, {.network = machine_.name_space, .environment = environment}, port_);
 }
 
 cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string &more) const
 {
-    where.write("key", key_text);
+    where.write("key", rpmemd_key);
     std::string text = "RPMAMIRROR\nlocal " + std::to_string(copy) +
                        (anonymous ? " anonymous" : " " + where.path + "/home") + " 8M\nkey-file " + where.path +
                        "/key\ndevice softrdma\ntimeouts 20000 60000\n";
@@ -187,6 +99,19 @@ cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string 
     rpma_mirror_cfg *made = nullptr;
     assert_ok(rpma_mirror_cfg_from_file((where.path + "/set").c_str(), &made));
     return cfg_ptr(made);
+}
+
+cfg_ptr host::create(const std::vector<const target *> &targets, const std::string &more) const
+{
+    cfg_ptr made = cfg(targets, more);
+    assert_ok(rpma_mirror_create(made.get()));
+    return made;
+}
+
+void needs_tcp()
+{
+    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
+        skip();
 }
 
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags)
@@ -276,12 +201,9 @@ std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
 
 pid_t fork_writer()
 {
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const pid_t pid = fork_child();
+    if (pid == 0)
         setenv("CMOCKA_TEST_ABORT", "1", 1);
-    }
     return pid;
 }
 

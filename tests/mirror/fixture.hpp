@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <memory>
-#include <string>
-#include <sys/types.h>
 #include <utility>
-#include <vector>
 
 #include <librpma_mirror.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "child_process.hpp"
+#include "cmocka_headers.hpp"
+#include "scratch.hpp"
 
 // Fixtures of the tests of mirrored sets: targets, which are real daemons with their own directories, and the set file
 // of a writer. Failures end the test.
@@ -24,23 +17,15 @@ extern "C" {
 inline constexpr std::uint64_t length = 8 << 20;
 inline constexpr std::uint64_t megabyte = 1 << 20;
 
-// A directory that is removed with its contents. It is in memory, or where MIRROR_TEST_PLACE specifies.
-struct scratch {
-    std::string path;
-
+// Directory in memory, or where MIRROR_TEST_PLACE specifies.
+struct scratch : scratch_directory {
     scratch();
-    ~scratch();
-    scratch(const scratch &) = delete;
-    scratch &operator=(const scratch &) = delete;
-
-    void write(const std::string &name, const std::string &text) const;
-    std::string read(const std::string &name, std::uint64_t offset, std::uint64_t bytes) const;
 };
 
 // Machine of a daemon: an open network namespace, or the namespace of the test.
 struct machine {
     std::string address = "127.0.0.1";
-    int name_space = -1;
+    int name_space = -1; // descriptor
 };
 
 // rpmemd --listen on its own port, which a restart does not change.
@@ -50,27 +35,24 @@ public:
     // Environment of the first start only, as NAME=VALUE.
     explicit target(
             const std::string &options = "", const machine &on = {}, const std::vector<std::string> &environment = {});
-    ~target();
-    target(const target &) = delete;
-    target &operator=(const target &) = delete;
 
     void start(const std::vector<std::string> &environment = {});
-    void kill();
+    void kill() { process_.kill(); }
     // Returns whether the daemon has exited without being killed.
-    bool has_ended();
-    void stop() const;
-    void go_on() const;
+    bool has_ended() { return process_.has_ended(); }
+    void stop() const { process_.stop(); }
+    void go_on() const { process_.resume(); }
     std::string place() const { return machine_.address + ":" + std::to_string(port_); }
     std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where_.read("part", offset, count); }
     const scratch &where() const { return where_; }
-    pid_t pid() const { return pid_; }
+    pid_t pid() const { return process_.pid(); }
 
 private:
     scratch where_;
     const std::string options_;
     const machine machine_;
     unsigned port_ = 0;
-    pid_t pid_ = -1;
+    child_process process_;
 };
 
 struct cfg_deleter {
@@ -85,6 +67,8 @@ struct host {
     // Configuration with these targets (the first is copy 1) and additional lines. A test that expects a timeout sets
     // the timeout; the default timeouts suit a busy machine.
     cfg_ptr cfg(const std::vector<const target *> &targets, const std::string &more = "") const;
+    // Creates the set of this configuration.
+    cfg_ptr create(const std::vector<const target *> &targets, const std::string &more = "") const;
     std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where.read("home", offset, count); }
 
     unsigned copy;
@@ -122,6 +106,9 @@ private:
     rpma_mirror *mirror_ = nullptr;
     char *address_ = nullptr;
 };
+
+// Skips the test unless TCP carries all data. On one host the writer accesses the memory of a stopped target.
+void needs_tcp();
 
 // Opens the set and closes it. Returns the code of the opening.
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags = 0);

@@ -2,6 +2,7 @@
 // Seeded faults: the writer, or targets, are killed, or stopped and continued, at any moment; then this machine or
 // another one takes the set. Every acknowledged flush must be there, and no word may be torn. MIRROR_KILL_ROUNDS is the
 // number of rounds, MIRROR_KILL_SEED the seed of the first one.
+#include "environment.h"
 #include "workload.hpp"
 
 #include <csignal>
@@ -93,9 +94,7 @@ void nothing_acknowledged_is_lost(void **)
     void *const memory = mmap(nullptr, sizeof(shared_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
     auto *const facts = new (memory) shared_facts{};
-    const char *const rounds = getenv("MIRROR_KILL_ROUNDS"), *const seed = getenv("MIRROR_KILL_SEED");
-    const std::uint64_t begin = seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
-    const std::uint64_t count = rounds == nullptr ? 8 : std::strtoull(rounds, nullptr, 10);
+    const std::uint64_t begin = number_from("MIRROR_KILL_SEED", 1), count = number_from("MIRROR_KILL_ROUNDS", 8);
     for (std::uint64_t i = begin; i < begin + count; ++i) {
         print_message("seed %lu\n", i);
         one_round(i, *facts);

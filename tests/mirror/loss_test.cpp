@@ -15,8 +15,7 @@ void a_lost_target_leaves_the_set(bool stopped)
     target a, b;
     const host h;
     // The other target has half of this timeout to store the record, also on a busy machine.
-    const cfg_ptr cfg = h.cfg({&a, &b}, stopped ? "timeouts 6000 60000\n" : "");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, stopped ? "timeouts 6000 60000\n" : "");
     const opened m(cfg.get());
     m.put(0, "before");
     if (stopped)
@@ -48,9 +47,7 @@ void a_killed_target_leaves_the_set(void **)
 
 void a_stopped_target_leaves_the_set(void **)
 {
-    // On one host the writer accesses the memory of a stopped target.
-    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
-        skip();
+    needs_tcp();
     a_lost_target_leaves_the_set(true);
 }
 
@@ -58,8 +55,7 @@ void the_last_target_stops_a_safe_writer(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     {
         opened m(cfg.get());
         m.put(0, "before");
@@ -81,8 +77,7 @@ void an_available_writer_goes_on_alone(void **)
     target a;
     const host h, other(5);
     const char *const more = "policy availability\n";
-    const cfg_ptr cfg = h.cfg({&a}, more);
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a}, more);
     {
         const opened m(cfg.get());
         m.put(0, "both..");
@@ -104,8 +99,7 @@ void targets_are_added_and_dropped(void **)
 {
     target a, b, c;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     opened m(cfg.get());
     m.put(4096, "early");
     assert_int_equal(rpma_mirror_remove_target(m.get(), 1), RPMA_MIRROR_E_NO_TARGET);
@@ -140,8 +134,7 @@ void a_writer_that_crashed_starts_again(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     crashing c{cfg.get()};
     in_process_that_dies(write_and_leak, &c);
     assert_true(a.bytes(2 * megabyte, 6) != "leaked");
@@ -158,8 +151,7 @@ void after_a_clean_end_nothing_is_compared(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     opened(cfg.get()).close();
     opened m(cfg.get());
     assert_true(m.report().was_clean == 1 && m.report().compared_bytes == 0);
@@ -175,8 +167,7 @@ void the_old_writer_is_fenced(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}), there = second.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}), there = second.cfg({&a, &b});
     const opened old(here.get());
     old.put(0, "acknowledged");
     old.store(4096, "not flushed");
@@ -198,8 +189,7 @@ void an_old_primary_comes_back_as_a_stale_copy(void **)
 {
     target a;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a}), there = second.cfg({&a});
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a}), there = second.cfg({&a});
     crashing c{here.get()};
     in_process_that_dies(write_and_leak, &c);
     {
@@ -218,8 +208,7 @@ void opening_needs_all_that_were_in_sync(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}), there = second.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}), there = second.cfg({&a, &b});
     {
         opened m(here.get());
         m.put(0, "acknowledged");
@@ -248,8 +237,7 @@ void a_fence_stops_a_writer_and_opens_nothing(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}), there = second.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}), there = second.cfg({&a, &b});
     const opened m(here.get());
     m.put(0, "before");
     std::uint64_t epoch = 0;

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <map>
@@ -14,9 +13,10 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 namespace
 {
@@ -58,13 +58,6 @@ std::string address_of(unsigned number)
     return "10.77.0." + std::to_string(number + 1);
 }
 
-std::int64_t now_ms()
-{
-    timespec t{};
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1'000'000;
-}
-
 } // namespace
 
 network::network(unsigned machines)
@@ -88,8 +81,7 @@ network::network(unsigned machines)
             cannot_run("the command ip (iproute2) cannot set up a link");
         ports_.push_back(p);
     }
-    switch_ = fork();
-    assert_true(switch_ >= 0);
+    switch_ = fork_child();
     if (switch_ == 0)
         forward();
 }
@@ -118,7 +110,6 @@ void network::enter(unsigned number) const
 
 void network::forward() const
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct under_way {
         unsigned from, to;
         std::string bytes;

@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from support import TOOL, WRITER, MirrorTest
+from support import TOOL, WRITER, MirrorTest, stop
 
 AGENT = pathlib.Path(os.environ["MIRROR_AGENT"])
 LIMIT_S = 120
@@ -78,7 +78,7 @@ CIB = """<cib crm_feature_set="3.10.0" validate-with="pacemaker-3.7" epoch="1" n
 </cib>
 """
 
-# Keeps what it finds, flushes numbers one by one, and keeps the first of them and what became of each.
+# Stores the present content, then flushes increasing numbers. Stores the first number and the code of each flush.
 PROGRAM = """#!/bin/bash
 head -c 13 {place}/home >{place}/found
 first=$(date +%s%3N)
@@ -86,7 +86,7 @@ echo "$first" >{place}/first
 exec "{writer}" /run/rpma/set < <(for ((i = first; ; ++i)); do echo $i || exit; sleep 0.05; done) >>{place}/codes 2>&1
 """
 
-# A machine: what Pacemaker, corosync and resource agents keep is its own.
+# Prepares a machine, on which Pacemaker, corosync and the resource agents have files of their own.
 MACHINE = """set -e
 mount --make-rprivate /
 hostname {name}
@@ -120,7 +120,7 @@ def sh(*words, **options):
 
 
 class Machine:
-    """All its processes end with its first one."""
+    """Namespaces of one machine. The end of its first process ends all others."""
 
     def __init__(self, place, name):
         self.name = name
@@ -190,7 +190,7 @@ class Cluster(MirrorTest):
 
     @staticmethod
     def codes(machine):
-        """The last one is not complete."""
+        """Returns the lines of the writer's codes. The last one may be incomplete."""
         codes = machine.place / "codes"
         return codes.read_text().split("\n") if codes.exists() else []
 
@@ -211,7 +211,7 @@ class Cluster(MirrorTest):
         while len(self.codes(lost)) < left + 20:
             time.sleep(0.1)
         targets[1].start()
-        targets[1].be_silent()
+        stop(targets[1].process)
         lost.lose()
         begun = time.monotonic()
         codes = self.codes(lost)

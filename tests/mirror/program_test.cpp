@@ -10,34 +10,36 @@ namespace
 {
 
 // State of the program's callbacks.
-struct asked {
-    int answer = 0;
-    std::chrono::milliseconds takes{0};
-    const rpma_mirror_cfg *looks_at = nullptr; // set whose state the callback inspects, as another machine would see it
+struct callbacks {
+    int result = 0;
+    std::chrono::milliseconds duration{0};
+    const rpma_mirror_cfg *observed = nullptr; // set whose state the callback inspects, as another machine would see it
     std::uint32_t in_sync_there = 0;
-    std::vector<rpma_mirror_error> questions;
+    std::vector<rpma_mirror_error> evictions;
     std::vector<rpma_mirror_event_type> events;
 
-    cfg_ptr cfg(const host &h, const std::vector<const target *> &targets, const std::string &more = "")
+    // Creates a set whose configuration has these callbacks.
+    cfg_ptr create(const host &h, const std::vector<const target *> &targets, const std::string &more = "")
     {
         cfg_ptr made = h.cfg(targets, more);
         assert_ok(rpma_mirror_cfg_set_eviction_function(
                 made.get(),
                 [](void *context, const rpma_mirror_error *error) {
-                    auto *const self = static_cast<asked *>(context);
-                    self->questions.push_back(*error);
-                    if (self->looks_at != nullptr)
-                        self->in_sync_there = inspected(self->looks_at)->in_sync;
-                    std::this_thread::sleep_for(self->takes);
-                    return self->answer;
+                    auto *const self = static_cast<callbacks *>(context);
+                    self->evictions.push_back(*error);
+                    if (self->observed != nullptr)
+                        self->in_sync_there = inspected(self->observed)->in_sync;
+                    std::this_thread::sleep_for(self->duration);
+                    return self->result;
                 },
                 this));
         assert_ok(rpma_mirror_cfg_set_event_function(
                 made.get(),
                 [](void *context, const rpma_mirror_event *event) {
-                    static_cast<asked *>(context)->events.push_back(event->type);
+                    static_cast<callbacks *>(context)->events.push_back(event->type);
                 },
                 this));
+        assert_ok(rpma_mirror_create(made.get()));
         return made;
     }
 };
@@ -47,17 +49,16 @@ void it_is_asked_before_a_copy_leaves(void **)
 {
     target a, b, c;
     const host h, other(5);
-    asked program;
-    const cfg_ptr cfg = program.cfg(h, {&a, &b, &c}), there = other.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    callbacks program;
+    const cfg_ptr cfg = program.create(h, {&a, &b, &c}), there = other.cfg({&a});
     const opened m(cfg.get());
     m.put(0, "before");
-    assert_true(program.questions.empty());
-    program.looks_at = there.get();
+    assert_true(program.evictions.empty());
+    program.observed = there.get();
     b.kill();
     m.put(0, "after!");
-    assert_int_equal(program.questions.size(), 1);
-    const rpma_mirror_error &why = program.questions[0];
+    assert_int_equal(program.evictions.size(), 1);
+    const rpma_mirror_error &why = program.evictions[0];
     assert_true(why.size == sizeof(why) && why.copy == 2 && why.code == RPMA_MIRROR_E_CONNECTION);
     assert_true(why.kind == RPMA_MIRROR_ERROR_CONNECTION && why.contained == 1 && why.live == 1 && why.precise == 0);
     assert_int_equal(program.in_sync_there, 15);
@@ -65,12 +66,12 @@ void it_is_asked_before_a_copy_leaves(void **)
     assert_int_equal(inspected(there.get())->in_sync, 11);
     // The function is not called for a copy that the program removes.
     assert_ok(rpma_mirror_remove_target(m.get(), 3));
-    assert_int_equal(program.questions.size(), 1);
+    assert_int_equal(program.evictions.size(), 1);
     // It is not called for the last copy either: with the policy safety, this copy cannot leave.
-    program.looks_at = nullptr;
+    program.observed = nullptr;
     a.kill();
     assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_NO_TARGET);
-    assert_int_equal(program.questions.size(), 1);
+    assert_int_equal(program.evictions.size(), 1);
 }
 
 // The function is also called for a copy that is lost while the record without another copy is being committed.
@@ -79,15 +80,14 @@ void it_is_asked_for_each_copy(void **)
     const target a;
     target b, c;
     const host h;
-    asked program;
-    const cfg_ptr cfg = program.cfg(h, {&a, &b, &c});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    callbacks program;
+    const cfg_ptr cfg = program.create(h, {&a, &b, &c});
     opened m(cfg.get());
     b.kill();
     c.kill();
     assert_ok(rpma_mirror_set_consistency_point(m.get(), 1));
-    assert_int_equal(program.questions.size(), 2);
-    assert_int_equal(program.questions[0].copy + program.questions[1].copy, 5);
+    assert_int_equal(program.evictions.size(), 2);
+    assert_int_equal(program.evictions[0].copy + program.evictions[1].copy, 5);
     assert_int_equal(m.state().in_sync, 3);
     m.close();
 }
@@ -97,10 +97,9 @@ void it_stops_rather_than_lose_a_copy(void **)
     const target a;
     target b;
     const host h, other(5);
-    asked program;
-    program.answer = 1;
-    const cfg_ptr cfg = program.cfg(h, {&a, &b}), there = other.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    callbacks program;
+    program.result = 1;
+    const cfg_ptr cfg = program.create(h, {&a, &b}), there = other.cfg({&a});
     void *address = nullptr;
     rpma_mirror *again = nullptr;
     {
@@ -119,7 +118,7 @@ void it_stops_rather_than_lose_a_copy(void **)
                      rpma_mirror_atomic_write(m.get(), 0, 0, 1), rpma_mirror_set_consistency_point(m.get(), 1),
                      rpma_mirror_resync(m.get(), 2, nullptr), rpma_mirror_remove_target(m.get(), 2)})
             assert_int_equal(code, RPMA_MIRROR_E_EVICTION_REFUSED);
-        assert_int_equal(program.questions.size(), 1);
+        assert_int_equal(program.evictions.size(), 1);
         assert_int_equal(m.state().is_open, 0);
         // The record still contains the copy, so no writer continues without it.
         assert_int_equal(inspected(there.get())->in_sync, 7);
@@ -141,14 +140,13 @@ void it_does_not_go_on_alone(void **)
 {
     target a;
     const host h;
-    asked program;
-    program.answer = -1;
-    const cfg_ptr cfg = program.cfg(h, {&a}, "policy availability\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    callbacks program;
+    program.result = -1;
+    const cfg_ptr cfg = program.create(h, {&a}, "policy availability\n");
     const opened m(cfg.get());
     a.kill();
     assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_EVICTION_REFUSED);
-    assert_int_equal(program.questions.size(), 1);
+    assert_int_equal(program.evictions.size(), 1);
 }
 
 // The function takes longer than the timeout of an operation. Calls that wait for the copy continue when it has
@@ -158,10 +156,9 @@ void a_function_that_takes_long_is_waited_for(void **)
     const target a;
     target b;
     const host h;
-    asked program;
-    program.takes = std::chrono::milliseconds(6500);
-    const cfg_ptr cfg = program.cfg(h, {&a, &b}, "timeouts 6000 60000\nlanes 2\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    callbacks program;
+    program.duration = std::chrono::milliseconds(6500);
+    const cfg_ptr cfg = program.create(h, {&a, &b}, "timeouts 6000 60000\nlanes 2\n");
     const opened m(cfg.get());
     m.put(0, "before");
     b.kill();
@@ -171,7 +168,7 @@ void a_function_that_takes_long_is_waited_for(void **)
     m.put(0, "after!");
     second.join();
     assert_ok(other);
-    assert_int_equal(program.questions.size(), 1);
+    assert_int_equal(program.evictions.size(), 1);
     assert_int_equal(m.state().in_sync, 3);
     assert_true(a.bytes(0, 6) == "after!" && a.bytes(4096, 1) == "2");
 }
@@ -278,8 +275,7 @@ void marks_are_found_after_a_crash(void **)
 {
     const target a, b, c;
     const host h, other(5);
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     assert_int_equal(inspected(cfg.get())->consistency_point, 0);
     {
         const opened m(cfg.get());
@@ -319,8 +315,7 @@ void a_mark_leaves_a_lost_target_out(void **)
     const target a;
     target b;
     const host h, other(5);
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const opened m(cfg.get());
     assert_ok(rpma_mirror_set_consistency_point(m.get(), 4));
     b.kill();
@@ -344,8 +339,7 @@ void a_mark_that_no_target_takes_is_the_end(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     const opened m(cfg.get());
     assert_ok(rpma_mirror_set_consistency_point(m.get(), 1));
     a.kill();

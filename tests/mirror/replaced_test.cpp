@@ -241,8 +241,7 @@ void parts_that_were_restored_are_no_source(void **)
 {
     target a, b;
     const host first, second(5);
-    const cfg_ptr here = first.cfg({&a, &b}), there = second.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = first.create({&a, &b}), there = second.cfg({&a, &b});
     for (const char *const text : {"old", "new"}) {
         opened m(here.get());
         m.put(0, text);
@@ -273,8 +272,7 @@ void a_part_that_was_restored_during_a_resync_is_compared_again(void **)
     for (const bool same_file : {true, false}) {
         target a, b;
         const host h;
-        const cfg_ptr cfg = h.cfg({&a, &b});
-        assert_ok(rpma_mirror_create(cfg.get()));
+        const cfg_ptr cfg = h.create({&a, &b});
         opened m(cfg.get());
         m.put(0, "old");
         b.kill();

@@ -20,8 +20,7 @@ void a_target_that_returns_is_brought_level(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     opened m(cfg.get());
     m.put(0, "first");
     b.kill();
@@ -60,8 +59,7 @@ void a_resync_is_paused_and_goes_on(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     opened m(cfg.get());
     b.kill();
     m.put(0, "one");
@@ -99,8 +97,7 @@ void what_differs_everywhere_is_sent_without_a_look(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     opened m(cfg.get());
     std::uint64_t sent = 0;
     const struct {
@@ -124,13 +121,10 @@ void what_differs_everywhere_is_sent_without_a_look(void **)
 // A target that returns in the same epoch is compared only where flushes did not reach it, unless its daemon restarted.
 void a_return_in_the_same_epoch_costs_what_changed(void **)
 {
-    // On one host the writer accesses the memory of a stopped target.
-    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
-        skip();
+    needs_tcp();
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "timeouts 2000 60000\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "timeouts 2000 60000\n");
     opened m(cfg.get());
     m.put(megabyte, "before");
     rpma_mirror_statistics last = statistics_of(m);
@@ -245,21 +239,17 @@ void a_target_is_killed_in_the_middle(void **)
 
 void a_target_is_stopped_in_the_middle(void **)
 {
-    // On one host the writer accesses the memory of a stopped target.
-    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
-        skip();
+    needs_tcp();
     lose_a_target_in_the_middle(true);
 }
 
 // The resync waits for the target, while flushes continue on the connection. Five flushes are below its limit.
 void a_target_that_falls_silent_in_a_resync_delays_no_flush(void **)
 {
-    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
-        skip();
+    needs_tcp();
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "timeouts 3000 6000\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "timeouts 3000 6000\n");
     const opened m(cfg.get());
     b.kill();
     m.put(0, std::string(length, 'x')); // most of it is sent without a comparison
@@ -286,8 +276,7 @@ void a_target_returns_without_a_call(void **)
 {
     target a, b, c;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b, &c}, "background-resync on\ntimeouts 2000 60000\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b, &c}, "background-resync on\ntimeouts 2000 60000\n");
     opened m(cfg.get());
     const bool sleeps = getenv("SOFTRDMA_TRANSPORT") != nullptr;
     for (int round = 0; round < 2; ++round) {
@@ -324,12 +313,10 @@ void put_while_stopped(const opened &m, const target &slow)
 
 void a_slow_target_is_evicted_unless_it_is_the_last(void **)
 {
-    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
-        skip();
+    needs_tcp();
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "slow-after 3 200\nbackground-resync on 0\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "slow-after 3 200\nbackground-resync on 0\n");
     opened m(cfg.get());
     put_while_stopped(m, b);
     put_while_stopped(m, b);
@@ -359,8 +346,7 @@ void a_call_takes_over_from_the_background(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "background-resync on 64K\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "background-resync on 64K\n");
     opened m(cfg.get());
     const auto begin = [&] {
         b.kill();
@@ -382,8 +368,7 @@ void a_set_is_closed_during_a_background_resync(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "background-resync on 64K\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "background-resync on 64K\n");
     opened m(cfg.get());
     b.kill();
     m.put(0, "missed");
@@ -398,8 +383,7 @@ void a_background_resync_meets_an_eviction_and_a_promotion(void **)
     target a, b, c;
     const host h, elsewhere(5);
     const std::string more = "timeouts 2000 10000\nbackground-resync on 256K\n";
-    const cfg_ptr cfg = h.cfg({&a, &b, &c}, more), there = elsewhere.cfg({&a, &b, &c}, more);
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b, &c}, more), there = elsewhere.cfg({&a, &b, &c}, more);
     opened m(cfg.get());
     b.kill();
     m.put(0, "missed by b");
@@ -424,8 +408,7 @@ void a_target_that_flaps_loses_nothing(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\nbackground-resync on 32M\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "lanes 2\nbackground-resync on 32M\n");
     opened m(cfg.get());
     std::atomic<bool> ended = false;
     const auto write = [&](unsigned lane) {
@@ -464,8 +447,7 @@ void a_writer_dies_in_a_background_resync(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "background-resync on 64K\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "background-resync on 64K\n");
     int progress[2];
     assert_int_equal(pipe(progress), 0);
     const auto wait = [&] {
@@ -502,8 +484,7 @@ void a_resync_beside_flushes_loses_nothing(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "lanes 2\n");
     opened m(cfg.get());
     std::atomic<bool> stop = false;
     std::atomic<int> failed = 0;

@@ -12,8 +12,7 @@ void what_is_flushed_is_on_every_copy(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, "lanes 2\n");
     assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
     opened m(cfg.get());
     std::size_t bytes = 0;
@@ -73,8 +72,7 @@ void tickets_and_order(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     opened m(cfg.get());
     std::uint64_t ticket = 0;
     for (std::uint64_t i = 0; i < 300; ++i) {
@@ -102,8 +100,7 @@ void copies_are_read_and_verified(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     opened m(cfg.get());
     m.put(100'000, "to read");
     char back[8] = "";
@@ -190,7 +187,7 @@ void a_copy_of_another_set_does_not_count(void **)
     target a, b;
     const host h, other(5);
     const cfg_ptr foreign = other.cfg({nullptr, &b});
-    assert_ok(rpma_mirror_create(h.cfg({&a}).get()));
+    h.create({&a});
     assert_ok(rpma_mirror_create(foreign.get()));
     assert_int_equal(map_code(foreign.get()), 0);
     const auto seen = inspected(h.cfg({&a, &b}).get());
@@ -206,8 +203,7 @@ void a_set_is_closed_as_flushed(void **)
     for (const bool differs : {false, true}) {
         target a;
         const host h;
-        const cfg_ptr cfg = h.cfg({&a});
-        assert_ok(rpma_mirror_create(cfg.get()));
+        const cfg_ptr cfg = h.create({&a});
         opened m(cfg.get());
         m.put(0, "flushed");
         m.store(megabyte, "stored");
@@ -276,8 +272,7 @@ void one_call_works_on_a_copy(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const opened m(cfg.get());
     other_calls tried{m.get(), 0, 0, 0};
     rpma_mirror_resync_options options{};
@@ -298,8 +293,7 @@ void memory_of_the_program_is_attached(void **)
     target a;
     host h;
     h.anonymous = true;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     void *const memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
     rpma_mirror *m = nullptr;
@@ -326,8 +320,7 @@ void a_set_reports_its_state(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     rpma_mirror_state s{};
     s.size = sizeof(s);
     assert_ok(rpma_mirror_inspect(cfg.get(), &s));
@@ -369,8 +362,7 @@ void pages_that_cannot_be_read_are_repaired(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     opened m(cfg.get());
     m.put(3 * 4096 + 10, "precious");
     rpma_mirror_error errors[4];
@@ -422,8 +414,7 @@ void a_repair_that_fails_is_none(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     {
         const opened m(cfg.get());
         m.put(3 * 4096 + 10, "precious");

@@ -103,8 +103,7 @@ class faulty_set
 public:
     faulty_set()
     {
-        const cfg_ptr cfg = here_.cfg({&good, &bad.daemon}, times);
-        assert_ok(rpma_mirror_create(cfg.get()));
+        const cfg_ptr cfg = here_.create({&good, &bad.daemon}, times);
         opened m(cfg.get());
         m.put(0, "before");
         m.close();
@@ -265,8 +264,7 @@ void an_end_loses_a_silent_target(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, times);
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b}, times);
     {
         opened m(cfg.get());
         m.put(0, "before");
@@ -286,8 +284,7 @@ void refused_promotions_disturb_no_writer(void **)
     target a, b;
     const host h, other(5);
     const std::string available = std::string(times) + "policy availability\n";
-    const cfg_ptr here = h.cfg({&a, &b}, available), there = other.cfg({&a, &b}, available);
-    assert_ok(rpma_mirror_create(here.get()));
+    const cfg_ptr here = h.create({&a, &b}, available), there = other.cfg({&a, &b}, available);
     opened m(here.get());
     for (int i = 0; i < 3; ++i) {
         // The writer may have continued alone.

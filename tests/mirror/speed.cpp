@@ -8,17 +8,15 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <functional>
-#include <netinet/in.h>
 #include <random>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <librpma.h>
 #include <librpmem.h>
 
 #include "fixture.hpp"
+#include "loopback.hpp"
 
 namespace
 {
@@ -73,7 +71,6 @@ rpma_peer *peer_at(rpma_util_ibv_context_type type)
 
 [[noreturn]] void serve(const char *port, const std::string &file, int ready)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int fd = open(file.c_str(), O_RDWR | O_CREAT, 0600);
     must(ftruncate(fd, big_set));
     void *const memory = mmap(nullptr, big_set, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
@@ -99,25 +96,12 @@ rpma_peer *peer_at(rpma_util_ibv_context_type type)
     _exit(0);
 }
 
-std::string free_port()
-{
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(at);
-    must(bind(fd, reinterpret_cast<sockaddr *>(&at), size));
-    must(getsockname(fd, reinterpret_cast<sockaddr *>(&at), &size));
-    close(fd);
-    return std::to_string(ntohs(at.sin_port));
-}
-
 void connect_plain(const std::string &directory, char *memory)
 {
-    const std::string port = free_port();
+    const std::string port = std::to_string(free_port());
     int ready[2];
     must(pipe(ready));
-    if (fork() == 0)
+    if (fork_child() == 0)
         serve(port.c_str(), directory + "/plain.file", ready[1]);
     char byte = 0;
     must(read(ready[0], &byte, 1) != 1);

@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
-import tempfile
+import sys
 import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from common import directory, enter_own_network, skip, stop  # noqa: E402,F401
 
 TOOL = os.environ["RPMA_MIRROR"]
 DAEMON = os.environ["RPMEMD"]
@@ -48,10 +50,6 @@ class Target:
         self.process.wait()
         self.process.stdout.close()
 
-    def be_silent(self):
-        self.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
-
     @property
     def address(self):
         return f"{self.host}:{self.port}"
@@ -69,13 +67,8 @@ class Target:
 
 class MirrorTest(unittest.TestCase):
     def setUp(self):
-        self.place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="mirror-tool-", dir=PLACE)))
+        self.place = directory(self, prefix="mirror-tool-", dir=PLACE)
         self.targets = []
-
-    def enterContext(self, manager):
-        value = manager.__enter__()
-        self.addCleanup(manager.__exit__, None, None, None)
-        return value
 
     def target(self, host="127.0.0.1", at=(), options=()):
         made = Target(self.place / f"target{len(self.targets)}", host, at, options)

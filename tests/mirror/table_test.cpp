@@ -79,8 +79,7 @@ void a_wished_address_is_honoured(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     for (int i = 0; i < 2; ++i)
         in_process_that_dies(map_as_wished, cfg.get());
     // Another machine requests another address.
@@ -93,8 +92,7 @@ void flushes_register_nothing(void **)
 {
     target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const std::size_t before = registrations.load();
     const opened m(cfg.get());
     const std::size_t opened_with = registrations.load();
@@ -163,8 +161,7 @@ void each_attribute_of_each_copy(void **)
 {
     target a;
     host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     const std::uint32_t level = level_here(h), of_target = level_of_target(h);
     const std::uint32_t range = is_persistent() ? 256 : 4096, pmem = is_persistent() ? 1 : 0;
     {
@@ -196,7 +193,7 @@ void a_level_is_demanded(void **)
 {
     target a;
     host h;
-    assert_ok(rpma_mirror_create(h.cfg({&a}).get()));
+    h.create({&a});
     // Levels above processor flush are required of targets only.
     const std::uint32_t here = level_of_target(h);
     constexpr const char *names[] = {"volatile", "written-back", "cpu-flushed", "direct-write", "native-flush"};
@@ -217,8 +214,7 @@ void native_flush_takes_both_sides(void **)
 {
     target a, b("", {}, {"SOFTRDMA_NATIVE_VERBS=off"});
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const std::uint32_t level = level_here(h), native = level_of_target(h);
     {
         const opened m(cfg.get());
@@ -260,8 +256,7 @@ void an_error_may_not_be_precise(void **)
         skip();
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     const opened m(cfg.get());
     const rpma_mirror_range r{4096, 8};
     std::uint64_t ticket = 0;
@@ -300,8 +295,7 @@ void a_deep_flush_is_done_by_the_target(void **)
     const std::string preload = h.where.path + "/preload.so"; // LD_PRELOAD cannot contain a path with a blank
     std::filesystem::create_symlink(failing, preload);
     const target a, b("", {}, {"LD_PRELOAD=" + preload, "FAILING_MSYNC_FILE=" + h.where.path + "/fail"});
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const opened m(cfg.get());
     assert_ok(m.flush(0, 64, RPMA_MIRROR_F_DEEP));
     h.where.write("fail", "");
@@ -393,8 +387,7 @@ void what_is_read_back_is_compared(void **)
 {
     target a;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a});
     const opened m(cfg.get());
     m.store(5000, "good");
     const pid_t spoiler = fork_writer();

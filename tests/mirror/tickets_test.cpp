@@ -91,7 +91,7 @@ void any_number_in_any_order(void **)
 {
     const target a, b;
     const host h;
-    assert_ok(rpma_mirror_create(h.cfg({&a, &b}).get()));
+    h.create({&a, &b});
     std::uint64_t round = 0;
     for (const unsigned depth : {2U, 3U, 2 * window, 128U}) {
         const opened m(h.cfg({&a, &b}, "lanes 2 " + std::to_string(depth) + "\n").get());
@@ -131,8 +131,7 @@ void starts_do_not_wait(void **)
         skip();
     const target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const opened m(cfg.get());
     for (const unsigned count : {1U, 2U, window - 1, window}) {
         flushes f(m, 1, count);
@@ -159,8 +158,7 @@ void one_more_waits_for_the_oldest(void **)
         skip();
     const target a, b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const opened m(cfg.get());
     flushes f(m, 1, 1);
     b.stop();
@@ -184,8 +182,7 @@ void a_target_is_lost_with_tickets_under_way(void **)
     const target a;
     target b;
     const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_create(cfg.get()));
+    const cfg_ptr cfg = h.create({&a, &b});
     const opened m(cfg.get());
     std::uint64_t round = 0;
     for (const unsigned count : {1U, 2U, window, window + 1, max_tickets, max_tickets + 1})

@@ -14,6 +14,7 @@ import unittest
 import nbd
 
 from server import LIMIT_S, PLUGIN, DiskTest
+from support import stop
 
 BLOCK = 4096
 
@@ -105,7 +106,7 @@ class Clients(DiskTest):
     def test_a_stopped_writer_that_continues_is_fenced(self):
         server = self.serve(self.set_file)
         self.connect(server).pwrite(b"a" * BLOCK, 0, nbd.CMD_FLAG_FUA)
-        server.stop()
+        stop(server.process)
         other = self.connect(self.serve(self.host(5, *self.targets)))
         self.assertEqual(other.pread(BLOCK, 0), b"a" * BLOCK)
         other.pwrite(b"c" * BLOCK, 0, nbd.CMD_FLAG_FUA)

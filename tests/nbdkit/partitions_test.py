@@ -7,8 +7,8 @@ import subprocess
 import time
 import unittest
 
-import own_network
 from load import LIMIT_S, ROUNDS, SEED, LoadTest
+from support import enter_own_network, skip
 
 NETWORK = "10.78.0"
 BRIDGE = f"{NETWORK}.254"
@@ -103,7 +103,6 @@ class Partitions(LoadTest):
 
 
 if __name__ == "__main__":
-    if not own_network.enter():
-        print("skipped: no network namespace can be created here")
-        raise SystemExit(77)
+    if not enter_own_network():
+        skip("no network namespace can be created here")
     unittest.main()

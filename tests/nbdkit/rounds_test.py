@@ -6,6 +6,7 @@ import time
 import unittest
 
 from load import LIMIT_S, ROUNDS, SEED, LoadTest
+from support import stop
 
 
 class Rounds(LoadTest):
@@ -39,7 +40,7 @@ class Rounds(LoadTest):
             else:
                 old, here = server, 1 - here
                 if fault == "stop writer":
-                    old.stop()
+                    stop(old.process)
                 else:
                     old.kill()
                 if fault == "kill all":

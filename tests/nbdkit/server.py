@@ -53,10 +53,6 @@ class Server:
         self.process.kill()
         self.process.wait()
 
-    def stop(self):
-        self.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
-
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
 

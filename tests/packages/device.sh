@@ -3,9 +3,11 @@
 # Usage: device.sh TESTS
 #
 # Builds the tests of the device in the directory TESTS with this system's compiler and rdma-core, and runs them on the
-# installed device, as a preload and as drop-in libraries. Then runs the programs of this system's rdma-core.
+# installed device, as a preload and as drop-in libraries. Then runs the programs of this system's rdma-core. Their shared
+# functions are in TESTS/../support.
 set -eu
 tests=$1
+support=$tests/../support
 softrdma=/usr/bin/softrdma
 libraries=/usr/lib/$(gcc -print-multiarch)
 device=$libraries/softrdma
@@ -35,8 +37,8 @@ for name in cm data direct events newer_calls objects states windows; do
     extra=
     [ "$name" != windows ] || extra=$tests/windows.c
     # shellcheck disable=SC2086 # no file, or one
-    gcc -O1 -D_GNU_SOURCE -rdynamic -o "$name" "$tests/${name}_test.c" "$tests/fixture.c" "$tests/remote.c" $extra \
-        -lcmocka -libverbs -lrdmacm -lpthread
+    gcc -O1 -D_GNU_SOURCE -I"$support" -rdynamic -o "$name" "$tests/${name}_test.c" "$tests/fixture.c" "$tests/remote.c" \
+        "$support/resources.c" $extra -lcmocka -libverbs -lrdmacm -lpthread
 done
 g++ -std=c++20 -O1 -o sysfs "$tests/sysfs_test.cpp" -lcmocka -libverbs -lpthread
 gcc -O1 -shared -fPIC -o libsoftrdma_found_by_runpath.so "$tests/found_by_runpath.c"

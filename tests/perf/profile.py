@@ -11,23 +11,15 @@ import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from common import fail, skip  # noqa: E402,F401
+
 LIBRARY = "librpma.so.0"
 CONTROL = "control"
 
 # instructions: executed inside the library. functions: executed functions of the library. calls: pairs (object,
 # function) of calls to other objects.
 Phase = collections.namedtuple("Phase", "name path count instructions functions calls")
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
-
-
-def fail(reason):
-    print(f"failed: {reason}")
-    sys.exit(1)
 
 
 def arguments(description):

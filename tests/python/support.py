@@ -2,23 +2,21 @@
 """Two connected peers in one process, on the software device."""
 
 import contextlib
-import socket
+import pathlib
+import sys
 import unittest
 
 import rpma
 from rpma import ConnectionConfig, ConnectionEvent, Usage
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from common import free_port  # noqa: E402
 
 ADDR = "127.0.0.1"
 # Detects a hang; every test takes much less.
 LIMIT_S = 60
 SIZE = 4096
 ALL = Usage(0xFF)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((ADDR, 0))
-        return int(probe.getsockname()[1])
 
 
 class Pair:

@@ -23,7 +23,7 @@
 FILE *__real_fopen(const char *path, const char *mode);
 /* The test itself must open files without injected failures. */
 #define fopen __real_fopen
-#include "holdings.h"
+#include "support.h"
 #undef fopen
 
 enum {
@@ -258,7 +258,7 @@ static void session(bool create, int mark)
     good(rpmem_close(pool));
 }
 
-static void fail_at(const char *function, int call, const struct holdings *before)
+static void fail_at(const char *function, int call, const struct resources *before)
 {
     static int mark = 1;
     alarm(HANG_LIMIT_S);
@@ -272,16 +272,15 @@ static void fail_at(const char *function, int call, const struct holdings *befor
     failing = "";
     if (!has_failed)
         assert_int_equal(refused, 0);
-    expect_holdings(before);
+    expect_no_leak(before);
     alarm(0);
 }
 
 static void each_call_fails_once(void **state)
 {
-    const char *const most_text = getenv("RPMEM_FAILURES");
-    const int most = most_text == NULL ? 2 : atoi(most_text);
-    fail_at("", 0, &(struct holdings){UINT_MAX, UINT_MAX, UINT_MAX});
-    const struct holdings before = own_holdings();
+    const int most = (int)number_from("RPMEM_FAILURES", 2);
+    fail_at("", 0, &(struct resources){UINT_MAX, UINT_MAX, UINT_MAX});
+    const struct resources before = resources_of(getpid());
     unsigned failures = 0, harmless = 0;
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
         int call = 1;

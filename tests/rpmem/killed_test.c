@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "holdings.h"
+#include "support.h"
 
 enum {
     LANES = 2,
@@ -248,9 +248,8 @@ static void strike_the_writer(enum action action, unsigned after_us, const char 
 
 static void every_blow_is_survived(void **state)
 {
-    const char *const rounds_text = getenv("RPMEM_KILL_ROUNDS"), *const seed_text = getenv("RPMEM_SEED");
-    const unsigned rounds = rounds_text == NULL ? 5 : (unsigned)atoi(rounds_text);
-    const unsigned seed = seed_text == NULL ? (unsigned)time(NULL) : (unsigned)atoi(seed_text);
+    const unsigned rounds = number_from("RPMEM_KILL_ROUNDS", 5);
+    const unsigned seed = number_from("RPMEM_SEED", (unsigned)time(NULL));
     print_message("RPMEM_SEED=%u\n", seed);
     srandom(seed);
     char file[4096];
@@ -261,7 +260,7 @@ static void every_blow_is_survived(void **state)
     assert_ptr_not_equal(shared, MAP_FAILED);
     close(fd);
     assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
-    const struct holdings before = own_holdings();
+    const struct resources before = resources_of(getpid());
     unsigned counts[ACTIONS] = {0};
     for (unsigned round = 0; round < rounds; ++round) {
         const enum action action = (enum action)(round % ACTIONS);
@@ -274,7 +273,7 @@ static void every_blow_is_survived(void **state)
             strike_the_writer(action, after_us, file);
         alarm(0);
         expect_acknowledged();
-        expect_holdings(&before);
+        expect_no_leak(&before);
         ++counts[action];
     }
     print_message("target killed %u, stopped %u, paused %u times; writer killed %u, paused %u times; %ju and %ju slots "

@@ -12,7 +12,7 @@
 #include "control.hpp"
 
 extern "C" {
-#include "holdings.h"
+#include "support.h"
 }
 
 using namespace replica;
@@ -169,11 +169,11 @@ void closing_returns_the_response_of_the_target(void **)
     }
 }
 
-int note_holdings(void **state)
+int count_resources(void **state)
 {
     assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
-    static holdings before;
-    before = own_holdings();
+    static resources before;
+    before = resources_of(getpid());
     *state = &before;
     return 0;
 }
@@ -181,7 +181,7 @@ int note_holdings(void **state)
 int expect_the_same(void **state)
 {
     remove_replacements();
-    expect_holdings(static_cast<holdings *>(*state));
+    expect_no_leak(static_cast<resources *>(*state));
     return 0;
 }
 
@@ -190,10 +190,11 @@ int expect_the_same(void **state)
 int main()
 {
     const CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(a_refusal_leaves_the_pool_usable, note_holdings, expect_the_same),
+            cmocka_unit_test_setup_teardown(a_refusal_leaves_the_pool_usable, count_resources, expect_the_same),
             cmocka_unit_test_setup_teardown(
-                    a_spoiled_answer_to_new_attributes_is_a_loss, note_holdings, expect_the_same),
-            cmocka_unit_test_setup_teardown(closing_returns_the_response_of_the_target, note_holdings, expect_the_same),
+                    a_spoiled_answer_to_new_attributes_is_a_loss, count_resources, expect_the_same),
+            cmocka_unit_test_setup_teardown(
+                    closing_returns_the_response_of_the_target, count_resources, expect_the_same),
     };
     return cmocka_run_group_tests(tests, make_memory, nullptr);
 }

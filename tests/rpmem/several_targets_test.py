@@ -9,7 +9,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import unittest
 
@@ -341,6 +340,5 @@ class Killed(SeveralTargets):
 
 if __name__ == "__main__":
     if not shutil.which("pmempool"):
-        print("skipped: pmempool is not installed (install the package pmdk-tools)")
-        sys.exit(77)
+        two_replicas_test.skip("pmempool is not installed (install the package pmdk-tools)")
     unittest.main(verbosity=2)

@@ -14,7 +14,7 @@
 #include "control.hpp"
 
 extern "C" {
-#include "holdings.h"
+#include "support.h"
 }
 
 using namespace replica;
@@ -216,20 +216,20 @@ int make_regions(void **state)
     return 0;
 }
 
-int note_holdings(void **state)
+int count_resources(void **state)
 {
     // Opens once before, so that resources that are created only once exist.
     script({}, false);
     assert_null(attempt(request_type::open));
-    static holdings before;
-    before = own_holdings();
+    static resources before;
+    before = resources_of(getpid());
     *state = &before;
     return 0;
 }
 
 int expect_the_same(void **state)
 {
-    expect_holdings(static_cast<holdings *>(*state));
+    expect_no_leak(static_cast<resources *>(*state));
     return 0;
 }
 
@@ -239,11 +239,12 @@ int main()
 {
     setenv("RPMEM_OP_TIMEOUT_MS", "5000", 1);
     const CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(greetings_are_checked, note_holdings, expect_the_same),
-            cmocka_unit_test_setup_teardown(each_status_has_its_errno, note_holdings, expect_the_same),
-            cmocka_unit_test_setup_teardown(answers_are_checked, note_holdings, expect_the_same),
-            cmocka_unit_test_setup_teardown(an_answer_that_is_cut_is_a_lost_connection, note_holdings, expect_the_same),
-            cmocka_unit_test_setup_teardown(no_wrong_byte_does_harm, note_holdings, expect_the_same),
+            cmocka_unit_test_setup_teardown(greetings_are_checked, count_resources, expect_the_same),
+            cmocka_unit_test_setup_teardown(each_status_has_its_errno, count_resources, expect_the_same),
+            cmocka_unit_test_setup_teardown(answers_are_checked, count_resources, expect_the_same),
+            cmocka_unit_test_setup_teardown(
+                    an_answer_that_is_cut_is_a_lost_connection, count_resources, expect_the_same),
+            cmocka_unit_test_setup_teardown(no_wrong_byte_does_harm, count_resources, expect_the_same),
     };
     return cmocka_run_group_tests(tests, make_regions, nullptr);
 }

@@ -14,11 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include <librpmem.h>
+
+#include "environment.h"
+#include "resources.h"
 
 #define POOL_SIZE ((size_t)8 * 1024 * 1024)
 #define HEADER_SIZE ((size_t)4096)
@@ -134,6 +138,14 @@ static inline bool has_ended(pid_t pid)
     const int found = fscanf(file, "%*d %*s %c", &state);
     fclose(file);
     return found != 1 || state == 'Z';
+}
+
+/* Fails if this process has more resources than before, or a child. */
+static inline void expect_no_leak(const struct resources *before)
+{
+    expect_resources(getpid(), before);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
 }
 
 static inline void expect_end_of(pid_t pid)

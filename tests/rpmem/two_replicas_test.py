@@ -9,16 +9,17 @@ import mmap
 import os
 import pathlib
 import random
-import re
 import shlex
 import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from common import directory, is_alive, skip  # noqa: E402
 
 LIMIT_S = 120
 RPMEMD = shlex.quote(os.environ["RPMEMD"])
@@ -35,19 +36,9 @@ SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$last"
 """
 
 
-def is_alive(pid):
-    try:
-        status = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
-
-
 class TwoReplicas(unittest.TestCase):
     def setUp(self):
-        place = tempfile.TemporaryDirectory(prefix="rpmem-two-", dir="/dev/shm")
-        self.addCleanup(place.cleanup)
-        self.place = pathlib.Path(place.name)
+        self.place = directory(self, prefix="rpmem-two-", dir="/dev/shm")
         self.target, self.pids = self.place / "target", self.place / "pids"
         self.target.mkdir()
         self.report = self.place / "report"
@@ -334,6 +325,5 @@ class Killed(TwoReplicas):
 
 if __name__ == "__main__":
     if not shutil.which("pmempool"):
-        print("skipped: pmempool is not installed (install the package pmdk-tools)")
-        sys.exit(77)
+        skip("pmempool is not installed (install the package pmdk-tools)")
     unittest.main(verbosity=2)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "client.hpp"
 
-#include <csignal>
 #include <cstdlib>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace
 {
@@ -27,29 +26,9 @@ daemon_process::daemon_process(const scratch &place, const std::vector<std::stri
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     std::vector<std::string> words = {getenv("RPMEMD"), "--poolset-dir", place.path, "--log-file", place.path + "/log"};
     words.insert(words.end(), options.begin(), options.end());
-    std::vector<char *> arguments;
-    for (std::string &word : words)
-        arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    pid_ = fork();
-    assert_true(pid_ >= 0);
-    if (pid_ == 0) {
-        dup2(ends[1], STDIN_FILENO);
-        dup2(ends[1], STDOUT_FILENO);
-        execv(arguments[0], arguments.data());
-        _exit(127);
-    }
+    process_ = child_process(std::move(words), {.input = ends[1], .output = ends[1]});
     close(ends[1]);
     channel_ = ends[0];
-}
-
-daemon_process::~daemon_process()
-{
-    hang_up();
-    if (pid_ > 0) {
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
-    }
 }
 
 void daemon_process::hang_up()
@@ -57,14 +36,6 @@ void daemon_process::hang_up()
     if (channel_ >= 0)
         close(channel_);
     channel_ = -1;
-}
-
-int daemon_process::exit_status()
-{
-    int status = 0;
-    assert_int_equal(waitpid(pid_, &status, 0), pid_);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 replica::greeting daemon_process::greet()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "child_process.hpp"
 #include "lane.hpp"
 #include "fixture.hpp"
 #include "lane_message.hpp"
@@ -14,7 +15,7 @@ class daemon_process
 {
 public:
     explicit daemon_process(const scratch &place, const std::vector<std::string> &options = {});
-    ~daemon_process();
+    ~daemon_process() { hang_up(); }
     daemon_process(const daemon_process &) = delete;
     daemon_process &operator=(const daemon_process &) = delete;
 
@@ -22,11 +23,11 @@ public:
     replica::answer ask(replica::request request);
     void send(std::span<const std::byte> bytes) const;
     void hang_up();
-    int exit_status();
+    int exit_status() { return process_.wait(); }
 
 private:
     int channel_ = -1;
-    pid_t pid_ = -1;
+    child_process process_;
     std::uint32_t number_ = 0;
     replica::message_buffer buffer_;
 };

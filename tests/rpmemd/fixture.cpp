@@ -3,17 +3,9 @@
 
 using namespace rpmemd;
 
-scratch::scratch()
+scratch::scratch() : scratch_directory(std::filesystem::temp_directory_path())
 {
-    std::string name = std::filesystem::temp_directory_path() / "rpmemd.XXXXXX";
-    assert_non_null(mkdtemp(name.data()));
-    path = name;
     settings.poolset_dir = path;
-}
-
-scratch::~scratch()
-{
-    std::filesystem::remove_all(path);
 }
 
 void scratch::write(const std::string &name, const std::string &text, unsigned mode) const
@@ -21,21 +13,7 @@ void scratch::write(const std::string &name, const std::string &text, unsigned m
     std::string whole = text;
     for (std::size_t at = whole.find('@'); at != std::string::npos; at = whole.find('@', at))
         whole.replace(at, 1, path + "/");
-    std::filesystem::create_directories(std::filesystem::path(path + "/" + name).parent_path());
-    std::ofstream(path + "/" + name, std::ios::binary) << whole;
-    std::filesystem::permissions(path + "/" + name, std::filesystem::perms(mode));
-}
-
-std::string scratch::read(const std::string &name) const
-{
-    std::ostringstream text;
-    text << std::ifstream(path + "/" + name, std::ios::binary).rdbuf();
-    return text.str();
-}
-
-bool scratch::has(const std::string &name) const
-{
-    return std::filesystem::exists(path + "/" + name);
+    scratch_directory::write(name, whole, mode);
 }
 
 void scratch::resize(const std::string &name, std::uint64_t size) const

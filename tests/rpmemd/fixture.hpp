@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -18,27 +14,19 @@
 #include "pool.hpp"
 #include "poolset.hpp"
 
-// cmocka's macro "fail" conflicts with the standard library, so cmocka is included last.
-extern "C" {
-#include <cmocka.h>
-}
+#include "scratch.hpp"
+#include "cmocka_headers.hpp"
 
 // Facilities shared by the unit tests of the daemon.
 
-// A directory that is deleted with its contents. The settings use it as the poolset directory.
-struct scratch {
-    std::string path;
+// Temporary directory. The settings use it as the poolset directory.
+struct scratch : scratch_directory {
     rpmemd::config settings;
 
     scratch();
-    ~scratch();
-    scratch(const scratch &) = delete;
-    scratch &operator=(const scratch &) = delete;
 
     // Writes a file. Each @ in the text stands for the path of the directory.
     void write(const std::string &name, const std::string &text, unsigned mode = 0644) const;
-    std::string read(const std::string &name) const;
-    bool has(const std::string &name) const;
     void resize(const std::string &name, std::uint64_t size) const;
     void write_at_start(const std::string &name, const rpmemd::header_page &page) const;
     rpmemd::header_page first_page(const std::string &name) const;

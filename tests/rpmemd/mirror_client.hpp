@@ -3,15 +3,10 @@
 
 #include <arpa/inet.h>
 #include <csignal>
-#include <cstdio>
-#include <netinet/in.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <utility>
 
 #include "client.hpp"
+#include "loopback.hpp"
 
 // A daemon that runs permanently, and control connections of writers, for tests of mirrored sets. Failures end the
 // test.
@@ -22,7 +17,6 @@ using replica::status;
 
 inline constexpr std::uint64_t length = 8 << 20;
 inline constexpr int limit_ms = 30'000;
-inline const std::string key_text = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 inline replica::mirror_key right_key()
 {
@@ -36,7 +30,7 @@ struct place : scratch {
     place()
     {
         write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n8M @p0\n");
-        write("key", key_text + "\n", 0600);
+        write("key", rpmemd_key, 0600);
     }
 };
 
@@ -45,68 +39,31 @@ class standing_daemon
 {
 public:
     explicit standing_daemon(const place &at, const std::vector<std::string> &options = {})
+        : process_(start_rpmemd("127.0.0.1:0", at.path, options, {}, port_))
     {
-        const std::string key = at.path + "/key", log = at.path + "/log";
-        std::vector<const char *> words = {"rpmemd", "--listen", "127.0.0.1:0", "--key-file", key.c_str(),
-                "--poolset-dir", at.path.c_str(), "--log-file", log.c_str()};
-        for (const std::string &option : options)
-            words.push_back(option.c_str());
-        words.push_back(nullptr);
-        int output[2] = {-1, -1};
-        assert_int_equal(pipe(output), 0);
-        pid_ = fork();
-        assert_true(pid_ >= 0);
-        if (pid_ == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            dup2(output[1], STDOUT_FILENO);
-            execv(getenv("RPMEMD"), const_cast<char **>(words.data()));
-            _exit(127);
-        }
-        close(output[1]);
-        FILE *const from = fdopen(output[0], "r");
-        assert_int_equal(std::fscanf(from, "rpmemd: listening on 127.0.0.1 port %u", &port_), 1);
-        std::fclose(from);
     }
-    ~standing_daemon()
-    {
-        if (pid_ > 0) {
-            kill(pid_, SIGKILL);
-            waitpid(pid_, nullptr, 0);
-        }
-    }
-    standing_daemon(const standing_daemon &) = delete;
-    standing_daemon &operator=(const standing_daemon &) = delete;
 
     unsigned port() const { return port_; }
-    void stop() const
-    {
-        kill(pid_, SIGSTOP);
-        assert_int_equal(waitpid(pid_, nullptr, WUNTRACED), pid_);
-    }
-    void go_on() const { kill(pid_, SIGCONT); }
+    void stop() const { process_.stop(); }
+    void go_on() const { process_.resume(); }
     int end()
     {
-        int result = -1;
-        kill(pid_, SIGTERM);
-        assert_int_equal(waitpid(std::exchange(pid_, -1), &result, 0) > 0, 1);
-        return result;
+        kill(process_.pid(), SIGTERM);
+        return process_.wait();
     }
 
 private:
-    pid_t pid_ = -1;
     unsigned port_ = 0;
+    child_process process_;
 };
 
 // A connection to the daemon from one of the addresses of this machine.
 inline replica::fd_owner connect_to(const standing_daemon &to, const char *from = "127.0.0.1")
 {
     replica::fd_owner made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in own{}, name{};
-    own.sin_family = name.sin_family = AF_INET;
+    sockaddr_in own = loopback_address(0), name = loopback_address(to.port());
     own.sin_addr.s_addr = inet_addr(from);
     assert_int_equal(bind(made.get(), reinterpret_cast<sockaddr *>(&own), sizeof(own)), 0);
-    name.sin_port = htons(static_cast<std::uint16_t>(to.port()));
-    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(connect(made.get(), reinterpret_cast<sockaddr *>(&name), sizeof(name)), 0);
     return made;
 }

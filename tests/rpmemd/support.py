@@ -5,8 +5,11 @@ import errno
 import os
 import pathlib
 import subprocess
-import tempfile
+import sys
 import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from common import directory  # noqa: E402
 
 PROGRAM = os.environ["RPMEMD"]
 LIMIT_S = 60
@@ -20,9 +23,7 @@ class DaemonTest(unittest.TestCase):
     """HOME and the directory of poolsets and of the log are the directory of the test."""
 
     def setUp(self):
-        place = tempfile.TemporaryDirectory(prefix="rpmemd-")
-        self.addCleanup(place.cleanup)
-        self.place = pathlib.Path(place.name)
+        self.place = directory(self, prefix="rpmemd-")
         (self.place / ".rpmemd.conf").write_text(f"log-file = {self.place}/log\n")
         self.environment = {"HOME": str(self.place), "PATH": os.environ["PATH"], **SANITIZERS}
 

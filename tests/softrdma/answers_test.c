@@ -143,29 +143,20 @@ static void a_queue_that_is_drained_waits_for_no_answer_that_will_not_come(void 
     in_own_process(drain_what_has_begun);
 }
 
-static int set_up(void **state)
+static int connected(void **state)
 {
-    struct pair *p = calloc(1, sizeof(*p));
-    open_pair(p, NULL);
-    *state = p;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    close_pair(*state);
-    free(*state);
-    return 0;
+    return set_up_pair(state, NULL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_queue_that_is_drained_waits_for_no_answer_that_will_not_come),
-            cmocka_unit_test_setup_teardown(the_last_answer_completes_all, set_up, tear_down),
-            cmocka_unit_test_setup_teardown(unsignaled_requests_keep_their_entries, set_up, tear_down),
-            cmocka_unit_test_setup_teardown(one_that_is_refused_fails_by_its_own_number, set_up, tear_down),
-            cmocka_unit_test_setup_teardown(one_that_cannot_be_sent_fails_after_those_before, set_up, tear_down),
+            cmocka_unit_test_setup_teardown(the_last_answer_completes_all, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(unsignaled_requests_keep_their_entries, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(one_that_is_refused_fails_by_its_own_number, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(
+                    one_that_cannot_be_sent_fails_after_those_before, connected, tear_down_pair),
     };
     return cmocka_run_group_tests_name("answers", tests, NULL, NULL);
 }

@@ -10,14 +10,14 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from support import directory, skip
 
 try:
     import yaml
 except ImportError:
-    print("skipped: python3-yaml is not installed")
-    sys.exit(77)
+    skip("python3-yaml is not installed")
 
 SOURCE, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 APT_GET = """#!/bin/sh
@@ -32,9 +32,7 @@ done
 
 class CiRecipesTest(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.work = pathlib.Path(directory.name)
+        self.work = directory(self)
         self.root = self.work / "root"
         (self.root / "DEBIAN").mkdir(parents=True)
         self.run_checked("cmake", "--install", BUILD, "--component", "softrdma", "--prefix", self.root / "usr")
@@ -96,6 +94,5 @@ class CiRecipesTest(unittest.TestCase):
 if __name__ == "__main__":
     for program in ("ibv_devices", "dpkg-deb"):
         if shutil.which(program) is None:
-            print(f"skipped: {program} is not installed")
-            sys.exit(77)
+            skip(f"{program} is not installed")
     unittest.main(argv=sys.argv[:1], verbosity=2)

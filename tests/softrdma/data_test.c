@@ -7,25 +7,12 @@
 
 static int connected(void **state)
 {
-    struct pair *pair = test_malloc(sizeof(*pair));
-    open_pair(pair, NULL);
-    *state = pair;
-    return 0;
+    return set_up_pair(state, NULL);
 }
 
 static int connected_large(void **state)
 {
-    struct pair *pair = test_malloc(sizeof(*pair));
-    open_pair(pair, &(struct options){.size = 5u << 20});
-    *state = pair;
-    return 0;
-}
-
-static int closed(void **state)
-{
-    close_pair(*state);
-    test_free(*state);
-    return 0;
+    return set_up_pair(state, &(struct options){.size = 5u << 20});
 }
 
 static void write_places_the_bytes_and_no_others(void **state)
@@ -420,24 +407,26 @@ static void solicited_arming_ignores_plain_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(write_places_the_bytes_and_no_others, connected, closed),
-            cmocka_unit_test_setup_teardown(read_fetches_the_bytes, connected, closed),
-            cmocka_unit_test_setup_teardown(send_fills_the_posted_receive, connected, closed),
-            cmocka_unit_test_setup_teardown(reposted_receives_use_their_new_buffers, connected, closed),
-            cmocka_unit_test_setup_teardown(messages_of_every_length_arrive_whole, connected_large, closed),
-            cmocka_unit_test_setup_teardown(messages_wait_for_who_takes_them, connected_large, closed),
-            cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected, closed),
-            cmocka_unit_test_setup_teardown(operations_without_elements_complete, connected, closed),
-            cmocka_unit_test_setup_teardown(inline_data_is_taken_at_the_call, connected, closed),
-            cmocka_unit_test_setup_teardown(scatter_lists_join_and_split, connected, closed),
-            cmocka_unit_test_setup_teardown(messages_larger_than_a_segment_arrive_whole, connected_large, closed),
-            cmocka_unit_test_setup_teardown(transfers_of_every_length_and_place_arrive_whole, connected_large, closed),
-            cmocka_unit_test_setup_teardown(long_transfers_are_divided_among_elements, connected_large, closed),
-            cmocka_unit_test_setup_teardown(both_directions_carry_bulk_at_once, connected_large, closed),
-            cmocka_unit_test_setup_teardown(operations_of_a_queue_pair_take_effect_in_order, connected, closed),
-            cmocka_unit_test_setup_teardown(unsignalled_operations_complete_silently, connected, closed),
-            cmocka_unit_test_setup_teardown(an_armed_queue_reports_once_per_arming, connected, closed),
-            cmocka_unit_test_setup_teardown(solicited_arming_ignores_plain_messages, connected, closed),
+            cmocka_unit_test_setup_teardown(write_places_the_bytes_and_no_others, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(read_fetches_the_bytes, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(send_fills_the_posted_receive, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(reposted_receives_use_their_new_buffers, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(messages_of_every_length_arrive_whole, connected_large, tear_down_pair),
+            cmocka_unit_test_setup_teardown(messages_wait_for_who_takes_them, connected_large, tear_down_pair),
+            cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(operations_without_elements_complete, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(inline_data_is_taken_at_the_call, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(scatter_lists_join_and_split, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(
+                    messages_larger_than_a_segment_arrive_whole, connected_large, tear_down_pair),
+            cmocka_unit_test_setup_teardown(
+                    transfers_of_every_length_and_place_arrive_whole, connected_large, tear_down_pair),
+            cmocka_unit_test_setup_teardown(long_transfers_are_divided_among_elements, connected_large, tear_down_pair),
+            cmocka_unit_test_setup_teardown(both_directions_carry_bulk_at_once, connected_large, tear_down_pair),
+            cmocka_unit_test_setup_teardown(operations_of_a_queue_pair_take_effect_in_order, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(unsignalled_operations_complete_silently, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(an_armed_queue_reports_once_per_arming, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(solicited_arming_ignores_plain_messages, connected, tear_down_pair),
     };
     return cmocka_run_group_tests_name("data", tests, NULL, NULL);
 }

@@ -5,34 +5,18 @@
 
 static int connected(void **state)
 {
-    struct pair *pair = test_malloc(sizeof(*pair));
-    open_pair(pair, NULL);
-    *state = pair;
-    return 0;
+    return set_up_pair(state, NULL);
 }
 
 /* A request without a posted receive fails after one retry. */
 static int connected_once(void **state)
 {
-    struct pair *pair = test_malloc(sizeof(*pair));
-    open_pair(pair, &(struct options){.rnr_retry = 1});
-    *state = pair;
-    return 0;
+    return set_up_pair(state, &(struct options){.rnr_retry = 1});
 }
 
 static int connected_for_reading_only(void **state)
 {
-    struct pair *pair = test_malloc(sizeof(*pair));
-    open_pair(pair, &(struct options){.server_access = IBV_ACCESS_REMOTE_READ});
-    *state = pair;
-    return 0;
-}
-
-static int closed(void **state)
-{
-    close_pair(*state);
-    test_free(*state);
-    return 0;
+    return set_up_pair(state, &(struct options){.server_access = IBV_ACCESS_REMOTE_READ});
 }
 
 static enum ibv_qp_state state_of(struct ibv_qp *qp)
@@ -362,7 +346,7 @@ static void a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_
     expect_protection_error(*state, IBV_WR_RDMA_WRITE_WITH_IMM);
 }
 
-#define with(setup, test) cmocka_unit_test_setup_teardown(test, setup, closed)
+#define with(setup, test) cmocka_unit_test_setup_teardown(test, setup, tear_down_pair)
 
 /* UndefinedBehaviorSanitizer reports a load of such a value as its enumeration. */
 static void values_outside_of_their_enumerations_are_rejected(void **state)

@@ -2,22 +2,13 @@
 #include "fixture.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 struct ibv_context *device;
-
-long now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void parse_address(const char *text, struct sockaddr_storage *address)
 {
@@ -201,17 +192,6 @@ int exit_code_of(pid_t child)
     return WEXITSTATUS(status);
 }
 
-unsigned entries_in(const char *directory, const char *part)
-{
-    unsigned count = 0;
-    DIR *entries = opendir(directory);
-    assert_non_null(entries);
-    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;)
-        count += strstr(entry->d_name, part) != NULL;
-    closedir(entries);
-    return count;
-}
-
 void open_pair(struct pair *pair, const struct options *options)
 {
     memset(pair, 0, sizeof(*pair));
@@ -317,6 +297,20 @@ void to_reset(struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+}
+
+int set_up_pair(void **state, const struct options *options)
+{
+    *state = test_malloc(sizeof(struct pair));
+    open_pair(*state, options);
+    return 0;
+}
+
+int tear_down_pair(void **state)
+{
+    close_pair(*state);
+    test_free(*state);
+    return 0;
 }
 
 int modify_to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr)

@@ -16,6 +16,10 @@
 
 #include <cmocka.h>
 
+#include "clock.h"
+#include "environment.h"
+#include "resources.h"
+
 enum {
     everything = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
     time_limit_ms = 60000, /* limit for an expected event */
@@ -64,6 +68,9 @@ struct pair {
 void open_pair(struct pair *pair, const struct options *options);
 void close_pair(struct pair *pair);
 
+/* Open the pair that `state` points to, and close it, for one test. */
+int set_up_pair(void **state, const struct options *options);
+int tear_down_pair(void **state);
 /* Steps of open_pair(). */
 void open_listener(struct pair *pair, const char *address);
 void resolve_client(struct pair *pair, const struct options *options);
@@ -74,10 +81,6 @@ void close_side(struct side *side);
 
 /* Returns the exit code of a child that exits without being killed. */
 int exit_code_of(pid_t child);
-/* Returns the number of entries in a directory whose names contain `part`. */
-unsigned entries_in(const char *directory, const char *part);
-/* Returns monotonic time in milliseconds. */
-long now_ms(void);
 
 /* Waits for the next event, which must have that type. The caller acknowledges it. */
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);

@@ -78,8 +78,7 @@ void a_forged_introduction_is_refused(void **)
 
 void garbage_costs_the_connection_only(void **)
 {
-    const char *seed_text = getenv("TEST_SEED");
-    const auto seed = static_cast<unsigned>(seed_text != nullptr ? atoi(seed_text) : getpid());
+    const unsigned seed = number_from("TEST_SEED", static_cast<unsigned>(getpid()));
     print_message("seed %u\n", seed);
     std::mt19937 random(seed);
     impostor i = make_impostor();

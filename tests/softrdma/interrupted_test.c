@@ -299,9 +299,8 @@ static void one_round(bool kills, bool the_server)
 
 static void rounds(bool kills)
 {
-    const char *text = getenv("TEST_KILL_ROUNDS"), *seed = getenv("TEST_SEED");
-    const unsigned count = text != NULL ? (unsigned)atoi(text) : 6;
-    const unsigned start = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
+    const unsigned count = number_from("TEST_KILL_ROUNDS", 6);
+    const unsigned start = number_from("TEST_SEED", (unsigned)getpid());
     print_message("seed %u, %u rounds\n", start, count);
     srand(start);
     const unsigned own = entries_in("/proc/self/fd", ""), shared = entries_in("/dev/shm", "softrdma");

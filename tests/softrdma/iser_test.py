@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-import own_network
+from support import enter_own_network, skip
 
 HANG_S = 120
 TARGET = "iqn.2026-01.test:disk"
@@ -138,14 +138,12 @@ def main():
         return 0
     softrdma, os.environ["SOFTRDMA_TRANSPORT"] = sys.argv[1:3]
     if len(sys.argv) == 3:  # tgtd listens on all addresses, at a fixed port
-        if not own_network.enter():
-            print("skipped: no network namespace can be created here")
-            return 77
+        if not enter_own_network():
+            skip("no network namespace can be created here")
         sys.argv += ["127.0.0.1", ""]
     for found, package in ((shutil.which("tgtd"), "tgt"), (ctypes.util.find_library("iscsi"), "libiscsi-bin")):
         if found is None:
-            print(f"skipped: {package} is not installed")
-            return 77
+            skip(f"{package} is not installed")
     with tempfile.TemporaryDirectory() as directory:
         try:
             run(softrdma, directory, sys.argv[3], shlex.split(sys.argv[4]))

@@ -27,41 +27,17 @@ static unsigned lines_with(const char *path, const char *text)
     return count;
 }
 
-/* Resources of a process: its own arena, arenas of others, and other descriptors. */
-struct holdings {
-    unsigned descriptors;
-    unsigned arenas;
-};
-
-static struct holdings own_holdings(void)
-{
-    return (struct holdings){
-            .descriptors = entries_in("/proc/self/fd", ""), .arenas = lines_with("/proc/self/maps", "memfd:softrdma")};
-}
-
-static struct holdings without_peer;
+static struct resources without_peer;
 
 /* Counts after one round, because some objects are created only once per process. */
-static void look_at_what_stays(void)
+static void count_resources(void)
 {
     struct pair alone = {0};
     alarm(survivor_limit_s);
     open_listener(&alone, "127.0.0.1");
     resolve_client(&alone, NULL);
     close_pair(&alone);
-    without_peer = own_holdings();
-}
-
-/* Some resources are released with a delay. */
-static void expect_nothing_of_the_peer(void)
-{
-    struct holdings now = own_holdings();
-    for (unsigned i = 0; i < time_limit_ms && memcmp(&now, &without_peer, sizeof(now)) != 0; ++i) {
-        usleep(1000);
-        now = own_holdings();
-    }
-    assert_int_equal(now.descriptors, without_peer.descriptors);
-    assert_int_equal(now.arenas, without_peer.arenas);
+    without_peer = resources_of(getpid());
 }
 
 /* Uses all operations until one fails, which must happen. */
@@ -104,11 +80,11 @@ static void answer_until_it_ends(struct pair *p)
     }
     assert_int_equal(expect_event(p->listen_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     close_pair(p);
-    expect_nothing_of_the_peer();
+    expect_resources(getpid(), &without_peer);
     exit(0);
 }
 
-static const struct server_plan answers = {.prepare = look_at_what_stays, .receives = 16, .act = answer_until_it_ends};
+static const struct server_plan answers = {.prepare = count_resources, .receives = 16, .act = answer_until_it_ends};
 
 struct server_facts {
     pid_t pid;
@@ -120,7 +96,7 @@ static void client(int report_fd)
 {
     struct remote r;
     start_server(&r, &answers, NULL);
-    look_at_what_stays();
+    count_resources();
     meet_server(&r);
     const struct server_facts facts = {.pid = r.pid, .port = ntohs(rdma_get_dst_port(r.pair.client.id))};
     if (write(report_fd, &facts, sizeof(facts)) != sizeof(facts))
@@ -130,7 +106,7 @@ static void client(int report_fd)
     int status = 0;
     waitpid(r.pid, &status, 0);
     close_pair(&r.pair);
-    expect_nothing_of_the_peer();
+    expect_resources(getpid(), &without_peer);
     exit(0);
 }
 
@@ -169,10 +145,8 @@ static void one_round(unsigned moment_us, bool kill_server)
 
 static void a_killed_side_leaves_nothing_behind(void **state)
 {
-    const char *rounds = getenv("TEST_KILL_ROUNDS");
-    const char *seed = getenv("TEST_SEED");
-    const unsigned count = rounds != NULL ? (unsigned)atoi(rounds) : 20;
-    const unsigned start = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
+    const unsigned count = number_from("TEST_KILL_ROUNDS", 20);
+    const unsigned start = number_from("TEST_SEED", (unsigned)getpid());
     print_message("seed %u, %u rounds\n", start, count);
     srand(start);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0),

@@ -16,6 +16,8 @@ import time
 import unittest
 from collections.abc import Callable
 
+from support import free_port, skip
+
 SOFTRDMA = sys.argv[1]
 LIMIT_S = 100
 TCP_ONLY = r"(?m)^softrdma\[\d+\] info: peer 127\.0\.0\.1 port \d+: shared memory not used"
@@ -34,12 +36,6 @@ def forbid(call: str) -> None:
     set_seccomp, filter_mode, no_new_privileges = 22, 2, 38
     if libc.prctl(no_new_privileges, 1, 0, 0, 0) != 0 or libc.prctl(set_seccomp, filter_mode, filter_) != 0:
         raise OSError(ctypes.get_errno(), "seccomp")
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Program:
@@ -193,6 +189,5 @@ class LogTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if shutil.which("rping") is None:
-        print("skipped: rping is not installed")
-        sys.exit(77)
+        skip("rping is not installed")
     unittest.main(argv=sys.argv[:1], verbosity=2)

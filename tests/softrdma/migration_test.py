@@ -14,19 +14,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
+
+from support import free_port, skip, wait_until
 
 HANG_S = 300
 PASSES = 20
 GUEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "migrating_guest.s")
-
-
-def wait_until(what, condition):
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{what} did not happen in {HANG_S} s")
-        time.sleep(0.02)
 
 
 class Machine:
@@ -42,10 +35,10 @@ class Machine:
                  "-device", "isa-debugcon,iobase=0xe9,chardev=console",
                  "-qmp", f"unix:{monitor},server=on,wait=off", *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until(f"the start of the {name}", lambda: os.path.exists(monitor) or self.process.poll() is not None)
+        wait_until(lambda: os.path.exists(monitor) or self.process.poll() is not None, f"the start of the {name}")
         self.monitor = socket.socket(socket.AF_UNIX)
         self.monitor.settimeout(HANG_S)
-        wait_until(f"the start of the {name}", lambda: self.monitor.connect_ex(monitor) == 0)
+        wait_until(lambda: self.monitor.connect_ex(monitor) == 0, f"the start of the {name}")
         self.answers = self.monitor.makefile("r")
         self.answers.readline()
         self.ask("qmp_capabilities")
@@ -73,18 +66,12 @@ class Machine:
         self.monitor.close()
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("", 0))
-        return s.getsockname()[1]
-
-
 def set_up(machine, pin_all):
     machine.ask("migrate-set-capabilities", capabilities=[{"capability": "rdma-pin-all", "state": pin_all}])
 
 
 def migrate(softrdma, directory, pin_all, address, at_target):
-    uri = f"rdma:{address}:{free_port()}"
+    uri = f"rdma:{address}:{free_port('')}"
     with contextlib.ExitStack() as machines:
         source = Machine([softrdma], directory, "source")
         machines.callback(source.end)
@@ -93,15 +80,15 @@ def migrate(softrdma, directory, pin_all, address, at_target):
         set_up(source, pin_all)
         set_up(target, pin_all)
         target.ask("migrate-incoming", uri=uri)
-        wait_until("the guest's first passes", lambda: source.passes() >= PASSES)
+        wait_until(lambda: source.passes() >= PASSES, "the first passes of the guest")
         source.ask("migrate-set-parameters", **{"max-bandwidth": 1 << 32, "downtime-limit": 1000})
         source.ask("migrate", uri=uri)
-        wait_until("the migration", lambda: source.ask("query-migrate").get("status") in ("completed", "failed"))
+        wait_until(lambda: source.ask("query-migrate").get("status") in ("completed", "failed"), "the migration")
         result = source.ask("query-migrate")
         if result["status"] != "completed":
             raise RuntimeError(f"the migration has failed: {result.get('error-desc')}")
         before = source.passes()
-        wait_until("the guest's passes on the target", lambda: target.passes() >= PASSES)
+        wait_until(lambda: target.passes() >= PASSES, "passes of the guest on the target")
         if source.ask("query-status")["running"] or source.passes() != before:
             raise RuntimeError("the guest still runs on the source")
         ram = result["ram"]
@@ -114,8 +101,7 @@ def main():
     address, at_target = sys.argv[3:] or ("127.0.0.1", "")
     for program in ("qemu-system-x86_64", "as", "ld"):
         if shutil.which(program) is None:
-            print(f"skipped: {program} is not installed")
-            return 77
+            skip(f"{program} is not installed")
     with tempfile.TemporaryDirectory() as directory:
         guest = os.path.join(directory, "guest")
         subprocess.run(["as", "--32", "-o", guest + ".o", GUEST], check=True)
@@ -124,7 +110,7 @@ def main():
         try:
             for pin_all in (False, True):
                 migrate(softrdma, directory, pin_all, address, shlex.split(at_target))
-        except (RuntimeError, OSError) as problem:
+        except (AssertionError, RuntimeError, OSError) as problem:
             print(f"FAILED: {problem}")
             for name in ("source", "target"):
                 with contextlib.suppress(OSError), open(os.path.join(directory, name + ".log")) as log:

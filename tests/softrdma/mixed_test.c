@@ -353,8 +353,7 @@ static void start_both(pid_t pids[2])
 
 static unsigned rounds(void)
 {
-    const char *set = getenv("TEST_MIXED_ROUNDS");
-    return set != NULL ? (unsigned)atoi(set) : 8;
+    return number_from("TEST_MIXED_ROUNDS", 8);
 }
 
 static void sides_that_are_stopped_and_continued_lose_nothing(void **state)
@@ -393,8 +392,7 @@ static void a_side_whose_peer_is_killed_ends_every_connection(void **state)
 
 int main(void)
 {
-    const char *seed = getenv("TEST_SEED");
-    const unsigned start_value = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid();
+    const unsigned start_value = number_from("TEST_SEED", (unsigned)getpid());
     print_message("seed %u, %u rounds\n", start_value, rounds());
     srand(start_value);
     all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

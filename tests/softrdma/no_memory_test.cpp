@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 namespace
 {
 
@@ -165,13 +167,6 @@ void gone(const char *text, Call call)
         error = call();
     if (error != 0)
         give_up(text, error == -1 ? errno : error);
-}
-
-long now_ms()
-{
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 struct end {

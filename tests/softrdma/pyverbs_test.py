@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+from support import skip
+
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 PYTHON = "/usr/bin/python3"  # the interpreter that Debian builds the modules for
 # Tests of other devices. They call the libraries of those devices.
@@ -31,11 +33,6 @@ MISSING = [
     (r"Importing a device is not supported", "importing objects"),
     (r"All gid indices populated", None),
 ]
-
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
 
 
 def copy_suite(to):

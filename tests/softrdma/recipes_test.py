@@ -10,11 +10,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-import own_network
+from support import directory, enter_own_network, skip
 
 SOFTRDMA, PAGE, SUPPRESSIONS, PROGRAM = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
 INSTALLED_SUPPRESSIONS = "/usr/share/softrdma/valgrind.supp"
@@ -42,9 +41,7 @@ class RecipesTest(unittest.TestCase):
     left = recipes()
 
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.work = pathlib.Path(directory.name)
+        self.work = directory(self)
 
     def take(self, pattern: str) -> str:
         """Removes and returns the only recipe that matches. A test calls this first, so that a skipped test counts too."""
@@ -132,11 +129,10 @@ class RecipesTest(unittest.TestCase):
 
 if __name__ == "__main__":
     # The page fixes the ports. In a network namespace no other process uses them.
-    own_network.enter()
+    enter_own_network()
     for port in (13337, 14444):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                print(f"skipped: port {port} is taken, and no network namespace can be created here")
-                sys.exit(77)
+                skip(f"port {port} is taken, and no network namespace can be created here")
     unittest.main(argv=sys.argv[:1], verbosity=2)

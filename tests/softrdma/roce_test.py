@@ -16,11 +16,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
-import own_network
 import roce_packets
+from support import enter_own_network, skip, wait_until
 
 SOFTRDMA = sys.argv[1]
 LIMIT_S = 100 # on a hang
@@ -35,14 +34,6 @@ SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
-
-
-def wait_until(is_true, what: str) -> None:
-    end = time.monotonic() + LIMIT_S
-    while not is_true():
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {LIMIT_S} s")
-        time.sleep(0.02)
 
 
 def is_management(frame: bytes) -> bool:
@@ -405,7 +396,6 @@ class RoceTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if shutil.which("ibv_rc_pingpong") is None or not own_network.enter():
-        print("skipped: no network namespace can be created, or ibv_rc_pingpong is not installed")
-        sys.exit(77)
+    if shutil.which("ibv_rc_pingpong") is None or not enter_own_network():
+        skip("no network namespace can be created, or ibv_rc_pingpong is not installed")
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -5,17 +5,7 @@
 
 static int connected(void **state)
 {
-    struct pair *pair = test_malloc(sizeof(*pair));
-    open_pair(pair, &(struct options){.server_srq = true});
-    *state = pair;
-    return 0;
-}
-
-static int closed(void **state)
-{
-    close_pair(*state);
-    test_free(*state);
-    return 0;
+    return set_up_pair(state, &(struct options){.server_srq = true});
 }
 
 static int post_shared(struct pair *p, uint64_t wr_id, size_t offset, size_t length)
@@ -230,17 +220,20 @@ static void a_sender_with_few_retries_fails_on_an_empty_shared_queue(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(messages_consume_shared_receives_in_order, connected, closed),
-            cmocka_unit_test_setup_teardown(a_queue_pair_with_a_shared_queue_rejects_own_receives, connected, closed),
-            cmocka_unit_test_setup_teardown(posting_to_the_shared_queue_wakes_a_waiting_sender, connected, closed),
-            cmocka_unit_test_setup_teardown(shared_receives_survive_a_broken_queue_pair, connected, closed),
+            cmocka_unit_test_setup_teardown(messages_consume_shared_receives_in_order, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(
+                    a_queue_pair_with_a_shared_queue_rejects_own_receives, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(
+                    posting_to_the_shared_queue_wakes_a_waiting_sender, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(shared_receives_survive_a_broken_queue_pair, connected, tear_down_pair),
             cmocka_unit_test(receives_use_the_domain_of_their_queue),
-            cmocka_unit_test_setup_teardown(the_limit_is_reported_once, connected, closed),
-            cmocka_unit_test_setup_teardown(the_limit_is_reported_to_a_program_that_does_not_poll, connected, closed),
-            cmocka_unit_test_setup_teardown(a_message_longer_than_its_receive_is_rejected, connected, closed),
+            cmocka_unit_test_setup_teardown(the_limit_is_reported_once, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(
+                    the_limit_is_reported_to_a_program_that_does_not_poll, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(a_message_longer_than_its_receive_is_rejected, connected, tear_down_pair),
             cmocka_unit_test(messages_of_all_lengths_arrive_in_order),
-            cmocka_unit_test_setup_teardown(receives_of_unpolled_messages_survive_a_reset, connected, closed),
-            cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_returns_an_error, connected, closed),
+            cmocka_unit_test_setup_teardown(receives_of_unpolled_messages_survive_a_reset, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_returns_an_error, connected, tear_down_pair),
             cmocka_unit_test(a_sender_with_few_retries_fails_on_an_empty_shared_queue),
     };
     return cmocka_run_group_tests_name("shared_receive_queue", tests, NULL, NULL);

@@ -212,8 +212,7 @@ static void kill_sender(struct receiver *r, struct sender *s)
 
 static void start(struct receiver *r)
 {
-    const char *seed = getenv("TEST_SEED");
-    *r = (struct receiver){.seed = seed != NULL ? (unsigned)atoi(seed) : (unsigned)getpid()};
+    *r = (struct receiver){.seed = number_from("TEST_SEED", (unsigned)getpid())};
     fprintf(stderr, "TEST_SEED=%u\n", r->seed);
 }
 
@@ -270,9 +269,7 @@ static void arrive_in_order_though_either_side_is_stopped(void)
 
 static void lose_no_receive_with_a_sender(void)
 {
-    const char *rounds_text = getenv("TEST_KILL_ROUNDS");
-    const unsigned rounds = rounds_text != NULL ? (unsigned)atoi(rounds_text) : 20;
-    const unsigned count = senders + rounds + 1;
+    const unsigned rounds = number_from("TEST_KILL_ROUNDS", 20), count = senders + rounds + 1;
     struct child *children = calloc(count, sizeof(*children));
     assert_non_null(children);
     for (unsigned i = 0; i < count; ++i)

@@ -273,8 +273,7 @@ static void expect_server_receives(void)
 
 static unsigned rounds(void)
 {
-    const char *text = getenv("TEST_KILL_ROUNDS");
-    return text != NULL ? (unsigned)atoi(text) : default_rounds;
+    return number_from("TEST_KILL_ROUNDS", default_rounds);
 }
 
 struct processes {

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import roce_packets
+from support import directory, skip
 
 SOFTRDMA, PROGRAMS = sys.argv[1:3]
 LIMIT_S = 600  # limit of each program
@@ -48,9 +49,7 @@ def run(command: list[str], **environment: str) -> str:
 
 class TraceTest(unittest.TestCase):
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.file = os.path.join(directory.name, "out.pcap")
+        self.file = str(directory(self) / "out.pcap")
 
     def trace(self, program: str, **environment: str) -> None:
         run([SOFTRDMA, "trace", "-w", self.file, "--", os.path.join(PROGRAMS, program)], **environment)
@@ -148,6 +147,5 @@ class TraceTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if shutil.which("tshark") is None:
-        print("skipped: tshark is not installed")
-        sys.exit(77)
+        skip("tshark is not installed")
     unittest.main(argv=sys.argv[:1], verbosity=2)

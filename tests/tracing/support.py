@@ -5,6 +5,9 @@ import os
 import pathlib
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from common import skip  # noqa: E402,F401
+
 TRACED = pathlib.Path(os.environ["TRACED"])
 LIBRPMA = pathlib.Path(os.environ["LIBRPMA"])
 LIBSOFTRDMA = pathlib.Path(os.environ["LIBSOFTRDMA"])
@@ -32,11 +35,6 @@ FORMATS = {
 # Formats of the additional fields of a completion in the output: wr_id, status and qp_num.
 COMPLETION = ["0x%lx", "%d", "%u"]
 SOFTRDMA = {"completion": 3, "qp_state": 3, "wqe_state": 2}
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
 
 
 def of_program(output):

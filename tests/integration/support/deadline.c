@@ -6,13 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 int deadline_ms(void)
 {
     const char *seconds = getenv("RPMA_TEST_DEADLINE_S");

@@ -5,14 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "clock.h"
+
 /*
  * Time limit of each expected event. Only failures wait that long. RPMA_TEST_DEADLINE_S sets it in seconds, for devices
  * or machines that are too slow for the default of 20.
  */
 int deadline_ms(void);
-
-/* Milliseconds of the monotonic clock. */
-int64_t now_ms(void);
 
 /* Deadline of an event that is expected from now. */
 int64_t deadline(void);
