@@ -126,7 +126,7 @@ class Doctor(DaemonTest):
 
     def test_open_files_of_this_machine(self):
         self.limits = {resource.RLIMIT_NOFILE: (300, 300)}
-        # The program gets fewer lanes, for which the files of the target are enough.
+        # The descriptors of the target suffice for the smaller number of lanes.
         self.found(0, "ok   nofile: 300 open files$",
                    "ok   nofile here: 300 open files, enough for 39 of 64 lanes; for all: raise nofile .* here to 448", "ready$")
         self.environment["RPMEM_MAX_NLANES"] = "39"
@@ -139,7 +139,7 @@ class Doctor(DaemonTest):
         self.found(1, "fail nofile: 300 open files", "     fix: raise nofile .* of the target to 448", "not ready: 1 to correct")
 
     def test_locked_memory_of_this_machine(self):
-        # A device of hardware pins the pool; the daemon is a stand-in that has one.
+        # An RDMA device pins the pool. A script replaces the daemon and reports such a device.
         self.stand_in_for_ssh("printf 'daemon\\tok\\trpmemd 1.0\\t\\nsize\\tok\\t4194304 bytes\\t\\n"
                               "device\\tok\\tRDMA hardware\\t\\n'\n")
         wanted = 4096 + 64 * 32

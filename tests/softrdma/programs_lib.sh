@@ -39,7 +39,7 @@ tcp_sockets() {
     $at_server cat /proc/net/tcp /proc/net/tcp6
 }
 
-# Avoids the ports that examples/run uses, whose servers might not listen yet.
+# Avoids the ports that examples/run uses: a server started there might not listen yet.
 free_port() {
     port=$((10000 + ($$ * 7 + ran * 13) % 8000))
     while tcp_sockets | awk '{ print $2 }' | grep -qi ":$(printf %04X $port)$"; do
