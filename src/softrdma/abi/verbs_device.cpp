@@ -251,8 +251,8 @@ ibv_context *ibv_open_device(ibv_device *)
 int ibv_close_device(ibv_context *context)
 {
     auto *d = reinterpret_cast<device_context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
-    // Closing a device releases all its objects, as closing the device file does; programs depend on that. Objects that
-    // remain refer to the context, so it is kept.
+    // Objects that remain refer to the context, which is kept for them. Programs expect that closing a device releases
+    // its objects, as closing the device file does.
     if (d->children.load() != 0)
         return 0;
     const process::creation lock;

@@ -135,8 +135,8 @@ private:
     bool held_ = true;
 };
 
-// Like std::condition_variable. Wakeups may be spurious: callers check their condition in a loop of their own, where
-// the compiler sees that the lock is held.
+// Like std::condition_variable. Wakeups can be spurious. Callers check the condition in a loop of their own, in which
+// the thread-safety analysis of the compiler sees the lock.
 class condition
 {
 public:

@@ -87,7 +87,7 @@ template<typename T>
 class single : public slot
 {
 public:
-    // `make` returns a T that is never destroyed.
+    // Returns the object, which `make` creates at the first use and which is never destroyed.
     template<typename Make>
     T &get(Make make)
     {

@@ -174,9 +174,9 @@ cm_id *find_id(std::uint64_t serial) REQUIRES(lock());
 cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device) REQUIRES(lock());
 void discard(cm_id *id) REQUIRES(lock());
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr) REQUIRES(lock());
-// Queues the event that ends a connection, at which programs free the memory of their completions. Waits until another
-// thread has read the earlier completions, at most for 100 checks. `flushed`: the end itself has completed requests;
-// only a thread that has read events before then counts.
+// Queues the event that ends a connection. Programs free the memory of their completions at this event, so it first
+// waits until another thread has read the earlier completions, for at most 100 checks. `flushed`: the end has itself
+// completed requests; it then waits only for a thread that has read events before.
 void queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data = nullptr)
         REQUIRES(lock());
 // Sends messages of a connection to the peer.

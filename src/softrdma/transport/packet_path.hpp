@@ -62,9 +62,9 @@ public:
 
     // Called by one thread at a time for each path. Returns false if the peer broke the protocol.
     virtual bool receive(packet_path &from, const packet &p) = 0;
-    // Calls `fill` with the destination of the next bytes of a partly received segment, as many of the `bytes` as are
-    // contiguous. Data stored there is then received without a copy. Does not call it if words must be stored whole, or
-    // the destination is uncertain.
+    // Calls `fill` with the destination of the next bytes of a partly received segment: at most `bytes`, as many as are
+    // contiguous. Data stored there is received without a copy. Does not call it if words must be stored whole, or the
+    // destination is uncertain.
     virtual void fill_destination(const packet_path &from, const packet &partial, std::size_t bytes,
             const std::function<void(std::span<std::byte>)> &fill) = 0;
     // Called after the received packets were handled, before the thread waits for more.
