@@ -95,11 +95,11 @@ int rdma_getaddrinfo(
         return fake::minus_one(c.error());
     if (the().device.name_error != 0)
         return the().device.name_error;
-    auto made = std::make_unique<addrinfo_list>();
+    auto created = std::make_unique<addrinfo_list>();
     const bool wildcard = node != nullptr && (std::strcmp(node, "0.0.0.0") == 0 || std::strcmp(node, "::") == 0);
-    fill(*made, *hints, wildcard);
-    rdma_addrinfo *const handle = &made->entries.front();
-    the().add(handle, std::move(made));
+    fill(*created, *hints, wildcard);
+    rdma_addrinfo *const handle = &created->entries.front();
+    the().add(handle, std::move(created));
     *result = handle;
     return 0;
 }

@@ -33,16 +33,16 @@ void enqueue(cm_id &target, rdma_cm_event_type type, const void *data, uint8_t l
 // the listener.
 cm_event &deliver(call &c, queued_event &&from)
 {
-    auto made = std::make_unique<cm_event>();
-    made->private_data = std::move(from.private_data);
-    made->counted = from.target;
+    auto created = std::make_unique<cm_event>();
+    created->private_data = std::move(from.private_data);
+    created->counted = from.target;
     ++from.target->unacknowledged;
 
-    rdma_cm_event &face = made->face;
+    rdma_cm_event &face = created->face;
     face.event = from.type;
     face.id = &from.target->face;
-    face.param.conn.private_data = made->private_data.empty() ? nullptr : made->private_data.data();
-    face.param.conn.private_data_len = static_cast<uint8_t>(made->private_data.size());
+    face.param.conn.private_data = created->private_data.empty() ? nullptr : created->private_data.data();
+    face.param.conn.private_data_len = static_cast<uint8_t>(created->private_data.size());
     if (from.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         cm_id &id = fake::make_id(c, from.target->face.channel);
         id.incoming = true;
@@ -50,8 +50,8 @@ cm_event &deliver(call &c, queued_event &&from)
         face.id = &id.face;
         face.listen_id = &from.target->face;
     }
-    cm_event &event = *made;
-    the().add(&face, std::move(made));
+    cm_event &event = *created;
+    the().add(&face, std::move(created));
     return event;
 }
 
@@ -86,10 +86,10 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     const call c("rdma_create_event_channel");
     if (c.error() != 0)
         return null<rdma_event_channel>(c.error());
-    auto made = std::make_unique<event_channel>();
-    made->face.fd = made->bell.fd();
-    rdma_event_channel *const handle = &made->face;
-    the().add(handle, std::move(made));
+    auto created = std::make_unique<event_channel>();
+    created->face.fd = created->bell.fd();
+    rdma_event_channel *const handle = &created->face;
+    the().add(handle, std::move(created));
     return handle;
 }
 

@@ -57,14 +57,14 @@ namespace fake
 
 cm_id &make_id(call &c, rdma_event_channel *channel)
 {
-    auto made = std::make_unique<cm_id>();
-    made->face.channel = channel;
-    made->face.ps = RDMA_PS_TCP;
-    made->face.qp_type = IBV_QPT_RC;
+    auto created = std::make_unique<cm_id>();
+    created->face.channel = channel;
+    created->face.ps = RDMA_PS_TCP;
+    created->face.qp_type = IBV_QPT_RC;
     if (channel != nullptr)
-        the().depend(made.get(), channel, c.name());
-    cm_id &id = *made;
-    the().add(&id.face, std::move(made));
+        the().depend(created.get(), channel, c.name());
+    cm_id &id = *created;
+    the().add(&id.face, std::move(created));
     return id;
 }
 

@@ -80,11 +80,11 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
     const call c("ibv_create_comp_channel");
     if (c.error() != 0)
         return null<ibv_comp_channel>(c.error());
-    auto made = std::make_unique<comp_channel>();
-    made->face.context = context;
-    made->face.fd = made->bell.fd();
-    ibv_comp_channel *const handle = &made->face;
-    the().add(handle, std::move(made));
+    auto created = std::make_unique<comp_channel>();
+    created->face.context = context;
+    created->face.fd = created->bell.fd();
+    ibv_comp_channel *const handle = &created->face;
+    the().add(handle, std::move(created));
     return handle;
 }
 
@@ -103,15 +103,15 @@ struct ibv_cq *ibv_create_cq(
         return null<ibv_cq>(c.error());
     if (cqe < 1)
         return null<ibv_cq>(EINVAL);
-    auto made = std::make_unique<cq>();
-    made->face.context = context;
-    made->face.channel = channel;
-    made->face.cq_context = cq_context;
-    made->face.cqe = cqe;
+    auto created = std::make_unique<cq>();
+    created->face.context = context;
+    created->face.channel = channel;
+    created->face.cq_context = cq_context;
+    created->face.cqe = cqe;
     if (channel != nullptr)
-        the().depend(made.get(), channel, c.name());
-    ibv_cq *const handle = &made->face;
-    the().add(handle, std::move(made));
+        the().depend(created.get(), channel, c.name());
+    ibv_cq *const handle = &created->face;
+    the().add(handle, std::move(created));
     return handle;
 }
 

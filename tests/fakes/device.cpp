@@ -146,10 +146,10 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
         return nullptr;
     if (c.error() != 0)
         return null<ibv_pd>(c.error());
-    auto made = std::make_unique<pd>();
-    made->face.context = context;
-    ibv_pd *const face = &made->face;
-    the().add(face, std::move(made));
+    auto created = std::make_unique<pd>();
+    created->face.context = context;
+    ibv_pd *const face = &created->face;
+    the().add(face, std::move(created));
     return face;
 }
 
@@ -190,17 +190,17 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *domain, void *addr, size_t length, int 
     if (const int error = access_error(access); error != 0)
         return null<ibv_mr>(error);
 
-    auto made = std::make_unique<mr>();
-    ibv_mr &face = made->face;
+    auto created = std::make_unique<mr>();
+    ibv_mr &face = created->face;
     face.context = domain->context;
     face.pd = domain;
     face.addr = addr;
     face.length = length;
     face.lkey = static_cast<uint32_t>(0x1000 + the().next_serial);
     face.rkey = static_cast<uint32_t>(0x2000 + the().next_serial);
-    the().depend(made.get(), domain, c.name());
+    the().depend(created.get(), domain, c.name());
     ibv_mr *const handle = &face;
-    the().add(handle, std::move(made));
+    the().add(handle, std::move(created));
     return handle;
 }
 

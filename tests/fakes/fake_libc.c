@@ -95,9 +95,9 @@ static bool fails(enum fake_libc_call which)
     faults[which].failed = true;
     if (!faults[which].persistent)
         faults[which].in = 0;
-    void (*const told)(void) = on_failure;
-    if (told != NULL)
-        told();
+    void (*const callback)(void) = on_failure;
+    if (callback != NULL)
+        callback();
     return true;
 }
 
@@ -155,13 +155,13 @@ static void *place(void)
     return place_next == NULL ? NULL : atomic_exchange(&place_next, NULL);
 }
 
-static void *counted(void *made)
+static void *counted(void *created)
 {
-    if (made == NULL)
+    if (created == NULL)
         errno = ENOMEM;
     else
         ++allocations;
-    return made;
+    return created;
 }
 
 void *__wrap_malloc(size_t size)

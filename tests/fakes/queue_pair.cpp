@@ -225,9 +225,9 @@ int wr_complete(ibv_qp_ex *extended)
     return c.error();
 }
 
-void fill_extended(qp &made, uint64_t granted)
+void fill_extended(qp &created, uint64_t granted)
 {
-    ibv_qp_ex &extended = made.extended();
+    ibv_qp_ex &extended = created.extended();
     const fake_traits &device = the().device;
     const auto foreign = reinterpret_cast<void *>(not_granted);
     extended.wr_start = wr_start;
@@ -245,12 +245,12 @@ void fill_extended(qp &made, uint64_t granted)
     void *atomic_write = foreign;
     if ((granted & FAKE_SEND_OPS_ATOMIC_WRITE) != 0)
         atomic_write = device.without_wr_atomic_write ? nullptr : reinterpret_cast<void *>(wr_atomic_write);
-    std::memcpy(made.room + wr_flush_offset - sizeof(void *), &atomic_write, sizeof(atomic_write));
+    std::memcpy(created.room + wr_flush_offset - sizeof(void *), &atomic_write, sizeof(atomic_write));
 
     void *flush = foreign;
     if ((granted & FAKE_SEND_OPS_FLUSH) != 0)
         flush = device.without_wr_flush ? nullptr : reinterpret_cast<void *>(wr_flush);
-    std::memcpy(made.room + wr_flush_offset, &flush, sizeof(flush));
+    std::memcpy(created.room + wr_flush_offset, &flush, sizeof(flush));
 }
 
 } // namespace
@@ -269,8 +269,8 @@ ibv_qp *make_qp(call &c, ibv_context *context, const ibv_qp_init_attr_ex &attrib
     if ((ops != 0 && !capable) || attributes.pd->context != context)
         return null<ibv_qp>(EINVAL);
 
-    auto made = std::make_unique<qp>();
-    ibv_qp &face = made->face();
+    auto created = std::make_unique<qp>();
+    ibv_qp &face = created->face();
     face.context = context;
     face.pd = attributes.pd;
     face.send_cq = attributes.send_cq;
@@ -278,15 +278,15 @@ ibv_qp *make_qp(call &c, ibv_context *context, const ibv_qp_init_attr_ex &attrib
     face.srq = attributes.srq;
     face.qp_num = static_cast<uint32_t>(the().next_serial);
     face.qp_type = attributes.qp_type;
-    made->is_extended = ops != 0 || device.extended_qps;
-    fill_extended(*made, ops);
+    created->is_extended = ops != 0 || device.extended_qps;
+    fill_extended(*created, ops);
     for (const void *parent : {static_cast<const void *>(attributes.pd), static_cast<const void *>(attributes.send_cq),
                  static_cast<const void *>(attributes.recv_cq)})
-        the().depend(made.get(), parent, c.name());
+        the().depend(created.get(), parent, c.name());
     if (attributes.srq != nullptr)
-        the().depend(made.get(), attributes.srq, c.name());
+        the().depend(created.get(), attributes.srq, c.name());
     ibv_qp *const handle = &face;
-    the().add(handle, std::move(made));
+    the().add(handle, std::move(created));
     return handle;
 }
 
@@ -314,12 +314,12 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *domain, struct ibv_srq_init_attr *
     the().seen.srq_attributes = *attributes;
     if (c.error() != 0)
         return null<ibv_srq>(c.error());
-    auto made = std::make_unique<srq>();
-    made->face.context = domain->context;
-    made->face.pd = domain;
-    the().depend(made.get(), domain, c.name());
-    ibv_srq *const handle = &made->face;
-    the().add(handle, std::move(made));
+    auto created = std::make_unique<srq>();
+    created->face.context = domain->context;
+    created->face.pd = domain;
+    the().depend(created.get(), domain, c.name());
+    ibv_srq *const handle = &created->face;
+    the().add(handle, std::move(created));
     return handle;
 }
 

@@ -30,10 +30,10 @@ object *stack::find(const void *handle, const char *caller)
     return found;
 }
 
-void stack::add(const void *handle, std::unique_ptr<object> made)
+void stack::add(const void *handle, std::unique_ptr<object> created)
 {
-    made->serial = next_serial++;
-    objects[handle] = std::move(made);
+    created->serial = next_serial++;
+    objects[handle] = std::move(created);
 }
 
 void stack::depend(object *child, const void *parent, const char *caller)

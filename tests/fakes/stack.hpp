@@ -53,7 +53,7 @@ struct stack {
     // Returns the object behind a provider pointer; an invalid pointer is an error of the caller.
     object *find(const void *handle, const char *caller);
     object *peek(const void *handle) const;
-    void add(const void *handle, std::unique_ptr<object> made);
+    void add(const void *handle, std::unique_ptr<object> created);
     void depend(object *child, const void *parent, const char *caller);
     void release(object *child, const void *parent);
     void erase(const void *handle);

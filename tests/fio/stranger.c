@@ -32,10 +32,10 @@ static void must(const char *what, int ret)
         errx(EXIT_FAILURE, "%s: %s", what, rpma_err_2str(ret));
 }
 
-static size_t parse(const char *hex, uint8_t *bytes, size_t room)
+static size_t parse(const char *hex, uint8_t *bytes, size_t capacity)
 {
     const size_t size = strlen(hex) / 2;
-    if (size > room)
+    if (size > capacity)
         errx(EXIT_FAILURE, "%zu bytes are too many", size);
     for (size_t i = 0; i < size; ++i) {
         const char digits[] = {hex[2 * i], hex[2 * i + 1], '\0'};
@@ -92,11 +92,11 @@ static void respond_to_all(struct rpma_conn *conn, struct rpma_mr_local *mr, con
     }
 }
 
-static size_t private_data(struct rpma_mr_local *mr, const char *hex, uint8_t *data, size_t room)
+static size_t private_data(struct rpma_mr_local *mr, const char *hex, uint8_t *data, size_t capacity)
 {
     static const char region[] = "{region}";
     if (strncmp(hex, region, sizeof(region) - 1) != 0)
-        return parse(hex, data, room);
+        return parse(hex, data, capacity);
     memset(data, 0, BLOCK_SIZE);
     data[0] = 8;  /* messages at once */
     data[3] = 21; /* size of the descriptor */

@@ -30,10 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     network_address destination;
     if (!parse(header, source, destination))
         return 0;
-    const network_header made = header_of(source, destination, size);
+    const network_header created = header_of(source, destination, size);
     network_address same_source;
     network_address same_destination;
-    if (!parse(made, same_source, same_destination) || same_source != source || same_destination != destination)
+    if (!parse(created, same_source, same_destination) || same_source != source || same_destination != destination)
         abort();
     return 0;
 }

@@ -140,10 +140,10 @@ void the_program_goes_back_and_on(void **)
     const target a, b;
     const host h;
     const std::string path = h.where.path + "/home";
-    PMEMobjpool *const made = pmemobj_create(path.c_str(), layout, length, 0600);
-    if (made == nullptr)
+    PMEMobjpool *const created = pmemobj_create(path.c_str(), layout, length, 0600);
+    if (created == nullptr)
         fail_msg("pmemobj_create: %s", pmemobj_errormsg());
-    pmemobj_close(made);
+    pmemobj_close(created);
     const cfg_ptr cfg = h.create({&a, &b});
     struct sigaction handler {
     };

@@ -244,7 +244,7 @@ private:
         return pid;
     }
 
-    void judge(int status) const
+    void check_exit_status(int status) const
     {
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             fail_msg("a writer failed: status 0x%x", static_cast<unsigned>(status));
@@ -255,7 +255,7 @@ private:
         int status = 0;
         if (pid > 0 && waitpid(pid, &status, WNOHANG) == pid) {
             pid = -1;
-            judge(status);
+            check_exit_status(status);
         }
         return pid < 0;
     }
@@ -265,7 +265,7 @@ private:
     {
         int status = 0;
         if (pid > 0 && waitpid(pid, &status, 0) == pid)
-            judge(status);
+            check_exit_status(status);
     }
 
     void end_writer()

@@ -103,9 +103,9 @@ cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string 
 
 cfg_ptr host::create(const std::vector<const target *> &targets, const std::string &more) const
 {
-    cfg_ptr made = cfg(targets, more);
-    assert_ok(rpma_mirror_create(made.get()));
-    return made;
+    cfg_ptr created = cfg(targets, more);
+    assert_ok(rpma_mirror_create(created.get()));
+    return created;
 }
 
 void needs_tcp()

@@ -21,9 +21,9 @@ struct callbacks {
     // Creates a set whose configuration has these callbacks.
     cfg_ptr create(const host &h, const std::vector<const target *> &targets, const std::string &more = "")
     {
-        cfg_ptr made = h.cfg(targets, more);
+        cfg_ptr created = h.cfg(targets, more);
         assert_ok(rpma_mirror_cfg_set_eviction_function(
-                made.get(),
+                created.get(),
                 [](void *context, const rpma_mirror_error *error) {
                     auto *const self = static_cast<callbacks *>(context);
                     self->evictions.push_back(*error);
@@ -34,13 +34,13 @@ struct callbacks {
                 },
                 this));
         assert_ok(rpma_mirror_cfg_set_event_function(
-                made.get(),
+                created.get(),
                 [](void *context, const rpma_mirror_event *event) {
                     static_cast<callbacks *>(context)->events.push_back(event->type);
                 },
                 this));
-        assert_ok(rpma_mirror_create(made.get()));
-        return made;
+        assert_ok(rpma_mirror_create(created.get()));
+        return created;
     }
 };
 

@@ -188,10 +188,10 @@ void lose_a_target_in_the_middle(bool stopped)
         target &lost = targets.back();
         const host h;
         const auto describe = [&](const std::string &times) {
-            cfg_ptr made = h.cfg(all, times);
-            assert_ok(
-                    rpma_mirror_cfg_set_local_copy(made.get(), 0, (h.where.path + "/home").c_str(), long_set, nullptr));
-            return made;
+            cfg_ptr created = h.cfg(all, times);
+            assert_ok(rpma_mirror_cfg_set_local_copy(
+                    created.get(), 0, (h.where.path + "/home").c_str(), long_set, nullptr));
+            return created;
         };
         assert_ok(rpma_mirror_create(describe("").get()));
         opened m(describe(stopped ? "timeouts 6000 12000\n" : "").get());

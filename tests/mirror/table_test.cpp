@@ -26,12 +26,12 @@ std::atomic<const char *> fails_from = nullptr; // start of memory that cannot b
 
 // Overrides the function of librpma, and calls it.
 extern "C" [[gnu::visibility("default")]] int rpma_mr_reg(
-        struct rpma_peer *peer, void *address, std::size_t size, int usage, struct rpma_mr_local **made)
+        struct rpma_peer *peer, void *address, std::size_t size, int usage, struct rpma_mr_local **created)
 {
     using function = int(struct rpma_peer *, void *, std::size_t, int, struct rpma_mr_local **);
     static const auto real = reinterpret_cast<function *>(dlsym(RTLD_NEXT, "rpma_mr_reg"));
     ++registrations;
-    return real(peer, address, size, usage, made);
+    return real(peer, address, size, usage, created);
 }
 
 extern "C" [[gnu::visibility("default")]] int msync(void *start, std::size_t bytes, int flags)
@@ -50,9 +50,9 @@ namespace
 template<class T>
 T sized()
 {
-    T made{};
-    made.size = sizeof(made);
-    return made;
+    T created{};
+    created.size = sizeof(created);
+    return created;
 }
 
 rpma_mirror_attributes attributes_of(const opened &m, unsigned copy)

@@ -60,13 +60,13 @@ std::string resized(std::string answer, unsigned char size)
     return answer;
 }
 
-struct spoiled {
+struct corruption {
     const char *what;
     int error;
     std::function<std::string(answer)> bytes;
 };
 
-const spoiled ways[] = {
+const corruption corruptions[] = {
         {"an answer to something else", EPROTO,
                 [](answer a) {
                     a.type = request_type::open;
@@ -142,23 +142,22 @@ void a_refusal_leaves_the_pool_usable(void **)
 
 void a_spoiled_answer_to_new_attributes_is_a_loss(void **)
 {
-    for (const spoiled &way : ways) {
-        RPMEMpool *const pool = open_pool(way.error);
-        replace_response(
-                request_type::set_attributes, way.bytes(answer_of(request_type::set_attributes, first_number)));
-        expect_error(rpmem_set_attr(pool, &some_attributes), way.error, way.what);
+    for (const corruption &c : corruptions) {
+        RPMEMpool *const pool = open_pool(c.error);
+        replace_response(request_type::set_attributes, c.bytes(answer_of(request_type::set_attributes, first_number)));
+        expect_error(rpmem_set_attr(pool, &some_attributes), c.error, c.what);
         remove_replacements();
-        expect_error(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), way.error, way.what);
-        expect_error(rpmem_close(pool), ECONNRESET, way.what);
+        expect_error(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), c.error, c.what);
+        expect_error(rpmem_close(pool), ECONNRESET, c.what);
     }
 }
 
 void closing_returns_the_response_of_the_target(void **)
 {
-    for (const spoiled &way : ways) {
-        RPMEMpool *const pool = open_pool(way.error);
-        replace_response(request_type::close, way.bytes(answer_of(request_type::close, first_number)));
-        expect_error(rpmem_close(pool), way.error, way.what);
+    for (const corruption &c : corruptions) {
+        RPMEMpool *const pool = open_pool(c.error);
+        replace_response(request_type::close, c.bytes(answer_of(request_type::close, first_number)));
+        expect_error(rpmem_close(pool), c.error, c.what);
         remove_replacements();
     }
     for (std::size_t i = 0; i < std::size(statuses); i += 3) {

@@ -23,7 +23,7 @@ namespace
 {
 
 using bytes = std::vector<std::byte>;
-using spoiling = std::function<void(answer &)>;
+using corruption = std::function<void(answer &)>;
 
 std::string place()
 {
@@ -106,10 +106,10 @@ void expect(request_type type, int error, const char *what)
     assert_true(rpmem_errormsg()[0] != '\0');
 }
 
-void expect_answer(request_type type, int error, const char *what, const spoiling &spoil)
+void expect_answer(request_type type, int error, const char *what, const corruption &corrupt)
 {
     answer a = good_answer(type);
-    spoil(a);
+    corrupt(a);
     script(joined(encode(greeting{}), encode(a)));
     expect(type, error, what);
 }
@@ -158,7 +158,7 @@ void each_status_has_its_errno(void **)
 
 void answers_are_checked(void **)
 {
-    const std::pair<const char *, spoiling> all[] = {
+    const std::pair<const char *, corruption> all[] = {
             {"the answer to something else", [](answer &a) { a.type = request_type::set_attributes; }},
             {"another number", [](answer &a) { a.number = 99; }},
             {"a status that does not exist", [](answer &a) { a.status = static_cast<status>(77); }},
@@ -177,8 +177,8 @@ void answers_are_checked(void **)
             {"a region that is smaller than the pool", [](answer &a) { a.session.data_region = short_region; }},
             {"an invalid region", [](answer &a) { a.session.data_region.assign("no region"); }},
     };
-    for (const auto &[what, spoil] : all)
-        expect_answer(request_type::open, EPROTO, what, spoil);
+    for (const auto &[what, corrupt] : all)
+        expect_answer(request_type::open, EPROTO, what, corrupt);
     expect_answer(request_type::open, ECONNREFUSED, "a good answer", [](answer &) {});
     expect_answer(request_type::create, ECONNREFUSED, "a good answer", [](answer &) {});
 }

@@ -60,12 +60,12 @@ private:
 // A connection to the daemon from one of the addresses of this machine.
 inline replica::fd_owner connect_to(const standing_daemon &to, const char *from = "127.0.0.1")
 {
-    replica::fd_owner made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    replica::fd_owner created(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in own = loopback_address(0), name = loopback_address(to.port());
     own.sin_addr.s_addr = inet_addr(from);
-    assert_int_equal(bind(made.get(), reinterpret_cast<sockaddr *>(&own), sizeof(own)), 0);
-    assert_int_equal(connect(made.get(), reinterpret_cast<sockaddr *>(&name), sizeof(name)), 0);
-    return made;
+    assert_int_equal(bind(created.get(), reinterpret_cast<sockaddr *>(&own), sizeof(own)), 0);
+    assert_int_equal(connect(created.get(), reinterpret_cast<sockaddr *>(&name), sizeof(name)), 0);
+    return created;
 }
 
 // The control connection of a writer.

@@ -359,7 +359,7 @@ struct ibv_cq *cq;
 struct ibv_qp *qp;
 struct ibv_mr *mr;
 std::byte *memory;
-constexpr std::size_t room = 8192;
+constexpr std::size_t memory_size = 8192;
 
 int open_receiver(void **)
 {
@@ -375,8 +375,8 @@ int open_receiver(void **)
     init.cap = {.max_send_wr = 4, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
     init.qp_type = IBV_QPT_UD;
     qp = ibv_create_qp(pd, &init);
-    memory = static_cast<std::byte *>(calloc(1, room));
-    mr = (ibv_reg_mr)(pd, memory, room, IBV_ACCESS_LOCAL_WRITE);
+    memory = static_cast<std::byte *>(calloc(1, memory_size));
+    mr = (ibv_reg_mr)(pd, memory, memory_size, IBV_ACCESS_LOCAL_WRITE);
     struct ibv_qp_attr attr = {};
     attr.port_num = 1;
     attr.qkey = qkey;
@@ -396,7 +396,7 @@ int close_receiver(void **)
 
 void post_receive(std::uint64_t id)
 {
-    struct ibv_sge sge = {reinterpret_cast<std::uintptr_t>(memory), room, mr->lkey};
+    struct ibv_sge sge = {reinterpret_cast<std::uintptr_t>(memory), memory_size, mr->lkey};
     struct ibv_recv_wr wr = {};
     wr.wr_id = id;
     wr.sg_list = &sge;
@@ -467,7 +467,7 @@ void test_only_with_key_and_receive(void **)
 {
     ring_peer s;
     assert_true(s.offer(s.file.get()));
-    memset(memory, 0xee, room);
+    memset(memory, 0xee, memory_size);
     s.put(qkey); // no receive is posted
     expect_nothing();
     post_receive(1);
@@ -476,7 +476,7 @@ void test_only_with_key_and_receive(void **)
     elsewhere.source[12] = std::byte{10};
     s.put(qkey, elsewhere);
     expect_nothing();
-    assert_true(std::all_of(memory, memory + room, [](std::byte b) { return b == std::byte{0xee}; }));
+    assert_true(std::all_of(memory, memory + memory_size, [](std::byte b) { return b == std::byte{0xee}; }));
     s.put(qkey);
     assert_arrives(1);
 }

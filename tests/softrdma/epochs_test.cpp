@@ -30,8 +30,8 @@ struct alignas(cache_line) word {
 // Memory shared by two processes.
 struct board {
     word epoch;
-    word open;  // the value in `there` may be used
-    word there; // 0 if it was removed
+    word open;      // the value in `published` may be used
+    word published; // 0 if it was removed
     word missed;
     word uses;
     std::array<word, 64> busy; // lines that both processes write
@@ -52,8 +52,8 @@ void use_again_and_again(board &b)
         if (b.open.value.load(std::memory_order_acquire) == 0)
             continue;
         bool missed = false;
-        for (unsigned looks = 0; looks < 1000; ++looks) // no store in the loop
-            missed = missed || b.there.value.load(std::memory_order_acquire) == 0;
+        for (unsigned attempts = 0; attempts < 1000; ++attempts) // no store in the loop
+            missed = missed || b.published.value.load(std::memory_order_acquire) == 0;
         if (missed)
             b.missed.value.fetch_add(1, std::memory_order_relaxed);
         b.uses.value.fetch_add(1, std::memory_order_relaxed);
@@ -65,12 +65,12 @@ void take_away_again_and_again(board &b, std::uint32_t least_uses)
     const reader user{std::shared_ptr<const std::atomic<std::uint32_t>>(std::shared_ptr<void>(), &b.epoch.value),
             nullptr, nullptr, nullptr, true};
     for (std::uint32_t i = 0; i < 100000 || b.uses.value.load(std::memory_order_relaxed) < least_uses; ++i) {
-        b.there.value.store(1, std::memory_order_release);
+        b.published.value.store(1, std::memory_order_release);
         b.open.value.store(1, std::memory_order_release);
         scatter_stores(b, i);
         b.open.value.store(0, std::memory_order_seq_cst);
         assert_true(grace_period({user}).ended_within(grace_limit));
-        b.there.value.store(0, std::memory_order_release);
+        b.published.value.store(0, std::memory_order_release);
     }
 }
 

@@ -86,14 +86,14 @@ void garbage_costs_the_connection_only(void **)
     unsigned opened = 0;
     for (unsigned round = 0; round < 2000; ++round) {
         write_blocks(i, ends);
-        const auto spoil = [&](std::uint64_t offset, std::size_t size, unsigned count) {
+        const auto corrupt = [&](std::uint64_t offset, std::size_t size, unsigned count) {
             for (unsigned n = 0; n < count; ++n)
                 i.memory[offset + random() % size] = static_cast<std::byte>(random());
         };
-        spoil(impostor::words, 96, random() % 2);
-        spoil(impostor::qp_offset + ring_offset, 8192, 64);
-        spoil(impostor::cq_offset, sizeof(cq_block), random() % 16);
-        spoil(page, 256 * 1024, 512);
+        corrupt(impostor::words, 96, random() % 2);
+        corrupt(impostor::qp_offset + ring_offset, 8192, 64);
+        corrupt(impostor::cq_offset, sizeof(cq_block), random() % 16);
+        corrupt(page, 256 * 1024, 512);
         for (unsigned slot = 0; slot < 16; ++slot) // receives that look posted, with arbitrary elements
             reinterpret_cast<receive_slot *>(i.memory + impostor::qp_offset + ring_offset + slot * 512)->posted =
                     slot + 1;
@@ -102,7 +102,7 @@ void garbage_costs_the_connection_only(void **)
         if (c == nullptr)
             continue;
         ++opened;
-        spoil(impostor::qp_offset, impostor::qp_size, 256); // a peer may change values after they were checked
+        corrupt(impostor::qp_offset, impostor::qp_size, 256); // a peer may change values after they were checked
         use(*c, random);
     }
     assert_true(opened > 100);
@@ -119,9 +119,9 @@ public:
     }
 
     // Returns the completion of the message, which is received into the first bytes of the server's memory.
-    ibv_wc deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t bounced, std::size_t room)
+    ibv_wc deliver(std::uint8_t flags, std::uint32_t length, std::uint32_t bounced, std::size_t receive_size)
     {
-        assert_int_equal(::post_receive(&p_.server, position_, 0, room), 0);
+        assert_int_equal(::post_receive(&p_.server, position_, 0, receive_size), 0);
         receive_slot &at = slot(position_);
         at.flags = flags;
         at.length = length;
@@ -175,7 +175,7 @@ struct forgery {
     unsigned flags;
     std::uint32_t length;
     std::uint32_t bounced;
-    std::size_t room;
+    std::size_t receive_size;
     ibv_wc_status status;
 };
 
@@ -194,7 +194,7 @@ void expect_refused(const forgery &message)
     forger f(p);
     memset(p.server.memory, 0, p.server.size);
     const ibv_wc wc =
-            f.deliver(static_cast<std::uint8_t>(message.flags), message.length, message.bounced, message.room);
+            f.deliver(static_cast<std::uint8_t>(message.flags), message.length, message.bounced, message.receive_size);
     assert_int_equal(wc.status, message.status);
     assert_int_equal(wc.byte_len, 0);
     for (std::size_t i = 0; i < p.server.size; ++i)

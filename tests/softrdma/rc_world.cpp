@@ -41,8 +41,8 @@ rc_world::rc_world(const world_options &options) : options_(options), may_conges
     receives_wanted_ = sends_;
     open(requester_);
     open(responder_);
-    requester_.way->peer = responder_.way.get();
-    responder_.way->peer = requester_.way.get();
+    requester_.connection_path->peer = responder_.connection_path.get();
+    responder_.connection_path->peer = requester_.connection_path.get();
     bring_up(*responder_.qp);
     bring_up(*requester_.qp);
     while (receives_posted_ < options_.receives)
@@ -76,8 +76,8 @@ void rc_world::open(side &s)
     if (s.qp == nullptr)
         throw std::bad_alloc();
     s.qp->open_batch();
-    s.way = std::make_shared<path>(generation_);
-    s.qp->attach(s.way);
+    s.connection_path = std::make_shared<path>(generation_);
+    s.qp->attach(s.connection_path);
 }
 
 void rc_world::bring_up(queue_pair &qp)
@@ -109,7 +109,7 @@ std::vector<event> rc_world::enabled() const
             all.push_back(e);
     };
     const ibv_qp_state state = requester_.qp->qp_base.state;
-    const path &to_requester = *requester_.way;
+    const path &to_requester = *requester_.connection_path;
     const bool is_over = state == IBV_QPS_ERR || (state == IBV_QPS_RESET && !options_.managed) ||
                          (completed_ == options_.plan.size() && to_requester.inbox.empty());
     if (is_over || !violation_.empty())
@@ -121,7 +121,7 @@ std::vector<event> rc_world::enabled() const
     if (to_requester.is_lost)
         return all;
     const ibv_qp_state peer_state = responder_.qp->qp_base.state;
-    const path &to_responder = *responder_.way;
+    const path &to_responder = *responder_.connection_path;
     const bool answers = peer_state == IBV_QPS_RTS && !to_responder.is_lost;
     may(!to_requester.inbox.empty(), event::receive_answer);
     may(to_requester.timer, event::timer);
@@ -149,16 +149,16 @@ void rc_world::change_state(side &s, ibv_qp_state to)
     s.qp->modify(attr, IBV_QP_STATE);
     if (to == IBV_QPS_RESET && !options_.managed) { // closes the connection, unless a connection manager keeps it
         s.qp->attach(nullptr);
-        s.way->is_lost = true;
+        s.connection_path->is_lost = true;
     }
 }
 
 void rc_world::lose(side &s)
 {
     may_fail_ = false;
-    s.way->is_lost = true;
-    s.way->inbox.clear();
-    s.qp->path_lost(s.way.get());
+    s.connection_path->is_lost = true;
+    s.connection_path->inbox.clear();
+    s.qp->path_lost(s.connection_path.get());
 }
 
 void rc_world::apply(event e)
@@ -179,7 +179,7 @@ void rc_world::apply(event e)
         receive(requester_);
         break;
     case event::timer:
-        requester_.way->timer = false;
+        requester_.connection_path->timer = false;
         requester_.qp->receiver()->timer_expired();
         break;
     case event::requester_error:
@@ -211,10 +211,10 @@ void rc_world::apply(event e)
         break;
     case event::congest:
         may_congest_ = false;
-        responder_.way->is_congested = true;
+        responder_.connection_path->is_congested = true;
         break;
     case event::writable:
-        responder_.way->is_congested = false;
+        responder_.connection_path->is_congested = false;
         responder_.qp->receiver()->path_writable();
         break;
     case event::responder_error:
@@ -282,14 +282,14 @@ void rc_world::post_receive()
 void rc_world::receive(side &s)
 {
     const bool answers = &s == &responder_;
-    const frame f = std::move(s.way->inbox.front());
-    s.way->inbox.pop_front();
+    const frame f = std::move(s.connection_path->inbox.front());
+    s.connection_path->inbox.pop_front();
     packet p;
     if (!decode(f.bytes, p))
         return report("a frame cannot be decoded");
     const transport &protocol = s.qp->network();
     const std::uint64_t before = answers ? protocol.executed_count() : 0;
-    const bool good = s.qp->receiver()->receive(*s.way, p);
+    const bool good = s.qp->receiver()->receive(*s.connection_path, p);
     if (answers) {
         // Requests that are ignored after a SEND without a receive have no reply.
         unreleased_ =
@@ -303,7 +303,7 @@ void rc_world::receive(side &s)
         s.qp->receiver()->received_all();
     }
     if (!good)
-        s.way->cut();
+        s.connection_path->cut();
     else if (options_.released == release_time::at_once && unreleased_)
         release();
 }

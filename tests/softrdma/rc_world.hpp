@@ -101,7 +101,7 @@ private:
     struct side {
         std::unique_ptr<softrdma::completion_queue> cq;
         std::shared_ptr<softrdma::queue_pair> qp;
-        std::shared_ptr<path> way;
+        std::shared_ptr<path> connection_path;
     };
 
     void open(side &s);

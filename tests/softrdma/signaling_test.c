@@ -60,15 +60,15 @@ static void post_one(struct receive *to)
 
 static struct receives *post_receives(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_srq *srq)
 {
-    struct receives *made = calloc(1, sizeof(*made));
-    assert_non_null(made);
-    *made = (struct receives){.qp = qp, .srq = srq, .mr = (ibv_reg_mr)(pd, made, sizeof(*made), everything)};
-    assert_non_null(made->mr);
+    struct receives *created = calloc(1, sizeof(*created));
+    assert_non_null(created);
+    *created = (struct receives){.qp = qp, .srq = srq, .mr = (ibv_reg_mr)(pd, created, sizeof(*created), everything)};
+    assert_non_null(created->mr);
     for (unsigned i = 0; i < (srq != NULL ? 1 : receives); ++i) {
-        made->each[i].among = made;
-        post_one(&made->each[i]);
+        created->each[i].among = created;
+        post_one(&created->each[i]);
     }
-    return made;
+    return created;
 }
 
 static void open_queues(struct pair *p, struct ibv_context *context)

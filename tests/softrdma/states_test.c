@@ -98,7 +98,7 @@ static int required_of(enum ibv_qp_state from, enum ibv_qp_state to, int *option
 
 static struct ibv_qp *in_state(enum ibv_qp_state wanted)
 {
-    static const enum ibv_qp_state way[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD};
+    static const enum ibv_qp_state steps[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD};
     struct ibv_qp_init_attr init = {.send_cq = d.cq,
             .recv_cq = d.cq,
             .qp_type = IBV_QPT_RC,
@@ -106,10 +106,10 @@ static struct ibv_qp *in_state(enum ibv_qp_state wanted)
     struct ibv_qp *qp = ibv_create_qp(d.pd, &init);
     assert_non_null(qp);
     int optional = 0;
-    for (size_t i = 0; i + 1 < sizeof(way) / sizeof(way[0]) && qp->state != wanted; ++i) {
-        assert_int_equal(change(qp, way[i], way[i + 1], required_of(way[i], way[i + 1], &optional)), 0);
+    for (size_t i = 0; i + 1 < sizeof(steps) / sizeof(steps[0]) && qp->state != wanted; ++i) {
+        assert_int_equal(change(qp, steps[i], steps[i + 1], required_of(steps[i], steps[i + 1], &optional)), 0);
         if (wanted == IBV_QPS_ERR)
-            assert_int_equal(change(qp, way[i + 1], IBV_QPS_ERR, 0), 0);
+            assert_int_equal(change(qp, steps[i + 1], IBV_QPS_ERR, 0), 0);
     }
     assert_int_equal(qp->state, wanted);
     return qp;

@@ -27,15 +27,15 @@ static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
 static void debug_builds_log_the_gids_of_a_request(void **state)
 {
 #ifdef RPMA_DEBUG_BUILD
-    const bool told = true;
+    const bool is_logged = true;
 #else
-    const bool told = false;
+    const bool is_logged = false;
 #endif
     drop_req(make_req(peer, NULL));
-    assert_int_equal(strstr(log_texts(), "0000:0000:0000:0000:0000:ffff:c000:0201") != NULL, told);
-    assert_int_equal(strstr(log_texts(), "0000:0000:0000:0000:0000:ffff:c000:0200") != NULL, told);
+    assert_int_equal(strstr(log_texts(), "0000:0000:0000:0000:0000:ffff:c000:0201") != NULL, is_logged);
+    assert_int_equal(strstr(log_texts(), "0000:0000:0000:0000:0000:ffff:c000:0200") != NULL, is_logged);
     drop_req(make_incoming_req(ep, NULL));
-    assert_int_equal(strstr(log_texts(), "not available") != NULL, told);
+    assert_int_equal(strstr(log_texts(), "not available") != NULL, is_logged);
 }
 
 static void the_queue_pair_has_the_documented_attributes(void **state)

@@ -73,12 +73,12 @@ static void every_event_of_a_connection_is_mapped(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         fake_forget_calls();
         fake_event(id, rows[i].from, NULL, 0);
-        const unsigned told = log_count(RPMA_LOG_LEVEL_NOTICE);
+        const unsigned notices = log_count(RPMA_LOG_LEVEL_NOTICE);
         errno = 77;
         assert_int_equal(next_event(), rows[i].to);
         assert_int_equal(errno, 77);
         assert_calls("rdma_get_cm_event rdma_ack_cm_event");
-        assert_int_equal(log_count(RPMA_LOG_LEVEL_NOTICE), told + 1);
+        assert_int_equal(log_count(RPMA_LOG_LEVEL_NOTICE), notices + 1);
         assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_NOTICE), rpma_utils_conn_event_2str(rows[i].to)));
     }
 }

@@ -118,9 +118,9 @@ static enum rpma_conn_event event_of(struct rpma_conn *of)
 static struct rpma_conn *accepted(void)
 {
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
-    struct rpma_conn *made = NULL;
-    assert_int_equal(rpma_conn_req_connect(&req, NULL, &made), 0);
-    return made;
+    struct rpma_conn *created = NULL;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &created), 0);
+    return created;
 }
 
 // The peer had established the connection, but its last handshake message was lost.

@@ -112,11 +112,11 @@ static void prepare_established(void)
 // Runs a constructor that stores its result in *to. If the constructor fails, *to must be unchanged.
 #define CREATE(to, type, ...)                                                                                          \
     do {                                                                                                               \
-        type made = BOGUS;                                                                                             \
+        type created = BOGUS;                                                                                          \
         const int code = __VA_ARGS__;                                                                                  \
-        output = made;                                                                                                 \
+        output = created;                                                                                              \
         if (code == 0)                                                                                                 \
-            to = made;                                                                                                 \
+            to = created;                                                                                              \
         return code;                                                                                                   \
     } while (0)
 
@@ -129,7 +129,7 @@ static void prepare_established(void)
 
 static int run_peer_new(void)
 {
-    CREATE(peer, struct rpma_peer *, rpma_peer_new(fake_context(), &made));
+    CREATE(peer, struct rpma_peer *, rpma_peer_new(fake_context(), &created));
 }
 
 static int run_peer_delete(void)
@@ -139,7 +139,7 @@ static int run_peer_delete(void)
 
 static int run_mr_reg(void)
 {
-    CREATE(mr, struct rpma_mr_local *, rpma_mr_reg(peer, test_memory, 64, 0xff, &made));
+    CREATE(mr, struct rpma_mr_local *, rpma_mr_reg(peer, test_memory, 64, 0xff, &created));
 }
 
 static int run_mr_dereg(void)
@@ -149,7 +149,7 @@ static int run_mr_dereg(void)
 
 static int run_srq_new(void)
 {
-    CREATE(srq, struct rpma_srq *, rpma_srq_new(peer, NULL, &made));
+    CREATE(srq, struct rpma_srq *, rpma_srq_new(peer, NULL, &created));
 }
 
 static int run_srq_delete(void)
@@ -159,7 +159,7 @@ static int run_srq_delete(void)
 
 static int run_ep_listen(void)
 {
-    CREATE(ep, struct rpma_ep *, rpma_ep_listen(peer, "here", "7204", &made));
+    CREATE(ep, struct rpma_ep *, rpma_ep_listen(peer, "here", "7204", &created));
 }
 
 static int run_ep_shutdown(void)
@@ -169,12 +169,12 @@ static int run_ep_shutdown(void)
 
 static int run_next_conn_req(void)
 {
-    CREATE(req, struct rpma_conn_req *, rpma_ep_next_conn_req(ep, cfg, &made));
+    CREATE(req, struct rpma_conn_req *, rpma_ep_next_conn_req(ep, cfg, &created));
 }
 
 static int run_conn_req_new(void)
 {
-    CREATE(req, struct rpma_conn_req *, rpma_conn_req_new(peer, "server", "7204", cfg, &made));
+    CREATE(req, struct rpma_conn_req *, rpma_conn_req_new(peer, "server", "7204", cfg, &created));
 }
 
 static int run_conn_req_delete(void)
@@ -184,7 +184,7 @@ static int run_conn_req_delete(void)
 
 static int run_connect(void)
 {
-    CREATE(conn, struct rpma_conn *, rpma_conn_req_connect(&req, NULL, &made));
+    CREATE(conn, struct rpma_conn *, rpma_conn_req_connect(&req, NULL, &created));
 }
 
 static int run_next_event(void)
@@ -202,12 +202,12 @@ static int run_conn_delete(void)
 
 static int run_get_local_context(void)
 {
-    CREATE(context, struct ibv_context *, rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &made));
+    CREATE(context, struct ibv_context *, rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &created));
 }
 
 static int run_get_remote_context(void)
 {
-    CREATE(context, struct ibv_context *, rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &made));
+    CREATE(context, struct ibv_context *, rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &created));
 }
 
 // The remaining arguments of a row are fields that differ from the defaults.

@@ -138,10 +138,10 @@ const char *log_texts(void)
 
 struct rpma_peer *make_peer(void)
 {
-    struct rpma_peer *made = NULL;
-    assert_int_equal(rpma_peer_new(fake_context(), &made), 0);
-    assert_non_null(made);
-    return made;
+    struct rpma_peer *created = NULL;
+    assert_int_equal(rpma_peer_new(fake_context(), &created), 0);
+    assert_non_null(created);
+    return created;
 }
 
 void drop_peer(struct rpma_peer *dropped)
@@ -205,11 +205,11 @@ void drop_req(struct rpma_conn_req *req)
 struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *cfg)
 {
     struct rpma_conn_req *req = make_req(of, cfg);
-    struct rpma_conn *made = NULL;
-    assert_int_equal(rpma_conn_req_connect(&req, NULL, &made), 0);
+    struct rpma_conn *created = NULL;
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &created), 0);
     assert_null(req);
-    assert_non_null(made);
-    return made;
+    assert_non_null(created);
+    return created;
 }
 
 void drop_conn(struct rpma_conn *dropped)
@@ -220,10 +220,10 @@ void drop_conn(struct rpma_conn *dropped)
 
 struct rpma_ep *make_ep(struct rpma_peer *of)
 {
-    struct rpma_ep *made = NULL;
-    assert_int_equal(rpma_ep_listen(of, "here", "7204", &made), 0);
-    assert_non_null(made);
-    return made;
+    struct rpma_ep *created = NULL;
+    assert_int_equal(rpma_ep_listen(of, "here", "7204", &created), 0);
+    assert_non_null(created);
+    return created;
 }
 
 void drop_ep(struct rpma_ep *dropped)
@@ -267,11 +267,11 @@ void apply_direct_write(struct rpma_conn *to, bool supported)
 
 struct path make_path(uint64_t address, uint64_t size, int usage)
 {
-    struct path made = {make_peer(), NULL, make_remote(address, size, usage)};
-    made.conn = make_conn(made.peer, NULL);
-    apply_direct_write(made.conn, true);
+    struct path created = {make_peer(), NULL, make_remote(address, size, usage)};
+    created.conn = make_conn(created.peer, NULL);
+    apply_direct_write(created.conn, true);
     fake_forget_calls();
-    return made;
+    return created;
 }
 
 void drop_path(struct path path)

@@ -156,7 +156,7 @@ static void completion_events_of_one_queue_are_taken_concurrently(void **state)
     run_together(runs);
 }
 
-static void look(unsigned index)
+static void query(unsigned index)
 {
     for (unsigned i = 0; i < ROUNDS; ++i) {
         int fd = -1;
@@ -176,7 +176,7 @@ static void look(unsigned index)
 
 static void one_connection_is_looked_at_while_others_use_it(void **state)
 {
-    static void (*const runs[THREADS])(unsigned) = {look, post, look, post};
+    static void (*const runs[THREADS])(unsigned) = {query, post, query, post};
     run_together(runs);
 }
 

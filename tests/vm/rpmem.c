@@ -49,12 +49,12 @@ struct replica {
 
 static struct replica create(const char *target, const char *set)
 {
-    struct replica made = {.memory = map(-1, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)};
+    struct replica created = {.memory = map(-1, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)};
     unsigned lanes = 1;
-    made.pool = rpmem_create(target, set, made.memory, SIZE, &lanes, NULL);
-    if (made.pool == NULL)
+    created.pool = rpmem_create(target, set, created.memory, SIZE, &lanes, NULL);
+    if (created.pool == NULL)
         give_up("rpmem_create", rpmem_errormsg());
-    return made;
+    return created;
 }
 
 static void put(const struct replica *to, uint64_t record)

@@ -104,7 +104,7 @@ static void words_written_atomically_are_never_torn(void **state)
         memset(source, i % 255, sizeof(source));
         assert_done(
                 rpma_atomic_write(pair.client.conn, pair.client.remote, 8, source, i % 8 ? ON_ERROR : ALWAYS, &pair));
-        for (int look = 0; look < 20; ++look) {
+        for (int attempt = 0; attempt < 20; ++attempt) {
             uint64_t word = __atomic_load_n((uint64_t *)(void *)(pair.server.memory.ptr + 8), __ATOMIC_ACQUIRE);
             assert_true(word == (word & 0xff) * UINT64_C(0x0101010101010101));
         }

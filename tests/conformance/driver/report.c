@@ -41,7 +41,7 @@ struct report *report_begin(enum format format, const struct subject *subject, s
     return report;
 }
 
-static enum verdict judge(const struct result *result, bool listed)
+static enum verdict verdict_of(const struct result *result, bool listed)
 {
     switch (result->outcome) {
     case PASSED:
@@ -84,7 +84,7 @@ void report_case(struct report *report, const char *full_name, const struct resu
     struct entry *entry = &report->entries[report->count++];
     entry->name = full_name;
     entry->seconds = result->seconds;
-    entry->verdict = judge(result, reason != NULL);
+    entry->verdict = verdict_of(result, reason != NULL);
     entry->text = explain(entry->verdict, result, reason);
     if (!entry->text)
         entry->text = strdup("");

@@ -62,26 +62,26 @@ void connect_to(network::socket &client, unsigned machine)
             s->error = ECONNREFUSED;
             return s->touch();
         }
-        const auto made = std::make_shared<network::socket>();
-        made->over = net;
-        made->owner = server;
-        made->other = s;
-        made->connected = true;
-        made->out = std::make_shared<direction>(*net, machine, from, net->user_timeout);
-        made->out->given_up = [back = std::weak_ptr(made)] {
+        const auto created = std::make_shared<network::socket>();
+        created->over = net;
+        created->owner = server;
+        created->other = s;
+        created->connected = true;
+        created->out = std::make_shared<direction>(*net, machine, from, net->user_timeout);
+        created->out->given_up = [back = std::weak_ptr(created)] {
             if (const auto b = back.lock()) {
                 b->error = ETIMEDOUT;
                 b->touch();
             }
         };
-        net->sockets.push_back(made);
-        s->other = made;
-        const int fd = net->in.add(*server, made);
-        server->at_end.push_back([back = std::weak_ptr(made)](bool power) {
+        net->sockets.push_back(created);
+        s->other = created;
+        const int fd = net->in.add(*server, created);
+        server->at_end.push_back([back = std::weak_ptr(created)](bool power) {
             if (const auto b = back.lock())
                 b->shut(!power);
         });
-        made->out->send([s] {
+        created->out->send([s] {
             s->connected = true;
             s->touch();
         });
@@ -97,9 +97,9 @@ int eventfd(unsigned initial, int flags) noexcept
 {
     if (!inside())
         return REAL(eventfd)(initial, flags);
-    const auto made = std::make_shared<event>();
-    made->count = initial;
-    return world::present->add(world::present->here(), made);
+    const auto created = std::make_shared<event>();
+    created->count = initial;
+    return world::present->add(world::present->here(), created);
 }
 
 int eventfd_write(int fd, eventfd_t value)
@@ -125,7 +125,7 @@ int poll(pollfd *asked, nfds_t n, int timeout)
         return REAL(poll)(asked, n, timeout);
     world &in = *world::present;
     int found = 0;
-    const auto look = [&] {
+    const auto collect_ready = [&] {
         found = 0;
         for (nfds_t i = 0; i < n; ++i) {
             const descriptor *const d = in.find(asked[i].fd);
@@ -135,7 +135,7 @@ int poll(pollfd *asked, nfds_t n, int timeout)
         return found != 0;
     };
     in.perhaps_switch();
-    in.wait(look, timeout < 0 ? -1 : timeout * ms);
+    in.wait(collect_ready, timeout < 0 ? -1 : timeout * ms);
     return found;
 }
 
@@ -164,7 +164,7 @@ int epoll_wait(int fd, epoll_event *to, int most, int timeout)
     world &in = *world::present;
     epoll &of = the<epoll>(fd);
     int found = 0;
-    const auto look = [&] {
+    const auto collect_ready = [&] {
         found = 0;
         for (auto at = of.watched.begin(); at != of.watched.end() && found < most;) {
             const descriptor *const d = in.find(at->first);
@@ -179,7 +179,7 @@ int epoll_wait(int fd, epoll_event *to, int most, int timeout)
         return found != 0;
     };
     in.perhaps_switch();
-    in.wait(look, timeout < 0 ? -1 : timeout * ms);
+    in.wait(collect_ready, timeout < 0 ? -1 : timeout * ms);
     return found;
 }
 
@@ -188,15 +188,15 @@ int socket(int domain, int type, int protocol) noexcept
     if (!inside())
         return REAL(socket)(domain, type, protocol);
     world &in = *world::present;
-    const auto made = std::make_shared<network::socket>();
-    made->over = net;
-    made->owner = &in.here();
-    net->sockets.push_back(made);
-    made->owner->at_end.push_back([back = std::weak_ptr(made)](bool power) {
+    const auto created = std::make_shared<network::socket>();
+    created->over = net;
+    created->owner = &in.here();
+    net->sockets.push_back(created);
+    created->owner->at_end.push_back([back = std::weak_ptr(created)](bool power) {
         if (const auto b = back.lock())
             b->shut(!power);
     });
-    return in.add(in.here(), made);
+    return in.add(in.here(), created);
 }
 
 int connect(int fd, const sockaddr *to, socklen_t size)

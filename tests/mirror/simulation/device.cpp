@@ -162,9 +162,9 @@ void queue_pair::vanish(bool power)
 int queue_pair::post(
         std::uint64_t context, int flags, std::function<bool(queue_pair &at)> f, std::function<void()> back)
 {
-    const auto made = std::make_shared<operation>(
+    const auto created = std::make_shared<operation>(
             operation{context, (flags & ~RPMA_F_COMPLETION_ON_ERROR & RPMA_F_COMPLETION_ALWAYS) != 0});
-    posted.push_back(made);
+    posted.push_back(created);
     if (now == state::failed) {
         now = state::established;
         fail(IBV_WC_WR_FLUSH_ERR);
@@ -175,7 +175,7 @@ int queue_pair::post(
         // A software device stops with its process.
         return !peer || peer->gone || !peer->owner->stopped || !adapter->software;
     };
-    out->send([self = shared_from_this(), made, f = std::move(f), back = std::move(back)] {
+    out->send([self = shared_from_this(), created, f = std::move(f), back = std::move(back)] {
         const auto at = self->other.lock();
         if (!at || at->gone || at->now == state::failed) {
             self->fail(IBV_WC_RETRY_EXC_ERR);
@@ -186,12 +186,12 @@ int queue_pair::post(
             at->out->send([self] { self->fail(IBV_WC_REM_ACCESS_ERR); });
             return;
         }
-        at->out->send([self, made, back] {
+        at->out->send([self, created, back] {
             if (self->gone)
                 return;
             if (back)
                 back();
-            self->confirm(made);
+            self->confirm(created);
         });
     });
     adapter->over.in.perhaps_switch();

@@ -15,7 +15,7 @@ struct scenario::session {
     std::uint64_t epoch = 0;
     int code = 0;      // code with which it ended
     bool over = false; // its threads must end
-    const history *seen_by = nullptr;
+    const history *observer = nullptr;
     bool may_stop = false;
     time_us stopped_at = -1; // time at which it stopped instead of losing a copy, or -1
 

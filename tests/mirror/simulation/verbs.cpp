@@ -68,7 +68,7 @@ int rpma_utils_ibv_context_get_kind(ibv_context *, rpma_device_kind *kind)
 
 int rpma_peer_new(ibv_context *, rpma_peer **to)
 {
-    return made(to, new rpma_peer);
+    return created(to, new rpma_peer);
 }
 
 int rpma_peer_delete(rpma_peer **of)
@@ -78,7 +78,7 @@ int rpma_peer_delete(rpma_peer **of)
 
 int rpma_peer_cfg_new(rpma_peer_cfg **to)
 {
-    return made(to, new rpma_peer_cfg);
+    return created(to, new rpma_peer_cfg);
 }
 
 int rpma_peer_cfg_delete(rpma_peer_cfg **of)
@@ -105,12 +105,12 @@ int rpma_peer_cfg_get_descriptor_size(const rpma_peer_cfg *, size_t *size)
 
 int rpma_peer_cfg_from_descriptor(const void *, size_t, rpma_peer_cfg **to)
 {
-    return made(to, new rpma_peer_cfg);
+    return created(to, new rpma_peer_cfg);
 }
 
 int rpma_conn_cfg_new(rpma_conn_cfg **to)
 {
-    return made(to, new rpma_conn_cfg);
+    return created(to, new rpma_conn_cfg);
 }
 
 int rpma_conn_cfg_delete(rpma_conn_cfg **of)
@@ -143,7 +143,7 @@ int rpma_mr_reg(rpma_peer *, void *from, size_t size, int usage, rpma_mr_local *
     auto *const address = static_cast<std::byte *>(from);
     const std::uint32_t key = ++adapter->last_key;
     adapter->regions[key] = {&here().here(), address, size};
-    return made(to, new rpma_mr_local{address, size, key, usage});
+    return created(to, new rpma_mr_local{address, size, key, usage});
 }
 
 int rpma_mr_get_native_flush_type(const rpma_mr_local *of, int *types)
@@ -201,7 +201,7 @@ int rpma_ep_listen(rpma_peer *, const char *address, const char *port, rpma_ep *
     ep->fd = here().add(in, ep);
     adapter->listeners[ep->place] = ep.get();
     in.at_end.push_back([place = ep->place, ep](bool) { adapter->listeners.erase(place); });
-    return made(to, ep.get());
+    return created(to, ep.get());
 }
 
 int rpma_ep_shutdown(rpma_ep **of)
@@ -232,7 +232,7 @@ int rpma_ep_next_conn_req(rpma_ep *ep, const rpma_conn_cfg *, rpma_conn_req **to
     const auto pair = std::make_shared<queue_pair>();
     pair->open(here().here(), client->owner->machine);
     pair->other = client;
-    return made(to, new rpma_conn_req{pair, "", data});
+    return created(to, new rpma_conn_req{pair, "", data});
 }
 
 int rpma_conn_req_new(rpma_peer *, const char *address, const char *port, const rpma_conn_cfg *, rpma_conn_req **to)
@@ -240,7 +240,7 @@ int rpma_conn_req_new(rpma_peer *, const char *address, const char *port, const 
     const auto pair = std::make_shared<queue_pair>();
     pair->open(here().here(), static_cast<unsigned>(machine_of(address)));
     here().perhaps_switch();
-    return made(to, new rpma_conn_req{pair, std::string(address) + ":" + port, ""});
+    return created(to, new rpma_conn_req{pair, std::string(address) + ":" + port, ""});
 }
 
 int rpma_conn_req_recv(rpma_conn_req *req, rpma_mr_local *to, size_t offset, size_t size, const void *context)
@@ -325,7 +325,7 @@ int rpma_conn_apply_remote_peer_cfg(rpma_conn *, const rpma_peer_cfg *)
 
 int rpma_conn_get_cq(const rpma_conn *of, rpma_cq **to)
 {
-    return made(to, const_cast<rpma_cq *>(&of->cq));
+    return created(to, const_cast<rpma_cq *>(&of->cq));
 }
 
 int rpma_cq_get_fd(const rpma_cq *of, int *fd)

@@ -56,7 +56,7 @@ inline std::uint64_t number_of(const void *context)
 
 // Creation returns the new handle; deletion frees it and sets the pointer to NULL.
 template<class T>
-int made(T **to, T *object)
+int created(T **to, T *object)
 {
     *to = object;
     return 0;

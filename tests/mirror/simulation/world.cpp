@@ -115,19 +115,19 @@ void world::enter()
 
 fiber *world::spawn(process &in, std::function<void()> body)
 {
-    fiber &made = *fibers_.emplace_back(std::make_unique<fiber>());
-    made.of = &in;
-    made.number = fibers_.size();
-    made.body_ = std::move(body);
-    made.stack_ = new_stack();
-    getcontext(&made.context_);
-    made.context_.uc_stack.ss_sp = made.stack_;
-    made.context_.uc_stack.ss_size = stack_size;
-    made.context_.uc_link = nullptr;
-    makecontext(&made.context_, &world::enter, 0);
-    in.fibers.push_back(&made);
-    (in.stopped ? in.parked : ready_).push_back(&made);
-    return &made;
+    fiber &created = *fibers_.emplace_back(std::make_unique<fiber>());
+    created.of = &in;
+    created.number = fibers_.size();
+    created.body_ = std::move(body);
+    created.stack_ = new_stack();
+    getcontext(&created.context_);
+    created.context_.uc_stack.ss_sp = created.stack_;
+    created.context_.uc_stack.ss_size = stack_size;
+    created.context_.uc_link = nullptr;
+    makecontext(&created.context_, &world::enter, 0);
+    in.fibers.push_back(&created);
+    (in.stopped ? in.parked : ready_).push_back(&created);
+    return &created;
 }
 
 void world::suspend(bool (*wanted)(void *), void *argument, time_us wake)

@@ -66,12 +66,12 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
     // When there are no faults, there are no delays either.
     if (!faults_)
         rpma_mirror_cfg_set_timeouts(s.cfg, 1000, open_ms_);
-    s.seen_by = &history_;
+    s.observer = &history_;
     rpma_mirror_cfg_set_eviction_function(
             s.cfg,
             [](void *context, const rpma_mirror_error *error) {
                 auto &asked = *static_cast<session *>(context);
-                asked.seen_by->asked(asked.epoch, error->copy);
+                asked.observer->asked(asked.epoch, error->copy);
                 if (!asked.may_stop || !world::present->one_in(8))
                     return 0;
                 world::present->log("stops rather than lose copy %u", error->copy);
