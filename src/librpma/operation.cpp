@@ -14,8 +14,8 @@ using namespace rpma;
 namespace
 {
 
-// Internal functions get the flags minus one. A value of 0 or IBV_SEND_SIGNALED is then the send flags, and one test
-// finds all other values: flags that are 0, RPMA_F_MORE and undefined bits.
+// Internal functions get the flags minus one. The two frequent values of the flags then become their send flags, 0 and
+// IBV_SEND_SIGNALED. All other values (0, RPMA_F_MORE and undefined bits) are found by the one test in plain().
 static_assert(RPMA_F_COMPLETION_ON_ERROR - 1 == 0 && RPMA_F_COMPLETION_ALWAYS - 1 == IBV_SEND_SIGNALED);
 [[gnu::always_inline]] inline unsigned minus_one(int flags)
 {

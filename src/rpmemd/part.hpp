@@ -25,7 +25,7 @@ struct part_options {
 class part
 {
 public:
-    // Throws failure and then removes a file that it created. A file of 0 bytes is treated as missing: it contains no
+    // If it throws failure, no file that it created remains. A file of 0 bytes is treated as missing: it contains no
     // data, and a killed creation leaves such a file.
     part(const part_line &line, const part_options &options);
     part(part &&) noexcept = default;

@@ -218,7 +218,7 @@ void etcd_knows_that_no_writer_was_alone(void **)
     in_process_that_dies(put_and_die, here.get());
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
-    // The writer dies with a record without b. Only etcd has this record.
+    // The writer dies when etcd has the record without b, and no copy has this record yet.
     losing with{there.get(), &b};
     in_process_that_dies(end_before_record, &with);
     b.kill();

@@ -16,7 +16,7 @@ struct row {
     fault kind; // none: the daemon is stopped instead
     unsigned answers = 0;
     bool crashed = false; // copies are compared at the opening
-    unsigned way = 0;     // index of the method to continue without the target
+    unsigned way = 0;     // index in ways: how the set continues without the target
 };
 
 constexpr row whole_faults[] = {{"stopped", fault::none}, {"drops", fault::drops}, {"refuses", fault::refuses},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-// Base of the other tests: the fake stack detects the errors that a library can make.
+// The other tests depend on this: the fake stack detects wrong calls of the library.
 
 static int begin(void **state)
 {

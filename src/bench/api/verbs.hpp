@@ -17,8 +17,8 @@
 namespace bench::verbs
 {
 
-// rdma-core 45 appended wr_flush to struct ibv_qp_ex; older headers lack it. It is read only of queue pairs that were
-// created with the operation.
+// rdma-core 45 appended wr_flush to struct ibv_qp_ex; older headers lack it. Use it only on a queue pair that was
+// created with flush operations.
 struct qp_ex_with_flush {
     ibv_qp_ex base;
     void (*wr_flush)(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t len, std::uint8_t type,

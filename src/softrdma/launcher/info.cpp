@@ -123,7 +123,7 @@ void print_paths()
     print_path("path tcp:", is_roce ? neither : nullptr, "", "available");
     print_path("path roce:", is_roce ? nullptr : "SOFTRDMA_TRANSPORT is not roce", "", "used with all peers");
     print_path("path shm:", not_taken, no_memory, "used with programs of the same user on this host");
-    print_path("path shm-fd:", not_handed, no_fd_passing, "used with those that refuse the former");
+    print_path("path shm-fd:", not_handed, no_fd_passing, "used with programs of the same user that refuse path shm");
     printf("trust:         %s\n", trusted ? "programs of the same user" : "none");
 }
 

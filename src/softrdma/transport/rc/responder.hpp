@@ -40,7 +40,7 @@ public:
     };
     admission admit(const packet &p, const std::weak_ptr<queue_pair> &self);
     // Accesses memory only: places a WRITE segment or a word, operates on a word, executes a FLUSH, or checks a READ
-    // and makes durable what it follows. Returns the syndrome of the response.
+    // and makes the earlier writes durable. Returns the syndrome of the response.
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t answer);
     void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
