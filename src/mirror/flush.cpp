@@ -192,7 +192,8 @@ int flusher::outcome(const failed_copies &failed, const posted_ranges &ranges) n
     return code == 0 ? membership_.check_usable() : code;
 }
 
-int flusher::flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
+int flusher::flush_once(
+        unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep, std::int64_t &started_ns) noexcept
 {
     posted_flush posted;
     failed_copies failed;
@@ -205,6 +206,7 @@ int flusher::flush_once(unsigned lane, const rpma_mirror_range *ranges, std::siz
         await(lane, posted, until, failed);
         note_completed(lane, lanes_[lane]);
     }
+    started_ns = started_ns == 0 ? posted.posted_ns : started_ns;
     const int result = outcome(failed, posted.ranges);
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
 }
@@ -223,11 +225,11 @@ int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
     if (const int code = check_flushable(); code != 0 || n == 0)
         return code;
     count(ranges, n);
-    const std::int64_t started_ns = replica::now_ns();
+    std::int64_t started_ns = 0;
     const bool ordered = (flags & RPMA_MIRROR_F_LAST_RANGE_ORDERED) != 0 && n > 1;
-    int code = flush_once(lane, ranges, ordered ? n - 1 : n, deep);
+    int code = flush_once(lane, ranges, ordered ? n - 1 : n, deep, started_ns);
     if (code == 0 && ordered)
-        code = flush_once(lane, ranges + n - 1, 1, deep);
+        code = flush_once(lane, ranges + n - 1, 1, deep, started_ns);
     if (code == 0)
         counted_.flush_time.add(static_cast<std::uint64_t>(replica::now_ns() - started_ns));
     return code;

@@ -85,7 +85,9 @@ private:
     void note_confirmation(
             remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept;
     void count(const rpma_mirror_range *ranges, std::size_t n) noexcept;
-    int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
+    // Sets started_ns to the time of the start, unless it is set.
+    int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep,
+            std::int64_t &started_ns) noexcept;
     int outcome(const failed_copies &failed, const posted_ranges &ranges) noexcept;
     int wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;
 

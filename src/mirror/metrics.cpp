@@ -51,12 +51,10 @@ std::string rpma_mirror::metrics()
                                 prometheus::label("location", c.location),
                         value(c));
     };
-    add_copies("copy_in_sync", "1 if the copy is in sync.", [](const rpma_mirror_copy &c) {
-        return std::uint64_t{c.state == RPMA_MIRROR_COPY_IN_SYNC};
-    });
-    add_copies("copy_resyncing", "1 if the copy is resynchronized.", [](const rpma_mirror_copy &c) {
-        return std::uint64_t{c.state == RPMA_MIRROR_COPY_RESYNCING};
-    });
+    add_copies("copy_in_sync", "1 if the copy is in sync.",
+            [](const rpma_mirror_copy &c) { return std::uint64_t{c.state == RPMA_MIRROR_COPY_IN_SYNC}; });
+    add_copies("copy_resyncing", "1 if the copy is resynchronized.",
+            [](const rpma_mirror_copy &c) { return std::uint64_t{c.state == RPMA_MIRROR_COPY_RESYNCING}; });
     add_copies("copy_resync_cursor_bytes", "Position of a resync of the copy.",
             [](const rpma_mirror_copy &c) { return c.cursor; });
     const counters &counted = parts.counted;
