@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The decoders of datagrams, which any sender can address to a datagram queue pair, and of the header that a program
 // passes.
-#include "wire/datagram.hpp"
+#include "wire/roce.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -34,6 +34,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     network_address same_source;
     network_address same_destination;
     if (!parse(created, same_source, same_destination) || same_source != source || same_destination != destination)
+        abort();
+    const bool is_v4 = header[0] >> 4 != std::byte{6};
+    if (is_v4 && (!parse(roce::header_of({source, destination, 0}, size % UINT8_MAX), same_source, same_destination) ||
+                         same_source != source || same_destination != destination))
         abort();
     return 0;
 }

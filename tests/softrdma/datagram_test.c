@@ -430,6 +430,105 @@ static void test_foreign_packets(void **state)
     close_datagram_side(&b, NULL);
 }
 
+static uint32_t crc(uint32_t value, const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; ++i) {
+        value ^= bytes[i];
+        for (int bit = 0; bit < 8; ++bit)
+            value = (value & 1) != 0 ? value >> 1 ^ 0xedb88320u : value >> 1;
+    }
+    return value;
+}
+
+/* Appends the invariant CRC to a packet between two ports of the loopback address. Returns the size of both. */
+static size_t with_crc(uint8_t *packet, size_t size, in_port_t from)
+{
+    uint8_t masked[8 + 20 + 8 + 5] = {
+            [8] = 0x45, [14] = 0x40, [17] = IPPROTO_UDP, [20] = 127, [23] = 1, [24] = 127, [27] = 1};
+    static const unsigned char ones[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 16, 18, 19, 34, 35, 40};
+    const uint16_t lengths[] = {htons((uint16_t)(20 + 8 + size + 4)), htons((uint16_t)(8 + size + 4))};
+    const in_port_t to = htons(4791);
+    memcpy(masked + 10, &lengths[0], 2);
+    memcpy(masked + 28, &from, 2);
+    memcpy(masked + 30, &to, 2);
+    memcpy(masked + 32, &lengths[1], 2);
+    memcpy(masked + 36, packet, 4);
+    for (size_t i = 0; i < sizeof(ones); ++i)
+        masked[ones[i]] = 0xff;
+    const uint32_t value = ~crc(crc(~0u, masked, sizeof(masked)), packet + 5, size - 5);
+    for (size_t i = 0; i < 4; ++i)
+        packet[size + i] = (uint8_t)(value >> 8 * i);
+    return size + 4;
+}
+
+/* An unknown program sends packets of RoCE to a queue pair: each has one wrong field, and then a valid one. */
+static void test_packets_of_roce(void **state)
+{
+    struct side b = open_ready();
+    memset(b.memory, 0xee, header + mtu);
+    assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = own;
+    socklen_t size = sizeof(own);
+    to.sin_port = htons(4791);
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &size), 0);
+    enum {
+        content = 5,
+        whole = 20 + 8 /* padding included */
+    };
+    const uint8_t right[whole] = {0x64, 0x70, 0xff, 0xff, [20] = 'h', 'e', 'l', 'l', 'o'};
+    const uint32_t words[] = {htonl(b.qp->qp_num), 0, htonl(qkey), htonl(0x654321)};
+    uint8_t bytes[20 + mtu + 8];
+    static const struct {
+        size_t at;
+        uint8_t change;
+    } wrong[] = {{0, 0x0e}, {1, 0x01}, {2, 0x80}, {3, 0x01}, {7, 0x02}, {12, 0x01}, {15, 0x01}, {whole, 0x01},
+            {whole + 3, 0x80}};
+    for (size_t i = 0; i <= sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        memcpy(bytes, right, whole);
+        memcpy(bytes + 4, words, sizeof(words));
+        if (i == sizeof(wrong) / sizeof(wrong[0])) {
+            expect_nothing(b.cq);
+        } else if (wrong[i].at < whole) {
+            bytes[wrong[i].at] ^= wrong[i].change;
+        }
+        const size_t sent = with_crc(bytes, whole, own.sin_port);
+        if (i < sizeof(wrong) / sizeof(wrong[0]) && wrong[i].at >= whole)
+            bytes[wrong[i].at] ^= wrong[i].change;
+        assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
+    }
+    struct ibv_wc wc = next_completion(b.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.byte_len, header + content);
+    assert_int_equal(wc.src_qp, 0x654321);
+    assert_memory_equal(b.memory + header, "hello\xee", content + 1);
+    /* The IPv4 header is in the last 20 bytes of the space for the GRH. */
+    static const uint8_t nothing[20];
+    static const uint8_t addresses[] = {127, 0, 0, 1, 127, 0, 0, 1};
+    assert_memory_equal(b.memory, nothing, 20);
+    assert_int_equal(b.memory[20], 0x45);
+    assert_int_equal(b.memory[23], 20 + 8 + whole + 4);
+    assert_memory_equal(b.memory + 32, addresses, 8);
+    uint32_t sum = 0;
+    for (size_t i = 20; i < 40; i += 2)
+        sum += (uint32_t)b.memory[i] << 8 | b.memory[i + 1];
+    assert_int_equal((sum & 0xffff) + (sum >> 16), 0xffff);
+    /* Longer than an MTU. */
+    assert_int_equal(receive(&b, 3, 0, slots * slot), 0);
+    memset(bytes + whole, 0, sizeof(bytes) - whole);
+    bytes[1] = 0x40;
+    size_t sent = with_crc(bytes, 20 + mtu + 4, own.sin_port);
+    assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
+    expect_nothing(b.cq);
+    sent = with_crc(bytes, 20 + mtu, own.sin_port);
+    assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
+    assert_int_equal(next_completion(b.cq).byte_len, header + mtu);
+    close(fd);
+    close_datagram_side(&b, NULL);
+}
+
 /* Six datagrams: one is lost, one is duplicated, and two are delayed, of which others overtake one. The last cannot be
  * sent. */
 static void test_faults(void **state)
@@ -491,7 +590,12 @@ int main(int argc, char **argv)
             cmocka_unit_test(test_bad_arguments),
             cmocka_unit_test(test_event_wakes),
             cmocka_unit_test(test_many),
-            cmocka_unit_test(test_foreign_packets),
     };
-    return cmocka_run_group_tests(tests, open_the_device, close_the_device);
+    const struct CMUnitTest own_format[] = {cmocka_unit_test(test_foreign_packets)};
+    const struct CMUnitTest roce_format[] = {cmocka_unit_test(test_packets_of_roce)};
+    const char *transport = getenv("SOFTRDMA_TRANSPORT");
+    const bool over_roce = transport != NULL && strcmp(transport, "roce") == 0;
+    const int failed = over_roce ? cmocka_run_group_tests(roce_format, open_the_device, close_the_device)
+                                 : cmocka_run_group_tests(own_format, open_the_device, close_the_device);
+    return failed != 0 ? failed : cmocka_run_group_tests(tests, open_the_device, close_the_device);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: programs_test.sh SOFTRDMA [LANE [GROUP [REPEATS]]]
 # Runs unmodified programs, a client and a server each, on the device. LANE: loopback (default; TCP), local (shared
-# memory), netns (two network namespaces joined by a veth pair) or roce (like netns, with RoCE; without datagrams).
+# memory), netns (two network namespaces joined by a veth pair) or roce (like netns, with RoCE).
 # GROUP: manager, pingpong, lid, perftest, perftest_manager, fio or others; default: all.
 softrdma=$1 lane=${2-loopback} group=${3-all} repeats=${4-1}
 here=$(dirname "$0")
@@ -92,10 +92,9 @@ pingpong_programs() {
     both ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m $mtu -c // ibv_rc_pingpong -n 100 -p %p -g 1 -s 100000 -m $mtu -c %a
     both ibv_srq_pingpong -n 100 -p %p -g 0 // ibv_srq_pingpong -n 100 -p %p -g 0 %a
     both ibv_srq_pingpong -n 100 -p %p -g 0 -e -q 40 // ibv_srq_pingpong -n 100 -p %p -g 0 -e -q 40 %a
-    [ "$lane" = roce ] && return
     both ibv_ud_pingpong -n 100 -p %p -g 0 // ibv_ud_pingpong -n 100 -p %p -g 0 %a
     both ibv_ud_pingpong -n 100 -p %p -g 0 -e // ibv_ud_pingpong -n 100 -p %p -g 0 -e %a
-    [ "$lane" = netns ] && return
+    [ "$lane" = netns ] || [ "$lane" = roce ] && return
     both ibv_rc_pingpong -n 100 -p %p // ibv_rc_pingpong -n 100 -p %p %a
     both ibv_srq_pingpong -n 100 -p %p // ibv_srq_pingpong -n 100 -p %p %a
 }
@@ -129,7 +128,6 @@ perftest_programs() {
     both ib_write_bw -a -p %p -n 50 // ib_write_bw -a -p %p -n 50 %a
     both ib_atomic_lat -p %p -n 50 // ib_atomic_lat -p %p -n 50 %a
     both ib_atomic_bw -A FETCH_AND_ADD -p %p -n 50 // ib_atomic_bw -A FETCH_AND_ADD -p %p -n 50 %a
-    [ "$lane" = roce ] && return
     both ib_send_lat -c UD -p %p -n 100 // ib_send_lat -c UD -p %p -n 100 %a
     both ib_send_bw -c UD -p %p -n 50 // ib_send_bw -c UD -p %p -n 50 %a
     both ib_send_bw -c UD -b -p %p -n 50 // ib_send_bw -c UD -b -p %p -n 50 %a

@@ -164,10 +164,10 @@ class RoceTest(unittest.TestCase):
         self.addCleanup(relay.end)
         return relay
 
-    def serve(self, *options: str) -> tuple[subprocess.Popen, list[str]]:
+    def serve(self, *options: str, program: str = "ibv_rc_pingpong") -> tuple[subprocess.Popen, list[str]]:
         """Starts a server at the right. Returns it and the command of its client."""
         self.port += 1
-        command = ["ibv_rc_pingpong", "-g", "0", "-c", "-p", str(self.port), *options]
+        command = [program, "-g", "0", "-c", "-p", str(self.port), *options]
         server = self.right.start(*command)
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
@@ -199,6 +199,17 @@ class RoceTest(unittest.TestCase):
         self.assertEqual(len(frames), len(opcodes))
         self.assertEqual({0, 1, 2, 17}, set(opcodes)) # SEND first, middle and last, and acknowledgments
         self.assertEqual(2 * 20, opcodes.count(2))
+
+    def test_datagrams_are_those_of_the_standard(self) -> None:
+        relay = self.relay()
+        server, client = self.serve("-n", "20", "-s", "1001", program="ibv_ud_pingpong")
+        self.finish(self.left.start(*client), server)
+        frames = list(relay.frames)
+        self.assertGreaterEqual(len(frames), 2 * 20)
+        for frame in frames:
+            self.assertEqual("", roce_packets.wrong_checksum(frame))
+        for row in self.decode(frames, "infiniband.bth.opcode", "infiniband.deth.q_key", "infiniband.bth.padcnt"):
+            self.assertEqual([0x64, 0x11111111, 3], [int(field, 0) for field in row])
 
     def decode(self, frames: list[bytes], *fields: str) -> list[list[str]]:
         """Returns the fields of each frame according to tshark, or nothing without tshark."""
@@ -382,11 +393,10 @@ class RoceTest(unittest.TestCase):
         self.finish(self.left.start(*client), server)
 
     def test_facilities_that_are_not_supported(self) -> None:
-        for command in (["udaddy", "-b", RIGHT], ["ibv_ud_pingpong", "-g", "0"]):
-            failing = self.right.start(*command)
-            output = failing.communicate(timeout=LIMIT_S)[0]
-            self.assertNotEqual(0, failing.returncode)
-            self.assertRegex(output, "(?m)^softrdma: SOFTRDMA_TRANSPORT=roce: .*: not supported")
+        failing = self.right.start("udaddy", "-b", RIGHT)
+        output = failing.communicate(timeout=LIMIT_S)[0]
+        self.assertNotEqual(0, failing.returncode)
+        self.assertRegex(output, "(?m)^softrdma: SOFTRDMA_TRANSPORT=roce: .*: not supported")
 
     def test_a_path_mtu_that_does_not_fit(self) -> None:
         self.relay()

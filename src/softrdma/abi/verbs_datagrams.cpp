@@ -16,11 +16,7 @@ ibv_qp *create_datagram_qp(ibv_pd *pd, ibv_qp_init_attr &attr)
 {
     if (const int error = check_limits(attr); error != 0)
         return fail_with(nullptr, error);
-    if (roce_connect::is_selected()) {
-        roce_connect::report_unsupported("a queue pair for datagrams");
-        return fail_with(nullptr, EOPNOTSUPP);
-    }
-    auto path = open_datagram_path();
+    auto path = roce_connect::is_selected() ? roce_connect::open_datagram_path() : open_datagram_path();
     const auto qp = path == nullptr ? nullptr : datagram_qp::create(pd, attr, std::move(path));
     return qp == nullptr ? nullptr : qp->verbs();
 }
@@ -41,7 +37,14 @@ ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *attr)
 {
     if (!abi::usable(pd->context))
         return nullptr;
-    return abi::or_no_memory<ibv_ah *>(nullptr, [&] { return address_handle::create(pd, *attr); });
+    return abi::or_no_memory<ibv_ah *>(nullptr, [&]() -> ibv_ah * {
+        if (roce_connect::is_selected() && attr->is_global == 0)
+            return fail_with(nullptr, EINVAL); // RoCE has no LIDs
+        address_handle *ah = address_handle::create(pd, *attr);
+        if (ah != nullptr && roce_connect::is_selected())
+            ah->max_payload = roce_connect::bytes_of(roce_connect::max_path_mtu(attr->grh.sgid_index));
+        return ah;
+    });
 }
 
 int ibv_init_ah_from_wc(ibv_context *, std::uint8_t port, ibv_wc *wc, ibv_grh *grh, ibv_ah_attr *attr)

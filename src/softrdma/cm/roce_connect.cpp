@@ -4,6 +4,7 @@
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
 #include "transport/roce/connection.hpp"
+#include "transport/roce/datagrams.hpp"
 #include "transport/roce/port.hpp"
 #include "transport/shm/fd_server.hpp"
 
@@ -16,11 +17,6 @@ namespace softrdma::roce_connect
 
 namespace
 {
-
-std::uint32_t bytes_of(ibv_mtu mtu) noexcept
-{
-    return 128u << mtu;
-}
 
 roce::attributes attributes_of(const ibv_qp_attr &attr) noexcept
 {
@@ -63,6 +59,11 @@ ibv_mtu max_path_mtu(std::size_t gid_index)
     while (mtu > IBV_MTU_256 && bytes_of(mtu) > max)
         mtu = static_cast<ibv_mtu>(mtu - 1);
     return mtu;
+}
+
+std::unique_ptr<datagram_path> open_datagram_path()
+{
+    return start_event_loop() == nullptr ? nullptr : roce::open_datagram_path();
 }
 
 std::uint32_t reserve_number()

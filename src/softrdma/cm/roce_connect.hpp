@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "transport/datagram_path.hpp"
 #include "verbs/qp.hpp"
 
 // Paths of queue pairs over RoCE. The address and the number of the peer, which are attributes of the queue pair, are
@@ -18,6 +19,14 @@ inline constexpr std::uint8_t usual_ack_timeout = 16; // 268 ms
 
 // Largest path MTU of the interface with that GID.
 ibv_mtu max_path_mtu(std::size_t gid_index);
+
+constexpr std::uint32_t bytes_of(ibv_mtu mtu) noexcept
+{
+    return 128u << mtu;
+}
+
+// Creates the path of a datagram queue pair. Returns NULL and sets errno on error.
+std::unique_ptr<datagram_path> open_datagram_path();
 
 // Returns 0 and sets errno on error.
 std::uint32_t reserve_number();

@@ -13,31 +13,17 @@ namespace
 constexpr std::size_t ethernet_size = 14;
 constexpr std::uint16_t ephemeral_port = 0xc000;
 
-std::uint32_t sum_words(std::uint32_t sum, std::span<const std::byte> bytes) noexcept
-{
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-        sum += static_cast<std::uint32_t>(bytes[i]) << (i % 2 == 0 ? 8 : 0);
-    while (sum >> 16 != 0)
-        sum = (sum & 0xffff) + (sum >> 16);
-    return sum;
-}
-
 // Locally administered; the other bytes are from the end of the IP address.
 void put_mac(byte_writer &w, const network_address &address) noexcept
 {
     w.put(std::uint16_t{0x0200}).put_raw(address.data() + address.size() - 4, 4);
 }
 
-void put_ip_checksum(std::span<std::byte> header)
-{
-    byte_writer(header.data() + 10).put(static_cast<std::uint16_t>(~sum_words(0, header)));
-}
-
 void put_udp_checksum(std::span<std::byte> udp, const addresses &ends)
 {
-    std::uint32_t sum = sum_words(static_cast<std::uint32_t>(udp.size()) + IPPROTO_UDP, ends.from);
-    sum = sum_words(sum, ends.to);
-    const auto checksum = static_cast<std::uint16_t>(~sum_words(sum, udp));
+    std::uint32_t sum = roce::sum_words(static_cast<std::uint32_t>(udp.size()) + IPPROTO_UDP, ends.from);
+    sum = roce::sum_words(sum, ends.to);
+    const auto checksum = static_cast<std::uint16_t>(~roce::sum_words(sum, udp));
     byte_writer(udp.data() + 6).put(checksum == 0 ? std::uint16_t{0xffff} : checksum);
 }
 
@@ -61,7 +47,7 @@ std::vector<std::byte> frame_of(const addresses &ends, std::uint32_t dest_qpn, c
     const roce::invariant_crc crc = crc_of(flow, from_ip.subspan(network.size, size));
     byte_writer(from_ip.data() + network.size + size).put_raw(crc.data(), crc.size());
     if (is_v4)
-        put_ip_checksum(from_ip.first(network.ip_size));
+        roce::put_ip_checksum(from_ip.first(network.ip_size));
     else
         put_udp_checksum(from_ip.subspan(network.ip_size), ends);
     return frame;

@@ -14,6 +14,7 @@ struct address_handle : ibv_ah {
     ~address_handle();
 
     datagram_route route{};
+    std::size_t max_payload = max_datagram_payload;
     std::uint8_t service_level = 0;
 
 private:

@@ -147,7 +147,7 @@ ibv_wc_status datagram_qp::send(const wqe &w)
     const address_handle &to = ah_of(w.args.ud.ah);
     if (domain_of(to.pd) != domain_of(qp_base.pd))
         return IBV_WC_LOC_QP_OP_ERR;
-    if (w.length > max_datagram_payload)
+    if (w.length > to.max_payload)
         return IBV_WC_LOC_LEN_ERR;
     const read_section section(*epoch_);
     gathered source;

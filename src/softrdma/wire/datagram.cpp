@@ -22,6 +22,18 @@ constexpr std::uint8_t udp_protocol = 17;
 constexpr std::uint8_t hop_limit = 64;
 constexpr std::size_t source_offset = 8;
 
+// The IPv4 form.
+constexpr std::size_t v4_offset = 20;
+constexpr std::size_t v4_source_offset = 32;
+constexpr std::uint8_t v4_version = 0x45; // first byte, with the length of a header without options
+constexpr std::size_t v4_size = 4;
+constexpr std::size_t v4_position = 12; // in a mapped address
+constexpr network_address mapped_prefix = [] {
+    network_address address{};
+    address[10] = address[11] = std::byte{0xff};
+    return address;
+}();
+
 } // namespace
 
 datagram_headers encode(const datagram &d) noexcept
@@ -75,9 +87,15 @@ network_header header_of(const network_address &source, const network_address &d
 
 bool parse(const network_header &header, network_address &source, network_address &destination) noexcept
 {
-    memcpy(source.data(), &header[source_offset], source.size());
-    memcpy(destination.data(), &header[source_offset + source.size()], destination.size());
-    return (header[0] & std::byte{version_mask}) == std::byte{version};
+    if ((header[0] & std::byte{version_mask}) == std::byte{version}) {
+        memcpy(source.data(), &header[source_offset], source.size());
+        memcpy(destination.data(), &header[source_offset + source.size()], destination.size());
+        return true;
+    }
+    source = destination = mapped_prefix;
+    memcpy(&source[v4_position], &header[v4_source_offset], v4_size);
+    memcpy(&destination[v4_position], &header[v4_source_offset + v4_size], v4_size);
+    return header[v4_offset] == std::byte{v4_version};
 }
 
 } // namespace softrdma

@@ -41,16 +41,16 @@ datagram_headers encode(const datagram &d) noexcept;
 // Decodes a UDP packet; the payload points into it. Returns false for packets that encode() cannot produce.
 bool decode(std::span<const std::byte> bytes, datagram &d) noexcept;
 
-// Network header that a receive gets before the message: an IPv6 header, the format of a GRH. It contains IPv4
-// addresses as mapped GIDs. RoCE devices store an IPv4 header in its second half instead, but programs that compare
-// GIDs, as UCX does, find them in the first form only.
+// Network header that a receive gets before the message: an IPv6 header, the format of a GRH. For datagrams in the
+// device's own format it contains IPv4 addresses as mapped GIDs, because programs that compare GIDs, as UCX does, find
+// them in this form only. Over RoCE, as from hardware, an IPv4 header is in the last 20 bytes.
 inline constexpr std::size_t network_header_size = 40;
 using network_header = std::array<std::byte, network_header_size>;
 using network_address = std::array<std::byte, 16>; // same format as a GID
 
-// Network header of a UDP packet of `bytes` bytes from `source`.
+// Network header of a UDP packet of `bytes` bytes from `source`, in the first form.
 network_header header_of(const network_address &source, const network_address &destination, std::size_t bytes) noexcept;
-// Reads source and destination from the header. Returns false if it is invalid.
+// Reads source and destination from a header of either form. Returns false if it is invalid.
 bool parse(const network_header &header, network_address &source, network_address &destination) noexcept;
 
 } // namespace softrdma

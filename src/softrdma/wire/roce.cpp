@@ -107,6 +107,30 @@ network_headers encode(const udp_flow &flow, std::size_t udp_length) noexcept
     return headers;
 }
 
+std::uint32_t sum_words(std::uint32_t sum, std::span<const std::byte> bytes) noexcept
+{
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+        sum += static_cast<std::uint32_t>(bytes[i]) << (i % 2 == 0 ? 8 : 0);
+    while (sum >> 16 != 0)
+        sum = (sum & 0xffff) + (sum >> 16);
+    return sum;
+}
+
+void put_ip_checksum(std::span<std::byte> header) noexcept
+{
+    byte_writer(header.data() + 10).put(static_cast<std::uint16_t>(~sum_words(0, header)));
+}
+
+network_header header_of(const udp_flow &flow, std::size_t bytes) noexcept
+{
+    network_headers sent = encode(flow, udp_size + bytes);
+    if (sent.ip_size == ipv4_size)
+        put_ip_checksum(std::span(sent.bytes).first(ipv4_size));
+    network_header header{};
+    std::copy_n(sent.bytes.begin(), sent.ip_size, header.end() - static_cast<std::ptrdiff_t>(sent.ip_size));
+    return header;
+}
+
 transport_headers encode(const packet &p, std::size_t payload_size) noexcept
 {
     transport_headers headers;
@@ -188,7 +212,7 @@ bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept
     d.solicited = (header.flags & solicited_flag) != 0;
     d.dest_qpn = header.dest_qpn & psn_mask;
     d.psn = header.psn & psn_mask;
-    return get_datagram(r, header, d) && end(r, header, d.payload);
+    return get_datagram(r, header, d) && end(r, header, d.payload) && d.payload.size() <= max_datagram_payload;
 }
 
 namespace

@@ -30,6 +30,15 @@ struct network_headers {
 };
 network_headers encode(const udp_flow &flow, std::size_t udp_length) noexcept;
 
+// Sum of 16-bit words, continued from `sum`, of which an Internet checksum is the complement.
+std::uint32_t sum_words(std::uint32_t sum, std::span<const std::byte> bytes) noexcept;
+// Puts the checksum into an IPv4 header, which has zeros in its place.
+void put_ip_checksum(std::span<std::byte> header) noexcept;
+
+// Network header that a receive gets before a datagram whose UDP packet has `bytes` bytes: the IPv6 header, or zeros
+// and the IPv4 header.
+network_header header_of(const udp_flow &flow, std::size_t bytes) noexcept;
+
 // Headers from the BTH up to the payload.
 struct transport_headers {
     std::array<std::byte, bth_size + max_extended_size> bytes;

@@ -144,6 +144,17 @@ std::shared_ptr<connection> port::find(std::uint32_t number)
     return found == connections_.end() ? nullptr : found->second;
 }
 
+void port::listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver)
+{
+    const lock_guard lock(reading_);
+    if (receiver == nullptr) {
+        const auto former = receivers_.extract(number);
+        receiver = former.empty() ? nullptr : former.mapped();
+    } else {
+        receivers_[number].swap(receiver); // the former one is released after the lock
+    }
+}
+
 void port::send(const datagram_route &route, const packet &p, std::span<const std::byte> payload)
 {
     if (event_loop *loop = event_loop::get(); !loop->expects(*this))
@@ -205,21 +216,37 @@ bool port::receive()
     return count > 0;
 }
 
-// Drops packets that do not belong to a connection of this process and its peer's address, and damaged ones.
 void port::accept(std::span<const std::byte> bytes, msghdr &message)
 {
-    packet p;
-    if (!decode(bytes, p))
-        return;
-    const auto c = find(p.dest_qpn);
     udp_flow flow{};
     find_source(*static_cast<const sockaddr_storage *>(message.msg_name), flow.source, flow.source_port);
-    if (c == nullptr || !find_destination(message, flow.destination) || !c->is_between(flow) ||
-            !has_valid_crc(flow, bytes))
+    if (!find_destination(message, flow.destination))
+        return;
+    packet p;
+    datagram d;
+    if (decode(bytes, p))
+        deliver(p, flow, bytes);
+    else if (decode_datagram(bytes, d))
+        deliver(d, flow, bytes);
+}
+
+// Drops packets that do not belong to a connection of this process and its peer's address, and damaged ones.
+void port::deliver(const packet &p, const udp_flow &flow, std::span<const std::byte> bytes)
+{
+    const auto c = find(p.dest_qpn);
+    if (c == nullptr || !c->is_between(flow) || !has_valid_crc(flow, bytes))
         return;
     if (std::ranges::find(served_, c) == served_.end())
         served_.push_back(c);
     c->arrived(p);
+}
+
+// Drops datagrams that are for no queue pair of this process, and damaged ones. The receiver checks the Q_Key.
+void port::deliver(const datagram &d, const udp_flow &flow, std::span<const std::byte> bytes)
+{
+    const auto found = receivers_.find(d.dest_qpn);
+    if (found != receivers_.end() && has_valid_crc(flow, bytes))
+        found->second->arrived(d, header_of(flow, bytes.size()));
 }
 
 std::uint32_t max_mtu(unsigned interface)

@@ -18,7 +18,8 @@ namespace softrdma::roce
 
 class connection;
 
-// The socket of this process on UDP port 4791, its queue pair numbers, and the connections that they belong to.
+// The socket of this process on UDP port 4791, its queue pair numbers, and the connections or receivers of datagrams
+// that they belong to.
 class port final : public event_handler, public std::enable_shared_from_this<port>
 {
 public:
@@ -40,6 +41,9 @@ public:
     std::shared_ptr<connection> set(std::uint32_t number, std::shared_ptr<connection> c);
     std::shared_ptr<connection> find(std::uint32_t number);
 
+    // Datagrams for that queue pair go to the receiver; NULL drops them. The rules of datagram_path::listen() apply.
+    void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
+
     // Sends a packet of a connection, or drops it if the network accepts no more.
     void send(const datagram_route &route, const packet &p, std::span<const std::byte> payload);
     // Sends a datagram in the same way.
@@ -58,6 +62,8 @@ private:
             std::uint32_t dest_qpn);
     bool receive() REQUIRES(reading_);
     void accept(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
+    void deliver(const packet &p, const udp_flow &flow, std::span<const std::byte> bytes) REQUIRES(reading_);
+    void deliver(const datagram &d, const udp_flow &flow, std::span<const std::byte> bytes) REQUIRES(reading_);
 
     const std::shared_ptr<shared_sockets> sockets_;
     event_loop::watch_id watch_ = 0;
@@ -65,6 +71,7 @@ private:
     const std::unique_ptr<arrivals> arrivals_ PT_GUARDED_BY(reading_);
     std::vector<std::shared_ptr<connection>> served_ GUARDED_BY(
             reading_); // connections that the current batch has packets for
+    std::unordered_map<std::uint32_t, std::shared_ptr<datagram_receiver>> receivers_ GUARDED_BY(reading_);
     spin_lock mutex_{lock_level::tables};
     std::uint32_t next_ GUARDED_BY(mutex_); // delays the reuse of released numbers
     std::unordered_map<std::uint32_t, std::shared_ptr<connection>> connections_ GUARDED_BY(mutex_); // keys: numbers
