@@ -21,15 +21,16 @@ static void fuzz_message(std::span<const std::byte> bytes)
         return;
     const roce::mad_bytes again = roce::encode(m);
     if (!roce::decode(again, same) || roce::encode(same) != again || same.local_id != m.local_id || same.qpn != m.qpn ||
-            same.psn != m.psn || same.service_id != m.service_id || same.data.bytes != m.data.bytes)
+            same.psn != m.psn || same.service_id != m.service_id || same.data.bytes != m.data.bytes ||
+            same.remote_id != m.remote_id || same.reason != m.reason || same.qkey != m.qkey)
         abort();
-    if (m.attribute != roce::cm_attribute::request || !roce::split_header(m.data, header, data))
+    if (!roce::is_request(m.attribute) || !roce::split_header(m.data, header, data))
         return;
     roce::ip_header same_header;
     private_data same_data;
-    if (!roce::split_header(roce::with_header(header, data), same_header, same_data) || header.v4 != same_header.v4 ||
-            header.source != same_header.source || header.destination != same_header.destination ||
-            data.bytes != same_data.bytes)
+    if (!roce::split_header(roce::with_header(header, data, m.data.size), same_header, same_data) ||
+            header.v4 != same_header.v4 || header.source != same_header.source ||
+            header.destination != same_header.destination || data.bytes != same_data.bytes)
         abort();
 }
 

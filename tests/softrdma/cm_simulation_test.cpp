@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two sides of a connection that messages of the InfiniBand connection manager establish, over a network that loses,
-// repeats and reorders them. usage: softrdma_cm_simulation_test [SEED]: runs 20,000 plans, or one.
+// Two sides of a connection that messages of the InfiniBand connection manager establish, or of a resolution of a
+// service, over a network that loses, repeats and reorders them. usage: softrdma_cm_simulation_test [SEED]: runs 20,000
+// plans of each kind, or one.
 #include "base/gid_table.hpp"
 #include "cm/mad_exchange.hpp"
 
@@ -26,9 +27,11 @@ constexpr auto max_duration = std::chrono::minutes(10);
 constexpr unsigned max_messages = 200; // messages of one connection
 
 unsigned current_seed;
-unsigned lossy = 0;     // plans on a network that loses messages
-unsigned agreed = 0;    // plans of these in which both sides got the decision of the passive program
-unsigned confirmed = 0; // plans of these whose end was confirmed
+unsigned lossy = 0;       // plans on a network that loses messages
+unsigned agreed = 0;      // plans of these in which both sides got the decision of the passive program
+unsigned confirmed = 0;   // plans of these whose end was confirmed
+unsigned resolutions = 0; // plans of resolutions on such a network
+unsigned resolved = 0;    // plans of these in which the active side got the decision
 
 void check(bool condition, const char *text)
 {
@@ -54,8 +57,9 @@ struct side final : mad_exchange::outlet {
 
 // The network, the time, and what both programs do.
 struct world {
-    explicit world(unsigned seed)
-        : random(seed), is_lossy(seed % 3 != 0), accepts(chance(0.8)), active(*this, 1), passive(*this, 2)
+    world(unsigned seed, bool is_resolution)
+        : random(seed), resolves(is_resolution), is_lossy(seed % 3 != 0), accepts(chance(0.8)), active(*this, 1),
+          passive(*this, 2)
     {
         active.peer = &passive;
         passive.peer = &active;
@@ -66,6 +70,7 @@ struct world {
     void run();
 
     std::mt19937 random;
+    const bool resolves;
     const bool is_lossy;
     const bool accepts;
     unsigned messages = 0;
@@ -82,14 +87,15 @@ void side::send(const roce::cm_mad &m)
     const bool is_probe = m.attribute == roce::cm_attribute::load_alternate_path ||
                           m.attribute == roce::cm_attribute::alternate_path_reply;
     in.messages += is_probe ? 0 : 1;
+    check(roce::is_of_resolution(m.attribute) == in.resolves, "a message of the other kind");
     roce::cm_mad copy;
     check(decode(encode(m), copy), "a message that its receiver does not understand");
     const unsigned copies = !in.is_lossy ? 1 : in.chance(0.25) ? 0 : in.chance(0.25) ? 2 : 1;
     for (unsigned i = 0; i < copies; ++i) {
         in.at(in.is_lossy ? in.delay(300) : milliseconds(3), [this, copy] {
-            if (copy.attribute == roce::cm_attribute::request && !std::exchange(in.is_requested, true)) {
+            if (roce::is_request(copy.attribute) && !std::exchange(in.is_requested, true)) {
                 peer->exchange.accept_request(copy);
-                in.at(in.delay(in.chance(0.1) ? 30000 : 100), [&to = *peer, &w = in] {
+                in.at(in.delay(in.chance(0.1) && !in.resolves ? 30000 : 100), [&to = *peer, &w = in] {
                     if (w.accepts)
                         to.exchange.reply({.guid = device_guid}, w.now);
                     else
@@ -122,7 +128,10 @@ void side::notice(event e)
 void world::run()
 {
     const time_point begin = now;
-    active.exchange.request({.service_id = 1, .guid = device_guid, .mtu = 3}, now);
+    if (resolves)
+        active.exchange.resolve({.service_id = 1}, now);
+    else
+        active.exchange.request({.service_id = 1, .guid = device_guid, .mtu = 3}, now);
     if (chance(0.1))
         at(delay(1000), [this] {
             is_abandoned = true;
@@ -155,10 +164,9 @@ void world::run()
     check(false, "messages never end");
 }
 
-void check_plan(unsigned seed)
+// Runs a plan and checks what holds for both kinds. Returns whether the active side got the decision.
+bool run_plan(world &w)
 {
-    current_seed = seed;
-    world w(seed);
     w.run();
     check(w.messages <= max_messages, "too many messages");
     check(w.active.exchange.is_closed(), "the active side is not closed");
@@ -170,6 +178,28 @@ void check_plan(unsigned seed)
     }
     check(!w.active.saw(event::replied) || w.accepts, "a reply that no program has sent");
     check(!w.passive.saw(event::ready) || w.active.saw(event::replied), "a confirmation without a reply");
+    return w.active.saw(w.accepts ? event::replied : event::rejected);
+}
+
+void check_resolution(unsigned seed)
+{
+    current_seed = seed;
+    world w(seed, true);
+    const bool has_decision = run_plan(w);
+    check(w.passive.events.empty(), "an event of the passive side");
+    if (w.is_abandoned)
+        return;
+    check(w.active.events.size() == 1, "more or less than one result");
+    check(w.is_lossy || has_decision, "a decision that the active side has not got");
+    resolutions += w.is_lossy ? 1 : 0;
+    resolved += w.is_lossy && has_decision ? 1 : 0;
+}
+
+void check_plan(unsigned seed)
+{
+    current_seed = seed;
+    world w(seed, false);
+    run_plan(w);
     if (w.is_abandoned)
         return;
     if (w.is_lossy) {
@@ -194,12 +224,15 @@ void check_plan(unsigned seed)
 int main(int argc, char **argv)
 {
     constexpr unsigned plans = 20000;
-    if (argc > 1)
-        check_plan(static_cast<unsigned>(strtoul(argv[1], nullptr, 10)));
-    for (unsigned seed = 0; argc == 1 && seed < plans; ++seed)
+    const unsigned first = argc > 1 ? static_cast<unsigned>(strtoul(argv[1], nullptr, 10)) : 0;
+    for (unsigned seed = first; seed < (argc > 1 ? first + 1 : plans); ++seed) {
         check_plan(seed);
-    printf("%u plans with losses, %u agreed, %u confirmed\n", lossy, agreed, confirmed);
+        check_resolution(seed);
+    }
+    printf("%u plans with losses, %u agreed, %u confirmed; %u resolutions, %u with a result\n", lossy, agreed,
+            confirmed, resolutions, resolved);
     current_seed = plans;
     check(agreed * 100 >= lossy * 95 && confirmed * 100 >= lossy * 95, "too many connections fail");
+    check(resolved * 100 >= resolutions * 95, "too many resolutions fail");
     return 0;
 }

@@ -49,7 +49,7 @@ free_port() {
 
 # Over RoCE, a listener of the connection manager has no TCP socket that listens.
 listens() {
-    [ "$lane" = roce ] && $at_server grep -q "/service/106$(printf %04x "$1")/" /proc/net/unix && return
+    [ "$lane" = roce ] && $at_server grep -Eq "/service/(106|111)$(printf %04x "$1")/" /proc/net/unix && return
     tcp_sockets | awk '$4 == "0A" { print $2 }' | grep -qi ":$(printf %04X "$1")$"
 }
 

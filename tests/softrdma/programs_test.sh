@@ -48,9 +48,11 @@ manager_programs() {
     done
     [ "$lane" = roce ] || refuses_multicast mckey -b "$address" -m 239.1.1.1
     # The port of udaddy is fixed, so another test on this host could use it.
-    if [ "$lane" = netns ]; then
+    if [ "$lane" = netns ] || [ "$lane" = roce ]; then
         fixed_port=7174
-        both udaddy -b %a -c 3 -C 20 -S 2000 // udaddy -s %a -c 3 -C 20 -S 2000
+        size=2000
+        [ "$lane" = roce ] && size=1000 # a datagram is one packet
+        both udaddy -b %a -c 3 -C 20 -S $size // udaddy -s %a -c 3 -C 20 -S $size
         fixed_port=
     fi
     both rdma_xserver -p %p // rdma_xclient -s %a -p %p

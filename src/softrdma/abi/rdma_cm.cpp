@@ -88,14 +88,8 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context, 
     if (channel != nullptr && !abi::usable(events->birth))
         return -1;
     cm_id *created = or_no_memory<cm_id *>(nullptr, [&]() -> cm_id * {
-        if (roce_connect::is_selected()) {
-            if (space == RDMA_PS_UDP) {
-                roce_connect::report_unsupported("RDMA_PS_UDP");
-                return fail_with(nullptr, EOPNOTSUPP);
-            }
-            if (!cm::over_roce::open())
-                return nullptr;
-        }
+        if (roce_connect::is_selected() && !cm::over_roce::open())
+            return nullptr;
         return cm::create_id(events, context, space, {abi::process_context, abi::process_pd});
     });
     if (created == nullptr)

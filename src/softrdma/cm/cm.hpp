@@ -207,10 +207,10 @@ inline bool is_datagram(const cm_id &id) noexcept
 }
 int ask(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
 int send_qpn(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
-void read_peer_qpn(cm_id &id) REQUIRES(lock());
-void not_resolved(cm_id &id, std::uint32_t reason) REQUIRES(lock());
+void read_peer_qpn(cm_id &id, std::uint32_t qkey = RDMA_UDP_QKEY) REQUIRES(lock());
+void not_resolved(cm_id &id, int status) REQUIRES(lock());
 ibv_ah_attr address_of_peer(const cm_id &id) REQUIRES(lock());
-void queue_established(cm_id &id, const ibv_ah_attr &peer) REQUIRES(lock());
+void queue_established(cm_id &id, const ibv_ah_attr &peer, std::uint32_t qkey) REQUIRES(lock());
 int datagram_attributes(ibv_qp_attr &attr, int &mask); // returns 0 or EINVAL
 // Chooses the PSN, once. A program may modify its queue pair on its own, with that PSN, before it accepts.
 bool choose_psn(cm_id &id) REQUIRES(lock());

@@ -8,6 +8,7 @@
 #include "cm/cm_roce.hpp"
 #include "cm/roce_connect.hpp"
 #include "progress/listener.hpp"
+#include "wire/cm_mad.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -153,7 +154,8 @@ void detail::rejected(cm_id &id, std::uint32_t reason, const private_data &data)
     log::write(log::level::info, "peer %s: connection rejected: reason %u", text_of(id.route.addr.dst_storage).data(),
             reason);
     if (is_datagram(id))
-        return not_resolved(id, reason);
+        return not_resolved(id, reason == reject_reason::invalid_service_id ? roce::resolve_status::service_unknown
+                                                                            : roce::resolve_status::rejected);
     modify_to_error(id);
     id.state = cm_state::closed;
     queue_last_event(id, RDMA_CM_EVENT_REJECTED, static_cast<int>(reason), true, &data);

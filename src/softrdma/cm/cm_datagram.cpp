@@ -3,7 +3,7 @@
 // nothing remains of the connection that carried them.
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
-#include "cm/cm.hpp"
+#include "cm/cm_roce.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,13 +13,6 @@ namespace softrdma::cm
 
 namespace
 {
-
-constexpr std::size_t request_size = 180; // bytes of private data
-constexpr std::size_t reply_size = 136;
-
-// Status values of InfiniBand for failed resolutions.
-constexpr int service_unknown = 1;
-constexpr int service_rejected = 2;
 
 int assign(cm_id &id, const rdma_conn_param *param, std::size_t field) REQUIRES(lock())
 {
@@ -39,7 +32,7 @@ void end_exchange(cm_id &id) REQUIRES(lock())
 
 int detail::ask(cm_id &id, const rdma_conn_param *param)
 {
-    if (const int error = assign(id, param, request_size); error != 0)
+    if (const int error = assign(id, param, resolve_request_private_size); error != 0)
         return fail(error);
     id.local.qpn = 0;
     return 0;
@@ -47,28 +40,31 @@ int detail::ask(cm_id &id, const rdma_conn_param *param)
 
 int detail::send_qpn(cm_id &id, const rdma_conn_param *param)
 {
-    if (const int error = assign(id, param, reply_size); error != 0)
+    if (const int error = assign(id, param, resolve_reply_private_size); error != 0)
         return fail(error);
     if (id.qp == nullptr && (param == nullptr || param->qp_num == 0 || param->qp_num > psn_mask))
         return fail(EINVAL);
     id.local.qpn = id.qp != nullptr ? id.qp->qp_num : param->qp_num;
-    id.local.key = id.remote.key;
-    id.path->send_control(opcode::resolve_reply, encode(id.local));
+    if (id.link != nullptr) {
+        over_roce::reply(id);
+    } else {
+        id.local.key = id.remote.key;
+        id.path->send_control(opcode::resolve_reply, encode(id.local));
+    }
     end_exchange(id);
     return 0;
 }
 
-void detail::read_peer_qpn(cm_id &id)
+void detail::read_peer_qpn(cm_id &id, std::uint32_t qkey)
 {
     end_exchange(id);
-    queue_established(id, address_of_peer(id));
+    queue_established(id, address_of_peer(id), qkey);
 }
 
-void detail::not_resolved(cm_id &id, std::uint32_t reason)
+void detail::not_resolved(cm_id &id, int status)
 {
     end_exchange(id);
-    queue_event(id, RDMA_CM_EVENT_UNREACHABLE,
-            reason == reject_reason::invalid_service_id ? service_unknown : service_rejected);
+    queue_event(id, RDMA_CM_EVENT_UNREACHABLE, status);
 }
 
 ibv_ah_attr detail::address_of_peer(const cm_id &id)

@@ -123,7 +123,7 @@ void detail::queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bo
     deliver_last(id, flushed, max_checks);
 }
 
-void detail::queue_established(cm_id &id, const ibv_ah_attr &peer)
+void detail::queue_established(cm_id &id, const ibv_ah_attr &peer, std::uint32_t qkey)
 {
     auto event = make_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
     event->data = id.remote.data;
@@ -132,7 +132,7 @@ void detail::queue_established(cm_id &id, const ibv_ah_attr &peer)
     found.private_data_len = static_cast<std::uint8_t>(event->data.size);
     found.ah_attr = peer;
     found.qp_num = id.remote.qpn;
-    found.qkey = RDMA_UDP_QKEY;
+    found.qkey = qkey;
     put(*id.events(), std::move(event));
 }
 

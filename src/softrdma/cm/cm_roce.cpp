@@ -156,14 +156,20 @@ int over_roce::request(cm_id &id)
     constexpr std::uint8_t response_timeout = 18; // 1.07 s
     cm_mad m = parameters_of(id);
     m.service_id = service_of(id, id.route.addr.dst_storage);
+    id.state = cm_state::connecting;
+    if (detail::is_datagram(id)) {
+        m.data = with_header(header, id.local.data, roce::resolve_field_size);
+        id.link->exchange.resolve(m, clock::now());
+        update_timer(*id.link);
+        return 0;
+    }
     m.retry_count = id.local.retry_count;
     m.mtu = static_cast<std::uint8_t>(id.path_mtu);
     m.ack_timeout = id.ack_timeout.value_or(id.path_ack_timeout);
     m.local_timeout = m.remote_timeout = response_timeout;
     m.source = source;
     m.destination = destination;
-    m.data = with_header(header, id.local.data);
-    id.state = cm_state::connecting;
+    m.data = with_header(header, id.local.data, roce::request_field_size);
     id.link->exchange.request(m, clock::now());
     update_timer(*id.link);
     return 0;
@@ -171,7 +177,12 @@ int over_roce::request(cm_id &id)
 
 void over_roce::reply(cm_id &id)
 {
-    id.link->exchange.reply(parameters_of(id), clock::now());
+    cm_mad m = parameters_of(id);
+    if (detail::is_datagram(id)) {
+        m.service_id = service_of(id, id.route.addr.src_storage);
+        m.qkey = RDMA_UDP_QKEY;
+    }
+    id.link->exchange.reply(m, clock::now());
     update_timer(*id.link);
 }
 

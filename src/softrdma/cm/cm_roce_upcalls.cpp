@@ -43,8 +43,10 @@ cm_handshake parameters_of(const cm_mad &m, const private_data &data)
 
 void adopt_path(cm_id &child, const cm_mad &m, const roce::ip_header &header) REQUIRES(lock())
 {
-    child.path_mtu = static_cast<ibv_mtu>(m.mtu);
-    child.path_ack_timeout = m.ack_timeout;
+    if (!detail::is_datagram(child)) {
+        child.path_mtu = static_cast<ibv_mtu>(m.mtu);
+        child.path_ack_timeout = m.ack_timeout;
+    }
     const unsigned interface = interface_of(header.destination);
     child.route.addr.src_storage = address_of(std::bit_cast<ibv_gid>(header.destination), interface);
     child.route.addr.dst_storage = address_of(std::bit_cast<ibv_gid>(header.source), interface);
@@ -69,12 +71,16 @@ std::uint16_t check_request(
 void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t why, roce::cm_subject subject)
         REQUIRES(lock())
 {
-    cm_mad m{.attribute = cm_attribute::reject,
+    const bool resolves = to.attribute == cm_attribute::resolve_request;
+    cm_mad m{.attribute = resolves ? cm_attribute::resolve_reply : cm_attribute::reject,
             .transaction = to.transaction,
             .local_id = to.remote_id,
             .remote_id = to.local_id};
     m.subject = subject;
     m.reason = why;
+    if (resolves)
+        m.reason = why == reject_reason::invalid_service_id ? roce::resolve_status::service_unknown
+                                                            : roce::resolve_status::rejected;
     send_message(route_to(flow), m);
 }
 
@@ -85,7 +91,8 @@ void take_request(const std::shared_ptr<roce_service> &service, const cm_mad &m,
     roce::ip_header header;
     private_data data;
     const std::uint16_t refused = check_request(m, flow, header, data);
-    if (parent == nullptr || refused != 0)
+    const bool resolves = m.attribute == cm_attribute::resolve_request;
+    if (parent == nullptr || refused != 0 || detail::is_datagram(*parent) != resolves)
         return send_rejection(
                 flow, m, refused != 0 ? refused : reject_reason::invalid_service_id, roce::cm_subject::request);
     if (parent->unseen >= parent->backlog) // the peer repeats its request
@@ -169,6 +176,8 @@ void replied(cm_id &id, const cm_mad &m) REQUIRES(lock())
         return detail::rejected(id, no_reason.reason, no_reason.data);
     }
     id.remote = parameters_of(m, m.data);
+    if (detail::is_datagram(id))
+        return detail::read_peer_qpn(id, m.qkey);
     id.state = cm_state::replied;
     detail::queue_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id.remote.data);
 }
@@ -183,14 +192,21 @@ void notify(cm_id &id, mad_exchange::event event, const cm_mad &m) REQUIRES(lock
             return;
         id.state = cm_state::connected;
         return detail::queue_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
-    case mad_exchange::event::rejected:
+    case mad_exchange::event::rejected: {
+        const bool is_datagram = detail::is_datagram(id);
+        const bool is_unknown =
+                is_datagram ? m.reason == roce::resolve_status::service_unknown
+                            : id.state == cm_state::connecting && m.reason == reject_reason::invalid_service_id;
         if (id.state == cm_state::requested) // the program learns it from rdma_accept()
             id.state = cm_state::closed;
-        else if (id.state == cm_state::connecting && m.reason == reject_reason::invalid_service_id)
+        else if (is_unknown)
             detail::refused(id);
+        else if (is_datagram)
+            detail::not_resolved(id, m.reason);
         else
             detail::rejected(id, m.reason, m.data);
         return;
+    }
     case mad_exchange::event::disconnect_request:
         detail::received_disconnect(id, opcode::cm_disconnect_request);
         return;
@@ -217,7 +233,7 @@ void received(const roce::management_packet &p, bool is_handed_on)
     if (!decode(p.message.payload, m))
         return;
     const lock_guard guard(lock());
-    const bool is_request = m.attribute == cm_attribute::request;
+    const bool is_request = roce::is_request(m.attribute);
     if (is_request != (m.remote_id == 0) && m.attribute != cm_attribute::reject)
         return;
     const auto link = find_link(p.flow, m);

@@ -72,9 +72,21 @@ void mad_exchange::request(const cm_mad &m, time_point now)
     send_and_wait(whole, state::request_sent, now);
 }
 
+void mad_exchange::resolve(const cm_mad &m, time_point now)
+{
+    SOFTRDMA_ASSERT(state_ == state::idle);
+    resolves_ = true;
+    cm_mad whole = m;
+    whole.attribute = cm_attribute::resolve_request;
+    whole.local_id = local_id_;
+    whole.transaction = transaction_ = local_id_;
+    send_and_wait(whole, state::request_sent, now);
+}
+
 void mad_exchange::accept_request(const cm_mad &m)
 {
     SOFTRDMA_ASSERT(state_ == state::idle);
+    resolves_ = m.attribute == cm_attribute::resolve_request;
     state_ = state::request_received;
     remote_id_ = m.local_id;
     remote_qpn_ = m.qpn;
@@ -89,10 +101,12 @@ void mad_exchange::reply(const cm_mad &m, time_point now)
     if (state_ != state::request_received)
         return;
     cm_mad whole = m;
-    whole.attribute = cm_attribute::reply;
+    whole.attribute = resolves_ ? cm_attribute::resolve_reply : cm_attribute::reply;
     whole.local_id = local_id_;
     whole.remote_id = remote_id_;
     whole.transaction = transaction_;
+    if (resolves_)
+        return answer(whole, state::closed); // remains the answer to a repeated request
     local_qpn_ = m.qpn;
     send_and_wait(whole, state::reply_sent, now);
 }
@@ -115,8 +129,10 @@ void mad_exchange::establish(time_point now) noexcept
 
 void mad_exchange::send_rejection(std::uint16_t reason, const private_data &data)
 {
-    cm_mad m = message(cm_attribute::reject);
-    m.reason = reason;
+    if (resolves_ && state_ != state::request_received) // the specification has no message for it
+        return close();
+    cm_mad m = message(resolves_ ? cm_attribute::resolve_reply : cm_attribute::reject);
+    m.reason = resolves_ ? roce::resolve_status::rejected : reason;
     m.subject = state_ == state::reply_received ? cm_subject::reply
                 : state_ == state::reply_sent   ? cm_subject::other
                                                 : cm_subject::request;
@@ -185,11 +201,20 @@ void mad_exchange::send_receipt(cm_subject subject)
 
 mad_exchange::event mad_exchange::request_repeated()
 {
-    if (state_ == state::request_received)
+    if (state_ == state::request_received && !resolves_)
         send_receipt(cm_subject::request);
-    else if (state_ == state::reply_sent || sent_.attribute == cm_attribute::reject)
+    else if (state_ == state::reply_sent || sent_.attribute == cm_attribute::reject ||
+             sent_.attribute == cm_attribute::resolve_reply)
         out_.send(sent_);
     return event::none;
+}
+
+mad_exchange::event mad_exchange::resolved(const cm_mad &m)
+{
+    if (state_ != state::request_sent)
+        return event::none;
+    close();
+    return m.reason == roce::resolve_status::found ? event::replied : event::rejected;
 }
 
 mad_exchange::event mad_exchange::reply_arrived(const cm_mad &m)
@@ -250,11 +275,14 @@ mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
 {
     const bool is_of_peer = m.local_id == remote_id_ || (remote_id_ == 0 && state_ == state::request_sent) ||
                             (state_ == state::request_sent && m.attribute == cm_attribute::reject);
-    if (!is_of_peer)
+    if (!is_of_peer || is_of_resolution(m.attribute) != resolves_)
         return event::none;
     switch (m.attribute) {
     case cm_attribute::request:
+    case cm_attribute::resolve_request:
         return request_repeated();
+    case cm_attribute::resolve_reply:
+        return resolved(m);
     case cm_attribute::receipt:
         extend(m, now);
         return event::none;

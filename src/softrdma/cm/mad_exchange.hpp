@@ -49,6 +49,9 @@ public:
 
     // Steps of the active side.
     void request(const roce::cm_mad &m, time_point now);
+    // Asks for the queue pair of a service in place of a connection. The reply, or a rejection whose reason is its
+    // status, closes the exchange.
+    void resolve(const roce::cm_mad &m, time_point now);
     void ready(time_point now);
     // Steps of the passive side, which begins with a request of the peer.
     void accept_request(const roce::cm_mad &m);
@@ -84,6 +87,7 @@ private:
     };
 
     roce::cm_mad message(roce::cm_attribute attribute) const noexcept;
+    event resolved(const roce::cm_mad &m);
     void send_and_wait(const roce::cm_mad &m, state next, time_point now);
     void answer(const roce::cm_mad &m, state next);
     void close() noexcept;
@@ -109,6 +113,7 @@ private:
     std::optional<time_point> deadline_;
     time_point end_{};
     unsigned tries_ = 0;
+    bool resolves_ = false;
     bool probes_ = false; // the peer uses this device, and answers a LAP
 };
 

@@ -10,7 +10,6 @@
 
 #include <bit>
 #include <cerrno>
-#include <cstdio>
 
 namespace softrdma::roce_connect
 {
@@ -44,11 +43,6 @@ void drop(const std::shared_ptr<roce::connection> &c)
 bool is_selected()
 {
     return config::is(config::setting::transport, config::transport_word::roce);
-}
-
-void report_unsupported(const char *facility)
-{
-    fprintf(stderr, "softrdma: SOFTRDMA_TRANSPORT=roce: %s: not supported (use reliable connections)\n", facility);
 }
 
 ibv_mtu max_path_mtu(std::size_t gid_index)

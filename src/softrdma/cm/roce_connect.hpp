@@ -11,8 +11,6 @@ namespace softrdma::roce_connect
 
 // Returns whether SOFTRDMA_TRANSPORT selects RoCE.
 bool is_selected();
-// Reports a facility that RoCE does not have here.
-void report_unsupported(const char *facility);
 
 // Local ACK timeout of connections for which the program chooses none.
 inline constexpr std::uint8_t usual_ack_timeout = 16; // 268 ms

@@ -3,6 +3,7 @@
 #include "bytes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace softrdma::roce
 {
@@ -186,6 +187,10 @@ std::size_t field_size(cm_attribute attribute) noexcept
         return disconnect_field_size;
     case cm_attribute::load_alternate_path:
         return path_request_field_size;
+    case cm_attribute::resolve_request:
+        return resolve_field_size;
+    case cm_attribute::resolve_reply:
+        return resolve_reply_private_size;
     }
     return 0;
 }
@@ -198,7 +203,7 @@ mad_bytes encode(const cm_mad &m) noexcept
     byte_writer w(bytes.data());
     w.put(base_version).put(management_class).put(class_version).put(method_send).put(std::uint32_t{0});
     w.put(m.transaction).put(static_cast<std::uint16_t>(m.attribute)).put(std::uint16_t{0}).put(std::uint32_t{0});
-    w.put(m.local_id);
+    w.put(m.attribute == cm_attribute::resolve_reply ? m.remote_id : m.local_id);
     switch (m.attribute) {
     case cm_attribute::request:
         put_request(w, m);
@@ -224,6 +229,15 @@ mad_bytes encode(const cm_mad &m) noexcept
     case cm_attribute::load_alternate_path:
         w.put(m.remote_id);
         put_zeros(w, mad_size - w.size() - path_request_field_size);
+        break;
+    case cm_attribute::resolve_request:
+        w.put(default_pkey).put(std::uint16_t{0}).put(m.service_id);
+        break;
+    case cm_attribute::resolve_reply:
+        w.put(static_cast<std::uint8_t>(m.reason)).put(std::uint8_t{0}).put(std::uint16_t{0});
+        put_24(w, m.qpn);
+        w.put(m.service_id).put(m.qkey);
+        put_zeros(w, additional_info_size);
         break;
     case cm_attribute::ready:
     case cm_attribute::disconnect_reply:
@@ -253,7 +267,7 @@ bool decode(std::span<const std::byte> bytes, cm_mad &m) noexcept
     m.attribute = static_cast<cm_attribute>(r.get<std::uint16_t>());
     skip(r, 6);
     m.local_id = r.get<std::uint32_t>();
-    if (m.attribute != cm_attribute::request && m.attribute != cm_attribute::reply)
+    if (!is_request(m.attribute) && m.attribute != cm_attribute::reply && m.attribute != cm_attribute::resolve_reply)
         m.remote_id = r.get<std::uint32_t>();
     bool is_valid = true;
     switch (m.attribute) {
@@ -286,6 +300,19 @@ bool decode(std::span<const std::byte> bytes, cm_mad &m) noexcept
     case cm_attribute::load_alternate_path:
         skip(r, r.rest().size() - path_request_field_size);
         break;
+    case cm_attribute::resolve_request:
+        skip(r, 4);
+        m.service_id = r.get<std::uint64_t>();
+        break;
+    case cm_attribute::resolve_reply:
+        m.remote_id = std::exchange(m.local_id, 0);
+        m.reason = r.get<std::uint8_t>();
+        skip(r, 3);
+        m.qpn = r.get<std::uint32_t>() >> 8;
+        m.service_id = r.get<std::uint64_t>();
+        m.qkey = r.get<std::uint32_t>();
+        skip(r, additional_info_size);
+        break;
     case cm_attribute::ready:
     case cm_attribute::disconnect_reply:
         break;
@@ -297,9 +324,9 @@ bool decode(std::span<const std::byte> bytes, cm_mad &m) noexcept
     return is_valid && r.good() && r.rest().empty();
 }
 
-private_data with_header(const ip_header &header, const private_data &data) noexcept
+private_data with_header(const ip_header &header, const private_data &data, std::size_t field_size) noexcept
 {
-    private_data field{.bytes = {}, .size = request_field_size};
+    private_data field{.bytes = {}, .size = field_size};
     byte_writer w(field.bytes.data());
     w.put(std::uint8_t{0}).put(static_cast<std::uint8_t>(header.v4 ? 0x40 : 0x60)).put(header.source_port);
     constexpr std::size_t prefix = 12; // bytes before an IPv4 address
@@ -309,7 +336,7 @@ private_data with_header(const ip_header &header, const private_data &data) noex
         const std::size_t skipped = header.v4 ? prefix : 0;
         w.put_raw(address.data() + skipped, address.size() - skipped);
     }
-    w.put_raw(data.bytes.data(), std::min(data.size, request_private_size));
+    w.put_raw(data.bytes.data(), std::min(data.size, field_size - ip_header_size));
     return field;
 }
 
@@ -328,7 +355,7 @@ bool split_header(const private_data &field, ip_header &header, private_data &da
             (*address)[10] = (*address)[11] = std::byte{0xff};
         }
     }
-    data.size = request_private_size;
+    data.size = std::max(field.size, ip_header_size) - ip_header_size;
     r.get_raw(data.bytes.data(), data.size);
     return version == 0 && (header.v4 || ip_version == 6) && r.good() && r.rest().empty();
 }

@@ -22,6 +22,8 @@ enum class cm_attribute : std::uint16_t {
     ready = 0x14,                // RTU
     disconnect_request = 0x15,   // DREQ
     disconnect_reply = 0x16,     // DREP
+    resolve_request = 0x17,      // SIDR_REQ
+    resolve_reply = 0x18,        // SIDR_REP
     load_alternate_path = 0x19,  // LAP
     alternate_path_reply = 0x1a, // APR
 };
@@ -33,16 +35,25 @@ enum class cm_subject : std::uint8_t {
     other,
 };
 
+// Status of a reply to a resolution.
+namespace resolve_status
+{
+inline constexpr std::uint16_t found = 0;
+inline constexpr std::uint16_t service_unknown = 1;
+inline constexpr std::uint16_t rejected = 2;
+} // namespace resolve_status
+
 // A message. Fields that its attribute does not have are zero.
 struct cm_mad {
     cm_attribute attribute{};
     std::uint64_t transaction = 0;
-    std::uint32_t local_id = 0;  // communication IDs of its sender and its receiver
+    std::uint32_t local_id = 0;  // communication IDs of its sender and its receiver, or the request ID of a resolution
     std::uint32_t remote_id = 0; // 0 in a request
     std::uint64_t service_id = 0;
     std::uint64_t guid = 0; // GUID of the sender's device
     std::uint32_t qpn = 0;  // queue pair of the sender; of the receiver in a DREQ
     std::uint32_t psn = 0;
+    std::uint32_t qkey = 0; // reply to a resolution
     std::uint8_t responder_resources = 0;
     std::uint8_t initiator_depth = 0;
     std::uint8_t flow_control = 0;
@@ -57,7 +68,7 @@ struct cm_mad {
     std::uint8_t max_retries = 0;     // bound for repeated messages of the connection manager
     std::uint8_t service_timeout = 0; // MRA: time that the sender needs
     cm_subject subject{};
-    std::uint16_t reason = 0; // REJ; APR: status
+    std::uint16_t reason = 0; // REJ; APR and SIDR_REP: status
     network_address source{}; // GIDs of the path that a request proposes
     network_address destination{};
     private_data data{}; // the whole field
@@ -68,17 +79,28 @@ mad_bytes encode(const cm_mad &m) noexcept;
 // Returns false for other management datagrams, other attributes, and values that no message can have.
 bool decode(std::span<const std::byte> bytes, cm_mad &m) noexcept;
 
+// Messages that begin an exchange, of a connection or a resolution.
+constexpr bool is_request(cm_attribute attribute) noexcept
+{
+    return attribute == cm_attribute::request || attribute == cm_attribute::resolve_request;
+}
+constexpr bool is_of_resolution(cm_attribute attribute) noexcept
+{
+    return attribute == cm_attribute::resolve_request || attribute == cm_attribute::resolve_reply;
+}
+
 // Addressing header of rdma_cm, the first bytes of the private data of a request.
 inline constexpr std::size_t ip_header_size = 36;
 inline constexpr std::size_t request_field_size = request_private_size + ip_header_size;
+inline constexpr std::size_t resolve_field_size = resolve_request_private_size + ip_header_size;
 struct ip_header {
     bool v4 = false;
     std::uint16_t source_port = 0;
     network_address source{}; // IPv4 addresses are mapped ones
     network_address destination{};
 };
-// Puts the header before the private data of a program.
-private_data with_header(const ip_header &header, const private_data &data) noexcept;
+// Puts the header before the private data of a program, in a field of that size.
+private_data with_header(const ip_header &header, const private_data &data, std::size_t field_size) noexcept;
 // Separates both. Returns false if the private data of the request does not start with such a header.
 bool split_header(const private_data &field, ip_header &header, private_data &data) noexcept;
 

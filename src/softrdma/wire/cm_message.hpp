@@ -15,6 +15,8 @@ namespace softrdma
 inline constexpr std::size_t request_private_size = 56;
 inline constexpr std::size_t reply_private_size = 196;
 inline constexpr std::size_t reject_private_size = 148;
+inline constexpr std::size_t resolve_request_private_size = 180;
+inline constexpr std::size_t resolve_reply_private_size = 136;
 
 using session_key = std::array<std::byte, 16>;
 
