@@ -2,9 +2,11 @@
 /* Unreliable-datagram queue pairs and address handles. */
 #include "datagrams.h"
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -529,6 +531,37 @@ static void test_packets_of_roce(void **state)
     close_datagram_side(&b, NULL);
 }
 
+static void set_loopback_mtu(int bytes)
+{
+    struct ifreq request = {.ifr_name = "lo", .ifr_mtu = bytes};
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(ioctl(fd, SIOCSIFMTU, &request), 0);
+    close(fd);
+}
+
+/* A message must fit the path MTU that the interface of the address handle permits: 1024 for Ethernet. */
+static void test_small_path_mtu(void **state)
+{
+    struct side a = open_ready();
+    struct side b = open_ready();
+    struct ibv_sge sge;
+    set_loopback_mtu(1500);
+    struct ibv_ah *ah = handle_to(&a, loopback);
+    set_loopback_mtu(65536);
+    struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
+    assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
+    sge.length = 1024;
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(b.cq, 2, IBV_WC_SUCCESS);
+    sge.length = 1025;
+    assert_int_equal(post_wr(&a, wr), 0);
+    expect_completion(a.cq, 1, IBV_WC_LOC_LEN_ERR);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_datagram_side(&a, NULL);
+    close_datagram_side(&b, NULL);
+}
+
 /* Six datagrams: one is lost, one is duplicated, and two are delayed, of which others overtake one. The last cannot be
  * sent. */
 static void test_faults(void **state)
@@ -592,7 +625,8 @@ int main(int argc, char **argv)
             cmocka_unit_test(test_many),
     };
     const struct CMUnitTest own_format[] = {cmocka_unit_test(test_foreign_packets)};
-    const struct CMUnitTest roce_format[] = {cmocka_unit_test(test_packets_of_roce)};
+    const struct CMUnitTest roce_format[] = {
+            cmocka_unit_test(test_packets_of_roce), cmocka_unit_test(test_small_path_mtu)};
     const char *transport = getenv("SOFTRDMA_TRANSPORT");
     const bool over_roce = transport != NULL && strcmp(transport, "roce") == 0;
     const int failed = over_roce ? cmocka_run_group_tests(roce_format, open_the_device, close_the_device)
