@@ -53,6 +53,12 @@ void mad_exchange::answer(const cm_mad &m, state next)
     out_.send(sent_);
 }
 
+// Pauses differ between connections: otherwise all clients that a full backlog turned away return at the same time.
+mad_exchange::milliseconds mad_exchange::spread(milliseconds pause) const noexcept
+{
+    return pause - pause * (local_id_ & 0xff) / 512;
+}
+
 void mad_exchange::close() noexcept
 {
     state_ = state::closed;
@@ -335,8 +341,8 @@ mad_exchange::event mad_exchange::expired(time_point now)
     if (tries_ < max_retries_ && now < end_) {
         ++tries_;
         // Losses are repaired soon; the last attempt gets the whole time.
-        const auto pause =
-                tries_ == max_retries_ ? response_time_ : std::min(first_pause * (1u << tries_), response_time_);
+        const auto pause = tries_ == max_retries_ ? response_time_
+                                                  : spread(std::min(first_pause * (1u << tries_), response_time_));
         deadline_ = std::min(now + pause, std::max(end_, now + first_pause));
         out_.send(sent_);
         return event::none;

@@ -90,6 +90,7 @@ private:
     event resolved(const roce::cm_mad &m);
     void send_and_wait(const roce::cm_mad &m, state next, time_point now);
     void answer(const roce::cm_mad &m, state next);
+    milliseconds spread(milliseconds pause) const noexcept;
     void close() noexcept;
     void send_receipt(roce::cm_subject subject);
     void send_rejection(std::uint16_t reason, const private_data &data);
