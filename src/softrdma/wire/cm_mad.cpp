@@ -329,11 +329,10 @@ private_data with_header(const ip_header &header, const private_data &data, std:
     private_data field{.bytes = {}, .size = field_size};
     byte_writer w(field.bytes.data());
     w.put(std::uint8_t{0}).put(static_cast<std::uint8_t>(header.v4 ? 0x40 : 0x60)).put(header.source_port);
-    constexpr std::size_t prefix = 12; // bytes before an IPv4 address
     for (const network_address &address : {header.source, header.destination}) {
         if (header.v4)
-            put_zeros(w, prefix);
-        const std::size_t skipped = header.v4 ? prefix : 0;
+            put_zeros(w, mapped_v4_position);
+        const std::size_t skipped = header.v4 ? mapped_v4_position : 0;
         w.put_raw(address.data() + skipped, address.size() - skipped);
     }
     w.put_raw(data.bytes.data(), std::min(data.size, field_size - ip_header_size));
@@ -347,13 +346,10 @@ bool split_header(const private_data &field, ip_header &header, private_data &da
     const std::uint8_t ip_version = r.get<std::uint8_t>() >> 4;
     header.v4 = ip_version == 4;
     header.source_port = r.get<std::uint16_t>();
-    constexpr std::size_t mapped_end = 12;
     for (network_address *address : {&header.source, &header.destination}) {
         r.get_raw(address->data(), address->size());
-        if (header.v4) {
-            std::fill_n(address->begin(), mapped_end, std::byte{0});
-            (*address)[10] = (*address)[11] = std::byte{0xff};
-        }
+        if (header.v4)
+            std::copy_n(mapped_prefix.begin(), mapped_v4_position, address->begin());
     }
     data.size = std::max(field.size, ip_header_size) - ip_header_size;
     r.get_raw(data.bytes.data(), data.size);

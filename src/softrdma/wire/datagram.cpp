@@ -27,12 +27,6 @@ constexpr std::size_t v4_offset = 20;
 constexpr std::size_t v4_source_offset = 32;
 constexpr std::uint8_t v4_version = 0x45; // first byte, with the length of a header without options
 constexpr std::size_t v4_size = 4;
-constexpr std::size_t v4_position = 12; // in a mapped address
-constexpr network_address mapped_prefix = [] {
-    network_address address{};
-    address[10] = address[11] = std::byte{0xff};
-    return address;
-}();
 
 } // namespace
 
@@ -93,8 +87,8 @@ bool parse(const network_header &header, network_address &source, network_addres
         return true;
     }
     source = destination = mapped_prefix;
-    memcpy(&source[v4_position], &header[v4_source_offset], v4_size);
-    memcpy(&destination[v4_position], &header[v4_source_offset + v4_size], v4_size);
+    memcpy(&source[mapped_v4_position], &header[v4_source_offset], v4_size);
+    memcpy(&destination[mapped_v4_position], &header[v4_source_offset + v4_size], v4_size);
     return header[v4_offset] == std::byte{v4_version};
 }
 

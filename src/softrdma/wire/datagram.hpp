@@ -46,7 +46,13 @@ bool decode(std::span<const std::byte> bytes, datagram &d) noexcept;
 // them in this form only. Over RoCE, as from hardware, an IPv4 header is in the last 20 bytes.
 inline constexpr std::size_t network_header_size = 40;
 using network_header = std::array<std::byte, network_header_size>;
-using network_address = std::array<std::byte, 16>; // same format as a GID
+using network_address = std::array<std::byte, 16>;    // same format as a GID
+inline constexpr std::size_t mapped_v4_position = 12; // bytes before the IPv4 address of a mapped one
+inline constexpr network_address mapped_prefix = [] {
+    network_address address{};
+    address[10] = address[11] = std::byte{0xff};
+    return address;
+}();
 
 // Network header of a UDP packet of `bytes` bytes from `source`, in the first form.
 network_header header_of(const network_address &source, const network_address &destination, std::size_t bytes) noexcept;

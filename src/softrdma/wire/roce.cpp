@@ -15,7 +15,6 @@ namespace
 constexpr std::uint8_t hop_limit = 64;
 constexpr std::uint8_t version_mask = 0x0f; // transport version in the flags of the BTH
 constexpr std::uint8_t padding_mask = 0x03;
-constexpr std::size_t mapped_prefix = 12; // bytes before the IPv4 address of a mapped one
 
 // Table `n` advances the CRC by a byte that `n` more bytes follow.
 constexpr auto crc_tables = [] {
@@ -81,7 +80,7 @@ std::uint8_t flags_of(bool solicited, std::size_t padding) noexcept
 
 std::span<const std::byte> ip_of(const network_address &address) noexcept
 {
-    return std::span(address).subspan(is_v4(std::bit_cast<ibv_gid>(address)) ? mapped_prefix : 0);
+    return std::span(address).subspan(is_v4(std::bit_cast<ibv_gid>(address)) ? mapped_v4_position : 0);
 }
 
 } // namespace
