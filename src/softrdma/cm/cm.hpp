@@ -130,14 +130,6 @@ inline cm_id &id_of(rdma_cm_id *id) noexcept
     return *static_cast<cm_id *>(id);
 }
 
-// Reject reasons as numbered by InfiniBand.
-namespace reject_reason
-{
-inline constexpr std::uint32_t invalid_service_id = 8;
-inline constexpr std::uint32_t consumer_defined = 28;
-inline constexpr std::uint32_t vendor_option_not_supported = 35;
-} // namespace reject_reason
-
 inline constexpr cm_rejection no_reason{reject_reason::consumer_defined, {.size = reject_private_size}};
 
 // The connection manager. Every operation returns 0, or -1 with errno.

@@ -17,14 +17,6 @@ namespace softrdma::cm::over_roce
 namespace
 {
 
-namespace reason
-{
-constexpr std::uint16_t invalid_id = 6;
-constexpr std::uint16_t invalid_transport = 9;
-constexpr std::uint16_t invalid_gid = 12;
-constexpr std::uint16_t invalid_mtu = 26;
-} // namespace reason
-
 // Parameters of the peer in its request or reply.
 cm_handshake parameters_of(const cm_mad &m, const private_data &data)
 {
@@ -60,12 +52,13 @@ std::uint16_t check_request(
         const cm_mad &m, const roce::udp_flow &flow, roce::ip_header &header, private_data &data) noexcept
 {
     if (m.transport != 0)
-        return reason::invalid_transport;
+        return reject_reason::invalid_transport;
     if (!split_header(m.data, header, data))
         return reject_reason::invalid_service_id;
     if (header.source != flow.source || header.destination != flow.destination)
-        return reason::invalid_gid;
-    return roce_connect::max_path_mtu(gid_index_of(flow.destination)) < m.mtu ? reason::invalid_mtu : std::uint16_t{0};
+        return reject_reason::invalid_gid;
+    return roce_connect::max_path_mtu(gid_index_of(flow.destination)) < m.mtu ? reject_reason::invalid_mtu
+                                                                              : std::uint16_t{0};
 }
 
 void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t why, roce::cm_subject subject)
@@ -140,7 +133,7 @@ void find_listener(const roce::management_packet &p, const cm_mad &m, bool is_ha
 void answer_unknown(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock())
 {
     if (m.attribute == cm_attribute::reply)
-        return send_rejection(flow, m, reason::invalid_id, roce::cm_subject::reply);
+        return send_rejection(flow, m, reject_reason::invalid_id, roce::cm_subject::reply);
     cm_mad reply{.transaction = m.transaction, .local_id = m.remote_id, .remote_id = m.local_id};
     if (m.attribute == cm_attribute::disconnect_request) {
         reply.attribute = cm_attribute::disconnect_reply;

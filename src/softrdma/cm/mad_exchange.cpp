@@ -19,8 +19,6 @@ constexpr mad_exchange::milliseconds first_pause{50};
 constexpr std::uint8_t own_service_timeout = 21; // 8.6 s: programs take their time
 constexpr std::uint8_t max_service_timeout = 26; // 275 s
 
-constexpr std::uint16_t reason_timeout = 4;
-constexpr std::uint16_t reason_consumer_defined = 28;
 constexpr std::uint16_t alternate_path_unsupported = 2;
 
 } // namespace
@@ -174,9 +172,9 @@ void mad_exchange::abandon(time_point now)
 {
     switch (state_) {
     case state::request_sent:
-        return send_rejection(reason_timeout, {});
+        return send_rejection(reject_reason::timeout, {});
     case state::request_received:
-        return send_rejection(reason_consumer_defined, {});
+        return send_rejection(reject_reason::consumer_defined, {});
     case state::disconnect_received:
         return confirm_disconnect();
     default:
@@ -348,7 +346,7 @@ mad_exchange::event mad_exchange::expired(time_point now)
         return event::none;
     }
     if (state_ != state::disconnect_sent)
-        send_rejection(reason_timeout, {});
+        send_rejection(reject_reason::timeout, {});
     close();
     return event::unreachable;
 }

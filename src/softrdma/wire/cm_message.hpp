@@ -65,6 +65,19 @@ struct shm_decision {
     obstacle why{};
 };
 
+// Reasons to reject a request or a reply, as numbered by InfiniBand.
+namespace reject_reason
+{
+inline constexpr std::uint16_t timeout = 4;
+inline constexpr std::uint16_t invalid_id = 6;
+inline constexpr std::uint16_t invalid_service_id = 8;
+inline constexpr std::uint16_t invalid_transport = 9;
+inline constexpr std::uint16_t invalid_gid = 12;
+inline constexpr std::uint16_t invalid_mtu = 26;
+inline constexpr std::uint16_t consumer_defined = 28;
+inline constexpr std::uint16_t vendor_option_not_supported = 35;
+} // namespace reject_reason
+
 struct cm_rejection {
     std::uint32_t reason = 0;
     private_data data;
