@@ -21,7 +21,6 @@ from runner.failover import LIMIT_S, Process, Target, Timeline, run
 
 PLUGIN = "lib/nbdkit-rpma-mirror-plugin.so"
 INIT = pathlib.Path(__file__).resolve().parent.parent / "disk-failover" / "init"
-BOOT_LIMIT_S, BOOTS = 90, 3  # emulated guests sometimes hang while they boot
 COMMIT_LIMIT_S = 90  # limit between two transactions
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "nbdkit": "nbdkit", "sqlite3": "sqlite3",
             "mke2fs": "e2fsprogs", "e2fsck": "e2fsprogs", "debugfs": "e2fsprogs"}
@@ -116,13 +115,13 @@ class Guest(Process):
 
 
 def boot(command: list[str], log: pathlib.Path, line: Timeline, stack: contextlib.ExitStack) -> Guest:
-    for _ in range(BOOTS):
-        machine = stack.enter_context(Guest(command, log))
-        if machine.await_report("mounted", BOOT_LIMIT_S):
+    for accelerators, limit_s in guest.boots():
+        machine = stack.enter_context(Guest([*command, *accelerators], log))
+        if machine.await_report("mounted", limit_s):
             return machine
         machine.kill()
-        line.say("guest", f"did not boot within {BOOT_LIMIT_S} s, and is booted again")
-    raise ExampleFailed(f"the guest did not boot in {BOOTS} attempts of {BOOT_LIMIT_S} s")
+        line.say("guest", f"did not boot within {limit_s} s, and is booted again")
+    raise ExampleFailed(f"the guest did not boot in {len(guest.boots())} attempts")
 
 
 def make_file_system(uri: str, place: pathlib.Path) -> None:

@@ -131,12 +131,19 @@ def escaped(path: object) -> str:
     return str(path).replace(",", ",,")
 
 
+def boots() -> list[tuple[list[str], int]]:
+    """Returns QEMU's accelerators and the time limit for each attempt to boot. Guests hang with a KVM that does not work, as in
+    some nested virtual machines, and sometimes under emulation."""
+    emulated = ["-accel", "tcg"]
+    return [(["-accel", "kvm", *emulated], 20)] * os.access("/dev/kvm", os.R_OK | os.W_OK) + [(emulated, 90)] * 3
+
+
 def command(unpacked: pathlib.Path, initramfs: pathlib.Path, socket: pathlib.Path, reconnect_s: int, variables: str) -> list[str]:
-    """Returns the QEMU command, with the disk at an NBD socket and the console on its output. Uses KVM if this user may."""
+    """Returns the QEMU command without accelerators, with the disk at an NBD socket and the console on its output."""
     kernel = first(unpacked, "boot/vmlinuz-*")
     return [
-        "qemu-system-x86_64", "-machine", "q35", "-accel", "kvm", "-accel", "tcg", "-cpu", CPU, "-m", "256M", "-nodefaults",
-        "-no-user-config", "-display", "none", "-no-reboot", "-kernel", str(kernel), "-initrd", str(initramfs),
+        "qemu-system-x86_64", "-machine", "q35", "-cpu", CPU, "-m", "256M", "-nodefaults", "-no-user-config",
+        "-display", "none", "-no-reboot", "-kernel", str(kernel), "-initrd", str(initramfs),
         "-append", f"{KERNEL_LINE} {variables}", "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
         "-drive", f"if=none,id=disk,format=raw,file.driver=nbd,file.server.type=unix,file.server.path={escaped(socket)},"
                   f"file.reconnect-delay={reconnect_s}",
