@@ -12,6 +12,27 @@ if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   set(RPMA_PC_RUN_PATH " -Wl,-rpath,\${libdir}")
 endif()
 
+# Lists the programs and libraries of a directory and its subdirectories, all of which are installed.
+function(rpma_list_built directory result)
+  get_property(subdirectories DIRECTORY ${directory} PROPERTY SUBDIRECTORIES)
+  get_property(targets DIRECTORY ${directory} PROPERTY BUILDSYSTEM_TARGETS)
+  set(built "")
+  foreach(target ${targets})
+    get_target_property(type ${target} TYPE)
+    get_target_property(excluded ${target} EXCLUDE_FROM_ALL)
+    if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$" AND NOT excluded)
+      list(APPEND built "$<TARGET_FILE:${target}>")
+    endif()
+  endforeach()
+  foreach(subdirectory ${subdirectories})
+    if(subdirectory MATCHES "^${PROJECT_SOURCE_DIR}/src/")
+      rpma_list_built(${subdirectory} below)
+      list(APPEND built ${below})
+    endif()
+  endforeach()
+  set(${result} ${built} PARENT_SCOPE)
+endfunction()
+
 # rpma_install_library(NAME TARGET [PREFIX COMPONENT-PREFIX] HEADERS FILE...)
 function(rpma_install_library name target)
   cmake_parse_arguments(PARSE_ARGV 2 given "" PREFIX HEADERS)
@@ -56,3 +77,20 @@ install(CODE [[
 add_custom_target(uninstall
   COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
   VERBATIM)
+
+rpma_list_built(${PROJECT_SOURCE_DIR} built)
+file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/check_built.cmake CONTENT "set(missing \"\")
+foreach(file [==[$<JOIN:${built},]==] [==[>]==])
+  if(NOT EXISTS \"\${file}\")
+    list(APPEND missing \"\${file}\")
+  endif()
+endforeach()
+list(LENGTH missing count)
+if(NOT count EQUAL 0)
+  list(GET missing 0 first)
+  message(FATAL_ERROR \"\${count} programs and libraries are not built. Build them first:
+  cmake --build '${PROJECT_BINARY_DIR}'
+The first of them:
+  \${first}\")
+endif()
+")

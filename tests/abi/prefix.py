@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs the project to a prefix with a blank and copies that to another prefix. There programs link and run, and the tools
 start, with the library of that prefix and without loader variables. Then uninstalls the first one. The installation scripts
-also work in a build directory with a blank."""
+also work in a build directory with a blank, and refuse to install before the build."""
 
 import argparse
 import os
@@ -74,6 +74,9 @@ def check_scripts(source, generator, scratch):
         for number, line in enumerate(script.read_text().splitlines(), 1):
             if build.name in re.sub(r'"[^"]*"|#.*', "", line):
                 suite.fail(f"{script}:{number}: a path without quotes: {line.strip()}")
+    early = subprocess.run(["cmake", "--install", build, "--prefix", scratch / "early"], capture_output=True, text=True, check=False)
+    if early.returncode == 0 or (scratch / "early").exists() or "cmake --build" not in early.stderr:
+        suite.fail(f"cmake --install before the build, status {early.returncode}: {early.stderr}")
 
 
 def main():
