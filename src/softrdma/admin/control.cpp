@@ -54,7 +54,7 @@ class control_socket : public event_handler
 public:
     explicit control_socket(int fd) : fd_(fd) {}
 
-    finding ready(std::uint32_t) override
+    poll_result ready(std::uint32_t) override
     {
         std::array<char, 4096> text;
         sockaddr_un from{};
@@ -71,11 +71,11 @@ public:
             message.msg_controllen = extra.size();
             const ssize_t size = recvmsg(fd_, &message, MSG_DONTWAIT);
             if (size < 0)
-                return finding::something;
+                return poll_result::progress;
             if (is_permitted(message))
                 answer({text.data(), static_cast<std::size_t>(size)}, from, message.msg_namelen);
         }
-        return finding::something;
+        return poll_result::progress;
     }
 
 private:

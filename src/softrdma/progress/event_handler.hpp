@@ -6,10 +6,10 @@
 namespace softrdma
 {
 
-enum class finding {
-    nothing,
-    something,
-    taken, // another thread is polling
+enum class poll_result {
+    idle,
+    progress,
+    busy, // another thread is polling
 };
 
 // Interface of a handler of readiness events.
@@ -18,11 +18,11 @@ class event_handler
 public:
     virtual ~event_handler() = default;
     // Called by the progress thread or by a polling thread, with no lock held, possibly by several threads at once.
-    virtual finding ready(std::uint32_t events) = 0;
+    virtual poll_result ready(std::uint32_t events) = 0;
     // Polls for input without a readiness event.
-    virtual finding poll() { return finding::nothing; }
+    virtual poll_result poll() { return poll_result::idle; }
     // Like poll, but in memory only, without a system call.
-    virtual finding poll_memory() { return finding::nothing; }
+    virtual poll_result poll_memory() { return poll_result::idle; }
     // For handlers with input in memory: the progress thread is about to sleep, so later input must wake it through a
     // descriptor. Returns true if input has arrived already.
     virtual bool about_to_sleep() { return false; }

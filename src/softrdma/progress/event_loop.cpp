@@ -81,15 +81,15 @@ bool event_loop::poll()
     const unsigned turn = turn_.load(std::memory_order_relaxed);
     turn_.store(turn + 1, std::memory_order_relaxed);
     if (memory_active_.load(std::memory_order_relaxed) && turn % polls_per_full_poll != 0) {
-        return poll_expected() == finding::something;
+        return poll_expected() == poll_result::progress;
     }
     if (!memory_active_.load(std::memory_order_relaxed) && polls_.skips())
         return false;
     const std::int64_t now = now_ns();
     polls_.enter();
-    const finding found = poll_sources(now);
+    const poll_result found = poll_sources(now);
     polls_.leave();
-    if (found == finding::something) {
+    if (found == poll_result::progress) {
         polls_.on_input();
         return true;
     }
@@ -114,7 +114,7 @@ void event_loop::pause(polling::pause how)
 
 // Polls the expected handler, which takes one system call instead of two. While its input continues, the others are
 // polled less often.
-finding event_loop::poll_sources(std::int64_t now)
+poll_result event_loop::poll_sources(std::int64_t now)
 {
     constexpr std::int64_t max_interval_ns = 12'000;
     constexpr std::int64_t in_memory_ns = 25'000;
@@ -125,43 +125,43 @@ finding event_loop::poll_sources(std::int64_t now)
         dispatch_at_ns_.store(now + between_ns, std::memory_order_relaxed);
         return dispatch();
     }
-    const finding found = poll_expected();
-    if (found == finding::something && between_ns <= max_interval_ns)
+    const poll_result found = poll_expected();
+    if (found == poll_result::progress && between_ns <= max_interval_ns)
         between_dispatches_ns_.store(std::min(2 * between_ns, max_interval_ns), std::memory_order_relaxed);
     return found;
 }
 
-finding event_loop::poll_expected()
+poll_result event_loop::poll_expected()
 {
     const auto handler = watches_.expected();
     if (handler == nullptr)
-        return finding::nothing;
+        return poll_result::idle;
     if (memory_active_.load(std::memory_order_relaxed))
         return serve(*handler, [&] { return handler->poll_memory(); });
     return serve(*handler, [&] { return handler->poll(); });
 }
 
-finding event_loop::dispatch()
+poll_result event_loop::dispatch()
 {
     watch_list::event_space space;
-    finding found = poll_all_memory();
+    poll_result found = poll_all_memory();
     for (const epoll_event &event : watches_.ready(space)) {
-        const finding one = handle(event);
-        found = found == finding::something ? found : one;
+        const poll_result one = handle(event);
+        found = found == poll_result::progress ? found : one;
     }
     return found;
 }
 
-finding event_loop::poll_all_memory()
+poll_result event_loop::poll_all_memory()
 {
-    finding found = finding::nothing;
+    poll_result found = poll_result::idle;
     for (std::size_t i = 0; const auto handler = watches_.in_memory(i); ++i) {
-        const finding one = serve(*handler, [&] { return handler->poll_memory(); });
-        if (one == finding::something) {
+        const poll_result one = serve(*handler, [&] { return handler->poll_memory(); });
+        if (one == poll_result::progress) {
             watches_.expect(handler);
             memory_active_.store(true, std::memory_order_relaxed);
         }
-        found = found == finding::something ? found : one;
+        found = found == poll_result::progress ? found : one;
     }
     return found;
 }
@@ -189,16 +189,16 @@ bool event_loop::sleep()
     return true;
 }
 
-finding event_loop::handle(const epoll_event &event)
+poll_result event_loop::handle(const epoll_event &event)
 {
     if (event.data.u64 == watch_list::timer_watch) {
         timers_.run_due();
-        return finding::something;
+        return poll_result::progress;
     }
     bool newly_expected = false;
     const auto handler = watches_.find(event, newly_expected);
     if (handler == nullptr)
-        return finding::nothing;
+        return poll_result::idle;
     if ((event.events & EPOLLIN) != 0)
         memory_active_.store(false, std::memory_order_relaxed);
     if (newly_expected)
@@ -208,14 +208,14 @@ finding event_loop::handle(const epoll_event &event)
 
 // An allocation failure cannot be reported here: the handler closes or drops what needs memory.
 template<typename Call>
-finding event_loop::serve(event_handler &handler, Call call) noexcept
+poll_result event_loop::serve(event_handler &handler, Call call) noexcept
 {
     try {
         return call();
     } catch (const std::bad_alloc &) {
         log::write(log::level::error, "connection or datagrams: dropped: out of memory");
         handler.out_of_memory();
-        return finding::something;
+        return poll_result::progress;
     }
 }
 

@@ -50,17 +50,17 @@ private:
     event_loop() noexcept : thread_(*this, polls_) {}
     int start_thread(void (*first)());
     void pause(polling::pause how);
-    finding dispatch();
-    finding poll_sources(std::int64_t now);
-    finding poll_expected();
-    finding poll_all_memory();
+    poll_result dispatch();
+    poll_result poll_sources(std::int64_t now);
+    poll_result poll_expected();
+    poll_result poll_all_memory();
     bool memory_may_sleep();
-    finding handle(const epoll_event &event);
+    poll_result handle(const epoll_event &event);
     // Suspends the thread until input arrives that no polling thread of the program will find. Returns false if input
     // was available already.
     bool sleep();
     template<typename Call>
-    static finding serve(event_handler &handler, Call call) noexcept;
+    static poll_result serve(event_handler &handler, Call call) noexcept;
     static void before_fork() noexcept;
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;

@@ -76,7 +76,7 @@ void listener::watch_again()
         event_loop::get()->change(watch_, EPOLLIN);
 }
 
-finding listener::ready(std::uint32_t)
+poll_result listener::ready(std::uint32_t)
 {
     // One connection per event: the descriptor remains ready while there are more.
     const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -85,7 +85,7 @@ finding listener::ready(std::uint32_t)
     const auto wait = socket >= 0 ? accepted_(socket) : std::chrono::milliseconds(exhausted ? 100 : 0);
     if (wait > std::chrono::milliseconds(0))
         pause(wait);
-    return finding::something;
+    return poll_result::progress;
 }
 
 } // namespace softrdma

@@ -20,7 +20,7 @@ public:
     listener(int fd, receiver accepted) : fd_(fd), accepted_(std::move(accepted)) {}
     ~listener() override;
 
-    finding ready(std::uint32_t events) override;
+    poll_result ready(std::uint32_t events) override;
     void close();
     // Leaves connections in the kernel's queue until resume().
     void suspend();

@@ -47,7 +47,7 @@ void progress_thread::run()
         const std::int64_t from = event_loop::now_ns();
         if (!loop_.sleep())
             last_spin_was_empty_ = false;
-        back_off(spins_after_sleep(event_loop::now_ns() - from) ? spin() : finding::nothing);
+        back_off(spins_after_sleep(event_loop::now_ns() - from) ? spin() : poll_result::idle);
     }
 }
 
@@ -71,15 +71,15 @@ bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
 
 // Spins, because waking this thread takes several times as long as the next packet needs to arrive. Stops if another
 // thread is already reading, because that thread may be waiting for this CPU.
-finding progress_thread::spin()
+poll_result progress_thread::spin()
 {
-    finding found = finding::nothing;
+    poll_result found = poll_result::idle;
     const std::int64_t from = event_loop::now_ns();
     std::int64_t last = from;
     std::int64_t now = from;
-    for (; found != finding::taken && now - last < spin_ns && !polls_.is_polling(now); now = event_loop::now_ns()) {
+    for (; found != poll_result::busy && now - last < spin_ns && !polls_.is_polling(now); now = event_loop::now_ns()) {
         found = loop_.poll_sources(now);
-        if (found == finding::something)
+        if (found == poll_result::progress)
             last = event_loop::now_ns();
     }
     last_spin_was_empty_ = last == from && now - last >= spin_ns;
@@ -91,14 +91,14 @@ finding progress_thread::spin()
 // Parks while threads of the program poll, because each packet would wake this thread unnecessarily. It resumes after a
 // pause without a poll, or when it is unparked. The pauses grow, because waking up takes some 35 us in a virtual
 // machine.
-void progress_thread::back_off(finding last)
+void progress_thread::back_off(poll_result last)
 {
     using namespace std::chrono_literals;
     constexpr std::chrono::microseconds max_pause = 2ms;
     std::chrono::microseconds pause = 30us;
     const lock_guard lock(mutex_);
     parked_ = true;
-    bool stay_parked = last == finding::taken || polls_.is_polling(event_loop::now_ns());
+    bool stay_parked = last == poll_result::busy || polls_.is_polling(event_loop::now_ns());
     for (; stay_parked; pause = std::min(2 * pause, max_pause)) {
         const unsigned before = polls_.calls();
         unparked_.wait_for(mutex_, pause);

@@ -27,8 +27,8 @@ public:
 private:
     void run();
     bool spins_after_sleep(std::int64_t slept_ns) noexcept;
-    finding spin();
-    void back_off(finding last);
+    poll_result spin();
+    void back_off(poll_result last);
 
     event_loop &loop_;
     polling &polls_;

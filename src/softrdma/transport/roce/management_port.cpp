@@ -66,7 +66,7 @@ void mailbox::close()
     event_loop::get()->unwatch(watch_);
 }
 
-finding mailbox::ready(std::uint32_t)
+poll_result mailbox::ready(std::uint32_t)
 {
     for (unsigned i = 0; i < batch; ++i) {
         letter l;
@@ -79,11 +79,11 @@ finding mailbox::ready(std::uint32_t)
         message.msg_controllen = sizeof(control);
         const ssize_t size = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
         if (size < 0)
-            return i > 0 ? finding::something : finding::nothing;
+            return i > 0 ? poll_result::progress : poll_result::idle;
         if (size == sizeof(l) && is_of_own_user(message))
             accept(l.flow, l.bytes, to_);
     }
-    return finding::something;
+    return poll_result::progress;
 }
 
 std::shared_ptr<management_port> management_port::open(std::shared_ptr<port> through, mailbox::receiver to)
@@ -106,7 +106,7 @@ bool management_port::hand_on(const management_packet &p, const local_address &t
            errno != ECONNREFUSED;
 }
 
-finding management_port::ready(std::uint32_t)
+poll_result management_port::ready(std::uint32_t)
 {
     for (unsigned i = 0; i < batch; ++i) {
         std::array<std::byte, packet_bytes + 1> bytes; // a longer packet is invalid
@@ -122,13 +122,13 @@ finding management_port::ready(std::uint32_t)
         message.msg_controllen = sizeof(control);
         const ssize_t size = recvmsg(port_->sockets().management_socket(), &message, MSG_DONTWAIT);
         if (size < 0)
-            return i > 0 ? finding::something : finding::nothing;
+            return i > 0 ? poll_result::progress : poll_result::idle;
         udp_flow flow{};
         find_source(from, flow.source, flow.source_port);
         if (find_destination(message, flow.destination))
             accept(flow, std::span(bytes).first(static_cast<std::size_t>(size)), to_);
     }
-    return finding::something;
+    return poll_result::progress;
 }
 
 } // namespace softrdma::roce

@@ -27,7 +27,7 @@ public:
     mailbox(unique_fd socket, receiver to) : socket_(std::move(socket)), to_(std::move(to)) {}
     void close(); // must be called before the last reference is dropped
 
-    finding ready(std::uint32_t events) override;
+    poll_result ready(std::uint32_t events) override;
 
 private:
     const unique_fd socket_;
@@ -54,7 +54,7 @@ public:
     // Returns false if no process has the name.
     bool hand_on(const management_packet &p, const local_address &to) noexcept;
 
-    finding ready(std::uint32_t events) override;
+    poll_result ready(std::uint32_t events) override;
 
 private:
     const std::shared_ptr<port> port_;

@@ -193,12 +193,12 @@ void port::send(const datagram_route &route, const transport_headers &headers, s
                 errno == EMSGSIZE ? " (use a smaller path MTU)" : "");
 }
 
-finding port::ready(std::uint32_t)
+poll_result port::ready(std::uint32_t)
 {
     if (!reading_.try_lock())
-        return finding::taken;
+        return poll_result::busy;
     const lock_guard lock(reading_, std::adopt_lock);
-    return receive() ? finding::something : finding::nothing;
+    return receive() ? poll_result::progress : poll_result::idle;
 }
 
 bool port::receive()

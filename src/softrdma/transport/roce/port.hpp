@@ -50,8 +50,8 @@ public:
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
     const shared_sockets &sockets() const noexcept { return *sockets_; }
 
-    finding ready(std::uint32_t events) override;
-    finding poll() override { return ready(0); }
+    poll_result ready(std::uint32_t events) override;
+    poll_result poll() override { return ready(0); }
 
 private:
     static constexpr std::size_t batch = 32;

@@ -25,22 +25,22 @@ bool datagram_peer::is_of_this_host(const network_address &source, const network
     return true;
 }
 
-finding datagram_peer::ready(std::uint32_t)
+poll_result datagram_peer::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
     ring_offer offer;
     descriptors given;
     const reception r = receive(socket_, offer, given);
     if (r == reception::nothing) // another thread has received the message
-        return finding::nothing;
+        return poll_result::idle;
     // A peer sends one message, the offer. Afterwards only the end of the connection is expected.
     const auto owner = owner_.lock();
     if (r == reception::message && on_message() && owner != nullptr && !added_ && take(offer, given[0].get(), *owner))
-        return finding::something;
+        return poll_result::progress;
     if (owner != nullptr && added_)
         owner->remove(*this);
     drop();
-    return finding::something;
+    return poll_result::progress;
 }
 
 bool datagram_peer::take(const ring_offer &offer, int file, datagram_peer_owner &owner)

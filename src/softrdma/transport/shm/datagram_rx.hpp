@@ -36,7 +36,7 @@ public:
     {
     }
 
-    finding ready(std::uint32_t events) override;
+    poll_result ready(std::uint32_t events) override;
 
     // Used by the owner after add(), one thread at a time.
     std::optional<ring_reader> ring;

@@ -46,7 +46,7 @@ public:
     std::uint16_t to() const noexcept { return to_; }
     // Offers the ring to the listening process. A channel without an offer stays closed.
     void offer(std::uint16_t port, int file);
-    finding ready(std::uint32_t events) override;
+    poll_result ready(std::uint32_t events) override;
     void close() noexcept;
 
     bool is_open() const noexcept { return state_.load(std::memory_order_acquire) == state::open; }
@@ -88,14 +88,14 @@ void datagram_tx::channel::offer(std::uint16_t port, int file)
         state_.store(state::offered, std::memory_order_relaxed);
 }
 
-finding datagram_tx::channel::ready(std::uint32_t)
+poll_result datagram_tx::channel::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
     ring_offer answer;
     descriptors given;
     const reception r = receive(socket_.get(), answer, given);
     if (r == reception::nothing)
-        return finding::nothing;
+        return poll_result::idle;
     const bool taken = r == reception::message && state_.load(std::memory_order_relaxed) == state::offered &&
                        answer.version == ring_offer{}.version && is_event_descriptor(given[0].get());
     if (taken) {
@@ -105,7 +105,7 @@ finding datagram_tx::channel::ready(std::uint32_t)
         state_.store(state::closed, std::memory_order_release);
         event_loop::get()->unwatch(watch_);
     }
-    return finding::something;
+    return poll_result::progress;
 }
 
 void datagram_tx::channel::close() noexcept

@@ -37,10 +37,10 @@ public:
     }
 
     bool begin(std::int32_t completion_fd);
-    finding ready(std::uint32_t) override
+    poll_result ready(std::uint32_t) override
     {
         take_replies();
-        return finding::something;
+        return poll_result::progress;
     }
     void out_of_memory() noexcept override { leave(); }
     // Fails the request if no response has arrived yet.

@@ -30,7 +30,7 @@ class fd_peer : public local_client
 {
 public:
     using local_client::local_client;
-    finding ready(std::uint32_t events) override;
+    poll_result ready(std::uint32_t events) override;
 
 private:
     bool grant(const fd_request &w) const;
@@ -38,7 +38,7 @@ private:
     bool pass_file(const fd_request &w) const;
 };
 
-finding fd_peer::ready(std::uint32_t)
+poll_result fd_peer::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
     // Limits the requests per wakeup; the rest keeps the descriptor readable.
@@ -51,7 +51,7 @@ finding fd_peer::ready(std::uint32_t)
             drop();
         break;
     }
-    return finding::something;
+    return poll_result::progress;
 }
 
 bool fd_peer::grant(const fd_request &w) const

@@ -139,12 +139,12 @@ void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
     });
 }
 
-finding tcp_conn::ready(std::uint32_t events)
+poll_result tcp_conn::ready(std::uint32_t events)
 {
     if (!read_mutex_.try_lock())
-        return finding::taken;
+        return poll_result::busy;
     const lock_guard reading(read_mutex_, std::adopt_lock);
-    return serve(events) ? finding::something : finding::nothing;
+    return serve(events) ? poll_result::progress : poll_result::idle;
 }
 
 bool tcp_conn::serve(std::uint32_t events)

@@ -59,8 +59,8 @@ public:
     const char *name() const noexcept override { return "tcp"; }
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-    finding ready(std::uint32_t events) override;
-    finding poll() override { return ready(EPOLLIN); }
+    poll_result ready(std::uint32_t events) override;
+    poll_result poll() override { return ready(EPOLLIN); }
     void out_of_memory() noexcept override { cut(); }
 
     // Returns true if connect() has completed already, as within a host: connected() is not called in that case.

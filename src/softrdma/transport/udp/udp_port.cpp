@@ -216,31 +216,31 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
     return error != EFAULT;
 }
 
-finding udp_port::ready(std::uint32_t)
+poll_result udp_port::ready(std::uint32_t)
 {
     if (!reading_.try_lock())
-        return finding::taken;
+        return poll_result::busy;
     const lock_guard lock(reading_, std::adopt_lock);
     std::uint64_t events = 0;
     [[maybe_unused]] const ssize_t got = read(wake_.get(), &events, sizeof(events));
     const bool any = empty_rings();
-    return receive_packets() || any ? finding::something : finding::nothing;
+    return receive_packets() || any ? poll_result::progress : poll_result::idle;
 }
 
-finding udp_port::poll()
+poll_result udp_port::poll()
 {
     if (!reading_.try_lock())
-        return finding::taken;
+        return poll_result::busy;
     const lock_guard lock(reading_, std::adopt_lock);
-    return empty_rings() || receive_packets() ? finding::something : finding::nothing;
+    return empty_rings() || receive_packets() ? poll_result::progress : poll_result::idle;
 }
 
-finding udp_port::poll_memory()
+poll_result udp_port::poll_memory()
 {
     if (!reading_.try_lock())
-        return finding::taken;
+        return poll_result::busy;
     const lock_guard lock(reading_, std::adopt_lock);
-    return empty_rings() ? finding::something : finding::nothing;
+    return empty_rings() ? poll_result::progress : poll_result::idle;
 }
 
 bool udp_port::about_to_sleep()

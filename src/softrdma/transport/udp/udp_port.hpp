@@ -37,9 +37,9 @@ public:
     bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
     void close();
 
-    finding ready(std::uint32_t events) override;
-    finding poll() override;
-    finding poll_memory() override;
+    poll_result ready(std::uint32_t events) override;
+    poll_result poll() override;
+    poll_result poll_memory() override;
     bool about_to_sleep() override;
 
     bool add(const std::shared_ptr<datagram_peer> &peer) override;
