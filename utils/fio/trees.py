@@ -3,9 +3,11 @@
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "vm"), str(ROOT / "examples")]
@@ -60,8 +62,8 @@ def source(cache: pathlib.Path, suite: str) -> pathlib.Path:
         need("apt-get", "dpkg-source", "gcc", "make")
         package = path / "package"
         download(suite, package)
-        run_quietly(["sh", "-c", f"cd {path} && dpkg-source --no-check -x package/fio_*.dsc tree && "
-                     f"cd tree && {CONFIGURE}"], "unpacking and configuring fio")
+        run_quietly(["sh", "-c", f'cd "$0" && dpkg-source --no-check -x package/fio_*.dsc tree && cd tree && {CONFIGURE}',
+                     str(path)], "unpacking and configuring fio")
         shutil.rmtree(package)
 
     return provide(cache / f"source-{key_of(suite, CONFIGURE)}", make) / "tree"
@@ -73,7 +75,7 @@ def library_variable(prefix: pathlib.Path, name: str) -> pathlib.Path:
         raise LaneFailed(f"{prefix}: librpma.pc not found (install the component devel there)")
     result = subprocess.run(["pkg-config", f"--variable={name}", "librpma"], capture_output=True, text=True, check=False,
                             env=os.environ | {"PKG_CONFIG_PATH": directories})
-    return pathlib.Path(result.stdout.strip())
+    return pathlib.Path("".join(shlex.split(result.stdout)))  # pkg-config escapes blanks
 
 
 def in_tree(cache: pathlib.Path, tree: pathlib.Path, prefix: pathlib.Path) -> pathlib.Path:
@@ -83,20 +85,21 @@ def in_tree(cache: pathlib.Path, tree: pathlib.Path, prefix: pathlib.Path) -> pa
     include, library = library_variable(prefix, "includedir"), library_variable(prefix, "libdir")
 
     def make(path: pathlib.Path) -> None:
-        work, shadow = path / "work", path / "shadow"
-        shutil.copytree(tree, work, symlinks=True)
-        shadow.mkdir()
-        (shadow / "libpmem2.h").write_text(NO_LIBPMEM2, encoding="utf-8")
-        settings = f"CPATH={shadow}:{include} LIBRARY_PATH={library} LD_LIBRARY_PATH={library}"
-        run_quietly(["sh", "-c", f"cd {work} && env {settings} {CONFIGURE}"], "configuring fio with librpma")
-        config = (work / "config-host.h").read_text(encoding="utf-8")
-        for wanted in ("CONFIG_LIBRPMA_APM", "CONFIG_LIBRPMA_GPSPM"):
-            if wanted not in config:
-                raise CannotRun(f"fio's configure does not set {wanted}: libpmem-dev or libprotobuf-c-dev is missing, "
-                                f"or this version lacks the engine")
-        run_quietly(["sh", "-c", f"cd {work} && env {settings} make -j{os.cpu_count()} fio"], "building fio with librpma")
-        shutil.copy2(work / "fio", path / "fio")
-        shutil.rmtree(work)
+        # fio's makefile does not support blanks in the path of its source.
+        with tempfile.TemporaryDirectory(prefix="librpma-fio-") as directory:
+            work, shadow = pathlib.Path(directory) / "work", pathlib.Path(directory) / "shadow"
+            shutil.copytree(tree, work, symlinks=True)
+            shadow.mkdir()
+            (shadow / "libpmem2.h").write_text(NO_LIBPMEM2, encoding="utf-8")
+            in_work = ["env", "-C", str(work), f"CPATH={shadow}:{include}", f"LIBRARY_PATH={library}", f"LD_LIBRARY_PATH={library}"]
+            run_quietly([*in_work, *CONFIGURE.split()], "configuring fio with librpma")
+            config = (work / "config-host.h").read_text(encoding="utf-8")
+            for wanted in ("CONFIG_LIBRPMA_APM", "CONFIG_LIBRPMA_GPSPM"):
+                if wanted not in config:
+                    raise CannotRun(f"fio's configure does not set {wanted}: libpmem-dev or libprotobuf-c-dev is missing, "
+                                    f"or this version lacks the engine")
+            run_quietly([*in_work, "make", f"-j{os.cpu_count()}", "fio"], "building fio with librpma")
+            shutil.copy2(work / "fio", path / "fio")
 
     # The build depends only on the interface, because the dynamic linker finds the library when fio starts.
     symbols = subprocess.run(["nm", "--dynamic", "--defined-only", "--format=just-symbols", library / "librpma.so.0"],
