@@ -103,6 +103,10 @@ class Faults(unittest.TestCase):
         self.damage("man/rpma_read.3.md", "struct ibv_wc wc;", "struct ibv_wc wc, unused;")
         self.assert_reported("examples", "EXAMPLES do not compile")
 
+    def test_an_example_with_wrong_indentation(self):
+        self.damage("man/rpma_conn_wait.3.md", "        ret = rpma_conn_wait", "                ret = rpma_conn_wait")
+        self.assert_reported("examples", "EXAMPLES: wrong indentation: ret = rpma_conn_wait")
+
     def test_a_missing_page_of_librpmem(self):
         self.damage("man/rpmem_persist.3.md", "rpmem_drain, ", "")
         self.assert_reported("pages", "rpmem_drain is in the NAME of 0 pages")
