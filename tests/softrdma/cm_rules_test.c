@@ -313,8 +313,6 @@ int main(void)
             cmocka_unit_test(data_keeps_its_length_in_exact_mode),
             cmocka_unit_test(spaces_have_the_same_ports),
     };
-    const char *path = getenv("SOFTRDMA_TRANSPORT");
-    const bool roce = path != NULL && strcmp(path, "roce") == 0;
     return cmocka_run_group_tests_name("cm_rules", tests, NULL, NULL) +
-           (roce ? 0 : cmocka_run_group_tests_name("cm_rules over TCP", over_tcp, NULL, NULL));
+           (is_over_roce() ? 0 : cmocka_run_group_tests_name("cm_rules over TCP", over_tcp, NULL, NULL));
 }

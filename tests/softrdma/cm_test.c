@@ -455,8 +455,6 @@ int main(void)
     const struct CMUnitTest over_tcp[] = {
             cmocka_unit_test(a_peer_that_never_answers_is_unreachable),
     };
-    const char *path = getenv("SOFTRDMA_TRANSPORT");
-    const bool roce = path != NULL && strcmp(path, "roce") == 0;
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL) +
-           (roce ? 0 : cmocka_run_group_tests_name("cm over TCP", over_tcp, NULL, NULL));
+           (is_over_roce() ? 0 : cmocka_run_group_tests_name("cm over TCP", over_tcp, NULL, NULL));
 }

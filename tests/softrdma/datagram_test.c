@@ -627,9 +627,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest own_format[] = {cmocka_unit_test(test_foreign_packets)};
     const struct CMUnitTest roce_format[] = {
             cmocka_unit_test(test_packets_of_roce), cmocka_unit_test(test_small_path_mtu)};
-    const char *transport = getenv("SOFTRDMA_TRANSPORT");
-    const bool over_roce = transport != NULL && strcmp(transport, "roce") == 0;
-    const int failed = over_roce ? cmocka_run_group_tests(roce_format, open_the_device, close_the_device)
-                                 : cmocka_run_group_tests(own_format, open_the_device, close_the_device);
+    const int failed = is_over_roce() ? cmocka_run_group_tests(roce_format, open_the_device, close_the_device)
+                                      : cmocka_run_group_tests(own_format, open_the_device, close_the_device);
     return failed != 0 ? failed : cmocka_run_group_tests(tests, open_the_device, close_the_device);
 }

@@ -17,12 +17,6 @@
 /* Packet sequence numbers have 24 bits: they wrap with the first requests. */
 static const uint32_t first_psn = 0xffffff;
 
-static bool is_over_roce(void)
-{
-    const char *transport = getenv("SOFTRDMA_TRANSPORT");
-    return transport != NULL && strcmp(transport, "roce") == 0;
-}
-
 static void skip_over_roce(void)
 {
     if (is_over_roce())

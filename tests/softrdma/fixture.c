@@ -299,6 +299,12 @@ void to_reset(struct ibv_qp *qp)
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 }
 
+bool is_over_roce(void)
+{
+    const char *path = getenv("SOFTRDMA_TRANSPORT");
+    return path != NULL && strcmp(path, "roce") == 0;
+}
+
 int set_up_pair(void **state, const struct options *options)
 {
     *state = test_malloc(sizeof(struct pair));
@@ -311,6 +317,13 @@ int tear_down_pair(void **state)
     close_pair(*state);
     test_free(*state);
     return 0;
+}
+
+struct ibv_ah_attr own_address(struct ibv_context *context)
+{
+    struct ibv_ah_attr address = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
+    assert_int_equal(ibv_query_gid(context, 1, 0, &address.grh.dgid), 0);
+    return address;
 }
 
 int modify_to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr)

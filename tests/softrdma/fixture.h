@@ -65,6 +65,9 @@ struct pair {
     struct side server;
 };
 
+/* Returns whether the peers use RoCE. */
+bool is_over_roce(void);
+
 void open_pair(struct pair *pair, const struct options *options);
 void close_pair(struct pair *pair);
 
@@ -96,6 +99,8 @@ void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status sta
 extern struct ibv_context *device;
 int open_the_device(void **state);
 int close_the_device(void **state);
+/* Returns the address of this host, by its first GID. */
+struct ibv_ah_attr own_address(struct ibv_context *context);
 /* Returns the index of the GID, or no_gid. */
 int gid_index_of(const char *text);
 

@@ -76,7 +76,7 @@ static struct ibv_qp_attr attributes(enum ibv_qp_state from, enum ibv_qp_state t
             .timeout = 14,
             .retry_cnt = 7,
             .rnr_retry = 7,
-            .ah_attr = {.port_num = 1}};
+            .ah_attr = own_address(device)};
 }
 
 static int change(struct ibv_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, int mask)

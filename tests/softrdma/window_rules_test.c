@@ -220,7 +220,7 @@ static struct side open_lonely(void)
     struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_1024,
             .dest_qp_num = 0x101,
             .max_dest_rd_atomic = 1,
-            .ah_attr = {.port_num = 1},
+            .ah_attr = own_address(lonely.id->verbs),
             .retry_cnt = 7,
             .max_rd_atomic = 1};
     assert_int_equal(modify_to_rtr(lonely.qp, &attr), 0);
