@@ -201,8 +201,11 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
     if (number == 0)
         return nullptr;
     const auto qp = queue_pair::create(pd, *attr, number);
-    if (qp != nullptr)
+    if (qp != nullptr) {
+        if (roce_connect::is_selected())
+            qp->roce_number = number;
         return qp->verbs();
+    }
     const int error = errno;
     release_number(number);
     return fail_with(nullptr, error);
@@ -214,7 +217,7 @@ static int modify_qp(ibv_qp *qp, const ibv_qp_attr *attr, int mask)
         return EINVAL;
     if (sends_datagrams(qp))
         return object_of(qp).modify(*attr, mask);
-    if (roce_connect::is_selected())
+    if (qp_of(qp).roce_number != 0)
         return roce_connect::modify(qp_of(qp), *attr, mask);
     if (const int error = (mask & IBV_QP_AV) == 0 ? 0 : static_connect::check(attr->ah_attr); error != 0)
         return error;
@@ -255,7 +258,10 @@ int ibv_destroy_qp(ibv_qp *qp)
     const std::uint32_t number = qp->qp_num;
     if (const int error = or_no_memory(ENOMEM, [&] { return keep->destroy(); }); error != 0)
         return error;
-    release_number(number);
+    if (const std::uint32_t roce_number = keep->roce_number; roce_number != 0)
+        roce_connect::release_number(roce_number);
+    if (!roce_connect::is_selected())
+        static_connect::release_number(number);
     keep->drain_events();
     return 0;
 }

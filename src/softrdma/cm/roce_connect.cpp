@@ -100,7 +100,7 @@ int check(const ibv_qp_attr &attr, int mask)
 
 void connect(queue_pair &qp)
 {
-    const std::uint32_t number = qp.verbs()->qp_num;
+    const std::uint32_t number = qp.roce_number;
     const auto port = roce::port::get();
     if (port == nullptr || !port->has(number))
         return;
@@ -117,8 +117,8 @@ void connect(queue_pair &qp)
     c->bind(qp.receiver());
     drop(port->set(number, c));
     if (log::is_on(log::level::info))
-        log::write(log::level::info, "queue pair %u: connected to queue pair %u over RoCE, path MTU %u", number,
-                attr.dest_qp_num, bytes_of(attr.path_mtu));
+        log::write(log::level::info, "queue pair %u: connected to queue pair %u over RoCE, path MTU %u",
+                qp.verbs()->qp_num, attr.dest_qp_num, bytes_of(attr.path_mtu));
 }
 
 void start_sending(std::uint32_t number, const ibv_qp_attr &attr)
@@ -133,7 +133,7 @@ void disconnect(queue_pair &qp)
     const auto port = roce::port::get();
     if (port == nullptr)
         return;
-    drop(port->set(qp.verbs()->qp_num, nullptr));
+    drop(port->set(qp.roce_number, nullptr));
     qp.attach(nullptr);
 }
 
@@ -145,7 +145,7 @@ int modify(queue_pair &qp, const ibv_qp_attr &attr, int mask)
         return error;
     const ibv_qp_state from = qp.shown_state();
     if (from == IBV_QPS_RTR && (mask & IBV_QP_SQ_PSN) != 0)
-        start_sending(qp.verbs()->qp_num, attr);
+        start_sending(qp.roce_number, attr);
     if (const int error = qp.modify(attr, mask); error != 0)
         return error;
     const ibv_qp_state to = qp.shown_state();

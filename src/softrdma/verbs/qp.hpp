@@ -80,6 +80,9 @@ public:
     std::chrono::microseconds retry_timeout();
     void retry() override;
 
+    // Number of this queue pair in the packets of RoCE; 0 unless it uses RoCE.
+    std::atomic<std::uint32_t> roce_number{0};
+
     // For the transport. Its upcalls take the lock, which guards all other members here.
     sleeping_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
     transport &network() noexcept NO_THREAD_SAFETY_ANALYSIS { return *transport_; } // its upcalls take the lock
