@@ -254,13 +254,16 @@ class RoceTest(unittest.TestCase):
         self.finish(self.left.start(*client_of_fourth), fourth)
         self.exchange() # no process has the port
 
-    def test_a_port_that_is_in_use(self) -> None:
-        owner = subprocess.Popen([*self.right.enter, sys.executable, "-c", "import socket, time\n"
+    def occupy_port(self, host: Host | None = None) -> None:
+        owner = subprocess.Popen([*(host or self.right).enter, sys.executable, "-c", "import socket, time\n"
                                   "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 4791)); print(flush=True); time.sleep(1000)"],
                                  stdout=subprocess.PIPE)
         self.addCleanup(owner.communicate)
         self.addCleanup(owner.kill)
         owner.stdout.readline()
+
+    def test_a_port_that_is_in_use(self) -> None:
+        self.occupy_port()
         failing = self.right.start("ibv_rc_pingpong", "-g", "0")
         output = failing.communicate(timeout=LIMIT_S)[0]
         self.assertNotEqual(0, failing.returncode)
@@ -467,6 +470,124 @@ class RoceTest(unittest.TestCase):
                 frame[chance.choice(fields)] ^= chance.randrange(1, 256)
             self.right.socket.send(roce_packets.with_identification(bytes(frame), 0))
         self.finish(self.left.start(*client), server)
+
+    def start_automatically(self, command: list[str], **environment: str) -> subprocess.Popen:
+        """Starts a program that chooses between TCP and RoCE."""
+        program = self.left.start(*command, SOFTRDMA_TRANSPORT="auto", SOFTRDMA_LOG="info", **environment)
+        self.addCleanup(program.communicate)
+        self.addCleanup(program.kill)
+        return program
+
+    def transport_of(self, program: subprocess.Popen) -> str:
+        """Returns the transport of the queue pair of a program."""
+        report = ""
+
+        def is_connected() -> bool:
+            nonlocal report
+            report = subprocess.run([*self.left.enter, SOFTRDMA, "ps", str(program.pid)], capture_output=True, text=True,
+                                    check=False).stdout
+            return "state=RTS" in report or program.poll() is not None
+        wait_until(is_connected, "a connection")
+        return report.partition("transport=")[2].split()[0]
+
+    @staticmethod
+    def endless(client: list[str]) -> list[str]:
+        return client[:-2]
+
+    def test_the_transport_of_a_connection(self) -> None:
+        relay = self.relay()
+        _, client = self.serve_rping(SOFTRDMA_TRANSPORT="auto")
+        self.assertEqual("tcp", self.transport_of(self.start_automatically(self.endless(client))))
+        self.assertEqual([], relay.frames)
+        _, client = self.serve_rping() # over RoCE
+        client = self.start_automatically(self.endless(client))
+        self.assertEqual("roce", self.transport_of(client))
+        client.kill()
+        output = client.communicate(timeout=LIMIT_S)[0]
+        self.assertIn("TCP connection refused: requested over RoCE", output)
+        self.assertRegex(output, "connected to queue pair [0-9]+ over RoCE")
+
+    def test_a_client_follows_a_refusal(self) -> None:
+        relay = self.relay()
+        server, client = self.serve_rping()
+        self.finish(self.start_automatically(client), server)
+        probe = relay.frames[0]
+        self.assertEqual("", roce_packets.wrong_checksum(probe))
+        self.assertEqual(DREP, attribute_of(probe))
+        attributes = [attribute_of(frame) for frame in relay.frames if is_management(frame)]
+        self.assertLessEqual({REQ, REP, RTU, DREQ}, set(attributes))
+        server, client = self.serve_rping()
+        self.finish(self.right.start(*client, SOFTRDMA_TRANSPORT="auto"), server) # within a host
+        server = self.right.start("ucmatose", "-b", RIGHT, "-p", "7471", "-c", "20", "-C", "5")
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        wait_until(lambda: self.right.listens(7471) or server.poll() is not None, "a server")
+        self.finish(self.start_automatically(["ucmatose", "-s", RIGHT, "-p", "7471", "-c", "20", "-C", "5"]), server)
+
+    def is_refused(self, command: list[str], error: str = "REJECTED, error 8", **environment: str) -> str:
+        begin = time.monotonic()
+        client = self.start_automatically(command, **environment)
+        output = client.communicate(timeout=LIMIT_S)[0]
+        self.assertNotEqual(0, client.returncode)
+        self.assertIn("RDMA_CM_EVENT_" + error, output)
+        self.assertLess(time.monotonic() - begin, BOUND_S)
+        return output
+
+    def test_refusals_of_hosts_without_roce(self) -> None:
+        relay = self.relay()
+        client = ["rping", "-c", "-a", RIGHT, "-p", "1", "-C", "5"]
+        self.assertNotIn("over RoCE", self.is_refused(client)) # an ICMP message reports the closed port
+        self.assertEqual([DREP], [attribute_of(frame) for frame in relay.frames])
+        many = self.start_automatically(["ucmatose", "-s", RIGHT, "-p", "1", "-c", "20"])
+        self.assertNotIn("over RoCE", many.communicate(timeout=LIMIT_S)[0]) # hosts limit the rate of ICMP messages
+        self.assertEqual([DREP, DREP], [attribute_of(frame) for frame in relay.frames])
+        relay.share = 1.0 # all packets of RoCE are lost
+        self.assertIn("requested over RoCE", self.is_refused(client))
+        self.assertIn(REQ, [attribute_of(frame) for frame in relay.frames])
+
+    def test_refusals_of_hosts_with_roce(self) -> None:
+        relay = self.relay()
+        server, client = self.serve_rping()
+        self.assertIn("requested over RoCE", self.is_refused(self.to_no_listener(client)))
+        self.assertIn(REJ, [attribute_of(frame) for frame in relay.frames if is_management(frame)])
+        before = len(relay.frames)
+        self.is_refused(client, SOFTRDMA_ROCE="off")
+        self.assertEqual(before, len(relay.frames))
+        server.send_signal(signal.SIGSTOP)
+        self.is_refused(client)
+
+    def test_a_listener_of_both_transports(self) -> None:
+        relay = self.relay()
+        accepting = {"SOFTRDMA_TRANSPORT": "auto", "SOFTRDMA_ROCE": "listen"}
+        server, client = self.serve_rping(**accepting)
+        self.finish(self.left.start(*client), server)
+        self.assertIn(REQ, [attribute_of(frame) for frame in relay.frames if is_management(frame)])
+        before = len(relay.frames)
+        server, client = self.serve_rping(**accepting)
+        self.finish(self.start_automatically(client), server)
+        self.assertEqual(before, len(relay.frames))
+        self.occupy_port()
+        failing, _ = self.serve_rping(**accepting)
+        output = failing.communicate(timeout=LIMIT_S)[0]
+        self.assertNotEqual(0, failing.returncode)
+        self.assertRegex(output, "(?m)^softrdma: UDP port 4791: in use ")
+        server, client = self.serve_rping(SOFTRDMA_TRANSPORT="auto")
+        self.finish(self.start_automatically(client), server)
+
+    def test_a_client_without_the_port(self) -> None:
+        self.relay()
+        _, client = self.serve_rping()
+        self.occupy_port(self.left)
+        self.assertIn("UDP port 4791: in use ", self.is_refused(client))
+
+    def test_hosts_that_do_not_refuse(self) -> None:
+        relay = self.relay()
+        stopped, client = self.serve_rping(SOFTRDMA_TRANSPORT="auto")
+        stopped.send_signal(signal.SIGSTOP)
+        self.is_refused(client, "UNREACHABLE, error -110", SOFTRDMA_CM_TIMEOUT_MS="1500")
+        relay.end()
+        self.is_refused(client, "UNREACHABLE, error -110", SOFTRDMA_CM_TIMEOUT_MS="1500")
+        self.assertEqual([], relay.frames)
 
     def test_a_path_mtu_that_does_not_fit(self) -> None:
         self.relay()

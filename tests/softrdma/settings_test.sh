@@ -34,7 +34,7 @@ expect_accepted() {
     env "$1" "$softrdma" run ibv_devinfo >"$work/out" 2>"$work/err" || fail "$1 is refused"
 }
 
-for setting in SOFTRDMA_TRANSPORT=tpc SOFTRDMA_TRANSPORT=TCP SOFTRDMA_TRUST=None SOFTRDMA_TRUST=no SOFTRDMA_NATIVE_VERBS=0 \
+for setting in SOFTRDMA_TRANSPORT=tpc SOFTRDMA_TRANSPORT=TCP SOFTRDMA_ROCE=on SOFTRDMA_TRUST=None SOFTRDMA_TRUST=no SOFTRDMA_NATIVE_VERBS=0 \
     SOFTRDMA_READ_FLUSH=OFF SOFTRDMA_VOLATILE=refused SOFTRDMA_PRIVATE_DATA=1 SOFTRDMA_LOOPBACK=all SOFTRDMA_LINK=ib SOFTRDMA_LOG=warning \
     SOFTRDMA_CM_TIMEOUT_MS=1s SOFTRDMA_CM_TIMEOUT_MS=0 SOFTRDMA_CM_TIMEOUT_MS=99999999999999999999 \
     SOFTRDMA_TIMEWAIT_MS=-1 SOFTRDMA_PORT_OFFSET=65536 SOFTRDMA_PORT_OFFSET=+; do
@@ -49,7 +49,7 @@ env SOFTRDMA_FAULT=explode "$softrdma" run ibv_devinfo >"$work/out" 2>"$work/err
 [ $? -eq 2 ] && [ "$(wc -l <"$work/err")" -eq 1 ] || fail "SOFTRDMA_FAULT=explode is not refused"
 
 for setting in SOFTRDMA_TRANSPORT= SOFTRDMA_TRANSPORT=auto SOFTRDMA_TRANSPORT=shm SOFTRDMA_TRANSPORT=shm-fd SOFTRDMA_TRANSPORT=tcp \
-    SOFTRDMA_TRUST=user SOFTRDMA_TRUST=none SOFTRDMA_NATIVE_VERBS=on SOFTRDMA_NATIVE_VERBS=off SOFTRDMA_READ_FLUSH=on \
+    SOFTRDMA_ROCE=connect SOFTRDMA_ROCE=listen SOFTRDMA_ROCE=off SOFTRDMA_TRUST=user SOFTRDMA_TRUST=none SOFTRDMA_NATIVE_VERBS=on SOFTRDMA_NATIVE_VERBS=off SOFTRDMA_READ_FLUSH=on \
     SOFTRDMA_READ_FLUSH=off SOFTRDMA_VOLATILE=accept SOFTRDMA_VOLATILE=reject SOFTRDMA_PRIVATE_DATA=padded \
     SOFTRDMA_PRIVATE_DATA=exact SOFTRDMA_LOOPBACK=device SOFTRDMA_LOOPBACK=wildcard SOFTRDMA_LINK=ethernet \
     SOFTRDMA_LINK=infiniband SOFTRDMA_LOG=off SOFTRDMA_LOG=error SOFTRDMA_LOG=debug SOFTRDMA_CM_TIMEOUT_MS=86400000 \
@@ -68,4 +68,5 @@ SOFTRDMA_PATH=tcp "$softrdma" info | grep -q '^setting: *SOFTRDMA_PATH=tcp$' || 
 SOFTRDMA_PATH=tcp "$softrdma" info | grep -v '^setting:' >"$work/former"
 SOFTRDMA_TRANSPORT=tcp "$softrdma" info | grep -v '^setting:' >"$work/present"
 grep -q 'not used: SOFTRDMA_TRANSPORT=tcp' "$work/former" && cmp -s "$work/former" "$work/present" || fail "SOFTRDMA_PATH=tcp is ignored"
+SOFTRDMA_ROCE=off "$softrdma" info | grep -q '^path roce: *not used: SOFTRDMA_ROCE=off$' || fail "SOFTRDMA_ROCE=off is not shown"
 exit $((failures > 0))

@@ -125,7 +125,10 @@ int rdma_resolve_route(rdma_cm_id *id, int)
 
 int rdma_listen(rdma_cm_id *id, int backlog)
 {
-    return with_id(id, [&](cm_id &i) { return cm::listen(i, backlog); });
+    return with_id(id, [&](cm_id &i) {
+        const bool needs_port = roce_connect::is_accepted() && !cm::detail::is_datagram(i);
+        return needs_port && !cm::over_roce::open() ? -1 : cm::listen(i, backlog);
+    });
 }
 
 int rdma_connect(rdma_cm_id *id, rdma_conn_param *param)

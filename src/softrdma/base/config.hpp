@@ -8,6 +8,7 @@ namespace softrdma::config
 
 enum class setting {
     transport,
+    roce,
     trust,
     native_verbs,
     read_flush,
@@ -36,6 +37,11 @@ enum class transport_word {
     shm_fd,
     tcp,
     roce
+};
+enum class roce_word {
+    connect,
+    listen,
+    off
 };
 enum class trust_word {
     user,

@@ -4,6 +4,7 @@
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
 #include "cm/cm.hpp"
+#include "cm/cm_roce.hpp"
 #include "cm/roce_connect.hpp"
 
 #include <cerrno>
@@ -220,10 +221,8 @@ int resolve_route(cm_id &id)
     record.reversible = 1;
     record.numb_path = 1;
     record.mtu_selector = 2;
-    if (roce_connect::is_selected()) {
-        id.path_mtu = roce_connect::max_path_mtu(detail::address_of_peer(id).grh.sgid_index);
-        id.path_ack_timeout = roce_connect::usual_ack_timeout;
-    }
+    if (roce_connect::is_selected())
+        over_roce::adopt_path(id);
     record.mtu = static_cast<std::uint8_t>(id.path_mtu);
     record.rate_selector = 2;
     record.rate = IBV_RATE_100_GBPS;

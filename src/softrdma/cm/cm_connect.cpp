@@ -115,7 +115,7 @@ void fail_on_timeout(const cm_id &id, cm_state waiting) REQUIRES(lock())
     event_loop::get()->after(settings().response_timeout, [serial = id.serial, waiting] {
         const lock_guard guard(lock());
         cm_id *silent = detail::find_id(serial);
-        if (silent == nullptr || silent->state != waiting)
+        if (silent == nullptr || silent->state != waiting || silent->link != nullptr)
             return;
         silent->end_path();
         detail::unreachable(*silent, ETIMEDOUT);
@@ -153,6 +153,7 @@ void detail::rejected(cm_id &id, std::uint32_t reason, const private_data &data)
 {
     log::write(log::level::info, "peer %s: connection rejected: reason %u", text_of(id.route.addr.dst_storage).data(),
             reason);
+    over_roce::leave(id);
     if (is_datagram(id))
         return not_resolved(id, reason == reject_reason::invalid_service_id ? roce::resolve_status::service_unknown
                                                                             : roce::resolve_status::rejected);
@@ -165,6 +166,7 @@ void detail::unreachable(cm_id &id, int error)
 {
     log::write(
             log::level::warn, "peer %s: not reachable: %s", text_of(id.route.addr.dst_storage).data(), strerror(error));
+    over_roce::leave(id);
     modify_to_error(id);
     id.state = cm_state::closed;
     queue_last_event(id, RDMA_CM_EVENT_UNREACHABLE, -error, true);
@@ -176,12 +178,15 @@ void detail::refused(cm_id &id)
 {
     constexpr int tries = 5;
     constexpr auto first_pause = std::chrono::milliseconds(10);
-    SOFTRDMA_ASSERT(id.refusals < tries);
+    SOFTRDMA_ASSERT(id.refusals < tries || id.link != nullptr);
     id.path.reset();
+    if (id.refusals == 0 && id.link == nullptr)
+        over_roce::probe(id);
     const auto pause = first_pause * (1 << id.refusals);
-    if (++id.refusals >= tries)
-        return rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
-    event_loop::get()->after(pause, [serial = id.serial] { try_again(serial); });
+    if (++id.refusals < tries)
+        event_loop::get()->after(pause, [serial = id.serial] { try_again(serial); });
+    else if (id.link != nullptr || !over_roce::follow_refusal(id))
+        rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
 }
 
 int listen(cm_id &id, int backlog)
@@ -198,15 +203,18 @@ int listen(cm_id &id, int backlog)
     if (detail::is_port_taken(id, id.route.addr.src_storage, false)) // a listener shares its port with no other id
         return detail::fail(EADDRINUSE);
     id.backlog = backlog > 0 ? std::min(static_cast<unsigned>(backlog), max_backlog) : max_backlog;
-    if (roce_connect::is_selected()) { // the bound socket reserves the port on the host
+    if (roce_connect::is_selected() || (roce_connect::is_accepted() && !detail::is_datagram(id))) {
         if (const int error = over_roce::listen(id); error != 0)
             return detail::fail(error);
-    } else {
+    }
+    if (!roce_connect::is_selected()) { // otherwise the bound socket reserves the port on the host
         detail::share_port(id.socket);
         id.listening = listener::open(std::exchange(id.socket, -1), SOMAXCONN,
                 [serial = id.serial](int socket) { return handshake::accepted(socket, serial); });
-        if (id.listening == nullptr)
+        if (id.listening == nullptr) {
+            over_roce::stop_listening(id);
             return -1;
+        }
     }
     id.state = cm_state::listening;
     id.shares_port = false;
@@ -258,6 +266,8 @@ int accept(cm_id &id, const rdma_conn_param *param)
         searched = id.search(id.remote.shm_address);
         if (searched && id.fails())
             return detail::fail(EHOSTUNREACH);
+    } else if (const int failed = over_roce::join(id); failed != 0) {
+        return detail::fail(failed);
     }
     if (id.qp != nullptr && detail::modify_to_connected(id) != 0)
         return -1;

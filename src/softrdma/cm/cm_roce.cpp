@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cm/cm_roce.hpp"
 #include "base/gid_table.hpp"
+#include "base/log.hpp"
+#include "base/socket_address.hpp"
+#include "cm/roce_connect.hpp"
 #include "cm/roce_registry.hpp"
+#include "transport/roce/probe.hpp"
 #include "transport/shm/fd_server.hpp"
 
 #include <bit>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <thread>
 
@@ -173,6 +178,146 @@ int over_roce::request(cm_id &id)
     id.link->exchange.request(m, clock::now());
     update_timer(*id.link);
     return 0;
+}
+
+void over_roce::adopt_path(cm_id &id)
+{
+    id.path_mtu = roce_connect::max_path_mtu(detail::address_of_peer(id).grh.sgid_index);
+    id.path_ack_timeout = roce_connect::usual_ack_timeout;
+}
+
+int over_roce::join(cm_id &id)
+{
+    const auto qp = id.local_qp.lock();
+    const int error = qp == nullptr ? EINVAL : roce_connect::join(*qp);
+    if (error == 0)
+        id.local.qpn = qp->roce_number;
+    return error;
+}
+
+void over_roce::leave(cm_id &id)
+{
+    if (const auto qp = id.link == nullptr ? nullptr : id.local_qp.lock(); qp != nullptr)
+        roce_connect::leave(*qp);
+}
+
+namespace over_roce
+{
+
+namespace
+{
+
+// Hosts limit the rate of their reports: Linux sends one in a second for each peer.
+constexpr auto report_interval = std::chrono::seconds(1);
+// Time for the first message of the peer, which answers the third repetition of the request.
+constexpr auto answer_limit = std::chrono::milliseconds(500);
+
+void refuse(cm_id &id) REQUIRES(lock())
+{
+    detail::rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
+}
+
+void expect_answer(const std::shared_ptr<roce_link> &link) REQUIRES(lock())
+{
+    event_loop::get()->after(answer_limit, [weak = std::weak_ptr(link)] {
+        const lock_guard guard(lock());
+        const auto silent = weak.lock();
+        cm_id *id = silent == nullptr || silent->is_answered ? nullptr : detail::find_id(silent->id);
+        if (id == nullptr)
+            return;
+        silent->id = 0;
+        silent->exchange.abandon(clock::now());
+        update_timer(*silent);
+        refuse(*id);
+    });
+}
+
+// Requests the connection that TCP has refused. The port is open. Returns false on error.
+bool request_after_refusal(cm_id &id) REQUIRES(lock())
+{
+    adopt_path(id);
+    if (join(id) != 0 || request(id) != 0)
+        return false;
+    log::write(log::level::info, "peer %s: TCP connection refused: requested over RoCE",
+            text_of(id.route.addr.dst_storage).data());
+    expect_answer(id.link);
+    return true;
+}
+
+// Runs in a thread of its own: other processes can delay the open, but not the progress thread.
+void open_and_request() noexcept
+{
+    bool is_open = false;
+    try {
+        is_open = open();
+    } catch (const std::bad_alloc &) { // refuses all
+    }
+    const lock_guard guard(lock());
+    for (const std::uint64_t serial : std::exchange(state().waiting, {})) {
+        cm_id *id = detail::find_id(serial);
+        if (id == nullptr || id->state != cm_state::connecting)
+            continue;
+        bool is_requested = false;
+        try {
+            is_requested = is_open && request_after_refusal(*id);
+        } catch (const std::bad_alloc &) {
+        }
+        if (!is_requested)
+            refuse(*id);
+    }
+}
+
+// Returns false if no thread can be started.
+bool start_opening()
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool is_started = true;
+    try {
+        std::thread(open_and_request).detach();
+    } catch (const std::system_error &) {
+        is_started = false;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return is_started;
+}
+
+} // namespace
+
+} // namespace over_roce
+
+void over_roce::probe(cm_id &id)
+{
+    if (!roce_connect::follows_refusal() || detail::is_datagram(id))
+        return;
+    auto &probes = state().probes;
+    const auto now = clock::now();
+    std::erase_if(probes, [now](const auto &entry) { return now - entry.second.sent >= report_interval; });
+    const auto [host, is_new] = probes.try_emplace(std::bit_cast<network_address>(id.route.addr.addr.ibaddr.dgid));
+    if (is_new)
+        host->second = {now, roce::probe(id.route.addr.src_storage, id.route.addr.dst_storage)};
+}
+
+bool over_roce::follow_refusal(cm_id &id)
+{
+    if (!roce_connect::follows_refusal() || detail::is_datagram(id))
+        return false;
+    const auto host = state().probes.find(std::bit_cast<network_address>(id.route.addr.addr.ibaddr.dgid));
+    if (host != state().probes.end()) {
+        host_probe &probe = host->second;
+        probe.is_closed = probe.is_closed || roce::is_closed(probe.socket);
+        if (probe.is_closed)
+            return false;
+    }
+    if (state().port != nullptr)
+        return request_after_refusal(id);
+    state().waiting.push_back(id.serial);
+    if (state().waiting.size() > 1 || start_opening())
+        return true;
+    state().waiting.clear();
+    return false;
 }
 
 void over_roce::reply(cm_id &id)

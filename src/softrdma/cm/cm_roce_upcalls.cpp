@@ -236,12 +236,14 @@ void received(const roce::management_packet &p, bool is_handed_on)
         return;
     if (tap *t = tap::current(); t != nullptr) [[unlikely]]
         t->received(p.message, header_of(p.flow.source, p.flow.destination, p.bytes.size()));
-    if (link != nullptr)
+    if (link != nullptr) {
+        link->is_answered = true;
         handle(*link, link->exchange.arrived(m, clock::now()), m);
-    else if (is_request)
+    } else if (is_request) {
         find_listener(p, m, is_handed_on);
-    else
+    } else {
         answer_unknown(p.flow, m);
+    }
 }
 
 void handle(roce_link &link, mad_exchange::event event, const cm_mad &m)

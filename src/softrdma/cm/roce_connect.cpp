@@ -45,6 +45,18 @@ bool is_selected()
     return config::is(config::setting::transport, config::transport_word::roce);
 }
 
+bool follows_refusal()
+{
+    return config::is(config::setting::transport, config::transport_word::automatic) &&
+           !config::is(config::setting::roce, config::roce_word::off);
+}
+
+bool is_accepted()
+{
+    return config::is(config::setting::transport, config::transport_word::automatic) &&
+           config::is(config::setting::roce, config::roce_word::listen);
+}
+
 ibv_mtu max_path_mtu(std::size_t gid_index)
 {
     const auto &table = gid_table();
@@ -139,6 +151,35 @@ void disconnect(queue_pair &qp)
 
 } // namespace
 
+int join(queue_pair &qp)
+{
+    if (qp.roce_number != 0)
+        return 0;
+    const std::uint32_t number = reserve_number();
+    if (number == 0)
+        return errno;
+    qp.roce_number = number;
+    qp.attach(nullptr);
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    qp.query(attr, init);
+    if (attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS)
+        connect(qp);
+    if (attr.qp_state == IBV_QPS_RTS)
+        start_sending(number, attr);
+    return 0;
+}
+
+void leave(queue_pair &qp)
+{
+    if (is_selected())
+        return;
+    if (const std::uint32_t number = qp.roce_number.exchange(0); number != 0) {
+        release_number(number);
+        qp.attach(nullptr);
+    }
+}
+
 int modify(queue_pair &qp, const ibv_qp_attr &attr, int mask)
 {
     if (const int error = (mask & IBV_QP_AV) != 0 ? check(attr, mask) : 0; error != 0)
@@ -151,8 +192,10 @@ int modify(queue_pair &qp, const ibv_qp_attr &attr, int mask)
     const ibv_qp_state to = qp.shown_state();
     if (to == IBV_QPS_RTR && from == IBV_QPS_INIT)
         connect(qp);
-    else if (to == IBV_QPS_RESET)
+    else if (to == IBV_QPS_RESET) {
         disconnect(qp);
+        leave(qp);
+    }
     return 0;
 }
 

@@ -12,6 +12,11 @@ namespace softrdma::roce_connect
 // Returns whether SOFTRDMA_TRANSPORT selects RoCE.
 bool is_selected();
 
+// Return whether connections over TCP that are refused are requested over RoCE, and whether listeners accept both
+// (SOFTRDMA_ROCE).
+bool follows_refusal();
+bool is_accepted();
+
 // Local ACK timeout of connections for which the program chooses none.
 inline constexpr std::uint8_t usual_ack_timeout = 16; // 268 ms
 
@@ -30,6 +35,11 @@ std::unique_ptr<datagram_path> open_datagram_path();
 std::uint32_t reserve_number();
 // Also ends the connection.
 void release_number(std::uint32_t number);
+
+// Gives a queue pair a number, and a path if its state needs one. Returns 0 or an errno value. The port must be open.
+int join(queue_pair &qp);
+// Reverts join(), unless all queue pairs use RoCE.
+void leave(queue_pair &qp);
 
 // Modifies the queue pair like queue_pair::modify(), and gives it its path with RTR. A packet that arrives earlier is
 // dropped, and its sender repeats it.

@@ -30,6 +30,7 @@ struct roce_link final : mad_exchange::outlet, std::enable_shared_from_this<roce
     std::shared_ptr<roce_service> service; // passive side, until the connection is established
     std::optional<mad_exchange::time_point> timer;
     bool is_ending = false;
+    bool is_answered = false; // a message of the peer has arrived
     mad_exchange exchange;
 };
 
@@ -66,6 +67,13 @@ inline constexpr std::uint32_t lane_shift = 27;
 
 using peer_key = std::pair<network_address, std::uint32_t>; // address and communication ID of a peer
 
+// A check whether a host has the port of RoCE.
+struct host_probe {
+    clock::time_point sent;
+    unique_fd socket;
+    bool is_closed = false;
+};
+
 // Never destroyed: the progress thread may run until the end of the process.
 struct registry {
     std::shared_ptr<roce::management_port> port GUARDED_BY(lock());
@@ -73,7 +81,9 @@ struct registry {
     std::unordered_map<std::uint32_t, std::shared_ptr<roce_link>> links GUARDED_BY(lock()); // keys: own IDs
     std::map<peer_key, std::weak_ptr<roce_link>> passive GUARDED_BY(lock());
     std::unordered_multimap<std::uint64_t, std::weak_ptr<roce_service>> services GUARDED_BY(
-            lock()); // keys: service IDs
+            lock());                                                 // keys: service IDs
+    std::map<network_address, host_probe> probes GUARDED_BY(lock()); // keys: hosts
+    std::vector<std::uint64_t> waiting GUARDED_BY(lock());           // serial numbers of ids until the port is open
 };
 
 registry &state();

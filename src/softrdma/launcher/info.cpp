@@ -121,7 +121,11 @@ void print_paths()
     const std::string no_fd_passing = probe_fd_passing();
     const std::string no_memory = no_fd_passing.empty() ? try_direct_path() : no_fd_passing;
     print_path("path tcp:", is_roce ? neither : nullptr, "", "available");
-    print_path("path roce:", is_roce ? nullptr : "SOFTRDMA_TRANSPORT is not roce", "", "used with all peers");
+    const bool is_auto = transport == config::transport_word::automatic;
+    const char *no_roce = is_roce || (is_auto && !config::is(setting::roce, config::roce_word::off)) ? nullptr
+                          : is_auto ? "SOFTRDMA_ROCE=off"
+                                    : "SOFTRDMA_TRANSPORT is neither auto nor roce";
+    print_path("path roce:", no_roce, "", is_roce ? "used with all peers" : "used with hosts that refuse TCP");
     print_path("path shm:", not_taken, no_memory, "used with programs of the same user on this host");
     print_path("path shm-fd:", not_handed, no_fd_passing, "used with programs of the same user that refuse path shm");
     printf("trust:         %s\n", trusted ? "programs of the same user" : "none");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/roce/port.hpp"
+#include "base/config.hpp"
 #include "base/log.hpp"
 #include "base/gid_table.hpp"
 #include "transport/roce/connection.hpp"
@@ -86,7 +87,11 @@ std::shared_ptr<port> port::open()
     std::string error;
     auto sockets = shared_sockets::open(error);
     if (sockets == nullptr) {
-        fprintf(stderr, "softrdma: UDP port %u: %s\n", unsigned{udp_port}, error.c_str());
+        if (config::is(config::setting::transport, config::transport_word::roce) ||
+                config::is(config::setting::roce, config::roce_word::listen))
+            fprintf(stderr, "softrdma: UDP port %u: %s\n", unsigned{udp_port}, error.c_str());
+        else // the program did not ask for the port
+            log::write(log::level::warn, "UDP port %u: %s", unsigned{udp_port}, error.c_str());
         errno = EADDRINUSE;
         return nullptr;
     }
