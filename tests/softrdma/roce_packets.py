@@ -50,3 +50,11 @@ def with_identification(frame: bytes, number: int) -> bytes:
     ip[10:12] = struct.pack(">H", folded_sum(bytes(ip[:20])) ^ 0xffff)
     ip[-4:] = invariant_crc(bytes(ip))
     return frame[:14] + bytes(ip)
+
+
+def congestion_notification(frame: bytes) -> bytes:
+    """Returns a congestion notification packet with the addresses and the destination of an IPv4 packet."""
+    bth = b"\x81\0\xff\xff\x40" + frame[47:50] + bytes(4)
+    packet = frame[:42] + bth + bytes(16 + 4)
+    lengths = struct.pack(">H", len(packet) - 14), struct.pack(">H", len(packet) - 34)
+    return with_identification(packet[:16] + lengths[0] + packet[18:38] + lengths[1] + packet[40:], 0)

@@ -99,7 +99,8 @@ class Host:
 
 class Relay(threading.Thread):
     """Joins two hosts. Loses, repeats and delays that share of the RoCE packets, and keeps a copy of each. With
-    `renumbers`, gives them identifications as other devices do, and changes a byte in that share of them."""
+    `renumbers`, gives them identifications and congestion marks, sends congestion notifications to their senders, and
+    changes a byte in that share of them."""
 
     def __init__(self, hosts: list[Host], share: float, renumbers: bool) -> None:
         super().__init__(daemon=True)
@@ -131,6 +132,8 @@ class Relay(threading.Thread):
                     elif self.only_management:
                         at = 1.0
                     if self.renumbers:
+                        to.send(roce_packets.congestion_notification(frame))
+                        frame = frame[:15] + b"\x03" + frame[16:]
                         frame = roce_packets.with_identification(frame, self.random.randrange(1 << 16))
                         if self.random.random() < self.share:
                             place = self.random.randrange(42, len(frame))
@@ -236,7 +239,7 @@ class RoceTest(unittest.TestCase):
         self.exchange("-n", "20", "-s", "70001", "-e")
         self.assertGreater(len(relay.frames), 20 * 2 * 68)
 
-    def test_other_identifications_and_damaged_packets(self) -> None:
+    def test_other_identifications_congestion_marks_and_damaged_packets(self) -> None:
         self.relay(0.01, renumbers=True)
         self.exchange("-n", "40", "-s", "30001")
 
@@ -588,6 +591,32 @@ class RoceTest(unittest.TestCase):
         relay.end()
         self.is_refused(client, "UNREACHABLE, error -110", SOFTRDMA_CM_TIMEOUT_MS="1500")
         self.assertEqual([], relay.frames)
+
+    def classes_of(self, relay: Relay, *options: str) -> set[tuple[bool, int]]:
+        """Returns the traffic classes of the packets of a transfer that match, and whether they are management packets."""
+        del relay.frames[:]
+        self.port += 1
+        port = self.port
+        command = ["ib_send_bw", "-n", "20", "-s", "100", "-p", str(port), *options]
+        server = self.right.start(*command)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        wait_until(lambda: self.right.listens(port) or server.poll() is not None, "a server")
+        self.finish(self.left.start(*command, RIGHT), server)
+        for frame in relay.frames:
+            self.assertEqual("", roce_packets.wrong_checksum(frame))
+        return {(is_management(frame), frame[15]) for frame in relay.frames}
+
+    def test_traffic_classes(self) -> None:
+        relay = self.relay()
+        self.assertEqual({(False, 0)}, self.classes_of(relay, "-x", "0"))
+        self.assertEqual({(False, 0xb8)}, self.classes_of(relay, "-x", "0", "--tclass=186")) # the bits of ECN are cleared
+        self.assertEqual({(False, 0xb8)}, self.classes_of(relay, "-x", "0", "--tclass=186", "-c", "UD"))
+        classes = self.classes_of(relay, "-R", "-T", "186")
+        self.assertLessEqual({(False, 0xb8), (True, 0xb8)}, classes)
+        requests = [frame for frame in relay.frames if is_management(frame) and attribute_of(frame) == REQ]
+        for row in self.decode(requests, "infiniband.cm.req.prim_tfcclass", "ip.dsfield"):
+            self.assertIn([int(field, 0) for field in row], ([0, 0], [186, 0xb8])) # perftest has a control connection
 
     def test_a_path_mtu_that_does_not_fit(self) -> None:
         self.relay()

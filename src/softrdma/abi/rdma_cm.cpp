@@ -197,6 +197,8 @@ int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_
     if (value == nullptr || size != (is_int ? sizeof(int) : sizeof(std::uint8_t)))
         return fail_with(-1, EINVAL);
     const lock_guard guard(cm::lock());
+    if (name == RDMA_OPTION_ID_TOS)
+        id_of(id).traffic_class = *static_cast<const std::uint8_t *>(value);
     if (name == RDMA_OPTION_ID_AFONLY)
         id_of(id).v6_only = *static_cast<const int *>(value) != 0;
     if (name == RDMA_OPTION_ID_REUSEADDR) {
@@ -213,7 +215,7 @@ int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_
             return fail_with(-1, EINVAL);
         id_of(id).ack_timeout = timeout;
     }
-    return 0; // the others have no meaning on TCP
+    return 0;
 }
 
 __be16 rdma_get_src_port(rdma_cm_id *id)

@@ -106,6 +106,7 @@ public:
     std::shared_ptr<listener> listening GUARDED_BY(cm::lock());
     std::shared_ptr<cm::roce_service> service GUARDED_BY(cm::lock()); // listening over RoCE
     std::shared_ptr<cm::roce_link> link GUARDED_BY(cm::lock());       // connection over RoCE; otherwise NULL
+    std::uint8_t traffic_class GUARDED_BY(cm::lock()) = 0;            // RDMA_OPTION_ID_TOS, or that of the request
     ibv_mtu path_mtu GUARDED_BY(cm::lock()) = IBV_MTU_4096;
     std::uint8_t path_ack_timeout GUARDED_BY(cm::lock()) = usual_ack_timeout;
     std::unique_ptr<cm_event> last_event GUARDED_BY(cm::lock()); // end of the connection, until completions are read

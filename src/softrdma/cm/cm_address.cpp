@@ -219,6 +219,7 @@ int resolve_route(cm_id &id)
     record.dgid = id.route.addr.addr.ibaddr.dgid;
     record.pkey = htobe16(0xffff);
     record.reversible = 1;
+    record.traffic_class = id.traffic_class;
     record.numb_path = 1;
     record.mtu_selector = 2;
     if (roce_connect::is_selected())

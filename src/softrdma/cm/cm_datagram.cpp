@@ -78,6 +78,7 @@ ibv_ah_attr detail::address_of_peer(const cm_id &id)
     attr.grh.dgid = id.route.addr.addr.ibaddr.dgid;
     attr.grh.sgid_index = static_cast<std::uint8_t>(own == gids.end() ? 0 : own - gids.begin());
     attr.grh.hop_limit = 64;
+    attr.grh.traffic_class = id.traffic_class;
     return attr;
 }
 

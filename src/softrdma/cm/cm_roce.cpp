@@ -151,7 +151,10 @@ int over_roce::request(cm_id &id)
     const auto destination = std::bit_cast<network_address>(addresses.dgid);
     if (id.link != nullptr) // it belongs to the attempt that was refused
         id.link->id = 0;
-    id.link = new_link(id, {.source = source, .destination = destination, .interface = interface_of(source)});
+    id.link = new_link(id, {.source = source,
+                                   .destination = destination,
+                                   .interface = interface_of(source),
+                                   .traffic_class = id.traffic_class});
     if (id.link == nullptr)
         return EAGAIN;
     const roce::ip_header header{.v4 = is_v4(addresses.sgid),
@@ -170,6 +173,7 @@ int over_roce::request(cm_id &id)
     }
     m.retry_count = id.local.retry_count;
     m.mtu = static_cast<std::uint8_t>(id.path_mtu);
+    m.traffic_class = id.traffic_class;
     m.ack_timeout = id.ack_timeout.value_or(id.path_ack_timeout);
     m.local_timeout = m.remote_timeout = response_timeout;
     m.source = source;

@@ -39,6 +39,7 @@ void adopt_path(cm_id &child, const cm_mad &m, const roce::ip_header &header) RE
         child.path_mtu = static_cast<ibv_mtu>(m.mtu);
         child.path_ack_timeout = m.ack_timeout;
     }
+    child.traffic_class = m.traffic_class;
     const unsigned interface = interface_of(header.destination);
     child.route.addr.src_storage = address_of(std::bit_cast<ibv_gid>(header.destination), interface);
     child.route.addr.dst_storage = address_of(std::bit_cast<ibv_gid>(header.source), interface);
@@ -98,7 +99,9 @@ void take_request(const std::shared_ptr<roce_service> &service, const cm_mad &m,
     cm_id *child = detail::new_child(*parent, parameters_of(m, data));
     adopt_path(*child, m, header);
     try {
-        child->link = new_link(*child, route_to(flow));
+        datagram_route route = route_to(flow);
+        route.traffic_class = m.traffic_class;
+        child->link = new_link(*child, route);
         if (child->link == nullptr)
             return detail::discard(child);
         child->link->service = service;

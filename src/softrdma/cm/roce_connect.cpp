@@ -123,7 +123,8 @@ void connect(queue_pair &qp)
     const gid_entry &here = gid_table()[route.sgid_index];
     const datagram_route addresses{.source = std::bit_cast<network_address>(here.gid),
             .destination = std::bit_cast<network_address>(route.dgid),
-            .interface = here.interface};
+            .interface = here.interface,
+            .traffic_class = route.traffic_class};
     const auto c = std::make_shared<roce::connection>(port, addresses, attributes_of(attr));
     qp.attach(c);
     c->bind(qp.receiver());

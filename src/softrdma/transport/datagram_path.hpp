@@ -14,6 +14,7 @@ struct datagram_route {
     network_address source;
     network_address destination;
     unsigned interface; // scope of a link-local address
+    std::uint8_t traffic_class = 0;
 };
 
 // Receiver of the datagrams for one queue pair number.

@@ -45,6 +45,8 @@ address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
     const ibv_gid destination = by_lid ? gid_of_lid(attr.dlid) : attr.grh.dgid;
     ah->route = {
             std::bit_cast<network_address>(source.gid), std::bit_cast<network_address>(destination), source.interface};
+    if (!by_lid)
+        ah->route.traffic_class = attr.grh.traffic_class;
     ah->service_level = attr.sl;
     ah->context = owner->context;
     ah->pd = owner;

@@ -89,7 +89,7 @@ void put_request(byte_writer &w, const cm_mad &m) noexcept
     w.put(static_cast<std::uint8_t>(bits(m.max_retries, 4, 4) | bits(m.srq, 1, 3)));
     w.put(permissive_lid).put(permissive_lid);
     w.put_raw(m.source.data(), m.source.size()).put_raw(m.destination.data(), m.destination.size());
-    w.put(packet_rate).put(std::uint8_t{0}).put(path_hop_limit).put(std::uint8_t{0});
+    w.put(packet_rate).put(m.traffic_class).put(path_hop_limit).put(std::uint8_t{0});
     w.put(static_cast<std::uint8_t>(bits(m.ack_timeout, 5, 3)));
     put_zeros(w, alternate_path_size);
 }
@@ -122,7 +122,9 @@ void get_request(byte_reader &r, cm_mad &m) noexcept
     skip(r, 4);
     r.get_raw(m.source.data(), m.source.size());
     r.get_raw(m.destination.data(), m.destination.size());
-    skip(r, 7);
+    skip(r, 4);
+    m.traffic_class = r.get<std::uint8_t>();
+    skip(r, 2);
     m.ack_timeout = bit_reader(r.get<std::uint8_t>()).skip(3).get(5);
     skip(r, alternate_path_size);
 }

@@ -62,6 +62,7 @@ struct cm_mad {
     std::uint8_t srq = 0;
     std::uint8_t transport = 0;       // transport service type, in requests
     std::uint8_t mtu = 0;             // ibv_mtu
+    std::uint8_t traffic_class = 0;   // traffic class of the path that a request proposes
     std::uint8_t ack_timeout = 0;     // this and the other timeouts are exponents: 4.096 us * 2^n
     std::uint8_t local_timeout = 0;   // time in which the sender responds to the reply
     std::uint8_t remote_timeout = 0;  // time in which it expects the reply

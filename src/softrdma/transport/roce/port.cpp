@@ -192,7 +192,7 @@ void port::send(const datagram_route &route, const transport_headers &headers, s
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);
-    put_source(message, sockets_->family(), route);
+    put_route(message, sockets_->family(), route);
     if (sendmsg(sockets_->socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && log::is_on(log::level::info))
         log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", dest_qpn, strerror(errno),
                 errno == EMSGSIZE ? " (use a smaller path MTU)" : "");

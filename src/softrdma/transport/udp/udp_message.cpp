@@ -20,14 +20,14 @@ network_address address_of(const in_addr &from) noexcept
 }
 
 template<typename Info>
-void put_control(msghdr &message, int level, int type, const Info &info) noexcept
+void add_control(msghdr &message, int level, int type, const Info &info) noexcept
 {
-    cmsghdr *header = CMSG_FIRSTHDR(&message);
+    auto *header = reinterpret_cast<cmsghdr *>(static_cast<std::byte *>(message.msg_control) + message.msg_controllen);
     header->cmsg_level = level;
     header->cmsg_type = type;
     header->cmsg_len = CMSG_LEN(sizeof(info));
     memcpy(CMSG_DATA(header), &info, sizeof(info));
-    message.msg_controllen = CMSG_SPACE(sizeof(info));
+    message.msg_controllen += CMSG_SPACE(sizeof(info));
 }
 
 } // namespace
@@ -46,18 +46,27 @@ socklen_t end_at(int family, const network_address &address, unsigned interface,
     return family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
-void put_source(msghdr &message, int family, const datagram_route &route) noexcept
+void put_route(msghdr &message, int family, const datagram_route &route) noexcept
 {
+    constexpr int without_ecn = 0xfc;
+    message.msg_controllen = 0;
     if (family == AF_INET6) {
         in6_pktinfo info{};
         memcpy(&info.ipi6_addr, route.source.data(), route.source.size());
         if (IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
             info.ipi6_ifindex = route.interface;
-        return put_control(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
+        add_control(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
+    } else {
+        in_pktinfo info{};
+        memcpy(&info.ipi_spec_dst, route.source.data() + route.source.size() - sizeof(in_addr), sizeof(in_addr));
+        add_control(message, IPPROTO_IP, IP_PKTINFO, info);
     }
-    in_pktinfo info{};
-    memcpy(&info.ipi_spec_dst, route.source.data() + route.source.size() - sizeof(in_addr), sizeof(in_addr));
-    put_control(message, IPPROTO_IP, IP_PKTINFO, info);
+    if (const int traffic_class = route.traffic_class & without_ecn; traffic_class != 0) {
+        if (is_v4(std::bit_cast<ibv_gid>(route.destination)))
+            add_control(message, IPPROTO_IP, IP_TOS, traffic_class);
+        else
+            add_control(message, IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
+    }
 }
 
 bool find_destination(msghdr &message, network_address &destination) noexcept

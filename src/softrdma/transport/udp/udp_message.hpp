@@ -13,14 +13,16 @@ namespace softrdma
 // Ancillary data of a UDP packet, sent to or received from the kernel.
 union control_data {
     cmsghdr header;
-    std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo))> v6;
-    std::array<std::byte, CMSG_SPACE(sizeof(in_pktinfo))> v4;
+    std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(int))> v6;
+    std::array<std::byte, CMSG_SPACE(sizeof(in_pktinfo)) + CMSG_SPACE(sizeof(int))> v4;
 };
 
 // Converts an address to the form that a socket of that family uses: an IPv6 socket uses mapped IPv4 addresses.
 socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
         sockaddr_storage &end) noexcept;
-void put_source(msghdr &message, int family, const datagram_route &route) noexcept;
+// Sets the control data of a packet that a socket of that family sends: its source address, and its traffic class
+// without the bits of ECN, because the device does not react to congestion marks.
+void put_route(msghdr &message, int family, const datagram_route &route) noexcept;
 // Returns false if the kernel did not provide the destination address.
 bool find_destination(msghdr &message, network_address &destination) noexcept;
 void find_source(const sockaddr_storage &from, network_address &source, std::uint16_t &port) noexcept;

@@ -207,7 +207,7 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
     message.msg_iovlen = count + 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);
-    put_source(message, family_, route);
+    put_route(message, family_, route);
     if (sendmsg(socket_, &message, MSG_NOSIGNAL) >= 0)
         return true;
     const int error = errno;
