@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/cm_message.hpp"
 #include "wire/frame.hpp"
+#include "wire/roce.hpp"
 
 #include <algorithm>
 #include <csetjmp>
@@ -370,6 +371,41 @@ void a_message_of_another_version_is_rejected_with_its_version(void **)
     assert_int_equal(version_of(message), 0);
 }
 
+// The packet was sent to SoftRoCE of Linux 6.12, which drops it unless its CRC counts the packet twice.
+void a_flush_has_the_crc_of_either_rule(void **)
+{
+    packet p{.op = opcode::flush, .dest_qpn = 0x11, .psn = 0x8fd9b7, .remote_addr = 0x7f5c4e600011};
+    p.rkey = 0x2ee;
+    p.dma_length = 1024;
+    p.placement = 1;
+    const auto address = [](unsigned last) {
+        network_address mapped{};
+        const unsigned end[] = {255, 255, 192, 168, 77, last};
+        std::transform(std::begin(end), std::end(end), mapped.begin() + 10, [](unsigned b) { return std::byte(b); });
+        return mapped;
+    };
+    const roce::udp_flow flow{address(1), address(2), 0xc011};
+    const roce::transport_headers headers = roce::encode(p, 0);
+    bytes sent(headers.bytes.begin(), headers.bytes.begin() + static_cast<std::ptrdiff_t>(headers.size));
+    const auto with = [&](std::uint32_t crc) {
+        bytes whole = sent;
+        for (int shift = 24; shift >= 0; shift -= 8)
+            whole.push_back(static_cast<std::byte>(crc >> shift));
+        return whole;
+    };
+    for (const auto &[rule, crc] :
+            {std::pair(roce::crc_rule::standard, 0x23bbd613u), std::pair(roce::crc_rule::packet_twice, 0x5c0c0444u)}) {
+        const roce::invariant_crc computed = roce::crc_of(flow, sent, rule);
+        assert_memory_equal(computed.data(), with(crc).data() + sent.size(), computed.size());
+        assert_true(roce::has_valid_crc(flow, with(crc)));
+        assert_false(roce::has_valid_crc(flow, with(crc ^ 1)));
+    }
+    sent[0] = static_cast<std::byte>(opcode::atomic_write);
+    const roce::invariant_crc twice = roce::crc_of(flow, sent, roce::crc_rule::packet_twice);
+    sent.insert(sent.end(), twice.begin(), twice.end());
+    assert_false(roce::has_valid_crc(flow, sent));
+}
+
 } // namespace
 
 int main()
@@ -387,6 +423,7 @@ int main()
             cmocka_unit_test(handshakes_survive_the_wire),
             cmocka_unit_test(handshakes_without_the_connection_manager_survive_the_wire),
             cmocka_unit_test(decisions_survive_the_wire),
+            cmocka_unit_test(a_flush_has_the_crc_of_either_rule),
     };
     return cmocka_run_group_tests_name("frame", tests, nullptr, nullptr);
 }

@@ -218,7 +218,7 @@ namespace
 {
 
 // Fields that routers may change count as ones.
-std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> packet) noexcept
+std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> packet, crc_rule rule) noexcept
 {
     constexpr std::byte ones{0xff};
     constexpr std::array<std::byte, 8> no_local_route{ones, ones, ones, ones, ones, ones, ones, ones};
@@ -236,31 +236,39 @@ std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> p
     value = crc(value, std::span(masked).first(network.size));
     value = crc(value, packet.first(reserved));
     value = crc(value, std::span(&ones, 1));
-    return ~crc(value, packet.subspan(reserved + 1));
+    value = crc(value, packet.subspan(reserved + 1));
+    return ~(rule == crc_rule::packet_twice ? crc(value, packet) : value);
+}
+
+// A CRC is linear: the difference of two identifications, moved back to their place, has 16 bits.
+bool has_crc_of(crc_rule rule, const udp_flow &flow, std::span<const std::byte> bytes) noexcept
+{
+    constexpr std::size_t identification = 4; // its offset in the IPv4 header
+    const auto packet = bytes.first(bytes.size() - sizeof(invariant_crc));
+    std::uint32_t difference = invariant_value(flow, packet, rule);
+    for (std::size_t i = 0; i < sizeof(invariant_crc); ++i)
+        difference ^= static_cast<std::uint32_t>(bytes[packet.size() + i]) << 8 * i;
+    if (difference == 0 || ip_of(flow.destination).size() != sizeof(std::uint32_t))
+        return difference == 0;
+    const std::size_t behind = packet.size() * (rule == crc_rule::packet_twice ? 2 : 1);
+    return revert(difference, ipv4_size - identification + udp_size + behind) <= 0xffff;
 }
 
 } // namespace
 
-invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet) noexcept
+invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet, crc_rule rule) noexcept
 {
-    const std::uint32_t value = invariant_value(flow, packet);
+    const std::uint32_t value = invariant_value(flow, packet, rule);
     invariant_crc result;
     for (std::size_t i = 0; i < result.size(); ++i) // the only number with its low byte first
         result[i] = static_cast<std::byte>(value >> 8 * i);
     return result;
 }
 
-// A CRC is linear: the difference of two identifications, moved back to their place, has 16 bits.
 bool has_valid_crc(const udp_flow &flow, std::span<const std::byte> bytes) noexcept
 {
-    constexpr std::size_t identification = 4; // its offset in the IPv4 header
-    const auto packet = bytes.first(bytes.size() - sizeof(invariant_crc));
-    std::uint32_t difference = invariant_value(flow, packet);
-    for (std::size_t i = 0; i < sizeof(invariant_crc); ++i)
-        difference ^= static_cast<std::uint32_t>(bytes[packet.size() + i]) << 8 * i;
-    if (difference == 0 || ip_of(flow.destination).size() != sizeof(std::uint32_t))
-        return difference == 0;
-    return revert(difference, ipv4_size - identification + udp_size + packet.size()) <= 0xffff;
+    return has_crc_of(crc_rule::standard, flow, bytes) ||
+           (bytes[0] == static_cast<std::byte>(opcode::flush) && has_crc_of(crc_rule::packet_twice, flow, bytes));
 }
 
 } // namespace softrdma::roce

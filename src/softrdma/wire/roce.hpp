@@ -55,11 +55,17 @@ bool decode(std::span<const std::byte> bytes, packet &p) noexcept;
 bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept;
 
 // Invariant CRC of a packet, in the order of its bytes on the wire. `packet` starts with the BTH and ends with the
-// padding.
+// padding. SoftRoCE computes the CRC of a FLUSH otherwise: over all of `packet` once more.
 using invariant_crc = std::array<std::byte, 4>;
-invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet) noexcept;
-// Returns whether the packet with its CRC is intact. An IPv4 header may have any identification: receivers cannot see
-// it, and some senders do not send 0. `bytes` has at least the size of a BTH and a CRC.
+enum class crc_rule : std::uint8_t {
+    standard,
+    packet_twice
+};
+invariant_crc crc_of(
+        const udp_flow &flow, std::span<const std::byte> packet, crc_rule rule = crc_rule::standard) noexcept;
+// Returns whether the packet with its CRC is intact; a FLUSH may follow either rule. An IPv4 header may have any
+// identification: receivers cannot see it, and some senders do not send 0. `bytes` has at least the size of a BTH and a
+// CRC.
 bool has_valid_crc(const udp_flow &flow, std::span<const std::byte> bytes) noexcept;
 
 } // namespace softrdma::roce

@@ -52,6 +52,13 @@ void connection::send(const packet &p, std::span<const std::byte> payload)
 {
     burst_ += is_read_response(p.op) ? 1u : 0u;
     port_->send(route_, p, payload);
+    if (p.op != opcode::flush)
+        return;
+    // SoftRoCE drops a FLUSH with the standard CRC, other devices one with its own. A repeated FLUSH has both.
+    sends_both_ = sends_both_ || (newest_flush_ && !psn_after(p.psn, *newest_flush_));
+    newest_flush_ = p.psn;
+    if (sends_both_)
+        port_->send(route_, p, payload, crc_rule::packet_twice);
 }
 
 void connection::transmit(const packet &header, std::span<const iovec> payload, bool)

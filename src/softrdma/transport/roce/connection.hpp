@@ -64,6 +64,8 @@ private:
     time_point burst_began_ GUARDED_BY(mutex_){};
     unsigned burst_ GUARDED_BY(mutex_) = 0; // READ responses since then
     bool pauses_ GUARDED_BY(mutex_) = false;
+    std::optional<std::uint32_t> newest_flush_ GUARDED_BY(mutex_); // PSN
+    bool sends_both_ GUARDED_BY(mutex_) = false;                   // each FLUSH, with the CRC of either rule
 };
 
 } // namespace softrdma::roce

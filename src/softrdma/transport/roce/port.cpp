@@ -160,27 +160,27 @@ void port::listen(std::uint32_t number, std::shared_ptr<datagram_receiver> recei
     }
 }
 
-void port::send(const datagram_route &route, const packet &p, std::span<const std::byte> payload)
+void port::send(const datagram_route &route, const packet &p, std::span<const std::byte> payload, crc_rule rule)
 {
     if (event_loop *loop = event_loop::get(); !loop->expects(*this))
         loop->expect(shared_from_this());
-    send(route, encode(p, payload.size()), payload, p.dest_qpn);
+    send(route, encode(p, payload.size()), payload, p.dest_qpn, rule);
 }
 
 void port::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
 {
-    send(route, encode(d, payload.size()), payload, d.dest_qpn);
+    send(route, encode(d, payload.size()), payload, d.dest_qpn, crc_rule::standard);
 }
 
 void port::send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
-        std::uint32_t dest_qpn)
+        std::uint32_t dest_qpn, crc_rule rule)
 {
     std::array<std::byte, max_path_mtu + max_overhead> bytes;
     auto *end = std::copy_n(headers.bytes.begin(), headers.size, bytes.data());
     end = std::copy(payload.begin(), payload.end(), end);
     end = std::fill_n(end, headers.padding, std::byte{0});
     const udp_flow flow{route.source, route.destination, udp_port};
-    const invariant_crc crc = crc_of(flow, {bytes.data(), end});
+    const invariant_crc crc = crc_of(flow, {bytes.data(), end}, rule);
     end = std::copy(crc.begin(), crc.end(), end);
     iovec segment{bytes.data(), static_cast<std::size_t>(end - bytes.data())};
     sockaddr_storage to;

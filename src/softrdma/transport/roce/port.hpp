@@ -45,7 +45,8 @@ public:
     void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
 
     // Sends a packet of a connection, or drops it if the network accepts no more.
-    void send(const datagram_route &route, const packet &p, std::span<const std::byte> payload);
+    void send(const datagram_route &route, const packet &p, std::span<const std::byte> payload,
+            crc_rule rule = crc_rule::standard);
     // Sends a datagram in the same way.
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
     const shared_sockets &sockets() const noexcept { return *sockets_; }
@@ -59,7 +60,7 @@ private:
 
     bool watch();
     void send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
-            std::uint32_t dest_qpn);
+            std::uint32_t dest_qpn, crc_rule rule);
     bool receive() REQUIRES(reading_);
     void accept(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
     void deliver(const packet &p, const udp_flow &flow, std::span<const std::byte> bytes) REQUIRES(reading_);
