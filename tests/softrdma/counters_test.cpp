@@ -163,7 +163,7 @@ void messages_over_the_network_leave_no_message_behind(void **)
         const auto taken = r.qp->receives().take();
         assert_true(taken.has_value() && taken->wr_id == id);
         r.completes_nothing();
-        r.peer->skip_receive();
+        r.peer->peer_consumed_receive();
     }
     r.post(8);
     assert_true(r.delivers(8, 8));

@@ -62,7 +62,7 @@ public:
     // Section in which the peer accesses local memory.
     virtual reader reader_of_peer() const noexcept = 0;
     // Returns a path for acting on the queue pair of the peer; `own` is the block that the local queue pair publishes.
-    virtual std::unique_ptr<request_path> open_path(qp_block &own, ibv_pd *pd) = 0;
+    virtual std::shared_ptr<request_path> open_path(qp_block &own, ibv_pd *pd) = 0;
 };
 
 } // namespace softrdma

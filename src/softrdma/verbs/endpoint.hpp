@@ -29,7 +29,7 @@ static_assert(limits::max_sge <= packet_path::max_iovecs);
 struct alignas(cache_line) endpoint {
     // The first cache line contains the members that every request uses.
     ibv_qp *qp = nullptr;
-    std::unique_ptr<request_path> local; // path through shared memory, if one exists, besides the network
+    std::shared_ptr<request_path> local; // path through shared memory, if one exists, besides the network
     ibv_qp_cap cap{};
     bool path_lost = false;         // the peer has exited, or will send no more responses
     bool transport_pending = false; // whether `local` will be set is still unknown: no request is sent yet

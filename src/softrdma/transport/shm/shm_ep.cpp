@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/shm_ep.hpp"
 #include "base/assert.hpp"
-#include "base/guard.hpp"
-#include "base/put_event.hpp"
+#include "pmem/policy.hpp"
 
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 
 namespace softrdma
 {
@@ -17,32 +15,22 @@ namespace
 
 constexpr std::uint32_t max_capacity = 1u << 16;
 constexpr std::uint32_t max_sges = 64;
-// Bytes of a message in the cache line that the peer polls.
-constexpr std::uint32_t in_first_line = cache_line - offsetof(receive_slot, inlined);
-
-// Maximum length for which the lines of the next message are prefetched. A SEND of 4 KiB then takes 930 ns instead of
-// 1160 on Intel CPUs, but 370 ns instead of 270 on AMD CPUs, where the next accesses of the program wait for the lines.
-constexpr std::uint32_t max_prefetch = 4096;
 
 bool peer_gone(const void *peer)
 {
     return static_cast<const peer_process *>(peer)->gone();
 }
 
-[[gnu::noinline]] void gather_segments(std::byte *to, std::span<const iovec> from) noexcept
+post_result result_of(copy_result result) noexcept
 {
-    for (const iovec &segment : from) {
-        memcpy(to, segment.iov_base, segment.iov_len);
-        to += segment.iov_len;
+    switch (result) {
+    case copy_result::done:
+        return post_result::done;
+    case copy_result::no_peer:
+        return post_result::lost;
+    default: // the network determines whether local or remote memory is missing
+        return post_result::unsupported;
     }
-}
-
-void gather(std::byte *to, std::span<const iovec> from) noexcept
-{
-    if (from.size() == 1 && from[0].iov_len == sizeof(std::uint64_t)) // most notifications are one word
-        memcpy(to, from[0].iov_base, sizeof(std::uint64_t));
-    else
-        gather_segments(to, from);
 }
 
 // Takes consecutive parts from the front of a scatter list.
@@ -78,62 +66,6 @@ private:
 };
 
 } // namespace
-
-std::shared_ptr<remote_cq> remote_cq::open(
-        const std::shared_ptr<peer_process> &peer, std::uint64_t offset, unique_fd given)
-{
-    auto cq = std::make_shared<remote_cq>();
-    cq->peer_ = peer;
-    cq->memory_ = peer->share(offset, sizeof(cq_block));
-    if (cq->memory_ == nullptr)
-        return nullptr;
-    cq->block_ = reinterpret_cast<cq_block *>(cq->memory_.get());
-    if (cq->block_->magic != cq_magic)
-        return nullptr;
-    const int completion_fd = cq->block_->event_fd.load(std::memory_order_relaxed);
-    if (completion_fd >= 0)
-        cq->completion_fd_ = peer->is_self() ? unique_fd(fcntl(completion_fd, F_DUPFD_CLOEXEC, 0)) : std::move(given);
-    return completion_fd < 0 || cq->completion_fd_.get() >= 0 ? cq : nullptr;
-}
-
-bool remote_cq::reserve() noexcept
-{
-    if (block_->counted.load(std::memory_order_relaxed) == 0)
-        return true;
-    const auto capacity = static_cast<std::int32_t>(block_->capacity.load(std::memory_order_relaxed));
-    if (block_->used.fetch_add(1, std::memory_order_relaxed) < capacity)
-        return true;
-    block_->used.fetch_sub(1, std::memory_order_relaxed);
-    return false;
-}
-
-void remote_cq::release_entry() noexcept
-{
-    if (block_->counted.load(std::memory_order_relaxed) != 0)
-        block_->used.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void remote_cq::announce(std::uint32_t bit, bool watched) noexcept
-{
-    if (!watched)
-        block_->announce(bit);
-}
-
-void remote_cq::wake(bool solicited)
-{
-    const std::uint64_t arming = block_->event_due(solicited);
-    if (arming != 0)
-        signal(arming);
-}
-
-// Signals the event before it is marked as signaled: a sender that ends in between loses no event.
-void remote_cq::signal(std::uint64_t arming)
-{
-    if (!takes_event(completion_fd_.get()))
-        return;
-    put_event(completion_fd_.get());
-    block_->signaled.store(arming, std::memory_order_release);
-}
 
 std::shared_ptr<shm_ep> shm_ep::open(const shm_address &h, const connection_ends &ends, std::string &why)
 {
@@ -209,6 +141,14 @@ reader shm_ep::reader_of_peer() const noexcept
             peer_gone, peer_, peer_is_enrolled()};
 }
 
+std::shared_ptr<request_path> shm_ep::open_path(qp_block &own, ibv_pd *pd)
+{
+    region_in_use_ = &own.region_in_use;
+    epoch_ = &own.epoch;
+    local_domain_ = domain_of(pd);
+    return std::static_pointer_cast<shm_ep>(shared_from_this());
+}
+
 file_mapping *shm_ep::lookup_mapping(remote_region r)
 {
     recent_ = peer_->mapping(r);
@@ -230,6 +170,8 @@ void shm_ep::record_store(const remote_region &r, std::uint32_t bytes)
     unsynced_.merge(recent_, begin, begin + bytes);
 }
 
+// May take as long as the file system needs, and references the files itself: leaves the section, so the peer does not
+// wait for it.
 bool shm_ep::make_durable()
 {
     SOFTRDMA_ASSERT(epoch_ != nullptr); // the local queue pair has a path
@@ -238,28 +180,6 @@ bool shm_ep::make_durable()
         const int error = file->write_back(begin, end - begin);
         return error == 0 || error == ENOMEM; // ENOMEM: unmapped by the program, see memory_region::sync_mapped()
     });
-}
-
-bool shm_ep::stores_words(std::uint32_t key, std::uint64_t va)
-{
-    remote_region r;
-    return va % word_size == 0 && find(key, IBV_ACCESS_REMOTE_WRITE, va, word_size, r) && r.address % word_size == 0 &&
-           mapping(r) != nullptr;
-}
-
-copy_result shm_ep::flush(std::uint32_t key, int access, std::uint64_t va, std::uint32_t length, bool persists)
-{
-    remote_region r;
-    if (!grants(access) || !find(key, access, va, length, r))
-        return copy_result::unsupported;
-    if (!persists || r.kind == region_kind::unmappable || r.kind == region_kind::direct_access)
-        return copy_result::done;
-    if (mapping(r) == nullptr)
-        return copy_result::unsupported;
-    const std::shared_ptr<file_mapping> file = recent_;
-    const section_pause outside(*epoch_); // see make_durable()
-    const int error = file->write_back(r.address - r.region_address, length);
-    return error == 0 ? copy_result::done : copy_result::fault;
 }
 
 copy_result shm_ep::write_unmapped(remote_region r, std::span<const iovec> from) const
@@ -273,40 +193,6 @@ copy_result shm_ep::read_part(const remote_region &r, std::span<const iovec> to)
     if (file_mapping *file = mapping(r); file != nullptr)
         return file->read(r.address - r.region_address, to) ? copy_result::done : copy_result::fault;
     return peer_->read(r.address, to);
-}
-
-// The barrier is executed for the peer too, which posts a receive and then reads the request without a barrier.
-void shm_ep::request_receive_event() noexcept
-{
-    if (block_->receive_requested.exchange(1, std::memory_order_seq_cst) == 0)
-        barriers::execute_between_processes(peer_is_enrolled());
-}
-
-std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) noexcept
-{
-    SOFTRDMA_ASSERT(length <= max_bounced && bounced_ % cache_line == 0);
-    std::uint32_t begin = bounced_;
-    if (const std::uint32_t ahead = bounce_buffer_size - begin % bounce_buffer_size; ahead < length)
-        begin += ahead;
-    SOFTRDMA_ASSERT(begin % bounce_buffer_size + length <= bounce_buffer_size); // contiguous
-    const std::uint32_t end = begin + length;
-    if (end - bounced_out_ > bounce_buffer_size)
-        bounced_out_ = block_->bounced_out.load(std::memory_order_acquire);
-    return end - bounced_out_ > bounce_buffer_size ? std::nullopt : std::optional(begin);
-}
-
-// Prefetches lines for the next message, assuming that it has the same length, while the program continues. Out of
-// line, so that short messages are not slowed down.
-[[gnu::noinline]] void shm_ep::prefetch_space(std::uint32_t length) noexcept
-{
-    if (length > max_prefetch)
-        return;
-    if (length <= inline_size) {
-        const auto *next = reinterpret_cast<const std::byte *>(slot_);
-        fetch_to_store(next + cache_line, offsetof(receive_slot, inlined) + length - cache_line);
-    } else if (const auto space = bounce_buffer_space(length)) {
-        fetch_to_store(bounce_buffer_ + *space % bounce_buffer_size, length);
-    }
 }
 
 [[gnu::noinline]] copy_result shm_ep::copy_in_parts(
@@ -352,60 +238,147 @@ bool shm_ep::place(const receive_slot &s, std::uint32_t length, std::span<const 
     return left == 0;
 }
 
-// Publishes the message in that slot with one store. A lent receive changes its owner only at this moment. Returns
-// false if the peer has reclaimed it since `seen` was read.
-bool shm_ep::publish(receive_slot &s, std::uint64_t seen) const noexcept
+bool shm_ep::collect(const wqe &w, int access, std::span<const iovec> &segments)
 {
-    if (lent_)
-        return s.done.compare_exchange_strong(seen, position_ + 1, std::memory_order_seq_cst);
-    s.done.store(position_ + 1, std::memory_order_seq_cst);
+    std::uint32_t count = 0;
+    for (const ibv_sge &sge : w.sg_list()) {
+        if (sge.length == 0)
+            continue;
+        std::byte *at = regions_.lookup(sge.lkey, local_domain_, access | access_local_read, sge.addr, sge.length);
+        if (at == nullptr)
+            return false;
+        segments_[count++] = {at, sge.length};
+    }
+    if (w.is_inline() && w.length > 0) // inline data needs no region
+        segments_[count++] = w.inline_data();
+    segments = {segments_.data(), count};
     return true;
 }
 
-// Inlined into its main caller, because the response to a message waits for each call. Other functions may call it as
-// well.
-bool shm_ep::deliver(const message &m, std::span<const iovec> from)
+post_result shm_ep::write(const wqe &w)
 {
-    receive_slot &s = *slot_;
-    const std::uint64_t seen = s.done.load(std::memory_order_acquire);
-    if (lent_ && !has_receive()) // later reads of the slot belong to the receive of `seen`
-        return false;
-    std::uint8_t flags = m.flags;
-    std::uint32_t bounced = bounced_;
-    if ((flags & slot_write) == 0) {
-        if (__atomic_load_n(&s.owner_only, __ATOMIC_RELAXED) != 0 || m.length > s.capacity)
-            return false;
-        if (m.length <= inline_size) {
-            flags |= slot_inlined;
-            if (!guarded([&] { gather(s.inlined.data(), from); }))
-                return false;
-        } else if (const auto space = m.length <= bcopy_threshold_ ? bounce_buffer_space(m.length) : std::nullopt) {
-            flags |= slot_bounced;
-            if (!guarded([&] { gather(bounce_buffer_ + *space % bounce_buffer_size, from); }))
-                return false;
-            s.bounced = *space;
-            bounced = *space + whole_lines(m.length);
-        } else if (lent_ || !place(s, m.length, from)) { // a lent receive belongs to the peer until it has a message
-            return false;
-        }
+    std::span<const iovec> from;
+    if (!collect(w, 0, from))
+        return post_result::unsupported;
+    return result_of(write(w.rkey, w.remote_addr, from, w.length));
+}
+
+post_result shm_ep::read(const wqe &w)
+{
+    if (pmem::read_flushes() && !unsynced_.empty()) {
+        if (!make_durable())
+            return post_result::failed;
+        if (!peer_is_open())
+            return post_result::unsupported;
     }
-    if (!cq_->reserve())
+    std::span<const iovec> to;
+    if (peer_has_dirty_ || !collect(w, IBV_ACCESS_LOCAL_WRITE, to))
+        return post_result::unsupported;
+    return result_of(read(w.rkey, w.remote_addr, to, w.length));
+}
+
+// Delivers to a receive: a message with this data, or the notification of an executed WRITE.
+post_result shm_ep::deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from)
+{
+    const bool immediate = w.info().immediate;
+    const bool solicited = (w.flags & IBV_SEND_SOLICITED) != 0;
+    const message m{.length = w.length,
+            .imm_data = w.imm_data,
+            .flags = static_cast<std::uint8_t>(
+                    kind | (immediate ? slot_immediate : 0) | (solicited ? slot_solicited : 0))};
+    return deliver(m, from) ? post_result::done : post_result::unsupported;
+}
+
+// A request whose local memory cannot be read fails with a protection error, whether the peer has posted a receive or
+// not.
+[[gnu::cold]] post_result shm_ep::without_receive(const wqe &w)
+{
+    std::span<const iovec> from;
+    const bool waits = collect(w, 0, from) && !lent_; // otherwise the peer checks the shared receive queue
+    return waits ? post_result::pending : post_result::unsupported;
+}
+
+post_result shm_ep::send(const wqe &w)
+{
+    std::span<const iovec> from;
+    if (!has_receive())
+        return without_receive(w);
+    return collect(w, 0, from) ? deliver(w, 0, from) : post_result::unsupported;
+}
+
+post_result shm_ep::write_and_notify(const wqe &w)
+{
+    if (!has_receive())
+        return without_receive(w);
+    const post_result written = write(w);
+    return written == post_result::done ? deliver(w, slot_write, {}) : written;
+}
+
+// Executes the WRITE of a word if it is one store, which the kernel does not guarantee of its copies.
+post_result shm_ep::write_word(const wqe &w)
+{
+    remote_region r;
+    const bool is_one_store = w.remote_addr % word_size == 0 &&
+                              find(w.rkey, IBV_ACCESS_REMOTE_WRITE, w.remote_addr, word_size, r) &&
+                              r.address % word_size == 0 && mapping(r) != nullptr;
+    return is_one_store ? write(w) : post_result::unsupported;
+}
+
+// Requests are executed in order and stores are coherent, so only persistence needs work.
+post_result shm_ep::flush(const wqe &w)
+{
+    const flush_args &arguments = w.args.flush;
+    if (!arguments.is_valid() || arguments.level != native::level_range)
+        return post_result::unsupported;
+    const int access = rights_to_flush(arguments, peer_->uses_flush());
+    remote_region r;
+    if (!grants(access) || !find(w.rkey, access, w.remote_addr, arguments.length, r))
+        return post_result::unsupported;
+    if (!arguments.persists() || r.kind == region_kind::unmappable || r.kind == region_kind::direct_access)
+        return post_result::done;
+    if (mapping(r) == nullptr)
+        return post_result::unsupported;
+    const std::shared_ptr<file_mapping> file = recent_;
+    const section_pause outside(*epoch_); // see make_durable()
+    const int error = file->write_back(r.address - r.region_address, arguments.length);
+    return error == 0 ? post_result::done : post_result::failed;
+}
+
+bool shm_ep::is_unsupported(const wqe &w) const noexcept
+{
+    if (lent_ && w.info().takes_receive && (!has_receive() || (w.info().message() && w.length > max_bounced)))
+        return true;
+    if (!needs_network_for_private_memory())
         return false;
-    s.length = m.length;
-    s.imm_data = m.imm_data;
-    s.flags = flags;
-    if (!publish(s, seen)) {
-        cq_->release_entry();
-        return false;
+    if (w.info().message())
+        return w.length > max_bounced;
+    // Outside a section: no memory is accessed, and the peer checks the request against its current regions.
+    remote_region r;
+    return (w.op == IBV_WR_RDMA_WRITE || w.op == IBV_WR_RDMA_READ) && find(w.rkey, 0, w.remote_addr, w.length, r) &&
+           r.kind == region_kind::unmappable;
+}
+
+post_result shm_ep::post(const wqe &w)
+{
+    if (!peer_is_open())
+        return post_result::unsupported;
+    switch (static_cast<int>(w.op)) { // includes opcodes that the headers lack
+    case IBV_WR_RDMA_WRITE:
+        return write(w);
+    case IBV_WR_RDMA_READ:
+        return read(w);
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+        return send(w);
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return write_and_notify(w);
+    case native::wr_atomic_write:
+        return write_word(w);
+    case native::wr_flush:
+        return flush(w);
+    default:
+        return post_result::unsupported;
     }
-    bounced_ = bounced;
-    go_to(position_ + 1);
-    sent_ = true;
-    cq_->announce(cq_bit_, block_->watched.load(std::memory_order_seq_cst) != 0);
-    cq_->wake((flags & slot_solicited) != 0);
-    if (m.length > in_first_line && (flags & (slot_inlined | slot_bounced)) != 0)
-        prefetch_space(m.length);
-    return true;
 }
 
 } // namespace softrdma

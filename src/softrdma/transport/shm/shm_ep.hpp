@@ -7,9 +7,11 @@
 #include "transport/request_path.hpp"
 #include "transport/shm/file_mapping.hpp"
 #include "transport/shm/peer.hpp"
-#include "wire/packet.hpp"
+#include "transport/shm/remote_cq.hpp"
+#include "verbs/endpoint.hpp"
+#include "verbs/wqe.hpp"
 
-#include <infiniband/verbs.h>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -23,34 +25,9 @@ struct message {
     std::uint8_t flags = 0; // slot_solicited, slot_immediate, slot_write
 };
 
-// The peer's completion queue, as far as this process may access it.
-class remote_cq
-{
-public:
-    // Returns NULL if the offset is not that of a completion queue of the peer. `completion_fd` is the eventfd that the
-    // peer has passed for it.
-    static std::shared_ptr<remote_cq> open(
-            const std::shared_ptr<peer_process> &peer, std::uint64_t offset, unique_fd completion_fd);
-
-    // Reserves an entry. Returns false if the queue is full: its owner must then detect the overflow.
-    bool reserve() noexcept;
-    // Releases an entry for which no message was sent.
-    void release_entry() noexcept;
-    // Lets the peer find a message that was published.
-    void announce(std::uint32_t bit, bool watched) noexcept;
-    void wake(bool solicited);
-
-private:
-    void signal(std::uint64_t arming);
-
-    std::shared_ptr<peer_process> peer_;
-    std::shared_ptr<std::byte> memory_;
-    cq_block *block_ = nullptr;
-    unique_fd completion_fd_; // empty if the peer needs no events
-};
-
-// The peer's queue pair. Used by one thread at a time, inside a section of the local queue pair.
-class alignas(cache_line) shm_ep final : public shm_peer
+// The peer's queue pair on this host: executes requests in its memory, even while the peer sleeps. Used by one thread
+// at a time, inside a section of the local queue pair.
+class alignas(cache_line) shm_ep final : public shm_peer, public request_path
 {
 public:
     // Opens a queue pair of this process. Returns NULL with the reason in `why` if it is not accessible. `ends` are the
@@ -61,23 +38,29 @@ public:
             const shm_address &h, const connection_ends &ends, handover given, std::string &why);
     ~shm_ep() override;
 
-    peer_process &peer() noexcept { return *peer_; }
-    // Sets the block of the local queue pair, which publishes the section and the key of the region in use.
-    void act_for(qp_block &own) noexcept
+    reader reader_of_peer() const noexcept override;
+    std::shared_ptr<request_path> open_path(qp_block &own, ibv_pd *pd) override;
+
+    post_result post(const wqe &w) override;
+    std::atomic<std::uint32_t> &epoch() noexcept override { return *epoch_; }
+    bool is_unsupported(const wqe &w) const noexcept override;
+    // The peer will execute the request, and make durable what it stored.
+    void on_network_fallback(const wqe &w) noexcept override
     {
-        region_in_use_ = &own.region_in_use;
-        epoch_ = &own.epoch;
+        if (w.op != native::wr_flush)
+            peer_has_dirty_ = w.op != IBV_WR_RDMA_READ;
     }
-    bool peer_is_open() const noexcept
+    void peer_consumed_receive() noexcept override { go_to(position_ + 1); }
+    bool request_receive_event() noexcept override;
+    std::uint32_t peer_rnr_timer() const noexcept override { return block_->rnr_timer.load(std::memory_order_relaxed); }
+    // A program that has sent a message since it posted its last receive is likely to send the next: prefetches the
+    // line of the peer's receive.
+    void on_receive_posted() noexcept override
     {
-        return block_->state.load(std::memory_order_seq_cst) == state_word(connection_, true) && !peer_->dead();
+        if (std::exchange(sent_, false))
+            fetch_to_store(slot_);
     }
-    // Returns whether the peer's queue pair grants its peer all of these rights.
-    bool grants(int access) const noexcept
-    {
-        return (static_cast<int>(block_->access.load(std::memory_order_relaxed)) & access) == access;
-    }
-    std::uint32_t peer_rnr_timer() const noexcept { return block_->rnr_timer.load(std::memory_order_relaxed); }
+    bool needs_network_for_private_memory() const noexcept override { return !peer_->is_open(); }
 
     // Finds the memory of the peer, copies `length` bytes, and records stores that are not durable yet. Long copies are
     // split into parts. Between parts, the copy stops unless the queue pair is still open and the region registered, so
@@ -108,46 +91,35 @@ public:
             return copy_result::unsupported;
         return length <= max_part ? read_part(r, to) : copy_in_parts(&shm_ep::read_part, r, to, length);
     }
-    // Returns whether a WRITE of a word there is one store. The kernel does not guarantee that of its copies.
-    bool stores_words(std::uint32_t key, std::uint64_t va);
-    // Makes a range durable if `persists`, for which the peer must grant `access`. Returns `fault` if it is not
-    // durable.
-    copy_result flush(std::uint32_t key, int access, std::uint64_t va, std::uint32_t length, bool persists);
-    // Makes recorded stores durable. Returns false on error. May take as long as the file system needs, and references
-    // the files itself: leaves the section, so the peer does not wait for it.
-    bool make_durable();
-    bool all_durable() const noexcept { return unsynced_.empty(); }
-    // Returns whether the range lies in memory that is accessible through the kernel only.
-    bool is_private(std::uint32_t key, std::uint64_t va, std::uint32_t length) const noexcept
-    {
-        remote_region r;
-        return find(key, 0, va, length, r) && r.kind == region_kind::unmappable;
-    }
-
     bool has_receive() const noexcept { return slot_->posted.load(std::memory_order_seq_cst) == position_ + 1; }
-    // True if the peer lends receives from a shared queue, which may contain more.
-    bool receives_are_lent() const noexcept { return lent_; }
     // Delivers a message to a receive. Returns false if only the peer itself can place the message.
     bool deliver(const message &m, std::span<const iovec> from);
-    // Called when a message was delivered in another way.
-    void skip_receive() noexcept { go_to(position_ + 1); }
-    // Called when the local side posts a receive. A program that has sent a message since the last one is likely to
-    // send the next: prefetches the line of the peer's receive.
-    void on_receive_posted() noexcept
-    {
-        if (std::exchange(sent_, false))
-            fetch_to_store(slot_);
-    }
-    // After this call, has_receive() is true, or the peer sends a message when it posts a receive.
-    void request_receive_event() noexcept;
-
-    reader reader_of_peer() const noexcept override;
-    std::unique_ptr<request_path> open_path(qp_block &own, ibv_pd *pd) override;
 
 private:
     static std::shared_ptr<shm_ep> open(std::shared_ptr<peer_process> peer, const shm_address &h,
             const connection_ends &ends, unique_fd completion_fd, std::string &why);
     bool attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &why);
+    bool peer_is_open() const noexcept
+    {
+        return block_->state.load(std::memory_order_seq_cst) == state_word(connection_, true) && !peer_->dead();
+    }
+    // Returns whether the peer's queue pair grants its peer all of these rights.
+    bool grants(int access) const noexcept
+    {
+        return (static_cast<int>(block_->access.load(std::memory_order_relaxed)) & access) == access;
+    }
+    // Collects the local memory segments of a request. Returns false if one is not registered.
+    bool collect(const wqe &w, int access, std::span<const iovec> &segments);
+    post_result write(const wqe &w);
+    post_result read(const wqe &w);
+    post_result without_receive(const wqe &w);
+    post_result send(const wqe &w);
+    post_result write_and_notify(const wqe &w);
+    post_result deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from);
+    post_result write_word(const wqe &w);
+    post_result flush(const wqe &w);
+    // Makes recorded stores durable. Returns false on error.
+    bool make_durable();
     bool find(std::uint32_t key, int access, std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
     {
         // A thread that removes the region reads this word after a barrier for both sides.
@@ -193,7 +165,9 @@ private:
     static constexpr std::uint32_t max_part = 1 << 20;
 
     qp_block *block_ = nullptr;
+    // Words of the local queue pair: the key of the region in use, and its section.
     std::atomic<std::uint32_t> *region_in_use_ = &not_shown_;
+    std::atomic<std::uint32_t> *epoch_ = nullptr;
     std::shared_ptr<peer_process> peer_;
     std::uint64_t connection_ = 0; // the peer's number of the connection
     // Region used last.
@@ -201,7 +175,10 @@ private:
     std::uint64_t recent_generation_ = 0;
     std::shared_ptr<file_mapping> recent_;
     pmem::dirty_ranges<file_mapping> unsynced_;
-    std::atomic<std::uint32_t> *epoch_ = nullptr; // section of the local queue pair
+    bool peer_has_dirty_ = false;    // stores that only the peer can make durable
+    std::uint64_t local_domain_ = 0; // protection domain of the local queue pair
+    const region_table &regions_ = region_table::instance();
+    std::array<iovec, limits::max_sge> segments_;
     // Checked copies of values that the peer could change later.
     std::uint64_t domain_ = 0;
     std::uint64_t own_domain_ = 0;
@@ -210,7 +187,7 @@ private:
     std::uint32_t stride_ = 0;
     std::uint32_t max_sge_ = 0;
     std::uint32_t cq_bit_ = 0;
-    bool lent_ = false;
+    bool lent_ = false; // the peer lends receives from a shared queue, which may contain more
     std::uint64_t position_ = 0;
     std::byte *slots_ = nullptr;
     receive_slot *slot_ = nullptr; // slot of that position
