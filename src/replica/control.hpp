@@ -106,12 +106,18 @@ struct mirror_request {
     set_uuid set{};
     std::uint32_t copy = 0;    // create
     std::uint64_t length = 0;  // create, hash
-    std::uint64_t offset = 0;  // hash, cursor
-    mirror_promise promise;    // prepare, attach, hash, cursor
+    std::uint64_t offset = 0;  // hash, cursor; a read_kind in the cursor request of a reader
+    mirror_promise promise;    // prepare, attach, hash, cursor; epoch 0 in attach, hash and cursor of a reader
     mirror_record record;      // commit
     std::uint32_t lanes = 0;   // attach
     std::uint32_t devices = 0; // attach
     short_text<max_set_name_len> set_name;
+};
+
+// Image that a reader requests.
+enum read_kind : std::uint64_t {
+    read_point = 0,    // next consistency point, or a set that is closed
+    read_any_time = 1, // present content, not consistent
 };
 
 // Hashes of consecutive segments of a copy, see segments.hpp.

@@ -89,6 +89,8 @@ void add_options(CLI::App &app, given_values &given, config &to)
     add_value(app, given, "max-threads", "maximum number of worker threads of a session");
     add_value(app, given, "max-bytes", "maximum size of a pool, in bytes");
     add_value(app, given, "max-sessions", "maximum number of concurrent sessions of a user");
+    add_value(app, given, "max-readers", "maximum number of readers of a mirrored set");
+    add_value(app, given, "max-reader-bytes", "maximum size of all images for readers, in bytes");
     add_value(app, given, "max-unauthenticated", "maximum number of unauthenticated connections to --listen");
     add_value(app, given, "max-unauthenticated-per-address",
             "maximum number of unauthenticated connections from one address");

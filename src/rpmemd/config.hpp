@@ -25,7 +25,9 @@ struct limits {
     unsigned lanes = 1024;
     unsigned threads = 64;
     std::uint64_t bytes = std::uint64_t{1} << 40;
-    unsigned sessions = 64; // sessions of one user
+    unsigned sessions = 64;                              // sessions of one user
+    unsigned readers = 4;                                // readers of one mirrored set
+    std::uint64_t reader_bytes = std::uint64_t{1} << 30; // images for all readers
     // Unauthenticated connections, in total and per address.
     unsigned unauthenticated = 1024;
     unsigned unauthenticated_per_address = 512;

@@ -73,6 +73,12 @@ void set_limit(config &to, const std::string &value)
     to.limits.*limit = small_number(value, 1, max_threads);
 }
 
+template<std::uint64_t limits::*limit>
+void set_bytes(config &to, const std::string &value)
+{
+    to.limits.*limit = number(value, 1, std::numeric_limits<std::int64_t>::max());
+}
+
 using setter = void (*)(config &, const std::string &);
 
 const std::map<std::string, setter> &setters()
@@ -106,11 +112,10 @@ const std::map<std::string, setter> &setters()
                     }},
             {"max-lanes", set_limit<&limits::lanes>},
             {"max-threads", set_limit<&limits::threads>},
-            {"max-bytes",
-                    [](config &to, const std::string &value) {
-                        to.limits.bytes = number(value, 1, std::numeric_limits<std::int64_t>::max());
-                    }},
+            {"max-bytes", set_bytes<&limits::bytes>},
             {"max-sessions", set_limit<&limits::sessions>},
+            {"max-readers", set_limit<&limits::readers>},
+            {"max-reader-bytes", set_bytes<&limits::reader_bytes>},
             {"max-unauthenticated", set_limit<&limits::unauthenticated>},
             {"max-unauthenticated-per-address", set_limit<&limits::unauthenticated_per_address>},
     };

@@ -140,7 +140,14 @@ lane_server::lane_server(
 {
     context_.memory = &memory_of.memory();
     context_.counted = terms.counted;
-    register_regions(memory_of, request.pool_size);
+    if (terms.read_only.empty())
+        register_regions(memory_of, request.pool_size);
+    else
+        register_read_only(terms.read_only);
+    messages_region_ = register_memory(
+            device_, messages_.data(), messages_.size(), RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, "buffers");
+    context_.messages = messages_.data();
+    context_.region = messages_region_.get();
     endpoint_ = listen_anywhere(device_, address_);
     const unsigned wanted = settings.threads == 0 ? lanes_count_ : settings.threads;
     const unsigned threads = std::min({wanted, lanes_count_, settings.limits.threads});
@@ -192,12 +199,14 @@ void lane_server::register_regions(const pool &of, std::uint64_t size)
     if (begin != 0)
         header_ = register_memory(device_, memory, begin,
                 RPMA_MR_USAGE_READ_SRC | (settings_.read_only_header ? 0 : RPMA_MR_USAGE_WRITE_DST), "the pool header");
-    messages_region_ = register_memory(
-            device_, messages_.data(), messages_.size(), RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, "buffers");
     context_.begin = begin;
     context_.end = size;
-    context_.messages = messages_.data();
-    context_.region = messages_region_.get();
+}
+
+// The context has no range, so a flush request ends the lane.
+void lane_server::register_read_only(std::span<std::byte> memory)
+{
+    data_ = register_memory(device_, memory.data(), memory.size(), RPMA_MR_USAGE_READ_SRC, "an image for a reader");
 }
 
 void lane_server::describe(replica::session_answer &answer) const

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,12 +18,14 @@
 namespace rpmemd
 {
 
-// Address that the lanes of a session connect to, and the epoch that they must prove if they belong to a mirrored set
-// (0: a pool), with its metrics.
+// Address that the lanes of a session connect to, and the epoch that they must prove if they belong to the writer of a
+// mirrored set (0: a pool, or a reader), with its metrics.
 struct lane_terms {
     std::string address;
     std::uint64_t epoch = 0;
     set_metrics *counted = nullptr;
+    // Memory that clients can only read, in place of the pool, which they cannot access then.
+    std::span<std::byte> read_only{};
 };
 
 // Data connections of a session: the registered memory, a listener that accepts only clients with the token, and the
@@ -52,6 +55,7 @@ private:
     class worker;
 
     void close();
+    void register_read_only(std::span<std::byte> memory);
     void register_regions(const pool &of, std::uint64_t size);
     void accept_lanes();
     void accept_one();

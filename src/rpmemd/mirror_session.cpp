@@ -12,6 +12,8 @@ namespace
 {
 
 constexpr int send_timeout_ms = 30'000;
+// A reader that sends no request for this time is disconnected, and its image is released.
+constexpr int max_reader_idle_ms = 30'000;
 // Limit of the sets in memory, because a set is never removed.
 constexpr std::size_t max_sets = 1024;
 
@@ -63,7 +65,8 @@ void mirror_session::run()
 bool mirror_session::serve_one()
 {
     replica::request request;
-    if (replica::receive(connection_.get(), replica::deadline(0), buffer_, request) != replica::received::message)
+    const replica::deadline idle(reads_ ? max_reader_idle_ms : 0);
+    if (replica::receive(connection_.get(), idle, buffer_, request) != replica::received::message)
         return false;
     // Ignores a request of a writer that has exited: it can arrive late, and its promise would take the set from a live
     // one.
@@ -103,6 +106,9 @@ void mirror_session::execute(const replica::request &request, replica::answer &a
         throw failure(ENOTSUP, "request not supported: this rpmemd serves only mirrored sets");
     const std::string name(asked.set_name.view());
     mirror_set &set = sets_.of(name);
+    // A writer never has epoch 0.
+    if (asked.promise.epoch == 0 && request.type >= request_type::mirror_attach)
+        return execute_reader(set, request, answer);
     switch (request.type) {
     case request_type::mirror_create:
         answer.mirror = set.create(asked);
@@ -126,6 +132,19 @@ void mirror_session::execute(const replica::request &request, replica::answer &a
         attached_.insert(name);
         set.attach(asked, number_, answer.session);
     }
+}
+
+void mirror_session::execute_reader(mirror_set &set, const replica::request &request, replica::answer &answer)
+{
+    using replica::request_type;
+    reads_ = true;
+    attached_.insert(std::string(request.mirror.set_name.view()));
+    if (request.type == request_type::mirror_cursor)
+        answer.mirror = set.read(request.mirror, number_);
+    else if (request.type == request_type::mirror_hash)
+        set.hash_image(request.mirror, number_, answer.hashes);
+    else
+        set.attach_reader(request.mirror, number_, answer.session);
 }
 
 } // namespace rpmemd

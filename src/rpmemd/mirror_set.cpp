@@ -74,10 +74,11 @@ void mirror_set::publish()
     metrics_.publish(file_->state(), lanes_.has_value());
 }
 
-void mirror_set::open_pool()
+void mirror_set::open_pool(user by)
 {
     if (!pool_)
         pool_.emplace(pool::open(settings_, name_, file_->state().length));
+    parts_known_ = parts_known_ || by == user::writer;
 }
 
 std::span<const std::byte> mirror_set::content() const
@@ -93,7 +94,7 @@ replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next) co
     const bool ends_resync = next.resynced && !held.resynced;
     if (next.committed == held.committed && !ends_resync)
         return file_->stamp();
-    if (!pool_)
+    if (!parts_known_)
         return {};
     return next.committed.closed && !ends_resync ? replica::settle(pool_->files(), content(), next.committed.epoch)
                                                  : replica::stamp_files(pool_->files(), file_->state().length);
@@ -101,14 +102,14 @@ replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next) co
 
 // Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
 // content and times. If the parts cannot be opened, they cannot be attached either.
-bool mirror_set::has_changed()
+bool mirror_set::has_changed(user by)
 {
     const replica::mirror_record &record = file_->state().committed;
     const replica::copy_stamp &stored = file_->stamp();
     if (stored.size == 0)
         return false;
     try {
-        open_pool();
+        open_pool(by);
     } catch (const failure &problem) {
         log(log_level::warn, "parts of '" + name_ + "': cannot compare with the record: " + problem.what());
         return false;
@@ -146,6 +147,7 @@ replica::mirror_state mirror_set::create(const replica::mirror_request &asked)
     }
     file_.emplace(std::move(file));
     pool_.emplace(std::move(created));
+    parts_known_ = true;
     publish();
     return first;
 }
@@ -171,12 +173,12 @@ replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
     next.promised = asked.promise;
     // The cursor of another writer's resync is not valid, nor that of a daemon that restarted: the parts below the
     // cursor may have been replaced or restored since.
-    if (higher || !pool_)
+    if (higher || !parts_known_)
         next.cursor = 0;
     // Marks a copy that may have changed as not in sync in its own state, so it is compared in full and is not a
     // source. If the daemon restarted within the epoch, no stamp shows whether the parts were replaced or restored.
     const auto own = static_cast<std::uint16_t>(1U << next.copy);
-    const bool restarted = !pool_ && next.committed.epoch == next.promised.epoch;
+    const bool restarted = !parts_known_ && next.committed.epoch == next.promised.epoch;
     const bool complete = (next.committed.in_sync & own) != 0 || next.resynced;
     if (complete && (restarted || (higher && has_changed()))) {
         next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~own);
@@ -219,6 +221,9 @@ replica::mirror_state mirror_set::commit(const replica::mirror_request &asked)
     next.committed = asked.record;
     next.resynced = false;
     store(next);
+    if (point_ && *point_ != next.committed.mark)
+        copy_point();
+    point_ = next.committed.mark;
     return next;
 }
 
@@ -232,12 +237,14 @@ void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t clie
     if (asked.lanes == 0)
         throw failure(EINVAL, "attach rejected: at least one lane is required");
     revoke();
-    open_pool();
+    open_pool(user::writer);
+    ++attachments_;
+    point_.reset();
     replica::session_request wanted;
     wanted.pool_size = held.length;
     wanted.lanes = asked.lanes;
     wanted.devices = asked.devices;
-    lanes_.emplace(settings_, *pool_, wanted, lane_terms{address_, asked.promise.epoch, &metrics_});
+    lanes_.emplace(settings_, *pool_, wanted, lane_terms{address_, asked.promise.epoch, &metrics_, {}});
     lanes_->describe(answer);
     pool_->memory().populate();
     answer.pool_size = held.length;
@@ -251,7 +258,7 @@ void mirror_set::hash(const replica::mirror_request &asked, replica::segment_has
     open();
     check_set(asked);
     check_promise(asked);
-    if (!pool_ || !lanes_)
+    if (!lanes_)
         throw failure(EINVAL, "hash request rejected: writer not attached");
     if (!replica::range_fits({asked.offset, asked.length}, 0, file_->state().length))
         throw failure(EINVAL, "hash request rejected: range outside the set");
@@ -266,14 +273,22 @@ replica::mirror_state mirror_set::set_cursor(const replica::mirror_request &aske
     check_promise(asked);
     replica::mirror_state next = file_->state();
     next.cursor = asked.offset;
-    next.resynced = pool_.has_value() && next.cursor == next.length;
+    next.resynced = parts_known_ && next.cursor == next.length;
     store(next);
     return next;
 }
 
 void mirror_set::detach(std::uint64_t client)
 {
+    // Destroyed without the lock: a device can wait for a stopped reader.
+    std::unique_ptr<set_reader> ended;
     const locked guard(lock_);
+    if (const auto found = readers_.find(client); found != readers_.end()) {
+        ended = std::move(found->second);
+        readers_.erase(found);
+        if (readers_.empty() && !parts_known_)
+            pool_.reset();
+    }
     if (!lanes_ || client_ != client)
         return;
     metrics_.lost_writers += file_->state().committed.closed ? 0U : 1U;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "config.hpp"
 #include "control.hpp"
+#include "image.hpp"
 #include "lane_server.hpp"
 #include "mirror_file.hpp"
 #include "pool.hpp"
@@ -36,6 +39,13 @@ public:
     void hash(const replica::mirror_request &asked, replica::segment_hashes &to);
     // Stores the progress of a resync of the copy. At the end of the copy, the resync is complete.
     replica::mirror_state set_cursor(const replica::mirror_request &asked);
+    // Serves a reader's request for an image, or the poll of one (see mirror_reading.cpp). The response contains the
+    // record of the image; the cursor is 1 once there is one.
+    replica::mirror_state read(const replica::mirror_request &asked, std::uint64_t client);
+    // Computes hashes of segments of the reader's image.
+    void hash_image(const replica::mirror_request &asked, std::uint64_t client, replica::segment_hashes &to);
+    // Creates lanes that read the reader's image.
+    void attach_reader(const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer);
     // Revokes the lanes of a client that has disconnected.
     void detach(std::uint64_t client);
     const set_metrics &metrics() const { return metrics_; }
@@ -45,12 +55,21 @@ private:
     void check_set(const replica::mirror_request &asked) const;
     void check_promise(const replica::mirror_request &asked) const;
     void store(const replica::mirror_state &next);
-    void open_pool();
-    bool has_changed();
+    enum class user {
+        writer,
+        reader
+    };
+    void open_pool(user by);
+    bool has_changed(user by = user::writer);
     replica::copy_stamp next_stamp(const replica::mirror_state &next) const;
     std::span<const std::byte> content() const;
     void revoke();
     void publish();
+    set_reader &find_reader(std::uint64_t client);
+    set_reader &add_reader(std::uint64_t client);
+    bool is_quiet() const;
+    void copy_now(set_reader &reader, bool needs_quiet);
+    void copy_point();
 
     const config &settings_;
     const std::string address_;
@@ -63,6 +82,12 @@ private:
     std::optional<lane_server> lanes_;
     std::uint64_t client_ = 0;   // owner of lanes_
     bool revoke_failed_ = false; // lanes of a lower epoch could not be revoked
+    // The parts have been open since a promise or a writer needed them, so no other process has replaced them since.
+    bool parts_known_ = false;
+    std::map<std::uint64_t, std::unique_ptr<set_reader>> readers_; // key: client
+    // Last consistency point that the attached writer stored; its first record only repeats an earlier one.
+    std::optional<std::uint64_t> point_;
+    std::uint64_t attachments_ = 0; // number of writers that have attached
 };
 
 } // namespace rpmemd

@@ -166,13 +166,23 @@ bool test_lane::try_write(std::uint64_t offset, const std::string &bytes)
            wait(context_transfer);
 }
 
-std::string test_lane::read_header(std::size_t length)
+std::string test_lane::read_from(const rpma_mr_remote *source, std::uint64_t offset, std::size_t length)
 {
-    assert_int_equal(rpma_read(connection_.get(), region_.get(), 0, header_, 0, length, RPMA_F_COMPLETION_ALWAYS,
+    assert_int_equal(rpma_read(connection_.get(), region_.get(), 0, source, offset, length, RPMA_F_COMPLETION_ALWAYS,
                              reinterpret_cast<void *>(context_transfer)),
             0);
     assert_true(wait(context_transfer));
     return {reinterpret_cast<const char *>(memory_.data()), length};
+}
+
+std::string test_lane::read(std::uint64_t offset, std::size_t length)
+{
+    return read_from(data_, offset - begin_, length);
+}
+
+std::string test_lane::read_header(std::size_t length)
+{
+    return read_from(header_, 0, length);
 }
 
 bool test_lane::can_write_header()

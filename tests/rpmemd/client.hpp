@@ -49,6 +49,7 @@ public:
     bool is_connected() const { return connected_; }
     void write(std::uint64_t offset, const std::string &bytes);
     bool try_write(std::uint64_t offset, const std::string &bytes); // returns false if the lane was closed
+    std::string read(std::uint64_t offset, std::size_t length);
     std::string read_header(std::size_t length);
     bool can_write_header(); // breaks the lane if not
     // Each function returns the errno value of the response, or -1 if the lane was closed.
@@ -59,6 +60,7 @@ public:
 
 private:
     void connect(const replica::token &token, std::uint64_t epoch);
+    std::string read_from(const rpma_mr_remote *source, std::uint64_t offset, std::size_t length);
     bool wait(std::uint64_t context);
     bool has_event(int wait_ms = 0) const;
 

@@ -47,7 +47,8 @@ void a_file_sets_everything(void **)
     home.write("c", "\n  # all of it\nlog-file = /tmp/a log # with a blank\nlog-level=debug\n\tpersist-apm =yes\n"
                     "persist-general= no\nuse-syslog = yes\npoolset-dir = $HOME\numask = 027\nsession-timeout = 9\n"
                     "read-only-header = no\nfollow-symlinks = yes\nmax-lanes = 5\nmax-threads = 6\nmax-bytes = 7\n"
-                    "max-sessions = 8\nmax-unauthenticated = 9\nmax-unauthenticated-per-address = 3");
+                    "max-sessions = 8\nmax-unauthenticated = 9\nmax-unauthenticated-per-address = 3\n"
+                    "max-readers = 2\nmax-reader-bytes = 4294967296");
     setenv("HOME", home.path.c_str(), 1);
     const config c = read({"--config", (home.path + "/c").c_str()});
     assert_string_equal(c.log_file.c_str(), "/tmp/a log");
@@ -56,6 +57,7 @@ void a_file_sets_everything(void **)
     assert_string_equal(c.poolset_dir.c_str(), home.path.c_str());
     assert_true(c.limits.lanes == 5 && c.limits.threads == 6 && c.limits.bytes == 7 && c.limits.sessions == 8);
     assert_true(c.limits.unauthenticated == 9 && c.limits.unauthenticated_per_address == 3);
+    assert_true(c.limits.readers == 2 && c.limits.reader_bytes == std::uint64_t{1} << 32);
 }
 
 void bad_lines_name_file_and_line(void **)

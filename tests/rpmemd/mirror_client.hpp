@@ -139,11 +139,18 @@ public:
     replica::answer state() { return ask(about(request_type::mirror_status)); }
     status prepare(const mirror_promise &p) { return ask(about(request_type::mirror_prepare, p)).status; }
     replica::answer attach(const mirror_promise &p) { return ask(about(request_type::mirror_attach, p)); }
-    status commit(const mirror_promise &p, std::uint64_t version)
+    status commit(const mirror_promise &p, std::uint64_t version, std::uint64_t point = 0)
     {
         replica::request r = about(request_type::mirror_commit);
-        r.mirror.record = {p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, false, 0};
+        r.mirror.record = {p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, false, 0, point};
         return ask(r).status;
+    }
+    // Requests an image, as a reader.
+    replica::answer read(replica::read_kind kind)
+    {
+        replica::request r = about(request_type::mirror_cursor);
+        r.mirror.offset = kind;
+        return ask(r);
     }
 
 private:

@@ -312,6 +312,84 @@ void strangers_change_nothing(void **)
     assert_int_equal(writer(daemon).state().status, status::missing);
 }
 
+// Only a record with a new point, of a writer that had attached, is a point: the first record of a writer and that of a
+// target that returns can contain a point whose data has changed since.
+void only_a_new_point_is_read(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer w(daemon), reader(daemon), late(daemon);
+    w.create();
+    w.prepare(first);
+    const replica::session_answer session = w.attach(first).session;
+    test_lane lane(session, 0, session.token, first.epoch);
+    assert_int_equal(reader.read(replica::read_point).status, status::fatal); // not in sync yet
+    w.commit(first, 1, 5);
+    lane.write(0, "half");
+    assert_int_equal(reader.read(replica::read_point).mirror.cursor, 0);
+    w.commit(first, 2, 5);
+    assert_int_equal(reader.read(replica::read_point).mirror.cursor, 0);
+    lane.write(4096, "whole");
+    w.commit(first, 3, 6);
+    lane.write(0, "next");
+    const replica::mirror_state taken = reader.read(replica::read_point).mirror;
+    assert_true(taken.cursor == 1 && taken.resynced && taken.committed.mark == 6 && taken.committed.version == 3);
+    const replica::session_answer image = reader.attach({}).session;
+    {
+        test_lane reading(image, 0, image.token);
+        assert_true(reading.read(0, 4) == "half" && reading.read(4096, 5) == "whole");
+    }
+    // The writer attaches again, as a target does that returns. Its record contains an earlier point.
+    assert_int_equal(late.read(replica::read_point).mirror.cursor, 0);
+    w.attach(first);
+    w.commit(first, 4, 7);
+    assert_int_equal(late.read(replica::read_point).mirror.cursor, 0);
+    w.commit(first, 5, 8);
+    assert_int_equal(late.read(replica::read_point).mirror.committed.mark, 8);
+}
+
+// The key of a reader reads its image only, and changes neither that nor the copy.
+void a_reader_cannot_write(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    writer w(daemon), reader(daemon);
+    w.create();
+    w.prepare(first);
+    const replica::session_answer session = w.attach(first).session;
+    test_lane lane(session, 0, session.token, first.epoch);
+    w.commit(first, 1);
+    lane.write(0, "mirrored");
+    assert_int_equal(reader.attach({}).status, status::bad_config); // no image yet
+    const replica::mirror_state before = w.state().mirror;
+    const replica::mirror_state taken = reader.read(replica::read_any_time).mirror;
+    assert_true(taken.cursor == 1 && !taken.resynced);
+    const replica::answer attached = reader.attach({});
+    assert_int_equal(attached.status, status::success);
+    assert_int_equal(reader.attach({}).status, status::bad_config);
+    // A client of its own can treat the key as writable.
+    replica::session_answer forged = attached.session;
+    std::string descriptor(forged.data_region.view());
+    descriptor.back() = static_cast<char>(descriptor.back() | RPMA_MR_USAGE_WRITE_DST);
+    forged.data_region.assign(descriptor);
+    test_lane reading(forged, 0, forged.token);
+    assert_true(reading.read(0, 8) == "mirrored");
+    assert_false(reading.try_write(0, "changed!"));
+    replica::request hashes = reader.about(request_type::mirror_hash);
+    hashes.mirror.length = replica::segment_size;
+    const replica::answer hashed = reader.ask(hashes);
+    std::string expected(replica::segment_size, '\0');
+    expected.replace(0, 8, "mirrored");
+    assert_true(hashed.hashes.count == 1 &&
+                hashed.hashes.hashes[0] == replica::hash_segment(std::as_bytes(std::span(expected))));
+    assert_true(at.read("p0").substr(0, 8) == "mirrored");
+    assert_true(w.state().mirror == before);
+    lane.write(0, "the lane of the writer works");
+    // Requests of a reader for the copy are those of a fenced writer.
+    assert_int_equal(reader.prepare({}), status::fenced);
+    assert_int_equal(reader.commit({}, 1), status::fenced);
+}
+
 void a_damaged_state_is_no_copy(void **)
 {
     const place at;
@@ -345,6 +423,8 @@ int main()
             cmocka_unit_test(lanes_go_with_their_writer),
             cmocka_unit_test(what_a_dead_writer_asked_for_is_not_done),
             cmocka_unit_test(strangers_change_nothing),
+            cmocka_unit_test(only_a_new_point_is_read),
+            cmocka_unit_test(a_reader_cannot_write),
             cmocka_unit_test(a_damaged_state_is_no_copy),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Readers of a mirrored set. A reader's request names the image that it needs: that of the next consistency point,
+// which commit() copies while its writer waits for the response, or that of any time, which the session of the reader
+// copies. Readers only access images, and change no state of the set.
+#include "mirror_set.hpp"
+
+#include "segments.hpp"
+
+namespace rpmemd
+{
+
+namespace
+{
+
+using locked = std::lock_guard<std::mutex>;
+
+// Time by which the copy of a consistency point may delay its writer.
+constexpr int max_copy_ms = 100;
+
+} // namespace
+
+set_reader &mirror_set::find_reader(std::uint64_t client)
+{
+    const auto found = readers_.find(client);
+    if (found == readers_.end() || !found->second->taken)
+        throw failure(EINVAL, "request of a reader rejected: image not complete");
+    return *found->second;
+}
+
+set_reader &mirror_set::add_reader(std::uint64_t client)
+{
+    const auto found = readers_.find(client);
+    if (found != readers_.end())
+        return *found->second;
+    const replica::mirror_state &held = file_->state();
+    if ((held.committed.in_sync >> held.copy & 1) == 0)
+        throw failure(EIO, "'" + name_ + "': this copy is not in sync");
+    if (readers_.size() >= settings_.limits.readers)
+        throw failure(EBUSY, "'" + name_ + "': limit of " + std::to_string(readers_.size()) +
+                                     " readers reached (see max-readers in rpmemd.conf)");
+    if (!parts_known_ && has_changed(user::reader))
+        throw failure(EIO, "'" + name_ + "': its parts may have changed while no writer used them");
+    open_pool(user::reader);
+    return *readers_.emplace(client, std::make_unique<set_reader>()).first->second;
+}
+
+// Returns whether no writer can write to the copy, and the last one closed the set cleanly.
+bool mirror_set::is_quiet() const
+{
+    return !lanes_ && file_->state().committed.closed;
+}
+
+// Copies without the lock. If `needs_quiet`, the copy counts only if no writer attached in the meantime.
+void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
+{
+    std::uint64_t attachments = 0;
+    replica::mirror_record record;
+    std::span<const std::byte> from;
+    {
+        const locked guard(lock_);
+        if (reader.taken || (needs_quiet && !is_quiet()))
+            return;
+        reader.waits = false; // copy_point() must not use the same memory
+        attachments = attachments_;
+        record = file_->state().committed;
+        from = content();
+    }
+    reader.empty->copy(from, 0);
+    const locked guard(lock_);
+    const bool was_quiet = record.closed && is_quiet() && attachments == attachments_;
+    if (needs_quiet && !was_quiet) {
+        reader.waits = true;
+        return;
+    }
+    reader.empty->record = record;
+    reader.empty->is_consistent = was_quiet;
+    reader.taken = std::move(reader.empty);
+}
+
+// The program has flushed everything that belongs to the point, and its call has not returned. One copy serves all
+// readers that wait. The caller must hold the lock.
+void mirror_set::copy_point()
+{
+    std::shared_ptr<image> taken;
+    for (const auto &[client, reader] : readers_) {
+        if (!reader->waits || reader->is_too_slow)
+            continue;
+        if (!taken) {
+            reader->is_too_slow = !reader->empty->copy(content(), max_copy_ms);
+            if (reader->is_too_slow)
+                return;
+            taken = reader->empty;
+            taken->record = file_->state().committed;
+            taken->is_consistent = true;
+        }
+        reader->taken = taken;
+        reader->waits = false;
+    }
+}
+
+replica::mirror_state mirror_set::read(const replica::mirror_request &asked, std::uint64_t client)
+{
+    set_reader *reader = nullptr;
+    std::uint64_t length = 0;
+    {
+        const locked guard(lock_);
+        open();
+        check_set(asked);
+        reader = &add_reader(client);
+        length = file_->state().length;
+    }
+    // Only the session of the reader changes `empty`, except copy_point() while the reader waits.
+    if (!reader->empty && !reader->taken)
+        reader->empty = std::make_shared<image>(length, settings_.limits.reader_bytes);
+    const bool any_time = asked.offset == replica::read_any_time;
+    {
+        const locked guard(lock_);
+        reader->waits = !reader->taken && !any_time;
+    }
+    copy_now(*reader, !any_time);
+    const locked guard(lock_);
+    if (reader->is_too_slow)
+        throw failure(EFBIG, "'" + name_ + "': copy of a consistency point takes longer than " +
+                                     std::to_string(max_copy_ms) + " ms");
+    replica::mirror_state state = file_->state();
+    state.cursor = reader->taken ? 1 : 0;
+    if (reader->taken) {
+        state.committed = reader->taken->record;
+        state.resynced = reader->taken->is_consistent;
+    }
+    return state;
+}
+
+void mirror_set::hash_image(const replica::mirror_request &asked, std::uint64_t client, replica::segment_hashes &to)
+{
+    std::shared_ptr<const image> of;
+    {
+        const locked guard(lock_);
+        of = find_reader(client).taken;
+    }
+    if (!replica::range_fits({asked.offset, asked.length}, 0, of->memory().size()))
+        throw failure(EINVAL, "hash request rejected: range outside the set");
+    replica::hash_segments(of->memory().subspan(asked.offset, asked.length), to);
+}
+
+void mirror_set::attach_reader(
+        const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer)
+{
+    set_reader *reader = nullptr;
+    {
+        const locked guard(lock_);
+        reader = &find_reader(client);
+    }
+    if (reader->lanes)
+        throw failure(EINVAL, "request of a reader rejected: already attached");
+    replica::session_request wanted;
+    wanted.pool_size = reader->taken->memory().size();
+    wanted.lanes = 1;
+    wanted.devices = asked.devices;
+    // The image and the lanes belong to this session, so creating them does not delay a writer.
+    reader->lanes.emplace(settings_, *pool_, wanted, lane_terms{address_, 0, nullptr, reader->taken->memory()});
+    reader->lanes->describe(answer);
+    answer.pool_size = wanted.pool_size;
+}
+
+} // namespace rpmemd
