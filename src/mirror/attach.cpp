@@ -8,9 +8,6 @@ using replica::request_type;
 namespace mirror
 {
 
-namespace
-{
-
 std::uint32_t devices_of(rpma_mirror_device device)
 {
     return device == RPMA_MIRROR_DEVICE_KERNEL     ? replica::device_hardware
@@ -18,7 +15,17 @@ std::uint32_t devices_of(rpma_mirror_device device)
                                                    : replica::device_hardware | replica::device_software;
 }
 
-} // namespace
+std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::session_answer &session,
+        const replica::region::terms &terms, const replica::deadline &until)
+{
+    auto created = std::make_unique<replica::region>();
+    if (const int error = created->lost().open(); error != 0)
+        throw system_failure("cannot create an event", error);
+    replica::error_text why;
+    if (const int error = created->open(session, terms, until, &why); error != 0)
+        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + why.c_str(), error);
+    return created;
+}
 
 connected attach(const set_parts &of, remote_copy &c, channel &control, const replica::deadline &until)
 {
@@ -30,9 +37,6 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, const re
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": " + std::to_string(session.lanes) +
                                                       " lanes available, " + std::to_string(of.configured.lanes + 1) +
                                                       " required (see max-lanes in rpmemd.conf)");
-    connected created{std::make_unique<replica::region>(), RPMA_MIRROR_LEVEL_VOLATILE};
-    if (const int error = created.region->lost().open(); error != 0)
-        throw system_failure("cannot create an event", error);
     replica::region::terms terms;
     terms.address = of.local.address();
     terms.size = of.local.length();
@@ -40,9 +44,7 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, const re
     terms.depth = of.configured.depth;
     terms.timeout_ms = of.configured.operation_ms;
     terms.epoch = of.members.promise().epoch;
-    replica::error_text why;
-    if (const int error = created.region->open(session, terms, until, &why); error != 0)
-        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": " + why.c_str(), error);
+    connected created{connect_lanes(c.where, session, terms, until), RPMA_MIRROR_LEVEL_VOLATILE};
     created.level = static_cast<rpma_mirror_level>(created.region->level());
     if (created.level < of.configured.min_level)
         throw failure(RPMA_MIRROR_E_LEVEL_TOO_LOW, "target " + c.where.name() + ": persistence level too low");

@@ -12,7 +12,14 @@ struct connected {
     rpma_mirror_level level;
 };
 
-// Connects the lanes to a target. Throws failure.
+// Returns the devices of a request, as bits.
+std::uint32_t devices_of(rpma_mirror_device device);
+
+// Connects the lanes of a session. Throws failure.
+std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::session_answer &session,
+        const replica::region::terms &terms, const replica::deadline &until);
+
+// Connects the lanes of the writer to a target. Throws failure.
 connected attach(const set_parts &of, remote_copy &c, channel &control, const replica::deadline &until);
 
 // Creates the copy on a target. A copy that exists is accepted if an earlier request created it and its response was

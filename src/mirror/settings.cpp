@@ -124,6 +124,11 @@ void settings::check() const
 {
     if (!has_local)
         reject("local copy missing (see rpma_mirror_cfg_set_local_copy)");
+    check_reader();
+}
+
+void settings::check_reader() const
+{
     if (targets.empty())
         reject("target missing (see rpma_mirror_cfg_add_target)");
     if (key_file.empty())

@@ -66,8 +66,9 @@ struct settings {
     void set_lanes(unsigned count, unsigned operations);
     void set_timeouts(unsigned operation, unsigned opening);
     void set_slow_limit(unsigned count, unsigned late_ms);
-    // Throws failure with E_INVAL if a required setting is missing.
+    // Throw failure with E_INVAL if a setting is missing that a writer, or a reader, requires.
     void check() const;
+    void check_reader() const;
 
     const target_settings *target_of(unsigned copy) const;
     // Returns the names of the copies in a bit mask, for messages.
