@@ -59,6 +59,7 @@ extern "C" {
 #define RPMA_MIRROR_E_INTERRUPTED (-110022)      /* a target was lost during the opening: open again */
 #define RPMA_MIRROR_E_UNCLEAN (-110023)          /* no target confirmed the end: the next opening needs one of them */
 #define RPMA_MIRROR_E_UNFENCED (-110024)         /* a target in sync made no promise: fence the writer again */
+#define RPMA_MIRROR_E_AGAIN (-110025)            /* no consistency point in time: the previous image is still valid */
 
 /* Returns a static English string for an error code, never NULL. */
 const char *rpma_mirror_err_2str(int error);
@@ -381,6 +382,10 @@ int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t
  * content is not retained, and later flushes can be present. A target that fails is evicted first. The call takes
  * several writes to a disk.
  *
+ * If a reader waits for a consistency point, a target copies the set during the call, which takes at most 100 ms. The
+ * copy is consistent only if no other flush is outstanding or starts during the call. The number must differ from that
+ * of the last point.
+ *
  * After an error the previous point or this one can be stored; the call may be repeated with the exceptions of
  * rpma_mirror_optimized_flush. RPMA_MIRROR_E_BUSY: called in a callback of this mirror. RPMA_MIRROR_E_SYSTEM,
  * RPMA_MIRROR_E_EVICTION_REFUSED.
@@ -577,6 +582,67 @@ int rpma_mirror_get_recovery_report(const struct rpma_mirror *mirror, struct rpm
  * RPMA_MIRROR_F_FORCE, one response is sufficient.
  */
 int rpma_mirror_fence(const struct rpma_mirror_cfg *cfg, unsigned flags, uint64_t *epoch);
+
+/* Reading on other machines */
+
+/*
+ * Set that is open for reading, on any machine and without a local copy. A reader acquires no epoch, and changes no
+ * copy and no record. Its writer is not fenced, and waits for it only as rpma_mirror_set_consistency_point states. The
+ * targets disconnect a reader that is silent for 30 s, and limit the number and memory of readers (rpmemd(1)). Only one
+ * thread at a time may use a reader.
+ */
+struct rpma_mirror_reader;
+
+#define RPMA_MIRROR_F_ANY_TIME (1 << 3) /* read at any time, without a consistency point */
+
+/*
+ * Reads the whole set from one target in sync, into memory of this process. timeout_ms is the time for the call, -1
+ * selects the timeout of opening.
+ *
+ * The image is that of the first consistency point that the writer sets after the start of the call, or that of a set
+ * that was closed cleanly. RPMA_MIRROR_E_AGAIN: neither occurred in time. With RPMA_MIRROR_F_ANY_TIME the target copies
+ * the set at once: flushes during the copy can be in the image in part, and the program must expect any mixture.
+ *
+ * RPMA_MIRROR_E_DOWN: no target in sync responds. RPMA_MIRROR_E_BUSY: a limit of the target is reached.
+ * RPMA_MIRROR_E_CONNECTION, RPMA_MIRROR_E_REJECTED, RPMA_MIRROR_E_TIMEOUT, RPMA_MIRROR_E_NOT_FOUND,
+ * RPMA_MIRROR_E_SYSTEM.
+ */
+int rpma_mirror_map_read_only(
+        const struct rpma_mirror_cfg *cfg, unsigned flags, int timeout_ms, struct rpma_mirror_reader **reader_ptr);
+
+/* Reads a newer image; only segments of 64 KiB that differ are transferred. The address alternates between two: the
+ * image before stays unchanged until the next call. After an error the last image is still valid. Arguments and errors
+ * are those of rpma_mirror_map_read_only. */
+int rpma_mirror_refresh(struct rpma_mirror_reader *reader, unsigned flags, int timeout_ms);
+
+enum rpma_mirror_image_consistency {
+    RPMA_MIRROR_IMAGE_POINT = 1, /* content at the consistency point */
+    RPMA_MIRROR_IMAGE_CLOSED,    /* content at the end of the writer, which closed the set cleanly */
+    RPMA_MIRROR_IMAGE_ANY_TIME   /* content at any time */
+};
+
+struct rpma_mirror_image {
+    uint32_t size;
+    uint32_t copy; /* from which it was read */
+    const void *address;
+    uint64_t length;
+    enum rpma_mirror_image_consistency consistency;
+    uint32_t age_is_proven; /* 0 if a target in sync did not respond, or a writer can have continued alone */
+    uint64_t age_ms;        /* the image contains each flush that was acknowledged before; now - age_ms */
+    uint64_t epoch;         /* epoch and version of the record of the image */
+    uint64_t version;
+    uint64_t consistency_point; /* last consistency point before the image, or 0 */
+    uint64_t newest_point;      /* last consistency point that the targets reported */
+    uint64_t refreshes;         /* number of images */
+    uint64_t compared_bytes;    /* sum for all images */
+    uint64_t fetched_bytes;     /* transferred, sum for all images */
+};
+
+/* Describes the last image. If its age is not proven, it can be older than age_ms. */
+int rpma_mirror_get_image(const struct rpma_mirror_reader *reader, struct rpma_mirror_image *image);
+
+/* Closes the reader, and unmaps its images. *reader_ptr becomes NULL; NULL is accepted. */
+int rpma_mirror_unmap_read_only(struct rpma_mirror_reader **reader_ptr);
 
 #ifdef __cplusplus
 }

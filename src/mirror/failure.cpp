@@ -78,6 +78,7 @@ const char *rpma_mirror_err_2str(int error)
             "a target was lost during the opening",
             "no target confirmed the close",
             "a target in sync did not promise",
+            "no consistency point was set in time",
     };
     if (error == 0)
         return "success";

@@ -7,6 +7,7 @@
 
 #include "creation.hpp"
 #include "failure.hpp"
+#include "reader.hpp"
 
 using namespace mirror;
 
@@ -373,4 +374,40 @@ int rpma_mirror_fence(const struct rpma_mirror_cfg *cfg, unsigned flags, uint64_
         if (epoch != nullptr)
             *epoch = taken;
     });
+}
+
+int rpma_mirror_map_read_only(
+        const struct rpma_mirror_cfg *cfg, unsigned flags, int timeout_ms, struct rpma_mirror_reader **reader_ptr)
+{
+    if (cfg == nullptr || reader_ptr == nullptr)
+        return null("cfg and reader_ptr");
+    if (has_unknown(flags, RPMA_MIRROR_F_ANY_TIME))
+        return RPMA_MIRROR_E_INVAL;
+    return guarded([&] {
+        auto created = std::make_unique<rpma_mirror_reader>(cfg->value);
+        created->refresh((flags & RPMA_MIRROR_F_ANY_TIME) != 0, timeout_ms);
+        *reader_ptr = created.release();
+    });
+}
+
+int rpma_mirror_refresh(struct rpma_mirror_reader *reader, unsigned flags, int timeout_ms)
+{
+    if (reader == nullptr)
+        return null("reader");
+    if (has_unknown(flags, RPMA_MIRROR_F_ANY_TIME))
+        return RPMA_MIRROR_E_INVAL;
+    return guarded([&] { reader->refresh((flags & RPMA_MIRROR_F_ANY_TIME) != 0, timeout_ms); });
+}
+
+int rpma_mirror_get_image(const struct rpma_mirror_reader *reader, struct rpma_mirror_image *image)
+{
+    return reader == nullptr ? null("reader") : fill(image, [&](rpma_mirror_image &to) { reader->describe(to); });
+}
+
+int rpma_mirror_unmap_read_only(struct rpma_mirror_reader **reader_ptr)
+{
+    if (reader_ptr == nullptr)
+        return null("reader_ptr");
+    delete std::exchange(*reader_ptr, nullptr);
+    return 0;
 }

@@ -487,9 +487,9 @@ void each_setting_and_its_limits(void **)
 
 void each_code_has_a_text(void **)
 {
-    for (int code = RPMA_MIRROR_E_INVAL; code >= RPMA_MIRROR_E_UNFENCED; --code)
+    for (int code = RPMA_MIRROR_E_INVAL; code >= RPMA_MIRROR_E_AGAIN; --code)
         assert_string_not_equal(rpma_mirror_err_2str(code), "unknown error");
-    assert_string_equal(rpma_mirror_err_2str(RPMA_MIRROR_E_UNFENCED - 1), "unknown error");
+    assert_string_equal(rpma_mirror_err_2str(RPMA_MIRROR_E_AGAIN - 1), "unknown error");
     assert_string_equal(rpma_mirror_err_2str(0), "success");
     assert_int_equal(rpma_mirror_create(nullptr), RPMA_MIRROR_E_INVAL);
     assert_string_equal(rpma_mirror_error_message(), "cfg cannot be NULL");

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading of a set that another machine can write to (docs/replication.md, Readers).
+#include "reader.hpp"
+
+#include <cstring>
+#include <sys/mman.h>
+
+#include "attach.hpp"
+#include "membership.hpp"
+#include "step.hpp"
+
+using namespace mirror;
+using replica::request_type;
+
+namespace
+{
+
+constexpr std::uint64_t max_batch = replica::max_hashes * replica::segment_size;
+// Pauses between two requests for an image that is not complete.
+constexpr long min_pause_ns = 1'000'000, max_pause_ns = 32'000'000;
+
+[[noreturn]] void lost(const remote_copy &c, int error)
+{
+    throw failure(
+            error_code_for(error), "target " + c.where.name() + ": connection lost: " + std::strerror(error), error);
+}
+
+bool is_synced(const replica::mirror_record &r, unsigned copy)
+{
+    return (r.in_sync >> copy & 1) != 0;
+}
+
+} // namespace
+
+image_memory::~image_memory()
+{
+    if (address_ != nullptr)
+        munmap(address_, length_);
+}
+
+void image_memory::allocate(std::uint64_t length)
+{
+    if (address_ != nullptr)
+        return;
+    void *const memory = mmap(nullptr, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        throw system_failure("cannot allocate an image");
+    address_ = static_cast<std::byte *>(memory);
+    length_ = length;
+}
+
+void image_memory::protect(bool read_only) const
+{
+    if (mprotect(address_, length_, read_only ? PROT_READ : PROT_READ | PROT_WRITE) != 0)
+        throw system_failure("cannot protect an image");
+}
+
+rpma_mirror_reader::rpma_mirror_reader(const settings &of) : settings_(of)
+{
+    settings_.check_reader();
+    key_ = read_key(settings_.key_file);
+    image_.size = sizeof(image_);
+}
+
+// A reader has no promise: its requests have epoch 0.
+replica::request rpma_mirror_reader::make_request(const remote_copy &c, request_type type) const
+{
+    return c.make_request(type, set_);
+}
+
+std::uint32_t rpma_mirror_reader::answered() const
+{
+    std::uint32_t bits = 0;
+    for (const auto &c : copies_)
+        bits |= c && c->answered ? c->bit() : 0;
+    return bits;
+}
+
+// Returns whether no later record than the newest one exists. The record of a writer that continues alone is not on any
+// target.
+bool rpma_mirror_reader::is_newest_proven() const
+{
+    return newest_.epoch != 0 && (replica::needed_targets(newest_) & ~answered()) == 0 &&
+           (newest_.closed || newest_.policy == replica::mirror_policy::safety);
+}
+
+// Calls f for the copies concurrently, and finds the newest record.
+void rpma_mirror_reader::query(std::uint32_t copies, const deadline &until,
+        const std::function<void(remote_copy &, const deadline &)> &f)
+{
+    step now(until);
+    const std::function<void(remote_copy &, const deadline &)> noted = [&](remote_copy &c, const deadline &within) {
+        f(c, within);
+        now.publish([&] {
+            if (is_newer(c.known.committed, newest_))
+                newest_ = c.known.committed;
+        });
+    };
+    each_copy(copies, [&](unsigned copy) { now.start(*copies_[copy], noted); });
+    now.finish([&](std::uint32_t responded) {
+        const std::uint32_t needed = replica::needed_targets(newest_);
+        return newest_.epoch != 0 && needed != 0 && (needed & ~responded) == 0;
+    });
+}
+
+// Connects the targets, and identifies the set.
+void rpma_mirror_reader::connect(const deadline &until)
+{
+    std::uint32_t all = 0;
+    for (const target_settings &t : settings_.targets) {
+        copies_[t.copy] = std::make_unique<remote_copy>(t);
+        all |= 1U << t.copy;
+    }
+    query(all, until, [&](remote_copy &c, const deadline &within) {
+        c.control = std::make_unique<channel>(c.where, key_, within);
+        c.known = c.control->ask(c.make_request(request_type::mirror_status, {}), within).mirror;
+    });
+    each_copy(answered(), [&](unsigned copy) {
+        const replica::mirror_state &known = copies_[copy]->known;
+        if (length_ == 0) {
+            set_ = known.set;
+            length_ = known.length;
+        }
+        if (known.set != set_ || known.length != length_ || known.copy != copy)
+            throw failure(RPMA_MIRROR_E_INVAL,
+                    "target " + copies_[copy]->where.name() + ": set or copy number differs from the set file");
+    });
+}
+
+// Waits for the image at the target.
+rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
+        remote_copy &c, bool any_time, const deadline &until) const
+{
+    replica::request r = make_request(c, request_type::mirror_cursor);
+    r.mirror.offset = any_time ? replica::read_any_time : replica::read_point;
+    std::int64_t after_ms = replica::now_ms();
+    for (timespec pause{0, min_pause_ns};; pause.tv_nsec = std::min(2 * pause.tv_nsec, max_pause_ns)) {
+        const std::int64_t asked_ms = replica::now_ms();
+        // A copy of any time takes as long as its target copies the memory.
+        const replica::mirror_state state = c.control->ask(r, until).mirror;
+        if (state.cursor == 1)
+            return {state, after_ms};
+        after_ms = asked_ms;
+        if (until.left_ms() >= 0 && until.left_ms() * 1'000'000L <= pause.tv_nsec)
+            throw failure(RPMA_MIRROR_E_AGAIN, "target " + c.where.name() +
+                                                       ": no consistency point was set in time (the image that was "
+                                                       "read before is still valid)");
+        nanosleep(&pause, nullptr);
+    }
+}
+
+void rpma_mirror_reader::fetch_batch(
+        remote_copy &c, replica::region_lane &lane, replica::range place, const deadline &until)
+{
+    std::byte *const to = memory_[1 - current_].address();
+    const std::byte *const from = memory_[current_].address();
+    replica::request r = make_request(c, request_type::mirror_hash);
+    r.mirror.offset = place.offset;
+    r.mirror.length = place.length;
+    channel::question asked = c.control->begin(r, until);
+    replica::segment_hashes local;
+    replica::hash_segments({from + place.offset, place.length}, local);
+    const replica::segment_hashes remote = c.control->finish(std::move(asked), until).hashes;
+    if (remote.count != local.count)
+        throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": wrong number of segment hashes");
+    std::uint32_t i = 0;
+    while (i < local.count) {
+        const bool differs = local.hashes[i] != remote.hashes[i];
+        const std::uint32_t first = i;
+        while (i < local.count && (local.hashes[i] != remote.hashes[i]) == differs)
+            ++i;
+        const std::uint64_t begin = first * replica::segment_size;
+        const replica::range run{
+                place.offset + begin, std::min<std::uint64_t>(i * replica::segment_size, place.length) - begin};
+        if (!differs) {
+            std::memcpy(to + run.offset, from + run.offset, run.length);
+            continue;
+        }
+        if (const int error = lane.fetch(run); error != 0)
+            lost(c, error);
+        image_.fetched_bytes += run.length;
+    }
+    image_.compared_bytes += place.length;
+}
+
+void rpma_mirror_reader::fetch(remote_copy &c, const deadline &until)
+{
+    replica::request r = make_request(c, request_type::mirror_attach);
+    r.mirror.lanes = 1;
+    r.mirror.devices = devices_of(settings_.device);
+    const replica::session_answer session = c.control->ask(r, until).session;
+    replica::region::terms terms;
+    terms.address = memory_[1 - current_].address();
+    terms.size = length_;
+    terms.fetches = true;
+    terms.depth = settings_.depth;
+    terms.timeout_ms = settings_.operation_ms;
+    c.region = connect_lanes(c.where, session, terms, until);
+    for (std::uint64_t at = 0; at < length_; at += max_batch) {
+        if (until.passed())
+            throw failure(RPMA_MIRROR_E_TIMEOUT, "target " + c.where.name() + ": image was not fetched in time");
+        fetch_batch(c, c.lane(), {at, std::min(max_batch, length_ - at)}, until);
+    }
+}
+
+// Sets the time before which each acknowledged flush is in the image. `is_proven`: the copy was in sync at the start of
+// the call. If the record of the image is still the newest, its copy was in sync when the image was taken.
+void rpma_mirror_reader::set_age(const taken_image &taken, std::int64_t started_ms, bool is_proven)
+{
+    const bool is_current = taken.state.resynced && is_newest_proven() && newest_ == taken.state.committed;
+    as_of_ms_ = is_current ? taken.after_ms : started_ms;
+    image_.age_is_proven = is_current || is_proven;
+    image_.newest_point = newest_.mark;
+}
+
+void rpma_mirror_reader::read_from(remote_copy &c, bool any_time, std::int64_t started_ms, const deadline &until)
+{
+    const image_memory &next = memory_[1 - current_];
+    const bool is_proven = is_newest_proven();
+    const taken_image taken = wait_for_image(c, any_time, until);
+    query(answered(), until.share(4), [&](remote_copy &of, const deadline &within) {
+        of.known = of.control->ask(of.make_request(request_type::mirror_status, set_), within).mirror;
+    });
+    next.protect(false);
+    fetch(c, until);
+    c.region.reset();
+    next.protect(true);
+    current_ = 1 - current_;
+    const replica::mirror_record &record = taken.state.committed;
+    image_.address = next.address();
+    image_.length = length_;
+    image_.copy = c.where.copy;
+    image_.consistency = !taken.state.resynced ? RPMA_MIRROR_IMAGE_ANY_TIME
+                         : record.closed       ? RPMA_MIRROR_IMAGE_CLOSED
+                                               : RPMA_MIRROR_IMAGE_POINT;
+    image_.epoch = record.epoch;
+    image_.version = record.version;
+    image_.consistency_point = record.mark;
+    ++image_.refreshes;
+    set_age(taken, started_ms, is_proven);
+}
+
+void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
+{
+    const deadline until(timeout_ms < 0 ? settings_.open_ms : std::max(timeout_ms, 1));
+    const std::int64_t started_ms = replica::now_ms();
+    newest_ = {};
+    // Disconnects the targets at the end, so that a reader uses their resources only during the call.
+    struct disconnection {
+        remote_copies &copies;
+        ~disconnection()
+        {
+            for (auto &c : copies)
+                c.reset();
+        }
+    } const at_end{copies_};
+    connect(until.share(4));
+    std::optional<failure> problem;
+    std::uint32_t candidates = 0;
+    each_copy(answered(), [&](unsigned copy) {
+        const bool is_newest = copies_[copy]->known.committed == newest_ && is_synced(newest_, copy);
+        candidates |= is_newest && newest_.epoch != 0 ? 1U << copy : 0;
+    });
+    for (image_memory &m : memory_)
+        if (candidates != 0)
+            m.allocate(length_);
+    for (; candidates != 0; candidates &= candidates - 1) {
+        remote_copy &c = *copies_[static_cast<unsigned>(std::countr_zero(candidates))];
+        try {
+            return read_from(c, any_time, started_ms, until);
+        } catch (const failure &error) {
+            if (error.code() == RPMA_MIRROR_E_AGAIN || until.passed())
+                throw;
+            problem = error;
+            c.region.reset(); // no late data arrives in the memory
+            c.control.reset();
+            c.answered = false;
+        }
+    }
+    for (const auto &c : copies_) {
+        if (problem || !c || !c->problem)
+            continue;
+        problem = c->problem;
+        // Targets that respond without the set, or reject this machine, are not down.
+        if (problem->code() == RPMA_MIRROR_E_CONNECTION || problem->code() == RPMA_MIRROR_E_TIMEOUT)
+            problem = failure(RPMA_MIRROR_E_DOWN,
+                    std::string("no copy that is in sync responds (start a target): ") + c->problem->what());
+    }
+    throw problem ? *problem : failure(RPMA_MIRROR_E_DOWN, "no copy that is in sync responds (start a target)");
+}
+
+void rpma_mirror_reader::describe(rpma_mirror_image &to) const
+{
+    to = image_;
+    to.age_ms = image_.address == nullptr ? 0 : static_cast<std::uint64_t>(replica::now_ms() - as_of_ms_);
+}

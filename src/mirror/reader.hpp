@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <functional>
+
+#include "remote_copy.hpp"
+
+namespace mirror
+{
+
+// Memory of one image of a reader, which the program can only read.
+class image_memory
+{
+public:
+    image_memory() = default;
+    ~image_memory();
+    image_memory(const image_memory &) = delete;
+    image_memory &operator=(const image_memory &) = delete;
+
+    // Allocates the memory, once.
+    void allocate(std::uint64_t length);
+    // Permits stores, or only loads.
+    void protect(bool read_only) const;
+    std::byte *address() const { return address_; }
+
+private:
+    std::byte *address_ = nullptr;
+    std::uint64_t length_ = 0;
+};
+
+} // namespace mirror
+
+// Handle of the C functions: a set that is open for reading. It is connected to targets only during refresh(), which
+// fetches a complete image into the memory that is not current. Functions throw failure.
+struct rpma_mirror_reader {
+public:
+    explicit rpma_mirror_reader(const mirror::settings &of);
+
+    // Replaces the image by a newer one.
+    void refresh(bool any_time, int timeout_ms);
+    void describe(rpma_mirror_image &to) const;
+
+private:
+    using deadline = replica::deadline;
+
+    void query(std::uint32_t copies, const deadline &until,
+            const std::function<void(mirror::remote_copy &, const deadline &)> &f);
+    void connect(const deadline &until);
+    void read_from(mirror::remote_copy &c, bool any_time, std::int64_t started_ms, const deadline &until);
+    // State of the target when it had the image, and the time of the last request before.
+    struct taken_image {
+        replica::mirror_state state;
+        std::int64_t after_ms;
+    };
+    taken_image wait_for_image(mirror::remote_copy &c, bool any_time, const deadline &until) const;
+    void fetch(mirror::remote_copy &c, const deadline &until);
+    void fetch_batch(mirror::remote_copy &c, replica::region_lane &lane, replica::range place, const deadline &until);
+    std::uint32_t answered() const;
+    bool is_newest_proven() const;
+    void set_age(const taken_image &taken, std::int64_t started_ms, bool is_proven);
+    replica::request make_request(const mirror::remote_copy &c, replica::request_type type) const;
+
+    const mirror::settings settings_;
+    replica::mirror_key key_{};
+    mirror::remote_copies copies_;
+    replica::set_uuid set_{};
+    std::uint64_t length_ = 0;
+    replica::mirror_record newest_;
+    std::array<mirror::image_memory, 2> memory_;
+    unsigned current_ = 0;
+    rpma_mirror_image image_{};
+    std::int64_t as_of_ms_ = 0; // the image contains each flush that was acknowledged before
+};
