@@ -35,43 +35,59 @@ int remote_replica::start(const replica::target &to, const daemon_command &chose
 {
     if (const int failed = region_.lost().open(); failed != 0)
         return fail(failed, "cannot create an event: %s", std::strerror(failed));
-    return session_.start(to, chosen, until);
+    return guarded([&] { return session_.start(to, chosen, until); });
 }
 
 int remote_replica::open(const session_params &params, const replica::deadline &until)
 {
-    replica::request r;
-    r.type = params.create ? replica::request_type::create : replica::request_type::open;
-    r.session.features |= replica::feature_record;
-    r.session.pool_size = params.pool_size;
-    r.session.lanes = params.lanes;
-    r.session.devices = settings_.devices;
-    r.session.keep_alive_ms = session_.keeps_alive() ? session::keep_alive_ms : 0;
-    r.session.attributes = params.attributes;
-    r.session.set_name.assign(set_name_.view());
-    replica::answer a;
-    if (session_.request(r, &a, until) != 0)
-        return -1;
-    if (a.session.lanes > r.session.lanes || a.session.pool_size < params.pool_size)
-        return fail(EPROTO, "target: invalid response: more lanes, or a smaller pool, than requested");
-    session_answer_ = a.session;
-    open_ = true;
-    created_ = params.create;
-    return 0;
+    return guarded([&] {
+        replica::request r;
+        r.set_set_name(set_name_.c_str());
+        replica::wire::open_request &body = params.create ? *r.mutable_create() : *r.mutable_open();
+        body.set_features(replica::feature_keep_alive | replica::feature_record);
+        body.set_pool_size(params.pool_size);
+        body.set_lanes(params.lanes);
+        body.set_devices(settings_.devices);
+        body.set_keep_alive_ms(session_.keeps_alive() ? session::keep_alive_ms : 0);
+        if (params.create)
+            to_wire(params.attributes, *body.mutable_attributes());
+        replica::response response;
+        if (session_.request(r, &response, until) != 0)
+            return -1;
+        const replica::wire::region &target = response.region();
+        if (target.lanes() > params.lanes || target.size() < params.pool_size)
+            return fail(EPROTO, "target: invalid response: more lanes, or a smaller pool, than requested");
+        target_ = target;
+        attributes_ = replica::from_wire(target.attributes());
+        open_ = true;
+        created_ = params.create;
+        return 0;
+    });
 }
 
 int remote_replica::fetch_record(const replica::deadline &until)
 {
     if (session_.keeps_record()) {
-        replica::request r;
-        r.type = replica::request_type::mirror_status;
-        r.mirror.set_name.assign(set_name_.view());
-        replica::answer a;
-        if (session_.request(r, &a, until) != 0)
+        const int result = guarded([&] {
+            replica::request r;
+            r.set_set_name(set_name_.c_str());
+            r.mutable_get_state();
+            return request_state(r, until);
+        });
+        if (result != 0)
             return -1;
-        last_state_ = a.mirror;
     }
     record_fetched = true;
+    return 0;
+}
+
+// Sends a request whose response contains the state of the replica.
+int remote_replica::request_state(replica::request &r, const replica::deadline &until)
+{
+    replica::response response;
+    if (session_.request(r, &response, until) != 0)
+        return -1;
+    last_state_ = replica::from_wire(response.state());
     return 0;
 }
 
@@ -93,7 +109,7 @@ int remote_replica::connect(const session_params &params, const replica::deadlin
     memory.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, max_queue_depth));
     memory.timeout_ms = settings_.timeout_ms;
     replica::error_text reason;
-    if (const int failed = region_.open(session_answer_, memory, until, &reason); failed != 0)
+    if (const int failed = region_.open(target_, memory, until, &reason); failed != 0)
         return fail(failed, "%s", reason.c_str());
     connected_ = check_level() == 0 && session_.watch() == 0;
     return connected_ ? 0 : -1;
@@ -101,36 +117,36 @@ int remote_replica::connect(const session_params &params, const replica::deadlin
 
 int remote_replica::commit(const replica::set_uuid &set, std::uint64_t pool_size, const replica::mirror_record &record)
 {
-    replica::request r;
-    r.type = replica::request_type::mirror_commit;
-    r.mirror.set = set;
-    r.mirror.copy = number;
-    r.mirror.length = pool_size;
-    r.mirror.record = record;
-    r.mirror.set_name.assign(set_name_.view());
-    replica::answer a;
-    if (session_.request(r, &a) != 0)
-        return -1;
-    last_state_ = a.mirror;
-    return 0;
+    return guarded([&] {
+        replica::request r;
+        r.set_set_name(set_name_.c_str());
+        r.set_set(replica::bytes_of(set));
+        replica::wire::commit_request &body = *r.mutable_commit();
+        body.set_copy(number);
+        body.set_length(pool_size);
+        to_wire(record, *body.mutable_record());
+        return request_state(r, replica::deadline(settings_.session_timeout_ms()));
+    });
 }
 
 int remote_replica::set_attributes(const replica::pool_attributes &attributes)
 {
-    replica::request r;
-    r.type = replica::request_type::set_attributes;
-    r.attributes = attributes;
-    replica::answer a;
-    return session_.request(r, &a);
+    return guarded([&] {
+        replica::request r;
+        to_wire(attributes, *r.mutable_set_attributes());
+        replica::response response;
+        return session_.request(r, &response);
+    });
 }
 
 int remote_replica::send_close(bool remove)
 {
-    replica::request r;
-    r.type = replica::request_type::close;
-    r.remove = remove;
-    replica::answer a;
-    return session_.request(r, &a);
+    return guarded([&] {
+        replica::request r;
+        r.mutable_close()->set_remove(remove);
+        replica::response response;
+        return session_.request(r, &response);
+    });
 }
 
 // On one host, the device of this process waits for a peer that was stopped inside an operation on shared memory. The

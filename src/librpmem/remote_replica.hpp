@@ -42,8 +42,8 @@ public:
 
     const char *name() const { return name_.c_str(); }
     replica::region &region() { return region_; }
-    const replica::pool_attributes &attributes() const { return session_answer_.attributes; }
-    bool has_header() const { return session_answer_.has_header; }
+    const replica::pool_attributes &attributes() const { return attributes_; }
+    bool has_header() const { return target_.has_header(); }
     const replica::mirror_state &last_state() const { return last_state_; }
     bool keeps_record() const { return session_.keeps_record(); }
     bool is_open() const { return open_; }
@@ -66,6 +66,7 @@ public:
 
 private:
     int check_level() const;
+    int request_state(replica::request &r, const replica::deadline &until);
     int send_close(bool remove);
     void kill_unresponsive_daemon(int error);
 
@@ -74,7 +75,8 @@ private:
     const replica::short_text<replica::max_set_name_len> set_name_;
     replica::region region_;
     session session_;
-    replica::session_answer session_answer_;
+    replica::wire::region target_; // description in the response to open()
+    replica::pool_attributes attributes_;
     replica::mirror_state last_state_;
     bool open_ = false;
     bool connected_ = false;

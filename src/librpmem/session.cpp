@@ -90,13 +90,14 @@ int session::start(const replica::target &to, const daemon_command &chosen, cons
     if (const int error = start_reporting(start.words()); error != 0)
         return fail(error, "cannot start %s: %s", start.words()[0], std::strerror(error));
     replica::greeting g;
-    const received got = receive(daemon_.channel(), until, buffer_, g);
+    const received got = receive(daemon_.channel(), until, g);
     if (got != received::message)
         return failed_start(got);
-    if (g.error != 0)
-        return fail(g.error, "rpmemd did not start: %s", g.text.c_str());
-    keeps_alive_ = (g.features & replica::feature_keep_alive) != 0;
-    keeps_record_ = (g.features & replica::feature_record) != 0;
+    if (g.error() != 0)
+        return fail(static_cast<int>(g.error()), "rpmemd did not start: %s", g.text().c_str());
+    keep_alive_.mutable_keep_alive();
+    keeps_alive_ = (g.features() & replica::feature_keep_alive) != 0;
+    keeps_record_ = (g.features() & replica::feature_record) != 0;
     return 0;
 }
 
@@ -171,10 +172,11 @@ void session::read_line(std::string_view line)
     log_line(log_level::info, "target: %s", last_message_.c_str());
 }
 
-int session::send(const replica::encoded_message &m)
+int session::send(const replica::request &r)
 {
+    const std::string frame = replica::encode(r);
     const locked hold(lock_);
-    return send_message(daemon_.channel(), deadline(settings_.timeout_ms), m) ? 0 : ECONNRESET;
+    return send_message(daemon_.channel(), deadline(settings_.timeout_ms), frame) ? 0 : ECONNRESET;
 }
 
 int session::fail_received(received got)
@@ -182,45 +184,43 @@ int session::fail_received(received got)
     return fail(errno_of(got), "the target %s", to_string(got));
 }
 
-int session::report(const replica::answer &a)
+int session::report(const replica::response &r)
 {
-    if (a.status == replica::status::success)
-        return 0;
-    const int error = replica::errno_of(a.status);
-    return fail(error, "target: %s", a.text.empty() ? std::strerror(error) : a.text.c_str());
+    const int error = replica::errno_of(static_cast<replica::status>(r.status()));
+    return error == 0 ? 0 : fail(error, "target: %s", r.text().empty() ? std::strerror(error) : r.text().c_str());
 }
 
-int session::request(replica::request &r, replica::answer *a)
+int session::request(replica::request &r, replica::response *to)
 {
-    return request(r, a, deadline(settings_.session_timeout_ms()));
+    return request(r, to, deadline(settings_.session_timeout_ms()));
 }
 
-int session::request(replica::request &r, replica::answer *a, const deadline &until)
+int session::request(replica::request &r, replica::response *to, const deadline &until)
 {
     const locked one_at_a_time(requests_);
-    r.number = next_number_++;
+    r.set_number(next_number_++);
     if (watched_) {
         const locked hold(lock_);
         awaited_ = &r;
     }
-    if (const int error = send(replica::encode(r)); error != 0) {
+    if (const int error = send(r); error != 0) {
         // A partially sent message makes the channel unusable.
         lost_.declare(error);
         return fail(error, "the target closed the connection");
     }
     if (watched_)
-        return await_answer(a);
-    const received got = receive(daemon_.channel(), until, buffer_, *a);
+        return await_response(to);
+    const received got = receive(daemon_.channel(), until, *to);
     if (got == received::ended)
         return failed_start(got);
     if (got != received::message)
         return fail_received(got);
-    if (a->number != r.number || a->type != r.type)
+    if (!replica::answers(*to, r.number(), r.body_case()))
         return fail_received(received::malformed);
-    return report(*a);
+    return report(*to);
 }
 
-int session::await_answer(replica::answer *a)
+int session::await_response(replica::response *to)
 {
     timespec until{};
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -238,9 +238,9 @@ int session::await_answer(replica::answer *a)
             lost_.declare(ETIMEDOUT);
         if (!responded)
             return fail(lost_.error(), "target lost: %s", std::strerror(lost_.error()));
-        *a = answer_;
+        to->Swap(&response_);
     }
-    return report(*a);
+    return report(*to);
 }
 
 int session::watch()
@@ -323,20 +323,20 @@ replica::error_text session::end_of_lost()
 
 bool session::receive_response()
 {
-    replica::answer a;
-    const received got = receive(daemon_.channel(), deadline(settings_.timeout_ms), buffer_, a);
+    replica::response r;
+    const received got = receive(daemon_.channel(), deadline(settings_.timeout_ms), r);
     if (got != received::message) {
         lost_.declare(errno_of(got));
         return false;
     }
-    if (a.type == replica::request_type::keep_alive)
+    if (r.kind() == replica::request::kKeepAlive)
         return true;
     const locked hold(lock_);
-    if (awaited_ == nullptr || a.number != awaited_->number || a.type != awaited_->type) {
+    if (awaited_ == nullptr || !replica::answers(r, awaited_->number(), awaited_->body_case())) {
         lost_.declare(EPROTO);
         return false;
     }
-    answer_ = a;
+    response_.Swap(&r);
     awaited_ = nullptr;
     pthread_cond_broadcast(&changed_);
     return true;
@@ -348,8 +348,12 @@ void session::keep_alive(int idle_ms)
         lost_.declare(ETIMEDOUT);
         return;
     }
-    if (send(replica::encode(replica::request{})) != 0)
-        lost_.declare(ECONNRESET);
+    try {
+        if (send(keep_alive_) != 0)
+            lost_.declare(ECONNRESET);
+    } catch (const std::bad_alloc &) {
+        lost_.declare(ENOMEM);
+    }
 }
 
 void session::stop_watching()

@@ -29,8 +29,8 @@ public:
 
     // Return 0, or -1 with the failure reported. request() is thread-safe. The deadline applies only before watch().
     int start(const replica::target &to, const daemon_command &chosen, const replica::deadline &until);
-    int request(replica::request &r, replica::answer *a, const replica::deadline &until);
-    int request(replica::request &r, replica::answer *a);
+    int request(replica::request &r, replica::response *to, const replica::deadline &until);
+    int request(replica::request &r, replica::response *to);
     int watch();
 
     // Returns whether the client sends keep-alive messages to the daemon.
@@ -59,18 +59,18 @@ private:
     const char *describe_end();
 
     int start_reporting(char *const words[]);
-    int send(const replica::encoded_message &m);
-    int await_answer(replica::answer *a);
+    int send(const replica::request &r);
+    int await_response(replica::response *to);
     int fail_received(replica::received got);
-    int report(const replica::answer &a);
+    int report(const replica::response &r);
     int failed_start(replica::received got);
     void stop_watching();
 
     const call_settings settings_;
     replica::loss &lost_;
     replica::process daemon_;
-    replica::message_buffer buffer_;
     std::uint32_t next_number_ = 1;
+    replica::request keep_alive_;
     bool keeps_alive_ = false;
     bool keeps_record_ = false;
     // Last line that the daemon or ssh wrote to standard error, and an incomplete line.
@@ -93,7 +93,7 @@ private:
     pthread_cond_t changed_;
     bool watch_ended_ = false;
     const replica::request *awaited_ = nullptr;
-    replica::answer answer_;
+    replica::response response_;
 };
 
 } // namespace rpmem

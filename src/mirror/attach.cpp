@@ -3,8 +3,6 @@
 
 #include "failure.hpp"
 
-using replica::request_type;
-
 namespace mirror
 {
 
@@ -15,26 +13,26 @@ std::uint32_t devices_of(rpma_mirror_device device)
                                                    : replica::device_hardware | replica::device_software;
 }
 
-std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::session_answer &session,
+std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::wire::region &target,
         const replica::region::terms &terms, const replica::deadline &until)
 {
     auto created = std::make_unique<replica::region>();
     if (const int error = created->lost().open(); error != 0)
         throw system_failure("cannot create an event", error);
     replica::error_text why;
-    if (const int error = created->open(session, terms, until, &why); error != 0)
+    if (const int error = created->open(target, terms, until, &why); error != 0)
         throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + why.c_str(), error);
     return created;
 }
 
 connected attach(const set_parts &of, remote_copy &c, channel &control, const replica::deadline &until)
 {
-    replica::request r = of.members.make_promise_request(c, request_type::mirror_attach);
-    r.mirror.lanes = of.configured.lanes + 1;
-    r.mirror.devices = devices_of(of.configured.device);
-    const replica::session_answer session = control.ask(r, until).session;
-    if (session.lanes < of.configured.lanes + 1)
-        throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": " + std::to_string(session.lanes) +
+    replica::request r = of.members.make_promise_request(c);
+    r.mutable_attach()->set_lanes(of.configured.lanes + 1);
+    r.mutable_attach()->set_devices(devices_of(of.configured.device));
+    const replica::wire::region target = control.ask(r, until).region();
+    if (target.lanes() < of.configured.lanes + 1)
+        throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": " + std::to_string(target.lanes()) +
                                                       " lanes available, " + std::to_string(of.configured.lanes + 1) +
                                                       " required (see max-lanes in rpmemd.conf)");
     replica::region::terms terms;
@@ -44,7 +42,7 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, const re
     terms.depth = of.configured.depth;
     terms.timeout_ms = of.configured.operation_ms;
     terms.epoch = of.members.promise().epoch;
-    connected created{connect_lanes(c.where, session, terms, until), RPMA_MIRROR_LEVEL_VOLATILE};
+    connected created{connect_lanes(c.where, target, terms, until), RPMA_MIRROR_LEVEL_VOLATILE};
     created.level = static_cast<rpma_mirror_level>(created.region->level());
     if (created.level < of.configured.min_level)
         throw failure(RPMA_MIRROR_E_LEVEL_TOO_LOW, "target " + c.where.name() + ": persistence level too low");
@@ -54,15 +52,16 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, const re
 void create_copy(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
         const replica::deadline &until)
 {
-    replica::request r = of.make_promise_request(c, request_type::mirror_create);
-    r.mirror.length = length;
+    replica::request r = of.make_promise_request(c);
+    r.mutable_create_copy()->set_copy(c.where.copy);
+    r.mutable_create_copy()->set_length(length);
     try {
         control.ask(r, until);
     } catch (const failure &problem) {
         if (problem.code() != RPMA_MIRROR_E_EXISTS)
             throw;
         const replica::mirror_state existing =
-                control.ask(c.make_request(request_type::mirror_status, of.set()), until).mirror;
+                replica::from_wire(control.ask(c.make_state_request(of.set()), until).state());
         if (existing.set != of.set() || existing.copy != c.where.copy || existing.length != length)
             throw;
     }

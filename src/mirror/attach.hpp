@@ -16,7 +16,7 @@ struct connected {
 std::uint32_t devices_of(rpma_mirror_device device);
 
 // Connects the lanes of a session. Throws failure.
-std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::session_answer &session,
+std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::wire::region &target,
         const replica::region::terms &terms, const replica::deadline &until);
 
 // Connects the lanes of the writer to a target. Throws failure.

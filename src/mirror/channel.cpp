@@ -122,18 +122,19 @@ void channel::introduce(const replica::mirror_key &key, const replica::deadline 
 {
     hold held(lock_);
     replica::greeting greeting;
-    const replica::received got = receive(connection_.get(), until, buffer_, greeting);
+    const replica::received got = receive(connection_.get(), until, greeting);
     if (got == replica::received::other_version)
-        broken(held, RPMA_MIRROR_E_REJECTED, "uses another version of the protocol");
+        broken(held, RPMA_MIRROR_E_REJECTED,
+                "uses another version of the protocol (install the same version on both sides)");
     if (got == replica::received::timed_out)
         broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
-    if (got != replica::received::message || greeting.error != 0 || greeting.features != replica::feature_mirror)
+    if (got != replica::received::message || greeting.error() != 0 || greeting.features() != replica::feature_mirror)
         broken(held, RPMA_MIRROR_E_REJECTED, "is not an rpmemd --listen, or has too many clients");
     held.unlock();
     replica::request r;
-    r.type = replica::request_type::mirror_challenge;
-    r.proof = replica::prove_key(key, ask(r, until).challenge);
-    r.type = replica::request_type::mirror_prove;
+    r.mutable_challenge();
+    const auto challenge = replica::array_of<replica::siphash_result>(ask(r, until).challenge());
+    r.mutable_prove()->set_proof(replica::bytes_of(replica::prove_key(key, challenge)));
     try {
         ask(r, until);
     } catch (const failure &problem) {
@@ -172,13 +173,13 @@ channel::question::~question()
     if (entry == of_->expected_.end())
         return;
     entry->abandoned = true;
-    if (entry->answer)
+    if (entry->response)
         of_->expected_.erase(entry);
 }
 
-replica::answer channel::ask(replica::request asked, const replica::deadline &until)
+replica::response channel::ask(replica::request asked, const replica::deadline &until)
 {
-    return finish(begin(asked, until), until);
+    return finish(begin(std::move(asked), until), until);
 }
 
 channel::question channel::begin(replica::request asked, const replica::deadline &until)
@@ -188,12 +189,14 @@ channel::question channel::begin(replica::request asked, const replica::deadline
     wait(held, until, [this] { return !sending_ || broken_; });
     if (broken_)
         throw failure(RPMA_MIRROR_E_CONNECTION, name_ + " closed the connection");
+    asked.set_number(number_ + 1);
+    const std::string frame = replica::encode(asked);
     created.of_ = this;
-    created.number_ = asked.number = ++number_;
-    expected_.push_back({asked.number, asked.type, false, std::nullopt});
+    created.number_ = ++number_;
+    expected_.push_back({number_, asked.body_case(), false, std::nullopt});
     sending_ = true;
     held.unlock();
-    const bool sent = send_message(connection_.get(), until, encode(asked));
+    const bool sent = send_message(connection_.get(), until, frame);
     held.lock();
     sending_ = false;
     changed_.notify_all();
@@ -208,8 +211,8 @@ void channel::read_one(hold &held, const replica::deadline &until)
 {
     reading_ = true;
     held.unlock();
-    replica::answer answer;
-    const replica::received got = receive(connection_.get(), until, buffer_, answer);
+    replica::response response;
+    const replica::received got = receive(connection_.get(), until, response);
     held.lock();
     reading_ = false;
     changed_.notify_all();
@@ -217,35 +220,36 @@ void channel::read_one(hold &held, const replica::deadline &until)
         broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
     if (got == replica::received::ended || got == replica::received::broken)
         broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
-    const auto next = std::ranges::find_if(expected_, [](const expected &e) { return !e.answer; });
-    if (got != replica::received::message || next == expected_.end() || answer.number != next->number ||
-            answer.type != next->type)
+    const auto next = std::ranges::find_if(expected_, [](const expected &e) { return !e.response; });
+    if (got != replica::received::message || next == expected_.end() ||
+            !replica::answers(response, next->number, next->kind))
         broken(held, RPMA_MIRROR_E_REJECTED, "sent an invalid response");
     if (next->abandoned)
         expected_.erase(next);
     else
-        next->answer = answer;
+        next->response = std::move(response);
 }
 
-replica::answer channel::finish(question asked, const replica::deadline &until)
+replica::response channel::finish(question asked, const replica::deadline &until)
 {
     hold held(lock_);
     const auto entry = std::ranges::find(expected_, asked.number_, &expected::number);
-    while (!entry->answer) {
+    while (!entry->response) {
         if (broken_)
             throw failure(RPMA_MIRROR_E_CONNECTION, name_ + " closed the connection");
         if (!reading_)
             read_one(held, until);
         else
-            wait(held, until, [&] { return entry->answer || !reading_ || broken_; });
+            wait(held, until, [&] { return entry->response || !reading_ || broken_; });
     }
-    const replica::answer answer = *entry->answer;
+    replica::response response = std::move(*entry->response);
     expected_.erase(entry);
     asked.of_ = nullptr;
     held.unlock();
-    if (answer.status != replica::status::success)
-        throw failure(code_of(answer.status), name_ + ": " + answer.text.c_str(), replica::errno_of(answer.status));
-    return answer;
+    const auto status = static_cast<replica::status>(response.status());
+    if (status != replica::status::success)
+        throw failure(code_of(status), name_ + ": " + response.text(), replica::errno_of(status));
+    return response;
 }
 
 } // namespace mirror

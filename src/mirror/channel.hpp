@@ -50,10 +50,10 @@ public:
     // Connects and authenticates with the key.
     channel(const target_settings &to, const replica::mirror_key &key, const replica::deadline &until);
 
-    replica::answer ask(replica::request asked, const replica::deadline &until);
+    replica::response ask(replica::request asked, const replica::deadline &until);
     // Split ask(): begin() sends the request, finish() waits for the response. Other requests may be sent between them.
     question begin(replica::request asked, const replica::deadline &until);
-    replica::answer finish(question asked, const replica::deadline &until);
+    replica::response finish(question asked, const replica::deadline &until);
 
     // Descriptor of the connection, which reports a hang-up of the target.
     int fd() const { return connection_.get(); }
@@ -62,9 +62,9 @@ private:
     // Expected response, in the order of the requests.
     struct expected {
         std::uint32_t number;
-        replica::request_type type;
+        replica::request::BodyCase kind;
         bool abandoned = false;
-        std::optional<replica::answer> answer;
+        std::optional<replica::response> response;
     };
     using hold = std::unique_lock<std::mutex>;
 
@@ -77,7 +77,6 @@ private:
 
     const std::string name_;
     replica::fd_owner connection_;
-    replica::message_buffer buffer_; // used by the reading thread
     std::mutex lock_;
     std::condition_variable changed_;
     std::list<expected> expected_;

@@ -116,9 +116,10 @@ batch comparer::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
 
 channel::question comparer::ask_hashes(comparison &c, range r)
 {
-    replica::request asked = membership_.make_promise_request(c.copy, replica::request_type::mirror_hash);
-    asked.mirror.offset = r.offset;
-    asked.mirror.length = r.length;
+    replica::request asked = membership_.make_promise_request(c.copy);
+    replica::wire::hash_request &hash = *asked.mutable_hash();
+    hash.set_offset(r.offset);
+    hash.set_length(r.length);
     return c.copy.control->begin(asked, deadline(settings_.operation_ms));
 }
 
@@ -191,15 +192,14 @@ void comparer::post_batch(comparison &c, batch &b, int error)
 std::uint64_t comparer::diff_batch(comparison &c, batch &b)
 {
     static_assert(replica::max_hashes <= 64);
-    replica::segment_hashes local_hashes;
-    replica::hash_segments({local_.address() + b.place.offset, b.place.length}, local_hashes);
-    const replica::segment_hashes remote_hashes =
-            c.copy.control->finish(std::move(*b.asked), deadline(settings_.operation_ms)).hashes;
-    if (remote_hashes.count != local_hashes.count)
+    constexpr std::size_t hash_size = sizeof(replica::segment_hash);
+    const std::string local = replica::hash_segments({local_.address() + b.place.offset, b.place.length});
+    const std::string remote = c.copy.control->finish(std::move(*b.asked), deadline(settings_.operation_ms)).hashes();
+    if (remote.size() != local.size())
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.copy.where.name() + ": wrong number of segment hashes");
     std::uint64_t bits = 0;
-    for (std::uint32_t i = 0; i < local_hashes.count; ++i)
-        if (local_hashes.hashes[i] != remote_hashes.hashes[i])
+    for (std::size_t i = 0; i < local.size() / hash_size; ++i)
+        if (local.compare(i * hash_size, hash_size, remote, i * hash_size, hash_size) != 0)
             bits |= std::uint64_t{1} << i;
     return bits;
 }

@@ -10,7 +10,6 @@
 #include "failure.hpp"
 
 using namespace mirror;
-using replica::request_type;
 
 // Steps: store a local state without a record, commit the record on all targets, store the promise of its epoch. An
 // interrupted creation is recognized by the missing promise, and the next call resumes it.
@@ -28,8 +27,8 @@ void creation::create()
     }
     membership_.acquire({own.committed.epoch, own.committed.writer});
     each_of_all(deadline(settings_.open_ms / 4 + 1), [&](const remote_copy &c, const deadline &until) {
-        replica::request r = membership_.make_promise_request(c, request_type::mirror_commit);
-        r.mirror.record = own.committed;
+        replica::request r = membership_.make_promise_request(c);
+        to_wire(own.committed, *r.mutable_commit()->mutable_record());
         c.control->ask(r, until);
     });
     own.promised = membership_.promise();
@@ -111,7 +110,7 @@ void creation::create_copies(const replica::mirror_state &own, bool resuming)
     each_of_all(deadline(settings_.open_ms / 2 + 1), [&](const remote_copy &c, const deadline &until) {
         if ((created & c.bit()) == 0)
             create_copy(membership_, c, *c.control, own.length, until);
-        c.control->ask(membership_.make_promise_request(c, request_type::mirror_prepare), until);
+        c.control->ask(membership_.make_prepare_request(c), until);
     });
 }
 

@@ -9,7 +9,6 @@
 #include "step.hpp"
 
 using namespace mirror;
-using replica::request_type;
 
 namespace
 {
@@ -110,7 +109,7 @@ void discovery::connect_all(scope whom, const deadline &until)
     }
     each_in_parallel(all, whom, until, [&](remote_copy &c, const deadline &within) {
         c.control = std::make_unique<channel>(c.where, key, within);
-        c.known = c.control->ask(c.make_request(request_type::mirror_status, {}), within).mirror;
+        c.known = replica::from_wire(c.control->ask(c.make_state_request({}), within).state());
     });
 }
 
@@ -173,7 +172,7 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
 void discovery::prepare_all(const deadline &until)
 {
     each_in_parallel(answered(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
-        c.known = c.control->ask(membership_.make_promise_request(c, request_type::mirror_prepare), within).mirror;
+        c.known = replica::from_wire(c.control->ask(membership_.make_prepare_request(c), within).state());
     });
 }
 

@@ -33,10 +33,17 @@ membership::membership(const settings &configured, events &published, arbiter &d
 {
 }
 
-replica::request membership::make_promise_request(const remote_copy &c, replica::request_type type) const
+replica::request membership::make_promise_request(const remote_copy &c) const
 {
-    replica::request r = c.make_request(type, set_);
-    r.mirror.promise = promise_;
+    replica::request r = c.make_request(set_);
+    to_wire(promise_, *r.mutable_promise());
+    return r;
+}
+
+replica::request membership::make_prepare_request(const remote_copy &c) const
+{
+    replica::request r = make_promise_request(c);
+    r.mutable_prepare();
     return r;
 }
 
@@ -101,7 +108,8 @@ std::uint32_t membership::ask_targets(
     });
     each_copy(asked, [&](unsigned copy) {
         remote_copy &c = *copies_[copy];
-        codes[copy] = guarded([&] { c.known = c.control->finish(std::move(questions[copy]), until).mirror; });
+        codes[copy] = guarded(
+                [&] { c.known = replica::from_wire(c.control->finish(std::move(questions[copy]), until).state()); });
         failed |= codes[copy] == 0 ? 0U : 1U << copy;
     });
     return failed;
@@ -112,8 +120,8 @@ std::uint32_t membership::commit_on_targets(const replica::mirror_record &next, 
 {
     std::array<int, replica::max_copies> codes{};
     const auto commit = [&](const remote_copy &c) {
-        replica::request r = make_promise_request(c, replica::request_type::mirror_commit);
-        r.mirror.record = next;
+        replica::request r = make_promise_request(c);
+        to_wire(next, *r.mutable_commit()->mutable_record());
         return r;
     };
     const std::uint32_t failed = ask_targets(next.in_sync & ~local_bit(), until, commit, codes);
@@ -201,9 +209,7 @@ void membership::evict(std::uint32_t copies, const std::array<int, replica::max_
     // If all lanes failed, another writer might have revoked them. Checks this before the targets are treated as lost.
     if (before != 0 && (next.in_sync & ~local_bit()) == 0) {
         std::array<int, replica::max_copies> codes{};
-        const auto status = [&](const remote_copy &c) {
-            return c.make_request(replica::request_type::mirror_status, set_);
-        };
+        const auto status = [&](const remote_copy &c) { return c.make_state_request(set_); };
         const std::uint32_t silent = ask_targets(copies, deadline(settings_.operation_ms / 2 + 1), status, codes);
         each_copy(copies & ~silent, [&](unsigned copy) {
             if (copies_[copy]->known.promised != promise_)
@@ -269,9 +275,7 @@ int membership::evict_slow(std::uint32_t copies) noexcept
             continue;
         copies_[copy]->late = 0;
         std::array<int, replica::max_copies> codes{};
-        const auto status = [&](const remote_copy &c) {
-            return c.make_request(replica::request_type::mirror_status, set_);
-        };
+        const auto status = [&](const remote_copy &c) { return c.make_state_request(set_); };
         if (ask_targets(others, deadline(settings_.operation_ms / 2 + 1), status, codes) == others)
             continue;
         ++counted_.slow_evictions;

@@ -105,7 +105,9 @@ public:
     void identify(const replica::set_uuid &set) { set_ = set; }
     void acquire(const replica::mirror_promise &promise) { promise_ = promise; }
     std::uint32_t local_bit() const { return 1U << settings_.local_number; }
-    replica::request make_promise_request(const remote_copy &c, replica::request_type type) const;
+    // Returns a request with the promise, without body.
+    replica::request make_promise_request(const remote_copy &c) const;
+    replica::request make_prepare_request(const remote_copy &c) const;
 
     // Without the lock: roles, and error code of a permanent failure or 0.
     roles now() const { return roles_; }

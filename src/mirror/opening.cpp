@@ -10,7 +10,6 @@
 #include "step.hpp"
 
 using namespace mirror;
-using replica::request_type;
 
 opening::opening(set_parts &of, comparer &with) : discovery(of), parts_(of), comparer_(with) {}
 

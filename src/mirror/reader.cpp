@@ -10,7 +10,6 @@
 #include "step.hpp"
 
 using namespace mirror;
-using replica::request_type;
 
 namespace
 {
@@ -62,12 +61,6 @@ rpma_mirror_reader::rpma_mirror_reader(const settings &of) : settings_(of)
     image_.size = sizeof(image_);
 }
 
-// A reader has no promise: its requests have epoch 0.
-replica::request rpma_mirror_reader::make_request(const remote_copy &c, request_type type) const
-{
-    return c.make_request(type, set_);
-}
-
 std::uint32_t rpma_mirror_reader::answered() const
 {
     std::uint32_t bits = 0;
@@ -85,8 +78,8 @@ bool rpma_mirror_reader::is_newest_proven() const
 }
 
 // Calls f for the copies concurrently, and finds the newest record.
-void rpma_mirror_reader::query(std::uint32_t copies, const deadline &until,
-        const std::function<void(remote_copy &, const deadline &)> &f)
+void rpma_mirror_reader::query(
+        std::uint32_t copies, const deadline &until, const std::function<void(remote_copy &, const deadline &)> &f)
 {
     step now(until);
     const std::function<void(remote_copy &, const deadline &)> noted = [&](remote_copy &c, const deadline &within) {
@@ -113,7 +106,7 @@ void rpma_mirror_reader::connect(const deadline &until)
     }
     query(all, until, [&](remote_copy &c, const deadline &within) {
         c.control = std::make_unique<channel>(c.where, key_, within);
-        c.known = c.control->ask(c.make_request(request_type::mirror_status, {}), within).mirror;
+        c.known = replica::from_wire(c.control->ask(c.make_state_request({}), within).state());
     });
     each_copy(answered(), [&](unsigned copy) {
         const replica::mirror_state &known = copies_[copy]->known;
@@ -131,15 +124,15 @@ void rpma_mirror_reader::connect(const deadline &until)
 rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
         remote_copy &c, bool any_time, const deadline &until) const
 {
-    replica::request r = make_request(c, request_type::mirror_cursor);
-    r.mirror.offset = any_time ? replica::read_any_time : replica::read_point;
+    replica::request r = c.make_request(set_);
+    r.mutable_read()->set_any_time(any_time);
     std::int64_t after_ms = replica::now_ms();
     for (timespec pause{0, min_pause_ns};; pause.tv_nsec = std::min(2 * pause.tv_nsec, max_pause_ns)) {
         const std::int64_t asked_ms = replica::now_ms();
         // A copy of any time takes as long as its target copies the memory.
-        const replica::mirror_state state = c.control->ask(r, until).mirror;
-        if (state.cursor == 1)
-            return {state, after_ms};
+        const replica::response response = c.control->ask(r, until);
+        if (response.image().is_complete())
+            return {replica::from_wire(response.image().record()), response.image().is_consistent(), after_ms};
         after_ms = asked_ms;
         if (until.left_ms() >= 0 && until.left_ms() * 1'000'000L <= pause.tv_nsec)
             throw failure(RPMA_MIRROR_E_AGAIN, "target " + c.where.name() +
@@ -154,20 +147,24 @@ void rpma_mirror_reader::fetch_batch(
 {
     std::byte *const to = memory_[1 - current_].address();
     const std::byte *const from = memory_[current_].address();
-    replica::request r = make_request(c, request_type::mirror_hash);
-    r.mirror.offset = place.offset;
-    r.mirror.length = place.length;
+    replica::request r = c.make_request(set_);
+    r.mutable_hash_image()->set_offset(place.offset);
+    r.mutable_hash_image()->set_length(place.length);
     channel::question asked = c.control->begin(r, until);
-    replica::segment_hashes local;
-    replica::hash_segments({from + place.offset, place.length}, local);
-    const replica::segment_hashes remote = c.control->finish(std::move(asked), until).hashes;
-    if (remote.count != local.count)
+    const std::string local = replica::hash_segments({from + place.offset, place.length});
+    const std::string remote = c.control->finish(std::move(asked), until).hashes();
+    if (remote.size() != local.size())
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": wrong number of segment hashes");
-    std::uint32_t i = 0;
-    while (i < local.count) {
-        const bool differs = local.hashes[i] != remote.hashes[i];
-        const std::uint32_t first = i;
-        while (i < local.count && (local.hashes[i] != remote.hashes[i]) == differs)
+    const std::size_t count = local.size() / sizeof(replica::segment_hash);
+    const auto segment_differs = [&](std::size_t i) {
+        constexpr std::size_t size = sizeof(replica::segment_hash);
+        return local.compare(i * size, size, remote, i * size, size) != 0;
+    };
+    std::size_t i = 0;
+    while (i < count) {
+        const bool differs = segment_differs(i);
+        const std::size_t first = i;
+        while (i < count && segment_differs(i) == differs)
             ++i;
         const std::uint64_t begin = first * replica::segment_size;
         const replica::range run{
@@ -185,17 +182,16 @@ void rpma_mirror_reader::fetch_batch(
 
 void rpma_mirror_reader::fetch(remote_copy &c, const deadline &until)
 {
-    replica::request r = make_request(c, request_type::mirror_attach);
-    r.mirror.lanes = 1;
-    r.mirror.devices = devices_of(settings_.device);
-    const replica::session_answer session = c.control->ask(r, until).session;
+    replica::request r = c.make_request(set_);
+    r.mutable_attach_reader()->set_devices(devices_of(settings_.device));
+    const replica::wire::region target = c.control->ask(r, until).region();
     replica::region::terms terms;
     terms.address = memory_[1 - current_].address();
     terms.size = length_;
     terms.fetches = true;
     terms.depth = settings_.depth;
     terms.timeout_ms = settings_.operation_ms;
-    c.region = connect_lanes(c.where, session, terms, until);
+    c.region = connect_lanes(c.where, target, terms, until);
     for (std::uint64_t at = 0; at < length_; at += max_batch) {
         if (until.passed())
             throw failure(RPMA_MIRROR_E_TIMEOUT, "target " + c.where.name() + ": image was not fetched in time");
@@ -207,7 +203,7 @@ void rpma_mirror_reader::fetch(remote_copy &c, const deadline &until)
 // the call. If the record of the image is still the newest, its copy was in sync when the image was taken.
 void rpma_mirror_reader::set_age(const taken_image &taken, std::int64_t started_ms, bool is_proven)
 {
-    const bool is_current = taken.state.resynced && is_newest_proven() && newest_ == taken.state.committed;
+    const bool is_current = taken.is_consistent && is_newest_proven() && newest_ == taken.record;
     as_of_ms_ = is_current ? taken.after_ms : started_ms;
     image_.age_is_proven = is_current || is_proven;
     image_.newest_point = newest_.mark;
@@ -219,20 +215,20 @@ void rpma_mirror_reader::read_from(remote_copy &c, bool any_time, std::int64_t s
     const bool is_proven = is_newest_proven();
     const taken_image taken = wait_for_image(c, any_time, until);
     query(answered(), until.share(4), [&](remote_copy &of, const deadline &within) {
-        of.known = of.control->ask(of.make_request(request_type::mirror_status, set_), within).mirror;
+        of.known = replica::from_wire(of.control->ask(of.make_state_request(set_), within).state());
     });
     next.protect(false);
     fetch(c, until);
     c.region.reset();
     next.protect(true);
     current_ = 1 - current_;
-    const replica::mirror_record &record = taken.state.committed;
+    const replica::mirror_record &record = taken.record;
     image_.address = next.address();
     image_.length = length_;
     image_.copy = c.where.copy;
-    image_.consistency = !taken.state.resynced ? RPMA_MIRROR_IMAGE_ANY_TIME
-                         : record.closed       ? RPMA_MIRROR_IMAGE_CLOSED
-                                               : RPMA_MIRROR_IMAGE_POINT;
+    image_.consistency = !taken.is_consistent ? RPMA_MIRROR_IMAGE_ANY_TIME
+                         : record.closed      ? RPMA_MIRROR_IMAGE_CLOSED
+                                              : RPMA_MIRROR_IMAGE_POINT;
     image_.epoch = record.epoch;
     image_.version = record.version;
     image_.consistency_point = record.mark;

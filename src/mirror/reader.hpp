@@ -47,9 +47,10 @@ private:
             const std::function<void(mirror::remote_copy &, const deadline &)> &f);
     void connect(const deadline &until);
     void read_from(mirror::remote_copy &c, bool any_time, std::int64_t started_ms, const deadline &until);
-    // State of the target when it had the image, and the time of the last request before.
+    // Image that a target has, and the time of the last request before it.
     struct taken_image {
-        replica::mirror_state state;
+        replica::mirror_record record;
+        bool is_consistent;
         std::int64_t after_ms;
     };
     taken_image wait_for_image(mirror::remote_copy &c, bool any_time, const deadline &until) const;
@@ -58,7 +59,6 @@ private:
     std::uint32_t answered() const;
     bool is_newest_proven() const;
     void set_age(const taken_image &taken, std::int64_t started_ms, bool is_proven);
-    replica::request make_request(const mirror::remote_copy &c, replica::request_type type) const;
 
     const mirror::settings settings_;
     replica::mirror_key key_{};

@@ -86,13 +86,18 @@ public:
 
     std::uint32_t bit() const { return 1U << where.copy; }
     replica::region_lane &lane() { return region->lane(region->lanes() - 1); }
-    replica::request make_request(replica::request_type type, const replica::set_uuid &set) const
+    // Returns a request without body.
+    replica::request make_request(const replica::set_uuid &set) const
     {
         replica::request r;
-        r.type = type;
-        r.mirror.set = set;
-        r.mirror.copy = where.copy;
-        r.mirror.set_name.assign(where.set_name);
+        r.set_set(replica::bytes_of(set));
+        r.set_set_name(where.set_name);
+        return r;
+    }
+    replica::request make_state_request(const replica::set_uuid &set) const
+    {
+        replica::request r = make_request(set);
+        r.mutable_get_state();
         return r;
     }
 

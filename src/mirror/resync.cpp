@@ -7,7 +7,6 @@
 #include "failure.hpp"
 
 using namespace mirror;
-using replica::request_type;
 
 namespace
 {
@@ -82,7 +81,7 @@ void resyncer::connect_again(remote_copy &c, const deadline &until)
 {
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
     const replica::mirror_state known =
-            control->ask(membership_.make_promise_request(c, request_type::mirror_prepare), until).mirror;
+            replica::from_wire(control->ask(membership_.make_prepare_request(c), until).state());
     connected created = attach(parts_, c, *control, until);
     const std::lock_guard hold(membership_);
     c.was_synced = c.was_synced && is_unchanged(c, known.committed);
@@ -182,9 +181,9 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
 
 void resyncer::store_cursor(remote_copy &c, const deadline &until)
 {
-    replica::request r = membership_.make_promise_request(c, request_type::mirror_cursor);
-    r.mirror.offset = c.cursor;
-    const replica::mirror_state known = c.control->ask(r, until).mirror;
+    replica::request r = membership_.make_promise_request(c);
+    r.mutable_cursor()->set_offset(c.cursor);
+    const replica::mirror_state known = replica::from_wire(c.control->ask(r, until).state());
     const std::lock_guard hold(membership_);
     c.known = known;
 }

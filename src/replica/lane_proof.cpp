@@ -13,7 +13,7 @@ namespace
 {
 
 constexpr char proof_start[4] = {'R', 'P', 'M', 'L'};
-constexpr std::uint32_t plain_version = protocol_major;
+constexpr std::uint32_t plain_version = 1;
 constexpr std::uint32_t epoch_version = 2;
 constexpr std::size_t max_preceding = epoch_proof_size - sizeof(siphash_result);
 

@@ -30,20 +30,21 @@ const char *registration_remedy(int error)
     return error;
 }
 
-int connect_lane(region_lane &lane, data_path &path, const session_answer &target, const char *port,
-        std::uint32_t number, std::uint64_t epoch)
+int connect_lane(region_lane &lane, data_path &path, const wire::region &target, const char *port, std::uint32_t number,
+        std::uint64_t epoch)
 {
+    const auto session = array_of<token>(target.token());
     if (epoch == 0)
-        return lane.connect(path, target.address.c_str(), port, make_lane_proof(target.token, number));
-    return lane.connect(path, target.address.c_str(), port, make_epoch_proof(target.token, number, epoch));
+        return lane.connect(path, target.address().c_str(), port, make_lane_proof(session, number));
+    return lane.connect(path, target.address().c_str(), port, make_epoch_proof(session, number, epoch));
 }
 
 } // namespace
 
-int region::open(const session_answer &target, const terms &params, const deadline &until, error_text *why)
+int region::open(const wire::region &target, const terms &params, const deadline &until, error_text *why)
 {
-    path_.data_begin = target.has_header ? header_size : 0;
-    path_.window = std::min(target.window, 8U);
+    path_.data_begin = target.has_header() ? header_size : 0;
+    path_.window = std::min(target.window(), 8U);
     path_.depth = std::max(params.depth, 2U);
     path_.timeout_ms = params.timeout_ms;
     if (const int error = prepare_peer(target, params, why); error != 0)
@@ -51,33 +52,33 @@ int region::open(const session_answer &target, const terms &params, const deadli
     return connect_lanes(target, params, until, why);
 }
 
-int region::prepare_peer(const session_answer &target, const terms &params, error_text *why)
+int region::prepare_peer(const wire::region &target, const terms &params, error_text *why)
 {
     ibv_context *device = nullptr;
-    const bool software = target.devices == device_software;
-    const int found = rpma_utils_get_ibv_context_by_kind(target.address.c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
+    const bool software = target.device() == device_software;
+    const int found = rpma_utils_get_ibv_context_by_kind(target.address().c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
             software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL, &device);
     if (found != 0)
-        return fail(why, ENOMEDIUM, "RDMA device that reaches %s not found%s", target.address.c_str(),
+        return fail(why, ENOMEDIUM, "RDMA device that reaches %s not found%s", target.address().c_str(),
                 software ? " (install softrdma)" : "");
     if (rpma_peer_new(device, &path_.peer) != 0)
-        return fail(why, ENOMEDIUM, "RDMA device that reaches %s: cannot be used", target.address.c_str());
+        return fail(why, ENOMEDIUM, "RDMA device that reaches %s: cannot be used", target.address().c_str());
     address_ = params.address;
     size_ = params.size;
     usage_ = RPMA_MR_USAGE_WRITE_SRC | (params.fetches ? RPMA_MR_USAGE_READ_DST : 0);
     if (const int error = register_memory(); error != 0)
         return fail(why, error, "cannot register the memory of the pool: %s%s", std::strerror(error),
                 registration_remedy(error));
-    const auto remote = [](const descriptor &d, rpma_mr_remote **to) {
-        return rpma_mr_remote_from_descriptor(d.c_str(), d.view().size(), to) == 0;
+    const auto remote = [](const std::string &descriptor, rpma_mr_remote **to) {
+        return rpma_mr_remote_from_descriptor(descriptor.data(), descriptor.size(), to) == 0;
     };
     std::size_t data_size = 0;
-    if (!remote(target.data_region, &path_.data) ||
-            (target.has_header && !remote(target.header_region, &path_.header)) ||
+    if (!remote(target.data_descriptor(), &path_.data) ||
+            (target.has_header() && !remote(target.header_descriptor(), &path_.header)) ||
             rpma_mr_remote_get_size(path_.data, &data_size) != 0 || data_size < params.size - path_.data_begin)
         return fail(why, EPROTO, "target: invalid descriptor of its memory");
-    if (!target.peer.empty() &&
-            rpma_peer_cfg_from_descriptor(target.peer.c_str(), target.peer.view().size(), &path_.peer_cfg) != 0)
+    const std::string &peer = target.peer_descriptor();
+    if (!peer.empty() && rpma_peer_cfg_from_descriptor(peer.data(), peer.size(), &path_.peer_cfg) != 0)
         return fail(why, EPROTO, "target: invalid peer descriptor");
     return 0;
 }
@@ -99,15 +100,15 @@ int region::register_again(const deadline &until)
     return register_memory();
 }
 
-int region::connect_lanes(const session_answer &target, const terms &params, const deadline &until, error_text *why)
+int region::connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *why)
 {
-    lanes_ = static_cast<region_lane *>(std::calloc(target.lanes, sizeof(region_lane)));
+    lanes_ = static_cast<region_lane *>(std::calloc(target.lanes(), sizeof(region_lane)));
     if (lanes_ == nullptr)
         return fail(why, ENOMEM, "out of memory");
     char port[12];
-    std::snprintf(port, sizeof(port), "%u", target.port);
+    std::snprintf(port, sizeof(port), "%u", target.port());
     int error = 0;
-    while (lane_count_ < target.lanes && error == 0) {
+    while (lane_count_ < target.lanes() && error == 0) {
         auto *const added = new (&lanes_[lane_count_]) region_lane;
         error = connect_lane(*added, path_, target, port, lane_count_, params.epoch);
         ++lane_count_;
@@ -117,26 +118,26 @@ int region::connect_lanes(const session_answer &target, const terms &params, con
     for (unsigned i = 0; i < lane_count_ && error == 0; ++i)
         error = lanes_[i].connected(until);
     if (error != 0)
-        return fail(why, error, "cannot connect lane to port %s of %s: %s", port, target.address.c_str(),
+        return fail(why, error, "cannot connect lane to port %s of %s: %s", port, target.address().c_str(),
                 std::strerror(error));
     return 0;
 }
 
 // Selects the flush method. If only the local device flushes natively, its operations do not work with the target,
 // which then flushes on request by messages. If both devices do, a native flush reaches persistent memory.
-void region::choose_method(const session_answer &target)
+void region::choose_method(const wire::region &target)
 {
-    path_.method = target.method;
-    level_ = target.level;
+    path_.method = static_cast<replica::method>(target.method());
+    level_ = static_cast<replica::level>(target.level());
     unsigned native_lanes = 0;
     for (unsigned i = 0; i < lane_count_; ++i)
         native_lanes += lanes_[i].flushes_natively() ? 1U : 0U;
-    const bool target_is_native = (target.features & feature_native_flush) != 0 && path_.peer_cfg != nullptr;
+    const bool target_is_native = (target.features() & feature_native_flush) != 0 && path_.peer_cfg != nullptr;
     if (native_lanes != 0 && !target_is_native) {
         path_.native_operations = false;
         path_.method = method::messages;
     }
-    if (native_lanes < lane_count_ || !target_is_native || target.level < level::cpu_flushed)
+    if (native_lanes < lane_count_ || !target_is_native || level_ < level::cpu_flushed)
         return;
     // librpma requires this setting for a persistent flush.
     if (rpma_peer_cfg_set_direct_write_to_pmem(path_.peer_cfg, true) != 0)

@@ -27,7 +27,7 @@ public:
 
     // Connects all lanes before `until`. Returns 0, or an errno value and the reason in `why`. The caller must have
     // opened lost(), and must call close() after a failure.
-    int open(const session_answer &target, const terms &params, const deadline &until, error_text *why);
+    int open(const wire::region &target, const terms &params, const deadline &until, error_text *why);
     // Registers the local memory again after pages were replaced, because a device keeps the old pages pinned. Waits
     // for outstanding requests or declares the target lost. The caller must not use a lane during the call. Returns 0
     // or an errno value, after which the memory cannot be sent until a later call succeeds.
@@ -45,10 +45,10 @@ public:
     const replica::loss &lost() const { return path_.lost; }
 
 private:
-    int prepare_peer(const session_answer &target, const terms &params, error_text *why);
+    int prepare_peer(const wire::region &target, const terms &params, error_text *why);
     int register_memory();
-    int connect_lanes(const session_answer &target, const terms &params, const deadline &until, error_text *why);
-    void choose_method(const session_answer &target);
+    int connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *why);
+    void choose_method(const wire::region &target);
 
     data_path path_;
     std::byte *address_ = nullptr;

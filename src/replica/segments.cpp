@@ -27,13 +27,15 @@ segment_hash hash_segment(std::span<const std::byte> bytes)
     return result;
 }
 
-void hash_segments(std::span<const std::byte> bytes, segment_hashes &to)
+std::string hash_segments(std::span<const std::byte> bytes)
 {
-    for (to.count = 0; !bytes.empty() && to.count < max_hashes; ++to.count) {
+    std::string hashes;
+    for (std::uint32_t count = 0; !bytes.empty() && count < max_hashes; ++count) {
         const std::size_t length = std::min<std::size_t>(bytes.size(), segment_size);
-        to.hashes[to.count] = hash_segment(bytes.first(length));
+        hashes += bytes_of(hash_segment(bytes.first(length)));
         bytes = bytes.subspan(length);
     }
+    return hashes;
 }
 
 } // namespace replica

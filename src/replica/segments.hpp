@@ -15,7 +15,7 @@ inline constexpr std::uint64_t segment_size = 64 * 1024;
 
 segment_hash hash_segment(std::span<const std::byte> bytes);
 
-// Computes the hashes of the segments, at most max_hashes. The last segment may be shorter.
-void hash_segments(std::span<const std::byte> bytes, segment_hashes &to);
+// Computes the hashes of the segments, at most max_hashes, one after the other. The last segment may be shorter.
+std::string hash_segments(std::span<const std::byte> bytes);
 
 } // namespace replica

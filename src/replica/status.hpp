@@ -49,8 +49,11 @@ constexpr status status_of_errno(int error)
         return status::no_access;
     case ENOENT:
         return status::missing;
+    case EBUSY:
     case EWOULDBLOCK:
         return status::busy;
+    case EMEDIUMTYPE:
+        return status::device_unsupported;
     case EBADF:
         return status::bad_name;
     case EINVAL:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "stream.hpp"
 
+#include <array>
 #include <cerrno>
+#include <new>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,90 +44,59 @@ received read_whole(int fd, const deadline &until, std::span<std::byte> to, bool
     return received::message;
 }
 
-template<class Message, std::size_t Header>
-received receive_message(int fd, const deadline &until, message_buffer &buffer, Message &to,
-        std::size_t (*size_of)(std::span<const std::byte, Header>))
+received to_received(decoded result)
 {
-    if (!buffer.resize(Header))
-        return received::broken;
-    if (const received got = read_whole(fd, until, {buffer.data(), Header}, false); got != received::message)
+    return result == decoded::good            ? received::message
+           : result == decoded::other_version ? received::other_version
+                                              : received::malformed;
+}
+
+// Receives a frame. `partial` is true if the preamble of the message has been read before.
+template<class Message>
+received receive_frame(int fd, const deadline &until, Message &to, bool partial)
+try {
+    std::array<std::byte, frame_header_size> header;
+    if (const received got = read_whole(fd, until, header, partial); got != received::message)
         return got;
-    const std::size_t size = size_of(std::span<const std::byte, Header>(buffer.data(), Header));
-    if (size == 0)
+    const std::optional<std::size_t> size = message_size(header);
+    if (!size)
         return received::malformed;
-    if (!buffer.resize(size))
-        return received::broken;
-    const received got = read_whole(fd, until, {buffer.data() + Header, size - Header}, true);
-    if (got != received::message)
-        return got;
-    switch (decode(buffer.bytes(), to)) {
-    case decoded::good:
-        return received::message;
-    case decoded::other_version:
-        return received::other_version;
-    default:
-        return received::malformed;
-    }
+    std::string bytes(*size, '\0');
+    const received got = read_whole(fd, until, std::as_writable_bytes(std::span(bytes)), true);
+    return got == received::message ? to_received(decode(bytes, to)) : got;
+} catch (const std::bad_alloc &) {
+    return received::broken;
 }
 
 } // namespace
 
-bool message_buffer::resize(std::size_t size)
-{
-    auto *const grown = static_cast<std::byte *>(std::realloc(bytes_, size));
-    if (grown == nullptr)
-        return false;
-    bytes_ = grown;
-    size_ = size;
-    return true;
-}
-
-received receive(int fd, const deadline &until, message_buffer &buffer, greeting &to)
+received receive(int fd, const deadline &until, greeting &to)
 {
     // The greeting of another version may have only four bytes, so these are read and checked first.
     constexpr std::size_t start = 4;
-    std::byte first[start];
-    if (const received got = read_whole(fd, until, first, false); got != received::message)
-        return got;
-    if (!buffer.resize(greeting_header_size))
-        return received::broken;
-    std::memcpy(buffer.data(), first, start);
-    if (decode(std::span<const std::byte>(first), to) == decoded::other_version)
-        return received::other_version;
-    if (first[0] != std::byte{EPROTONOSUPPORT})
-        return received::malformed;
-    if (const received got = read_whole(fd, until, {buffer.data() + start, greeting_header_size - start}, true);
-            got != received::message)
-        return got;
-    const std::size_t size =
-            greeting_size(std::span<const std::byte, greeting_header_size>(buffer.data(), greeting_header_size));
-    if (size == 0)
-        return received::malformed;
-    if (!buffer.resize(size))
-        return received::broken;
-    if (const received got =
-                    read_whole(fd, until, {buffer.data() + greeting_header_size, size - greeting_header_size}, true);
-            got != received::message)
-        return got;
-    const decoded read = decode(buffer.bytes(), to);
-    return read == decoded::good            ? received::message
-           : read == decoded::other_version ? received::other_version
-                                            : received::malformed;
+    std::array<std::byte, preamble_size> preamble;
+    const std::span all(preamble);
+    for (const auto &[part, known] : {std::pair(all.first(start), start), std::pair(all.subspan(start), all.size())}) {
+        if (const received got = read_whole(fd, until, part, known > start); got != received::message)
+            return got;
+        if (const decoded result = check_preamble(all.first(known)); result != decoded::good)
+            return to_received(result);
+    }
+    return receive_frame(fd, until, to, true);
 }
 
-received receive(int fd, const deadline &until, message_buffer &buffer, request &to)
+received receive(int fd, const deadline &until, request &to)
 {
-    return receive_message<request, request_header_size>(fd, until, buffer, to, request_size);
+    return receive_frame(fd, until, to, false);
 }
 
-received receive(int fd, const deadline &until, message_buffer &buffer, answer &to)
+received receive(int fd, const deadline &until, response &to)
 {
-    return receive_message<answer, answer_header_size>(fd, until, buffer, to, answer_size);
+    return receive_frame(fd, until, to, false);
 }
 
-bool send_message(int fd, const deadline &until, const encoded_message &message)
+bool send_message(int fd, const deadline &until, std::string_view left)
 {
-    std::span<const std::byte> left = message.bytes();
     while (!left.empty()) {
         if (!wait_for(fd, POLLOUT, until))
             return false;
@@ -135,7 +106,7 @@ bool send_message(int fd, const deadline &until, const encoded_message &message)
         if (sent < 0 && errno != EINTR && errno != EAGAIN)
             return false;
         if (sent > 0)
-            left = left.subspan(static_cast<std::size_t>(sent));
+            left.remove_prefix(static_cast<std::size_t>(sent));
     }
     return true;
 }

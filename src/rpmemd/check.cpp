@@ -70,7 +70,7 @@ std::optional<pool> check_parts(const config &settings, const poolset &set)
 // Registers the pool and listens for lanes, like a session.
 void check_lanes(const config &settings, pool &probed, const std::string &address)
 {
-    replica::session_request request;
+    lane_request request;
     request.pool_size = std::min<std::uint64_t>(probed.memory().size(), settings.limits.bytes);
     request.lanes = 1;
     request.devices = replica::device_hardware | replica::device_software;

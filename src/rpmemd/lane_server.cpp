@@ -37,30 +37,30 @@ replica::token new_token()
     return token;
 }
 
-replica::descriptor descriptor_of(const region_ptr &region)
+std::string descriptor_of(const region_ptr &region)
 {
-    std::array<char, replica::descriptor::capacity> bytes{};
+    std::array<char, replica::max_descriptor_size> bytes{};
     std::size_t size = 0;
     check_rpma(rpma_mr_get_descriptor_size(region.get(), &size), "cannot create the descriptor of the pool");
     if (size > bytes.size())
         throw failure(EOVERFLOW, "descriptor of the pool: too long");
     check_rpma(rpma_mr_get_descriptor(region.get(), bytes.data()), "cannot create the descriptor of the pool");
-    return replica::descriptor({bytes.data(), size});
+    return {bytes.data(), size};
 }
 
-replica::descriptor peer_descriptor(bool direct_write)
+std::string peer_descriptor(bool direct_write)
 {
     rpma_peer_cfg *created = nullptr;
     check_rpma(rpma_peer_cfg_new(&created), "cannot create the peer descriptor");
     const peer_cfg_ptr owned(created);
     check_rpma(rpma_peer_cfg_set_direct_write_to_pmem(created, direct_write), "cannot create the peer descriptor");
-    std::array<char, replica::descriptor::capacity> bytes{};
+    std::array<char, replica::max_descriptor_size> bytes{};
     std::size_t size = 0;
     check_rpma(rpma_peer_cfg_get_descriptor_size(created, &size), "cannot create the peer descriptor");
     if (size > bytes.size())
         throw failure(EOVERFLOW, "peer descriptor: too long");
     check_rpma(rpma_peer_cfg_get_descriptor(created, bytes.data()), "cannot create the peer descriptor");
-    return replica::descriptor({bytes.data(), size});
+    return {bytes.data(), size};
 }
 
 } // namespace
@@ -130,8 +130,7 @@ private:
     std::thread thread_;
 };
 
-lane_server::lane_server(
-        const config &settings, pool &memory_of, const replica::session_request &request, const lane_terms &terms)
+lane_server::lane_server(const config &settings, pool &memory_of, const lane_request &request, const lane_terms &terms)
     : settings_(settings), address_(terms.address), epoch_(terms.epoch),
       device_(open_device(address_, request.devices)),
       policy_(choose_policy(memory_of.memory().medium(), settings.persist_apm, device_.is_software)),
@@ -209,22 +208,21 @@ void lane_server::register_read_only(std::span<std::byte> memory)
     data_ = register_memory(device_, memory.data(), memory.size(), RPMA_MR_USAGE_READ_SRC, "an image for a reader");
 }
 
-void lane_server::describe(replica::session_answer &answer) const
+void lane_server::describe(replica::wire::region &to) const
 {
-    if (flushes_natively_)
-        answer.features |= replica::feature_native_flush;
-    answer.method = policy_.method;
-    answer.level = policy_.level;
-    answer.lanes = lanes_count_;
-    answer.window = lane_window;
-    answer.port = endpoint_.port;
-    answer.address.assign(address_);
-    answer.devices = device_.is_software ? replica::device_software : replica::device_hardware;
-    answer.token = token_;
-    answer.peer = peer_descriptor(policy_.direct_write);
-    answer.data_region = descriptor_of(data_);
+    to.set_features(flushes_natively_ ? std::uint64_t{replica::feature_native_flush} : 0);
+    to.set_method(static_cast<std::uint32_t>(policy_.method));
+    to.set_level(static_cast<std::uint32_t>(policy_.level));
+    to.set_lanes(lanes_count_);
+    to.set_window(lane_window);
+    to.set_port(endpoint_.port);
+    to.set_address(address_);
+    to.set_device(device_.is_software ? replica::device_software : replica::device_hardware);
+    to.set_token(replica::bytes_of(token_));
+    to.set_peer_descriptor(peer_descriptor(policy_.direct_write));
+    to.set_data_descriptor(descriptor_of(data_));
     if (header_)
-        answer.header_region = descriptor_of(header_);
+        to.set_header_descriptor(descriptor_of(header_));
 }
 
 // Accepts lanes until the token expires.

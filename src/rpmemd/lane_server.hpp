@@ -28,22 +28,28 @@ struct lane_terms {
     std::span<std::byte> read_only{};
 };
 
+// Lanes that a client requests, and the size of the memory that they can access.
+struct lane_request {
+    std::uint64_t pool_size = 0;
+    std::uint32_t lanes = 0;
+    std::uint32_t devices = 0; // bits of replica::device_kind
+};
+
 // Data connections of a session: the registered memory, a listener that accepts only clients with the token, and the
 // threads that serve lanes. The destructor closes all of them.
 class lane_server
 {
 public:
     // Throws failure.
-    lane_server(
-            const config &settings, pool &memory_of, const replica::session_request &request, const lane_terms &terms);
+    lane_server(const config &settings, pool &memory_of, const lane_request &request, const lane_terms &terms);
     ~lane_server();
 
     // Closes everything like the destructor. Throws failure unless the device confirms that clients can no longer
     // access the memory.
     void revoke();
 
-    // Fills in the members that the client needs to connect.
-    void describe(replica::session_answer &answer) const;
+    // Fills in the fields that the client needs to connect.
+    void describe(replica::wire::region &to) const;
     const policy &chosen() const { return policy_; }
     // Returns whether the device flushes the data natively, as far as its medium allows.
     bool flushes_natively() const { return flushes_natively_; }

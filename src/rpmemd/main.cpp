@@ -116,8 +116,8 @@ exit_status reject(int argc, const char *const *argv, const config_error &proble
     if (starts_session(argc, argv)) {
         std::signal(SIGPIPE, SIG_IGN);
         replica::greeting greeting;
-        greeting.error = EINVAL;
-        greeting.text.assign(problem.what());
+        greeting.set_error(EINVAL);
+        greeting.set_text(std::string(problem.what()).substr(0, replica::error_text::capacity));
         replica::send_message(STDOUT_FILENO, replica::deadline(greeting_timeout_ms), replica::encode(greeting));
     }
     return problem.status();

@@ -98,7 +98,7 @@ void mirror_set::copy_point()
     }
 }
 
-replica::mirror_state mirror_set::read(const replica::mirror_request &asked, std::uint64_t client)
+void mirror_set::read(const set_claim &asked, bool any_time, std::uint64_t client, replica::wire::image &to)
 {
     set_reader *reader = nullptr;
     std::uint64_t length = 0;
@@ -112,7 +112,6 @@ replica::mirror_state mirror_set::read(const replica::mirror_request &asked, std
     // Only the session of the reader changes `empty`, except copy_point() while the reader waits.
     if (!reader->empty && !reader->taken)
         reader->empty = std::make_shared<image>(length, settings_.limits.reader_bytes);
-    const bool any_time = asked.offset == replica::read_any_time;
     {
         const locked guard(lock_);
         reader->waits = !reader->taken && !any_time;
@@ -122,29 +121,26 @@ replica::mirror_state mirror_set::read(const replica::mirror_request &asked, std
     if (reader->is_too_slow)
         throw failure(EFBIG, "'" + name_ + "': copy of a consistency point takes longer than " +
                                      std::to_string(max_copy_ms) + " ms");
-    replica::mirror_state state = file_->state();
-    state.cursor = reader->taken ? 1 : 0;
-    if (reader->taken) {
-        state.committed = reader->taken->record;
-        state.resynced = reader->taken->is_consistent;
-    }
-    return state;
+    if (!reader->taken)
+        return;
+    to_wire(reader->taken->record, *to.mutable_record());
+    to.set_is_complete(true);
+    to.set_is_consistent(reader->taken->is_consistent);
 }
 
-void mirror_set::hash_image(const replica::mirror_request &asked, std::uint64_t client, replica::segment_hashes &to)
+std::string mirror_set::hash_image(replica::range of, std::uint64_t client)
 {
-    std::shared_ptr<const image> of;
+    std::shared_ptr<const image> taken;
     {
         const locked guard(lock_);
-        of = find_reader(client).taken;
+        taken = find_reader(client).taken;
     }
-    if (!replica::range_fits({asked.offset, asked.length}, 0, of->memory().size()))
+    if (!replica::range_fits(of, 0, taken->memory().size()))
         throw failure(EINVAL, "hash request rejected: range outside the set");
-    replica::hash_segments(of->memory().subspan(asked.offset, asked.length), to);
+    return replica::hash_segments(taken->memory().subspan(of.offset, of.length));
 }
 
-void mirror_set::attach_reader(
-        const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer)
+void mirror_set::attach_reader(std::uint32_t devices, std::uint64_t client, replica::wire::region &to)
 {
     set_reader *reader = nullptr;
     {
@@ -153,14 +149,11 @@ void mirror_set::attach_reader(
     }
     if (reader->lanes)
         throw failure(EINVAL, "request of a reader rejected: already attached");
-    replica::session_request wanted;
-    wanted.pool_size = reader->taken->memory().size();
-    wanted.lanes = 1;
-    wanted.devices = asked.devices;
+    const lane_request wanted{reader->taken->memory().size(), 1, devices};
     // The image and the lanes belong to this session, so creating them does not delay a writer.
     reader->lanes.emplace(settings_, *pool_, wanted, lane_terms{address_, 0, nullptr, reader->taken->memory()});
-    reader->lanes->describe(answer);
-    answer.pool_size = wanted.pool_size;
+    reader->lanes->describe(to);
+    to.set_size(wanted.pool_size);
 }
 
 } // namespace rpmemd

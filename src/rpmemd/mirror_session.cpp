@@ -42,11 +42,6 @@ void mirror_session::stop() const
     shutdown(connection_.get(), SHUT_RDWR);
 }
 
-bool mirror_session::send(const replica::encoded_message &message) const
-{
-    return replica::send_message(connection_.get(), replica::deadline(send_timeout_ms), message);
-}
-
 void mirror_session::run()
 {
     while (serve_one()) {
@@ -66,85 +61,84 @@ bool mirror_session::serve_one()
 {
     replica::request request;
     const replica::deadline idle(reads_ ? max_reader_idle_ms : 0);
-    if (replica::receive(connection_.get(), idle, buffer_, request) != replica::received::message)
+    if (replica::receive(connection_.get(), idle, request) != replica::received::message)
         return false;
     // Ignores a request of a writer that has exited: it can arrive late, and its promise would take the set from a live
     // one.
     if (replica::hung_up(connection_.get()))
         return false;
-    return send(replica::encode(serve(request)));
+    return replica::send_message(
+            connection_.get(), replica::deadline(send_timeout_ms), replica::encode(serve(request)));
 }
 
-replica::answer mirror_session::serve(const replica::request &request)
+replica::response mirror_session::serve(const replica::request &request)
 {
-    replica::answer answer;
-    answer.type = request.type;
-    answer.number = request.number;
+    replica::response response = replica::response_to(request);
     try {
-        execute(request, answer);
+        execute(request, response);
     } catch (const failure &problem) {
         log(log_level::warn, problem.what());
-        answer.status = problem.error() == EBUSY         ? replica::status::busy
-                        : problem.error() == EMEDIUMTYPE ? replica::status::device_unsupported
-                                                         : replica::status_of_errno(problem.error());
-        answer.text.assign(problem.what());
+        set_failure(response, replica::status_of_errno(problem.error()), problem.what());
     } catch (const std::exception &problem) {
         log(log_level::err, problem.what());
-        answer.status = replica::status::fatal;
-        answer.text.assign("internal error (see the rpmemd log on the target)");
+        set_failure(response, replica::status::fatal, "internal error (see the rpmemd log on the target)");
     }
-    return answer;
+    return response;
 }
 
-void mirror_session::execute(const replica::request &request, replica::answer &answer)
+void mirror_session::execute(const replica::request &request, replica::response &response)
 {
-    using replica::request_type;
-    const replica::mirror_request &asked = request.mirror;
-    if (request.type == request_type::keep_alive)
+    using kind = replica::request;
+    if (request.body_case() == kind::kKeepAlive)
         return;
-    if (request.type < request_type::mirror_create)
+    if (request.body_case() < kind::kCreateCopy)
         throw failure(ENOTSUP, "request not supported: this rpmemd serves only mirrored sets");
-    const std::string name(asked.set_name.view());
+    const std::string &name = request.set_name();
     mirror_set &set = sets_.of(name);
-    // A writer never has epoch 0.
-    if (asked.promise.epoch == 0 && request.type >= request_type::mirror_attach)
-        return execute_reader(set, request, answer);
-    switch (request.type) {
-    case request_type::mirror_create:
-        answer.mirror = set.create(asked);
-        break;
-    case request_type::mirror_status:
-        answer.mirror = set.status(asked);
-        break;
-    case request_type::mirror_prepare:
-        answer.mirror = set.prepare(asked);
-        break;
-    case request_type::mirror_commit:
-        answer.mirror = set.commit(asked);
-        break;
-    case request_type::mirror_hash:
-        set.hash(asked, answer.hashes);
-        break;
-    case request_type::mirror_cursor:
-        answer.mirror = set.set_cursor(asked);
-        break;
-    default:
+    const set_claim asked{replica::array_of<replica::set_uuid>(request.set()), replica::from_wire(request.promise())};
+    const auto respond = [&](const replica::mirror_state &state) { to_wire(state, *response.mutable_state()); };
+    switch (request.body_case()) {
+    case kind::kCreateCopy: {
+        replica::mirror_state first;
+        first.set = asked.set;
+        first.copy = request.create_copy().copy();
+        first.length = request.create_copy().length();
+        return respond(set.create(first));
+    }
+    case kind::kGetState:
+        return respond(set.status());
+    case kind::kPrepare:
+        return respond(set.prepare(asked));
+    case kind::kCommit:
+        return respond(set.commit(asked, replica::from_wire(request.commit().record())));
+    case kind::kHash:
+        return response.set_hashes(set.hash(asked, {request.hash().offset(), request.hash().length()}));
+    case kind::kCursor:
+        return respond(set.set_cursor(asked, request.cursor().offset()));
+    case kind::kAttach:
         attached_.insert(name);
-        set.attach(asked, number_, answer.session);
+        return set.attach(
+                asked, {0, request.attach().lanes(), request.attach().devices()}, number_, *response.mutable_region());
+    default:
+        reads_ = true;
+        attached_.insert(name);
+        execute_reader(set, request, response);
     }
 }
 
-void mirror_session::execute_reader(mirror_set &set, const replica::request &request, replica::answer &answer)
+void mirror_session::execute_reader(mirror_set &set, const replica::request &request, replica::response &response)
 {
-    using replica::request_type;
-    reads_ = true;
-    attached_.insert(std::string(request.mirror.set_name.view()));
-    if (request.type == request_type::mirror_cursor)
-        answer.mirror = set.read(request.mirror, number_);
-    else if (request.type == request_type::mirror_hash)
-        set.hash_image(request.mirror, number_, answer.hashes);
-    else
-        set.attach_reader(request.mirror, number_, answer.session);
+    using kind = replica::request;
+    const auto set_id = replica::array_of<replica::set_uuid>(request.set());
+    switch (request.body_case()) {
+    case kind::kRead:
+        return set.read({set_id, {}}, request.read().any_time(), number_, *response.mutable_image());
+    case kind::kHashImage:
+        return response.set_hashes(
+                set.hash_image({request.hash_image().offset(), request.hash_image().length()}, number_));
+    default:
+        set.attach_reader(request.attach_reader().devices(), number_, *response.mutable_region());
+    }
 }
 
 } // namespace rpmemd

@@ -54,15 +54,13 @@ public:
 
 private:
     bool serve_one();
-    replica::answer serve(const replica::request &request);
-    void execute(const replica::request &request, replica::answer &answer);
-    void execute_reader(mirror_set &set, const replica::request &request, replica::answer &answer);
-    bool send(const replica::encoded_message &message) const;
+    replica::response serve(const replica::request &request);
+    void execute(const replica::request &request, replica::response &response);
+    void execute_reader(mirror_set &set, const replica::request &request, replica::response &response);
 
     mirror_sets &sets_;
     const replica::fd_owner connection_;
     const std::uint64_t number_;
-    replica::message_buffer buffer_;
     std::set<std::string> attached_;
     bool reads_ = false; // the client is a reader
     std::atomic<bool> done_ = false;

@@ -48,13 +48,13 @@ void mirror_set::open()
     }
 }
 
-void mirror_set::check_set(const replica::mirror_request &asked) const
+void mirror_set::check_set(const set_claim &asked) const
 {
     if (asked.set != file_->state().set)
         throw failure(EINVAL, "'" + name_ + "' at the target is a copy of another set");
 }
 
-void mirror_set::check_promise(const replica::mirror_request &asked) const
+void mirror_set::check_promise(const set_claim &asked) const
 {
     const replica::mirror_promise &held = file_->state().promised;
     if (asked.promise.epoch == 0 || asked.promise != held)
@@ -121,7 +121,7 @@ bool mirror_set::has_changed(user by)
     return stored != replica::stamp_files(pool_->files(), file_->state().length);
 }
 
-replica::mirror_state mirror_set::create(const replica::mirror_request &asked)
+replica::mirror_state mirror_set::create(const replica::mirror_state &first)
 {
     const locked guard(lock_);
     try {
@@ -133,13 +133,9 @@ replica::mirror_state mirror_set::create(const replica::mirror_request &asked)
     if (file_)
         throw failure(EEXIST, "mirrored set '" + name_ + "' already exists at the target (remove " + state_path_ +
                                       " if it is unused)");
-    replica::mirror_state first;
-    if (asked.set == first.set)
+    if (first.set == replica::set_uuid{})
         throw failure(EINVAL, "uuid of the set: must not be zero");
-    first.set = asked.set;
-    first.copy = asked.copy;
-    first.length = asked.length;
-    pool created = pool::create(settings_, name_, asked.length, {});
+    pool created = pool::create(settings_, name_, first.length, {});
     replica::mirror_file file;
     if (const int error = file.create(state_path_.c_str(), first); error != 0) {
         created.undo_create();
@@ -152,7 +148,7 @@ replica::mirror_state mirror_set::create(const replica::mirror_request &asked)
     return first;
 }
 
-replica::mirror_state mirror_set::status(const replica::mirror_request &)
+replica::mirror_state mirror_set::status()
 {
     const locked guard(lock_);
     open();
@@ -160,7 +156,7 @@ replica::mirror_state mirror_set::status(const replica::mirror_request &)
 }
 
 // Repeating the request after a failure is safe, because the stored promise stays valid.
-replica::mirror_state mirror_set::prepare(const replica::mirror_request &asked)
+replica::mirror_state mirror_set::prepare(const set_claim &asked)
 {
     const locked guard(lock_);
     open();
@@ -207,18 +203,18 @@ void mirror_set::revoke()
     publish();
 }
 
-replica::mirror_state mirror_set::commit(const replica::mirror_request &asked)
+replica::mirror_state mirror_set::commit(const set_claim &asked, const replica::mirror_record &record)
 {
     const locked guard(lock_);
     open();
     check_set(asked);
     replica::mirror_state next = file_->state();
-    if (!may_commit(next, asked.record))
+    if (!may_commit(next, record))
         throw failure(ESTALE, "record rejected: " + to_string(next.promised) +
                                       " is promised, or the committed record is newer (writer fenced)");
-    if (next.committed == asked.record)
+    if (next.committed == record)
         return next;
-    next.committed = asked.record;
+    next.committed = record;
     next.resynced = false;
     store(next);
     if (point_ && *point_ != next.committed.mark)
@@ -227,32 +223,29 @@ replica::mirror_state mirror_set::commit(const replica::mirror_request &asked)
     return next;
 }
 
-void mirror_set::attach(const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer)
+void mirror_set::attach(const set_claim &asked, lane_request wanted, std::uint64_t client, replica::wire::region &to)
 {
     const locked guard(lock_);
     open();
     check_set(asked);
     check_promise(asked);
     const replica::mirror_state &held = file_->state();
-    if (asked.lanes == 0)
+    if (wanted.lanes == 0)
         throw failure(EINVAL, "attach rejected: at least one lane is required");
     revoke();
     open_pool(user::writer);
     ++attachments_;
     point_.reset();
-    replica::session_request wanted;
     wanted.pool_size = held.length;
-    wanted.lanes = asked.lanes;
-    wanted.devices = asked.devices;
     lanes_.emplace(settings_, *pool_, wanted, lane_terms{address_, asked.promise.epoch, &metrics_, {}});
-    lanes_->describe(answer);
+    lanes_->describe(to);
     pool_->memory().populate();
-    answer.pool_size = held.length;
+    to.set_size(held.length);
     client_ = client;
     publish();
 }
 
-void mirror_set::hash(const replica::mirror_request &asked, replica::segment_hashes &to)
+std::string mirror_set::hash(const set_claim &asked, replica::range of)
 {
     const locked guard(lock_);
     open();
@@ -260,19 +253,19 @@ void mirror_set::hash(const replica::mirror_request &asked, replica::segment_has
     check_promise(asked);
     if (!lanes_)
         throw failure(EINVAL, "hash request rejected: writer not attached");
-    if (!replica::range_fits({asked.offset, asked.length}, 0, file_->state().length))
+    if (!replica::range_fits(of, 0, file_->state().length))
         throw failure(EINVAL, "hash request rejected: range outside the set");
-    replica::hash_segments({pool_->memory().address() + asked.offset, asked.length}, to);
+    return replica::hash_segments({pool_->memory().address() + of.offset, of.length});
 }
 
-replica::mirror_state mirror_set::set_cursor(const replica::mirror_request &asked)
+replica::mirror_state mirror_set::set_cursor(const set_claim &asked, std::uint64_t cursor)
 {
     const locked guard(lock_);
     open();
     check_set(asked);
     check_promise(asked);
     replica::mirror_state next = file_->state();
-    next.cursor = asked.offset;
+    next.cursor = cursor;
     next.resynced = parts_known_ && next.cursor == next.length;
     store(next);
     return next;

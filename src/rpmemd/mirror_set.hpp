@@ -17,6 +17,12 @@
 namespace rpmemd
 {
 
+// Set that a request is for, and the promise that its writer claims.
+struct set_claim {
+    replica::set_uuid set{};
+    replica::mirror_promise promise;
+};
+
 // This target's copy of a mirrored set (docs/replication.md): a poolset without headers, the state file beside the set
 // file, and the lanes of the one epoch that may write. All functions are thread-safe and throw failure. ESTALE means
 // that another writer has the promise.
@@ -26,34 +32,33 @@ public:
     // The set need not exist yet.
     mirror_set(const config &settings, const std::string &address, const std::string &name);
 
-    // Creates the missing parts and the state.
-    replica::mirror_state create(const replica::mirror_request &asked);
-    replica::mirror_state status(const replica::mirror_request &asked);
+    // Creates the missing parts and the state, of which set, copy and length are given.
+    replica::mirror_state create(const replica::mirror_state &first);
+    replica::mirror_state status();
     // On return, the promise is durable, and writers of lower epochs can no longer access the copy.
-    replica::mirror_state prepare(const replica::mirror_request &asked);
-    replica::mirror_state commit(const replica::mirror_request &asked);
+    replica::mirror_state prepare(const set_claim &asked);
+    replica::mirror_state commit(const set_claim &asked, const replica::mirror_record &record);
     // Creates the lanes of the writer that has the promise, in place of its previous ones. `client` identifies the
     // writer for detach().
-    void attach(const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer);
+    void attach(const set_claim &asked, lane_request wanted, std::uint64_t client, replica::wire::region &to);
     // Computes hashes of segments of the copy for the attached writer.
-    void hash(const replica::mirror_request &asked, replica::segment_hashes &to);
+    std::string hash(const set_claim &asked, replica::range of);
     // Stores the progress of a resync of the copy. At the end of the copy, the resync is complete.
-    replica::mirror_state set_cursor(const replica::mirror_request &asked);
-    // Serves a reader's request for an image, or the poll of one (see mirror_reading.cpp). The response contains the
-    // record of the image; the cursor is 1 once there is one.
-    replica::mirror_state read(const replica::mirror_request &asked, std::uint64_t client);
+    replica::mirror_state set_cursor(const set_claim &asked, std::uint64_t cursor);
+    // Serves a reader's request for an image, or the poll of one (see mirror_reading.cpp).
+    void read(const set_claim &asked, bool any_time, std::uint64_t client, replica::wire::image &to);
     // Computes hashes of segments of the reader's image.
-    void hash_image(const replica::mirror_request &asked, std::uint64_t client, replica::segment_hashes &to);
-    // Creates lanes that read the reader's image.
-    void attach_reader(const replica::mirror_request &asked, std::uint64_t client, replica::session_answer &answer);
+    std::string hash_image(replica::range of, std::uint64_t client);
+    // Creates a lane that reads the reader's image.
+    void attach_reader(std::uint32_t devices, std::uint64_t client, replica::wire::region &to);
     // Revokes the lanes of a client that has disconnected.
     void detach(std::uint64_t client);
     const set_metrics &metrics() const { return metrics_; }
 
 private:
     void open();
-    void check_set(const replica::mirror_request &asked) const;
-    void check_promise(const replica::mirror_request &asked) const;
+    void check_set(const set_claim &asked) const;
+    void check_promise(const set_claim &asked) const;
     void store(const replica::mirror_state &next);
     enum class user {
         writer,

@@ -56,16 +56,15 @@ newcomer::newcomer(replica::fd_owner connection, const sockaddr_storage &peer)
 }
 
 // Never blocks: the buffer of a new socket has space for all messages of a newcomer.
-bool newcomer::send(const replica::encoded_message &message) const
+bool newcomer::send(const std::string &frame) const
 {
-    const std::span<const std::byte> bytes = message.bytes();
-    return ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+    return ::send(fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(frame.size());
 }
 
 bool newcomer::greet() const
 {
     replica::greeting greeting;
-    greeting.features = replica::feature_mirror;
+    greeting.set_features(replica::feature_mirror);
     return send(replica::encode(greeting));
 }
 
@@ -81,48 +80,43 @@ bool newcomer::receive(std::size_t wanted)
 
 bool newcomer::serve(const replica::mirror_key &key)
 {
-    if (received_ < replica::request_header_size)
-        return receive(replica::request_header_size) && (received_ < replica::request_header_size || serve(key));
+    constexpr std::size_t start = replica::frame_header_size;
+    if (received_ < start)
+        return receive(start) && (received_ < start || serve(key));
     const std::span<const std::byte> bytes(bytes_);
-    const std::size_t size = replica::request_size(bytes.first<replica::request_header_size>());
-    if (size == 0 || size > bytes.size() || (received_ < size && !receive(size)))
+    const std::optional<std::size_t> size = replica::message_size(bytes.first<start>());
+    if (!size || *size > bytes.size() - start || (received_ < start + *size && !receive(start + *size)))
         return false;
-    if (received_ < size)
+    if (received_ < start + *size)
         return true;
     received_ = 0;
     replica::request request;
-    return replica::decode(bytes.first(size), request) == replica::decoded::good && authenticate(request, key);
+    const std::string_view message(reinterpret_cast<const char *>(&bytes_[start]), *size);
+    return replica::decode(message, request) == replica::decoded::good && authenticate(request, key);
 }
 
 // Sends one challenge, and nothing else before the peer has proven that it has the key.
 bool newcomer::authenticate(const replica::request &request, const replica::mirror_key &key)
 {
-    number_ = request.number;
-    if (request.type == replica::request_type::mirror_challenge && !challenged_) {
+    response_ = replica::response_to(request);
+    if (request.has_challenge() && !challenged_) {
         challenged_ = getrandom(challenge_.data(), challenge_.size(), 0) == static_cast<ssize_t>(challenge_.size());
-        replica::answer answer;
-        answer.type = request.type;
-        answer.number = request.number;
-        answer.challenge = challenge_;
-        return challenged_ && send(replica::encode(answer));
+        response_.set_challenge(replica::bytes_of(challenge_));
+        return challenged_ && send(replica::encode(response_));
     }
-    proven_ = request.type == replica::request_type::mirror_prove && challenged_ &&
-              equal(request.proof, replica::prove_key(key, challenge_));
+    proven_ = request.has_prove() && challenged_ &&
+              equal(replica::array_of<replica::siphash_result>(request.prove().proof()),
+                      replica::prove_key(key, challenge_));
     if (!proven_)
         log(log_level::warn, "client rejected: authentication failed");
     return proven_;
 }
 
-bool newcomer::respond(const std::string &failure) const
+bool newcomer::respond(const std::string &failure)
 {
-    replica::answer answer;
-    answer.type = replica::request_type::mirror_prove;
-    answer.number = number_;
-    if (!failure.empty()) {
-        answer.status = replica::status::fatal;
-        answer.text.assign(failure);
-    }
-    return send(replica::encode(answer));
+    if (!failure.empty())
+        set_failure(response_, replica::status::fatal, failure);
+    return send(replica::encode(response_));
 }
 
 newcomers::newcomers(const limits &allowed, const replica::mirror_key &key)

@@ -39,14 +39,14 @@ public:
     int fd() const { return connection_.get(); }
     replica::fd_owner release() { return std::move(connection_); }
     // Sends the response to the proof: an error if `failure` is not empty.
-    bool respond(const std::string &failure) const;
+    bool respond(const std::string &failure);
 
 private:
     static constexpr std::size_t max_request = 64;
 
     bool receive(std::size_t wanted);
     bool authenticate(const replica::request &request, const replica::mirror_key &key);
-    bool send(const replica::encoded_message &message) const;
+    bool send(const std::string &frame) const;
 
     replica::fd_owner connection_;
     address from_;
@@ -56,7 +56,7 @@ private:
     replica::siphash_result challenge_{};
     bool challenged_ = false;
     bool proven_ = false;
-    std::uint32_t number_ = 0; // number of the last request
+    replica::response response_; // to the last request
 };
 
 // Unauthenticated connections. Any host can open them, so their number is limited, in total and for each address,

@@ -26,13 +26,14 @@ replica::mirror_state pool_record::read() const
     return error == 0 ? file.state() : replica::mirror_state();
 }
 
-replica::mirror_state pool_record::commit(const replica::mirror_request &asked) const
+replica::mirror_state pool_record::commit(
+        const replica::set_uuid &set, const replica::wire::commit_request &asked) const
 {
     replica::mirror_state next;
-    next.set = asked.set;
-    next.copy = asked.copy;
-    next.length = asked.length;
-    next.committed = asked.record;
+    next.set = set;
+    next.copy = asked.copy();
+    next.length = asked.length();
+    next.committed = replica::from_wire(asked.record());
     replica::mirror_file file;
     int error = file.open(path_.c_str());
     if (error == ENOENT) {

@@ -19,7 +19,7 @@ public:
     // Returns the record, with epoch 0 if none is stored.
     replica::mirror_state read() const;
     // Throws ESTALE if the stored record is newer, and EINVAL if it belongs to another set.
-    replica::mirror_state commit(const replica::mirror_request &asked) const;
+    replica::mirror_state commit(const replica::set_uuid &set, const replica::wire::commit_request &asked) const;
     void remove() const;
 
 private:

@@ -37,18 +37,6 @@ const char *to_string(replica::method method)
     }
 }
 
-replica::status status_of(const failure &problem)
-{
-    switch (problem.error()) {
-    case EBUSY:
-        return replica::status::busy;
-    case EMEDIUMTYPE:
-        return replica::status::device_unsupported;
-    default:
-        return replica::status_of_errno(problem.error());
-    }
-}
-
 class session
 {
 public:
@@ -66,23 +54,23 @@ public:
     }
 
 private:
-    bool send(const replica::encoded_message &message)
+    static bool send(const std::string &frame)
     {
-        return replica::send_message(STDOUT_FILENO, replica::deadline(send_timeout_ms), message);
+        return replica::send_message(STDOUT_FILENO, replica::deadline(send_timeout_ms), frame);
     }
 
     bool greet()
     {
         replica::greeting greeting;
-        greeting.features |= replica::feature_record;
+        greeting.set_features(replica::feature_keep_alive | replica::feature_record);
         const unsigned others = processes_like_this();
         if (others >= settings_.limits.sessions) {
-            greeting.error = EUSERS;
-            greeting.text.assign(std::to_string(others) +
-                                 " other sessions of this user: limit reached (see max-sessions in rpmemd.conf)");
-            log(log_level::err, greeting.text.c_str());
+            greeting.set_error(EUSERS);
+            greeting.set_text(std::to_string(others) +
+                              " other sessions of this user: limit reached (see max-sessions in rpmemd.conf)");
+            log(log_level::err, greeting.text());
         }
-        return send(replica::encode(greeting)) && greeting.error == 0;
+        return send(replica::encode(greeting)) && greeting.error() == 0;
     }
 
     replica::deadline next_deadline() const
@@ -126,7 +114,7 @@ private:
             return true;
         }
         replica::request request;
-        switch (replica::receive(STDIN_FILENO, until, buffer_, request)) {
+        switch (replica::receive(STDIN_FILENO, until, request)) {
         case replica::received::message:
             return serve(request, status);
         case replica::received::ended:
@@ -152,78 +140,87 @@ private:
 
     bool serve(const replica::request &request, exit_status &status)
     {
-        replica::answer answer;
-        answer.type = request.type;
-        answer.number = request.number;
-        const bool opens = request.type == replica::request_type::create || request.type == replica::request_type::open;
+        replica::response response = replica::response_to(request);
+        const bool opens = request.has_create() || request.has_open();
         if (opens && lanes_) {
             log(log_level::err, "client requested a second pool: session closed");
             status = exit_refused;
             return true;
         }
         try {
-            if (opens)
-                open(request.session, request.type == replica::request_type::create, answer.session);
-            else if (request.type == replica::request_type::set_attributes)
-                set_attributes(request.attributes);
-            else if (request.type == replica::request_type::close)
-                close(request.remove);
-            else if (request.type == replica::request_type::mirror_status)
-                answer.mirror = pool_record(settings_, std::string(request.mirror.set_name.view())).read();
-            else if (request.type == replica::request_type::mirror_commit)
-                answer.mirror = commit(request.mirror);
-            else if (request.type != replica::request_type::keep_alive)
-                throw failure(ENOTSUP, "request not supported: mirrored sets require rpmemd --listen");
+            execute(request, response);
         } catch (const failure &problem) {
             log(log_level::err, problem.what());
-            answer.status = status_of(problem);
-            answer.text.assign(problem.what());
+            set_failure(response, replica::status_of_errno(problem.error()), problem.what());
         } catch (const std::bad_alloc &) {
             log(log_level::err, "out of memory");
-            answer.status = replica::status::fatal;
-            answer.text.assign("target: out of memory");
+            set_failure(response, replica::status::fatal, "target: out of memory");
         }
-        const bool closes = request.type == replica::request_type::close;
-        if (!send(replica::encode(answer)))
+        if (!send(replica::encode(response)))
             return true;
-        if (closes)
+        if (request.has_close())
             status = exit_done;
-        return closes;
+        return request.has_close();
     }
 
-    void open(const replica::session_request &request, bool create, replica::session_answer &answer)
+    void execute(const replica::request &request, replica::response &response)
     {
-        const std::string name(request.set_name.view());
+        using kind = replica::request;
+        const std::string &name = request.set_name();
+        switch (request.body_case()) {
+        case kind::kCreate:
+            return open(name, request.create(), true, *response.mutable_region());
+        case kind::kOpen:
+            return open(name, request.open(), false, *response.mutable_region());
+        case kind::kSetAttributes:
+            return set_attributes(replica::from_wire(request.set_attributes()));
+        case kind::kClose:
+            return close(request.close().remove());
+        case kind::kGetState:
+            return to_wire(pool_record(settings_, name).read(), *response.mutable_state());
+        case kind::kCommit:
+            return to_wire(commit(request), *response.mutable_state());
+        case kind::kKeepAlive:
+            return;
+        default:
+            throw failure(ENOTSUP, "request not supported: mirrored sets require rpmemd --listen");
+        }
+    }
+
+    void open(
+            const std::string &name, const replica::wire::open_request &request, bool create, replica::wire::region &to)
+    {
         log(log_level::notice, std::string(create ? "create" : "open") + " the set '" + name + "', " +
-                                       std::to_string(request.pool_size) + " bytes, " + std::to_string(request.lanes) +
-                                       " lanes");
-        if (request.lanes == 0)
+                                       std::to_string(request.pool_size()) + " bytes, " +
+                                       std::to_string(request.lanes()) + " lanes");
+        if (request.lanes() == 0)
             throw failure(EINVAL, "session rejected: at least one lane is required");
         record_.emplace(settings_, name);
-        if ((request.features & replica::feature_record) == 0 && record_->read().committed.epoch != 0)
+        if ((request.features() & replica::feature_record) == 0 && record_->read().committed.epoch != 0)
             throw failure(ENOTSUP, "pool has several targets: not supported by this client (update librpmem)");
-        pool_.emplace(create ? pool::create(settings_, name, request.pool_size,
-                                       std::bit_cast<pool_attributes>(request.attributes))
-                             : pool::open(settings_, name, request.pool_size));
+        pool_.emplace(create ? pool::create(settings_, name, request.pool_size(),
+                                       std::bit_cast<pool_attributes>(replica::from_wire(request.attributes())))
+                             : pool::open(settings_, name, request.pool_size()));
         created_ = create;
         try {
             // Removes the record of a previous pool of this set.
             if (create)
                 record_->remove();
-            lanes_.emplace(settings_, *pool_, request, lane_terms{data_address()});
-            lanes_->describe(answer);
+            lanes_.emplace(settings_, *pool_, lane_request{request.pool_size(), request.lanes(), request.devices()},
+                    lane_terms{data_address()});
+            lanes_->describe(to);
             // Populates after registration, which takes longer for populated pages.
             pool_->memory().populate();
         } catch (...) {
             forget();
             throw;
         }
-        keep_alive_ms_ = std::min<std::uint32_t>(request.keep_alive_ms, max_keep_alive_ms);
+        keep_alive_ms_ = std::min<std::uint32_t>(request.keep_alive_ms(), max_keep_alive_ms);
         silence_ = replica::deadline(static_cast<int>(keep_alive_ms_) * missed_keep_alives);
-        answer.features |= request.features & replica::feature_keep_alive;
-        answer.pool_size = pool_->memory().size();
-        answer.has_header = pool_->has_header();
-        answer.attributes = std::bit_cast<replica::pool_attributes>(pool_->attributes());
+        to.set_features(to.features() | (request.features() & replica::feature_keep_alive));
+        to.set_size(pool_->memory().size());
+        to.set_has_header(pool_->has_header());
+        to_wire(std::bit_cast<replica::pool_attributes>(pool_->attributes()), *to.mutable_attributes());
         log_opened();
     }
 
@@ -243,11 +240,11 @@ private:
         pool_->set_attributes(std::bit_cast<pool_attributes>(attributes));
     }
 
-    replica::mirror_state commit(const replica::mirror_request &asked) const
+    replica::mirror_state commit(const replica::request &request) const
     {
         if (!pool_)
             throw failure(EINVAL, "no pool is open");
-        return record_->commit(asked);
+        return record_->commit(replica::array_of<replica::set_uuid>(request.set()), request.commit());
     }
 
     // When the response is sent, the client can no longer access the pool.
@@ -294,7 +291,6 @@ private:
     }
 
     const config &settings_;
-    replica::message_buffer buffer_;
     std::optional<pool> pool_;
     std::optional<pool_record> record_; // record of the last requested set
     bool created_ = false;

@@ -18,7 +18,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         build = pathlib.Path(directory) / "build"
         # Hides the optional packages, which are installed on most machines that run this test.
-        hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("CLI11", "nlohmann_json", "fmt", "Python3")]
+        hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("CLI11", "nlohmann_json", "fmt", "Python3", "Protobuf")]
         configure = ["cmake", "-G", options.generator, "-S", suite.HERE / "consumer", "-B", build,
                      f"-DSUBPROJECT={options.source}", *hidden]
         # Requested parts whose packages are missing are omitted, and one line reports the reason.

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The control messages: what is encoded decodes to the same, has the bytes that docs/replication.md gives, and nothing
-// that is damaged passes.
+// Control messages: their frames and checks, the greetings of other versions, and the conversion of their parts.
 #include "control.hpp"
 
-#include <algorithm>
 #include <csetjmp>
 #include <cstdarg>
 #include <cstring>
-#include <vector>
 
 extern "C" {
 #include <cmocka.h>
@@ -18,11 +15,17 @@ using namespace replica;
 namespace
 {
 
-using bytes = std::vector<std::byte>;
-
-bytes bytes_of(const encoded_message &m)
+std::string message_in(const std::string &frame)
 {
-    return {m.bytes().begin(), m.bytes().end()};
+    const auto header = std::as_bytes(std::span(frame)).first<frame_header_size>();
+    assert_true(message_size(header) == frame.size() - frame_header_size);
+    return frame.substr(frame_header_size);
+}
+
+template<class Message>
+decoded decode_again(const Message &sent, Message &got)
+{
+    return decode(message_in(encode(sent)), got);
 }
 
 pool_attributes some_attributes()
@@ -41,42 +44,38 @@ pool_attributes some_attributes()
     return a;
 }
 
-request session_of(request_type type)
+request create_request()
 {
     request r;
-    r.type = type;
-    r.number = 0x01020304;
-    r.session.pool_size = 0x1122334455667788;
-    r.session.lanes = 4;
-    r.session.devices = device_software;
-    r.session.keep_alive_ms = 1000;
-    if (type == request_type::create)
-        r.session.attributes = some_attributes();
-    r.session.set_name.assign("dir/pool.set");
+    r.set_number(0x01020304);
+    r.set_set_name("dir/pool.set");
+    r.mutable_create()->set_pool_size(0x1122334455667788);
+    to_wire(some_attributes(), *r.mutable_create()->mutable_attributes());
     return r;
 }
 
-answer answer_to_open()
+response response_to_open()
 {
-    answer a;
-    a.type = request_type::open;
-    a.number = 7;
-    session_answer &s = a.session;
-    s.features = feature_keep_alive | feature_native_flush;
-    s.pool_size = 1 << 24;
-    s.has_header = true;
-    s.method = method::persistent_flush;
-    s.level = level::direct_write;
-    s.lanes = 3;
-    s.window = 8;
-    s.port = 65535;
-    s.token.fill(std::byte{0x77});
-    s.address.assign("127.0.0.1");
-    s.peer.assign(std::string_view("\0", 1));
-    s.data_region.assign("data region");
-    s.header_region.assign("header region");
-    s.attributes = some_attributes();
-    return a;
+    response r;
+    r.set_number(7);
+    r.set_kind(request::kOpen);
+    wire::region &to = *r.mutable_region();
+    to.set_features(feature_keep_alive | feature_native_flush);
+    to.set_size(1 << 24);
+    to.set_has_header(true);
+    to.set_method(static_cast<std::uint32_t>(method::persistent_flush));
+    to.set_level(static_cast<std::uint32_t>(level::direct_write));
+    to.set_lanes(3);
+    to.set_window(8);
+    to.set_port(65535);
+    to.set_device(device_software);
+    to.set_token(std::string(sizeof(token), 'w'));
+    to.set_address("127.0.0.1");
+    to.set_peer_descriptor(std::string(1, '\0'));
+    to.set_data_descriptor("data region");
+    to.set_header_descriptor("header region");
+    to_wire(some_attributes(), *to.mutable_attributes());
+    return r;
 }
 
 bool same(const pool_attributes &one, const pool_attributes &two)
@@ -84,252 +83,165 @@ bool same(const pool_attributes &one, const pool_attributes &two)
     return std::memcmp(&one, &two, sizeof(one)) == 0;
 }
 
-void session_requests_come_back(void **)
+void attributes_come_back(void **)
 {
-    for (const request_type type : {request_type::create, request_type::open}) {
-        const request sent = session_of(type);
-        request got;
-        assert_true(decode(bytes_of(encode(sent)), got) == decoded::good);
-        assert_true(got.type == type);
-        assert_int_equal(got.number, sent.number);
-        assert_int_equal(got.session.features, sent.session.features);
-        assert_int_equal(got.session.pool_size, sent.session.pool_size);
-        assert_int_equal(got.session.lanes, 4);
-        assert_int_equal(got.session.devices, device_software);
-        assert_int_equal(got.session.keep_alive_ms, 1000);
-        assert_true(same(got.session.attributes, sent.session.attributes));
-        assert_string_equal(got.session.set_name.c_str(), "dir/pool.set");
-    }
-}
-
-void other_requests_come_back(void **)
-{
-    request sent;
-    sent.type = request_type::set_attributes;
-    sent.attributes = some_attributes();
     request got;
-    assert_true(decode(bytes_of(encode(sent)), got) == decoded::good);
-    assert_true(same(got.attributes, sent.attributes));
-    for (const bool remove : {false, true}) {
-        sent = {};
-        sent.type = request_type::close;
-        sent.remove = remove;
-        assert_true(decode(bytes_of(encode(sent)), got) == decoded::good);
-        assert_true(got.type == request_type::close && got.remove == remove);
-    }
-    sent = {};
-    sent.number = 9;
-    assert_true(decode(bytes_of(encode(sent)), got) == decoded::good);
-    assert_true(got.type == request_type::keep_alive && got.number == 9);
-}
-
-void answers_come_back(void **)
-{
-    const answer sent = answer_to_open();
-    answer got;
-    assert_true(decode(bytes_of(encode(sent)), got) == decoded::good);
-    assert_true(got.type == request_type::open && got.status == status::success);
-    assert_int_equal(got.number, 7);
-    const session_answer &s = got.session;
-    assert_int_equal(s.features, feature_keep_alive | feature_native_flush);
-    assert_int_equal(s.pool_size, 1 << 24);
-    assert_true(s.has_header && s.method == method::persistent_flush && s.level == level::direct_write);
-    assert_int_equal(s.lanes, 3);
-    assert_int_equal(s.window, 8);
-    assert_int_equal(s.port, 65535);
-    assert_true(s.token == sent.session.token);
-    assert_string_equal(s.address.c_str(), "127.0.0.1");
-    assert_int_equal(s.peer.view().size(), 1);
-    assert_string_equal(s.data_region.c_str(), "data region");
-    assert_string_equal(s.header_region.c_str(), "header region");
-    assert_true(same(s.attributes, sent.session.attributes));
+    assert_true(decode_again(create_request(), got) == decoded::good);
+    assert_true(same(from_wire(got.create().attributes()), some_attributes()));
+    assert_true(same(from_wire(wire::attributes()), pool_attributes()));
+    assert_int_equal(got.number(), 0x01020304);
+    assert_int_equal(got.create().pool_size(), 0x1122334455667788);
 }
 
 void failures_carry_their_text(void **)
 {
     for (std::uint32_t number = 1; number <= highest_status; ++number) {
-        answer sent;
-        sent.type = request_type::create;
-        sent.status = static_cast<status>(number);
-        sent.text.assign("no such poolset: pool.set");
-        answer got;
-        assert_true(decode(bytes_of(encode(sent)), got) == decoded::good);
-        assert_true(got.status == sent.status);
-        assert_string_equal(got.text.c_str(), "no such poolset: pool.set");
-        assert_int_not_equal(errno_of(got.status), 0);
+        response sent = response_to(create_request()), got;
+        sent.mutable_region();
+        set_failure(sent, static_cast<status>(number), "no such poolset: pool.set");
+        assert_true(decode_again(sent, got) == decoded::good);
+        assert_int_equal(got.status(), number);
+        assert_string_equal(got.text().c_str(), "no such poolset: pool.set");
+        assert_false(got.has_region());
+        assert_int_not_equal(errno_of(static_cast<status>(got.status())), 0);
     }
     assert_int_equal(errno_of(status::success), 0);
+    response longest;
+    set_failure(longest, status::fatal, std::string(300, 'x'));
+    assert_int_equal(longest.text().size(), error_text::capacity);
 }
 
-void greetings_come_back(void **)
+void a_response_belongs_to_its_request(void **)
 {
-    greeting sent;
-    sent.error = ENOENT;
-    sent.text.assign("poolset directory");
-    const bytes wire = bytes_of(encode(sent));
-    assert_int_equal(greeting_size(std::span<const std::byte, greeting_header_size>(wire.data(), greeting_header_size)),
-            wire.size());
-    greeting got;
-    assert_true(decode(wire, got) == decoded::good);
-    assert_int_equal(got.error, ENOENT);
-    assert_int_equal(got.features, feature_keep_alive);
-    assert_string_equal(got.text.c_str(), "poolset directory");
+    response r = response_to_open();
+    assert_true(answers(r, 7, request::kOpen));
+    assert_false(answers(r, 8, request::kOpen));
+    assert_false(answers(r, 7, request::kAttach));
+    r.mutable_state();
+    assert_false(answers(r, 7, request::kOpen));
+    set_failure(r, status::busy, "");
+    assert_true(answers(r, 7, request::kOpen));
 }
 
-// Messages that an old version of the daemon or of the client receives and sends.
+// Greetings that this version, and older versions of the daemon and of the client, receive and send.
 void other_versions_are_distinguished(void **)
 {
-    const bytes wire = bytes_of(encode(greeting{}));
+    const std::string wire = encode(greeting{});
     int first = 0;
     std::memcpy(&first, wire.data(), sizeof(first));
     assert_int_equal(first, EPROTONOSUPPORT);
+    const auto check = [](std::string_view bytes) { return check_preamble(std::as_bytes(std::span(bytes))); };
+    for (std::size_t size = 0; size <= preamble_size; ++size)
+        assert_true(check(wire.substr(0, size)) == decoded::good);
+    assert_true(check(std::string(4, '\0')) == decoded::other_version);
+    assert_true(check(std::string(preamble_size, '\0')) == decoded::other_version);
+    assert_true(check("SSH-2.0-OpenSSH_9.2") == decoded::malformed);
+    // A client of version 1 reads 26 bytes: start, version, features, errno, and the size of a text, which follows.
+    assert_int_equal(wire[9], 2);
+    for (const char major : {'\1', '\3'}) {
+        std::string other = wire.substr(0, preamble_size);
+        other[9] = major;
+        assert_true(check(other) == decoded::other_version);
+    }
+    assert_true(wire.substr(10, 16) == std::string(16, '\0'));
 
-    greeting g;
-    assert_true(decode(bytes(4), g) == decoded::other_version);
-    assert_true(decode(bytes(greeting_header_size), g) == decoded::other_version);
-
-    // The open request of version 0: header, common part with major 0 and minor 1, name.
-    bytes old(47);
-    old[3] = std::byte{3};
-    old[11] = std::byte{47};
-    old[15] = std::byte{1};
+    // The open request of version 0, and a request of version 1, after the bytes that are the header of a frame here.
     request r;
-    assert_true(decode(old, r) == decoded::other_version);
-
-    bytes newer = bytes_of(encode(request{}));
-    newer[13] = std::byte{2};
-    assert_true(decode(newer, r) == decoded::other_version);
-}
-
-void bytes_are_as_documented(void **)
-{
-    request r;
-    r.type = request_type::close;
-    r.number = 0x0a0b0c0d;
-    r.remove = true;
-    const unsigned char close_bytes[] = {
-            0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 24, 0, 1, 0, 0, 0xa, 0xb, 0xc, 0xd, 0, 0, 0, 1};
-    const bytes wire = bytes_of(encode(r));
-    assert_int_equal(wire.size(), sizeof(close_bytes));
-    assert_memory_equal(wire.data(), close_bytes, sizeof(close_bytes));
-
-    answer a;
-    a.type = request_type::close;
-    a.number = 2;
-    a.status = status::busy;
-    a.text.assign("hm");
-    const unsigned char answer_bytes[] = {
-            0, 0, 0, 8, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 28, 0, 1, 0, 0, 0, 0, 0, 2, 0, 2, 'h', 'm'};
-    const bytes answered = bytes_of(encode(a));
-    assert_int_equal(answered.size(), sizeof(answer_bytes));
-    assert_memory_equal(answered.data(), answer_bytes, sizeof(answer_bytes));
-
-    assert_int_equal(encode(session_of(request_type::create)).bytes().size(), 20 + 28 + 104 + 2 + 12);
-    assert_int_equal(encode(session_of(request_type::open)).bytes().size(), 20 + 28 + 2 + 12);
-}
-
-// Decodes every prefix of the message, with the prefix's size and with the original size in its header.
-template<class Message>
-void no_beginning_passes(const bytes &whole, std::size_t size_at)
-{
-    for (std::size_t size = 0; size < whole.size(); ++size) {
-        bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-        Message m;
-        assert_true(decode(cut, m) == decoded::malformed);
-        if (size < size_at + 8)
-            continue;
-        cut[size_at + 6] = static_cast<std::byte>(size >> 8);
-        cut[size_at + 7] = static_cast<std::byte>(size);
-        assert_true(decode(cut, m) == decoded::malformed);
+    for (const char major : {'\0', '\1'}) {
+        std::string old(43, '\0');
+        old[7] = 47;
+        old[9] = major;
+        assert_true(decode(old, r) == decoded::other_version);
     }
 }
 
-void what_is_cut_is_malformed(void **)
+// A cut message must not be accepted with other values: each field is whole or absent.
+void what_is_cut_is_malformed_or_lacks_fields(void **)
 {
-    no_beginning_passes<request>(bytes_of(encode(session_of(request_type::create))), 4);
-    no_beginning_passes<request>(bytes_of(encode(session_of(request_type::open))), 4);
-    no_beginning_passes<answer>(bytes_of(encode(answer_to_open())), 8);
+    const std::string whole = message_in(encode(response_to_open()));
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+        response r;
+        if (decode(whole.substr(0, size), r) == decoded::good)
+            assert_false(r.has_region());
+    }
 }
 
-void what_a_later_minor_appends_is_ignored(void **)
+void unknown_fields_are_ignored(void **)
 {
-    bytes wire = bytes_of(encode(session_of(request_type::open)));
-    wire.insert(wire.end(), 5, std::byte{0xff});
-    wire[11] = static_cast<std::byte>(wire.size());
-    wire[15] = std::byte{1};
+    // Field 100 with 5 bytes, and field 101 with a number.
+    const std::string unknown("\xa2\x06\x05later\xa8\x06\x07");
     request r;
-    assert_true(decode(wire, r) == decoded::good);
-    assert_int_equal(r.minor, 1);
-    assert_string_equal(r.session.set_name.c_str(), "dir/pool.set");
+    assert_true(decode(message_in(encode(create_request())) + unknown, r) == decoded::good);
+    assert_string_equal(r.set_name().c_str(), "dir/pool.set");
+    // A request that this version does not know has no body.
+    assert_true(decode(unknown, r) == decoded::good);
+    assert_int_equal(r.body_case(), request::BODY_NOT_SET);
 }
 
 void damaged_requests_are_malformed(void **)
 {
-    request r;
-    const bytes good = bytes_of(encode(session_of(request_type::open)));
-    for (const unsigned type : {0U, 2U, 4U, 10U, 25U, 255U}) {
-        bytes bad = good;
-        bad[3] = static_cast<std::byte>(type);
-        assert_true(decode(bad, r) == decoded::malformed);
-    }
-    bytes zero_in_name = good;
-    zero_in_name.back() = std::byte{0};
-    assert_true(decode(zero_in_name, r) == decoded::malformed);
-    bytes other_size = good;
-    other_size[11] = static_cast<std::byte>(good.size() - 1);
-    assert_true(decode(other_size, r) == decoded::malformed);
-    bytes long_name = good;
-    long_name[20 + 28] = std::byte{0xff};
-    assert_true(decode(long_name, r) == decoded::malformed);
+    const auto fails = [](const auto &damage) {
+        request r = create_request(), got;
+        damage(r);
+        assert_true(decode_again(r, got) == decoded::malformed);
+    };
+    fails([](request &r) { r.set_set_name(std::string("a\0b", 3)); });
+    fails([](request &r) { r.set_set_name(std::string(max_set_name_len + 1, 'a')); });
+    fails([](request &r) { r.set_set(std::string(15, 'u')); });
+    fails([](request &r) { r.mutable_create()->mutable_attributes()->set_uuid("short"); });
+    fails([](request &r) { r.mutable_set_attributes()->set_signature("much too long"); });
+    fails([](request &r) { r.mutable_prove()->set_proof("short"); });
+    fails([](request &r) { r.mutable_create_copy()->set_copy(max_copies); });
+    fails([](request &r) { r.mutable_commit()->set_copy(max_copies); });
+    fails([](request &r) { r.mutable_commit()->mutable_record()->set_in_sync(1); });
+    fails([](request &r) { r.mutable_commit()->mutable_record()->set_members(1U << 16); });
+    fails([](request &r) { r.mutable_commit()->mutable_record()->set_writer_copy(max_copies); });
 }
 
-void damaged_answers_are_malformed(void **)
+void damaged_responses_are_malformed(void **)
 {
     const auto fails = [](const auto &damage) {
-        answer a = answer_to_open();
-        damage(a.session);
-        answer got;
-        assert_true(decode(bytes_of(encode(a)), got) == decoded::malformed);
+        response r = response_to_open(), got;
+        damage(r, *r.mutable_region());
+        assert_true(decode_again(r, got) == decoded::malformed);
     };
-    fails([](session_answer &s) { s.port = 0; });
-    fails([](session_answer &s) { s.port = 65536; });
-    fails([](session_answer &s) { s.devices = 0; });
-    fails([](session_answer &s) { s.devices = device_hardware | device_software; });
-    fails([](session_answer &s) { s.lanes = 0; });
-    fails([](session_answer &s) { s.lanes = max_lanes + 1; });
-    fails([](session_answer &s) { s.window = 0; });
-    fails([](session_answer &s) { s.method = static_cast<method>(0); });
-    fails([](session_answer &s) { s.method = static_cast<method>(4); });
+    fails([](response &, wire::region &to) { to.set_port(0); });
+    fails([](response &, wire::region &to) { to.set_port(65536); });
+    fails([](response &, wire::region &to) { to.set_device(0); });
+    fails([](response &, wire::region &to) { to.set_device(device_hardware | device_software); });
+    fails([](response &, wire::region &to) { to.set_lanes(0); });
+    fails([](response &, wire::region &to) { to.set_lanes(max_lanes + 1); });
+    fails([](response &, wire::region &to) { to.set_window(0); });
+    fails([](response &, wire::region &to) { to.set_window(max_window + 1); });
+    fails([](response &, wire::region &to) { to.set_method(0); });
+    fails([](response &, wire::region &to) { to.set_method(4); });
     // A daemon never reports native flush: the client derives this level, which depends on its own device, too.
-    fails([](session_answer &s) { s.level = level::native_flush; });
-    fails([](session_answer &s) { s.level = static_cast<level>(5); });
-    fails([](session_answer &s) { s.has_header = false; });
-    fails([](session_answer &s) { s.header_region.assign(""); });
-    fails([](session_answer &s) { s.address.assign(std::string_view("1\0002", 3)); });
-    answer a;
-    bytes wire = bytes_of(encode(a));
-    wire[3] = std::byte{highest_status + 1};
-    assert_true(decode(wire, a) == decoded::malformed);
+    fails([](response &, wire::region &to) { to.set_level(static_cast<std::uint32_t>(level::native_flush)); });
+    fails([](response &, wire::region &to) { to.set_has_header(false); });
+    fails([](response &, wire::region &to) { to.clear_header_descriptor(); });
+    fails([](response &, wire::region &to) { to.set_data_descriptor(std::string(max_descriptor_size + 1, 'd')); });
+    fails([](response &, wire::region &to) { to.set_token("short"); });
+    fails([](response &, wire::region &to) { to.set_address(std::string("1\0002", 3)); });
+    fails([](response &r, wire::region &) { r.set_status(highest_status + 1); });
+    fails([](response &r, wire::region &) { r.set_text(std::string(error_text::capacity + 1, 't')); });
+    fails([](response &r, wire::region &) { r.set_challenge("short"); });
+    fails([](response &r, wire::region &) { r.set_hashes("no hash"); });
+    fails([](response &r, wire::region &) { r.set_hashes(std::string((max_hashes + 1) * sizeof(segment_hash), 'h')); });
+    fails([](response &r, wire::region &) { r.mutable_state()->set_copy(max_copies); });
+    fails([](response &r, wire::region &) { r.mutable_state()->set_set("short"); });
 }
 
 void sizes_are_capped(void **)
 {
-    std::array<std::byte, answer_header_size> header{};
-    const auto announced = [&](std::size_t at, std::uint64_t size) {
-        for (std::size_t i = 0; i < 8; ++i)
-            header[at + i] = static_cast<std::byte>(size >> (56 - 8 * i));
+    const auto announced = [](std::uint32_t size) {
+        std::array<std::byte, frame_header_size> header{};
+        byte_writer(header.data()).put(size);
+        return message_size(header);
     };
-    const std::span<const std::byte, request_header_size> request_header(header.data(), request_header_size);
-    for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{19}, std::uint64_t{65537}, ~std::uint64_t{0}}) {
-        announced(4, size);
-        assert_int_equal(request_size(request_header), 0);
-        announced(8, size);
-        assert_int_equal(answer_size(header), 0);
-    }
-    announced(4, 65536);
-    assert_int_equal(request_size(request_header), 65536);
-    announced(8, 24);
-    assert_int_equal(answer_size(header), 24);
+    for (const std::uint32_t size : {65537U, 0x7fffffffU, UINT32_MAX})
+        assert_false(announced(size).has_value());
+    for (const std::uint32_t size : {0U, 1U, 65536U})
+        assert_true(announced(size) == size);
 }
 
 void set_names_stay_beneath_the_directory(void **)
@@ -347,7 +259,7 @@ void set_names_stay_beneath_the_directory(void **)
 void errnos_become_statuses(void **)
 {
     assert_true(status_of_errno(0) == status::success);
-    for (const int error : {EEXIST, EACCES, ENOENT, EINVAL, EFBIG, ENOTSUP})
+    for (const int error : {EEXIST, EACCES, ENOENT, EINVAL, EFBIG, ENOTSUP, EBUSY, EMEDIUMTYPE})
         assert_int_equal(errno_of(status_of_errno(error)), error);
     assert_int_equal(errno_of(status_of_errno(EWOULDBLOCK)), EBUSY);
     assert_int_equal(errno_of(status_of_errno(EIO)), EREMOTEIO);
@@ -358,17 +270,14 @@ void errnos_become_statuses(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-            cmocka_unit_test(session_requests_come_back),
-            cmocka_unit_test(other_requests_come_back),
-            cmocka_unit_test(answers_come_back),
+            cmocka_unit_test(attributes_come_back),
             cmocka_unit_test(failures_carry_their_text),
-            cmocka_unit_test(greetings_come_back),
+            cmocka_unit_test(a_response_belongs_to_its_request),
             cmocka_unit_test(other_versions_are_distinguished),
-            cmocka_unit_test(bytes_are_as_documented),
-            cmocka_unit_test(what_is_cut_is_malformed),
-            cmocka_unit_test(what_a_later_minor_appends_is_ignored),
+            cmocka_unit_test(what_is_cut_is_malformed_or_lacks_fields),
+            cmocka_unit_test(unknown_fields_are_ignored),
             cmocka_unit_test(damaged_requests_are_malformed),
-            cmocka_unit_test(damaged_answers_are_malformed),
+            cmocka_unit_test(damaged_responses_are_malformed),
             cmocka_unit_test(sizes_are_capped),
             cmocka_unit_test(set_names_stay_beneath_the_directory),
             cmocka_unit_test(errnos_become_statuses),

@@ -248,64 +248,17 @@ void a_stamp_detects_changes(void **)
     assert_true(match(of_device, stamp_content(devices, content, number)) == stamp_match::changed);
 }
 
-request request_of(request_type type)
+void states_come_back(void **)
 {
-    request r;
-    r.type = type;
-    r.mirror.set.fill(std::byte{9});
-    r.mirror.copy = 15;
-    r.mirror.length = 8192;
-    r.mirror.promise = {4, 5};
-    r.mirror.record = some_state().committed;
-    r.mirror.lanes = 2;
-    r.mirror.devices = device_software;
-    r.mirror.set_name.assign("data.set");
-    r.proof.fill(std::byte{3});
-    return r;
-}
-
-void messages_come_back(void **)
-{
-    for (const request_type type : {request_type::mirror_create, request_type::mirror_status,
-                 request_type::mirror_prepare, request_type::mirror_commit, request_type::mirror_attach}) {
-        const request sent = request_of(type);
-        request got;
-        assert_true(decode(encode(sent).bytes(), got) == decoded::good);
-        const mirror_request &m = got.mirror;
-        assert_true(got.type == type && m.set == sent.mirror.set && m.copy == 15 && m.length == 8192);
-        assert_true(m.promise == sent.mirror.promise && m.record == sent.mirror.record);
-        assert_true(m.lanes == 2 && m.devices == device_software && m.set_name.view() == "data.set");
+    mirror_state s = some_state();
+    for (const bool resynced : {false, true}) {
+        s.resynced = resynced;
+        s.committed.policy = resynced ? mirror_policy::availability : mirror_policy::safety;
+        wire::state sent;
+        to_wire(s, sent);
+        assert_true(from_wire(sent) == s);
     }
-    request got;
-    assert_true(decode(encode(request_of(request_type::mirror_prove)).bytes(), got) == decoded::good);
-    assert_true(got.proof == request_of(request_type::mirror_prove).proof);
-    answer sent;
-    sent.type = request_type::mirror_prepare;
-    sent.mirror = some_state();
-    answer back;
-    assert_true(decode(encode(sent).bytes(), back) == decoded::good);
-    assert_true(back.mirror == sent.mirror);
-    sent.mirror.resynced = true;
-    const encoded_message now = encode(sent);
-    assert_true(decode(now.bytes(), back) == decoded::good && back.mirror.resynced);
-    // An earlier daemon ends the message before the last field.
-    std::vector<std::byte> earlier(now.bytes().begin(), now.bytes().end() - sizeof(std::uint32_t));
-    byte_writer(&earlier[8]).put(std::uint64_t{earlier.size()});
-    assert_true(decode(earlier, back) == decoded::good && !back.mirror.resynced);
-}
-
-void what_is_no_record_is_malformed(void **)
-{
-    request wrong = request_of(request_type::mirror_commit);
-    wrong.mirror.record.members = 1; // and more are in sync
-    request got;
-    assert_true(decode(encode(wrong).bytes(), got) == decoded::malformed);
-    wrong = request_of(request_type::mirror_create);
-    wrong.mirror.copy = max_copies;
-    assert_true(decode(encode(wrong).bytes(), got) == decoded::malformed);
-    const encoded_message good = encode(request_of(request_type::mirror_attach));
-    for (std::size_t size = 0; size < good.bytes().size(); ++size)
-        assert_true(decode(good.bytes().first(size), got) == decoded::malformed);
+    assert_true(from_wire(wire::state()) == mirror_state());
 }
 
 void a_proof_contains_its_epoch(void **)
@@ -358,8 +311,7 @@ int main()
             cmocka_unit_test(a_completed_resync_survives),
             cmocka_unit_test(changed_parts_need_a_resync),
             cmocka_unit_test(a_stamp_detects_changes),
-            cmocka_unit_test(messages_come_back),
-            cmocka_unit_test(what_is_no_record_is_malformed),
+            cmocka_unit_test(states_come_back),
             cmocka_unit_test(a_proof_contains_its_epoch),
             cmocka_unit_test(the_key_answers_each_challenge_differently),
     };

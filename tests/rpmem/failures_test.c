@@ -147,7 +147,9 @@ STAND_IN(int, posix_spawnp,
                 char *const arguments[], char *const environment[]),
         (pid, file, actions, attributes, arguments, environment), EAGAIN)
 
-STAND_IN(void *, realloc, (void *memory, size_t size), (memory, size), no_memory())
+/* operator new, of the messages. Its failure is an exception. */
+void *no_object(void);
+STAND_IN(void *, _Znwm, (size_t size), (size), no_object())
 STAND_IN(FILE *, fopen, (const char *path, const char *mode), (path, mode), no_file())
 STAND_IN(
         int, poll, (struct pollfd * fds, nfds_t count, int timeout_ms), (fds, count, timeout_ms), fail_with(ENOMEM, -1))

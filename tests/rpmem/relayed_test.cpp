@@ -20,14 +20,16 @@ using namespace replica;
 namespace
 {
 
+using kind = request; // names the bodies of requests
+
 constexpr std::uint32_t first_number = 3; // smaller numbers belong to the requests for the pool and for its record
 
-std::string file_of(request_type type)
+std::string file_of(kind::BodyCase type)
 {
     return std::string(getenv("RPMEM_TEST_DIR")) + "/answer-" + std::to_string(static_cast<unsigned>(type));
 }
 
-void replace_response(request_type type, const std::string &bytes)
+void replace_response(kind::BodyCase type, const std::string &bytes)
 {
     // Writes a temporary file first, so that the relay never reads an incomplete file.
     std::ofstream(file_of(type) + "-new", std::ios::binary) << bytes;
@@ -36,62 +38,45 @@ void replace_response(request_type type, const std::string &bytes)
 
 void remove_replacements()
 {
-    for (const auto type : {request_type::close, request_type::set_attributes})
+    for (const auto type : {kind::kClose, kind::kSetAttributes})
         std::filesystem::remove(file_of(type));
 }
 
-answer answer_of(request_type type, std::uint32_t number)
+response response_of(kind::BodyCase type, std::uint32_t number)
 {
-    answer a;
-    a.type = type;
-    a.number = number;
-    return a;
-}
-
-std::string text_of(const answer &a)
-{
-    const encoded_message m = encode(a);
-    return {reinterpret_cast<const char *>(m.bytes().data()), m.bytes().size()};
-}
-
-std::string resized(std::string answer, unsigned char size)
-{
-    answer[15] = static_cast<char>(size);
-    return answer;
+    response r;
+    r.set_number(number);
+    r.set_kind(static_cast<std::uint32_t>(type));
+    return r;
 }
 
 struct corruption {
     const char *what;
     int error;
-    std::function<std::string(answer)> bytes;
+    std::function<std::string(response)> bytes;
 };
 
 const corruption corruptions[] = {
         {"an answer to something else", EPROTO,
-                [](answer a) {
-                    a.type = request_type::open;
-                    return text_of(a);
+                [](response r) {
+                    r.set_kind(kind::kOpen);
+                    return encode(r);
                 }},
         {"another number", EPROTO,
-                [](answer a) {
-                    a.number += 7;
-                    return text_of(a);
+                [](response r) {
+                    r.set_number(r.number() + 7);
+                    return encode(r);
                 }},
         {"a status that does not exist", EPROTO,
-                [](answer a) {
-                    a.status = static_cast<status>(77);
-                    return text_of(a);
+                [](response r) {
+                    r.set_status(77);
+                    return encode(r);
                 }},
-        {"a size below that of a header", EPROTO, [](const answer &a) { return resized(text_of(a), 23); }},
-        {"a size that nothing has", EPROTO,
-                [](const answer &a) {
-                    std::string text = text_of(a);
-                    text[8] = '\x7f';
-                    return text;
-                }},
-        {"nonsense", EPROTO, [](const answer &) { return std::string(100, '\xff'); }},
-        {"the end", ECONNRESET, [](const answer &) { return "end"; }},
-        {"nothing", ETIMEDOUT, [](const answer &) { return "nothing"; }},
+        {"a message that is cut", EPROTO, [](const response &) { return std::string("\0\0\0\1\x08", 5); }},
+        {"a size that nothing has", EPROTO, [](const response &r) { return "\x7f" + encode(r).substr(1); }},
+        {"nonsense", EPROTO, [](const response &) { return std::string(100, '\xff'); }},
+        {"the end", ECONNRESET, [](const response &) { return "end"; }},
+        {"nothing", ETIMEDOUT, [](const response &) { return "nothing"; }},
 };
 
 const std::pair<status, int> statuses[] = {{status::bad_version, EPROTONOSUPPORT}, {status::bad_name, EINVAL},
@@ -100,12 +85,11 @@ const std::pair<status, int> statuses[] = {{status::bad_version, EPROTONOSUPPORT
         {status::exists, EEXIST}, {status::device_unsupported, EMEDIUMTYPE}, {status::missing, ENOENT},
         {status::no_access, EACCES}, {status::bad_config, EINVAL}, {status::unsupported, ENOTSUP}};
 
-std::string refusal(request_type type, std::uint32_t number, status s)
+std::string refusal(kind::BodyCase type, std::uint32_t number, status s)
 {
-    answer a = answer_of(type, number);
-    a.status = s;
-    a.text.assign("because");
-    return text_of(a);
+    response r = response_of(type, number);
+    set_failure(r, s, "because");
+    return encode(r);
 }
 
 // Opens a pool with a short timeout, because its target will not respond.
@@ -130,7 +114,7 @@ void a_refusal_leaves_the_pool_usable(void **)
     RPMEMpool *const pool = open_pool();
     std::uint32_t number = first_number;
     for (const auto &[status, error] : statuses) {
-        replace_response(request_type::set_attributes, refusal(request_type::set_attributes, number++, status));
+        replace_response(kind::kSetAttributes, refusal(kind::kSetAttributes, number++, status));
         expect_error(rpmem_set_attr(pool, &some_attributes), error, "set_attr");
         assert_non_null(strstr(rpmem_errormsg(), "because"));
         assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), 0);
@@ -144,7 +128,7 @@ void a_spoiled_answer_to_new_attributes_is_a_loss(void **)
 {
     for (const corruption &c : corruptions) {
         RPMEMpool *const pool = open_pool(c.error);
-        replace_response(request_type::set_attributes, c.bytes(answer_of(request_type::set_attributes, first_number)));
+        replace_response(kind::kSetAttributes, c.bytes(response_of(kind::kSetAttributes, first_number)));
         expect_error(rpmem_set_attr(pool, &some_attributes), c.error, c.what);
         remove_replacements();
         expect_error(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), c.error, c.what);
@@ -156,13 +140,13 @@ void closing_returns_the_response_of_the_target(void **)
 {
     for (const corruption &c : corruptions) {
         RPMEMpool *const pool = open_pool(c.error);
-        replace_response(request_type::close, c.bytes(answer_of(request_type::close, first_number)));
+        replace_response(kind::kClose, c.bytes(response_of(kind::kClose, first_number)));
         expect_error(rpmem_close(pool), c.error, c.what);
         remove_replacements();
     }
     for (std::size_t i = 0; i < std::size(statuses); i += 3) {
         RPMEMpool *const pool = open_pool();
-        replace_response(request_type::close, refusal(request_type::close, first_number, statuses[i].first));
+        replace_response(kind::kClose, refusal(kind::kClose, first_number, statuses[i].first));
         expect_error(rpmem_close(pool), statuses[i].second, "close");
         remove_replacements();
     }

@@ -22,8 +22,8 @@ using namespace replica;
 namespace
 {
 
-using bytes = std::vector<std::byte>;
-using corruption = std::function<void(answer &)>;
+using kind = request; // names the bodies of requests
+using corruption = std::function<void(response &)>;
 
 std::string place()
 {
@@ -32,22 +32,14 @@ std::string place()
 
 // Sets the messages of the daemon. After them the daemon reads for 1 s, because it never responds to a request to
 // close, or it exits immediately.
-void script(const bytes &said, bool stays = true)
+void script(const std::string &said, bool stays = true)
 {
-    std::ofstream(place() + "/said", std::ios::binary)
-            .write(reinterpret_cast<const char *>(said.data()), static_cast<std::streamsize>(said.size()));
+    std::ofstream(place() + "/said", std::ios::binary) << said;
     std::ofstream(place() + "/stays") << (stays ? "timeout 1 cat >/dev/null" : "true");
 }
 
-bytes joined(const encoded_message &one, const encoded_message &two)
-{
-    bytes all(one.bytes().begin(), one.bytes().end());
-    all.insert(all.end(), two.bytes().begin(), two.bytes().end());
-    return all;
-}
-
 // Describes writable memory like the daemon.
-void describe(std::size_t size, int usage, descriptor &to)
+void describe(std::size_t size, int usage, std::string &to)
 {
     ibv_context *device = nullptr;
     rpma_peer *peer = nullptr;
@@ -57,48 +49,49 @@ void describe(std::size_t size, int usage, descriptor &to)
             0);
     assert_int_equal(rpma_peer_new(device, &peer), 0);
     assert_int_equal(rpma_mr_reg(peer, pool_memory, size, usage, &region), 0);
-    std::array<char, descriptor::capacity> text{};
+    std::array<char, max_descriptor_size> text{};
     std::size_t length = 0;
     assert_int_equal(rpma_mr_get_descriptor_size(region, &length), 0);
     assert_in_range(length, 1, text.size());
     assert_int_equal(rpma_mr_get_descriptor(region, text.data()), 0);
-    to.assign({text.data(), length});
+    to.assign(text.data(), length);
     rpma_mr_dereg(&region);
     rpma_peer_delete(&peer);
 }
 
-descriptor data_region, header_region, short_region;
+std::string data_region, header_region, short_region;
 
 // A valid response. No process listens at its port, so the client fails when it connects.
-answer good_answer(request_type type)
+response good_response(kind::BodyCase type)
 {
-    answer a;
-    a.type = type;
-    a.number = 1;
-    session_answer &s = a.session;
-    s.features = feature_keep_alive;
-    s.pool_size = POOL_SIZE;
-    s.has_header = true;
-    s.method = method::persistent_flush;
-    s.lanes = 1;
-    s.window = 8;
-    s.port = 1;
-    s.data_region = data_region;
-    s.header_region = header_region;
-    s.address.assign("127.0.0.1");
-    return a;
+    response r;
+    r.set_number(1);
+    r.set_kind(static_cast<std::uint32_t>(type));
+    wire::region &to = *r.mutable_region();
+    to.set_features(feature_keep_alive);
+    to.set_size(POOL_SIZE);
+    to.set_has_header(true);
+    to.set_method(static_cast<std::uint32_t>(method::persistent_flush));
+    to.set_lanes(1);
+    to.set_window(8);
+    to.set_port(1);
+    to.set_device(device_software);
+    to.set_token(bytes_of(token{}));
+    to.set_data_descriptor(data_region);
+    to.set_header_descriptor(header_region);
+    to.set_address("127.0.0.1");
+    return r;
 }
 
-RPMEMpool *attempt(request_type type)
+RPMEMpool *attempt(kind::BodyCase type)
 {
     unsigned lanes = 1;
     errno = 0;
-    return type == request_type::create
-                   ? rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes)
-                   : rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, nullptr);
+    return type == kind::kCreate ? rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes)
+                                 : rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, nullptr);
 }
 
-void expect(request_type type, int error, const char *what)
+void expect(kind::BodyCase type, int error, const char *what)
 {
     assert_null(attempt(type));
     if (errno != error)
@@ -106,35 +99,38 @@ void expect(request_type type, int error, const char *what)
     assert_true(rpmem_errormsg()[0] != '\0');
 }
 
-void expect_answer(request_type type, int error, const char *what, const corruption &corrupt)
+void expect_answer(kind::BodyCase type, int error, const char *what, const corruption &corrupt)
 {
-    answer a = good_answer(type);
-    corrupt(a);
-    script(joined(encode(greeting{}), encode(a)));
+    response r = good_response(type);
+    corrupt(r);
+    script(encode(greeting{}) + encode(r));
     expect(type, error, what);
 }
 
 void greetings_are_checked(void **)
 {
-    const encoded_message good = encode(greeting{});
-    for (std::size_t size = 0; size < good.bytes().size(); ++size) {
-        script(bytes(good.bytes().begin(), good.bytes().begin() + static_cast<std::ptrdiff_t>(size)), false);
-        expect(request_type::create, ECONNRESET, "a greeting that is cut");
+    const std::string good = encode(greeting{});
+    for (std::size_t size = 0; size < good.size(); ++size) {
+        script(good.substr(0, size), false);
+        expect(kind::kCreate, ECONNRESET, "a greeting that is cut");
     }
     // A daemon of version 0 reports with four zero bytes that it is ready.
-    script(bytes(100));
-    expect(request_type::open, EPROTONOSUPPORT, "the daemon of PMDK");
-    script(bytes(100, std::byte{'x'}));
-    expect(request_type::open, EPROTO, "something else");
-    greeting other;
-    other.major = 2;
-    script(joined(encode(other), encode(other)));
-    expect(request_type::open, EPROTONOSUPPORT, "a later major version");
+    script(std::string(100, '\0'));
+    expect(kind::kOpen, EPROTONOSUPPORT, "the daemon of PMDK");
+    script(std::string(100, 'x'));
+    expect(kind::kOpen, EPROTO, "something else");
+    for (const char major : {'\1', '\3'}) {
+        std::string other = good.substr(0, preamble_size);
+        other[9] = major;
+        script(other);
+        expect(kind::kOpen, EPROTONOSUPPORT, "another major version");
+        assert_non_null(strstr(rpmem_errormsg(), "install the same version on both sides"));
+    }
     greeting refuses;
-    refuses.error = EUSERS;
-    refuses.text.assign("too many sessions");
-    script(joined(encode(refuses), encode(refuses)));
-    expect(request_type::open, EUSERS, "a daemon that refuses");
+    refuses.set_error(EUSERS);
+    refuses.set_text("too many sessions");
+    script(encode(refuses));
+    expect(kind::kOpen, EUSERS, "a daemon that refuses");
     assert_non_null(strstr(rpmem_errormsg(), "too many sessions"));
 }
 
@@ -145,13 +141,10 @@ void each_status_has_its_errno(void **)
             {status::fatal, EREMOTEIO}, {status::fatal_connection, ECONNABORTED}, {status::busy, EBUSY},
             {status::exists, EEXIST}, {status::device_unsupported, EMEDIUMTYPE}, {status::missing, ENOENT},
             {status::no_access, EACCES}, {status::bad_config, EINVAL}, {status::unsupported, ENOTSUP}};
-    for (const auto type : {request_type::create, request_type::open})
+    for (const auto type : {kind::kCreate, kind::kOpen})
         for (const auto &[status, error] : all) {
             expect_answer(type, error, ("status " + std::to_string(static_cast<unsigned>(status))).c_str(),
-                    [s = status](answer &a) {
-                        a.status = s;
-                        a.text.assign("because");
-                    });
+                    [s = status](response &r) { set_failure(r, s, "because"); });
             assert_non_null(strstr(rpmem_errormsg(), "because"));
         }
 }
@@ -159,48 +152,50 @@ void each_status_has_its_errno(void **)
 void answers_are_checked(void **)
 {
     const std::pair<const char *, corruption> all[] = {
-            {"the answer to something else", [](answer &a) { a.type = request_type::set_attributes; }},
-            {"another number", [](answer &a) { a.number = 99; }},
-            {"a status that does not exist", [](answer &a) { a.status = static_cast<status>(77); }},
-            {"port 0", [](answer &a) { a.session.port = 0; }},
-            {"a port above 65535", [](answer &a) { a.session.port = 65536; }},
-            {"a method that does not exist", [](answer &a) { a.session.method = static_cast<method>(9); }},
-            {"a level that takes both sides", [](answer &a) { a.session.level = level::native_flush; }},
-            {"a level that does not exist", [](answer &a) { a.session.level = static_cast<level>(5); }},
-            {"no lanes", [](answer &a) { a.session.lanes = 0; }},
-            {"more lanes than asked for", [](answer &a) { a.session.lanes = 2; }},
-            {"no requests", [](answer &a) { a.session.window = 0; }},
-            {"two kinds of device", [](answer &a) { a.session.devices = 3; }},
-            {"a smaller pool", [](answer &a) { a.session.pool_size = POOL_SIZE - 1; }},
-            {"no region", [](answer &a) { a.session.data_region.assign(""); }},
-            {"no region of the header", [](answer &a) { a.session.header_region.assign(""); }},
-            {"a region that is smaller than the pool", [](answer &a) { a.session.data_region = short_region; }},
-            {"an invalid region", [](answer &a) { a.session.data_region.assign("no region"); }},
+            {"the answer to something else", [](response &r) { r.set_kind(kind::kSetAttributes); }},
+            {"another number", [](response &r) { r.set_number(99); }},
+            {"a status that does not exist", [](response &r) { r.set_status(77); }},
+            {"port 0", [](response &r) { r.mutable_region()->set_port(0); }},
+            {"a port above 65535", [](response &r) { r.mutable_region()->set_port(65536); }},
+            {"a method that does not exist", [](response &r) { r.mutable_region()->set_method(9); }},
+            {"a level that takes both sides", [](response &r) { r.mutable_region()->set_level(4); }},
+            {"a level that does not exist", [](response &r) { r.mutable_region()->set_level(5); }},
+            {"no body", [](response &r) { r.clear_body(); }},
+            {"no lanes", [](response &r) { r.mutable_region()->set_lanes(0); }},
+            {"more lanes than asked for", [](response &r) { r.mutable_region()->set_lanes(2); }},
+            {"no requests", [](response &r) { r.mutable_region()->set_window(0); }},
+            {"two kinds of device", [](response &r) { r.mutable_region()->set_device(3); }},
+            {"a smaller pool", [](response &r) { r.mutable_region()->set_size(POOL_SIZE - 1); }},
+            {"no region", [](response &r) { r.mutable_region()->clear_data_descriptor(); }},
+            {"no region of the header", [](response &r) { r.mutable_region()->clear_header_descriptor(); }},
+            {"a region that is smaller than the pool",
+                    [](response &r) { r.mutable_region()->set_data_descriptor(short_region); }},
+            {"an invalid region", [](response &r) { r.mutable_region()->set_data_descriptor("no region"); }},
     };
     for (const auto &[what, corrupt] : all)
-        expect_answer(request_type::open, EPROTO, what, corrupt);
-    expect_answer(request_type::open, ECONNREFUSED, "a good answer", [](answer &) {});
-    expect_answer(request_type::create, ECONNREFUSED, "a good answer", [](answer &) {});
+        expect_answer(kind::kOpen, EPROTO, what, corrupt);
+    expect_answer(kind::kOpen, ECONNREFUSED, "a good answer", [](response &) {});
+    expect_answer(kind::kCreate, ECONNREFUSED, "a good answer", [](response &) {});
 }
 
 void an_answer_that_is_cut_is_a_lost_connection(void **)
 {
-    const bytes whole = joined(encode(greeting{}), encode(good_answer(request_type::open)));
-    for (std::size_t size = encode(greeting{}).bytes().size(); size < whole.size(); size += 16) {
-        script(bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)), false);
-        expect(request_type::open, ECONNRESET, "an answer that is cut");
+    const std::string start = encode(greeting{}), whole = start + encode(good_response(kind::kOpen));
+    for (std::size_t size = start.size(); size < whole.size(); size += 16) {
+        script(whole.substr(0, size), false);
+        expect(kind::kOpen, ECONNRESET, "an answer that is cut");
     }
 }
 
 // With any single byte changed, the call must end with an error, because no process listens at the port.
 void no_wrong_byte_does_harm(void **)
 {
-    const bytes whole = joined(encode(greeting{}), encode(good_answer(request_type::open)));
+    const std::string whole = encode(greeting{}) + encode(good_response(kind::kOpen));
     for (std::size_t at = 0; at < whole.size(); at += at < 100 ? 3 : 11) {
-        bytes wrong = whole;
-        wrong[at] ^= std::byte{0xff};
+        std::string wrong = whole;
+        wrong[at] = static_cast<char>(~wrong[at]);
         script(wrong, false);
-        assert_null(attempt(request_type::open));
+        assert_null(attempt(kind::kOpen));
         assert_true(errno > 0);
     }
 }
@@ -220,7 +215,7 @@ int count_resources(void **state)
 {
     // Opens once before, so that resources that are created only once exist.
     script({}, false);
-    assert_null(attempt(request_type::open));
+    assert_null(attempt(kind::kOpen));
     static resources before;
     before = resources_of(getpid());
     *state = &before;

@@ -41,22 +41,21 @@ void daemon_process::hang_up()
 replica::greeting daemon_process::greet()
 {
     replica::greeting greeting;
-    assert_int_equal(receive(channel_, replica::deadline(limit_ms), buffer_, greeting), replica::received::message);
+    assert_int_equal(receive(channel_, replica::deadline(limit_ms), greeting), replica::received::message);
     return greeting;
 }
 
-replica::answer daemon_process::ask(replica::request request)
+replica::response daemon_process::ask(replica::request request)
 {
-    request.number = ++number_;
-    assert_true(send_message(channel_, replica::deadline(limit_ms), encode(request)));
-    replica::answer answer;
-    assert_int_equal(receive(channel_, replica::deadline(limit_ms), buffer_, answer), replica::received::message);
-    assert_int_equal(answer.number, request.number);
-    assert_int_equal(answer.type, request.type);
-    return answer;
+    request.set_number(++number_);
+    assert_true(send_message(channel_, replica::deadline(limit_ms), replica::encode(request)));
+    replica::response response;
+    assert_int_equal(receive(channel_, replica::deadline(limit_ms), response), replica::received::message);
+    assert_true(replica::answers(response, request.number(), request.body_case()));
+    return response;
 }
 
-void daemon_process::send(std::span<const std::byte> bytes) const
+void daemon_process::send(std::string_view bytes) const
 {
     assert_int_equal(write(channel_, bytes.data(), bytes.size()), bytes.size());
 }
@@ -64,25 +63,26 @@ void daemon_process::send(std::span<const std::byte> bytes) const
 replica::request pool_request(bool create, const std::string &set, std::uint64_t size, std::uint32_t lanes)
 {
     replica::request request;
-    request.type = create ? replica::request_type::create : replica::request_type::open;
-    request.session.pool_size = size;
-    request.session.lanes = lanes;
-    request.session.devices = replica::device_hardware | replica::device_software;
-    request.session.set_name.assign(set);
+    replica::wire::open_request &body = create ? *request.mutable_create() : *request.mutable_open();
+    body.set_features(replica::feature_keep_alive);
+    body.set_pool_size(size);
+    body.set_lanes(lanes);
+    body.set_devices(replica::device_hardware | replica::device_software);
+    request.set_set_name(set);
     if (create)
-        request.session.attributes = std::bit_cast<replica::pool_attributes>(original_attributes());
+        to_wire(std::bit_cast<replica::pool_attributes>(original_attributes()), *body.mutable_attributes());
     return request;
 }
 
-test_lane::test_lane(const replica::session_answer &session, std::uint32_t number)
-    : test_lane(session, number, session.token)
+test_lane::test_lane(const replica::wire::region &session, std::uint32_t number)
+    : test_lane(session, number, token_of(session))
 {
 }
 
 test_lane::test_lane(
-        const replica::session_answer &session, std::uint32_t number, const replica::token &token, std::uint64_t epoch)
-    : session_(session), number_(number), begin_(session.has_header ? page : 0), memory_(2 * page),
-      device_(rpmemd::open_device(session.address.c_str(), replica::device_hardware | replica::device_software))
+        const replica::wire::region &session, std::uint32_t number, const replica::token &token, std::uint64_t epoch)
+    : session_(session), number_(number), begin_(session.has_header() ? page : 0), memory_(2 * page),
+      device_(rpmemd::open_device(session.address().c_str(), replica::device_hardware | replica::device_software))
 {
     region_ = rpmemd::register_memory(device_, memory_.data(), memory_.size(),
             RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, "buffers");
@@ -99,8 +99,8 @@ void test_lane::connect(const replica::token &token, std::uint64_t epoch)
 {
     const rpmemd::connection_cfg_ptr configuration = rpmemd::lane_configuration();
     rpma_conn_req *request = nullptr;
-    assert_int_equal(rpma_conn_req_new(device_.peer.get(), session_.address.c_str(),
-                             std::to_string(session_.port).c_str(), configuration.get(), &request),
+    assert_int_equal(rpma_conn_req_new(device_.peer.get(), session_.address().c_str(),
+                             std::to_string(session_.port()).c_str(), configuration.get(), &request),
             0);
     assert_int_equal(rpma_conn_req_recv(request, region_.get(), page, replica::lane_answer_size,
                              reinterpret_cast<void *>(context_answer)),
@@ -117,14 +117,15 @@ void test_lane::connect(const replica::token &token, std::uint64_t epoch)
     connected_ = event == RPMA_CONN_ESTABLISHED;
     if (!connected_)
         return;
-    const auto region = [](const replica::descriptor &from, rpma_mr_remote **to) {
-        assert_int_equal(rpma_mr_remote_from_descriptor(from.view().data(), from.view().size(), to), 0);
+    const auto region = [](const std::string &from, rpma_mr_remote **to) {
+        assert_int_equal(rpma_mr_remote_from_descriptor(from.data(), from.size(), to), 0);
     };
-    region(session_.data_region, &data_);
-    if (session_.has_header)
-        region(session_.header_region, &header_);
+    region(session_.data_descriptor(), &data_);
+    if (session_.has_header())
+        region(session_.header_descriptor(), &header_);
     rpma_peer_cfg *peer = nullptr;
-    assert_int_equal(rpma_peer_cfg_from_descriptor(session_.peer.view().data(), session_.peer.view().size(), &peer), 0);
+    const std::string &descriptor = session_.peer_descriptor();
+    assert_int_equal(rpma_peer_cfg_from_descriptor(descriptor.data(), descriptor.size(), &peer), 0);
     assert_int_equal(rpma_conn_apply_remote_peer_cfg(connection, peer), 0);
     assert_int_equal(rpma_peer_cfg_delete(&peer), 0);
 }
@@ -194,8 +195,9 @@ bool test_lane::can_write_header()
 
 int test_lane::flush(std::uint64_t offset, std::uint64_t length)
 {
-    const auto type = session_.method == replica::method::persistent_flush ? RPMA_FLUSH_TYPE_PERSISTENT
-                                                                           : RPMA_FLUSH_TYPE_VISIBILITY;
+    const auto type = session_.method() == static_cast<unsigned>(replica::method::persistent_flush)
+                              ? RPMA_FLUSH_TYPE_PERSISTENT
+                              : RPMA_FLUSH_TYPE_VISIBILITY;
     const int result = rpma_flush(connection_.get(), data_, offset - begin_, length, type, RPMA_F_COMPLETION_ALWAYS,
             reinterpret_cast<void *>(context_transfer));
     if (result != 0)

@@ -20,8 +20,8 @@ public:
     daemon_process &operator=(const daemon_process &) = delete;
 
     replica::greeting greet();
-    replica::answer ask(replica::request request);
-    void send(std::span<const std::byte> bytes) const;
+    replica::response ask(replica::request request);
+    void send(std::string_view bytes) const;
     void hang_up();
     int exit_status() { return process_.wait(); }
 
@@ -29,8 +29,17 @@ private:
     int channel_ = -1;
     child_process process_;
     std::uint32_t number_ = 0;
-    replica::message_buffer buffer_;
 };
+
+// Enumerations of responses.
+inline replica::status status_of(const replica::response &r)
+{
+    return static_cast<replica::status>(r.status());
+}
+inline replica::token token_of(const replica::wire::region &r)
+{
+    return replica::array_of<replica::token>(r.token());
+}
 
 replica::request pool_request(bool create, const std::string &set, std::uint64_t size, std::uint32_t lanes = 1);
 
@@ -38,9 +47,9 @@ replica::request pool_request(bool create, const std::string &set, std::uint64_t
 class test_lane
 {
 public:
-    test_lane(const replica::session_answer &session, std::uint32_t number);
+    test_lane(const replica::wire::region &session, std::uint32_t number);
     // Sends a proof for another token, or for an epoch.
-    test_lane(const replica::session_answer &session, std::uint32_t number, const replica::token &token,
+    test_lane(const replica::wire::region &session, std::uint32_t number, const replica::token &token,
             std::uint64_t epoch = 0);
     ~test_lane();
     test_lane(const test_lane &) = delete;
@@ -64,7 +73,7 @@ private:
     bool wait(std::uint64_t context);
     bool has_event(int wait_ms = 0) const;
 
-    replica::session_answer session_;
+    replica::wire::region session_;
     std::uint32_t number_;
     std::uint64_t begin_;
     std::uint64_t sequence_ = 0;

@@ -12,7 +12,7 @@
 // test.
 
 using replica::mirror_promise;
-using replica::request_type;
+using kind = replica::request; // names the bodies of requests
 using replica::status;
 
 inline constexpr std::uint64_t length = 8 << 20;
@@ -75,9 +75,8 @@ public:
     explicit writer(const standing_daemon &to, bool proven = true) : connection_(connect_to(to))
     {
         replica::greeting greeting;
-        assert_int_equal(
-                receive(connection_.get(), replica::deadline(limit_ms), buffer_, greeting), replica::received::message);
-        assert_true(greeting.error == 0 && greeting.features == replica::feature_mirror);
+        assert_int_equal(receive(connection_.get(), replica::deadline(limit_ms), greeting), replica::received::message);
+        assert_true(greeting.error() == 0 && greeting.features() == replica::feature_mirror);
         if (proven)
             assert_true(prove(right_key()));
     }
@@ -85,76 +84,104 @@ public:
     // Sends a request and closes the connection.
     void leave_with(replica::request r)
     {
-        r.number = ++number_;
-        assert_true(send_message(connection_.get(), replica::deadline(limit_ms), encode(r)));
+        r.set_number(++number_);
+        assert_true(send_message(connection_.get(), replica::deadline(limit_ms), replica::encode(r)));
         connection_.reset();
     }
 
     // Returns false if the daemon closed the connection.
-    bool send(replica::request r, replica::answer &a)
+    bool send(replica::request r, replica::response &a)
     {
-        r.number = ++number_;
-        return send_message(connection_.get(), replica::deadline(limit_ms), encode(r)) &&
-               receive(connection_.get(), replica::deadline(limit_ms), buffer_, a) == replica::received::message &&
-               a.number == r.number;
+        r.set_number(++number_);
+        return send_message(connection_.get(), replica::deadline(limit_ms), replica::encode(r)) &&
+               receive(connection_.get(), replica::deadline(limit_ms), a) == replica::received::message &&
+               replica::answers(a, r.number(), r.body_case());
     }
 
     bool prove(const replica::mirror_key &key)
     {
-        replica::answer a;
+        replica::response a;
         return prove(key, a);
     }
-    bool prove(const replica::mirror_key &key, replica::answer &a)
+    bool prove(const replica::mirror_key &key, replica::response &a)
     {
         replica::request r;
-        r.type = request_type::mirror_challenge;
-        if (!send(r, a))
-            return false;
-        r.type = request_type::mirror_prove;
-        r.proof = replica::prove_key(key, a.challenge);
-        return send(r, a);
+        r.mutable_challenge();
+        return send(r, a) && send(proof_of(key, replica::array_of<replica::siphash_result>(a.challenge())), a);
     }
 
-    replica::request about(request_type type, const mirror_promise &promise = {}) const
+    static replica::request proof_of(const replica::mirror_key &key, const replica::siphash_result &challenge)
     {
         replica::request r;
-        r.type = type;
-        r.mirror.set.fill(std::byte{0x77});
-        r.mirror.copy = 1;
-        r.mirror.length = length;
-        r.mirror.promise = promise;
-        r.mirror.lanes = 1;
-        r.mirror.devices = replica::device_software;
-        r.mirror.set_name.assign("a.set");
+        r.mutable_prove()->set_proof(replica::bytes_of(replica::prove_key(key, challenge)));
         return r;
     }
 
-    replica::answer ask(const replica::request &r)
+    // Returns a request of this kind, with the offset 0 and an empty record.
+    static replica::request about(kind::BodyCase body, const mirror_promise &promise = {})
     {
-        replica::answer a;
+        replica::request r;
+        r.set_set(std::string(sizeof(replica::set_uuid), '\x77'));
+        r.set_set_name("a.set");
+        to_wire(promise, *r.mutable_promise());
+        switch (body) {
+        case kind::kCreateCopy:
+            r.mutable_create_copy()->set_copy(1);
+            r.mutable_create_copy()->set_length(length);
+            break;
+        case kind::kGetState:
+            r.mutable_get_state();
+            break;
+        case kind::kPrepare:
+            r.mutable_prepare();
+            break;
+        case kind::kAttachReader:
+            r.mutable_attach_reader()->set_devices(replica::device_software);
+            break;
+        case kind::kAttach:
+            r.mutable_attach()->set_lanes(1);
+            r.mutable_attach()->set_devices(replica::device_software);
+            break;
+        default:
+            break;
+        }
+        return r;
+    }
+    static replica::request cursor_at(std::uint64_t offset, const mirror_promise &promise)
+    {
+        replica::request r = about(kind::kCursor, promise);
+        r.mutable_cursor()->set_offset(offset);
+        return r;
+    }
+
+    replica::response ask(const replica::request &r)
+    {
+        replica::response a;
         assert_true(send(r, a));
         return a;
     }
-    replica::answer create() { return ask(about(request_type::mirror_create)); }
-    replica::answer state() { return ask(about(request_type::mirror_status)); }
-    status prepare(const mirror_promise &p) { return ask(about(request_type::mirror_prepare, p)).status; }
-    replica::answer attach(const mirror_promise &p) { return ask(about(request_type::mirror_attach, p)); }
+    replica::response create() { return ask(about(kind::kCreateCopy)); }
+    replica::response state() { return ask(about(kind::kGetState)); }
+    status prepare(const mirror_promise &p) { return status_of(ask(about(kind::kPrepare, p))); }
+    replica::response attach(const mirror_promise &p) { return ask(about(kind::kAttach, p)); }
     status commit(const mirror_promise &p, std::uint64_t version, std::uint64_t point = 0)
     {
-        replica::request r = about(request_type::mirror_commit);
-        r.mirror.record = {p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, false, 0, point};
-        return ask(r).status;
+        replica::request r = about(kind::kCommit);
+        to_wire(replica::mirror_record{p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, false, 0,
+                        point},
+                *r.mutable_commit()->mutable_record());
+        return status_of(ask(r));
     }
     // Requests an image, as a reader.
-    replica::answer read(replica::read_kind kind)
+    replica::response read(bool any_time)
     {
-        replica::request r = about(request_type::mirror_cursor);
-        r.mirror.offset = kind;
+        replica::request r = about(kind::kRead);
+        r.mutable_read()->set_any_time(any_time);
         return ask(r);
     }
+    replica::response attach_reader() { return ask(about(kind::kAttachReader)); }
 
 private:
     replica::fd_owner connection_;
-    replica::message_buffer buffer_;
     std::uint32_t number_ = 0;
 };

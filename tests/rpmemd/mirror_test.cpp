@@ -14,26 +14,32 @@ namespace
 
 constexpr mirror_promise first{1, 100}, second{2, 200};
 
+replica::mirror_state state_of(const replica::response &r)
+{
+    return replica::from_wire(r.state());
+}
+
 void a_set_is_created_once(void **)
 {
     const place at;
     standing_daemon daemon(at);
     writer w(daemon);
-    assert_int_equal(w.state().status, status::missing);
+    assert_int_equal(status_of(w.state()), status::missing);
     assert_int_equal(w.prepare(first), status::missing);
-    const replica::answer created = w.create();
-    assert_int_equal(created.status, status::success);
-    assert_true(created.mirror.length == length && created.mirror.copy == 1 && created.mirror.promised.epoch == 0);
-    assert_int_equal(w.create().status, status::exists);
-    assert_true(w.state().mirror == created.mirror);
+    const replica::response created = w.create();
+    assert_int_equal(status_of(created), status::success);
+    assert_true(created.state().length() == length && created.state().copy() == 1 &&
+                created.state().promised().epoch() == 0);
+    assert_int_equal(status_of(w.create()), status::exists);
+    assert_true(state_of(w.state()) == state_of(created));
     assert_true(at.has("p0") && at.has("a.set.mirror"));
-    replica::request other = w.about(request_type::mirror_prepare, first);
-    other.mirror.set.fill(std::byte{0x78});
-    assert_int_equal(w.ask(other).status, status::bad_config);
-    other = w.about(request_type::mirror_create);
-    other.mirror.set_name.assign("../a.set");
-    assert_int_equal(w.ask(other).status, status::bad_name);
-    assert_int_equal(w.ask(pool_request(true, "a.set", length)).status, status::unsupported);
+    replica::request other = w.about(kind::kPrepare, first);
+    other.set_set(std::string(sizeof(replica::set_uuid), '\x78'));
+    assert_int_equal(status_of(w.ask(other)), status::bad_config);
+    other = w.about(kind::kCreateCopy);
+    other.set_set_name("../a.set");
+    assert_int_equal(status_of(w.ask(other)), status::bad_name);
+    assert_int_equal(status_of(w.ask(pool_request(true, "a.set", length))), status::unsupported);
     assert_int_equal(daemon.end(), 0);
 }
 
@@ -43,16 +49,17 @@ void what_a_writer_flushes_is_there(void **)
     const standing_daemon daemon(at);
     writer w(daemon);
     w.create();
-    assert_int_equal(w.attach(first).status, status::fenced); // not promised yet
+    assert_int_equal(status_of(w.attach(first)), status::fenced); // not promised yet
     assert_int_equal(w.commit(first, 1), status::fenced);
     assert_int_equal(w.prepare(first), status::success);
     assert_int_equal(w.prepare(first), status::success); // the response may have been lost
     assert_int_equal(w.commit(first, 1), status::success);
     assert_int_equal(w.commit(first, 1), status::success);
-    const replica::answer attached = w.attach(first);
-    assert_int_equal(attached.status, status::success);
-    assert_true(attached.session.pool_size == length && !attached.session.has_header && attached.session.lanes == 1);
-    test_lane lane(attached.session, 0, attached.session.token, first.epoch);
+    const replica::response attached = w.attach(first);
+    assert_int_equal(status_of(attached), status::success);
+    const replica::wire::region &target = attached.region();
+    assert_true(target.size() == length && !target.has_header() && target.lanes() == 1);
+    test_lane lane(target, 0, token_of(target), first.epoch);
     assert_true(lane.is_connected());
     lane.write(4096, "mirrored");
     assert_int_equal(lane.flush(4096, 8), 0);
@@ -67,12 +74,12 @@ void only_the_epoch_of_the_promise_gets_a_lane(void **)
     writer w(daemon);
     w.create();
     w.prepare(second);
-    const replica::session_answer session = w.attach(second).session;
+    const replica::wire::region session = w.attach(second).region();
     for (const std::uint64_t epoch : {0U, 1U, 3U}) {
-        const test_lane lane(session, 0, session.token, epoch);
+        const test_lane lane(session, 0, token_of(session), epoch);
         assert_false(lane.is_connected());
     }
-    const test_lane lane(session, 0, session.token, 2);
+    const test_lane lane(session, 0, token_of(session), 2);
     assert_true(lane.is_connected());
 }
 
@@ -84,23 +91,23 @@ void a_higher_epoch_fences_the_lower_one(void **)
     old.create();
     old.prepare(first);
     old.commit(first, 1);
-    const replica::session_answer session = old.attach(first).session;
-    test_lane lane(session, 0, session.token, first.epoch);
+    const replica::wire::region session = old.attach(first).region();
+    test_lane lane(session, 0, token_of(session), first.epoch);
     lane.write(0, "before");
     assert_int_equal(now.prepare({1, 200}), status::fenced); // the epoch was already acquired
     assert_int_equal(lane.flush(0, 6), 0);
-    const replica::answer prepared = now.ask(now.about(request_type::mirror_prepare, second));
-    assert_int_equal(prepared.status, status::success);
-    assert_true(prepared.mirror.promised == second && prepared.mirror.committed.epoch == 1);
+    const replica::response prepared = now.ask(now.about(kind::kPrepare, second));
+    assert_int_equal(status_of(prepared), status::success);
+    assert_true(state_of(prepared).promised == second && prepared.state().committed().epoch() == 1);
     // All later attempts of the old writer fail.
     assert_int_not_equal(lane.flush(0, 6), 0);
     assert_int_equal(old.commit(first, 2), status::fenced);
-    assert_int_equal(old.attach(first).status, status::fenced);
+    assert_int_equal(status_of(old.attach(first)), status::fenced);
     assert_int_equal(old.prepare(first), status::fenced);
-    const test_lane again(session, 0, session.token, first.epoch);
+    const test_lane again(session, 0, token_of(session), first.epoch);
     assert_false(again.is_connected());
-    const replica::session_answer next = now.attach(second).session;
-    test_lane good(next, 0, next.token, second.epoch);
+    const replica::wire::region next = now.attach(second).region();
+    test_lane good(next, 0, token_of(next), second.epoch);
     good.write(0, "after!");
     assert_int_equal(good.flush(0, 6), 0);
     assert_string_equal(at.read("p0").substr(0, 6).c_str(), "after!");
@@ -113,34 +120,34 @@ void segments_are_hashed_where_they_are(void **)
     writer w(daemon);
     w.create();
     w.prepare(first);
-    replica::request asked = w.about(request_type::mirror_hash, first);
-    asked.mirror.offset = replica::segment_size;
-    asked.mirror.length = 2 * replica::segment_size + 10;
-    assert_int_equal(w.ask(asked).status, status::bad_config); // a set cannot be opened without lanes
-    const replica::session_answer session = w.attach(first).session;
-    test_lane lane(session, 0, session.token, first.epoch);
+    replica::request asked = w.about(kind::kHash, first);
+    asked.mutable_hash()->set_offset(replica::segment_size);
+    asked.mutable_hash()->set_length(2 * replica::segment_size + 10);
+    assert_int_equal(status_of(w.ask(asked)), status::bad_config); // a set cannot be opened without lanes
+    const replica::wire::region session = w.attach(first).region();
+    test_lane lane(session, 0, token_of(session), first.epoch);
     lane.write(2 * replica::segment_size, "other");
-    const replica::answer hashed = w.ask(asked);
-    assert_int_equal(hashed.status, status::success);
-    assert_int_equal(hashed.hashes.count, 3);
+    const replica::response hashed = w.ask(asked);
+    assert_int_equal(status_of(hashed), status::success);
+    std::array<replica::segment_hash, 3> hashes{};
+    assert_int_equal(hashed.hashes().size(), sizeof(hashes));
+    std::memcpy(&hashes, hashed.hashes().data(), sizeof(hashes));
     const std::string bytes = at.read("p0");
     for (std::size_t i = 0; i < 3; ++i) {
         const std::string segment = bytes.substr((i + 1) * replica::segment_size, i < 2 ? replica::segment_size : 10);
-        assert_true(hashed.hashes.hashes[i] == replica::hash_segment(std::as_bytes(std::span(segment))));
+        assert_true(hashes[i] == replica::hash_segment(std::as_bytes(std::span(segment))));
     }
-    assert_true(hashed.hashes.hashes[0] != hashed.hashes.hashes[1]);
-    asked.mirror.offset = length;
-    asked.mirror.length = 1;
-    assert_int_equal(w.ask(asked).status, status::bad_config);
-    asked.mirror.promise = second;
-    assert_int_equal(w.ask(asked).status, status::fenced);
+    assert_true(hashes[0] != hashes[1]);
+    asked.mutable_hash()->set_offset(length);
+    asked.mutable_hash()->set_length(1);
+    assert_int_equal(status_of(w.ask(asked)), status::bad_config);
+    to_wire(second, *asked.mutable_promise());
+    assert_int_equal(status_of(w.ask(asked)), status::fenced);
 }
 
 std::uint64_t store_cursor(writer &w)
 {
-    replica::request asked = w.about(request_type::mirror_cursor, first);
-    asked.mirror.offset = 4 << 20;
-    return w.ask(asked).mirror.cursor;
+    return w.ask(writer::cursor_at(4 << 20, first)).state().cursor();
 }
 
 void a_cursor_is_of_one_epoch_and_one_daemon(void **)
@@ -153,16 +160,16 @@ void a_cursor_is_of_one_epoch_and_one_daemon(void **)
         w.prepare(first);
         assert_int_equal(store_cursor(w), 4 << 20);
         w.prepare(first);
-        assert_int_equal(w.state().mirror.cursor, 4 << 20);
+        assert_int_equal(w.state().state().cursor(), 4 << 20);
     }
     const standing_daemon daemon(at);
     writer w(daemon);
     w.prepare(first);
-    assert_int_equal(w.state().mirror.cursor, 0);
+    assert_int_equal(w.state().state().cursor(), 0);
     assert_int_equal(store_cursor(w), 4 << 20);
     w.prepare(second);
-    assert_int_equal(w.state().mirror.cursor, 0);
-    assert_int_equal(w.ask(w.about(request_type::mirror_cursor, first)).status, status::fenced);
+    assert_int_equal(w.state().state().cursor(), 0);
+    assert_int_equal(status_of(w.ask(writer::cursor_at(0, first))), status::fenced);
 }
 
 // The bit of the copy stays removed until the next record, because the record might not be the newest one.
@@ -186,23 +193,21 @@ void replaced_parts_are_reported_until_a_resync(void **)
         daemon.emplace(at);
         w.emplace(*daemon);
         ++epoch;
-        return w->ask(w->about(request_type::mirror_prepare, {epoch, epoch})).mirror;
+        return state_of(w->ask(w->about(kind::kPrepare, {epoch, epoch})));
     };
     assert_false(has_changed_parts(restart(false)));
     for (int times = 0; times < 2; ++times) {
         assert_true(has_changed_parts(restart(true)));
         assert_true(has_changed_parts(restart(false)));
-        assert_int_equal(w->attach({epoch, epoch}).status, status::success);
-        replica::request end = w->about(request_type::mirror_cursor, {epoch, epoch});
+        assert_int_equal(status_of(w->attach({epoch, epoch})), status::success);
         for (const std::uint64_t offset : {length / 2, length}) {
-            end.mirror.offset = offset;
-            const replica::mirror_state s = w->ask(end).mirror;
+            const replica::mirror_state s = state_of(w->ask(writer::cursor_at(offset, {epoch, epoch})));
             assert_true(s.committed.in_sync == 1 && has_changed_parts(s) == (offset != length));
         }
         assert_false(has_changed_parts(restart(false)));
     }
     assert_int_equal(w->commit({epoch, epoch}, 1), status::success);
-    const replica::mirror_state s = w->state().mirror;
+    const replica::mirror_state s = state_of(w->state());
     assert_true(s.committed.in_sync == 3 && !s.resynced);
 }
 
@@ -215,8 +220,8 @@ void nothing_is_written_after_the_promise(void **)
     old.create();
     for (std::uint64_t epoch = 1; epoch < 21; epoch += 2) {
         assert_int_equal(old.prepare({epoch, 100}), status::success);
-        const replica::session_answer session = old.attach({epoch, 100}).session;
-        test_lane lane(session, 0, session.token, epoch);
+        const replica::wire::region session = old.attach({epoch, 100}).region();
+        test_lane lane(session, 0, token_of(session), epoch);
         assert_true(lane.is_connected());
         std::atomic<bool> writing = false;
         std::thread writes([&] {
@@ -246,12 +251,12 @@ void a_crash_forgets_no_promise(void **)
     }
     const standing_daemon daemon(at);
     writer w(daemon);
-    const replica::mirror_state kept = w.state().mirror;
+    const replica::mirror_state kept = state_of(w.state());
     assert_true(kept.promised == (mirror_promise{3, 300}));
     assert_true(kept.committed.epoch == 2 && kept.committed.version == 4);
     assert_int_equal(w.prepare(second), status::fenced);
     assert_int_equal(w.commit(second, 5), status::fenced);
-    assert_int_equal(w.attach({3, 300}).status, status::success);
+    assert_int_equal(status_of(w.attach({3, 300})), status::success);
 }
 
 void lanes_go_with_their_writer(void **)
@@ -261,14 +266,14 @@ void lanes_go_with_their_writer(void **)
     std::optional<writer> w(std::in_place, daemon);
     w->create();
     w->prepare(first);
-    const replica::session_answer session = w->attach(first).session;
-    test_lane lane(session, 0, session.token, first.epoch);
+    const replica::wire::region session = w->attach(first).region();
+    test_lane lane(session, 0, token_of(session), first.epoch);
     assert_true(lane.is_connected());
     w.reset();
     assert_true(lane.is_gone());
     // It may reconnect, because it has the promise.
     writer back(daemon);
-    assert_int_equal(back.attach(first).status, status::success);
+    assert_int_equal(status_of(back.attach(first)), status::success);
 }
 
 // Its promise would take the set from the live writer.
@@ -279,15 +284,15 @@ void what_a_dead_writer_asked_for_is_not_done(void **)
     writer living(daemon);
     living.create();
     living.prepare(first);
-    const replica::session_answer session = living.attach(first).session;
-    test_lane lane(session, 0, session.token, first.epoch);
+    const replica::wire::region session = living.attach(first).region();
+    test_lane lane(session, 0, token_of(session), first.epoch);
     writer dead(daemon);
     daemon.stop();
-    dead.leave_with(dead.about(request_type::mirror_prepare, second));
+    dead.leave_with(dead.about(kind::kPrepare, second));
     daemon.go_on();
     // The delay gives its session time to process the message.
     usleep(100'000);
-    assert_true(living.state().mirror.promised == first);
+    assert_true(state_of(living.state()).promised == first);
     lane.write(0, "living");
     assert_int_equal(lane.flush(0, 6), 0);
     assert_int_equal(writer(daemon).prepare({second.epoch, second.writer + 1}), status::success);
@@ -300,16 +305,13 @@ void strangers_change_nothing(void **)
     replica::mirror_key wrong = right_key();
     wrong[31] ^= std::byte{1};
     assert_false(writer(daemon, false).prove(wrong));
-    replica::answer a;
+    replica::response a;
     writer impatient(daemon, false);
-    assert_false(impatient.send(impatient.about(request_type::mirror_create), a));
+    assert_false(impatient.send(impatient.about(kind::kCreateCopy), a));
     writer unasked(daemon, false);
-    replica::request r;
-    r.type = request_type::mirror_prove;
-    r.proof = replica::prove_key(right_key(), {});
-    assert_false(unasked.send(r, a)); // no challenge was requested
+    assert_false(unasked.send(writer::proof_of(right_key(), {}), a)); // no challenge was requested
     assert_false(at.has("a.set.mirror"));
-    assert_int_equal(writer(daemon).state().status, status::missing);
+    assert_int_equal(status_of(writer(daemon).state()), status::missing);
 }
 
 // Only a record with a new point, of a writer that had attached, is a point: the first record of a writer and that of a
@@ -321,31 +323,32 @@ void only_a_new_point_is_read(void **)
     writer w(daemon), reader(daemon), late(daemon);
     w.create();
     w.prepare(first);
-    const replica::session_answer session = w.attach(first).session;
-    test_lane lane(session, 0, session.token, first.epoch);
-    assert_int_equal(reader.read(replica::read_point).status, status::fatal); // not in sync yet
+    const replica::wire::region region = w.attach(first).region();
+    test_lane lane(region, 0, token_of(region), first.epoch);
+    assert_int_equal(status_of(reader.read(false)), status::fatal); // not in sync yet
     w.commit(first, 1, 5);
     lane.write(0, "half");
-    assert_int_equal(reader.read(replica::read_point).mirror.cursor, 0);
+    assert_false(reader.read(false).image().is_complete());
     w.commit(first, 2, 5);
-    assert_int_equal(reader.read(replica::read_point).mirror.cursor, 0);
+    assert_false(reader.read(false).image().is_complete());
     lane.write(4096, "whole");
     w.commit(first, 3, 6);
     lane.write(0, "next");
-    const replica::mirror_state taken = reader.read(replica::read_point).mirror;
-    assert_true(taken.cursor == 1 && taken.resynced && taken.committed.mark == 6 && taken.committed.version == 3);
-    const replica::session_answer image = reader.attach({}).session;
+    const replica::wire::image taken = reader.read(false).image();
+    assert_true(taken.is_complete() && taken.is_consistent() && taken.record().mark() == 6 &&
+                taken.record().version() == 3);
+    const replica::wire::region image = reader.attach_reader().region();
     {
-        test_lane reading(image, 0, image.token);
+        test_lane reading(image, 0, token_of(image));
         assert_true(reading.read(0, 4) == "half" && reading.read(4096, 5) == "whole");
     }
     // The writer attaches again, as a target does that returns. Its record contains an earlier point.
-    assert_int_equal(late.read(replica::read_point).mirror.cursor, 0);
+    assert_false(late.read(false).image().is_complete());
     w.attach(first);
     w.commit(first, 4, 7);
-    assert_int_equal(late.read(replica::read_point).mirror.cursor, 0);
+    assert_false(late.read(false).image().is_complete());
     w.commit(first, 5, 8);
-    assert_int_equal(late.read(replica::read_point).mirror.committed.mark, 8);
+    assert_int_equal(late.read(false).image().record().mark(), 8);
 }
 
 // The key of a reader reads its image only, and changes neither that nor the copy.
@@ -356,34 +359,33 @@ void a_reader_cannot_write(void **)
     writer w(daemon), reader(daemon);
     w.create();
     w.prepare(first);
-    const replica::session_answer session = w.attach(first).session;
-    test_lane lane(session, 0, session.token, first.epoch);
+    const replica::wire::region region = w.attach(first).region();
+    test_lane lane(region, 0, token_of(region), first.epoch);
     w.commit(first, 1);
     lane.write(0, "mirrored");
-    assert_int_equal(reader.attach({}).status, status::bad_config); // no image yet
-    const replica::mirror_state before = w.state().mirror;
-    const replica::mirror_state taken = reader.read(replica::read_any_time).mirror;
-    assert_true(taken.cursor == 1 && !taken.resynced);
-    const replica::answer attached = reader.attach({});
-    assert_int_equal(attached.status, status::success);
-    assert_int_equal(reader.attach({}).status, status::bad_config);
+    assert_int_equal(status_of(reader.attach_reader()), status::bad_config); // no image yet
+    const replica::mirror_state before = replica::from_wire(w.state().state());
+    const replica::wire::image taken = reader.read(true).image();
+    assert_true(taken.is_complete() && !taken.is_consistent());
+    const replica::response attached = reader.attach_reader();
+    assert_int_equal(status_of(attached), status::success);
+    assert_int_equal(status_of(reader.attach_reader()), status::bad_config);
     // A client of its own can treat the key as writable.
-    replica::session_answer forged = attached.session;
-    std::string descriptor(forged.data_region.view());
+    replica::wire::region forged = attached.region();
+    std::string descriptor = forged.data_descriptor();
     descriptor.back() = static_cast<char>(descriptor.back() | RPMA_MR_USAGE_WRITE_DST);
-    forged.data_region.assign(descriptor);
-    test_lane reading(forged, 0, forged.token);
+    forged.set_data_descriptor(descriptor);
+    test_lane reading(forged, 0, token_of(forged));
     assert_true(reading.read(0, 8) == "mirrored");
     assert_false(reading.try_write(0, "changed!"));
-    replica::request hashes = reader.about(request_type::mirror_hash);
-    hashes.mirror.length = replica::segment_size;
-    const replica::answer hashed = reader.ask(hashes);
+    replica::request hashes = reader.about(kind::kHashImage);
+    hashes.mutable_hash_image()->set_length(replica::segment_size);
+    const std::string hashed = reader.ask(hashes).hashes();
     std::string expected(replica::segment_size, '\0');
     expected.replace(0, 8, "mirrored");
-    assert_true(hashed.hashes.count == 1 &&
-                hashed.hashes.hashes[0] == replica::hash_segment(std::as_bytes(std::span(expected))));
+    assert_true(hashed == replica::bytes_of(replica::hash_segment(std::as_bytes(std::span(expected)))));
     assert_true(at.read("p0").substr(0, 8) == "mirrored");
-    assert_true(w.state().mirror == before);
+    assert_true(replica::from_wire(w.state().state()) == before);
     lane.write(0, "the lane of the writer works");
     // Requests of a reader for the copy are those of a fenced writer.
     assert_int_equal(reader.prepare({}), status::fenced);
@@ -401,9 +403,9 @@ void a_damaged_state_is_no_copy(void **)
     at.write("a.set.mirror", std::string(8192, 'x'));
     const standing_daemon daemon(at);
     writer w(daemon);
-    assert_int_equal(w.state().status, status::fatal);
+    assert_int_equal(status_of(w.state()), status::fatal);
     assert_int_equal(w.prepare(first), status::fatal);
-    assert_int_equal(w.create().status, status::fatal);
+    assert_int_equal(status_of(w.create()), status::fatal);
 }
 
 } // namespace

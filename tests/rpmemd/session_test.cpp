@@ -15,6 +15,13 @@ namespace
 constexpr std::uint64_t mib = 1 << 20;
 const std::string two = "PMEMPOOLSET\n8M @p0\n8M @p1\n";
 
+replica::request keep_alive()
+{
+    replica::request r;
+    r.mutable_keep_alive();
+    return r;
+}
+
 // The tests run in a directory on a disk, and in memory.
 struct place : scratch {
     place() { write("a.set", two); }
@@ -25,13 +32,13 @@ void a_session_goes_from_greeting_to_close(void **)
 {
     const place at;
     daemon_process daemon(at, {"--log-level", "notice"});
-    assert_int_equal(daemon.greet().error, 0);
-    const replica::answer created = daemon.ask(pool_request(true, "a.set", 16 * mib - 4096, 2));
-    assert_int_equal(created.status, status::success);
-    const replica::session_answer &session = created.session;
-    assert_true(session.has_header && session.lanes == 2 && session.pool_size == 16 * mib - 4096);
-    assert_string_equal(session.address.c_str(), "127.0.0.1");
-    assert_int_equal(session.devices, replica::device_software);
+    assert_int_equal(daemon.greet().error(), 0);
+    const replica::response created = daemon.ask(pool_request(true, "a.set", 16 * mib - 4096, 2));
+    assert_int_equal(status_of(created), status::success);
+    const replica::wire::region &session = created.region();
+    assert_true(session.has_header() && session.lanes() == 2 && session.size() == 16 * mib - 4096);
+    assert_string_equal(session.address().c_str(), "127.0.0.1");
+    assert_int_equal(session.device(), replica::device_software);
     {
         test_lane first(session, 0), second(session, 1);
         assert_true(first.is_connected() && second.is_connected());
@@ -45,10 +52,10 @@ void a_session_goes_from_greeting_to_close(void **)
         assert_false(first.can_write_header());
         assert_int_equal(second.request(lane_request_kind::flush, {{4096, 8}}), 0);
     }
-    assert_int_equal(daemon.ask({}).status, status::success); // it is alive
+    assert_int_equal(status_of(daemon.ask(keep_alive())), status::success); // it is alive
     replica::request close;
-    close.type = replica::request_type::close;
-    assert_int_equal(daemon.ask(close).status, status::success);
+    close.mutable_close();
+    assert_int_equal(status_of(daemon.ask(close)), status::success);
     assert_int_equal(daemon.exit_status(), 0);
     assert_string_equal(at.read("p0").substr(8 * mib - 4).c_str(), "left");
     assert_string_equal(at.read("p1").substr(4096, 5).c_str(), "right");
@@ -58,7 +65,7 @@ void a_session_goes_from_greeting_to_close(void **)
                                              "    persist method: General Purpose Server Persistency Method\n"
                                              "    persist flush: pmem_msync\n"));
     assert_null(std::strstr(log.c_str(), "127.0.0.1"));
-    assert_null(std::strstr(log.c_str(), std::to_string(session.port).c_str()));
+    assert_null(std::strstr(log.c_str(), std::to_string(session.port()).c_str()));
 }
 
 void the_attributes_come_back_and_change(void **)
@@ -67,27 +74,28 @@ void the_attributes_come_back_and_change(void **)
     {
         daemon_process daemon(at);
         daemon.greet();
-        const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
-        assert_int_equal(created.status, status::success);
+        const replica::response created = daemon.ask(pool_request(true, "a.set", 8 * mib));
+        assert_int_equal(status_of(created), status::success);
         replica::request change;
-        change.type = replica::request_type::set_attributes;
+        change.mutable_set_attributes();
         // An empty request is rejected; the daemon continues to run.
-        assert_int_equal(daemon.ask(change).status, status::bad_config);
+        assert_int_equal(status_of(daemon.ask(change)), status::bad_config);
         rpmemd::pool_attributes now = original_attributes();
         now.signature = {'N', 'E', 'W'};
         now.user_flags = {7};
-        change.attributes = std::bit_cast<replica::pool_attributes>(now);
-        assert_int_equal(daemon.ask(change).status, status::success);
-        const test_lane lane(created.session, 0);
+        to_wire(std::bit_cast<replica::pool_attributes>(now), *change.mutable_set_attributes());
+        assert_int_equal(status_of(daemon.ask(change)), status::success);
+        const test_lane lane(created.region(), 0);
         daemon.hang_up();
         assert_int_equal(daemon.exit_status(), 1);
     }
     daemon_process daemon(at);
     daemon.greet();
-    const replica::answer opened = daemon.ask(pool_request(false, "a.set", 8 * mib));
-    assert_int_equal(opened.status, status::success);
-    assert_string_equal(opened.session.attributes.signature, "NEW");
-    assert_int_equal(opened.session.attributes.user_flags[0], 7);
+    const replica::response opened = daemon.ask(pool_request(false, "a.set", 8 * mib));
+    assert_int_equal(status_of(opened), status::success);
+    const replica::pool_attributes attributes = replica::from_wire(opened.region().attributes());
+    assert_string_equal(attributes.signature, "NEW");
+    assert_int_equal(attributes.user_flags[0], 7);
 }
 
 void each_refusal_has_its_status_and_a_text(void **)
@@ -100,9 +108,9 @@ void each_refusal_has_its_status_and_a_text(void **)
     daemon_process daemon(at);
     daemon.greet();
     replica::request single = pool_request(true, "directory.set", 8 * mib);
-    single.session.attributes.incompat_features = 7;
+    single.mutable_create()->mutable_attributes()->set_incompat_features(7);
     replica::request none = pool_request(true, "a.set", 8 * mib);
-    none.session.attributes = {};
+    none.mutable_create()->clear_attributes();
     const struct {
         replica::request request;
         replica::status expected;
@@ -117,19 +125,19 @@ void each_refusal_has_its_status_and_a_text(void **)
             {single, status::unsupported},
     };
     for (const auto &[request, expected] : cases) {
-        const replica::answer answer = daemon.ask(request);
-        assert_int_equal(answer.status, expected);
-        assert_false(answer.text.empty());
+        const replica::response answer = daemon.ask(request);
+        assert_int_equal(status_of(answer), expected);
+        assert_false(answer.text().empty());
     }
     replica::request hardware = pool_request(true, "a.set", 8 * mib);
-    hardware.session.devices = replica::device_hardware;
-    assert_int_equal(daemon.ask(hardware).status, status::device_unsupported);
+    hardware.mutable_create()->set_devices(replica::device_hardware);
+    assert_int_equal(status_of(daemon.ask(hardware)), status::device_unsupported);
     assert_true(at.is_empty());
-    assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::success);
+    assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
     {
         daemon_process other(at);
         other.greet();
-        assert_int_equal(other.ask(pool_request(false, "a.set", 8 * mib)).status, status::busy);
+        assert_int_equal(status_of(other.ask(pool_request(false, "a.set", 8 * mib))), status::busy);
     }
 }
 
@@ -139,7 +147,7 @@ void an_unused_pool_is_removed_with_its_client(void **)
     {
         daemon_process daemon(at);
         daemon.greet();
-        assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::success);
+        assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
         assert_false(at.is_empty());
         daemon.hang_up();
         assert_int_equal(daemon.exit_status(), 1);
@@ -148,20 +156,19 @@ void an_unused_pool_is_removed_with_its_client(void **)
     { // The client that closes the pool can also request its removal.
         daemon_process daemon(at);
         daemon.greet();
-        const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
-        const test_lane lane(created.session, 0);
+        const replica::response created = daemon.ask(pool_request(true, "a.set", 8 * mib));
+        const test_lane lane(created.region(), 0);
         replica::request close;
-        close.type = replica::request_type::close;
-        close.remove = true;
-        assert_int_equal(daemon.ask(close).status, status::success);
+        close.mutable_close()->set_remove(true);
+        assert_int_equal(status_of(daemon.ask(close)), status::success);
         assert_int_equal(daemon.exit_status(), 0);
     }
     assert_true(at.is_empty());
     { // A pool that was used remains, and so does one that was only opened.
         daemon_process daemon(at);
         daemon.greet();
-        const replica::answer created = daemon.ask(pool_request(true, "a.set", 8 * mib));
-        test_lane lane(created.session, 0);
+        const replica::response created = daemon.ask(pool_request(true, "a.set", 8 * mib));
+        test_lane lane(created.region(), 0);
         assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 8}}), 0);
         daemon.hang_up();
         assert_int_equal(daemon.exit_status(), 1);
@@ -169,7 +176,7 @@ void an_unused_pool_is_removed_with_its_client(void **)
     }
     daemon_process daemon(at);
     daemon.greet();
-    assert_int_equal(daemon.ask(pool_request(false, "a.set", 8 * mib)).status, status::success);
+    assert_int_equal(status_of(daemon.ask(pool_request(false, "a.set", 8 * mib))), status::success);
     daemon.hang_up();
     assert_int_equal(daemon.exit_status(), 1);
     assert_false(at.is_empty());
@@ -180,8 +187,8 @@ void strangers_get_no_lane(void **)
     const place at;
     daemon_process daemon(at);
     daemon.greet();
-    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib, 2)).session;
-    replica::token other = session.token;
+    const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib, 2)).region();
+    replica::token other = token_of(session);
     other[31] ^= std::byte{1};
     assert_false(test_lane(session, 0, other).is_connected());
     assert_false(test_lane(session, 2).is_connected()); // the session has two lanes
@@ -209,8 +216,8 @@ void a_bad_request_closes_its_lane_only(void **)
             {{4096, 8}, {9 * mib, 8}},
     };
     const auto count = static_cast<std::uint32_t>(std::size(bad));
-    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib, count + 2)).session;
-    assert_int_equal(session.lanes, count + 2);
+    const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib, count + 2)).region();
+    assert_int_equal(session.lanes(), count + 2);
     test_lane good(session, count);
     for (std::uint32_t i = 0; i < count; ++i) {
         test_lane lane(session, i);
@@ -222,42 +229,40 @@ void a_bad_request_closes_its_lane_only(void **)
     const std::vector<std::byte> nonsense(100, std::byte{0xff});
     assert_int_equal(garbage.send_raw(nonsense), -1);
     assert_int_equal(good.request(lane_request_kind::deep_flush, {{4096, 8}}), 0);
-    assert_int_equal(daemon.ask({}).status, status::success);
+    assert_int_equal(status_of(daemon.ask(keep_alive())), status::success);
 }
 
 void what_is_no_message_ends_the_session(void **)
 {
     const place at;
-    replica::request version;
-    replica::encoded_message later = encode(version);
-    later.begin()[13] = std::byte{9}; // the major version
-    const std::string words = "GET / HTTP/1.1\r\nHost: target\r\n\r\n";
-    const std::vector<std::byte> huge(20, std::byte{0x7f});
-    for (const std::span<const std::byte> bytes :
-            {std::as_bytes(std::span(words)), std::span<const std::byte>(huge), later.bytes()}) {
+    const std::string words = "GET / HTTP/1.1\r\nHost: target\r\n\r\n", huge(20, '\x7f');
+    // The close request of version 1: type, size, version, number and flag.
+    const std::string old("\0\0\0\5\0\0\0\0\0\0\0\x18\0\1\0\0\0\0\0\1\0\0\0\0", 24);
+    for (const std::string &bytes : {words, huge, old}) {
         daemon_process daemon(at);
         daemon.greet();
-        assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::success);
+        assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
         daemon.send(bytes);
         assert_int_equal(daemon.exit_status(), 255);
         assert_true(at.is_empty());
     }
+    assert_non_null(std::strstr(at.read("log").c_str(), "client uses another version of the protocol"));
     daemon_process daemon(at);
     daemon.greet();
-    assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::success);
-    daemon.send(encode(pool_request(true, "a.set", 8 * mib)).bytes());
+    assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
+    daemon.send(replica::encode(pool_request(true, "a.set", 8 * mib)));
     assert_int_equal(daemon.exit_status(), 255);
 }
 
 void a_client_may_go_at_any_point(void **)
 {
     const place at;
-    const replica::encoded_message create = encode(pool_request(true, "a.set", 8 * mib));
-    const std::size_t size = create.bytes().size();
-    for (const std::size_t sent : {std::size_t{0}, std::size_t{1}, replica::request_header_size, size - 1, size}) {
+    const std::string create = replica::encode(pool_request(true, "a.set", 8 * mib));
+    const std::size_t size = create.size();
+    for (const std::size_t sent : {std::size_t{0}, std::size_t{1}, replica::frame_header_size, size - 1, size}) {
         daemon_process daemon(at);
         daemon.greet();
-        daemon.send(create.bytes().first(sent));
+        daemon.send(create.substr(0, sent));
         daemon.hang_up();
         assert_int_equal(daemon.exit_status(), 1);
         assert_true(at.is_empty());
@@ -270,8 +275,8 @@ void a_silent_client_is_gone_after_a_while(void **)
     daemon_process daemon(at, {"--session-timeout", "1"});
     daemon.greet();
     replica::request create = pool_request(true, "a.set", 8 * mib);
-    create.session.keep_alive_ms = 100;
-    assert_int_equal(daemon.ask(create).status, status::success);
+    create.mutable_create()->set_keep_alive_ms(100);
+    assert_int_equal(status_of(daemon.ask(create)), status::success);
     assert_int_equal(daemon.exit_status(), 1);
     daemon_process mute(at, {"--session-timeout", "1"});
     mute.greet();
@@ -283,17 +288,17 @@ void limits_hold(void **)
     const place at;
     daemon_process daemon(at, {"--max-lanes", "3", "--max-bytes", "1048576", "--nthreads", "2"});
     daemon.greet();
-    assert_int_equal(daemon.ask(pool_request(true, "a.set", 8 * mib)).status, status::bad_size);
-    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", mib, 100)).session;
-    assert_int_equal(session.lanes, 3);
+    assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::bad_size);
+    const replica::wire::region session = daemon.ask(pool_request(true, "a.set", mib, 100)).region();
+    assert_int_equal(session.lanes(), 3);
     for (std::uint32_t i = 0; i < 3; ++i) {
         test_lane lane(session, i);
         assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 8}}), 0);
     }
     daemon_process other(at, {"--max-sessions", "1"});
     const replica::greeting refused = other.greet();
-    assert_int_equal(refused.error, EUSERS);
-    assert_non_null(std::strstr(refused.text.c_str(), "max-sessions"));
+    assert_int_equal(refused.error(), EUSERS);
+    assert_non_null(std::strstr(refused.text().c_str(), "max-sessions"));
     assert_int_equal(other.exit_status(), 1);
 }
 
@@ -326,11 +331,11 @@ void methods_and_levels_are_told(void **)
         options.insert(options.end(), c.options.begin(), c.options.end());
         daemon_process daemon(at, options);
         daemon.greet();
-        const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib)).session;
+        const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib)).region();
         unsetenv("PMEM_IS_PMEM_FORCE");
-        assert_int_equal(session.method, c.method);
-        assert_int_equal(session.level, c.level);
-        assert_int_equal(session.features, replica::feature_keep_alive | replica::feature_native_flush);
+        assert_int_equal(session.method(), c.method);
+        assert_int_equal(session.level(), c.level);
+        assert_int_equal(session.features(), replica::feature_keep_alive | replica::feature_native_flush);
         assert_non_null(std::strstr(at.read("log").c_str(), c.lines));
         assert_int_equal(at.read("log").find(", 4 where") != std::string::npos, c.variable != nullptr);
         test_lane lane(session, 0);
@@ -348,10 +353,10 @@ void a_device_that_cannot_flush_is_sent_messages(void **)
     unsetenv("SOFTRDMA_NATIVE_VERBS");
     unsetenv("SOFTRDMA_READ_FLUSH");
     daemon.greet();
-    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib)).session;
-    assert_int_equal(session.method, replica::method::messages);
-    assert_int_equal(session.level, replica::level::page_cache_sync);
-    assert_int_equal(session.features, replica::feature_keep_alive);
+    const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib)).region();
+    assert_int_equal(session.method(), replica::method::messages);
+    assert_int_equal(session.level(), replica::level::page_cache_sync);
+    assert_int_equal(session.features(), replica::feature_keep_alive);
     test_lane lane(session, 0);
     lane.write(4096, "x");
     assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
@@ -368,7 +373,7 @@ void failures_to_flush_are_answered(void **)
     daemon_process daemon(at);
     setenv("LD_PRELOAD", std::strchr(getenv("LD_PRELOAD"), ':') + 1, 1);
     daemon.greet();
-    const replica::session_answer session = daemon.ask(pool_request(true, "a.set", 8 * mib)).session;
+    const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib)).region();
     test_lane lane(session, 0);
     assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
     at.write("fail", "");

@@ -48,7 +48,7 @@ void clients_are_served_beside_strangers(void **)
     writer(daemon).create();
     const crowd held(daemon);
     for (int i = 0; i < requests; ++i)
-        assert_int_equal(writer(daemon).state().status, status::success);
+        assert_int_equal(status_of(writer(daemon).state()), status::success);
 }
 
 void each_address_has_a_quota_of_its_own(void **)
@@ -62,7 +62,7 @@ void each_address_has_a_quota_of_its_own(void **)
     // The daemon closed the oldest connections of the address that exceeds the limit.
     for (int i = 0; i < 2; ++i)
         assert_true(is_closed(held[static_cast<std::size_t>(i)], limit_ms));
-    assert_int_equal(writer(daemon).state().status, status::missing);
+    assert_int_equal(status_of(writer(daemon).state()), status::missing);
     assert_false(is_closed(held[5], 0) || is_closed(other, 0));
 }
 
@@ -84,18 +84,18 @@ void the_limit_of_sessions_is_of_clients_that_have_the_key(void **)
     const replica::fd_owner stranger = connect_to(daemon);
     {
         writer first(daemon), second(daemon, false);
-        replica::answer refused;
+        replica::response refused;
         assert_true(second.prove(right_key(), refused));
-        assert_int_equal(refused.status, status::fatal);
-        assert_non_null(std::strstr(refused.text.c_str(), "see max-sessions"));
-        assert_int_equal(first.state().status, status::missing);
+        assert_int_equal(status_of(refused), status::fatal);
+        assert_non_null(std::strstr(refused.text().c_str(), "see max-sessions"));
+        assert_int_equal(status_of(first.state()), status::missing);
     }
     // The daemon detects the end of the first session with a delay.
     bool served = false;
     for (int i = 0; i < 1000 && !served; ++i) {
         writer next(daemon, false);
-        replica::answer a;
-        served = next.prove(right_key()) && next.send(next.about(request_type::mirror_status), a);
+        replica::response a;
+        served = next.prove(right_key()) && next.send(next.about(kind::kGetState), a);
     }
     assert_true(served);
     assert_false(is_closed(stranger, 0));

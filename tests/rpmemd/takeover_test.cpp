@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A session whose client is gone without a trace, as after a cut of the network, and the next session of the same
 // client. Runs on softrdma, as does the daemon.
-#include <bit>
 #include <csignal>
 #include <thread>
 #include <unistd.h>
@@ -21,38 +20,34 @@ struct place : scratch {
 replica::request request_of(bool create, std::uint32_t promised_ms)
 {
     replica::request r = pool_request(create, "a.set", size);
-    if (create) {
-        const rpmemd::pool_attributes attributes = original_attributes();
-        r.session.attributes = std::bit_cast<replica::pool_attributes>(attributes);
-    }
-    r.session.keep_alive_ms = promised_ms;
+    (create ? r.mutable_create() : r.mutable_open())->set_keep_alive_ms(promised_ms);
     return r;
 }
 
-replica::session_answer begin(daemon_process &daemon, bool create, std::uint32_t promised_ms)
+replica::wire::region begin(daemon_process &daemon, bool create, std::uint32_t promised_ms)
 {
     daemon.greet();
-    const replica::answer a = daemon.ask(request_of(create, promised_ms));
-    assert_int_equal(a.status, replica::status::success);
-    return a.session;
+    const replica::response a = daemon.ask(request_of(create, promised_ms));
+    assert_int_equal(status_of(a), replica::status::success);
+    return a.region();
 }
 
 replica::status try_to_open(const place &at)
 {
     daemon_process next(at);
     next.greet();
-    return next.ask(request_of(false, 0)).status;
+    return status_of(next.ask(request_of(false, 0)));
 }
 
 void the_next_session_of_a_client_that_is_gone_takes_over(void **)
 {
     const place at;
     daemon_process orphan(at), next(at);
-    const replica::session_answer first = begin(orphan, true, keep_alive_ms);
+    const replica::wire::region first = begin(orphan, true, keep_alive_ms);
     test_lane lane(first, 0);
     lane.write(4096, "before");
     assert_int_equal(lane.flush(4096, 6), 0);
-    const replica::session_answer second = begin(next, false, keep_alive_ms);
+    const replica::wire::region second = begin(next, false, keep_alive_ms);
     assert_int_equal(orphan.exit_status(), 1);
     // No data of the first session arrives after that.
     assert_false(lane.try_write(4096, "behind"));

@@ -238,27 +238,26 @@ void history::cut_amid_write(unsigned machine)
         }
 }
 
-void history::answered(unsigned machine, const replica::answer &a)
+void history::answered(unsigned machine, const replica::response &a)
 {
-    using replica::request_type;
-    const auto of = std::ranges::find(copies, machine, &place::machine);
-    if (a.status == replica::status::success &&
-            (a.type == request_type::mirror_commit || (a.type == request_type::mirror_cursor && a.mirror.resynced)))
-        replaced_ &= ~(1U << (of - copies.begin()));
-    if (a.status != replica::status::success ||
-            (a.type != request_type::mirror_status && a.type != request_type::mirror_prepare &&
-                    a.type != request_type::mirror_commit))
+    using replica::request;
+    if (a.status() != static_cast<std::uint32_t>(replica::status::success))
         return;
-    const replica::mirror_state durable = durable_state(*of);
+    const auto of = std::ranges::find(copies, machine, &place::machine);
+    if (a.kind() == request::kCommit || (a.kind() == request::kCursor && a.state().resynced()))
+        replaced_ &= ~(1U << (of - copies.begin()));
+    if (a.kind() != request::kGetState && a.kind() != request::kPrepare && a.kind() != request::kCommit)
+        return;
+    const replica::mirror_state response = replica::from_wire(a.state()), durable = durable_state(*of);
     std::uint64_t &answered = answered_epoch_[machine];
-    const std::uint64_t least = std::max(answered, a.mirror.promised.epoch);
+    const std::uint64_t least = std::max(answered, response.promised.epoch);
     if (durable.promised.epoch < least ||
-            (durable.promised.epoch == a.mirror.promised.epoch && durable.promised != a.mirror.promised))
+            (durable.promised.epoch == response.promised.epoch && durable.promised != response.promised))
         in_.violated(
                 "machine %u answers that it promised itself to epoch %lu, and that is not durable", machine, least);
-    if (is_newer(a.mirror.committed, durable.committed))
+    if (is_newer(response.committed, durable.committed))
         in_.violated("machine %u answers with a record that is not durable", machine);
-    if (a.type != request_type::mirror_prepare)
+    if (a.kind() != request::kPrepare)
         return;
     answered = least;
     if (adapter->serves_below(machine, least))

@@ -82,7 +82,7 @@ public:
     bool overtaken(std::uint64_t epoch) const;
     void equal(unsigned copy, std::uint32_t in_sync) const;
     void written(unsigned machine, std::uint64_t epoch) const;
-    void answered(unsigned machine, const replica::answer &a);
+    void answered(unsigned machine, const replica::response &a);
     // Records that the parts of a target were replaced.
     void replaced(unsigned copy) { replaced_ |= 1U << copy; }
     // Targets whose parts were replaced, and that neither completed a resync nor committed a record since.

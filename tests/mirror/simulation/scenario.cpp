@@ -61,12 +61,13 @@ bool authenticate(rpmemd::newcomer &caller, const replica::mirror_key &key)
 
 void message_sent(network::socket &by, const std::string &bytes)
 {
-    replica::answer a;
-    if (!by.owner->accept || replica::decode(std::as_bytes(std::span(bytes)), a) != replica::decoded::good)
+    replica::response a;
+    if (!by.owner->accept || bytes.size() < replica::frame_header_size ||
+            replica::decode(std::string_view(bytes).substr(replica::frame_header_size), a) != replica::decoded::good)
         return;
     observer->answered(by.owner->machine, a);
     // Faults are most effective when the target has state that the writer does not know.
-    if ((a.type == replica::request_type::mirror_commit || a.type == replica::request_type::mirror_create) &&
+    if ((a.kind() == replica::request::kCommit || a.kind() == replica::request::kCreateCopy) &&
             by.over->in.one_in(12)) {
         by.over->in.log("the answer to a record is lost");
         by.over->reset_at_once(by);
