@@ -6,6 +6,7 @@
 #include <map>
 
 #include "progress.hpp"
+#include "reading.hpp"
 #include "set_metrics.hpp"
 #include "report.hpp"
 #include "set.hpp"
@@ -181,13 +182,35 @@ exit_status remove_copy(const options &what)
     });
 }
 
+exit_status read(const options &what)
+{
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    const image_of_set from(cfg.get(), what.any_time, static_cast<int>(what.timeout_s) * 1000);
+    from.write(what.file);
+    const rpma_mirror_image &image = from.get();
+    const char *const words[] = {"", "point", "closed", "any-time"};
+    const char *const texts[] = {"", "content at consistency point {}",
+            "content when the set was closed, after consistency point {}",
+            "content of any time after consistency point {}, not consistent"};
+    print(what,
+            fmt::format("{}: {} from copy {}\n", what.file, size_text(image.length), image.copy) +
+                    fmt::format(fmt::runtime(texts[image.consistency]), image.consistency_point) +
+                    (image.age_is_proven != 0 ? "\n"
+                                              : "\na target in sync did not respond: it may have newer content\n"),
+            {{"file", what.file}, {"length", image.length}, {"copy", image.copy},
+                    {"consistency", words[image.consistency]}, {"consistency_point", image.consistency_point},
+                    {"newest_point", image.newest_point}, {"epoch", image.epoch}, {"version", image.version},
+                    {"age_ms", image.age_ms}, {"age_proven", image.age_is_proven != 0}});
+    return exit_done;
+}
+
 } // namespace
 
 exit_status run(const options &what)
 {
     const std::map<std::string, exit_status (*)(const options &)> commands = {{"status", show_status},
             {"create", create}, {"verify", verify}, {"resync", resync}, {"promote", recover}, {"fence", fence},
-            {"add", add}, {"remove", remove_copy}};
+            {"add", add}, {"remove", remove_copy}, {"read", read}};
     try {
         return commands.at(what.command)(what);
     } catch (const failure &error) {

@@ -73,6 +73,10 @@ std::optional<options> parse(int argc, const char *const *argv)
     adding->add_option("TARGET", to.place, "ADDRESS:PORT of its rpmemd")->required();
     adding->add_option("POOLSET", to.pool_set, "poolset at the target")->required();
     add_rate(*adding, to);
+    CLI::App *const read = add("read", "copy the set to a file while a program on another machine writes it");
+    read->add_option("FILE", to.file, "the file, which is replaced when the copy is complete")->required();
+    read->add_flag("--any-time", to.any_time, "do not wait for a consistency point; the copy is not consistent");
+    read->add_option("--timeout", to.timeout_s, "maximum time in seconds (default: 60)")->check(CLI::Range(1, 86400));
     CLI::App *const remove = add_long("remove", "remove a copy from the set");
     add_copy(*remove, to, "number of the copy");
     remove->get_option("COPY")->required();

@@ -19,6 +19,9 @@ struct options {
     std::optional<unsigned> copy;
     std::string place;    // target, ADDRESS:PORT
     std::string pool_set; // poolset at the target
+    std::string file;     // output of read
+    bool any_time = false;
+    unsigned timeout_s = 60;
 };
 
 // Parses the command line. Returns nullopt if help or the version was printed. Throws failure with exit_usage.

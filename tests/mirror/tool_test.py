@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -67,6 +68,57 @@ class Tool(MirrorTest):
                 self.assertNotIn((sample[1], sample[3]), found)
                 found[sample[1], sample[3]] = int(sample[4])
         return found
+
+    def mark(self, writer, text, number):
+        self.assertEqual(self.flush(writer, text), 0)
+        self.assertEqual(self.flush(writer, f"mark {number}"), 0)
+
+    def test_a_copy_is_read_while_a_writer_works(self):
+        a, b = self.target(), self.target()
+        here, there = self.host(0, a, b), self.host(5, a, b)
+        file = self.place / "backup"
+        self.refused(1, "not found", "read", there, file)
+        self.done("create", here)
+        writer = self.writer(here)
+        self.mark(writer, "first", 7)
+        # Without a point the file is not written, and the one that exists stays.
+        file.write_text("old")
+        self.refused(1, "no consistency point", "read", "--timeout", 1, there, file)
+        self.assertEqual(file.read_text(), "old")
+        text = self.done("read", "--any-time", there, file)
+        self.assertRegex(text, r"^\S+/backup: 8\.0 MiB from copy 1\ncontent of any time after consistency point 7, not consistent\n$")
+        self.assertEqual((file.stat().st_size, file.read_bytes()[:6]), (8 << 20, b"first\0"))
+        reading = subprocess.Popen([TOOL, "read", "--json", there, file], stdout=subprocess.PIPE, text=True)
+        number = 7
+        while reading.poll() is None:
+            number += 1
+            self.mark(writer, f"text{number:04}", number)
+        result = json.loads(reading.communicate()[0])
+        self.assertEqual((result["consistency"], result["age_proven"], result["epoch"]), ("point", True, 2))
+        self.assertEqual(file.read_bytes()[:8].decode(), f"text{result['consistency_point']:04}")
+        # The epoch is that of the writer, which still has all targets.
+        state = self.json("status", there, status=1)
+        self.assertEqual((state["epoch"], state["in_sync"]), (2, [0, 1, 2]))
+        self.assertEqual(list(self.place.glob("backup.*")), [])
+        self.refused(1, "cannot write .*No such file", "read", "--any-time", there, self.place / "none" / "backup")
+        b.kill()
+        self.assertRegex(self.done("read", "--any-time", there, file), "a target in sync did not respond")
+
+    def test_a_full_disk_leaves_the_file(self):
+        a = self.target()
+        here = self.host(0, a)
+        self.done("create", here)
+        writer = self.writer(here)
+        self.mark(writer, "first", 1)
+        file = self.place / "backup"
+        file.write_text("old")
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        self.refused(1, "cannot write .*File too large", "read", "--any-time", here, file, preexec_fn=limit)
+        self.assertEqual(file.read_text(), "old")
+        self.assertEqual(list(self.place.glob("backup.*")), [])
 
     def test_status_as_metrics(self):
         a, b = self.target(), self.target()
