@@ -59,10 +59,7 @@ public:
     }
 
 private:
-    failure error() const
-    {
-        return failure("cannot write " + path_ + ": " + std::strerror(errno), exit_failed);
-    }
+    failure error() const { return failure("cannot write " + path_ + ": " + std::strerror(errno), exit_failed); }
     void write_chunk(std::span<const char> chunk, std::size_t at)
     {
         if (std::ranges::all_of(chunk, [](char c) { return c == 0; }))

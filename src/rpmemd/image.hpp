@@ -41,7 +41,7 @@ struct set_reader {
     std::shared_ptr<image> empty; // memory for the next copy
     std::shared_ptr<image> taken; // complete image
     bool waits = false;           // the next consistency point must be copied
-    bool is_too_slow = false;     // a copy exceeded its time
+    unsigned slow_copies = 0;     // copies that exceeded their time
     std::optional<lane_server> lanes;
 };
 

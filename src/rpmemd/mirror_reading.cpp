@@ -16,6 +16,8 @@ using locked = std::lock_guard<std::mutex>;
 
 // Time by which the copy of a consistency point may delay its writer.
 constexpr int max_copy_ms = 100;
+// A copy can also take long because the machine is busy.
+constexpr unsigned max_slow_copies = 3;
 
 } // namespace
 
@@ -83,12 +85,13 @@ void mirror_set::copy_point()
 {
     std::shared_ptr<image> taken;
     for (const auto &[client, reader] : readers_) {
-        if (!reader->waits || reader->is_too_slow)
+        if (!reader->waits || reader->slow_copies == max_slow_copies)
             continue;
         if (!taken) {
-            reader->is_too_slow = !reader->empty->copy(content(), max_copy_ms);
-            if (reader->is_too_slow)
+            if (!reader->empty->copy(content(), max_copy_ms)) {
+                ++reader->slow_copies;
                 return;
+            }
             taken = reader->empty;
             taken->record = file_->state().committed;
             taken->is_consistent = true;
@@ -118,8 +121,8 @@ void mirror_set::read(const set_claim &asked, bool any_time, std::uint64_t clien
     }
     copy_now(*reader, !any_time);
     const locked guard(lock_);
-    if (reader->is_too_slow)
-        throw failure(EFBIG, "'" + name_ + "': copy of a consistency point takes longer than " +
+    if (!reader->taken && reader->slow_copies == max_slow_copies)
+        throw failure(EFBIG, "'" + name_ + "': copies of consistency points take longer than " +
                                      std::to_string(max_copy_ms) + " ms");
     if (!reader->taken)
         return;
