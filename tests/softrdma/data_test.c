@@ -145,14 +145,14 @@ static void messages_wait_for_who_takes_them(void **state)
     }
 }
 
-static void immediate_data_arrives_in_network_order(void **state)
+static void immediate_data_arrives(struct pair *p, uint32_t length)
 {
-    struct pair *p = *state;
-    assert_int_equal(post_receive(&p->server, 1, 0, 64), 0);
+    const size_t offset = 1u << 16;
+    assert_int_equal(post_receive(&p->server, 1, 0, length), 0);
     assert_int_equal(post_receive(&p->server, 2, 0, 0), 0);
-    fill(p->client.memory, 64, 9);
-    assert_int_equal(post(&p->client, IBV_WR_SEND_WITH_IMM, 3, 0, 10, NULL, 0, 0), 0);
-    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, 64, &p->server, 512, 0), 0);
+    fill(p->client.memory, length, 9);
+    assert_int_equal(post(&p->client, IBV_WR_SEND_WITH_IMM, 3, 0, length, NULL, 0, 0), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, length, &p->server, offset, 0), 0);
     struct ibv_wc wc = next_completion(p->server.cq);
     assert_int_equal(wc.opcode, IBV_WC_RECV);
     assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM);
@@ -161,9 +161,17 @@ static void immediate_data_arrives_in_network_order(void **state)
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
     assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
     assert_int_equal(wc.wr_id, 2);
-    assert_int_equal(wc.byte_len, 64);
+    assert_int_equal(wc.byte_len, length);
     assert_int_equal(ntohl(wc.imm_data), 0x87654321);
-    assert_memory_equal(p->server.memory + 512, p->client.memory, 64);
+    assert_memory_equal(p->server.memory + offset, p->client.memory, length);
+    expect_completion(p->client.cq, 3, IBV_WC_SUCCESS);
+    expect_completion(p->client.cq, 4, IBV_WC_SUCCESS);
+}
+
+static void immediate_data_arrives_in_network_order(void **state)
+{
+    immediate_data_arrives(*state, 64);
+    immediate_data_arrives(*state, 10000); /* several packets */
 }
 
 static void operations_without_elements_complete(void **state)
@@ -413,7 +421,7 @@ int main(void)
             cmocka_unit_test_setup_teardown(reposted_receives_use_their_new_buffers, connected, tear_down_pair),
             cmocka_unit_test_setup_teardown(messages_of_every_length_arrive_whole, connected_large, tear_down_pair),
             cmocka_unit_test_setup_teardown(messages_wait_for_who_takes_them, connected_large, tear_down_pair),
-            cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected, tear_down_pair),
+            cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected_large, tear_down_pair),
             cmocka_unit_test_setup_teardown(operations_without_elements_complete, connected, tear_down_pair),
             cmocka_unit_test_setup_teardown(inline_data_is_taken_at_the_call, connected, tear_down_pair),
             cmocka_unit_test_setup_teardown(scatter_lists_join_and_split, connected, tear_down_pair),

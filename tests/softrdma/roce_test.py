@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RoCE between two network namespaces, over a relay that loses, repeats and reorders packets. Processes of one
-namespace share UDP port 4791. usage: roce_test.py SOFTRDMA"""
+namespace share UDP port 4791. usage: roce_test.py SOFTRDMA PROGRAM-DIRECTORY"""
 
 import ctypes
 import fcntl
 import itertools
+import mmap
 import os
 import random
 import select
@@ -22,21 +23,28 @@ import unittest
 import roce_packets
 from support import enter_own_network, skip, wait_until
 
-SOFTRDMA = sys.argv[1]
+SOFTRDMA, PROGRAMS = sys.argv[1:3]
 LIMIT_S = 100 # on a hang
 BOUND_S = 30 # bound for events after a timeout of 1.5 s on a busy machine
 ROCE_PORT = 4791
 LEFT, RIGHT = "10.77.0.1", "10.77.0.2"
-ETH_P_ALL, PACKET_OUTGOING = 3, 4
+ETH_P_ALL, ETH_P_IP, PACKET_OUTGOING = 3, 0x800, 4
+SOL_PACKET, PACKET_RX_RING = 263, 5
 RDMA_PS_TCP, RDMA_PS_UDP, RDMA_UDP_QKEY = 0x0106, 0x0111, 0x01234567
 UDADDY_PORT = 7174
 MTU_1024 = 3
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(0x10, 0x1b)
+ACKNOWLEDGE = 0x11 # opcode; the next line contains its syndromes
+ACK, SEQUENCE_ERROR, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL = 0x1f, 0x60, 0x61, 0x62, 0x63
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
+
+
+def is_roce(frame: bytes) -> bool:
+    return frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == struct.pack(">H", ROCE_PORT)
 
 
 def is_management(frame: bytes) -> bool:
@@ -123,7 +131,7 @@ class Relay(threading.Thread):
                     continue
                 to = self.sockets[1 - self.sockets.index(ready)]
                 copies = 1
-                if frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == struct.pack(">H", ROCE_PORT):
+                if is_roce(frame):
                     self.frames.append(frame)
                     at = self.random.random()
                     if is_management(frame):
@@ -233,11 +241,57 @@ class RoceTest(unittest.TestCase):
                                text=True).stdout.splitlines()
         return [line.split("\t") for line in lines]
 
+    @staticmethod
+    def capture(process: subprocess.Popen) -> list[bytes]:
+        """Returns the packets of RoCE that the device sends within this host until the process exits. They wait in a ring of
+        packet(7), because the buffer of a socket would overflow."""
+        block_size, blocks, frame_size = 1 << 16, 1024, 1 << 13
+        frames = []
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP)) as s:
+            ring_size = block_size * blocks
+            s.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("IIII", block_size, blocks, frame_size, ring_size // frame_size))
+            with mmap.mmap(s.fileno(), ring_size) as ring:
+                s.bind(("lo", ETH_P_IP))
+                process.stdin.close()
+                process.wait(LIMIT_S)
+                for at in range(0, ring_size, frame_size):
+                    status, _, size, offset = struct.unpack_from("LIIH", ring, at)
+                    if status & 1: # TP_STATUS_USER
+                        frames.append(ring[at + offset:at + offset + size])
+        return [frame for frame in frames if is_roce(frame) and frame[34:36] == frame[36:38]] # tests send from other ports
+
+    def test_all_packets_are_decoded(self) -> None:
+        ip("link", "set", "lo", "mtu", "1500", "up") # path MTU 1024
+        frames = []
+        for name in ("data", "post_ex", "native", "windows", "datagram"):
+            with tempfile.TemporaryFile("w+") as output:
+                program = subprocess.Popen(["sh", "-c", 'read -r line; exec "$@"', "sh", SOFTRDMA, "run", "--",
+                                            os.path.join(PROGRAMS, f"softrdma_{name}_test")], stdin=subprocess.PIPE,
+                                           env={**os.environ, "SOFTRDMA_TRANSPORT": "roce"}, stdout=output, stderr=output)
+                self.addCleanup(program.kill)
+                frames += self.capture(program)
+                output.seek(0)
+                self.assertEqual(0, program.returncode, output.read())
+        for frame in frames:
+            self.assertEqual(frame[-4:], roce_packets.invariant_crc(frame[14:]), frame.hex())
+        # Responses to flush and atomic write are a READ response and an atomic acknowledgment.
+        opcodes = {*range(0x15), 0x16, 0x17, 0x1c, 0x1d, 0x64, 0x65}
+        self.assertEqual(opcodes, {frame[42] for frame in frames})
+        rows = self.decode(frames, "infiniband.bth.opcode", "infiniband.aeth.syndrome", "_ws.malformed")
+        if not rows:
+            return
+        self.assertEqual(len(frames), len(rows))
+        self.assertEqual(opcodes, {int(opcode, 0) for opcode, _, _ in rows})
+        self.assertNotIn("InfiniBand", " ".join(malformed for _, _, malformed in rows)) # payloads look like other protocols
+        syndromes = {int(syndrome, 0) for _, syndrome, _ in rows if syndrome}
+        self.assertLessEqual({ACK, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL}, syndromes)
+
     def test_lost_repeated_and_reordered_packets(self) -> None:
         relay = self.relay(0.01)
         self.exchange("-n", "40", "-s", "30001")
         self.exchange("-n", "20", "-s", "70001", "-e")
         self.assertGreater(len(relay.frames), 20 * 2 * 68)
+        self.assertEqual({ACK, SEQUENCE_ERROR}, {frame[54] for frame in relay.frames if frame[42] == ACKNOWLEDGE})
 
     def test_other_identifications_congestion_marks_and_damaged_packets(self) -> None:
         self.relay(0.01, renumbers=True)
@@ -630,4 +684,4 @@ class RoceTest(unittest.TestCase):
 if __name__ == "__main__":
     if shutil.which("ibv_rc_pingpong") is None or not enter_own_network():
         skip("no network namespace can be created, or ibv_rc_pingpong is not installed")
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

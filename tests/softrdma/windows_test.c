@@ -102,18 +102,20 @@ static void all_variants_of_a_key_can_be_bound_in_turn(void **state)
 static void a_message_invalidates_a_window_of_its_receiver(void **state)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
-    fill(pair.client.memory, 64, 5);
-    assert_int_equal(post_receive(&pair.server, 7, 0, 64), 0);
+    const uint32_t length = 2000;
+    const size_t offset = begin + bytes;
+    fill(pair.client.memory, length, 5);
+    assert_int_equal(post_receive(&pair.server, 7, offset, length), 0);
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
-    post_send_inv(key, 64);
+    post_send_inv(key, length);
     const struct ibv_wc wc = next_completion(pair.server.cq);
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
     assert_int_equal(wc.opcode, IBV_WC_RECV);
-    assert_int_equal(wc.byte_len, 64);
+    assert_int_equal(wc.byte_len, length);
     assert_int_equal(wc.wc_flags, IBV_WC_WITH_INV);
     assert_int_equal(wc.invalidated_rkey, key);
     expect(pair.client.cq, IBV_WC_SEND, IBV_WC_SUCCESS);
-    assert_memory_equal(pair.server.memory, pair.client.memory, 64);
+    assert_memory_equal(pair.server.memory + offset, pair.client.memory, length);
     assert_memory_equal(pair.server.memory + begin, pair.client.memory, 8);
     memset(pair.client.memory, 1, 8);
     use(IBV_WR_RDMA_WRITE, key, begin + 8, IBV_WC_REM_ACCESS_ERR);
