@@ -33,12 +33,17 @@ static void post_shared(struct pair *p, const struct server_plan *plan)
         assert_int_equal(post_shared_receive(p->srq, &p->server, i + 1, i * size, size), 0);
 }
 
+static const char *address_of(const char *address)
+{
+    return address != NULL ? address : "127.0.0.1";
+}
+
 static void serve(const struct server_plan *plan, uint8_t *page, size_t size, int out)
 {
     struct pair p = {0};
     if (plan->prepare != NULL)
         plan->prepare();
-    open_listener(&p, "127.0.0.1");
+    open_listener(&p, address_of(plan->address));
     send_greeting(out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
     struct rdma_cm_event *request = take_request(&p);
     if (plan->shared_receives > 0) {
@@ -68,6 +73,7 @@ void start_server(struct remote *r, const struct server_plan *plan, uint8_t *pag
 {
     memset(r, 0, sizeof(*r));
     int ends[2];
+    r->address = plan->address;
     r->page = page;
     r->send_ops = plan->send_ops;
     r->ack_timeout = no_ack_timeout;
@@ -88,7 +94,8 @@ void start_server(struct remote *r, const struct server_plan *plan, uint8_t *pag
 
 void call_server(struct remote *r, uint16_t port)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = port};
+    assert_int_equal(inet_pton(AF_INET, address_of(r->address), &to.sin_addr), 1);
     struct side *c = &r->pair.client;
     c->channel = rdma_create_event_channel();
     assert_int_equal(rdma_create_id(c->channel, &c->id, NULL, RDMA_PS_TCP), 0);

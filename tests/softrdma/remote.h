@@ -9,6 +9,7 @@
 /* Actions of a server process, in memory that it shares with its parent. */
 struct server_plan {
     void (*prepare)(void);    /* before any verbs call, may be NULL */
+    const char *address;      /* address of the listener; default: 127.0.0.1 */
     size_t size;              /* bytes of memory of each side; default: one page */
     int access;               /* access flags of the server's region; default: all */
     uint64_t send_ops;        /* operations of the client's ibv_wr_* interface; default: none */
@@ -27,6 +28,7 @@ enum {
 struct remote {
     pid_t pid;
     int in;
+    const char *address;
     uint8_t *page;
     size_t size;
     uint64_t send_ops;
@@ -39,7 +41,7 @@ struct remote {
 /* Call before any verbs call of this process. `page` is shared memory or NULL. */
 void start_server(struct remote *r, const struct server_plan *plan, uint8_t *page);
 void meet_server(struct remote *r);
-/* Connects to any server of this host. start_server() calls it. `port` is in network order. */
+/* Connects to any server of the host. start_server() calls it. `port` is in network order. */
 void call_server(struct remote *r, uint16_t port);
 /* Stops the threads of the server, so that only operations without its help succeed. */
 void suspend_server(struct remote *r);

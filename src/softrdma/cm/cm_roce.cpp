@@ -81,7 +81,8 @@ bool over_roce::open()
     registry &r = state();
     if (r.port != nullptr)
         return true;
-    r.port = roce::management_port::open(port, [](const roce::management_packet &p) { received(p, false); });
+    r.port = roce::management_port::open(
+            port, [](const roce::management_packet &p) { received(p, false); }, refused);
     atexit(leave);
     if (r.port != nullptr && r.port->is_shared())
         r.box = roce::mailbox::open(

@@ -249,6 +249,20 @@ void received(const roce::management_packet &p, bool is_handed_on)
     }
 }
 
+void refused(const roce::management_packet &p)
+{
+    cm_mad m;
+    if (!decode(p.message.payload, m))
+        return;
+    const lock_guard guard(lock());
+    const auto at = state().links.find(m.local_id);
+    if (at == state().links.end())
+        return;
+    const auto link = at->second;
+    if (link->exchange.remote_id() == m.remote_id && link->route.destination == p.flow.destination)
+        handle(*link, link->exchange.refused(), m);
+}
+
 void handle(roce_link &link, mad_exchange::event event, const cm_mad &m)
 {
     if (event == mad_exchange::event::ready)

@@ -20,6 +20,7 @@ constexpr std::uint8_t own_service_timeout = 21; // 8.6 s: programs take their t
 constexpr std::uint8_t max_service_timeout = 26; // 275 s
 
 constexpr std::uint16_t alternate_path_unsupported = 2;
+constexpr unsigned max_refusals = 2; // a firewall may refuse a packet while it is configured
 
 } // namespace
 
@@ -319,12 +320,21 @@ mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
         return event::none;
     }
     case cm_attribute::alternate_path_reply:
+        refusals_ = 0;
         if (state_ != state::established || !probes_ || m.reason != alternate_path_invalid_id)
             return event::none;
         close();
         return event::lost;
     }
     return event::none;
+}
+
+mad_exchange::event mad_exchange::refused() noexcept
+{
+    if (state_ != state::established || !probes_ || ++refusals_ < max_refusals)
+        return event::none;
+    close();
+    return event::lost;
 }
 
 mad_exchange::event mad_exchange::expired(time_point now)

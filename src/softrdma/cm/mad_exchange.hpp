@@ -65,6 +65,8 @@ public:
 
     // Handles a message of the peer.
     event arrived(const roce::cm_mad &m, time_point now);
+    // Handles a LAP that came back because no process of the peer's host receives messages.
+    event refused() noexcept;
     // Time at which expired() must be called, if a response is outstanding.
     std::optional<time_point> deadline() const noexcept { return deadline_; }
     event expired(time_point now);
@@ -115,7 +117,8 @@ private:
     time_point end_{};
     unsigned tries_ = 0;
     bool resolves_ = false;
-    bool probes_ = false; // the peer uses this device, and answers a LAP
+    bool probes_ = false;   // the peer uses this device, and answers a LAP
+    unsigned refusals_ = 0; // in succession
 };
 
 // Time of an exponent in the messages.

@@ -65,7 +65,10 @@ void send_message(const datagram_route &route, const cm_mad &m)
         const iovec payload{const_cast<std::byte *>(bytes.data()), bytes.size()};
         t->sent(d, route, {&payload, 1});
     }
-    port->send(route, d, bytes);
+    if (m.attribute == cm_attribute::load_alternate_path)
+        port->probe(route, d, bytes);
+    else
+        port->send(route, d, bytes);
 }
 
 std::size_t gid_index_of(const network_address &address) noexcept

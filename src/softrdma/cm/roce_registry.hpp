@@ -109,6 +109,8 @@ void update_timer(roce_link &link) REQUIRES(lock());
 
 // Handles a packet for queue pair 1, from the network or from another process.
 void received(const roce::management_packet &p, bool is_handed_on);
+// Handles a probe that came back because no process of the peer's host has the port.
+void refused(const roce::management_packet &p);
 // Reports the event of a connection to its id.
 void handle(roce_link &link, mad_exchange::event event, const cm_mad &m) REQUIRES(lock());
 

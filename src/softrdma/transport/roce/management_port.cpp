@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <linux/errqueue.h>
+#include <linux/filter.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -35,6 +37,36 @@ void accept(const udp_flow &flow, std::span<const std::byte> bytes, const mailbo
 struct control_space {
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(ucred))> bytes;
 };
+
+struct error_space {
+    alignas(cmsghdr) std::array<std::byte,
+            CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(sock_extended_err) + sizeof(sockaddr_in6))> bytes;
+};
+
+// Returns whether a message came back because no process of the host has the port.
+bool is_refused(msghdr &message) noexcept
+{
+    sock_extended_err error{};
+    for (cmsghdr *header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+        if ((header->cmsg_level == SOL_IP && header->cmsg_type == IP_RECVERR) ||
+                (header->cmsg_level == SOL_IPV6 && header->cmsg_type == IPV6_RECVERR))
+            memcpy(&error, CMSG_DATA(header), sizeof(error));
+    }
+    return error.ee_errno == ECONNREFUSED &&
+           (error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);
+}
+
+template<typename Control>
+msghdr message_of(iovec &segment, Control &control, sockaddr_storage *end = nullptr) noexcept
+{
+    return {.msg_name = end,
+            .msg_namelen = end == nullptr ? socklen_t{0} : socklen_t{sizeof(*end)},
+            .msg_iov = &segment,
+            .msg_iovlen = 1,
+            .msg_control = &control,
+            .msg_controllen = sizeof(control),
+            .msg_flags = 0};
+}
 
 bool is_of_own_user(msghdr &message) noexcept
 {
@@ -72,11 +104,7 @@ poll_result mailbox::ready(std::uint32_t)
         letter l;
         control_space control;
         iovec segment{&l, sizeof(l)};
-        msghdr message{};
-        message.msg_iov = &segment;
-        message.msg_iovlen = 1;
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
+        msghdr message = message_of(segment, control);
         const ssize_t size = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
         if (size < 0)
             return i > 0 ? poll_result::progress : poll_result::idle;
@@ -86,11 +114,88 @@ poll_result mailbox::ready(std::uint32_t)
     return poll_result::progress;
 }
 
-std::shared_ptr<management_port> management_port::open(std::shared_ptr<port> through, mailbox::receiver to)
+std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, mailbox::receiver refused)
+{
+    unique_fd fd = sockets.open_other();
+    const int one = 1;
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0); // responses go to the shared port
+    const sock_fprog program{.len = 1, .filter = &nothing};
+    sockaddr_storage own{};
+    socklen_t size = sizeof(own);
+    const bool is_v6 = sockets.family() == AF_INET6;
+    if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0 ||
+            setsockopt(fd.get(), IPPROTO_IP, IP_RECVERR, &one, sizeof(one)) != 0 ||
+            (is_v6 && setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVERR, &one, sizeof(one)) != 0) ||
+            getsockname(fd.get(), reinterpret_cast<sockaddr *>(&own), &size) != 0)
+        return nullptr;
+    network_address any;
+    std::uint16_t port = 0;
+    find_source(own, any, port);
+    const int watched = fd.get();
+    auto opened = std::make_shared<probe_socket>(std::move(fd), sockets.family(), port, std::move(refused));
+    return event_loop::get()->watch(watched, EPOLLERR, opened) != 0 ? opened : nullptr;
+}
+
+void probe_socket::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept
+{
+    std::array<std::byte, packet_bytes> bytes;
+    const transport_headers headers = encode(d, payload.size());
+    auto *end = std::copy_n(headers.bytes.begin(), headers.size, bytes.data());
+    end = std::copy(payload.begin(), payload.end(), end);
+    const invariant_crc crc = crc_of({route.source, route.destination, port_}, {bytes.data(), end});
+    end = std::copy(crc.begin(), crc.end(), end);
+    iovec segment{bytes.data(), static_cast<std::size_t>(end - bytes.data())};
+    sockaddr_storage to;
+    control_data control{};
+    msghdr message = message_of(segment, control, &to);
+    message.msg_namelen = end_at(family_, route.destination, route.interface, udp_port, to);
+    put_route(message, family_, route);
+    for (unsigned tries = 0; tries < 2; ++tries) { // the first one may fail with the error of an earlier message
+        if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+            break;
+    }
+}
+
+poll_result probe_socket::ready(std::uint32_t)
+{
+    for (unsigned i = 0; i < batch; ++i) {
+        std::array<std::byte, packet_bytes> bytes;
+        sockaddr_storage to{}; // destination of the message that came back
+        error_space control;
+        iovec segment{bytes.data(), bytes.size()};
+        msghdr message = message_of(segment, control, &to);
+        const ssize_t size = recvmsg(socket_.get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+        if (size < 0) {
+            int error = 0;
+            socklen_t error_size = sizeof(error);
+            getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &error_size); // one that has no message
+            return i > 0 ? poll_result::progress : poll_result::idle;
+        }
+        udp_flow flow{};
+        find_source(to, flow.destination, flow.source_port);
+        management_packet p{
+                .flow = flow, .bytes = std::span(bytes).first(static_cast<std::size_t>(size)), .message = {}};
+        if (is_refused(message) && decode_datagram(p.bytes, p.message) && is_management(p.message))
+            refused_(p);
+    }
+    return poll_result::progress;
+}
+
+std::shared_ptr<management_port> management_port::open(
+        std::shared_ptr<port> through, mailbox::receiver to, mailbox::receiver refused)
 {
     const int watched = through->sockets().management_socket();
+    auto probes = probe_socket::open(through->sockets(), std::move(refused));
+    if (probes == nullptr)
+        return nullptr;
     auto opened = std::make_shared<management_port>(std::move(through), std::move(to));
+    opened->probes_ = std::move(probes);
     return event_loop::get()->watch(watched, EPOLLIN, opened) != 0 ? opened : nullptr;
+}
+
+void management_port::probe(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
+{
+    probes_->send(route, d, payload);
 }
 
 void management_port::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
@@ -113,13 +218,7 @@ poll_result management_port::ready(std::uint32_t)
         sockaddr_storage from;
         control_data control;
         iovec segment{bytes.data(), bytes.size()};
-        msghdr message{};
-        message.msg_name = &from;
-        message.msg_namelen = sizeof(from);
-        message.msg_iov = &segment;
-        message.msg_iovlen = 1;
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
+        msghdr message = message_of(segment, control, &from);
         const ssize_t size = recvmsg(port_->sockets().management_socket(), &message, MSG_DONTWAIT);
         if (size < 0)
             return i > 0 ? poll_result::progress : poll_result::idle;

@@ -35,6 +35,28 @@ private:
     event_loop::watch_id watch_ = 0;
 };
 
+// A socket for messages that a host without the port refuses (ICMP). It has a port of its own: the kernel reports the
+// refusals of messages from the shared port to any of the sockets.
+class probe_socket final : public event_handler, public std::enable_shared_from_this<probe_socket>
+{
+public:
+    // `refused` gets the messages that came back. Returns NULL and sets errno on error.
+    static std::shared_ptr<probe_socket> open(const shared_sockets &sockets, mailbox::receiver refused);
+    probe_socket(unique_fd socket, int family, std::uint16_t port, mailbox::receiver refused)
+        : socket_(std::move(socket)), family_(family), port_(port), refused_(std::move(refused))
+    {
+    }
+    void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept;
+
+    poll_result ready(std::uint32_t events) override;
+
+private:
+    const unique_fd socket_;
+    const int family_;
+    const std::uint16_t port_;
+    const mailbox::receiver refused_;
+};
+
 // Queue pair 1, the management queue pair of a host. The processes that share UDP port 4791 share its socket and all
 // wait for it: a process that runs takes the packet, and hands it on to the process that it is for. A stopped process
 // takes none, and its full mailbox loses packets, which their sender repeats.
@@ -42,7 +64,8 @@ class management_port final : public event_handler, public std::enable_shared_fr
 {
 public:
     // Returns NULL and sets errno on error.
-    static std::shared_ptr<management_port> open(std::shared_ptr<port> through, mailbox::receiver to);
+    static std::shared_ptr<management_port> open(
+            std::shared_ptr<port> through, mailbox::receiver to, mailbox::receiver refused);
     management_port(std::shared_ptr<port> through, mailbox::receiver to)
         : port_(std::move(through)), to_(std::move(to)), outgoing_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0))
     {
@@ -51,6 +74,8 @@ public:
     bool is_shared() const noexcept { return port_->sockets().is_shared(); }
     std::uint32_t lane() const noexcept { return port_->sockets().lane(); }
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
+    // Sends a message that is reported if the host of the receiver refuses it.
+    void probe(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
     // Returns false if no process has the name.
     bool hand_on(const management_packet &p, const local_address &to) noexcept;
 
@@ -60,6 +85,7 @@ private:
     const std::shared_ptr<port> port_;
     const mailbox::receiver to_;
     const unique_fd outgoing_;
+    std::shared_ptr<probe_socket> probes_;
 };
 
 } // namespace softrdma::roce

@@ -38,8 +38,8 @@ void set(int fd, int level, int option, int value) noexcept
     setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// Opens a socket that is bound to the port. Returns an empty descriptor and sets errno on error.
-unique_fd open_bound(int family, bool shared) noexcept
+// Opens a socket that is bound to that port. Returns an empty descriptor and sets errno on error.
+unique_fd open_bound(int family, std::uint16_t port, bool shared) noexcept
 {
     unique_fd fd(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd.get() < 0)
@@ -47,7 +47,7 @@ unique_fd open_bound(int family, bool shared) noexcept
     sockaddr_storage any{};
     any.ss_family = static_cast<sa_family_t>(family);
     // The port has the same position in both structures.
-    reinterpret_cast<sockaddr_in &>(any).sin_port = htons(udp_port);
+    reinterpret_cast<sockaddr_in &>(any).sin_port = htons(port);
     if (shared)
         set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
     // With DF, Linux sends the identification 0, which the invariant CRC covers.
@@ -102,7 +102,7 @@ shared_sockets::~shared_sockets()
 int shared_sockets::bind_all(int family)
 {
     for (unique_fd &fd : sockets_) {
-        fd = open_bound(family, true);
+        fd = open_bound(family, udp_port, true);
         if (fd.get() < 0)
             return errno;
     }
@@ -121,7 +121,7 @@ bool shared_sockets::create(int &error)
         return false;
     }
     for (const int family : {AF_INET6, AF_INET}) {
-        const bool is_free = open_bound(family, false).get() >= 0;
+        const bool is_free = open_bound(family, udp_port, false).get() >= 0;
         error = is_free ? bind_all(family) : errno;
         family_ = family;
         if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) // no IPv6
@@ -200,6 +200,11 @@ bool shared_sockets::serve(const std::shared_ptr<shared_sockets> &self)
                 return 0ms;
             });
     return listening_ != nullptr;
+}
+
+unique_fd shared_sockets::open_other() const noexcept
+{
+    return open_bound(family_, 0, false);
 }
 
 std::shared_ptr<shared_sockets> shared_sockets::open(std::string &error)
