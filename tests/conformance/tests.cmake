@@ -20,7 +20,7 @@ if(TARGET softrdma_device)
   add_conformance_test(librpma.tcp ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
   set_property(TEST conformance.librpma.tcp APPEND PROPERTY ENVIRONMENT SOFTRDMA_TRANSPORT=tcp)
   add_conformance_test(librpma.roce sh ${CMAKE_CURRENT_SOURCE_DIR}/../softrdma/own_namespace.sh ${on_softrdma}
-    $<TARGET_FILE:rpma_conformance> --deviations ${CMAKE_CURRENT_SOURCE_DIR}/deviations/softrdma-roce.txt)
+    $<TARGET_FILE:rpma_conformance>)
   set_property(TEST conformance.librpma.roce APPEND PROPERTY ENVIRONMENT SOFTRDMA_TRANSPORT=roce)
   add_conformance_test(librpma.emulated ${on_softrdma} $<TARGET_FILE:rpma_conformance>)
   set_property(TEST conformance.librpma.emulated APPEND PROPERTY ENVIRONMENT SOFTRDMA_NATIVE_VERBS=off)

@@ -311,6 +311,19 @@ class RoceTest(unittest.TestCase):
         self.finish(self.left.start(*client_of_fourth), fourth)
         self.exchange() # no process has the port
 
+    def test_a_process_joins_while_all_others_are_stopped(self) -> None:
+        self.relay()
+        stopped = [self.serve() for _ in range(3)]
+        for server, _ in stopped:
+            server.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, server.pid, os.WSTOPPED | os.WNOWAIT)
+        self.exchange()
+        server, client = self.serve_rping()
+        self.finish(self.left.start(*client), server)
+        for server, client in stopped:
+            server.send_signal(signal.SIGCONT)
+            self.finish(self.left.start(*client), server)
+
     def occupy_port(self, host: Host | None = None) -> None:
         owner = subprocess.Popen([*(host or self.right).enter, sys.executable, "-c", "import socket, time\n"
                                   "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 4791)); print(flush=True); time.sleep(1000)"],

@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,8 @@ using clock = std::chrono::steady_clock;
 
 // Requested size of a receive buffer; the system may grant less.
 constexpr int receive_buffer = 8 << 20;
+// TTL of multicast packets of the first socket, which are never sent: the option keeps the position of a socket.
+constexpr int first_mark = 2;
 constexpr std::uint32_t creator = shared_sockets::lanes; // name of the process that creates the sockets
 
 // Name of the process of a lane, or of the creator.
@@ -65,6 +69,20 @@ unique_fd open_bound(int family, std::uint16_t port, bool shared) noexcept
     return bind(fd.get(), reinterpret_cast<const sockaddr *>(&any), size) == 0 ? std::move(fd) : unique_fd();
 }
 
+// Returns the position of a socket of the port, or a larger number for another descriptor.
+std::size_t position_of(int fd) noexcept
+{
+    sockaddr_storage own{};
+    int mark = 0;
+    socklen_t size = sizeof(own);
+    socklen_t mark_size = sizeof(mark);
+    const bool is_marked = getsockname(fd, reinterpret_cast<sockaddr *>(&own), &size) == 0 &&
+                           (own.ss_family == AF_INET || own.ss_family == AF_INET6) &&
+                           reinterpret_cast<const sockaddr_in &>(own).sin_port == htons(udp_port) &&
+                           getsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &mark, &mark_size) == 0;
+    return static_cast<std::size_t>(is_marked ? mark : 0) - first_mark; // wraps if there is no mark
+}
+
 // Selects the socket: the lane of the destination queue pair, or the last socket for the management queue pairs.
 int select_by_queue_pair(int fd) noexcept
 {
@@ -101,10 +119,11 @@ shared_sockets::~shared_sockets()
 
 int shared_sockets::bind_all(int family)
 {
-    for (unique_fd &fd : sockets_) {
+    for (int mark = first_mark; unique_fd & fd : sockets_) {
         fd = open_bound(family, udp_port, true);
         if (fd.get() < 0)
             return errno;
+        set(fd.get(), IPPROTO_IP, IP_MULTICAST_TTL, mark++);
     }
     return select_by_queue_pair(sockets_[0].get());
 }
@@ -138,21 +157,50 @@ bool shared_sockets::create(int &error)
 bool shared_sockets::take(int peer)
 {
     std::byte payload{};
-    socklen_t size = sizeof(family_);
-    return receive_with_descriptors(peer, &payload, sizeof(payload), sockets_) == reception::message &&
-           sockets_.back().get() >= 0 && getsockopt(sockets_[0].get(), SOL_SOCKET, SO_DOMAIN, &family_, &size) == 0;
+    return receive_with_descriptors(peer, &payload, sizeof(payload), sockets_) == reception::message && has_all();
 }
 
-// Requests the sockets from all processes that have them: one that is stopped does not respond.
+bool shared_sockets::has_all()
+{
+    socklen_t size = sizeof(family_);
+    return std::ranges::all_of(sockets_, [](const unique_fd &fd) { return fd.get() >= 0; }) &&
+           getsockopt(sockets_[0].get(), SOL_SOCKET, SO_DOMAIN, &family_, &size) == 0;
+}
+
+// Copies the sockets of a process that is stopped. The kernel permits it to a process that may debug the other one.
+bool shared_sockets::copy_from(std::uint32_t pid)
+{
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const unique_fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    for (fs::directory_iterator at("/proc/" + std::to_string(pid) + "/fd", error); !error && at != fs::end(at);
+            at.increment(error)) {
+        if (!fs::read_symlink(*at, error).native().starts_with("socket:"))
+            continue;
+        const int number = atoi(at->path().filename().c_str());
+        unique_fd fd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), number, 0)));
+        if (const std::size_t position = position_of(fd.get()); position < count)
+            sockets_[position] = std::move(fd);
+    }
+    return has_all();
+}
+
+// Requests the sockets from all processes that have them. If none of them responds, because all are stopped, copies
+// those of one.
 bool shared_sockets::join()
 {
     std::vector<unique_fd> peers;
     std::vector<pollfd> polled;
+    std::vector<std::uint32_t> owners;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
         const lane_address name(lane);
         unique_fd peer = open_local_socket();
-        if (connect(peer.get(), name.get(), name.size) != 0 || !process_of_own_user(peer.get()))
+        if (connect(peer.get(), name.get(), name.size) != 0)
             continue;
+        const auto owner = process_of_own_user(peer.get());
+        if (!owner)
+            continue;
+        owners.push_back(*owner);
         polled.push_back({.fd = peer.get(), .events = POLLIN, .revents = 0});
         peers.push_back(std::move(peer));
     }
@@ -161,7 +209,7 @@ bool shared_sockets::join()
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now());
         const bool is_waiting = std::ranges::any_of(polled, [](const pollfd &p) { return p.fd >= 0; });
         if (!is_waiting || left <= 0ms || poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0)
-            return false;
+            return std::ranges::any_of(owners, [this](std::uint32_t owner) { return owner != 0 && copy_from(owner); });
         for (pollfd &p : polled) {
             if (p.revents == 0)
                 continue;

@@ -14,7 +14,8 @@ namespace softrdma::roce
 // The sockets of UDP port 4791, which the processes of one user in one network namespace share. The kernel selects the
 // socket of a packet by its destination queue pair: the high bits of the number are the lane. A process receives from
 // the socket of its lane only, so a stopped process does not delay others. Each process has all sockets open, because
-// the kernel numbers them by their position, and a process that joins gets them from any other one.
+// the kernel numbers them by their position, and a process that joins gets them from any other one, even if all are
+// stopped.
 class shared_sockets
 {
 public:
@@ -44,6 +45,8 @@ private:
     int bind_all(int family);
     bool join();
     bool take(int peer);
+    bool copy_from(std::uint32_t pid);
+    bool has_all();
     bool claim_lane();
     bool serve(const std::shared_ptr<shared_sockets> &self);
 
