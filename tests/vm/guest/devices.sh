@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Functions that create the devices of a guest. RPMA_VM_RXE and RPMA_VM_PMEM are the options of `run`; RPMA_VM_GUEST is
-# 1 or 2.
+# 1 or 2, RPMA_VM_SOFTRDMA the one that has softrdma, if any.
 
 complain() {
     echo "$1"
@@ -22,9 +22,15 @@ set_up_rdma() {
         ip link set eth0 name rdma0
         ;;
     esac
-    ip link set rdma0 mtu 4500 up &&
-        ip addr add "192.168.77.$RPMA_VM_GUEST/24" dev rdma0 &&
-        rdma link add rxe0 type rxe netdev rdma0 || return 1
+    ip link set rdma0 mtu 4500 up && ip addr add "192.168.77.$RPMA_VM_GUEST/24" dev rdma0 || return 1
+    if [ "${RPMA_VM_SOFTRDMA-}" = "$RPMA_VM_GUEST" ]; then
+        export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST" SOFTRDMA_TRANSPORT=roce PATH="/build/device/bin:$PATH"
+        launcher="softrdma run --"
+        # The module has the UDP port even without a device.
+        rmmod rdma_rxe && lose_packets
+        return
+    fi
+    rdma link add rxe0 type rxe netdev rdma0 || return 1
     # The port and the addresses of the device become ready asynchronously.
     for _ in $(seq 100); do
         if rdma link show rxe0/1 | grep -q ACTIVE &&
