@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <netinet/in.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 namespace softrdma::roce
 {
@@ -37,7 +41,7 @@ constexpr std::uint32_t advance(std::uint32_t value, std::byte b) noexcept
     return crc_tables[0][(value ^ static_cast<std::uint32_t>(b)) & 0xff] ^ value >> 8;
 }
 
-std::uint32_t crc(std::uint32_t value, std::span<const std::byte> bytes) noexcept
+std::uint32_t crc_by_table(std::uint32_t value, std::span<const std::byte> bytes) noexcept
 {
     for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
         std::uint32_t next = 0;
@@ -50,6 +54,54 @@ std::uint32_t crc(std::uint32_t value, std::span<const std::byte> bytes) noexcep
     for (const std::byte b : bytes)
         value = advance(value, b);
     return value;
+}
+
+#ifdef __x86_64__
+
+// Folds blocks of 16 bytes into the last one, whose CRC from 0 is that of all: a carry-less multiplication moves a
+// block by a constant number of bits. `bytes` has at least 64.
+[[gnu::target("pclmul,sse4.1")]] std::uint32_t crc_by_folding(
+        std::uint32_t value, std::span<const std::byte> bytes) noexcept
+{
+    const auto load = [&bytes] {
+        __m128i block;
+        memcpy(&block, bytes.data(), sizeof(block));
+        bytes = bytes.subspan(sizeof(block));
+        return block;
+    };
+    const auto fold = [](__m128i block, __m128i distance) __attribute__((target("pclmul,sse4.1")))
+    {
+        return _mm_xor_si128(_mm_clmulepi64_si128(block, distance, 0x00), _mm_clmulepi64_si128(block, distance, 0x11));
+    };
+    // Remainders of x^(512 +- 32) and x^(128 +- 32), with their bits reversed.
+    const __m128i by_64_bytes = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
+    const __m128i by_16_bytes = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
+    __m128i blocks[]{load(), load(), load(), load()};
+    blocks[0] = _mm_xor_si128(blocks[0], _mm_cvtsi32_si128(static_cast<int>(value)));
+    while (bytes.size() >= sizeof(blocks)) {
+        for (__m128i &block : blocks)
+            block = _mm_xor_si128(fold(block, by_64_bytes), load());
+    }
+    __m128i all = blocks[0];
+    for (std::size_t i = 1; i < std::size(blocks); ++i)
+        all = _mm_xor_si128(fold(all, by_16_bytes), blocks[i]);
+    while (bytes.size() >= sizeof(all))
+        all = _mm_xor_si128(fold(all, by_16_bytes), load());
+    std::array<std::byte, sizeof(all)> last;
+    memcpy(last.data(), &all, sizeof(all));
+    return crc_by_table(crc_by_table(0, last), bytes);
+}
+
+#endif
+
+std::uint32_t crc(std::uint32_t value, std::span<const std::byte> bytes) noexcept
+{
+#ifdef __x86_64__
+    static const bool folds = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    if (folds && bytes.size() >= 128)
+        return crc_by_folding(value, bytes);
+#endif
+    return crc_by_table(value, bytes);
 }
 
 // Reverts the CRC by `count` zero bytes. The high byte of a table's entry identifies the entry.
