@@ -32,9 +32,9 @@ class request_path
 public:
     virtual ~request_path() = default;
 
-    // The caller must be inside a section of epoch(). `w` has a valid length, and no request before it is waiting.
+    // The caller must be inside the section of the local queue pair. `w` has a valid length, and no request before it
+    // is waiting.
     virtual post_result post(const wqe &w) = 0;
-    virtual std::atomic<std::uint32_t> &epoch() noexcept = 0;
     // Returns true only if post() is certain to return `unsupported`.
     virtual bool is_unsupported(const wqe &w) const noexcept = 0;
     // Called when the network executes the request.

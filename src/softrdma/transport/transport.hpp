@@ -10,6 +10,7 @@ namespace softrdma
 
 class packet_receiver;
 class queue_pair;
+enum class post_result;
 
 // Effect of an event on the queue pair.
 enum class outcome {
@@ -32,6 +33,10 @@ public:
 
     // Executes the requests at the head of the send queue that may be executed now, in order, and completes them.
     virtual outcome execute() = 0;
+    // Returns true if the queue pair must try the first request in the memory of its peer now, and pass the result to
+    // tried_in_memory(), which continues like execute().
+    virtual bool awaits_memory() const noexcept = 0;
+    virtual outcome tried_in_memory(post_result result) = 0;
     // Called when the first request may no longer need to wait.
     virtual outcome resume() = 0;
     // Returns whether a started request is not complete.

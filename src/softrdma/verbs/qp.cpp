@@ -196,6 +196,14 @@ void queue_pair::peer_broke_protocol()
 
 bool queue_pair::apply_outcome(outcome o)
 {
+    while (o == outcome::proceed && transport_->awaits_memory()) {
+        post_result result{};
+        {
+            const read_section section(receives_.shared().epoch);
+            result = try_in_memory(queue_.front());
+        }
+        o = transport_->tried_in_memory(result);
+    }
     if (o == outcome::broken)
         fail("request failed");
     notice_drained();

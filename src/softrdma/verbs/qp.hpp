@@ -98,9 +98,15 @@ public:
 private:
     int open(std::uint32_t number);
     bool accepts_sends() const noexcept REQUIRES(lock_);
-    bool submit_wqe(request_path *direct) REQUIRES(lock_);
-    request_path *direct_path() const noexcept REQUIRES(lock_);
-    void posted() REQUIRES(lock_); // queues a request that was not executed directly
+    // Attempt to execute the requests of one call in the memory of the peer, before they are queued.
+    struct attempt {
+        bool is_possible;
+        post_result result = post_result::done; // otherwise that of the first queued request
+    };
+    bool may_attempt() const noexcept REQUIRES(lock_);
+    post_result try_in_memory(const wqe &w) REQUIRES(lock_);
+    void submit_wqe(attempt &direct) REQUIRES(lock_);
+    void posted(const attempt &direct) REQUIRES(lock_);
     void set_state(ibv_qp_state to) noexcept REQUIRES(lock_);
     void publish_attributes() noexcept REQUIRES(lock_);
     int reset(const ibv_qp_attr &attr, int mask) EXCLUDES(lock_);

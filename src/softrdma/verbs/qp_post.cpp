@@ -17,37 +17,47 @@ bool queue_pair::accepts_sends() const noexcept
     return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_ERR;
 }
 
-void queue_pair::posted()
+// Starts the requests that were queued.
+void queue_pair::posted(const attempt &direct)
 {
+    if (queue_.empty())
+        return queue_.rewind();
     if (ep_.attr.qp_state == IBV_QPS_ERR)
         transport_->flush_sends();
     else if (ep_.attr.qp_state == IBV_QPS_RTS)
-        apply_outcome(transport_->execute());
+        apply_outcome(direct.result == post_result::done ? transport_->execute()
+                                                         : transport_->tried_in_memory(direct.result));
     if (ep_.attr.qp_state == IBV_QPS_RTS && ep_.path_lost && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
         fail("request posted after the connection was lost");
 }
 
-// Returns the path for requests that may be executed before they are queued, or NULL.
-request_path *queue_pair::direct_path() const noexcept
+// Returns true if requests may be executed before they are queued.
+bool queue_pair::may_attempt() const noexcept
 {
-    const bool may = queue_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost && !fault::active() &&
-                     tap::current() == nullptr;
-    return may ? ep_.local.get() : nullptr;
+    return ep_.local != nullptr && queue_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost &&
+           !fault::active() && tap::current() == nullptr;
 }
 
-// Posts the request that was built in the next entry of the queue. Executes it on `direct` if that is not NULL and the
-// queue is empty; returns true in that case. The caller must be inside a section of the local side.
-bool queue_pair::submit_wqe(request_path *direct)
+// Tries a request in the memory of the peer: the only place. No request before it is waiting. The caller must be inside
+// the section of the local side.
+post_result queue_pair::try_in_memory(const wqe &w)
 {
-    SOFTRDMA_ASSERT(direct == nullptr || queue_.empty()); // no request overtakes another
-    wqe &w = *queue_.place();
-    // Failures and requests that cannot be executed directly use the queue.
-    if (direct == nullptr || !w.has_valid_length() || direct->post(w) != post_result::done) {
-        queue_.push();
-        return false;
+    return ep_.local->post(w);
+}
+
+// Posts the request that was built in the next entry of the queue. The caller must be inside the section of the local
+// side.
+void queue_pair::submit_wqe(attempt &direct)
+{
+    SOFTRDMA_ASSERT(!direct.is_possible || queue_.empty()); // no request overtakes another
+    const wqe &w = *queue_.place();
+    if (direct.is_possible && w.has_valid_length() && !w.info().local()) {
+        direct.result = try_in_memory(w);
+        if (direct.result == post_result::done)
+            return queue_.pass();
     }
-    queue_.pass();
-    return true;
+    direct.is_possible = false;
+    queue_.push();
 }
 
 void queue_pair::open_batch()
@@ -64,14 +74,14 @@ int queue_pair::submit_batch(std::uint32_t count)
         return EINVAL;
     if (count > queue_.available())
         return ENOMEM;
-    request_path *direct = direct_path();
+    attempt direct{may_attempt()};
     while (count > 0) {
         // One section for a WRITE and its FLUSH: a peer that removes memory waits until it has ended.
         const read_section section(receives_.shared().epoch);
         for (const std::uint32_t end = count - std::min(count, 2u); count > end; --count)
-            direct = submit_wqe(direct) ? direct : nullptr;
+            submit_wqe(direct);
     }
-    queue_.empty() ? queue_.rewind() : posted();
+    posted(direct);
     return 0;
 }
 
@@ -81,7 +91,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
     const lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
-    request_path *direct = direct_path();
+    attempt direct{may_attempt()};
     for (; wr != nullptr; wr = wr->next) {
         if (error == 0)
             error = check_wr(*wr, ep_.cap);
@@ -93,9 +103,9 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
         }
         queue_.place()->set(*wr);
         const read_section section(receives_.shared().epoch);
-        direct = submit_wqe(direct) ? direct : nullptr;
+        submit_wqe(direct);
     }
-    queue_.empty() ? queue_.rewind() : posted();
+    posted(direct);
     return error;
 }
 
@@ -111,7 +121,7 @@ int queue_pair::post_bind(const ibv_mw_bind &bind, std::uint32_t key)
     w.begin(bind.wr_id, bind.send_flags, IBV_WR_BIND_MW);
     w.set_bind(key, bind.bind_info);
     queue_.push();
-    posted();
+    posted({false});
     return 0;
 }
 

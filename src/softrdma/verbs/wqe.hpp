@@ -56,7 +56,7 @@ struct ud_args {
 // a state. The order of the values matters, see wqe::is_started() and has_psn().
 enum class wqe_state : std::uint32_t {
     posted,
-    fault_checked,   // like posted; the rules of injected faults have been applied
+    network_only,    // like posted; memory could not execute it, or the rules of injected faults have been applied
     rejected,        // must not be executed: completes with local_status, after the requests before it
     stalled,         // first in the queue, and waits for an event: its message found no receive in the peer's memory
     transmitting,    // has a PSN; part of it may have been handed to the path
@@ -75,13 +75,13 @@ constexpr bool may_follow(wqe_state from, wqe_state to) noexcept
     switch (to) {
     case state::posted: // the next attempt counts as a retry
         return from == state::stalled;
-    case state::fault_checked:
+    case state::network_only:
+        return from == state::posted || from == state::stalled;
     case state::rejected:
-        return from == state::posted;
     case state::stalled:
-        return from == state::posted || from == state::fault_checked;
+        return from == state::posted;
     case state::transmitting:
-        return from == state::posted || from == state::fault_checked || from == state::stalled ||
+        return from == state::posted || from == state::network_only || from == state::stalled ||
                from == state::returned;
     case state::sent:
         return from == state::transmitting || from == state::sent_no_ack_req;
@@ -91,8 +91,7 @@ constexpr bool may_follow(wqe_state from, wqe_state to) noexcept
     case state::returned:
         return from == state::transmitting || from == state::sent || from == state::sent_no_ack_req;
     case state::succeeded: // never while part of it was not sent, or after an error
-        return from == state::posted || from == state::fault_checked || from == state::stalled || from == state::sent ||
-               from == state::sent_no_ack_req;
+        return from == state::posted || from == state::stalled || from == state::sent || from == state::sent_no_ack_req;
     case state::failed:
         return from < state::succeeded;
     }

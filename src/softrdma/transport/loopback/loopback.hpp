@@ -40,6 +40,8 @@ public:
     void start_answering(std::uint32_t) noexcept override {}
     void start_sending(std::uint32_t) noexcept override {}
     outcome execute() override;
+    bool awaits_memory() const noexcept override { return false; }
+    outcome tried_in_memory(post_result) override { return outcome::proceed; }
     outcome resume() override { return execute(); }
     bool busy() const noexcept override { return tries_ > 0; }
     bool fail_first(ibv_wc_status status) override;

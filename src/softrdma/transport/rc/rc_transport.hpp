@@ -22,6 +22,11 @@ public:
     void start_answering(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { responder_.start(psn); }
     void start_sending(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { requester_.start(psn); }
     outcome execute() override REQUIRES(qp_.lock()) { return requester_.pump(); }
+    bool awaits_memory() const noexcept override REQUIRES(qp_.lock()) { return requester_.awaits_memory(); }
+    outcome tried_in_memory(post_result result) override REQUIRES(qp_.lock())
+    {
+        return requester_.tried_in_memory(result);
+    }
     outcome resume() override REQUIRES(qp_.lock()) { return requester_.resume(); }
     bool busy() const noexcept override REQUIRES(qp_.lock()) { return requester_.busy(); }
     bool fail_first(ibv_wc_status status) override REQUIRES(qp_.lock()) { return requester_.fail_first(status); }

@@ -18,6 +18,7 @@ namespace softrdma
 
 outcome requester::start_requests()
 {
+    awaits_memory_ = false;
     while (next_ < queue_.size() && !waiting_for_receiver_ && !peer_ended_ && !held_back()) {
         wqe &w = queue_[next_];
         SOFTRDMA_ASSERT(next_ == 0 || queue_[next_ - 1].is_sent());
@@ -35,18 +36,11 @@ outcome requester::start_requests()
             outcome o{};
             if (injected(w, o))
                 return request_acknowledgment(), o;
-        } else if (ep_.local != nullptr && !ep_.path_lost) {
-            // A request must not overtake those that the peer executes.
-            if (next_ > 0 && !follows_to_peer(w))
-                return outcome::proceed;
-            outcome o{};
-            if (next_ == 0 && executed_locally(w, o)) {
-                if (o != outcome::proceed)
-                    return o;
-                continue;
-            }
+        } else if (ep_.local != nullptr && !ep_.path_lost && !is_for_network(w)) {
+            awaits_memory_ = next_ == 0; // a request must not overtake those that the peer executes
+            return outcome::proceed;
         }
-        if (ep_.path_lost) [[unlikely]] // requests that are executed here were completed above
+        if (ep_.path_lost) [[unlikely]] // requests that are executed in memory were completed before
             return fail_first(IBV_WC_RETRY_EXC_ERR) ? outcome::broken : outcome::proceed;
         if (ep_.path->congested())
             return outcome::proceed;
@@ -263,6 +257,7 @@ void requester::complete_first(ibv_wc_status status)
     if (queue_.empty())
         stop_polling_network();
     next_ -= next_ > 0 ? 1 : 0;
+    awaits_memory_ = false;
     rnr_tries_ = 0;
     receive_requested_ = false;
 }
@@ -313,6 +308,7 @@ bool requester::reset()
     const bool answered = !std::exchange(unanswered_, false) && !(!queue_.empty() && queue_.front().has_psn());
     queue_.clear();
     stop_polling_network();
+    awaits_memory_ = false;
     next_ = 0;
     round_trips_ = 0;
     rnr_tries_ = 0;

@@ -32,6 +32,8 @@ public:
         ep_.push();
         return o;
     }
+    bool awaits_memory() const noexcept { return awaits_memory_; }
+    outcome tried_in_memory(post_result result);
     // Handles a response of the peer.
     outcome answer(const packet &p)
     {
@@ -54,12 +56,10 @@ public:
     bool busy() const noexcept { return !queue_.empty() && queue_.front().is_started(); }
 
 private:
-    post_result execute(const wqe &w);
     // Executes a request that is not sent. Returns true if the next one may be started.
     bool execute_local(wqe &w, outcome &o);
     void show_executed(tap &t, const wqe &w);
-    bool executed_locally(wqe &w, outcome &o);
-    bool follows_to_peer(wqe &w) noexcept;
+    bool is_for_network(wqe &w) noexcept;
     void start_polling_network() noexcept;
     void stop_polling_network() noexcept;
     outcome stall(wqe &w);
@@ -117,6 +117,7 @@ private:
     std::uint32_t next_psn_ = 0;
     int round_trips_ = 0; // in flight
     int rnr_tries_ = 0;
+    bool awaits_memory_ = false; // the first request must be tried in the memory of the peer
     bool waiting_for_receiver_ = false;
     bool peer_silent_ = false;     // the timer ends the wait for its responses
     bool peer_ended_ = false;      // the peer sends no more responses, so requests are neither sent nor completed

@@ -34,7 +34,7 @@ bool requester::injected(wqe &w, outcome &o)
         w.reject(verdict->status);
         return false;
     }
-    w.enter(wqe_state::fault_checked);
+    w.enter(wqe_state::network_only);
     if (!verdict)
         return false;
     switch (verdict->what) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/assert.hpp"
-#include "base/read_section.hpp"
 #include "transport/rc/requester.hpp"
 #include "wire/rnr_timer.hpp"
 #include "base/log.hpp"
@@ -23,53 +22,47 @@ constexpr std::chrono::microseconds flight_time{50000};
 
 } // namespace
 
-post_result requester::execute(const wqe &w)
+// Returns true if the request must be sent over the network: memory cannot execute it, or it has been sent before.
+bool requester::is_for_network(wqe &w) noexcept
 {
-    const read_section section(ep_.local->epoch());
-    return ep_.local->post(w);
+    if (w.has_psn() || w.state == wqe_state::network_only)
+        return true;
+    if (next_ == 0)
+        return w.is_rejected();
+    if (w.is_rejected() || !ep_.local->is_unsupported(w))
+        return false;
+    ep_.local->on_network_fallback(w);
+    w.enter(wqe_state::network_only);
+    return true;
 }
 
-// Returns true if the first request was handled; otherwise it must be sent over the network.
-bool requester::executed_locally(wqe &w, outcome &o)
+outcome requester::tried_in_memory(post_result result)
 {
     SOFTRDMA_ASSERT(next_ == 0); // all earlier requests are complete
-    o = outcome::proceed;
-    if (w.has_psn() || w.is_rejected())
-        return false;
-    switch (execute(w)) {
+    awaits_memory_ = false;
+    wqe &w = queue_.front();
+    switch (result) {
     case post_result::done:
         if (tap *t = tap::current(); t != nullptr) [[unlikely]]
             show_executed(*t, w);
         complete_first(IBV_WC_SUCCESS);
-        return true;
+        break;
     case post_result::pending:
-        o = stall(w);
-        return true;
+        return stall(w);
     case post_result::unsupported:
         ep_.local->on_network_fallback(w);
         start_polling_network();
-        return false;
+        w.enter(wqe_state::network_only);
+        break;
     case post_result::lost:
         log::write(log::level::warn, "queue pair %u: peer process exited", ep_.qp->qp_num);
         complete_first(IBV_WC_RETRY_EXC_ERR);
-        break;
-    default:
+        return outcome::broken;
+    case post_result::failed:
         complete_first(IBV_WC_REM_OP_ERR);
-        break;
+        return outcome::broken;
     }
-    o = outcome::broken;
-    return true;
-}
-
-// Returns true if the peer must execute the request, like those before it whose responses are outstanding.
-bool requester::follows_to_peer(wqe &w) noexcept
-{
-    if (w.has_psn() || w.is_rejected())
-        return w.has_psn();
-    if (!ep_.local->is_unsupported(w))
-        return false;
-    ep_.local->on_network_fallback(w);
-    return true;
+    return pump();
 }
 
 void requester::show_executed(tap &t, const wqe &w)

@@ -42,7 +42,6 @@ public:
     std::shared_ptr<request_path> open_path(qp_block &own, ibv_pd *pd) override;
 
     post_result post(const wqe &w) override;
-    std::atomic<std::uint32_t> &epoch() noexcept override { return *epoch_; }
     bool is_unsupported(const wqe &w) const noexcept override;
     // The peer will execute the request, and make durable what it stored.
     void on_network_fallback(const wqe &w) noexcept override
