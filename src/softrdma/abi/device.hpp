@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/or_no_memory.hpp"
 #include "progress/event_loop.hpp"
 #include "verbs/objects.hpp"
 
 #include <cerrno>
-#include <new>
 
 namespace softrdma
 {
@@ -71,19 +71,6 @@ T fail_with(T result, int error) noexcept
 {
     errno = error;
     return result;
-}
-
-// Converts std::bad_alloc for C callers: sets errno to ENOMEM and returns `failing`. Must not be used for a call that
-// blocks. A thread that is canceled there (pthread_cancel) is unwound by the C library, which cannot pass a catch
-// handler in a library with its own unwinder.
-template<typename T, typename Call>
-T or_no_memory(T failing, Call call) noexcept
-{
-    try {
-        return call();
-    } catch (const std::bad_alloc &) {
-        return fail_with(failing, ENOMEM);
-    }
 }
 
 } // namespace softrdma::abi

@@ -70,7 +70,7 @@ ibv_cq *create(ibv_context *context, const ibv_cq_init_attr_ex &attr)
             context, static_cast<int>(attr.cqe), attr.cq_context, attr.channel, static_cast<int>(attr.comp_vector));
     if (cq == nullptr)
         return nullptr;
-    const bool created = abi::or_no_memory(false, [&] {
+    const bool created = or_no_memory(false, [&] {
         cq_of(cq).extended = std::make_unique<extended_poll>(single_threaded);
         return true;
     });

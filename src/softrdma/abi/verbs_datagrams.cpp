@@ -37,7 +37,7 @@ ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *attr)
 {
     if (!abi::usable(pd->context))
         return nullptr;
-    return abi::or_no_memory<ibv_ah *>(nullptr, [&]() -> ibv_ah * {
+    return or_no_memory<ibv_ah *>(nullptr, [&]() -> ibv_ah * {
         if (roce_connect::is_selected() && attr->is_global == 0)
             return fail_with(nullptr, EINVAL); // RoCE has no LIDs
         address_handle *ah = address_handle::create(pd, *attr);

@@ -212,7 +212,7 @@ extern "C" {
 
 ibv_device **ibv_get_device_list(int *count)
 {
-    const bool checked = abi::or_no_memory(false, [] { return config::check(), true; });
+    const bool checked = or_no_memory(false, [] { return config::check(), true; });
     auto **list = checked ? static_cast<ibv_device **>(calloc(2, sizeof(ibv_device *))) : nullptr;
     if (list == nullptr)
         return nullptr;

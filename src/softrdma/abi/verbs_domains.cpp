@@ -5,7 +5,6 @@
 
 using namespace softrdma;
 using abi::fail_with;
-using abi::or_no_memory;
 
 namespace
 {

@@ -12,7 +12,6 @@
 
 using namespace softrdma;
 using abi::fail_with;
-using abi::or_no_memory;
 
 namespace
 {
@@ -277,38 +276,7 @@ ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
 namespace
 {
 
-int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
-{
-    return cq_of(cq).poll(entries, wc);
-}
-
-int req_notify_cq(ibv_cq *cq, int solicited_only)
-{
-    return or_no_memory(ENOMEM, [&] {
-        cq_of(cq).arm(solicited_only != 0);
-        return 0;
-    });
-}
-
-int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
-{
-    return or_no_memory(ENOMEM,
-            [&] { return sends_datagrams(qp) ? datagram_qp_of(qp).post_send(wr, bad) : qp_of(qp).post_send(wr, bad); });
-}
-
-int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
-{
-    return or_no_memory(ENOMEM, [&] {
-        return sends_datagrams(qp) ? datagram_qp_of(qp).post_receive(wr, bad) : qp_of(qp).post_receive(wr, bad);
-    });
-}
-
-int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
-{
-    return or_no_memory(ENOMEM, [&] { return srq_of(srq).post(wr, bad); });
-}
-
-// These functions replace the ones above in a child of fork().
+// These functions replace those of verbs/ in a child of fork().
 template<typename Object, typename Request>
 int refuse_post(Object *, Request *wr, Request **bad)
 {

@@ -44,7 +44,7 @@ int complete(ibv_qp_ex *qp)
     int error = batch.error();
     if (error == 0 && batch.size() > 0)
         error = abi::usable(batch.birth())
-                        ? abi::or_no_memory(ENOMEM, [&] { return submit_batch(&qp->qp_base, batch.size()); })
+                        ? or_no_memory(ENOMEM, [&] { return submit_batch(&qp->qp_base, batch.size()); })
                         : ENODEV;
     batch.unlock();
     return error;

@@ -6,7 +6,6 @@
 #include "verbs/qp.hpp"
 
 using namespace softrdma;
-using abi::or_no_memory;
 
 namespace
 {

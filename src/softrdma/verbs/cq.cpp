@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/cq.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/assert.hpp"
 #include "base/put_event.hpp"
 #include "fault/rules.hpp"
@@ -259,6 +260,19 @@ int completion_queue::poll_slow(int entries, ibv_wc *wc)
         return take(entries, wc);
     cpu_relax();
     return 0;
+}
+
+int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc)
+{
+    return cq_of(cq).poll(entries, wc);
+}
+
+int req_notify_cq(ibv_cq *cq, int solicited_only)
+{
+    return or_no_memory(ENOMEM, [&] {
+        cq_of(cq).arm(solicited_only != 0);
+        return 0;
+    });
 }
 
 } // namespace softrdma

@@ -152,4 +152,8 @@ inline completion_queue &cq_of(ibv_cq *cq) noexcept
     return static_cast<completion_queue &>(reinterpret_cast<ibv_cq_ex &>(*cq));
 }
 
+// Operations of a context.
+int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc);
+int req_notify_cq(ibv_cq *cq, int solicited_only);
+
 } // namespace softrdma

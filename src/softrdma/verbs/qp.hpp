@@ -138,6 +138,9 @@ private:
     std::shared_ptr<grace_period> delays_flush_ GUARDED_BY(lock_); // grace period before the receives are flushed
 };
 
+// Operations of a context, for queue pairs of all types.
+int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
+int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
 // Returns a report of all queue pairs of the process.
 std::string report_queue_pairs();
 // Posted receives in that region use its new definition after this call.

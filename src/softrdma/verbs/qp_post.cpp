@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Post functions of a queue pair.
 #include "base/assert.hpp"
-#include "verbs/qp.hpp"
+#include "base/or_no_memory.hpp"
 #include "fault/rules.hpp"
+#include "verbs/datagram_qp.hpp"
 #include "verbs/number_table.hpp"
+#include "verbs/qp.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -166,6 +168,19 @@ void queue_pair::receive_available()
     const lock_guard lock(lock_);
     if (answers())
         transport_->on_receive_posted();
+}
+
+int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
+{
+    return or_no_memory(ENOMEM,
+            [&] { return sends_datagrams(qp) ? datagram_qp_of(qp).post_send(wr, bad) : qp_of(qp).post_send(wr, bad); });
+}
+
+int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    return or_no_memory(ENOMEM, [&] {
+        return sends_datagrams(qp) ? datagram_qp_of(qp).post_receive(wr, bad) : qp_of(qp).post_receive(wr, bad);
+    });
 }
 
 } // namespace softrdma

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/shared_receive_queue.hpp"
+#include "base/or_no_memory.hpp"
 #include "verbs/qp.hpp"
 #include "verbs/receive_queue.hpp"
 
@@ -224,6 +225,11 @@ void shared_receive_queue::lend_to_some()
     constexpr std::size_t few = 8;
     for (std::size_t left = std::min(few, borrowers_.size()); left > 0 && !queue_.empty(); --left)
         lend_share(*borrowers_[next_borrower_++ % borrowers_.size()]);
+}
+
+int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    return or_no_memory(ENOMEM, [&] { return srq_of(srq).post(wr, bad); });
 }
 
 } // namespace softrdma

@@ -135,4 +135,7 @@ inline shared_receive_queue &srq_of(ibv_srq *srq) noexcept
     return *static_cast<shared_receive_queue *>(srq);
 }
 
+// Operation of a context.
+int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad);
+
 } // namespace softrdma
