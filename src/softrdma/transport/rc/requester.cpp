@@ -102,37 +102,6 @@ outcome requester::local_error(wqe &w, ibv_wc_status status)
     return &w == &queue_.front() ? (complete_first(status), outcome::broken) : outcome::proceed;
 }
 
-// Starts the response timeout of the peer.
-[[gnu::cold]] void requester::watch_answers()
-{
-    const auto limit = ep_.answer_limit();
-    SOFTRDMA_ASSERT(ep_.path != nullptr); // the timer belongs to the path
-    if (limit == limit.zero())
-        return;
-    progress_at_ = std::chrono::steady_clock::now();
-    if (!std::exchange(watches_answers_, true))
-        ep_.path->start_answer_timer(limit);
-}
-
-outcome requester::answer_timer_expired()
-{
-    const auto limit = ep_.answer_limit();
-    watches_answers_ = false;
-    if (queue_.empty() || !queue_.front().has_psn() || limit == limit.zero() || ep_.path == nullptr)
-        return outcome::proceed; // no response is outstanding; the next request restarts the timer
-    const auto silent = std::chrono::steady_clock::now() - progress_at_;
-    if (silent >= limit && !waiting_for_receiver_) {
-        log::write(log::level::warn, "queue pair %u: no response for %lld ms: retry limit exceeded", ep_.qp->qp_num,
-                static_cast<long long>(std::chrono::floor<std::chrono::milliseconds>(silent).count()));
-        complete_first(IBV_WC_RETRY_EXC_ERR);
-        return outcome::broken;
-    }
-    watches_answers_ = true;
-    const auto left = waiting_for_receiver_ ? limit : limit - silent;
-    ep_.path->start_answer_timer(std::chrono::ceil<std::chrono::microseconds>(left));
-    return outcome::proceed;
-}
-
 outcome requester::transmit(wqe &w)
 {
     SOFTRDMA_ASSERT(!w.info().local()); // local requests need no peer
@@ -262,23 +231,42 @@ void requester::complete_first(ibv_wc_status status)
     receive_requested_ = false;
 }
 
-outcome requester::resume()
+outcome requester::handle_answer(const packet &p)
 {
-    if (!waiting_for_receiver_)
+    if (peer_ended_) [[unlikely]]
         return outcome::proceed;
-    waiting_for_receiver_ = false;
-    return pump();
+    if (is_read_response(p.op))
+        return read_response(p);
+    return p.op == opcode::atomic_acknowledge ? atomic_response(p) : acknowledged(p);
 }
 
-outcome requester::timed_out()
+bool requester::complete_before(std::uint32_t psn)
 {
-    if (injection_ != nullptr) {
-        if (const outcome o = release_injected(); o != outcome::proceed)
-            return o;
+    while (!queue_.empty() && next_ > 0 && psn_after(psn, queue_.front().psn)) {
+        if (queue_.front().info().round_trip)
+            return false;
+        complete_first(IBV_WC_SUCCESS);
     }
-    if (peer_silent_ && fail_first(IBV_WC_RETRY_EXC_ERR))
+    return true;
+}
+
+outcome requester::acknowledged(const packet &p)
+{
+    if (p.syndrome != syndrome::ack)
+        return rejected(p);
+    if (!complete_before((p.psn + 1) & psn_mask))
+        return outcome::violation;
+    return advance();
+}
+
+// Continues after completions: reports a queued error that is now first, and sends requests that waited for space.
+outcome requester::advance()
+{
+    if (!queue_.empty() && next_ == 0 && queue_.front().is_rejected()) {
+        complete_first(queue_.front().local_status);
         return outcome::broken;
-    return ep_.local != nullptr ? local_timer_expired() : resume();
+    }
+    return pump();
 }
 
 bool requester::fail_first(ibv_wc_status status)
@@ -287,13 +275,6 @@ bool requester::fail_first(ibv_wc_status status)
         return false;
     complete_first(status);
     return true;
-}
-
-void requester::stop_waiting() noexcept
-{
-    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = receive_requested_ = false;
-    timer_at_ = never;
-    injection_.reset();
 }
 
 void requester::flush()

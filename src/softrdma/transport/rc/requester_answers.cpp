@@ -11,44 +11,6 @@
 namespace softrdma
 {
 
-outcome requester::handle_answer(const packet &p)
-{
-    if (peer_ended_) [[unlikely]]
-        return outcome::proceed;
-    if (is_read_response(p.op))
-        return read_response(p);
-    return p.op == opcode::atomic_acknowledge ? atomic_response(p) : acknowledged(p);
-}
-
-bool requester::complete_before(std::uint32_t psn)
-{
-    while (!queue_.empty() && next_ > 0 && psn_after(psn, queue_.front().psn)) {
-        if (queue_.front().info().round_trip)
-            return false;
-        complete_first(IBV_WC_SUCCESS);
-    }
-    return true;
-}
-
-outcome requester::acknowledged(const packet &p)
-{
-    if (p.syndrome != syndrome::ack)
-        return rejected(p);
-    if (!complete_before((p.psn + 1) & psn_mask))
-        return outcome::violation;
-    return advance();
-}
-
-// Continues after completions: reports a queued error that is now first, and sends requests that waited for space.
-outcome requester::advance()
-{
-    if (!queue_.empty() && next_ == 0 && queue_.front().is_rejected()) {
-        complete_first(queue_.front().local_status);
-        return outcome::broken;
-    }
-    return pump();
-}
-
 outcome requester::rejected(const packet &p)
 {
     if (p.syndrome == syndrome::unresponsive)
@@ -78,37 +40,6 @@ outcome requester::peer_has_ended()
     // The peer may exit before the local side has its last responses, because it has all data that it needs.
     peer_silent_ = peer_ended_ = true;
     ep_.path->start_timer(ep_.retry_timeout());
-    return outcome::proceed;
-}
-
-outcome requester::receiver_never_ready()
-{
-    log::write(log::level::warn,
-            "queue pair %u: receiver not ready after %d retries (post receives earlier, or raise rnr_retry)",
-            ep_.qp->qp_num, static_cast<int>(ep_.attr.rnr_retry));
-    complete_first(IBV_WC_RNR_RETRY_EXC_ERR);
-    return outcome::broken;
-}
-
-outcome requester::receiver_not_ready(std::uint8_t timer)
-{
-    if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry)
-        return receiver_never_ready();
-    ++rnr_tries_;
-    SOFTRDMA_ASSERT(!queue_.empty()); // the rejected message is the first request
-    // The receiver drops all requests after the rejected message: they are sent again.
-    next_ = 0;
-    round_trips_ = 0;
-    for (std::uint32_t i = 0; i < queue_.size(); ++i) {
-        wqe &w = queue_[i];
-        w.sent = w.received = 0;
-        if (w.is_sent() || w.state == wqe_state::transmitting)
-            w.enter(wqe_state::returned);
-    }
-    waiting_for_receiver_ = true;
-    const std::chrono::microseconds delay(rnr_delay_us[timer]);
-    ep_.path->start_timer(delay);
-    timer_at_ = std::chrono::steady_clock::now() + delay;
     return outcome::proceed;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/assert.hpp"
 #include "transport/rc/requester.hpp"
-#include "wire/rnr_timer.hpp"
 #include "base/log.hpp"
 
 #include <algorithm>
@@ -10,17 +9,6 @@
 
 namespace softrdma
 {
-
-namespace
-{
-
-// Delay before the receiver is requested to notify of a posted receive. A polling sender retries without a
-// notification. The notification of a sleeping sender costs both sides much more than a message through memory.
-constexpr std::chrono::microseconds receive_request_delay{200};
-// Delay for programs that allow no retry: they depend on the latency of a network to post their receives in time.
-constexpr std::chrono::microseconds flight_time{50000};
-
-} // namespace
 
 // Returns true if the request must be sent over the network: memory cannot execute it, or it has been sent before.
 bool requester::is_for_network(wqe &w) noexcept
@@ -104,50 +92,6 @@ void requester::stop_polling_network() noexcept
 {
     if (std::exchange(polls_network_, false))
         cq_of(ep_.qp->send_cq).network_users.fetch_sub(1);
-}
-
-outcome requester::stall(wqe &w)
-{
-    SOFTRDMA_ASSERT(next_ == 0 && &w == &queue_.front()); // only the first request waits
-    const auto now = std::chrono::steady_clock::now();
-    if (w.state != wqe_state::stalled) {
-        const bool retries_forever = ep_.attr.rnr_retry == infinite_retry;
-        if (!retries_forever && rnr_tries_ > ep_.attr.rnr_retry) {
-            return receiver_never_ready();
-        }
-        ++rnr_tries_;
-        w.enter(wqe_state::stalled);
-        const bool last = !retries_forever && rnr_tries_ > ep_.attr.rnr_retry;
-        retry_at_ = now +
-                    (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
-    }
-    waiting_for_receiver_ = true;
-    // Starts the timer unless it expires earlier. The running timer may belong to an earlier message.
-    if (const auto due = receive_requested_ ? retry_at_ : std::min(retry_at_, now + receive_request_delay);
-            due < timer_at_) {
-        ep_.path->start_timer(std::chrono::ceil<std::chrono::microseconds>(due - now));
-        timer_at_ = due;
-    }
-    if (receive_requested_ && ep_.local->request_receive_event()) {
-        waiting_for_receiver_ = false;
-        return pump();
-    }
-    cq_of(ep_.qp->send_cq).stalled.add(ep_.self);
-    return outcome::proceed;
-}
-
-outcome requester::local_timer_expired()
-{
-    SOFTRDMA_ASSERT(ep_.local != nullptr);
-    timer_at_ = never;
-    const bool stalled = !queue_.empty() && queue_.front().state == wqe_state::stalled;
-    if (!stalled) // the peer itself rejected the message: see receiver_not_ready()
-        return resume();
-    if (std::chrono::steady_clock::now() >= retry_at_)
-        queue_.front().enter(wqe_state::posted); // the next RNR NAK counts as a retry
-    else
-        receive_requested_ = true;
-    return resume();
 }
 
 } // namespace softrdma

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/tcp_conn.hpp"
+#include "base/assert.hpp"
+#include "base/guard.hpp"
 #include "transport/tcp/tcp_socket.hpp"
-#include "base/descriptors.hpp"
-#include "base/log.hpp"
-#include "base/unique_fd.hpp"
-#include "base/socket_address.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <linux/sockios.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -22,11 +19,21 @@ namespace softrdma
 namespace
 {
 
-constexpr std::size_t min_bulk = 4 * 1024;       // minimum size for the separate buffer
-constexpr std::size_t max_bulk = 256 * 1024;     // fits into a cache
-constexpr std::size_t end_of_segment = 4 * 1024; // bytes whose last word must be stored last
-constexpr std::size_t read_budget = 1024 * 1024; // one connection must not starve the others
-constexpr auto finish_time = std::chrono::seconds(2);
+constexpr std::size_t min_bulk = 4 * 1024;            // minimum size for the separate buffer
+constexpr std::size_t max_bulk = 256 * 1024;          // fits into a cache
+constexpr std::size_t end_of_segment = 4 * 1024;      // bytes whose last word must be stored last
+constexpr std::size_t read_budget = 1024 * 1024;      // one connection must not starve the others
+constexpr std::size_t gathered_limit = 16 * 1024;     // copying this much is cheaper than a system call
+constexpr std::size_t joined_limit = 256;             // copying this much is cheaper than another iovec
+constexpr std::size_t output_limit = 4 * max_segment; // a peer that sends requests but never reads
+
+std::size_t total(std::span<const iovec> segments) noexcept
+{
+    std::size_t bytes = 0;
+    for (const iovec &segment : segments)
+        bytes += segment.iov_len;
+    return bytes;
+}
 
 // Buffer for more of a long WRITE, whose words the kernel would not store whole. One per reading thread, shared by its
 // connections.
@@ -38,105 +45,139 @@ std::span<std::byte> bulk_memory()
 
 } // namespace
 
-std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
-{
-    unique_fd taken(fd);
-    auto l = std::make_shared<tcp_conn>(fd, r, user);
-    static_cast<void>(taken.release());
-    descriptors::opened(fd);
-    tcp_socket::prepare(fd);
-    if (r == role::accepted)
-        tcp_socket::use_all_of_host(fd);
-    event_loop *a = event_loop::get();
-    const std::uint32_t events = r == role::connecting ? EPOLLOUT : EPOLLIN | EPOLLRDHUP;
-    const lock_guard lock(l->mutex_);
-    if (a == nullptr || (l->watch_ = a->watch(fd, events, l)) == 0)
-        return nullptr;
-    return l;
-}
-
-tcp_conn::~tcp_conn()
-{
-    if (birth_.is_here())
-        close(fd_);
-}
-
-void tcp_conn::bind(std::shared_ptr<packet_receiver> receiver, std::uint32_t local_qpn)
+bool tcp_conn::congested()
 {
     const lock_guard lock(mutex_);
-    if (closed_)
+    return blocked_;
+}
+
+std::size_t tcp_conn::send_space()
+{
+    return tcp_socket::send_space(fd_);
+}
+
+void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bool more)
+{
+    SOFTRDMA_ASSERT(payload.size() <= max_iovecs);
+    const std::size_t payload_size = total(payload);
+    frame_headers headers = encode(header, payload_size);
+    std::array<iovec, max_iovecs + 2> segments; // the first is for waiting output
+    segments[1] = {headers.bytes.data(), headers.size};
+    const auto end = std::copy(payload.begin(), payload.end(), segments.begin() + 2);
+
+    const lock_guard lock(mutex_);
+    if (closed_ || lost())
         return;
-    receiver_.swap(receiver); // the former one may be destroyed with its last reference, after the lock is released
-    local_qpn_ = local_qpn;
+    const bool waits = blocked_ || (more && output_.size() + payload_size <= gathered_limit);
+    if (!waits && payload_size > joined_limit) {
+        if (!send({segments.begin(), end}))
+            wait_for_send_space();
+        return;
+    }
+    keep({segments.begin() + 1, end}, 0);
+    if (!waits && !push_output())
+        wait_for_send_space();
+}
+
+void tcp_conn::send_control(opcode op, std::span<const std::byte> payload)
+{
+    const iovec segment{const_cast<std::byte *>(payload.data()), payload.size()};
+    transmit({.op = op}, {&segment, 1}, false);
+}
+
+void tcp_conn::push()
+{
+    const lock_guard lock(mutex_);
+    if (!closed_ && !lost() && !blocked_ && !push_output())
+        wait_for_send_space();
+}
+
+bool tcp_conn::push_output()
+{
+    iovec waiting{};
+    return output_.empty() || send({&waiting, 1});
+}
+
+// Sends the waiting output, which becomes the first iovec, and the others; stores what cannot be sent yet.
+bool tcp_conn::send(std::span<iovec> segments)
+{
+    SOFTRDMA_ASSERT(sent_ <= output_.size());
+    const std::size_t waiting = output_.size() - sent_;
+    segments[0] = {output_.data() + sent_, waiting};
+    msghdr message{};
+    message.msg_iov = segments.data();
+    message.msg_iovlen = segments.size();
+    if (event_loop *a = event_loop::get(); !a->expects(*this))
+        a->expect(shared_from_this());
+    constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+    const ssize_t n =
+            segments.size() == 1 ? ::send(fd_, segments[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        shutdown(fd_, SHUT_RDWR); // the reader detects and reports the loss
+        return true;
+    }
+    const auto sent = n < 0 ? 0 : static_cast<std::size_t>(n);
+    sent_ += std::min(sent, waiting);
+    keep(segments.subspan(1), sent - std::min(sent, waiting));
+    return output_.empty();
+}
+
+// Stores output that was not sent. If memory is exhausted, shuts down the connection: the reader detects and reports
+// the loss.
+void tcp_conn::keep(std::span<const iovec> segments, std::size_t already_sent) noexcept
+{
+    if (sent_ == output_.size()) {
+        output_.clear();
+        sent_ = 0;
+    }
+    std::size_t end = output_.size();
+    try {
+        output_.resize(end + total(segments) - already_sent);
+    } catch (const std::bad_alloc &) {
+        shutdown(fd_, SHUT_RDWR);
+        return;
+    }
+    for (const iovec &segment : segments) {
+        const std::size_t skip = std::min(already_sent, segment.iov_len);
+        const auto *from = static_cast<const std::byte *>(segment.iov_base);
+        std::byte *to = output_.data() + end;
+        if (!guarded([&] { std::copy(from + skip, from + segment.iov_len, to); }))
+            shutdown(fd_, SHUT_RDWR); // the file of the program was truncated and lost the data
+        end += segment.iov_len - skip;
+        already_sent -= skip;
+    }
+    if (output_.size() - sent_ > output_limit)
+        shutdown(fd_, SHUT_RDWR);
+}
+
+void tcp_conn::wait_for_send_space()
+{
+    blocked_ = true;
+    update_watch();
+}
+
+void tcp_conn::flush_output()
+{
+    std::shared_ptr<packet_receiver> released; // released after the lock
+    {
+        const lock_guard lock(mutex_);
+        if (closed_ || !blocked_ || !push_output())
+            return;
+        blocked_ = false;
+        if (finishing_) {
+            released = disconnect();
+            return;
+        }
+        update_watch();
+    }
+    if (const auto receiver = bound())
+        receiver->path_writable();
 }
 
 std::shared_ptr<packet_receiver> tcp_conn::bound()
 {
     const lock_guard lock(mutex_);
     return receiver_;
-}
-
-void tcp_conn::update_watch()
-{
-    reads_.store(!closed_ && !connecting_ && !held_ && !finishing_, std::memory_order_release);
-    if (closed_ || lost())
-        return;
-    std::uint32_t events = held_ || finishing_ ? 0 : EPOLLIN | EPOLLRDHUP;
-    if (blocked_)
-        events |= EPOLLOUT;
-    event_loop::get()->change(watch_, events);
-}
-
-void tcp_conn::hold()
-{
-    const lock_guard lock(mutex_);
-    held_ = true;
-    update_watch();
-}
-
-void tcp_conn::unhold()
-{
-    const lock_guard lock(mutex_);
-    held_ = false;
-    update_watch();
-    // Data read before the hold is in the buffer, so the socket does not report it.
-    event_loop::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) {
-            const lock_guard reading(self->read_mutex_);
-            self->serve(0);
-        }
-    });
-}
-
-void tcp_conn::start_timer(std::chrono::microseconds delay)
-{
-    std::uint64_t generation = 0;
-    {
-        const lock_guard lock(mutex_);
-        generation = ++timer_generation_;
-    }
-    event_loop::get()->after(delay, [weak = weak_from_this(), generation] {
-        const auto self = weak.lock();
-        if (self == nullptr)
-            return;
-        std::shared_ptr<packet_receiver> receiver;
-        {
-            const lock_guard lock(self->mutex_);
-            if (self->timer_generation_ == generation)
-                receiver = self->receiver_;
-        }
-        if (receiver != nullptr)
-            receiver->timer_expired();
-    });
-}
-
-void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
-{
-    event_loop::get()->after(delay, [weak = weak_from_this()] {
-        const auto self = weak.lock();
-        if (const auto receiver = self == nullptr ? nullptr : self->bound(); receiver != nullptr)
-            receiver->answer_timer_expired();
-    });
 }
 
 poll_result tcp_conn::ready(std::uint32_t events)
@@ -174,38 +215,6 @@ bool tcp_conn::serve(std::uint32_t events)
     if ((events & (EPOLLHUP | EPOLLERR)) != 0)
         drop(ECONNRESET);
     return false;
-}
-
-void tcp_conn::finish_connecting()
-{
-    int error = 0;
-    socklen_t size = sizeof(error);
-    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error == 0 && tcp_socket::is_connected_to_itself(fd_))
-        error = ECONNREFUSED;
-    if (error != 0)
-        return drop(error);
-    if (becomes_connected(true))
-        user_.connected(shared_from_this());
-}
-
-// Returns false if it is connected already.
-bool tcp_conn::becomes_connected(bool blocked)
-{
-    tcp_socket::use_all_of_host(fd_);
-    const lock_guard lock(mutex_);
-    if (!std::exchange(connecting_, false))
-        return false;
-    blocked_ = blocked;
-    update_watch();
-    return true;
-}
-
-bool tcp_conn::connects_at_once()
-{
-    pollfd connected{.fd = fd_, .events = POLLOUT, .revents = 0};
-    return ::poll(&connected, 1, 0) == 1 && connected.revents == POLLOUT && !tcp_socket::is_connected_to_itself(fd_) &&
-           becomes_connected(false);
 }
 
 bool tcp_conn::read_input()
@@ -339,71 +348,6 @@ bool tcp_conn::handle(const packet &p)
         qpn = local_qpn_;
     }
     return receiver != nullptr && p.dest_qpn == qpn && receiver->receive(*this, p);
-}
-
-void tcp_conn::cut() noexcept
-{
-    shutdown(fd_, SHUT_RDWR); // the reader detects and reports the loss
-}
-
-void tcp_conn::ends(sockaddr_storage &here, sockaddr_storage &there) const
-{
-    const auto addresses = tcp_socket::addresses_of(fd_);
-    here = addresses.here;
-    there = addresses.there;
-}
-
-void tcp_conn::drop(int error)
-{
-    if (lost_.exchange(true, std::memory_order_acq_rel))
-        return;
-    if (error == EPROTO)
-        log::write(log::level::warn, "peer %s: protocol violation: connection closed",
-                text_of(tcp_socket::addresses_of(fd_).there).data());
-    std::shared_ptr<packet_receiver> receiver;
-    {
-        const lock_guard lock(mutex_);
-        receiver = disconnect();
-    }
-    user_.lost(shared_from_this(), receiver, error);
-}
-
-// The last reference to the queue pair may be released here. Its destruction takes locks that precede those of the
-// connection, so the caller releases it later.
-std::shared_ptr<packet_receiver> tcp_conn::disconnect()
-{
-    if (closed_)
-        return nullptr;
-    closed_ = true;
-    reads_.store(false, std::memory_order_release);
-    lost_.store(true, std::memory_order_release);
-    shutdown(fd_, SHUT_RDWR);
-    event_loop::get()->unwatch(watch_);
-    return std::move(receiver_);
-}
-
-void tcp_conn::finish()
-{
-    std::shared_ptr<packet_receiver> released; // released after the lock
-    const lock_guard lock(mutex_);
-    if (closed_ || finishing_)
-        return;
-    if (receiver_ != nullptr) // it may be reading right now: notified later, without this lock
-        event_loop::get()->after(std::chrono::microseconds(0),
-                [receiver = receiver_, self = shared_from_this()] { receiver->path_lost(*self); });
-    if (connecting_ || (!blocked_ && push_output())) {
-        released = disconnect();
-        return;
-    }
-    finishing_ = true;
-    wait_for_send_space();
-    event_loop::get()->after(finish_time, [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) {
-            std::shared_ptr<packet_receiver> last;
-            const lock_guard relock(self->mutex_);
-            last = self->disconnect();
-        }
-    });
 }
 
 } // namespace softrdma
