@@ -105,7 +105,6 @@ std::shared_ptr<roce_link> new_link(const cm_id &id, const datagram_route &route
 
 void update_timer(roce_link &link)
 {
-    const auto now = clock::now();
     if (link.exchange.is_closed() && !std::exchange(link.is_ending, true)) {
         link.service.reset();
         event_loop::get()->after(settings().response_timeout, [weak = link.weak_from_this()] {
@@ -114,17 +113,12 @@ void update_timer(roce_link &link)
                 forget(*ended);
         });
     }
-    const auto deadline = link.exchange.deadline();
-    if (!deadline || (link.timer && *link.timer <= *deadline))
-        return;
-    link.timer = *deadline;
-    const auto delay = std::chrono::ceil<std::chrono::microseconds>(*deadline - now);
-    event_loop::get()->after(std::max(delay, std::chrono::microseconds(0)), [weak = link.weak_from_this()] {
+    link.timer.start(link.exchange.deadline(), [weak = link.weak_from_this()] {
         const lock_guard guard(lock());
         const auto waiting = weak.lock();
         if (waiting == nullptr)
             return;
-        waiting->timer.reset();
+        waiting->timer.expired();
         handle(*waiting, waiting->exchange.expired(clock::now()), {});
     });
 }

@@ -5,6 +5,7 @@
 #include "base/settings.hpp"
 #include "cm/cm_roce.hpp"
 #include "cm/mad_exchange.hpp"
+#include "progress/path_timer.hpp"
 #include "transport/roce/management_port.hpp"
 
 #include <bit>
@@ -28,7 +29,7 @@ struct roce_link final : mad_exchange::outlet, std::enable_shared_from_this<roce
     const datagram_route route;
     std::uint64_t id = 0;                  // serial number; 0 once the id is destroyed
     std::shared_ptr<roce_service> service; // passive side, until the connection is established
-    std::optional<mad_exchange::time_point> timer;
+    deadline_timer timer;
     bool is_ending = false;
     bool is_answered = false; // a message of the peer has arrived
     mad_exchange exchange;

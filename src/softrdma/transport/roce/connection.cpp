@@ -109,37 +109,9 @@ bool connection::congested()
     return is_full || pauses_;
 }
 
-void connection::start_timer(std::chrono::microseconds delay)
-{
-    std::uint64_t generation = 0;
-    {
-        const lock_guard lock(mutex_);
-        generation = ++timer_generation_;
-    }
-    event_loop::get()->after(delay, [weak = weak_from_this(), generation] {
-        const auto self = weak.lock();
-        if (self == nullptr)
-            return;
-        std::shared_ptr<packet_receiver> receiver;
-        {
-            const lock_guard lock(self->mutex_);
-            if (self->timer_generation_ == generation)
-                receiver = self->receiver_;
-        }
-        if (receiver != nullptr)
-            receiver->timer_expired();
-    });
-}
-
-// One timer at a time is pending: when it expires early, because responses have arrived, it is started again.
 void connection::start_retry_timer()
 {
-    const auto deadline = sender_->deadline();
-    if (!deadline || (retry_timer_ && *retry_timer_ <= *deadline))
-        return;
-    retry_timer_ = *deadline;
-    const auto delay = std::chrono::ceil<std::chrono::microseconds>(*deadline - clock::now());
-    event_loop::get()->after(std::max(delay, std::chrono::microseconds(0)), [weak = weak_from_this()] {
+    retry_timer_.start(sender_->deadline(), [weak = weak_from_this()] {
         if (const auto self = weak.lock(); self != nullptr)
             self->retry_timer_expired();
     });
@@ -148,7 +120,7 @@ void connection::start_retry_timer()
 void connection::retry_timer_expired()
 {
     const lock_guard lock(mutex_);
-    retry_timer_.reset();
+    retry_timer_.expired();
     if (lost_ || receiver_ == nullptr)
         return;
     sender_->expired(clock::now());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/lock.hpp"
+#include "progress/path_timer.hpp"
 #include "transport/datagram_path.hpp"
 #include "transport/packet_path.hpp"
 #include "transport/roce/replier.hpp"
@@ -23,7 +24,7 @@ public:
     void push() override {}
     bool congested() override;
     std::size_t send_space() override { return short_segment; }
-    void start_timer(std::chrono::microseconds delay) override;
+    void start_timer(std::chrono::microseconds delay) override { timer_.start(weak_from_this(), delay); }
     void start_answer_timer(std::chrono::microseconds) override {} // the sender limits the time for responses
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     void cut() noexcept override;
@@ -31,6 +32,7 @@ public:
 
     // Packets go to the receiver after this call; NULL drops them.
     void bind(std::shared_ptr<packet_receiver> receiver);
+    std::shared_ptr<packet_receiver> bound();
     // Must be called before the first request is sent. Number and MTU remain those of the construction.
     void start_sending(attributes attr);
 
@@ -45,7 +47,6 @@ private:
     static constexpr std::chrono::microseconds burst_pause{200};
 
     void send(const packet &p, std::span<const std::byte> payload) override REQUIRES(mutex_);
-    std::shared_ptr<packet_receiver> bound();
     void start_retry_timer() REQUIRES(mutex_);
     void retry_timer_expired();
     void start_pause() REQUIRES(mutex_);
@@ -57,8 +58,8 @@ private:
     replier replier_ GUARDED_BY(mutex_);
     std::optional<sender> sender_ GUARDED_BY(mutex_);
     std::shared_ptr<packet_receiver> receiver_ GUARDED_BY(mutex_); // keeps its queue pair alive
-    std::uint64_t timer_generation_ GUARDED_BY(mutex_) = 0;
-    std::optional<time_point> retry_timer_ GUARDED_BY(mutex_); // expiry of the pending timer
+    path_timer timer_;
+    deadline_timer retry_timer_ GUARDED_BY(mutex_);
     bool was_congested_ GUARDED_BY(mutex_) = false;
     bool lost_ GUARDED_BY(mutex_) = false;
     time_point burst_began_ GUARDED_BY(mutex_){};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "progress/event_loop.hpp"
+#include "progress/path_timer.hpp"
 #include "progress/pending_peers.hpp"
 #include "transport/packet_path.hpp"
 #include "wire/frame.hpp"
@@ -53,7 +54,7 @@ public:
     void push() override;
     bool congested() override;
     std::size_t send_space() override;
-    void start_timer(std::chrono::microseconds delay) override;
+    void start_timer(std::chrono::microseconds delay) override { timer_.start(weak_from_this(), delay); }
     void start_answer_timer(std::chrono::microseconds delay) override;
     void cut() noexcept override;
     const char *name() const noexcept override { return "tcp"; }
@@ -69,6 +70,7 @@ public:
     int fd() const noexcept { return fd_; }
     // Sets the receiver of packets for that queue pair number; NULL for none.
     void bind(std::shared_ptr<packet_receiver> receiver, std::uint32_t local_qpn);
+    std::shared_ptr<packet_receiver> bound();
     // While held, no input is read, because the queue pair is not ready for it.
     void hold();
     void unhold();
@@ -83,7 +85,6 @@ public:
     std::uint64_t tag = 0;
 
 private:
-    std::shared_ptr<packet_receiver> bound();
     // Returns whether input was found.
     bool serve(std::uint32_t events) REQUIRES(read_mutex_);
     void update_watch() REQUIRES(mutex_);
@@ -123,7 +124,7 @@ private:
     bool blocked_ GUARDED_BY(mutex_);
     std::shared_ptr<packet_receiver> receiver_ GUARDED_BY(mutex_); // keeps its queue pair alive
     std::uint32_t local_qpn_ GUARDED_BY(mutex_) = 0;
-    std::uint64_t timer_generation_ GUARDED_BY(mutex_) = 0;
+    path_timer timer_;
     std::atomic<bool> lost_{false};
     std::atomic<bool> reads_; // accepts input
 };

@@ -87,28 +87,6 @@ void tcp_conn::unhold()
     });
 }
 
-void tcp_conn::start_timer(std::chrono::microseconds delay)
-{
-    std::uint64_t generation = 0;
-    {
-        const lock_guard lock(mutex_);
-        generation = ++timer_generation_;
-    }
-    event_loop::get()->after(delay, [weak = weak_from_this(), generation] {
-        const auto self = weak.lock();
-        if (self == nullptr)
-            return;
-        std::shared_ptr<packet_receiver> receiver;
-        {
-            const lock_guard lock(self->mutex_);
-            if (self->timer_generation_ == generation)
-                receiver = self->receiver_;
-        }
-        if (receiver != nullptr)
-            receiver->timer_expired();
-    });
-}
-
 void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
 {
     event_loop::get()->after(delay, [weak = weak_from_this()] {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "progress/event_loop.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace softrdma
+{
+
+// Timer of a path, started for its receiver (packet_path::start_timer). A start replaces an earlier one.
+class path_timer
+{
+public:
+    // The path owns the timer; its bound() returns the receiver or NULL.
+    template<typename Path>
+    void start(std::weak_ptr<Path> owner, std::chrono::microseconds delay)
+    {
+        event_loop::get()->after(delay, [this, owner = std::move(owner), number = latest_.fetch_add(1) + 1] {
+            const auto path = owner.lock();
+            if (path == nullptr || latest_.load() != number)
+                return;
+            if (const auto receiver = path->bound(); receiver != nullptr)
+                receiver->timer_expired();
+        });
+    }
+
+private:
+    std::atomic<std::uint64_t> latest_{0};
+};
+
+// Timer for a deadline that moves. One is pending at a time: if it expires early, the caller starts it again. Guarded
+// by a lock of its owner.
+class deadline_timer
+{
+public:
+    using clock = std::chrono::steady_clock;
+
+    template<typename Call>
+    void start(std::optional<clock::time_point> deadline, Call expired)
+    {
+        if (!deadline || (pending_ && *pending_ <= *deadline))
+            return;
+        pending_ = deadline;
+        const auto delay = std::chrono::ceil<std::chrono::microseconds>(*deadline - clock::now());
+        event_loop::get()->after(std::max(delay, std::chrono::microseconds(0)), std::move(expired));
+    }
+    // The function of the pending timer must call this first.
+    void expired() noexcept { pending_.reset(); }
+
+private:
+    std::optional<clock::time_point> pending_; // its expiry
+};
+
+} // namespace softrdma
