@@ -22,6 +22,15 @@ using std::chrono::milliseconds;
 namespace
 {
 
+roce::cm_mad parameters(std::uint64_t service_id, std::uint8_t mtu)
+{
+    roce::cm_mad m;
+    m.service_id = service_id;
+    m.guid = device_guid;
+    m.mtu = mtu;
+    return m;
+}
+
 constexpr milliseconds limit{4000};
 constexpr auto max_duration = std::chrono::minutes(10);
 constexpr unsigned max_messages = 200; // messages of one connection
@@ -97,7 +106,7 @@ void side::send(const roce::cm_mad &m)
                 peer->exchange.accept_request(copy);
                 in.at(in.delay(in.chance(0.1) && !in.resolves ? 30000 : 100), [&to = *peer, &w = in] {
                     if (w.accepts)
-                        to.exchange.reply({.guid = device_guid}, w.now);
+                        to.exchange.reply(parameters(0, 0), w.now);
                     else
                         to.exchange.reject(28, {.bytes = {}, .size = 148});
                 });
@@ -129,9 +138,9 @@ void world::run()
 {
     const time_point begin = now;
     if (resolves)
-        active.exchange.resolve({.service_id = 1}, now);
+        active.exchange.resolve(parameters(1, 0), now);
     else
-        active.exchange.request({.service_id = 1, .guid = device_guid, .mtu = 3}, now);
+        active.exchange.request(parameters(1, 3), now);
     if (chance(0.1))
         at(delay(1000), [this] {
             is_abandoned = true;

@@ -28,14 +28,7 @@ cm_mad parameters_of(const cm_id &id) REQUIRES(lock())
 {
     cm_mad m{};
     m.guid = device_guid;
-    m.qpn = id.local.qpn;
-    m.psn = id.local.psn;
-    m.responder_resources = id.local.responder_resources;
-    m.initiator_depth = id.local.initiator_depth;
-    m.flow_control = id.local.flow_control;
-    m.rnr_retry_count = id.local.rnr_retry_count;
-    m.srq = id.local.srq;
-    m.data = id.local.data;
+    static_cast<cm_parameters &>(m) = id.local;
     return m;
 }
 
@@ -172,7 +165,6 @@ int over_roce::request(cm_id &id)
         update_timer(*id.link);
         return 0;
     }
-    m.retry_count = id.local.retry_count;
     m.mtu = static_cast<std::uint8_t>(id.path_mtu);
     m.traffic_class = id.traffic_class;
     m.ack_timeout = id.ack_timeout.value_or(id.path_ack_timeout);

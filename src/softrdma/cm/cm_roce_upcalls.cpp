@@ -21,14 +21,7 @@ namespace
 cm_handshake parameters_of(const cm_mad &m, const private_data &data)
 {
     cm_handshake h;
-    h.qpn = m.qpn;
-    h.psn = m.psn;
-    h.responder_resources = m.responder_resources;
-    h.initiator_depth = m.initiator_depth;
-    h.flow_control = m.flow_control;
-    h.retry_count = m.retry_count;
-    h.rnr_retry_count = m.rnr_retry_count;
-    h.srq = m.srq;
+    static_cast<cm_parameters &>(h) = m;
     h.data = data;
     return h;
 }
@@ -66,10 +59,8 @@ void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t 
         REQUIRES(lock())
 {
     const bool resolves = to.attribute == cm_attribute::resolve_request;
-    cm_mad m{.attribute = resolves ? cm_attribute::resolve_reply : cm_attribute::reject,
-            .transaction = to.transaction,
-            .local_id = to.remote_id,
-            .remote_id = to.local_id};
+    cm_mad m = make_mad(
+            resolves ? cm_attribute::resolve_reply : cm_attribute::reject, to.transaction, to.remote_id, to.local_id);
     m.subject = subject;
     m.reason = why;
     if (resolves)
@@ -137,7 +128,7 @@ void answer_unknown(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock()
 {
     if (m.attribute == cm_attribute::reply)
         return send_rejection(flow, m, reject_reason::invalid_id, roce::cm_subject::reply);
-    cm_mad reply{.transaction = m.transaction, .local_id = m.remote_id, .remote_id = m.local_id};
+    cm_mad reply = make_mad(cm_attribute{}, m.transaction, m.remote_id, m.local_id);
     if (m.attribute == cm_attribute::disconnect_request) {
         reply.attribute = cm_attribute::disconnect_reply;
         send_message(route_to(flow), reply);

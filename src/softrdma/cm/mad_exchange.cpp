@@ -31,7 +31,7 @@ mad_exchange::milliseconds time_of(std::uint8_t exponent) noexcept
 
 cm_mad mad_exchange::message(cm_attribute attribute) const noexcept
 {
-    return {.attribute = attribute, .transaction = transaction_, .local_id = local_id_, .remote_id = remote_id_};
+    return roce::make_mad(attribute, transaction_, local_id_, remote_id_);
 }
 
 void mad_exchange::send_and_wait(const cm_mad &m, state next, time_point now)

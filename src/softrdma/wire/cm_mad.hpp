@@ -43,23 +43,16 @@ inline constexpr std::uint16_t service_unknown = 1;
 inline constexpr std::uint16_t rejected = 2;
 } // namespace resolve_status
 
-// A message. Fields that its attribute does not have are zero.
-struct cm_mad {
+// A message. Decoded fields that its attribute does not have are zero. `qpn` is the queue pair of the receiver in a
+// DREQ; `data` is the whole field.
+struct cm_mad : cm_parameters {
     cm_attribute attribute{};
     std::uint64_t transaction = 0;
     std::uint32_t local_id = 0;  // communication IDs of its sender and its receiver, or the request ID of a resolution
     std::uint32_t remote_id = 0; // 0 in a request
     std::uint64_t service_id = 0;
-    std::uint64_t guid = 0; // GUID of the sender's device
-    std::uint32_t qpn = 0;  // queue pair of the sender; of the receiver in a DREQ
-    std::uint32_t psn = 0;
-    std::uint32_t qkey = 0; // reply to a resolution
-    std::uint8_t responder_resources = 0;
-    std::uint8_t initiator_depth = 0;
-    std::uint8_t flow_control = 0;
-    std::uint8_t retry_count = 0;
-    std::uint8_t rnr_retry_count = 0;
-    std::uint8_t srq = 0;
+    std::uint64_t guid = 0;           // GUID of the sender's device
+    std::uint32_t qkey = 0;           // reply to a resolution
     std::uint8_t transport = 0;       // transport service type, in requests
     std::uint8_t mtu = 0;             // ibv_mtu
     std::uint8_t traffic_class = 0;   // traffic class of the path that a request proposes
@@ -72,8 +65,18 @@ struct cm_mad {
     std::uint16_t reason = 0; // REJ; APR and SIDR_REP: status
     network_address source{}; // GIDs of the path that a request proposes
     network_address destination{};
-    private_data data{}; // the whole field
 };
+
+inline cm_mad make_mad(
+        cm_attribute attribute, std::uint64_t transaction, std::uint32_t local_id, std::uint32_t remote_id) noexcept
+{
+    cm_mad m;
+    m.attribute = attribute;
+    m.transaction = transaction;
+    m.local_id = local_id;
+    m.remote_id = remote_id;
+    return m;
+}
 
 using mad_bytes = std::array<std::byte, mad_size>;
 mad_bytes encode(const cm_mad &m) noexcept;

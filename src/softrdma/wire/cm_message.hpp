@@ -36,11 +36,9 @@ struct private_data {
     }
 };
 
-// Payload of cm_request and cm_reply. The payloads of resolve_request and resolve_reply contain only the key, the
-// private data and, in the reply, the queue pair number.
-struct cm_handshake {
-    session_key key{};
-    std::uint32_t qpn = 0;
+// Parameters of a connection that the connection managers exchange, in both their protocols.
+struct cm_parameters {
+    std::uint32_t qpn = 0; // queue pair of the sender
     std::uint32_t psn = 0;
     std::uint8_t responder_resources = 0;
     std::uint8_t initiator_depth = 0;
@@ -48,7 +46,13 @@ struct cm_handshake {
     std::uint8_t retry_count = 0;
     std::uint8_t rnr_retry_count = 0;
     std::uint8_t srq = 0;
-    private_data data;
+    private_data data{};
+};
+
+// Payload of cm_request and cm_reply. The payloads of resolve_request and resolve_reply contain only the key, the
+// private data and, in the reply, the queue pair number.
+struct cm_handshake : cm_parameters {
+    session_key key{};
     softrdma::shm_address shm_address; // absent from peers that support no shared memory
 };
 
