@@ -48,7 +48,7 @@ void background_resync::start(unsigned copy, attempts &of)
     of.running = true;
     try {
         of.thread = quiet_thread([this, copy, &of] {
-            const limits within{settings_.background_rate, nullptr, nullptr, of.cancel.get()};
+            const limits within{settings_.background_rate, nullptr, nullptr, of.cancel.get(), true};
             const int code = guarded([&] { resyncer_.resync(copy, within); });
             of.next_ms = replica::now_ms() + of.pause_ms;
             of.pause_ms = std::min(2 * of.pause_ms, code == 0 ? max_joined_pause_ms : max_failed_pause_ms);

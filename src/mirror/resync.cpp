@@ -97,7 +97,7 @@ void resyncer::connect_again(remote_copy &c, const deadline &until)
 
 void resyncer::resync(unsigned copy, const limits &within)
 {
-    const exclusive_copy work(membership_, copies_, copy, within.cancel);
+    const exclusive_copy work(membership_, copies_, copy, within.yields ? within.cancel : nullptr);
     remote_copy &c = work.copy;
     if (const int code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());

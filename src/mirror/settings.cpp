@@ -141,7 +141,7 @@ limits limits_of(const rpma_mirror_resync_options *options)
         return {};
     if (options->size < sizeof(*options) || options->flags != 0)
         reject("options: size not set, or unknown flags");
-    return {options->bytes_per_second, options->progress, options->context, nullptr};
+    return {options->bytes_per_second, options->progress, options->context};
 }
 
 } // namespace mirror

@@ -27,6 +27,8 @@ struct limits {
     void *context = nullptr;
     // Cancels if a loss is declared; NULL if nothing cancels. The thread then waits at most for one operation.
     replica::loss *cancel = nullptr;
+    // Another call may cancel it to work on the copy itself.
+    bool yields = false;
 };
 
 // Converts the options, which may be NULL. Throws failure with E_INVAL.
