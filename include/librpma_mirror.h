@@ -244,6 +244,12 @@ int rpma_mirror_cfg_set_resync_options(struct rpma_mirror_cfg *cfg, const struct
  * background, and the rate for each of them (default 104857600; 0 for no limit). */
 int rpma_mirror_cfg_set_background_resync(struct rpma_mirror_cfg *cfg, int enabled, uint64_t bytes_per_second);
 
+/* Sets whether the open set serves rpma-mirror(1) on a local socket beside the state file (default 1). The socket has
+ * the permissions of the state file. A set whose local copy is anonymous memory has no socket. */
+int rpma_mirror_cfg_set_admin_socket(struct rpma_mirror_cfg *cfg, int enabled);
+/* Stores the path of the socket. The caller releases *path with free(3). RPMA_MIRROR_E_NOT_FOUND: the set has none. */
+int rpma_mirror_cfg_get_admin_socket(const struct rpma_mirror_cfg *cfg, char **path);
+
 /* Creating, opening and closing a set */
 
 struct rpma_mirror;

@@ -139,6 +139,24 @@ int rpma_mirror_cfg_set_background_resync(struct rpma_mirror_cfg *cfg, int enabl
     });
 }
 
+int rpma_mirror_cfg_set_admin_socket(struct rpma_mirror_cfg *cfg, int enabled)
+{
+    return change(cfg, [&](settings &s) { s.admin_socket = enabled != 0; });
+}
+
+int rpma_mirror_cfg_get_admin_socket(const struct rpma_mirror_cfg *cfg, char **path)
+{
+    if (cfg == nullptr || path == nullptr)
+        return fail(RPMA_MIRROR_E_INVAL, "cfg and path cannot be NULL");
+    return guarded([&] {
+        const std::string found = cfg->value.admin_path();
+        if (found.empty())
+            throw failure(
+                    RPMA_MIRROR_E_NOT_FOUND, "socket for rpma-mirror: disabled, or the local copy is anonymous memory");
+        *path = copy_for_caller(found);
+    });
+}
+
 int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_event_function function, void *context)
 {
     return change(cfg, [&](settings &s) {

@@ -43,6 +43,14 @@ const char *last_failure() noexcept
     return text.c_str();
 }
 
+char *copy_for_caller(const std::string &original)
+{
+    char *const copy = strdup(original.c_str());
+    if (copy == nullptr)
+        throw std::bad_alloc();
+    return copy;
+}
+
 } // namespace mirror
 
 const char *rpma_mirror_error_message(void)

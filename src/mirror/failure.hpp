@@ -36,6 +36,9 @@ failure system_failure(const std::string &what, int error = errno);
 int fail(const failure &f) noexcept;
 const char *last_failure() noexcept;
 
+// Copies a text for a caller that releases it with free(3).
+char *copy_for_caller(const std::string &text);
+
 // Runs the body of a C function that is not on the data path, and converts exceptions to error codes.
 template<class F>
 int guarded(F &&f) noexcept

@@ -280,12 +280,7 @@ int rpma_mirror_get_metrics(struct rpma_mirror *mirror, char **text)
 {
     if (mirror == nullptr || text == nullptr)
         return null("mirror and text");
-    return guarded([&] {
-        char *const copy = strdup(mirror->metrics().c_str());
-        if (copy == nullptr)
-            throw std::bad_alloc();
-        *text = copy;
-    });
+    return guarded([&] { *text = copy_for_caller(mirror->metrics()); });
 }
 
 int rpma_mirror_check(struct rpma_mirror *mirror, unsigned copy, uint64_t offset, uint64_t length,

@@ -21,7 +21,8 @@ set_parts::~set_parts()
 
 rpma_mirror::rpma_mirror(const settings &of)
     : parts(of), lanes(parts), comparer_(parts), targets(parts, lanes, comparer_),
-      verification(parts, lanes, comparer_), background_(parts, targets), watcher_(parts, background_)
+      verification(parts, lanes, comparer_), background_(parts, targets), watcher_(parts, background_),
+      administration_(*this)
 {
 }
 
@@ -29,6 +30,8 @@ void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool 
 {
     report_ = opening(parts, comparer_).open_set(hint, mapped, length, force);
     watcher_.start();
+    // A directory without space or permission for the socket does not prevent the program from using the set.
+    guarded([&] { administration_.start(); });
 }
 
 // Copies unflushed stores to the targets, too. Evicts a lost target, like a flush.
@@ -52,6 +55,7 @@ void rpma_mirror::compare_copies()
 // All copies are equal before the clean record is committed.
 void rpma_mirror::close(closing how)
 {
+    administration_.stop();
     watcher_.stop();
     background_.stop();
     if (const int code = parts.members.terminal_error(); code != 0)

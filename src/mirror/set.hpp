@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "administration.hpp"
 #include "background.hpp"
 #include "verify.hpp"
 #include "watch.hpp"
@@ -54,5 +55,6 @@ public:
 private:
     rpma_mirror_recovery_report report_{};
     mirror::background_resync background_;
-    mirror::watcher watcher_; // the first to be destroyed
+    mirror::watcher watcher_;
+    mirror::administration administration_; // the first to be destroyed
 };

@@ -109,6 +109,11 @@ void apply(settings &to, const line &l)
             to.background_rate = number(l.words[1], true);
         return;
     }
+    if (l.key == "admin-socket") {
+        need(l, 1, 1, "admin-socket on|off");
+        to.admin_socket = choose(l.words[0], {"off", "on"}) == 1;
+        return;
+    }
     if (l.key == "timeouts") {
         need(l, 2, 2, "timeouts OPERATION-MS OPEN-MS");
         return to.set_timeouts(small(l.words[0]), small(l.words[1]));

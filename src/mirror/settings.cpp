@@ -50,6 +50,11 @@ std::string settings::names_of(std::uint32_t copies) const
     return all;
 }
 
+std::string settings::admin_path() const
+{
+    return admin_socket && !local_path.empty() ? state_path + ".socket" : "";
+}
+
 void settings::set_local_copy(unsigned copy, const char *path, std::uint64_t bytes, const char *state)
 {
     check_copy(copy);

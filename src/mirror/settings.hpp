@@ -61,6 +61,7 @@ struct settings {
     unsigned slow_count = 0;
     int slow_ms = 0;
     bool has_local = false;
+    bool admin_socket = true;
 
     // Throw failure with E_INVAL.
     void set_local_copy(unsigned copy, const char *path, std::uint64_t bytes, const char *state);
@@ -71,6 +72,9 @@ struct settings {
     // Throw failure with E_INVAL if a setting is missing that a writer, or a reader, requires.
     void check() const;
     void check_reader() const;
+
+    // Returns the path of the socket for rpma-mirror(1), or "" if the set has none.
+    std::string admin_path() const;
 
     const target_settings *target_of(unsigned copy) const;
     // Returns the names of the copies in a bit mask, for messages.

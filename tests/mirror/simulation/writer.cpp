@@ -37,6 +37,7 @@ rpma_mirror_cfg *scenario::configure(unsigned machine) const
     rpma_mirror_cfg_set_lanes(cfg, lanes, 16);
     rpma_mirror_cfg_set_background_resync(cfg, background_, 0);
     rpma_mirror_cfg_set_slow_limit(cfg, faults_ ? slow_count_ : 0, operation_ms_ / 8);
+    rpma_mirror_cfg_set_admin_socket(cfg, 0);
     rpma_mirror_cfg_set_event_function(cfg, on_event, nullptr);
     return cfg;
 }
