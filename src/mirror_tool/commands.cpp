@@ -11,6 +11,7 @@
 #include "report.hpp"
 #include "set.hpp"
 #include "set_text.hpp"
+#include "writer.hpp"
 
 namespace mirror_tool
 {
@@ -34,14 +35,31 @@ exit_status status_of(const std::vector<unsigned> &missing)
 exit_status show_status(const options &what)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
-    const auto state = inspect(cfg.get());
-    const std::string text = what.prometheus     ? prometheus_text(*state, what.set_file)
+    const auto writer = writer_set::find(cfg.get());
+    auto state = writer ? writer->state() : nullptr;
+    const std::string failed = writer ? writer->failure_reason() : "";
+    // A program that is fenced does not know the newest record.
+    if (!writer || !failed.empty())
+        state = inspect(cfg.get());
+    const std::string text = what.prometheus ? prometheus_text(*state, what.set_file, writer ? writer->metrics() : "")
                              : state->epoch == 0 ? ""
                                                  : state_text(*state);
     print(what, text, state_json(*state));
     if (state->epoch == 0)
         throw failure(absence_text(*state), exit_failed);
+    if (!failed.empty())
+        throw failure("mirror of the program failed: " + failed + " (restart the program)", exit_failed);
     return status_of(missing_copies(*state));
+}
+
+// Returns the set that a program of this machine has open. Otherwise opens it.
+std::unique_ptr<usable_set> use(const options &what, const cfg_ptr &cfg, const progress &shown)
+{
+    if (auto writer = writer_set::find(cfg.get()))
+        return writer;
+    check_not_in_use(cfg.get());
+    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
+    return std::make_unique<open_set>(cfg.get(), what.force);
 }
 
 exit_status create(const options &what)
@@ -53,17 +71,15 @@ exit_status create(const options &what)
     return exit_done;
 }
 
-// Verifies a set. Opening resynchronizes the copies, so differences are found only in a set that was closed cleanly.
+// Verifies a set. Opening resynchronizes the copies, so differences are found only in a set that was closed cleanly, or
+// that a program has open.
 exit_status verify(const options &what)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
-    check_not_in_use(cfg.get());
     progress shown(what);
-    rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options());
-    open_set set(cfg.get(), false);
-    auto opening = make_output<rpma_mirror_recovery_report>();
-    call([&] { return rpma_mirror_get_recovery_report(set.get(), opening.get()); });
-    const auto state = set.state();
+    const auto set = use(what, cfg, shown);
+    const auto opening = set->opening();
+    const auto state = set->state();
     std::vector<std::vector<std::string>> rows = {{"COPY", "LEVEL", "COMPARED", "DIFFERENT", "FIRST", "WHERE"}};
     json copies = json::array();
     bool equal = true, found = false;
@@ -73,8 +89,7 @@ exit_status verify(const options &what)
             continue;
         found = true;
         auto report = make_output<rpma_mirror_verify_report>();
-        const int code = call([&] { return rpma_mirror_verify(set.get(), copy, shown.resync_options(), report.get()); },
-                {RPMA_MIRROR_E_VERIFY, RPMA_MIRROR_E_STALE});
+        const int code = set->verify(copy, shown, *report);
         equal = equal && code == 0;
         if (code == RPMA_MIRROR_E_STALE) {
             rows.push_back({std::to_string(copy), "-", "-", "-", "-", std::string(c.location) + ": not in sync"});
@@ -92,23 +107,23 @@ exit_status verify(const options &what)
     if (!found)
         throw failure(fmt::format("target of copy {} not found", what.copy.value_or(0)), exit_usage);
     shown.end_line();
-    const char *const reason = opening->was_clean == 0    ? "the set was not closed cleanly"
+    const char *const reason = !opening                   ? nullptr
+                               : opening->was_clean == 0  ? "the set was not closed cleanly"
                                : opening->sent_bytes != 0 ? "files of a copy were changed after the close"
                                                           : nullptr;
     const std::string before =
             reason == nullptr ? "" : fmt::format("{}: opening it sent {}\n\n", reason, size_text(opening->sent_bytes));
-    print(what,
-            before + table(rows) +
-                    (equal ? "\nthe copies are equal\n"
-                           : "\ncopies differ: not repaired (rpma-mirror resync overwrites them with the local "
-                             "copy)\n"),
-            {{"equal", equal}, {"was_clean", opening->was_clean != 0}, {"resynced_bytes", opening->sent_bytes},
-                    {"copies", copies}});
+    const std::string outcome =
+            equal ? "the copies are equal"
+                  : fmt::format("copies differ: not repaired ({} overwrites them with the local copy)",
+                            opening ? "rpma-mirror resync" : "the close of the set");
+    json value = {{"equal", equal}};
+    if (opening)
+        value.update({{"was_clean", opening->was_clean != 0}, {"resynced_bytes", opening->sent_bytes}});
+    value["copies"] = copies;
+    print(what, before + table(rows) + '\n' + outcome + '\n', value);
     // Closing would overwrite the other copies with the local one, which can be the wrong one.
-    if (equal)
-        set.close();
-    else
-        set.leave();
+    set->end(!equal);
     return equal ? exit_done : exit_failed;
 }
 
@@ -128,9 +143,37 @@ exit_status recover(const options &what)
     return what.command == "promote" ? exit_done : status_of(missing);
 }
 
+// Resynchronizes the copies of a set that a program has open, one after the other.
+exit_status resync_open(const options &what, writer_set &set)
+{
+    progress shown(what);
+    std::string text;
+    json failed = json::array();
+    for (const unsigned copy : missing_copies(*set.state())) {
+        std::string reason;
+        if (const int code = set.resync(copy, shown, reason); code != 0) {
+            text += fmt::format("copy {}: {}\n", copy, reason);
+            failed.push_back({{"copy", copy}, {"code", code}, {"message", reason}});
+        }
+    }
+    shown.end_line();
+    const auto state = set.state();
+    const std::vector<unsigned> missing = missing_copies(*state);
+    print(what,
+            fmt::format("epoch {}: resynchronized by the program that has the set open\n{}in sync: {}\n{}",
+                    state->epoch, text, list_text(copies_of(state->in_sync)),
+                    missing.empty() ? "" : "not in sync: " + list_text(missing) + '\n'),
+            {{"epoch", state->epoch}, {"in_sync", copies_of(state->in_sync)}, {"not_in_sync", missing},
+                    {"failed", failed}, {"consistency_point", state->consistency_point}});
+    return status_of(missing);
+}
+
 exit_status resync(const options &what)
 {
-    check_not_in_use(read_cfg(what.set_file).get());
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    if (const auto writer = writer_set::find(cfg.get()))
+        return resync_open(what, *writer);
+    check_not_in_use(cfg.get());
     return recover(what);
 }
 
@@ -144,18 +187,16 @@ exit_status fence(const options &what)
     return exit_done;
 }
 
-// Opens the set, changes it by f, and prints the result.
-exit_status change(const options &what, const std::function<void(open_set &, const progress &)> &f)
+// Changes the members of the set by f, and prints the result.
+exit_status change(const options &what, const std::function<void(usable_set &, progress &)> &f)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
-    check_not_in_use(cfg.get());
     progress shown(what);
-    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
-    open_set set(cfg.get(), what.force);
-    f(set, shown);
+    const auto set = use(what, cfg, shown);
+    f(*set, shown);
     shown.end_line();
-    const auto state = set.state();
-    set.close();
+    const auto state = set->state();
+    set->end(false);
     print(what,
             fmt::format("members: {}\nin sync: {}\n{} is changed (change the set files of other machines, too)\n",
                     list_text(copies_of(state->members)), list_text(copies_of(state->in_sync)), what.set_file),
@@ -165,19 +206,16 @@ exit_status change(const options &what, const std::function<void(open_set &, con
 
 exit_status add(const options &what)
 {
-    return change(what, [&](open_set &set, const progress &shown) {
-        call([&] {
-            return rpma_mirror_add_target(
-                    set.get(), *what.copy, what.place.c_str(), what.pool_set.c_str(), shown.resync_options());
-        });
+    return change(what, [&](usable_set &set, progress &shown) {
+        set.add(*what.copy, what.place, what.pool_set, shown);
         add_target_line(what.set_file, *what.copy, what.place, what.pool_set);
     });
 }
 
 exit_status remove_copy(const options &what)
 {
-    return change(what, [&](open_set &set, const progress &) {
-        call([&] { return rpma_mirror_remove_target(set.get(), *what.copy); });
+    return change(what, [&](usable_set &set, progress &) {
+        set.remove(*what.copy);
         remove_target_line(what.set_file, *what.copy);
     });
 }

@@ -75,10 +75,19 @@ void progress::end_line()
 
 int progress::called(void *self, const rpma_mirror_progress *p)
 {
-    auto &shower = *static_cast<progress *>(self);
-    if (shower.shown_)
-        shower.show(*p);
+    static_cast<progress *>(self)->update(*p);
     return stop_requested;
+}
+
+void progress::update(const rpma_mirror_progress &p)
+{
+    if (shown_)
+        show(p);
+}
+
+bool progress::is_canceled()
+{
+    return stop_requested != 0;
 }
 
 // On a terminal, updates one line for the copy with the most data left. Otherwise prints a line per interval and at the

@@ -57,9 +57,37 @@ std::unique_ptr<rpma_mirror_state> open_set::state() const
     return state;
 }
 
-void open_set::close()
+int open_set::verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report)
 {
-    call([&] { return rpma_mirror_unmap(&mirror_); });
+    return call([&] { return rpma_mirror_verify(mirror_, copy, shown.resync_options(), &report); },
+            {RPMA_MIRROR_E_VERIFY, RPMA_MIRROR_E_STALE});
+}
+
+void open_set::add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown)
+{
+    call([&] {
+        return rpma_mirror_add_target(mirror_, copy, place.c_str(), pool_set.c_str(), shown.resync_options());
+    });
+}
+
+void open_set::remove(unsigned copy)
+{
+    call([&] { return rpma_mirror_remove_target(mirror_, copy); });
+}
+
+std::unique_ptr<rpma_mirror_recovery_report> open_set::opening() const
+{
+    auto report = make_output<rpma_mirror_recovery_report>();
+    call([&] { return rpma_mirror_get_recovery_report(mirror_, report.get()); });
+    return report;
+}
+
+void open_set::end(bool unchanged)
+{
+    if (unchanged)
+        mirror_ = nullptr;
+    else
+        call([&] { return rpma_mirror_unmap(&mirror_); });
 }
 
 std::vector<unsigned> copies_of(unsigned bits)

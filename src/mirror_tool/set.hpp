@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "failure.hpp"
+#include "progress.hpp"
 
 namespace mirror_tool
 {
@@ -38,20 +39,40 @@ std::unique_ptr<rpma_mirror_state> inspect(const rpma_mirror_cfg *cfg);
 // Throws failure if another machine might be writing to the set, because opening it would fence that writer.
 void check_not_in_use(const rpma_mirror_cfg *cfg);
 
-// Set that is open in this program. The destructor closes it and ignores errors.
-class open_set
+// Set that is open, in this program or in another one of this machine. The functions throw failure.
+class usable_set
+{
+public:
+    usable_set() = default;
+    virtual ~usable_set() = default;
+    usable_set(const usable_set &) = delete;
+    usable_set &operator=(const usable_set &) = delete;
+
+    virtual std::unique_ptr<rpma_mirror_state> state() const = 0;
+    // Returns 0, RPMA_MIRROR_E_VERIFY, or RPMA_MIRROR_E_STALE without a report.
+    virtual int verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report) = 0;
+    virtual void add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown) = 0;
+    virtual void remove(unsigned copy) = 0;
+    // Report of the opening by this program, or nullptr.
+    virtual std::unique_ptr<rpma_mirror_recovery_report> opening() const = 0;
+    // Ends the use without an error. `unchanged`: no copy is changed.
+    virtual void end(bool unchanged) = 0;
+};
+
+// Set that this program opened. The destructor closes it and ignores errors.
+class open_set : public usable_set
 {
 public:
     open_set(const rpma_mirror_cfg *cfg, bool force);
-    ~open_set() { rpma_mirror_unmap(&mirror_); }
-    open_set(const open_set &) = delete;
-    open_set &operator=(const open_set &) = delete;
+    ~open_set() override { rpma_mirror_unmap(&mirror_); }
 
-    rpma_mirror *get() const { return mirror_; }
-    std::unique_ptr<rpma_mirror_state> state() const;
-    void close();
-    // Keeps the set open until the program exits, so that no copy is changed.
-    void leave() { mirror_ = nullptr; }
+    std::unique_ptr<rpma_mirror_state> state() const override;
+    int verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report) override;
+    void add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown) override;
+    void remove(unsigned copy) override;
+    std::unique_ptr<rpma_mirror_recovery_report> opening() const override;
+    // With `unchanged` the set stays open until the program exits.
+    void end(bool unchanged) override;
 
 private:
     rpma_mirror *mirror_ = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "set_metrics.hpp"
 
+#include <sstream>
 #include <vector>
 
 #include "prometheus.hpp"
@@ -9,7 +10,28 @@
 namespace mirror_tool
 {
 
-std::string prometheus_text(const rpma_mirror_state &state, const std::string &set_file)
+namespace
+{
+
+// Returns the metrics of `text` that `known` does not contain, with one more label.
+std::string other_metrics(const std::string &known, const std::string &text, const std::string &label)
+{
+    std::istringstream lines(text);
+    std::string others;
+    bool is_known = false;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("# HELP "))
+            is_known = known.find(line.substr(0, line.find(' ', 7) + 1)) != std::string::npos;
+        if (const std::size_t at = line.find('{'); line.front() != '#' && at != std::string::npos)
+            line.insert(at + 1, label + ",");
+        others += is_known ? "" : line + '\n';
+    }
+    return others;
+}
+
+} // namespace
+
+std::string prometheus_text(const rpma_mirror_state &state, const std::string &set_file, const std::string &of_writer)
 {
     const std::vector<unsigned> shown = listed_copies(state);
     const std::string set = prometheus::label("set_file", set_file);
@@ -44,7 +66,7 @@ std::string prometheus_text(const rpma_mirror_state &state, const std::string &s
     add_copies(
             "copy_record_epoch", "Epoch of the newest record of the copy.", [](copy_type c) { return c.record_epoch; });
     add_copies("copy_resync_cursor_bytes", "Position of a resync of the copy.", [](copy_type c) { return c.cursor; });
-    return to.text();
+    return to.text() + other_metrics(to.text(), of_writer, set);
 }
 
 } // namespace mirror_tool

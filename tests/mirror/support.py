@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory, enter_own_network, skip, stop  # noqa: E402,F401
+from common import directory, enter_own_network, skip, stop, wait_until  # noqa: E402,F401
 
 TOOL = os.environ["RPMA_MIRROR"]
 DAEMON = os.environ["RPMEMD"]
@@ -88,8 +88,8 @@ class MirrorTest(unittest.TestCase):
              "timeouts 20000 60000", more, *lines]) + "\n")
         return place / "set"
 
-    def tool(self, *words, **options):
-        return subprocess.run([TOOL, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    def tool(self, *words, before=(), **options):
+        return subprocess.run([*before, TOOL, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False,
                               stdin=subprocess.DEVNULL, **options)
 
     def done(self, *words, status=0, **options):

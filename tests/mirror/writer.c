@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* writer SET-FILE: opens a mirrored set, stores each line of standard input at its begin, flushes it, and prints the
  * code of that. A line `mark N` marks a consistency point instead, and a line `metrics` prints the metrics of the set.
- */
+ * A line `fork` prints the process of a child that does nothing. */
 #include <librpma_mirror.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
@@ -29,6 +30,13 @@ int main(int argc, char **argv)
         if (strcmp(line, "metrics\n") == 0 && rpma_mirror_get_metrics(mirror, &text) == 0) {
             printf("%s# end\n", text);
             free(text);
+            continue;
+        }
+        if (strcmp(line, "fork\n") == 0) {
+            const pid_t child = fork();
+            while (child == 0)
+                pause();
+            printf("%d\n", (int)child);
             continue;
         }
         const struct rpma_mirror_range range = {0, strcspn(line, "\n")};

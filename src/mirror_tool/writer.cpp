@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "writer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "mirror_admin.hpp"
+
+namespace mirror_tool
+{
+
+namespace
+{
+
+// Longest time without a line of the program, and longest time of a request without progress.
+constexpr int max_silence_s = 10;
+constexpr auto max_short_request = std::chrono::seconds(30);
+
+[[noreturn]] void fail(const std::string &line)
+{
+    throw failure("program that has the set open: " + line, exit_failed);
+}
+
+// Connection to the socket of the program. Each wait is bounded.
+class connection
+{
+public:
+    connection() : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0))
+    {
+        constexpr timeval limit{max_silence_s, 0};
+        if (fd_ < 0 || setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
+                setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0)
+            fail(fmt::format("cannot create a socket: {}", std::strerror(errno)));
+    }
+    ~connection() { close(fd_); }
+    connection(const connection &) = delete;
+    connection &operator=(const connection &) = delete;
+
+    // Returns false if no program listens: the socket does not exist, or the program has ended.
+    bool open(const std::string &path)
+    {
+        // The path through /proc avoids the limit of 107 bytes.
+        const int found = ::open(path.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW);
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        const std::string text = "/proc/self/fd/" + std::to_string(found);
+        text.copy(address.sun_path, sizeof(address.sun_path) - 1);
+        const bool connected =
+                found >= 0 && connect(fd_, reinterpret_cast<const sockaddr *>(&address), sizeof(address)) == 0;
+        const int error = errno;
+        if (found >= 0)
+            close(found);
+        if (!connected && (error == ENOENT || error == ENOTDIR || error == ECONNREFUSED || error == ENOTSOCK))
+            return false;
+        if (!connected && error == EAGAIN)
+            fail_silent();
+        if (!connected)
+            fail(fmt::format("cannot connect to {}: {} (use the user of the program)", path, std::strerror(error)));
+        // The socket of a program that has ended stays open in a child that it forked.
+        return peer() <= 0 || kill(peer(), 0) == 0 || errno != ESRCH;
+    }
+
+    void send_line(const std::string &line) const
+    {
+        // A program that rejects the client sends the reason, and closes the connection.
+        if (send(fd_, line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno == EAGAIN)
+            fail_silent();
+    }
+
+    std::string receive_line()
+    {
+        for (;;) {
+            if (const std::size_t end = received_.find('\n'); end != std::string::npos) {
+                std::string line = received_.substr(0, end);
+                received_.erase(0, end + 1);
+                return line;
+            }
+            char bytes[4096];
+            const ssize_t count = recv(fd_, bytes, sizeof(bytes), 0);
+            if (count < 0 && errno == EINTR) {
+                check_canceled();
+                continue;
+            }
+            if (count < 0 && errno == EAGAIN)
+                fail_silent();
+            if (count <= 0)
+                fail("closed the connection (it closed the set, or was killed)");
+            received_.append(bytes, static_cast<std::size_t>(count));
+        }
+    }
+
+    static void check_canceled()
+    {
+        if (progress::is_canceled())
+            throw failure("canceled", exit_failed, RPMA_MIRROR_E_CANCELED);
+    }
+
+    // Returns the process that listens, or 0 if it is unknown.
+    pid_t peer() const
+    {
+        ucred who{};
+        socklen_t size = sizeof(who);
+        return getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
+    }
+
+private:
+    [[noreturn]] void fail_silent() const
+    {
+        fail(fmt::format("no response within {} s (process {} may be stopped or overloaded)", max_silence_s, peer()));
+    }
+
+    const int fd_;
+    std::string received_;
+};
+
+} // namespace
+
+std::unique_ptr<writer_set> writer_set::find(const rpma_mirror_cfg *cfg)
+{
+    char *path = nullptr;
+    if (rpma_mirror_cfg_get_admin_socket(cfg, &path) != 0)
+        return nullptr;
+    const std::unique_ptr<char, decltype(&std::free)> owned(path, &std::free);
+    if (!connection().open(path))
+        return nullptr;
+    return std::unique_ptr<writer_set>(new writer_set(path));
+}
+
+// Sends a request and returns the answer, whose code is 0 or one of those expected. Requests without `shown` are short.
+// Throws failure.
+writer_set::json writer_set::ask(const json &request, progress *shown, std::initializer_list<int> expected) const
+{
+    connection to;
+    if (!to.open(path_))
+        fail("closed the set, or was killed");
+    to.send_line(mirror_admin::line_of(request));
+    const auto end = std::chrono::steady_clock::now() + max_short_request;
+    for (;;) {
+        json line = json::parse(to.receive_line(), nullptr, false);
+        if (line.is_object() && line.contains("code")) {
+            const int code = line["code"].get<int>();
+            if (code != 0 && std::ranges::find(expected, code) == expected.end())
+                throw failure(line.value("message", ""), exit_failed, code);
+            return line;
+        }
+        if (!line.is_object() || !line.contains("progress"))
+            fail("invalid response (use the version of rpma-mirror that belongs to it)");
+        connection::check_canceled();
+        if (shown == nullptr && std::chrono::steady_clock::now() > end)
+            fail(fmt::format(
+                    "not completed within {} s (the program may be in its event function)", max_short_request.count()));
+        if (shown == nullptr || line["progress"].is_null())
+            continue;
+        rpma_mirror_progress p{};
+        p.size = sizeof(p);
+        mirror_admin::each_member_of_progress(p, mirror_admin::reader_of{line["progress"]});
+        shown->update(p);
+    }
+}
+
+std::unique_ptr<rpma_mirror_state> writer_set::state() const
+{
+    const json result = ask({{"command", "status"}}, nullptr)["result"];
+    auto state = make_output<rpma_mirror_state>();
+    mirror_admin::from_json(result, *state);
+    failure_reason_ = result["failure"].is_string() ? result["failure"].get<std::string>() : "";
+    for (rpma_mirror_copy &c : state->copies) {
+        if (c.is_local != 0)
+            c.last_error = RPMA_MIRROR_E_BUSY;
+        // The program tries again to connect to the target, unsuccessfully so far.
+        if (c.state == RPMA_MIRROR_COPY_STALE &&
+                (c.last_error == RPMA_MIRROR_E_CONNECTION || c.last_error == RPMA_MIRROR_E_TIMEOUT))
+            c.state = RPMA_MIRROR_COPY_OFFLINE;
+    }
+    return state;
+}
+
+int writer_set::verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report)
+{
+    const json answer =
+            ask({{"command", "verify"}, {"copy", copy}, {"rate", shown.rate()}}, &shown, {RPMA_MIRROR_E_STALE});
+    if (answer["code"] != 0)
+        return answer["code"].get<int>();
+    mirror_admin::each_member_of_report(report, mirror_admin::reader_of{answer["result"]});
+    return report.differing_segments == 0 ? 0 : RPMA_MIRROR_E_VERIFY;
+}
+
+int writer_set::resync(unsigned copy, progress &shown, std::string &reason)
+{
+    try {
+        ask({{"command", "resync"}, {"copy", copy}, {"rate", shown.rate()}}, &shown);
+        return 0;
+    } catch (const failure &problem) {
+        // A failure of the library concerns this copy only.
+        if (problem.code() == 0 || problem.code() == RPMA_MIRROR_E_CANCELED)
+            throw;
+        reason = problem.what();
+        return problem.code();
+    }
+}
+
+void writer_set::add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown)
+{
+    ask({{"command", "add"}, {"copy", copy}, {"target", place}, {"poolset", pool_set}, {"rate", shown.rate()}}, &shown);
+}
+
+void writer_set::remove(unsigned copy)
+{
+    ask({{"command", "remove"}, {"copy", copy}}, nullptr);
+}
+
+std::string writer_set::metrics() const
+{
+    return ask({{"command", "metrics"}}, nullptr)["result"].get<std::string>();
+}
+
+} // namespace mirror_tool
