@@ -66,9 +66,9 @@ private:
     std::thread thread_;
 };
 
-void give(int fd_peer, fd_request_kind kind, std::initializer_list<int> given)
+void give(int fd_peer, fd_request_kind kind, std::initializer_list<int> passed)
 {
-    send_message(fd_peer, {.kind = kind}, std::span(given.begin(), given.size()));
+    send_message(fd_peer, {.kind = kind}, std::span(passed.begin(), passed.size()));
 }
 
 class forged
@@ -90,14 +90,14 @@ public:
     handover visit_it()
     {
         std::promise<handover> promise;
-        const obstacle why = request_fds(i.h, [&](handover given) { promise.set_value(std::move(given)); });
-        assert_true(why == obstacle::none);
+        const no_shm_reason why = request_fds(i.h, [&](handover passed) { promise.set_value(std::move(passed)); });
+        assert_true(why == no_shm_reason::none);
         return promise.get_future().get();
     }
-    std::shared_ptr<shm_ep> open(handover given)
+    std::shared_ptr<shm_ep> open(handover passed)
     {
         std::string why;
-        auto c = shm_ep::open(i.h, ends, std::move(given), why);
+        auto c = shm_ep::open(i.h, ends, std::move(passed), why);
         assert_true(c != nullptr || !why.empty());
         return c;
     }
@@ -106,7 +106,7 @@ public:
     int pipe_ends[2];
 };
 
-void an_honest_host_is_trusted(void **)
+void a_valid_host_is_accepted(void **)
 {
     forged f;
     const unique_fd completion_fd(eventfd(0, EFD_CLOEXEC));
@@ -129,9 +129,9 @@ void the_arena_of_another_is_refused(void **)
 {
     forged f;
     const host h([&](int to, const fd_request &w) { give(to, w.kind, {f.i.arena}); });
-    handover given = f.visit_it();
+    handover passed = f.visit_it();
     f.i.h.token[0] ^= 1;
-    assert_null(f.open(std::move(given)).get());
+    assert_null(f.open(std::move(passed)).get());
 }
 
 void a_bell_that_is_none_is_refused(void **)
@@ -139,9 +139,9 @@ void a_bell_that_is_none_is_refused(void **)
     forged f;
     reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
     const host h([&](int to, const fd_request &w) { give(to, w.kind, {f.i.arena, f.pipe_ends[1]}); });
-    handover given = f.visit_it();
-    assert_true(given.arena.get() >= 0 && given.completion_fd.get() < 0);
-    assert_null(f.open(std::move(given)).get());
+    handover passed = f.visit_it();
+    assert_true(passed.arena.get() >= 0 && passed.completion_fd.get() < 0);
+    assert_null(f.open(std::move(passed)).get());
 }
 
 void nothing_is_no_arena(void **)
@@ -158,7 +158,7 @@ void a_malformed_reply_is_rejected(void **)
     assert_true(f.visit_it().arena.get() < 0);
 }
 
-void who_is_silent_has_given_nothing(void **)
+void a_silent_host_passes_no_descriptor(void **)
 {
     forged f;
     const host h([](int, const fd_request &) {});
@@ -179,7 +179,7 @@ void an_unrequested_file_is_dropped(void **)
 
 // A region of the impostor that claims to be a file. No byte is written, whatever descriptor the impostor passes for
 // it.
-void give_for_a_file(int wrong)
+void pass_as_shared_file(int wrong)
 {
     constexpr std::uint32_t key = 7 << key_variant_bits;
     forged f;
@@ -189,28 +189,28 @@ void give_for_a_file(int wrong)
     slot.access = ~0u;
     slot.length = 4096;
     slot.kind = region_kind::shared_file;
-    std::atomic<bool> given{false};
+    std::atomic<bool> passed{false};
     const host h([&](int to, const fd_request &w) {
         if (w.kind == fd_request_kind::arena)
             return give(to, w.kind, {f.i.arena});
         send_message(to, {.kind = w.kind, .key = w.key, .generation = w.generation}, {&wrong, 1});
-        given = true;
+        passed = true;
     });
     const auto c = f.open(f.visit_it());
     assert_non_null(c.get());
     const std::uint64_t data = 0;
     const iovec piece{const_cast<std::uint64_t *>(&data), sizeof(data)};
     assert_true(c->write(key, 0, {&piece, 1}, sizeof(data)) == copy_result::unsupported); // it is asked for
-    while (!given)
+    while (!passed)
         usleep(1000);
     for (int i = 0; i < 20; ++i, usleep(1000))
         assert_true(c->write(key, 0, {&piece, 1}, sizeof(data)) != copy_result::done);
 }
 
-void a_file_that_is_none_is_refused(void **)
+void a_descriptor_of_no_file_is_rejected(void **)
 {
     const unique_fd completion_fd(eventfd(0, EFD_CLOEXEC));
-    give_for_a_file(completion_fd.get());
+    pass_as_shared_file(completion_fd.get());
 }
 
 void a_file_that_is_too_short_is_not_written(void **)
@@ -220,7 +220,7 @@ void a_file_that_is_too_short_is_not_written(void **)
     skip();
 #else
     const unique_fd empty(memfd_create("empty", MFD_CLOEXEC));
-    give_for_a_file(empty.get());
+    pass_as_shared_file(empty.get());
 #endif
 }
 
@@ -232,15 +232,15 @@ int main()
     if (start_event_loop() == nullptr)
         return 1;
     const CMUnitTest tests[] = {
-            cmocka_unit_test(an_honest_host_is_trusted),
+            cmocka_unit_test(a_valid_host_is_accepted),
             cmocka_unit_test(an_arena_that_is_none_is_refused),
             cmocka_unit_test(the_arena_of_another_is_refused),
             cmocka_unit_test(a_bell_that_is_none_is_refused),
             cmocka_unit_test(nothing_is_no_arena),
             cmocka_unit_test(a_malformed_reply_is_rejected),
-            cmocka_unit_test(who_is_silent_has_given_nothing),
+            cmocka_unit_test(a_silent_host_passes_no_descriptor),
             cmocka_unit_test(an_unrequested_file_is_dropped),
-            cmocka_unit_test(a_file_that_is_none_is_refused),
+            cmocka_unit_test(a_descriptor_of_no_file_is_rejected),
             cmocka_unit_test(a_file_that_is_too_short_is_not_written),
     };
     return cmocka_run_group_tests_name("forged_handover", tests, nullptr, nullptr);

@@ -36,7 +36,7 @@ constexpr std::uint32_t vendor_id = device_guid >> 40; // the first three bytes,
 // These bytes must be readable and match no address.
 struct device_block {
     ibv_device device{};
-    std::array<std::byte, 128> slack{};
+    std::array<std::byte, 128> padding{};
 };
 
 constinit device_block the_block{.device = {._ops = {},
@@ -46,7 +46,7 @@ constinit device_block the_block{.device = {._ops = {},
                                          .dev_name = "uverbs-softrdma0",
                                          .dev_path = "/sys/class/infiniband_verbs/uverbs-softrdma0",
                                          .ibdev_path = "/sys/class/infiniband/softrdma0"},
-        .slack = {}};
+        .padding = {}};
 
 ibv_device *the_device() noexcept
 {

@@ -15,7 +15,7 @@ namespace softrdma::barriers
 namespace
 {
 
-bool ask(membarrier_cmd command) noexcept
+bool membarrier(membarrier_cmd command) noexcept
 {
     const int before = errno;
     const bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
@@ -33,12 +33,13 @@ void wait() noexcept
 bool enroll() noexcept
 {
     static constinit process::single<const bool> enrolled;
-    return enrolled.get([] { return ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) ? &process::yes : &process::no; });
+    return enrolled.get(
+            [] { return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) ? &process::yes : &process::no; });
 }
 
 void execute_between_processes(bool all_enrolled) noexcept
 {
-    if (!enroll() || !all_enrolled || !ask(MEMBARRIER_CMD_GLOBAL_EXPEDITED))
+    if (!enroll() || !all_enrolled || !membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED))
         wait();
 }
 

@@ -198,7 +198,7 @@ inline bool is_datagram(const cm_id &id) noexcept
 {
     return id.ps == RDMA_PS_UDP;
 }
-int ask(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
+int prepare_resolve_request(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
 int send_qpn(cm_id &id, const rdma_conn_param *param) REQUIRES(lock());
 void read_peer_qpn(cm_id &id, std::uint32_t qkey = RDMA_UDP_QKEY) REQUIRES(lock());
 void not_resolved(cm_id &id, int status) REQUIRES(lock());

@@ -229,7 +229,7 @@ int connect(cm_id &id, const rdma_conn_param *param)
     const bool datagrams = detail::is_datagram(id);
     if (id.state != cm_state::route_resolved || (param == nullptr && id.qp == nullptr && !datagrams))
         return detail::fail(EINVAL);
-    if (datagrams && detail::ask(id, param) != 0)
+    if (datagrams && detail::prepare_resolve_request(id, param) != 0)
         return -1;
     const auto &chosen = param != nullptr ? *param : standard;
     const int error = datagrams ? 0 : prepare_handshake(id, chosen, request_private_size);

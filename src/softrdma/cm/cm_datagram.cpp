@@ -30,7 +30,7 @@ void end_exchange(cm_id &id) REQUIRES(lock())
 
 } // namespace
 
-int detail::ask(cm_id &id, const rdma_conn_param *param)
+int detail::prepare_resolve_request(cm_id &id, const rdma_conn_param *param)
 {
     if (const int error = assign(id, param, resolve_request_private_size); error != 0)
         return fail(error);

@@ -178,17 +178,17 @@ bool handshake::search(const shm_address &peer)
         path->hold(); // input waits until the queue pair is ready
     else if (qp != nullptr)
         qp->suspend();
-    obstacle_ = peer.why_absent;
+    no_shm_reason_ = peer.why_absent;
     if (peer.present || discovery::required())
         searching_ = discovery::reach(
-                peer, *path, ep_, obstacle_, [weak = std::weak_ptr(path)](discovery::shm_ep_ptr found) {
+                peer, *path, ep_, no_shm_reason_, [weak = std::weak_ptr(path)](discovery::shm_ep_ptr found) {
                     const auto from = weak.lock();
                     const lock_guard guard(cm::lock());
                     handshake *h = from == nullptr ? nullptr : owner_of(*from);
                     if (h == nullptr || !std::exchange(h->searching_, false))
                         return;
                     h->ep_ = std::move(found);
-                    h->obstacle_ = h->ep_ == nullptr ? obstacle::refused : obstacle::none;
+                    h->no_shm_reason_ = h->ep_ == nullptr ? no_shm_reason::refused : no_shm_reason::none;
                     h->searched();
                 });
     return !searching_;
@@ -203,7 +203,7 @@ void handshake::stop_searching()
 void handshake::log_fall_back() const
 {
     log::write(log::level::info, "peer %s: shared memory not used: %s (all traffic over TCP)",
-            text_of(tcp_socket::addresses_of(path->fd()).there).data(), text_of(obstacle_));
+            text_of(tcp_socket::addresses_of(path->fd()).there).data(), text_of(no_shm_reason_));
 }
 
 void handshake::answer()
@@ -216,11 +216,11 @@ void handshake::answer()
         qp->expect(ep_);
         return send_address(own);
     }
-    own.why_absent = obstacle_;
+    own.why_absent = no_shm_reason_;
     send_address(own);
     log_fall_back();
     if (qp != nullptr)
-        qp->select_transport(nullptr, obstacle_);
+        qp->select_transport(nullptr, no_shm_reason_);
 }
 
 void handshake::decide()
@@ -232,13 +232,13 @@ void handshake::decide()
     else if (qp != nullptr)
         qp->expect(ep_);
     if (qp != nullptr)
-        qp->select_transport(ep_, obstacle_);
+        qp->select_transport(ep_, no_shm_reason_);
 }
 
 void handshake::send_decision(opcode op)
 {
     SOFTRDMA_ASSERT(active); // the passive side receives the decision
-    path->send_control(op, encode(shm_decision{ep_ != nullptr, obstacle_}));
+    path->send_control(op, encode(shm_decision{ep_ != nullptr, no_shm_reason_}));
     path->unhold();
     ep_.reset();
 }
@@ -252,11 +252,11 @@ bool handshake::take_decision(const packet &p)
     if (ep == nullptr) // this side has responded that it has no endpoint
         return true;
     if (!decision.shares) {
-        obstacle_ = decision.why;
+        no_shm_reason_ = decision.why;
         log_fall_back();
     }
     if (const auto qp = local_qp.lock(); qp != nullptr)
-        qp->select_transport(decision.shares ? ep : nullptr, obstacle_);
+        qp->select_transport(decision.shares ? ep : nullptr, no_shm_reason_);
     return true;
 }
 

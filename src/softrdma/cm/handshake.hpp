@@ -78,7 +78,7 @@ private:
 
     discovery::shm_ep_ptr ep_ GUARDED_BY(
             cm::lock()); // endpoint of the peer's queue pair, until both sides have agreed on it
-    obstacle obstacle_ GUARDED_BY(cm::lock()){}; // reason why it is NULL
+    no_shm_reason no_shm_reason_ GUARDED_BY(cm::lock()){}; // reason why it is NULL
     bool searching_ GUARDED_BY(cm::lock()) = false;
 };
 

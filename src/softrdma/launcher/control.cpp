@@ -121,7 +121,7 @@ bool receive_from(int fd, int pid, std::string &reply)
 
 } // namespace
 
-contact ask(int pid, const std::string &request, std::string &reply)
+contact send_request(int pid, const std::string &request, std::string &reply)
 {
     const unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const sockaddr_un any{.sun_family = AF_UNIX, .sun_path = {}};

@@ -15,7 +15,7 @@ enum class contact {
 };
 
 // Sends a request to the device in the process; the wait for the response is short.
-contact ask(int pid, const std::string &request, std::string &reply);
+contact send_request(int pid, const std::string &request, std::string &reply);
 
 // Processes of this user, or of all users for root, that may use the device; in this network namespace.
 std::vector<int> device_processes();

@@ -58,7 +58,7 @@ void print_row(int pid)
 {
     std::string report;
     const std::string program = program_of(pid);
-    switch (ask(pid, "report", report)) {
+    switch (send_request(pid, "report", report)) {
     case contact::answered: {
         report = printable(report);
         const totals sum = add_up(report);
@@ -92,7 +92,7 @@ int order(const char *process, const std::string &request)
     if (!pid)
         return usage(std::string("'") + process + "' is not a process ID");
     std::string reply;
-    const contact how = ask(*pid, request, reply);
+    const contact how = send_request(*pid, request, reply);
     if (how != contact::answered)
         return complain(*pid, how);
     if (reply.starts_with("error ")) {
@@ -119,7 +119,7 @@ int ps_command(int argc, char **argv)
     if (!pid)
         return usage(std::string("'") + argv[0] + "' is not a process ID");
     std::string report;
-    const contact how = ask(*pid, "report", report);
+    const contact how = send_request(*pid, "report", report);
     if (how != contact::answered)
         return complain(*pid, how);
     return fputs(printable(report).c_str(), stdout) < 0 ? exit_failure : 0;

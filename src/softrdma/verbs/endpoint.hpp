@@ -31,12 +31,12 @@ struct alignas(cache_line) endpoint {
     ibv_qp *qp = nullptr;
     std::shared_ptr<request_path> local; // path through shared memory, if one exists, besides the network
     ibv_qp_cap cap{};
-    bool path_lost = false;         // the peer has exited, or will send no more responses
-    bool transport_pending = false; // whether `local` will be set is still unknown: no request is sent yet
-    bool unsent = false;            // the path holds transmitted packets back, to send them with later ones
-    bool limits_answers = false;    // the program has set a timeout for a silent peer
-    bool managed = true;            // true if the connection manager reports a lost peer to the program
-    softrdma::obstacle obstacle{};  // reason why `local` is NULL, if known
+    bool path_lost = false;                  // the peer has exited, or will send no more responses
+    bool transport_pending = false;          // whether `local` will be set is still unknown: no request is sent yet
+    bool unsent = false;                     // the path holds transmitted packets back, to send them with later ones
+    bool limits_answers = false;             // the program has set a timeout for a silent peer
+    bool managed = true;                     // true if the connection manager reports a lost peer to the program
+    softrdma::no_shm_reason no_shm_reason{}; // reason why `local` is NULL, if known
     ibv_qp_attr attr{};
     std::shared_ptr<packet_path> path;
     std::weak_ptr<stalled_sender> self; // the queue pair

@@ -33,7 +33,7 @@ std::string queue_pair::report()
     const posted_total flushes = queue_.posted({native::wr_flush});
     const posted_total sends = queue_.posted({IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV});
     const posted_total windows = queue_.posted({IBV_WR_BIND_MW, IBV_WR_LOCAL_INV});
-    const bool has_reason = ep_.local == nullptr && ep_.obstacle != obstacle::none;
+    const bool has_reason = ep_.local == nullptr && ep_.no_shm_reason != no_shm_reason::none;
     char line[512];
     snprintf(line, sizeof(line),
             "qp number=%" PRIu32 " type=rc state=%s peer=%" PRIu32 " transport=%s%s%s posted=%" PRIu64
@@ -41,7 +41,7 @@ std::string queue_pair::report()
             " atomics=%" PRIu64 " flushes=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64 " receives=%" PRIu64
             " windows=%" PRIu64 "\n",
             qp_base.qp_num, name_of(ep_.attr.qp_state), ep_.attr.dest_qp_num, path, has_reason ? " reason=" : "",
-            has_reason ? name_of(ep_.obstacle) : "",
+            has_reason ? name_of(ep_.no_shm_reason) : "",
             reads.requests + writes.requests + atomics.requests + flushes.requests + sends.requests + windows.requests,
             transport_->executed_count(), reads.requests, reads.bytes, writes.requests, writes.bytes, atomics.requests,
             flushes.requests, sends.requests, sends.bytes, receives_posted_, windows.requests);

@@ -8,28 +8,28 @@ namespace softrdma
 namespace
 {
 
-constexpr auto obstacles = static_cast<std::size_t>(obstacle::count);
+constexpr auto reasons = static_cast<std::size_t>(no_shm_reason::count);
 
 } // namespace
 
-const char *text_of(obstacle why) noexcept
+const char *text_of(no_shm_reason why) noexcept
 {
-    constexpr std::array<const char *, obstacles> texts{"unknown reason", "one of them shares no memory",
+    constexpr std::array<const char *, reasons> texts{"unknown reason", "one of them shares no memory",
             "they are on different hosts", "they belong to different users", "they are in different network namespaces",
             "access between the processes is denied by the system"};
     return texts[static_cast<std::size_t>(why)];
 }
 
-const char *name_of(obstacle why) noexcept
+const char *name_of(no_shm_reason why) noexcept
 {
-    constexpr std::array<const char *, obstacles> names{
+    constexpr std::array<const char *, reasons> names{
             "unknown", "not-shared", "other-host", "other-user", "other-netns", "denied"};
     return names[static_cast<std::size_t>(why)];
 }
 
 void put(byte_writer &w, const shm_address &h) noexcept
 {
-    if (!h.present && h.why_absent != obstacle::none)
+    if (!h.present && h.why_absent != no_shm_reason::none)
         w.put(static_cast<std::uint8_t>(h.why_absent));
     if (!h.present)
         return;
@@ -43,10 +43,10 @@ bool get(byte_reader &r, shm_address &h) noexcept
     h = {};
     if (r.rest().empty())
         return true;
-    if (r.rest().size() == sizeof(obstacle)) {
+    if (r.rest().size() == sizeof(no_shm_reason)) {
         const auto why = r.get<std::uint8_t>();
-        h.why_absent = static_cast<obstacle>(why);
-        return why > 0 && why < obstacles;
+        h.why_absent = static_cast<no_shm_reason>(why);
+        return why > 0 && why < reasons;
     }
     h.present = true;
     r.get_raw(h.owner.boot.data(), h.owner.boot.size());

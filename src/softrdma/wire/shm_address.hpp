@@ -25,7 +25,7 @@ struct identity {
 };
 
 // Reason why two processes share no memory. The process that detects it sends it to its peer.
-enum class obstacle : std::uint8_t {
+enum class no_shm_reason : std::uint8_t {
     none,
     unshared, // one of them shares no memory at all
     host,     // they are on different hosts
@@ -38,7 +38,7 @@ enum class obstacle : std::uint8_t {
 // Location of the shared memory of a process, which it sends to its peer over their connection.
 struct shm_address {
     bool present = false;
-    obstacle why_absent = obstacle::none; // set if it is not present
+    no_shm_reason why_absent = no_shm_reason::none; // set if it is not present
     identity owner;
     token_bytes token{};
     std::uint64_t qp_offset = 0;
@@ -50,9 +50,9 @@ struct shm_address {
 };
 
 // Description of the reason, for operators.
-const char *text_of(obstacle why) noexcept;
+const char *text_of(no_shm_reason why) noexcept;
 // Keyword of the reason.
-const char *name_of(obstacle why) noexcept;
+const char *name_of(no_shm_reason why) noexcept;
 
 // Encodes and decodes at the end of a message: an absent address takes one byte if it contains a reason, otherwise
 // none. get() returns false for bytes that put() cannot produce.

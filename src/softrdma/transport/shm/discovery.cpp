@@ -87,7 +87,7 @@ shm_address own_shm_address(queue_pair &qp, const packet_path &path)
 {
     const arena &arena = arena::instance();
     shm_address h;
-    h.why_absent = own_obstacle();
+    h.why_absent = check_local_shm();
     if (!arena.shared() || !qp.describe(ends_of(path), h))
         return h;
     h.present = true;
@@ -97,7 +97,7 @@ shm_address own_shm_address(queue_pair &qp, const packet_path &path)
     return h;
 }
 
-bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, obstacle &why,
+bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, no_shm_reason &why,
         const std::function<void(shm_ep_ptr)> &later)
 {
     std::string text;
@@ -107,10 +107,10 @@ bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, obs
     if (found != nullptr)
         return false;
     const auto take = [=](handover given) { later(open_handed(h, ends, std::move(given), peer)); };
-    why = obstacle_to(h);
-    if (why == obstacle::none)
+    why = check_shm(h);
+    if (why == no_shm_reason::none)
         why = request_fds(h, take);
-    if (why == obstacle::none)
+    if (why == no_shm_reason::none)
         return true;
     complain(peer, text_of(why));
     return false;

@@ -47,7 +47,7 @@ public:
     void fail_request();
 
     void serve(std::weak_ptr<peer_process> requester);
-    bool ask(fd_request w) const noexcept;
+    bool send_request(fd_request w) const noexcept;
     bool broken() const noexcept;
     void leave() { event_loop::get()->unwatch(watch_.load()); }
 
@@ -76,7 +76,8 @@ public:
     void serve(std::weak_ptr<peer_process> requester) override { client_->serve(std::move(requester)); }
     bool request_file(std::uint32_t key, std::uint64_t generation) override
     {
-        return client_->ask({.token = {}, .kind = fd_request_kind::file, .generation = generation, .key = key});
+        return client_->send_request(
+                {.token = {}, .kind = fd_request_kind::file, .generation = generation, .key = key});
     }
     bool broken() const noexcept override { return client_->broken(); }
 
@@ -86,7 +87,7 @@ private:
 
 bool fd_client::begin(std::int32_t completion_fd)
 {
-    if (!ask({.token = {}, .kind = fd_request_kind::arena, .completion_fd = completion_fd}))
+    if (!send_request({.token = {}, .kind = fd_request_kind::arena, .completion_fd = completion_fd}))
         return false;
     const lock_guard lock(mutex_);
     watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
@@ -172,7 +173,7 @@ void fd_client::serve(std::weak_ptr<peer_process> requester)
     requester_ = std::move(requester);
 }
 
-bool fd_client::ask(fd_request w) const noexcept
+bool fd_client::send_request(fd_request w) const noexcept
 {
     w.token = token_;
     return send_message(socket_, w);
@@ -187,20 +188,20 @@ bool fd_client::broken() const noexcept
 } // namespace
 
 // Messages of the other process are used only after the kernel has confirmed that it belongs to the same user.
-obstacle request_fds(const shm_address &h, std::function<void(handover)> done)
+no_shm_reason request_fds(const shm_address &h, std::function<void(handover)> done)
 {
     const fd_server_address address(h.fd_server);
     unique_fd socket = open_local_socket();
     if (h.fd_server == 0 || socket.get() < 0)
-        return obstacle::refused;
+        return no_shm_reason::refused;
     if (connect(socket.get(), address.get(), address.size) != 0)
-        return errno == ECONNREFUSED ? obstacle::network : obstacle::refused;
+        return errno == ECONNREFUSED ? no_shm_reason::network : no_shm_reason::refused;
     const auto owner = process_of_own_user(socket.get());
     if (!owner)
-        return obstacle::user;
+        return no_shm_reason::user;
     const auto client = std::make_shared<fd_client>(socket.get(), *owner, h.token, std::move(done));
     static_cast<void>(socket.release());
-    return client->begin(h.completion_fd) ? obstacle::none : obstacle::refused;
+    return client->begin(h.completion_fd) ? no_shm_reason::none : no_shm_reason::refused;
 }
 
 } // namespace softrdma

@@ -69,23 +69,23 @@ std::size_t total(std::span<const iovec> segments) noexcept
 
 } // namespace
 
-obstacle own_obstacle()
+no_shm_reason check_local_shm()
 {
     if (arena::instance().shared())
-        return obstacle::none;
-    return policy() == path_policy::tcp ? obstacle::unshared : obstacle::refused;
+        return no_shm_reason::none;
+    return policy() == path_policy::tcp ? no_shm_reason::unshared : no_shm_reason::refused;
 }
 
-obstacle obstacle_to(const shm_address &h)
+no_shm_reason check_shm(const shm_address &h)
 {
     const identity &own = own_identity();
     if (!h.present)
-        return h.why_absent == obstacle::none ? obstacle::unshared : h.why_absent;
-    if (const obstacle here = own_obstacle(); here != obstacle::none)
+        return h.why_absent == no_shm_reason::none ? no_shm_reason::unshared : h.why_absent;
+    if (const no_shm_reason here = check_local_shm(); here != no_shm_reason::none)
         return here;
     if (h.owner.boot != own.boot)
-        return obstacle::host;
-    return h.owner.uid == own.uid ? obstacle::none : obstacle::user;
+        return no_shm_reason::host;
+    return h.owner.uid == own.uid ? no_shm_reason::none : no_shm_reason::user;
 }
 
 bool is_event_descriptor(int fd) noexcept
@@ -106,7 +106,7 @@ bool takes_event(int fd) noexcept
 
 std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::string &why)
 {
-    if (const obstacle apart = obstacle_to(h); apart != obstacle::none) {
+    if (const no_shm_reason apart = check_shm(h); apart != no_shm_reason::none) {
         why = text_of(apart);
         return nullptr;
     }
@@ -126,7 +126,7 @@ std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::stri
 
 std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover &given, std::string &why)
 {
-    if (const obstacle apart = obstacle_to(h); apart != obstacle::none) {
+    if (const no_shm_reason apart = check_shm(h); apart != no_shm_reason::none) {
         why = text_of(apart);
         return nullptr;
     }

@@ -15,10 +15,11 @@
 namespace softrdma
 {
 
-// Obstacle to shared memory between this process and the one with that address, as far as known without contacting it.
-obstacle obstacle_to(const shm_address &h);
-// Reason why this process shares no memory at all; `none` if it does.
-obstacle own_obstacle();
+// Returns the reason why this process and the one with that address share no memory, as far as known without contacting
+// it.
+no_shm_reason check_shm(const shm_address &h);
+// Returns the reason why this process shares no memory at all, or `none` if it does.
+no_shm_reason check_local_shm();
 
 // A registered region of the peer, as found by one operation.
 struct remote_region {
