@@ -341,7 +341,7 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
         char bytes[sizeof(value)];
         std::memcpy(bytes, &value, sizeof(value));
         const auto send = [&](replica::region_lane &to) {
-            const int error = to.flush8(offset, bytes);
+            const int error = to.flush_word(offset, bytes);
             return error != 0 ? error : to.submit(lane_request_kind::flush);
         };
         post(lane, &all, 1, send, until, posted, failed);

@@ -226,7 +226,7 @@ int region_lane::include(range r)
     return 0;
 }
 
-int region_lane::flush8(std::uint64_t offset, const char bytes[8])
+int region_lane::flush_word(std::uint64_t offset, const char bytes[8])
 {
     // Known devices do not tear an aligned word of a plain write either.
     if (!path_->native_operations)

@@ -54,7 +54,7 @@ public:
     int include(range r);
     // Like flush(), for 8 bytes at an 8-byte aligned offset, which are written atomically. The local memory must
     // contain them, too.
-    int flush8(std::uint64_t offset, const char bytes[8]);
+    int flush_word(std::uint64_t offset, const char bytes[8]);
     int read(void *to, range r);
     // Copies from memory outside of the region, and waits until the copy is durable.
     int write(const void *from, range r);

@@ -102,10 +102,10 @@ object mapped_object(const std::string &part)
 // Finds rpma_version() at run time, because a library before 1.4 lacks it.
 std::string version_of_librpma()
 {
-    const auto ask = reinterpret_cast<decltype(&rpma_version)>(dlsym(RTLD_DEFAULT, "rpma_version"));
-    if (ask == nullptr)
+    const auto get_version = reinterpret_cast<decltype(&rpma_version)>(dlsym(RTLD_DEFAULT, "rpma_version"));
+    if (get_version == nullptr)
         return "before 1.4";
-    const unsigned version = ask();
+    const unsigned version = get_version();
     return fmt::format("{}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff);
 }
 
