@@ -108,9 +108,14 @@ cfg_ptr host::create(const std::vector<const target *> &targets, const std::stri
     return created;
 }
 
+bool uses_tcp()
+{
+    return getenv("SOFTRDMA_TRANSPORT") != nullptr;
+}
+
 void needs_tcp()
 {
-    if (getenv("SOFTRDMA_TRANSPORT") == nullptr)
+    if (!uses_tcp())
         skip();
 }
 

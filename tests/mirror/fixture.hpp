@@ -107,7 +107,9 @@ private:
     char *address_ = nullptr;
 };
 
-// Skips the test unless TCP carries all data. On one host the writer accesses the memory of a stopped target.
+// Returns whether TCP carries all data. Otherwise, on one host, the writer accesses the memory of a stopped target.
+bool uses_tcp();
+// Skips the test unless TCP carries all data.
 void needs_tcp();
 
 // Opens the set and closes it. Returns the code of the opening.

@@ -278,10 +278,9 @@ void a_target_returns_without_a_call(void **)
     const host h;
     const cfg_ptr cfg = h.create({&a, &b, &c}, "background-resync on\ntimeouts 2000 60000\n");
     opened m(cfg.get());
-    const bool sleeps = getenv("SOFTRDMA_TRANSPORT") != nullptr;
     for (int round = 0; round < 2; ++round) {
         b.kill();
-        if (sleeps && round == 0)
+        if (uses_tcp() && round == 0)
             c.stop();
         m.put(megabyte, "missed " + std::to_string(round));
         m.expect(RPMA_MIRROR_EVENT_EVICTED);
@@ -289,7 +288,7 @@ void a_target_returns_without_a_call(void **)
         m.expect(RPMA_MIRROR_EVENT_IN_SYNC);
         assert_true((m.state().in_sync & 7) == 7);
         assert_true(b.bytes(0, length) == std::string(m.address(), length));
-        if (sleeps && round == 0) {
+        if (uses_tcp() && round == 0) {
             assert_int_equal(m.state().in_sync, 7);
             c.go_on();
             m.expect(RPMA_MIRROR_EVENT_IN_SYNC);

@@ -119,16 +119,9 @@ void any_number_in_any_order(void **)
     }
 }
 
-// On one host the writer accesses the memory of a stopped target.
-bool targets_work_themselves()
-{
-    return getenv("SOFTRDMA_TRANSPORT") != nullptr;
-}
-
 void starts_do_not_wait(void **)
 {
-    if (!targets_work_themselves())
-        skip();
+    needs_tcp();
     const target a, b;
     const host h;
     const cfg_ptr cfg = h.create({&a, &b});
@@ -154,8 +147,7 @@ void starts_do_not_wait(void **)
 // A flush beyond the target's limit waits for the oldest one.
 void one_more_waits_for_the_oldest(void **)
 {
-    if (!targets_work_themselves())
-        skip();
+    needs_tcp();
     const target a, b;
     const host h;
     const cfg_ptr cfg = h.create({&a, &b});
@@ -189,7 +181,7 @@ void a_target_is_lost_with_tickets_under_way(void **)
         for (const numbers &order : orders_of(count)) {
             flushes f(m, 1, ++round);
             // Flushes that the target has not started are lost.
-            if (targets_work_themselves() && count <= window)
+            if (uses_tcp() && count <= window)
                 b.stop();
             for (unsigned number = 0; number < count; ++number)
                 f.start();
