@@ -85,15 +85,17 @@ static void a_sleeping_sender_is_notified_of_the_receive(void **state)
 
 static void a_sender_with_few_retries_fails(void **state)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.rnr_retry = 2});
-    struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 ms */
-    assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
-    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 0, 0), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
-    expect_completion(p.client.cq, 2, IBV_WC_WR_FLUSH_ERR);
-    close_pair(&p);
+    for (int shared = 0; shared < 2; ++shared) {
+        struct pair p;
+        open_pair(&p, &(struct options){.server_srq = shared, .rnr_retry = 2});
+        struct ibv_qp_attr attr = {.min_rnr_timer = 12}; /* 0.64 ms instead of 655 ms */
+        assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
+        assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 0, 0), 0);
+        expect_completion(p.client.cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+        expect_completion(p.client.cq, 2, IBV_WC_WR_FLUSH_ERR);
+        close_pair(&p);
+    }
 }
 
 static void a_large_message_is_retransmitted_completely(void **state)
