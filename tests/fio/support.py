@@ -17,7 +17,7 @@ from trees import ENGINES as IN_TREE_ENGINES  # noqa: E402,F401
 from trees import library_variable  # noqa: E402
 
 PREFIX = pathlib.Path(os.environ["FIO_PREFIX"])
-STRANGER = os.environ["FIO_STRANGER"]
+INVALID_PEER = os.environ["FIO_INVALID_PEER"]
 APPEND_PEER = os.environ["FIO_APPEND_PEER"]
 MUTANTS = pathlib.Path(os.environ["FIO_MUTANTS"])
 LIBRARY = library_variable(PREFIX, "libdir")

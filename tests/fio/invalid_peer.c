@@ -2,8 +2,8 @@
 /*
  * A peer of the engines that breaks their protocol.
  *
- * stranger client ADDRESS PORT HEX   connects, sends the bytes as a message and waits until the server disconnects
- * stranger server ADDRESS PORT HEX [HEX]   accepts one client, with the bytes as private data ("": none). A leading
+ * invalid_peer client ADDRESS PORT HEX   connects, sends the bytes as a message and waits until the server disconnects
+ * invalid_peer server ADDRESS PORT HEX [HEX]   accepts one client, with the bytes as private data ("": none). A leading
  *     {region} stands for a block that describes one page. Responds to each message with the second bytes.
  */
 #include <err.h>
@@ -126,7 +126,7 @@ static void act_as_server(struct rpma_peer *peer, struct rpma_mr_local *mr, char
 int main(int argc, char **argv)
 {
     if (argc < 5)
-        errx(2, "stranger client|server ADDRESS PORT HEX [HEX]");
+        errx(2, "invalid_peer client|server ADDRESS PORT HEX [HEX]");
     const bool is_client = strcmp(argv[1], "client") == 0;
     struct ibv_context *device = NULL;
     struct rpma_peer *peer = NULL;

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from support import (
-    ADDRESS, EXTERNAL, SERVER, SHORT, SIZE, STRANGER, FioTest, Job, Program, free_port, is_listening, result_of)
+    ADDRESS, EXTERNAL, SERVER, SHORT, SIZE, INVALID_PEER, FioTest, Job, Program, free_port, is_listening, result_of)
 
 END_S = 20
 
@@ -21,9 +21,9 @@ def request(offset: int, length: int) -> str:
     return message(offset, length, 1)
 
 
-class Strangers(FioTest):
-    def stranger(self, role: str, port: str, *data: str) -> Program:
-        return Program([str(EXTERNAL.softrdma), "run", "--", STRANGER, role, ADDRESS, port, *data], EXTERNAL.environment())
+class InvalidPeers(FioTest):
+    def invalid_peer(self, role: str, port: str, *data: str) -> Program:
+        return Program([str(EXTERNAL.softrdma), "run", "--", INVALID_PEER, role, ADDRESS, port, *data], EXTERNAL.environment())
 
     def check_server(self, message: str, *words: str, method: str = "gpspm") -> None:
         with self.subTest(message=message), tempfile.TemporaryDirectory() as directory:
@@ -31,8 +31,8 @@ class Strangers(FioTest):
             values = SERVER | {"serverip": ADDRESS, "port": port}
             with Job(EXTERNAL, method, "server", values, pathlib.Path(directory)) as server:
                 server.wait_until_listening()
-                with self.stranger("client", port, message) as stranger:
-                    self.assertEqual(0, result_of(stranger, END_S).status)
+                with self.invalid_peer("client", port, message) as invalid_peer:
+                    self.assertEqual(0, result_of(invalid_peer, END_S).status)
                 result = server.result(END_S)
         self.assertEqual(1, result.status, result)
         self.assert_one_line(result.stderr, f"librpma_{method}_server", *words)
@@ -63,13 +63,13 @@ class Strangers(FioTest):
         with self.subTest(method=method, private_data=private_data, response=response), \
                 tempfile.TemporaryDirectory() as directory:
             port = free_port(ADDRESS)
-            with self.stranger("server", port, private_data, response) as stranger:
-                while stranger.process.poll() is None and not is_listening(int(port)):
+            with self.invalid_peer("server", port, private_data, response) as invalid_peer:
+                while invalid_peer.process.poll() is None and not is_listening(int(port)):
                     pass
                 values = SHORT | {"serverip": ADDRESS, "port": port, "size": "4k", "number_ios": 1}
                 with Job(EXTERNAL, method, "client", values, pathlib.Path(directory)) as client:
                     result = client.result(END_S)
-                self.assertEqual(0, result_of(stranger, END_S).status)
+                self.assertEqual(0, result_of(invalid_peer, END_S).status)
         self.assertEqual(1, result.status, result)
         self.assert_one_line(result.stderr, f"librpma_{method}_client", *words)
 
