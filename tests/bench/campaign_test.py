@@ -128,7 +128,7 @@ class Campaign(BenchTest):
         self.assertEqual(after["points"][0], before["points"][0])
         self.assertEqual(len(after["sections"]), 1)
 
-    def test_changed_environment_is_told_apart(self):
+    def test_changed_environment_is_distinguished(self):
         self.interrupted(signal.SIGKILL)
         other = self.place / "other"
         other.mkdir()

@@ -74,7 +74,7 @@ class Compare(BenchTest):
         self.check_pairs(result, 2)
         self.assertEqual({(p["ours"]["api"], p["other"]["api"]) for p in result["pairs"]}, {("librpma", "verbs")})
 
-    def test_library_that_is_measured_is_the_one_asked_for(self):
+    def test_requested_library_is_measured(self):
         done = self.local("-w", "read", "--lib", self.other_library())
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(str(self.place.resolve()), self.result()["libraries"][0]["file"])

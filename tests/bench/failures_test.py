@@ -127,7 +127,7 @@ class OtherPeers(BenchTest):
                 self.assertTrue(json.loads(lines.readline())["ok"])
 
 
-    def test_strangers_do_not_end_or_block_the_server(self):
+    def test_invalid_peers_do_not_end_or_block_the_server(self):
         hello = b'{"do":"hello","protocol":2}\n'
 
         def asked(port, *lines):

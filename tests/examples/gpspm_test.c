@@ -72,7 +72,7 @@ static void messages_have_the_documented_bytes(void **state)
     assert_memory_equal(mailbox_outgoing(&mailbox), response, RESPONSE_SIZE);
 }
 
-static void what_is_asked_for_is_persisted(void **state)
+static void requested_ranges_are_persisted(void **state)
 {
     static const size_t ranges[][2] = {{0x11, 0x400}, {0, MEMORY_SIZE}, {MEMORY_SIZE - 1, 1}, {MEMORY_SIZE, 0}};
     size_t size = 0;
@@ -146,7 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test_setup(messages_have_the_documented_bytes, set_up),
-            cmocka_unit_test_setup(what_is_asked_for_is_persisted, set_up),
+            cmocka_unit_test_setup(requested_ranges_are_persisted, set_up),
             cmocka_unit_test_setup(nothing_beyond_the_memory_is_persisted, set_up),
             cmocka_unit_test_setup(message_that_is_no_request_is_a_failure, set_up),
             cmocka_unit_test_setup(fields_come_in_any_order_and_unknown_ones_are_skipped, set_up),

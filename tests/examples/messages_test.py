@@ -75,7 +75,7 @@ class LogFileTest(support.ExamplesTest):
 class GpspmTest(support.ExamplesTest):
     """Examples 09 and 09scch."""
 
-    def test_server_persists_what_it_is_asked_to(self) -> None:
+    def test_server_persists_requested_data(self) -> None:
         for server, client in (("09", "09"), ("09scch", "09scch"), ("09", "09scch"), ("09scch", "09")):
             with (self.subTest(server=server, client=client), support.pmem_file() as server_path,
                   support.pmem_file() as client_path):

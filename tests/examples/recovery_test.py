@@ -124,7 +124,7 @@ class PlayersTest(support.ExamplesTest):
                 self.assert_status(result, 2)
                 self.assert_one_line(result.stderr, words, "--help")
 
-    def test_player_that_dies_costs_the_server_its_success_but_not_the_others(self) -> None:
+    def test_server_fails_if_a_player_dies_but_serves_the_others(self) -> None:
         for number in ("16", "17"):
             with self.subTest(number=number):
                 port = support.free_port(support.ADDR)

@@ -31,7 +31,7 @@ def processes_below(directory: pathlib.Path) -> list[str]:
 
 
 class PortTest(support.ExamplesTest):
-    def test_a_port_that_was_given_is_free_for_its_server_alone(self) -> None:
+    def test_a_free_port_is_reserved_for_its_server(self) -> None:
         place = (support.ADDR, int(support.free_port(support.ADDR)))
         with socket.socket() as other, self.assertRaises(OSError):
             other.bind(place)
@@ -179,7 +179,7 @@ class RunnerTest(support.ExamplesTest):
             result = support.execute([str(support.RUNNER), number, "--build", str(build), "--transport", "softrdma"])
             self.assert_status(result, status)
 
-    def test_text_that_changed_on_its_way_is_a_failure(self) -> None:
+    def test_text_changed_in_transit_is_a_failure(self) -> None:
         script = f'"{support.program("04", "client")}" "$@" | sed "s/Next value: .*/Next value: forged/"'
         programs = self.fake_programs(script, number="04")
         result = support.run_examples("04", "--pmem", "none", "--client-programs", str(programs))

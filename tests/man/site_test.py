@@ -43,10 +43,10 @@ class SiteTest(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory(prefix="librpma-site-test-")
         cls.addClassCleanup(cls.scratch.cleanup)
         cls.site = pathlib.Path(cls.scratch.name) / "site"
-        made = subprocess.run([sys.executable, ROOT / "docs/make-site", "--mkdocs", MKDOCS, cls.site], timeout=300, check=False)
-        if made.returncode == 77:
+        built = subprocess.run([sys.executable, ROOT / "docs/make-site", "--mkdocs", MKDOCS, cls.site], timeout=300, check=False)
+        if built.returncode == 77:
             sys.exit(77)
-        assert made.returncode == 0
+        assert built.returncode == 0
         cls.pages = {path: Page(path) for path in cls.site.rglob("*.html") if path.name not in ("404.html", "search.html")}
 
     def test_every_document_has_its_page(self) -> None:

@@ -60,7 +60,7 @@ class Snia(unittest.TestCase):
                 ("| 7 |", "| 8 |", "the rows are not 1 to 29"),
                 ("`tickets_and_order`", "`tickets_and_chaos`", "11: mirror.set_test lacks tickets_and_chaos"),
                 ("`starts_do_not_wait`", "`starts_wait`", "29: mirror.tickets_test lacks starts_wait"),
-                ("`mirror.table` `a_wished", "`mirror.chair` `a_wished", "1: suite mirror.chair not found"),
+                ("`mirror.table` `a_set_is_mapped", "`mirror.chair` `a_wished", "1: suite mirror.chair not found"),
                 ("`rpma_mirror_sync`", "`rpma_mirror_sink`", "4: the header lacks rpma_mirror_sink")):
             self.assertIn(before, self.text)
             self.assertIn(expected, list(faults(self.text.replace(before, after, 1))))

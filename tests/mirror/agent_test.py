@@ -203,7 +203,7 @@ exec {shlex.quote(TOOL)} "$@"
         self.done("remove", here, 2)
         a.act("stop")
 
-    def test_a_writer_that_may_have_gone_on_alone(self):
+    def test_a_writer_that_may_have_continued_alone(self):
         target = self.target()
         (here, _), (a, b) = self.nodes(target, more="policy availability")
         a.act("start")

@@ -69,7 +69,7 @@ void a_creation_is_repeated_many_times(void **)
 }
 
 // Opening a set whose creation is incomplete fails with an error. The creation can be completed after that.
-void what_is_begun_cannot_be_opened(void **)
+void a_partial_creation_cannot_be_opened(void **)
 {
     target a, b;
     const host h;
@@ -119,7 +119,7 @@ int main()
     const CMUnitTest tests[] = {
             cmocka_unit_test(a_creation_whose_answer_was_lost_is_repeated),
             cmocka_unit_test(a_creation_is_repeated_many_times),
-            cmocka_unit_test(what_is_begun_cannot_be_opened),
+            cmocka_unit_test(a_partial_creation_cannot_be_opened),
             cmocka_unit_test(what_another_machine_creates_is_left_alone),
             cmocka_unit_test(a_creation_goes_on_with_the_same_length),
     };

@@ -139,16 +139,16 @@ void without_etcd_the_right_runs_out(void **)
     take_over(cfg.get());
 }
 
-struct losing {
+struct eviction_case {
     const rpma_mirror_cfg *cfg;
     const target *lost;
 };
 
-void lose_the_second(void *argument)
+void evict_and_die(void *argument)
 {
-    const auto &given = *static_cast<const losing *>(argument);
-    const opened m(given.cfg);
-    kill(given.lost->pid(), SIGKILL);
+    const auto &with = *static_cast<const eviction_case *>(argument);
+    const opened m(with.cfg);
+    kill(with.lost->pid(), SIGKILL);
     m.put(0, "acknowledged");
     kill(getpid(), SIGKILL);
 }
@@ -161,8 +161,8 @@ void a_silent_target_that_left_prevents_nothing(void **)
     const host first, second(5);
     const std::string more = e.line("ttl 5") + "timeouts 3000 12000\n";
     const cfg_ptr here = first.create({&a, &b}, more), there = second.cfg({&a, &b}, more);
-    losing with{here.get(), &b};
-    in_process_that_dies(lose_the_second, &with);
+    eviction_case with{here.get(), &b};
+    in_process_that_dies(evict_and_die, &with);
     b.kill();
     b.start();
     b.stop();
@@ -178,23 +178,23 @@ int ends_before_write = 0;
 // Kills a target first: the eviction writes a record.
 void end_before_record(void *argument)
 {
-    const auto &given = *static_cast<const losing *>(argument);
-    const opened m(given.cfg);
+    const auto &with = *static_cast<const eviction_case *>(argument);
+    const opened m(with.cfg);
     m.put(0, "acknowledged");
-    kill(given.lost->pid(), SIGKILL);
+    kill(with.lost->pid(), SIGKILL);
     ends_before_write = 1;
     (void)m.flush(0, 12);
 }
 
 // The writer dies when etcd has the record in which it is alone, and no copy has this record yet.
-void a_writer_that_went_on_alone_at_etcd_opens_again(void **)
+void a_writer_that_continued_alone_at_etcd_opens_again(void **)
 {
     const etcd e;
     target a;
     const host first, second(5);
     const std::string more = e.line("ttl 5") + "policy availability\n";
     const cfg_ptr here = first.create({&a}, more), there = second.cfg({&a}, more);
-    losing with{here.get(), &a};
+    eviction_case with{here.get(), &a};
     in_process_that_dies(end_before_record, &with);
     a.kill();
     a.start();
@@ -219,7 +219,7 @@ void etcd_knows_that_no_writer_was_alone(void **)
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
     // The writer dies when etcd has the record without b, and no copy has this record yet.
-    losing with{there.get(), &b};
+    eviction_case with{there.get(), &b};
     in_process_that_dies(end_before_record, &with);
     b.kill();
     take_over(here.get());
@@ -243,7 +243,7 @@ void a_replaced_part_is_no_source_for_the_record_of_etcd(void **)
     target a, b;
     const host first, second(5);
     const cfg_ptr here = first.create({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
-    losing with{here.get(), &b};
+    eviction_case with{here.get(), &b};
     in_process_that_dies(end_before_record, &with);
     b.kill();
     replace_part(a);
@@ -432,7 +432,7 @@ int main()
             cmocka_unit_test(a_writer_keeps_its_lease),
             cmocka_unit_test(without_etcd_the_right_runs_out),
             cmocka_unit_test(a_silent_target_that_left_prevents_nothing),
-            cmocka_unit_test(a_writer_that_went_on_alone_at_etcd_opens_again),
+            cmocka_unit_test(a_writer_that_continued_alone_at_etcd_opens_again),
             cmocka_unit_test(etcd_knows_that_no_writer_was_alone),
             cmocka_unit_test(a_replaced_part_is_no_source_for_the_record_of_etcd),
             cmocka_unit_test(a_resynchronized_copy_is_a_source_for_the_record_of_etcd),

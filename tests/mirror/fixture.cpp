@@ -35,9 +35,9 @@ void remove_when_over(const std::string &path)
     if (setsid() < 0 || fork() != 0)
         _exit(0);
     // A reader of the test's output must not wait for this process.
-    const int nowhere = open("/dev/null", O_RDWR);
+    const int null_device = open("/dev/null", O_RDWR);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-        dup2(nowhere, fd);
+        dup2(null_device, fd);
     close(alive[1]);
     for (char nothing = 0; read(alive[0], &nothing, 1) < 0;)
         if (errno != EINTR)
@@ -96,9 +96,9 @@ cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string 
     if (more.find("background-resync") == std::string::npos)
         text += "background-resync off\n";
     where.write("set", text + more);
-    rpma_mirror_cfg *made = nullptr;
-    assert_ok(rpma_mirror_cfg_from_file((where.path + "/set").c_str(), &made));
-    return cfg_ptr(made);
+    rpma_mirror_cfg *cfg = nullptr;
+    assert_ok(rpma_mirror_cfg_from_file((where.path + "/set").c_str(), &cfg));
+    return cfg_ptr(cfg);
 }
 
 cfg_ptr host::create(const std::vector<const target *> &targets, const std::string &more) const

@@ -164,7 +164,7 @@ class Cluster(MirrorTest):
     def machines(self, *targets):
         nodes = "".join(f"  node {{\n    name: {name}\n    nodeid: {number}\n    ring0_addr: 10.78.0.{number}\n  }}\n"
                         for name, number in NODES.items())
-        made = []
+        machines = []
         for name, number in NODES.items():
             set_file = self.host(number * 5, *targets)
             place = set_file.parent
@@ -172,11 +172,11 @@ class Cluster(MirrorTest):
             (place / "corosync.conf").write_text(COROSYNC.format(nodes=nodes, place=place))
             (place / "program").write_text(PROGRAM.format(writer=WRITER, place=place))
             (place / "program").chmod(0o755)
-            if not made:
+            if not machines:
                 self.done("create", set_file)
-            made.append(Machine(place, name))
-            self.addCleanup(lambda machine=made[-1]: machine.process.poll() is None and machine.lose())
-        return made
+            machines.append(Machine(place, name))
+            self.addCleanup(lambda machine=machines[-1]: machine.process.poll() is None and machine.lose())
+        return machines
 
     def wait_for(self, at, pattern):
         until = time.monotonic() + LIMIT_S

@@ -45,7 +45,7 @@ struct callbacks {
 };
 
 // The function is called before any change, and once for each copy.
-void it_is_asked_before_a_copy_leaves(void **)
+void the_function_is_called_before_a_copy_is_evicted(void **)
 {
     target a, b, c;
     const host h, other(5);
@@ -75,7 +75,7 @@ void it_is_asked_before_a_copy_leaves(void **)
 }
 
 // The function is also called for a copy that is lost while the record without another copy is being committed.
-void it_is_asked_for_each_copy(void **)
+void the_function_is_called_for_each_evicted_copy(void **)
 {
     const target a;
     target b, c;
@@ -354,8 +354,8 @@ void a_mark_that_no_target_takes_is_the_end(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-            cmocka_unit_test(it_is_asked_before_a_copy_leaves),
-            cmocka_unit_test(it_is_asked_for_each_copy),
+            cmocka_unit_test(the_function_is_called_before_a_copy_is_evicted),
+            cmocka_unit_test(the_function_is_called_for_each_evicted_copy),
             cmocka_unit_test(it_stops_rather_than_lose_a_copy),
             cmocka_unit_test(it_does_not_go_on_alone),
             cmocka_unit_test(a_function_that_takes_long_is_waited_for),

@@ -93,7 +93,7 @@ rpma_mirror_statistics statistics_of(const opened &m)
 
 // Two batches are compared at once. If both differ completely, the next ones are sent without a comparison. The data
 // sent unnecessarily is at most as much as the data that differed.
-void what_differs_everywhere_is_sent_without_a_look(void **)
+void completely_different_ranges_are_sent_unchecked(void **)
 {
     target a, b;
     const host h;
@@ -119,7 +119,7 @@ void what_differs_everywhere_is_sent_without_a_look(void **)
 }
 
 // A target that returns in the same epoch is compared only where flushes did not reach it, unless its daemon restarted.
-void a_return_in_the_same_epoch_costs_what_changed(void **)
+void a_return_in_the_same_epoch_copies_only_changes(void **)
 {
     needs_tcp();
     target a, b;
@@ -518,8 +518,8 @@ int main()
     const CMUnitTest tests[] = {
             cmocka_unit_test(a_target_that_returns_is_brought_level),
             cmocka_unit_test(a_resync_is_paused_and_goes_on),
-            cmocka_unit_test(what_differs_everywhere_is_sent_without_a_look),
-            cmocka_unit_test(a_return_in_the_same_epoch_costs_what_changed),
+            cmocka_unit_test(completely_different_ranges_are_sent_unchecked),
+            cmocka_unit_test(a_return_in_the_same_epoch_copies_only_changes),
             cmocka_unit_test(a_target_that_falls_silent_in_a_resync_delays_no_flush),
             cmocka_unit_test(a_target_returns_without_a_call),
             cmocka_unit_test(a_slow_target_is_evicted_unless_it_is_the_last),

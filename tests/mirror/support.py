@@ -71,10 +71,10 @@ class MirrorTest(unittest.TestCase):
         self.targets = []
 
     def target(self, host="127.0.0.1", at=(), options=()):
-        made = Target(self.place / f"target{len(self.targets)}", host, at, options)
-        self.targets.append(made)
-        self.addCleanup(lambda: made.process.poll() is None and made.kill())
-        return made
+        target = Target(self.place / f"target{len(self.targets)}", host, at, options)
+        self.targets.append(target)
+        self.addCleanup(lambda: target.process.poll() is None and target.kill())
+        return target
 
     def host(self, copy, *targets, more=""):
         """The set file of a machine with that local copy; the first target is copy 1."""

@@ -63,11 +63,11 @@ rpma_mirror_attributes attributes_of(const opened &m, unsigned copy)
 }
 
 // An address below the usual load addresses of programs. AddressSanitizer and ThreadSanitizer do not use it.
-constexpr std::uintptr_t wished_address = 0x551000000000;
+constexpr std::uintptr_t requested_address = 0x551000000000;
 
-void map_as_wished(void *cfg)
+void map_at_requested_address(void *cfg)
 {
-    void *const hint = reinterpret_cast<void *>(wished_address);
+    void *const hint = reinterpret_cast<void *>(requested_address);
     void *address = nullptr;
     rpma_mirror *m = nullptr;
     assert_ok(rpma_mirror_map(static_cast<rpma_mirror_cfg *>(cfg), hint, 0, &address, &m));
@@ -75,17 +75,17 @@ void map_as_wished(void *cfg)
 }
 
 // MAP: each process that opens the set maps it at the requested address.
-void a_wished_address_is_honoured(void **)
+void a_set_is_mapped_at_the_requested_address(void **)
 {
     target a;
     const host h;
     const cfg_ptr cfg = h.create({&a});
     for (int i = 0; i < 2; ++i)
-        in_process_that_dies(map_as_wished, cfg.get());
+        in_process_that_dies(map_at_requested_address, cfg.get());
     // Another machine requests another address.
     const host other(5);
     const opened m(other.cfg({&a}).get());
-    assert_int_not_equal(reinterpret_cast<std::uintptr_t>(m.address()), wished_address);
+    assert_int_not_equal(reinterpret_cast<std::uintptr_t>(m.address()), requested_address);
 }
 
 void flushes_register_nothing(void **)
@@ -500,7 +500,7 @@ void each_code_has_a_text(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-            cmocka_unit_test(a_wished_address_is_honoured),
+            cmocka_unit_test(a_set_is_mapped_at_the_requested_address),
             cmocka_unit_test(flushes_register_nothing),
             cmocka_unit_test(each_attribute_of_each_copy),
             cmocka_unit_test(a_level_is_demanded),

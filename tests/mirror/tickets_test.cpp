@@ -169,7 +169,7 @@ void one_more_waits_for_the_oldest(void **)
     assert_int_equal(m.state().in_sync, 7);
 }
 
-void a_target_is_lost_with_tickets_under_way(void **)
+void a_target_is_lost_with_outstanding_tickets(void **)
 {
     const target a;
     target b;
@@ -208,7 +208,7 @@ int main()
             cmocka_unit_test(any_number_in_any_order),
             cmocka_unit_test(starts_do_not_wait),
             cmocka_unit_test(one_more_waits_for_the_oldest),
-            cmocka_unit_test(a_target_is_lost_with_tickets_under_way),
+            cmocka_unit_test(a_target_is_lost_with_outstanding_tickets),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -153,7 +153,7 @@ class Tool(MirrorTest):
         self.assertEqual((error["code"], error["text"]), (INCOMPLETE, "a target that was in sync does not respond"))
         self.assertEqual(result.stderr, f"rpma-mirror: {error['message']}\n")
 
-    def test_a_target_that_was_away_is_brought_level(self):
+    def test_a_target_that_returns_is_resynced(self):
         a, b = self.target(), self.target()
         host = self.host(0, a, b)
         self.done("create", host)

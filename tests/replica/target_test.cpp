@@ -22,7 +22,7 @@ using namespace replica;
 namespace
 {
 
-void good_targets_are_taken_apart(void **)
+void valid_targets_are_parsed(void **)
 {
     constexpr struct {
         const char *text, *user, *node, *service;
@@ -178,7 +178,7 @@ void missing_programs_are_reported(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-            cmocka_unit_test(good_targets_are_taken_apart),
+            cmocka_unit_test(valid_targets_are_parsed),
             cmocka_unit_test(other_texts_are_no_targets),
             cmocka_unit_test(ssh_gets_one_quoted_line),
             cmocka_unit_test(quoted_words_come_back),

@@ -49,7 +49,7 @@ static void a_killed_target_is_an_error(void **state)
     assert_fails(rpmem_close(pool), ECONNRESET);
 }
 
-static void a_stopped_target_is_given_up(void **state)
+static void a_stopped_target_times_out(void **state)
 {
     const pid_t stopped = stop_daemon();
     /* This call needs an action of the target. */
@@ -192,7 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test_setup_teardown(a_killed_target_is_an_error, open_pool, no_child_was_seen),
-            cmocka_unit_test_setup_teardown(a_stopped_target_is_given_up, open_pool, no_child_was_seen),
+            cmocka_unit_test_setup_teardown(a_stopped_target_times_out, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(the_target_has_a_session_of_its_own, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(silence_is_noticed, open_pool, no_child_was_seen),
             cmocka_unit_test_setup_teardown(a_degraded_program_goes_on, open_pool, no_child_was_seen),

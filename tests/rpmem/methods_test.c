@@ -51,7 +51,7 @@ static void expect_in_part(size_t offset, size_t length)
     free(copy);
 }
 
-static void each_way_of_persisting_arrives(void **state)
+static void each_persist_function_reaches_the_replica(void **state)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     for (size_t i = HEADER_SIZE; i < POOL_SIZE; ++i)
@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     failing = argv[3];
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(the_level_is_enforced),
-            cmocka_unit_test(each_way_of_persisting_arrives),
+            cmocka_unit_test(each_persist_function_reaches_the_replica),
             cmocka_unit_test(a_failure_to_flush_reaches_the_caller),
             cmocka_unit_test(a_deep_persist_is_done_by_the_target),
     };

@@ -115,7 +115,7 @@ class OneLost(SeveralTargets):
         self.assertEqual(self.append(), count)
         self.expect_no_daemon()
 
-    def test_a_stopped_target_is_given_up(self):
+    def test_a_stopped_target_times_out(self):
         self.append(10)
         count = self.lose_during_work("b", with_signal=signal.SIGSTOP, RPMEM_OP_TIMEOUT_MS="1000")
         self.assertIn("timed out", self.lines_about_loss_of("b")[0])
@@ -210,7 +210,7 @@ class OneLost(SeveralTargets):
         self.append(1)
         self.assertFalse(self.parts["b"].read_bytes()[HEADER_SIZE:] == self.parts["a"].read_bytes()[HEADER_SIZE:])
 
-    def test_a_target_that_was_lost_before_may_stay_away(self):
+    def test_a_target_that_was_lost_before_is_optional(self):
         self.append(10)
         self.lose_during_work("b")
         self.set_away("b")

@@ -69,7 +69,7 @@ class Ssh(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         return done.stderr
 
-    def test_a_pool_is_made_over_each_kind_of_address(self):
+    def test_a_pool_is_created_over_each_kind_of_address(self):
         for address in ADDRESSES:
             with self.subTest(address):
                 target, name = self.sshd.target(address), self.write_set("plain")

@@ -98,7 +98,7 @@ class TwoReplicas(unittest.TestCase):
 
 
 class Pmempool(TwoReplicas):
-    def test_any_copy_may_be_lost_and_is_made_again(self):
+    def test_any_copy_can_be_lost_and_is_rebuilt(self):
         self.append(TRANSACTIONS)
         self.assertEqual(self.append(TRANSACTIONS), 2 * TRANSACTIONS)
         for lost in (["local"], ["a"], ["local", "a"], ["local", "b"], ["a", "b"]):
@@ -106,7 +106,7 @@ class Pmempool(TwoReplicas):
             self.assertEqual(self.append(), 2 * TRANSACTIONS, lost)
         self.expect_no_daemon()
 
-    def test_what_is_damaged_is_made_again(self):
+    def test_damaged_parts_are_rebuilt(self):
         """Damages the header page of a part, or its size; pmempool removes the rest of a replica before it rebuilds it."""
         self.append(10)
         for count, damaged in enumerate((["local"], ["a"], ["local", "b"]), 10):
@@ -210,7 +210,7 @@ class Pmempool(TwoReplicas):
             self.assertEqual(sorted(path.name for path in self.target.iterdir()), sets, words)
         self.expect_no_daemon()
 
-    def test_a_replica_that_was_lost_is_no_source_until_it_is_made_again(self):
+    def test_a_lost_replica_is_no_source_until_it_is_rebuilt(self):
         self.append(10)
         self.lose_during_work("a")
         count = self.append_degraded

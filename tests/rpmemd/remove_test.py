@@ -25,7 +25,7 @@ class Remove(DaemonTest):
         self.assertEqual([part.exists() for part in parts], [False, False])
         self.assertTrue(self.set.exists())
 
-    def test_the_set_goes_if_asked_to(self):
+    def test_the_set_file_is_removed_on_request(self):
         for words in (["-r", "sets/a.set", "-s"], ["--remove=sets/a.set", "--pool-set", "--force"]):
             self.make_parts()
             self.write_set("sets/a.set", (8, "p0"), (2, "p1"))

@@ -73,7 +73,7 @@ static void give_up_a_stopped_peer_in_a_long_write(void)
     stop_server(&r);
 }
 
-static void go_on_with_a_peer_that_is_idle(void)
+static void idle_peer_does_not_time_out(void)
 {
     struct remote r;
     begin(&r, ack_timeout);
@@ -124,19 +124,19 @@ static void query_the_timeout(void)
     stop_server(&r);
 }
 
-static void a_stopped_peer_is_given_up(void **state)
+static void a_stopped_peer_times_out(void **state)
 {
     in_own_process(give_up_a_stopped_peer);
 }
 
-static void a_peer_stopped_in_a_long_write_is_given_up(void **state)
+static void a_peer_stopped_in_a_long_write_times_out(void **state)
 {
     in_own_process(give_up_a_stopped_peer_in_a_long_write);
 }
 
-static void an_idle_peer_is_not_given_up(void **state)
+static void an_idle_peer_does_not_time_out(void **state)
 {
-    in_own_process(go_on_with_a_peer_that_is_idle);
+    in_own_process(idle_peer_does_not_time_out);
 }
 
 static void without_the_option_a_peer_has_all_time(void **state)
@@ -157,9 +157,9 @@ static void the_time_out_is_the_queue_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_stopped_peer_is_given_up),
-            cmocka_unit_test(a_peer_stopped_in_a_long_write_is_given_up),
-            cmocka_unit_test(an_idle_peer_is_not_given_up),
+            cmocka_unit_test(a_stopped_peer_times_out),
+            cmocka_unit_test(a_peer_stopped_in_a_long_write_times_out),
+            cmocka_unit_test(an_idle_peer_does_not_time_out),
             cmocka_unit_test(without_the_option_a_peer_has_all_time),
             cmocka_unit_test(zero_means_all_time),
             cmocka_unit_test(the_time_out_is_the_queue_pairs),

@@ -231,7 +231,7 @@ static void destroying_an_id_disconnects_its_peer(void **state)
     close_pair(&p);
 }
 
-static void a_peer_without_an_answer_to_the_disconnect_times_out(void **state)
+static void a_peer_that_does_not_confirm_the_disconnect_times_out(void **state)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -240,7 +240,7 @@ static void a_peer_without_an_answer_to_the_disconnect_times_out(void **state)
     close_pair(&p);
 }
 
-static void a_client_that_went_away_makes_accept_fail(void **state)
+static void accept_fails_after_the_client_disconnected(void **state)
 {
     struct pair p;
     struct rdma_cm_event *request = ask(&p, NULL);
@@ -441,8 +441,8 @@ int main(void)
             cmocka_unit_test(disconnecting_ends_both_sides_in_turn),
             cmocka_unit_test(crossing_disconnects_count_for_both_sides),
             cmocka_unit_test(destroying_an_id_disconnects_its_peer),
-            cmocka_unit_test(a_peer_without_an_answer_to_the_disconnect_times_out),
-            cmocka_unit_test(a_client_that_went_away_makes_accept_fail),
+            cmocka_unit_test(a_peer_that_does_not_confirm_the_disconnect_times_out),
+            cmocka_unit_test(accept_fails_after_the_client_disconnected),
             cmocka_unit_test(destroying_an_id_waits_for_its_events),
             cmocka_unit_test(queued_events_move_with_the_id),
             cmocka_unit_test(a_non_blocking_channel_returns_eagain),

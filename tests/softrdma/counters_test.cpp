@@ -135,7 +135,7 @@ void each_message_has_its_receive(void **)
 }
 
 // The peer delivers no message to it, however often the receive was lent.
-void a_receive_that_was_taken_back_is_gone(void **)
+void a_reclaimed_receive_gets_no_message(void **)
 {
     for (std::uint32_t before = 0; before < 3; ++before) {
         receiver r({.position = wrap - before}, true);
@@ -267,7 +267,7 @@ int main()
 {
     const CMUnitTest tests[] = {
             cmocka_unit_test(each_message_has_its_receive),
-            cmocka_unit_test(a_receive_that_was_taken_back_is_gone),
+            cmocka_unit_test(a_reclaimed_receive_gets_no_message),
             cmocka_unit_test(messages_over_the_network_leave_no_message_behind),
             cmocka_unit_test(a_token_does_not_come_again),
             cmocka_unit_test(the_bounce_buffer_is_used_in_turn),

@@ -481,7 +481,7 @@ void test_only_with_key_and_receive(void **)
     assert_arrives(1);
 }
 
-void test_who_breaks_the_rules_is_sent_away(void **)
+void test_peers_that_violate_the_protocol_are_disconnected(void **)
 {
     ring_peer s;
     ring_peer valid;
@@ -670,7 +670,7 @@ int main()
     };
     const struct CMUnitTest receivers[] = {
             cmocka_unit_test(test_only_with_key_and_receive),
-            cmocka_unit_test(test_who_breaks_the_rules_is_sent_away),
+            cmocka_unit_test(test_peers_that_violate_the_protocol_are_disconnected),
             cmocka_unit_test(test_wrong_offers),
             cmocka_unit_test(test_two_threads_are_told_of_an_offer),
             cmocka_unit_test(test_what_came_through_the_socket_is_read_first),

@@ -159,7 +159,7 @@ static void sides_may_become_ready_in_any_order(void **state)
     }
 }
 
-static void a_queue_pair_can_be_connected_anew(void **state)
+static void a_queue_pair_can_be_reconnected(void **state)
 {
     struct side a = open_side(), b = open_side(), c = open_side();
     join(&a, &b, this_host());
@@ -248,7 +248,7 @@ static void *reset_it(void *qp)
     return NULL;
 }
 
-static void a_reset_waits_for_what_the_peer_has_begun(void **state)
+static void a_reset_waits_for_operations_of_the_peer(void **state)
 {
     struct side a = open_side(), b = open_side();
     struct side target = b;
@@ -311,7 +311,7 @@ static void a_late_peer_is_waited_for(void **state)
     in_own_process(wait_for_a_late_peer);
 }
 
-static void a_peer_that_is_gone_exceeds_the_retries(void **state)
+static void a_peer_that_exited_exceeds_the_retries(void **state)
 {
     struct side a = open_side(), b = open_side();
     join(&a, &b, this_host());
@@ -410,11 +410,11 @@ int main(void)
             cmocka_unit_test(queue_pairs_find_each_other_over_ipv6),
             cmocka_unit_test(without_a_gid_the_peer_is_on_this_host),
             cmocka_unit_test(sides_may_become_ready_in_any_order),
-            cmocka_unit_test(a_queue_pair_can_be_connected_anew),
+            cmocka_unit_test(a_queue_pair_can_be_reconnected),
             cmocka_unit_test(the_end_of_a_connection_does_not_reach_the_next),
-            cmocka_unit_test(a_reset_waits_for_what_the_peer_has_begun),
+            cmocka_unit_test(a_reset_waits_for_operations_of_the_peer),
             cmocka_unit_test(a_peer_that_never_appears_exceeds_the_retries),
-            cmocka_unit_test(a_peer_that_is_gone_exceeds_the_retries),
+            cmocka_unit_test(a_peer_that_exited_exceeds_the_retries),
             cmocka_unit_test(a_peer_in_error_exceeds_the_retries),
             cmocka_unit_test(only_the_expected_peer_is_connected),
             cmocka_unit_test(an_index_outside_the_gid_table_is_refused),

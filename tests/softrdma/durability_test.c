@@ -126,7 +126,7 @@ static void a_read_without_new_writes_syncs_nothing(void **state)
     munmap(memory, file_size);
 }
 
-static void received_messages_are_made_durable_too(void **state)
+static void received_messages_are_durable_too(void **state)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -207,7 +207,7 @@ int main(void)
             cmocka_unit_test(every_written_page_is_covered),
             cmocka_unit_test(a_program_may_unmap_what_is_registered),
             cmocka_unit_test(a_read_without_new_writes_syncs_nothing),
-            cmocka_unit_test(received_messages_are_made_durable_too),
+            cmocka_unit_test(received_messages_are_durable_too),
             cmocka_unit_test(a_failed_sync_fails_the_read),
             cmocka_unit_test(deregistering_makes_unflushed_writes_durable),
             cmocka_unit_test(private_mappings_need_no_sync),

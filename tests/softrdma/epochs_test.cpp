@@ -74,7 +74,7 @@ void take_away_again_and_again(board &b, std::uint32_t least_uses)
     }
 }
 
-void what_another_process_may_be_using_is_waited_for(void **)
+void memory_in_use_by_another_process_is_waited_for(void **)
 {
     void *memory = mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
@@ -98,7 +98,7 @@ void what_another_process_may_be_using_is_waited_for(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-            cmocka_unit_test(what_another_process_may_be_using_is_waited_for),
+            cmocka_unit_test(memory_in_use_by_another_process_is_waited_for),
     };
     return cmocka_run_group_tests_name("softrdma epochs", tests, nullptr, nullptr);
 }

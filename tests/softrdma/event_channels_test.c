@@ -75,7 +75,7 @@ static void a_channel_whose_events_were_dropped_is_not_readable(void **state)
     close_pair(&p);
 }
 
-static void requests_that_go_with_their_listener_leave_nothing(void **state)
+static void requests_destroyed_with_their_listener_leak_nothing(void **state)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -282,7 +282,7 @@ int main(void)
             cmocka_unit_test(a_channel_whose_events_moved_is_not_readable),
             cmocka_unit_test(events_of_other_ids_stay_readable),
             cmocka_unit_test(a_channel_whose_events_were_dropped_is_not_readable),
-            cmocka_unit_test(requests_that_go_with_their_listener_leave_nothing),
+            cmocka_unit_test(requests_destroyed_with_their_listener_leak_nothing),
             cmocka_unit_test(an_asynchronous_event_goes_with_its_object),
             cmocka_unit_test(a_completion_event_goes_with_its_queue),
             cmocka_unit_test(the_end_of_a_connection_waits_for_completions),

@@ -263,12 +263,12 @@ static void connections_leave_no_descriptors(void)
 
 own_process(a_sleeping_process_is_written, write_to_a_sleeper) own_process(a_killed_peer_ends_what_is_outstanding,
         survive_a_killed_peer) own_process(a_killed_peer_is_noticed_while_idle, notice_a_killed_peer_while_idle)
-        own_process(a_forked_child_is_refused_and_harmless, fork_after_use) own_process(a_child_opens_the_device_anew,
+        own_process(a_forked_child_is_refused_and_harmless, fork_after_use) own_process(a_child_reopens_the_device,
                 fork_after_closing) own_process(a_process_may_just_leave, leave_without_cleaning_up)
                 own_process(a_process_that_does_not_call_is_untouched, do_nothing_before_the_first_call)
                         own_process(closed_connections_leave_nothing_behind, connections_leave_no_descriptors)
 
-                                static void a_child_may_be_made_while_the_device_is_opened(void **state)
+                                static void a_process_can_fork_while_the_device_is_opened(void **state)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message(
@@ -298,8 +298,8 @@ int main(void)
             cmocka_unit_test(a_killed_peer_is_noticed_while_idle),
             cmocka_unit_test(a_message_is_acknowledged_before_its_receiver_can_exit),
             cmocka_unit_test(a_forked_child_is_refused_and_harmless),
-            cmocka_unit_test(a_child_opens_the_device_anew),
-            cmocka_unit_test(a_child_may_be_made_while_the_device_is_opened),
+            cmocka_unit_test(a_child_reopens_the_device),
+            cmocka_unit_test(a_process_can_fork_while_the_device_is_opened),
             cmocka_unit_test(a_process_may_just_leave),
             cmocka_unit_test(closed_connections_leave_nothing_behind),
     };

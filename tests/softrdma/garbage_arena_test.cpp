@@ -37,7 +37,7 @@ void use(shm_ep &c, std::mt19937 &random)
     }
 }
 
-void an_honest_arena_is_accepted(void **)
+void a_valid_arena_is_accepted(void **)
 {
     impostor i = make_impostor();
     const connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
@@ -76,7 +76,7 @@ void a_forged_introduction_is_refused(void **)
     end_impostor(i);
 }
 
-void garbage_costs_the_connection_only(void **)
+void invalid_data_ends_only_its_connection(void **)
 {
     const unsigned seed = number_from("TEST_SEED", static_cast<unsigned>(getpid()));
     print_message("seed %u\n", seed);
@@ -244,7 +244,7 @@ void a_message_is_taken_from_its_place_only(void **)
 }
 
 // The next peer of a queue pair is shown what the program posts, not what the last one has left there.
-void receives_after_a_reset_are_described_anew(void **)
+void receives_after_a_reset_are_published_again(void **)
 {
     constexpr unsigned places = 16;
     pair p{};
@@ -284,12 +284,12 @@ int main()
     setenv("SOFTRDMA_TRANSPORT", "shm", 1);
     const CMUnitTest tests[] = {
             cmocka_unit_test(an_arena_of_another_version_is_rejected_with_both_versions),
-            cmocka_unit_test(an_honest_arena_is_accepted),
+            cmocka_unit_test(a_valid_arena_is_accepted),
             cmocka_unit_test(a_forged_introduction_is_refused),
-            cmocka_unit_test(garbage_costs_the_connection_only),
+            cmocka_unit_test(invalid_data_ends_only_its_connection),
             cmocka_unit_test(a_forged_message_is_refused_and_ends_the_connection),
             cmocka_unit_test(a_message_is_taken_from_its_place_only),
-            cmocka_unit_test(receives_after_a_reset_are_described_anew),
+            cmocka_unit_test(receives_after_a_reset_are_published_again),
     };
     return cmocka_run_group_tests_name("garbage_arena", tests, nullptr, nullptr);
 }

@@ -454,12 +454,12 @@ static void silence_is_ended(void **state)
     receive(send_no_bytes);
 }
 
-static void a_silent_crowd_is_sent_away(void **state)
+static void silent_peers_are_disconnected(void **state)
 {
     in_own_process(receive_a_silent_crowd);
 }
 
-static void a_crowd_that_offers_no_rings_is_sent_away(void **state)
+static void peers_without_rings_are_disconnected(void **state)
 {
     in_own_process(receive_a_silent_crowd_without_rings);
 }
@@ -482,8 +482,8 @@ int main(void)
             cmocka_unit_test(a_wrong_token_gets_nothing),
             cmocka_unit_test(another_message_gets_nothing),
             cmocka_unit_test(silence_is_ended),
-            cmocka_unit_test(a_silent_crowd_is_sent_away),
-            cmocka_unit_test(a_crowd_that_offers_no_rings_is_sent_away),
+            cmocka_unit_test(silent_peers_are_disconnected),
+            cmocka_unit_test(peers_without_rings_are_disconnected),
             cmocka_unit_test(another_user_gets_nothing),
     };
     return cmocka_run_group_tests_name("handover", tests, NULL, NULL);

@@ -478,7 +478,7 @@ static void another_user_is_reached_over_the_network(void **state)
     in_own_process_of_root(keep_away_from_other_users);
 }
 
-static void who_has_dropped_its_rights_is_reached_over_the_network(void **state)
+static void a_process_without_capabilities_is_reached_over_the_network(void **state)
 {
     in_own_process_of_root(keep_away_from_those_who_dropped_their_rights);
 }
@@ -499,7 +499,7 @@ int main(void)
             cmocka_unit_test(a_process_without_trust_is_reached_over_the_network),
             cmocka_unit_test(a_process_without_the_system_calls_is_reached_over_the_network),
             cmocka_unit_test(another_user_is_reached_over_the_network),
-            cmocka_unit_test(who_has_dropped_its_rights_is_reached_over_the_network),
+            cmocka_unit_test(a_process_without_capabilities_is_reached_over_the_network),
             cmocka_unit_test(what_is_deregistered_does_not_change),
             cmocka_unit_test(a_destroyed_receiver_ends_the_sender),
             cmocka_unit_test(a_sleeping_receiver_is_woken),

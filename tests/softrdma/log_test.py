@@ -133,7 +133,7 @@ class LogTest(unittest.TestCase):
         for program in (server, client):
             self.path_of(program, r"transport=(shm|shm-fd) posted")
 
-    def test_nothing_is_said_unless_it_is_asked_for(self) -> None:
+    def test_no_message_is_logged_below_its_level(self) -> None:
         for level in ("", "off", "warn"):
             self.assertEqual(("", ""), self.meet(level, {"SOFTRDMA_TRUST": "none"}, {}))
 

@@ -18,13 +18,13 @@ namespace
 {
 
 template<class T>
-T must(rpma::result<T> made)
+T must(rpma::result<T> result)
 {
-    if (!made) {
-        std::fprintf(stderr, "traced: %s, errno %d\n", made.error().message(), errno);
+    if (!result) {
+        std::fprintf(stderr, "traced: %s, errno %d\n", result.error().message(), errno);
         std::exit(1);
     }
-    return std::move(made).value();
+    return std::move(result).value();
 }
 
 void must(rpma::status done)

@@ -124,7 +124,7 @@ static struct rpma_conn *accepted(void)
 }
 
 // The peer had established the connection, but its last handshake message was lost.
-static void an_end_without_a_beginning_is_reported_as_both(void **state)
+static void a_disconnect_before_the_establishment_is_reported_as_both(void **state)
 {
     conn = accepted();
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
@@ -164,7 +164,7 @@ static void an_end_that_this_side_asked_for_has_no_beginning(void **state)
 }
 
 // The connection manager ignores a disconnection until it has received the last handshake message.
-static void a_disconnection_before_the_beginning_is_made_again(void **state)
+static void a_disconnect_before_the_establishment_is_repeated(void **state)
 {
     conn = accepted();
     assert_int_equal(rpma_conn_disconnect(conn), 0);
@@ -330,10 +330,10 @@ int main(void)
             SERVER_TEST(without_a_peer_timeout_the_device_decides),
             SERVER_TEST(a_peer_timeout_that_is_none_is_refused_before_anything_is_called),
             SERVER_TEST(a_peer_timeout_that_cannot_be_set_is_a_provider_error),
-            SERVER_TEST(an_end_without_a_beginning_is_reported_as_both),
+            SERVER_TEST(a_disconnect_before_the_establishment_is_reported_as_both),
             SERVER_TEST(an_end_after_the_beginning_is_told_once),
             SERVER_TEST(an_end_that_this_side_asked_for_has_no_beginning),
-            SERVER_TEST(a_disconnection_before_the_beginning_is_made_again),
+            SERVER_TEST(a_disconnect_before_the_establishment_is_repeated),
             SERVER_TEST(private_data_goes_with_the_request_and_the_answer),
             SERVER_TEST(more_private_data_than_the_transport_carries_is_a_provider_error),
             SERVER_TEST(bad_arguments_consume_and_reject_the_request),

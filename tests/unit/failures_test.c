@@ -96,7 +96,7 @@ static void a_provider_call_that_fails_once_is_reported_and_leaks_nothing(void *
     sweep_provider_calls(false);
 }
 
-static void provider_calls_that_fail_from_then_on_report_the_first_error(void **state)
+static void later_failures_of_provider_calls_report_the_first_error(void **state)
 {
     sweep_provider_calls(true);
 }
@@ -131,7 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_provider_call_that_fails_once_is_reported_and_leaks_nothing),
-            cmocka_unit_test(provider_calls_that_fail_from_then_on_report_the_first_error),
+            cmocka_unit_test(later_failures_of_provider_calls_report_the_first_error),
             cmocka_unit_test(missing_memory_is_reported_and_leaks_nothing),
             cmocka_unit_test(missing_memory_is_reported_even_if_cleaning_up_fails),
     };

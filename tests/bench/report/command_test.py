@@ -34,7 +34,7 @@ class CommandTest(unittest.TestCase):
         if code == 1:
             self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 
-    def test_the_report_lies_beside_the_results(self) -> None:
+    def test_the_report_is_written_beside_the_results(self) -> None:
         result = self.report(self.sample)
         self.assertEqual((result.returncode, result.stdout), (0, f"{self.directory}/sample.html\n"), result)
         page = (self.directory / "sample.html").read_text(encoding="utf-8")

@@ -95,7 +95,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(command.cards_of(created, drawn)[0]["value"], "8.20 µs")
         self.assertEqual(len(runs), 1)
 
-    def test_nine_series_and_more_can_be_told_apart(self):
+    def test_nine_series_and_more_are_distinguishable(self):
         looks = {(i % charts.COLORS, i % len(charts.SHAPES), i >= charts.COLORS) for i in range(16)}
         self.assertEqual(len(looks), 16)
 
@@ -109,7 +109,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(charts.draw(f, "f").count("mark wide"), 1)
         self.assertEqual(sum(c["text"].endswith(" !") for row in command.table_of_figure(f)["rows"] for c in row), 1)
 
-    def test_baseline_that_waits_in_another_way_has_its_bar(self):
+    def test_baseline_with_another_wait_method_has_its_bar(self):
         point = SAMPLE["point"]
         _, _, drawn = report(point("read", "librpma", 1000, {}), point("read", "tcp", 3000, {"polling": "event"}))
         bars = [row["label"] for f in drawn if f.kind == "bars" for row in f.rows]
