@@ -40,6 +40,11 @@ class FirstStepsTest(support.ExamplesTest):
         result = support.execute([str(support.RUNNER), "list"])
         self.assertIn("20-python", result.stdout)
 
+    def test_an_unknown_option_of_try_prints_its_usage(self) -> None:
+        result = support.execute([str(support.ROOT / "examples" / "remote-replica" / "try"), "--unknown"])
+        self.assert_status(result, 2)
+        self.assert_one_line(result.stderr, "usage: try [BUILD-DIRECTORY]")
+
     def test_lines_of_both_outputs_are_in_order(self) -> None:
         port = support.free_port(ADDR)
         merged = ["sh", "-c", 'exec "$@" 2>&1', "sh", *support.SOFTRDMA, support.program("01", "client"), "--verbose", ADDR, port]

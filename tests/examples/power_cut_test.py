@@ -48,6 +48,7 @@ class PowerCutTest(support.ExamplesTest):
             script = tree / "examples" / "19-power-cut" / "power-cuts"
             result = support.execute([str(script), "--cuts", "1"], env=environment)
             self.assert_status(result, 77)
+            self.assert_one_line(result.stderr, "server not found", "examples/run 19")
             (tree / "build").mkdir()
             (tree / "build" / "any").symlink_to(support.BUILD)
             for path in (str(script), SCRIPT):

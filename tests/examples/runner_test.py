@@ -125,9 +125,9 @@ class RunnerTest(support.ExamplesTest):
         for arguments in (("1", "--format", "tap"), ("1", "--format", "junit")):
             self.assertNotIn("By hand", support.run_examples(*arguments).stdout)
 
-    def assert_built(self, programs: int, build: pathlib.Path, result: subprocess.CompletedProcess[str]) -> None:
+    def assert_built(self, programs: str, build: pathlib.Path, result: subprocess.CompletedProcess[str]) -> None:
         first, *progress = result.stderr.splitlines()
-        self.assertEqual(f"run: building {programs} programs in {build}", first)
+        self.assertEqual(f"run: building {programs} in {build}", first)
         self.assertEqual([], [line for line in progress if not line.startswith("run: building: [")])
 
     def test_missing_programs_are_built(self) -> None:
@@ -138,11 +138,11 @@ class RunnerTest(support.ExamplesTest):
         command = [str(support.RUNNER), "1", "--build", str(build), "--transport", "softrdma"]
         result = support.execute(command, env={**os.environ, "PATH": path})
         self.assert_status(result, 0)
-        self.assert_built(2, build, result)
+        self.assert_built("2 programs", build, result)
         self.assertFalse((build / "examples" / support.TOPICS["02"] / "client").exists())
         self.assertEqual("", support.execute(command, env={**os.environ, "PATH": path}).stderr)
         doctor = support.execute([str(support.RUNNER), "doctor", "--build", str(build)], env={**os.environ, "PATH": path})
-        self.assert_built(1, build, doctor)
+        self.assert_built("1 program", build, doctor)
         self.assertRegex(doctor.stdout, r"(?m)^ok +softrdma ")
 
     def test_ipv6(self) -> None:
