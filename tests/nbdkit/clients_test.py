@@ -14,7 +14,7 @@ import unittest
 import nbd
 
 from server import LIMIT_S, PLUGIN, DiskTest
-from support import stop
+from support import stop, wait_until
 
 BLOCK = 4096
 
@@ -122,10 +122,7 @@ class Clients(DiskTest):
         self.targets[0].kill()
         handle.pwrite(b"x" * BLOCK, 8192, nbd.CMD_FLAG_FUA)
         self.targets[0].start()
-        end = time.monotonic() + LIMIT_S
-        while "copy 1 is in sync" not in server.log():
-            self.assertLess(time.monotonic(), end, server.log())
-            time.sleep(0.05)
+        wait_until(lambda: "copy 1 is in sync" in server.log(), "the resync of copy 1", LIMIT_S)
         self.targets[1].kill()
         server.kill()
         there = self.connect(self.serve(self.host(5, *self.targets), "force=true"))
@@ -288,10 +285,7 @@ class Mistakes(DiskTest):
         self.done("create", set_file)
         pid_file = self.place / "pid"
         self.run_client("nbdkit", "-U", self.place / "socket", "-P", pid_file, PLUGIN, f"set={set_file}")
-        end = time.monotonic() + LIMIT_S
-        while not pid_file.exists() or not pid_file.read_text():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
+        wait_until(lambda: pid_file.exists() and pid_file.read_text(), "the daemon", LIMIT_S)
         pid = int(pid_file.read_text())
         try:
             handle = nbd.NBD()
@@ -300,9 +294,7 @@ class Mistakes(DiskTest):
             handle.shutdown()
         finally:
             os.kill(pid, signal.SIGTERM)
-        while os.path.exists(f"/proc/{pid}"):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
+        wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the daemon", LIMIT_S)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import time
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory, is_alive, skip  # noqa: E402
+from common import directory, is_alive, skip, wait_until  # noqa: E402
 
 LIMIT_S = 120
 RPMEMD = shlex.quote(os.environ["RPMEMD"])
@@ -89,11 +89,8 @@ class TwoReplicas(unittest.TestCase):
         self.succeeds("pmempool", "sync", self.pool)
 
     def expect_no_daemon(self):
-        end = time.monotonic() + LIMIT_S
         pids = self.pids.read_text().split() if self.pids.exists() else []
-        while left := [pid for pid in pids if is_alive(pid)]:
-            self.assertLess(time.monotonic(), end, f"daemons were left running: {left}")
-            time.sleep(0.01)
+        wait_until(lambda: not any(map(is_alive, pids)), f"the end of the daemons {pids}", LIMIT_S)
         self.pids.write_text("")
 
 

@@ -16,7 +16,7 @@ import time
 import unittest
 from collections.abc import Callable
 
-from support import free_port, skip
+from support import free_port, listens, skip, wait_until
 
 SOFTRDMA = sys.argv[1]
 LIMIT_S = 100
@@ -55,11 +55,7 @@ class Program:
         return "".join(line for line in self.error if line.startswith("softrdma["))
 
     def wait_for(self, pattern: str) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while re.search(pattern, self.log()) is None:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no line '{pattern}' in:\n{self.log()}")
-            time.sleep(0.05)
+        wait_until(lambda: re.search(pattern, self.log()), f"line '{pattern}'", LIMIT_S)
 
     def end(self) -> None:
         self.process.kill()
@@ -76,13 +72,8 @@ class LogTest(unittest.TestCase):
     def listen(self, *arguments: str, **environment: str) -> tuple[Program, int]:
         port = free_port()
         server = self.start("-s", "-a", "127.0.0.1", "-p", str(port), *arguments, **environment)
-        deadline = time.monotonic() + LIMIT_S
-        while True:
-            with open("/proc/net/tcp") as table:
-                if any(f":{port:04X} " in line and " 0A " in line for line in table):
-                    return server, port
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
+        wait_until(lambda: listens(port), "the server", LIMIT_S)
+        return server, port
 
     def meet(self, level: str, server_setting: dict[str, str], client_setting: dict[str, str]) -> tuple[str, str]:
         server, port = self.listen("-C", "3", SOFTRDMA_LOG=level, **server_setting)

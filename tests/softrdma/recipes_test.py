@@ -10,10 +10,9 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import unittest
 
-from support import directory, enter_own_network, skip
+from support import directory, enter_own_network, listens, skip, wait_until
 
 SOFTRDMA, PAGE, SUPPRESSIONS, PROGRAM = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
 INSTALLED_SUPPRESSIONS = "/usr/share/softrdma/valgrind.supp"
@@ -30,11 +29,6 @@ def recipes() -> list[str]:
     section = PAGE.read_text().split("\n# RECIPES\n")[1].split("\n# ")[0]
     section = re.sub(r" \\\n +", " ", section)  # a continued line
     return [line.strip() for line in section.splitlines() if line.startswith("    ")]
-
-
-def listens(port: int) -> bool:
-    return any(f":{port:04X} " in line and " 0A " in line
-               for file in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{file}").read_text().splitlines())
 
 
 class RecipesTest(unittest.TestCase):
@@ -68,18 +62,12 @@ class RecipesTest(unittest.TestCase):
         self.assertEqual(0, done.returncode, f"{command}:\n{done.stdout}")
         return done.stdout
 
-    def wait_until(self, port: int) -> None:
-        end = time.monotonic() + LIMIT_S
-        while not listens(port):
-            self.assertLess(time.monotonic(), end, f"no process listens on {port}")
-            time.sleep(0.1)
-
     def test_ucx(self) -> None:
         server_command = self.take(r"^softrdma run ucx_perftest -p \d+$")
         client = self.take(r"ucx_perftest .* 127\.0\.0\.1$")
         self.need("ucx_perftest")
         server = self.start(server_command)
-        self.wait_until(13337)
+        wait_until(lambda: listens(13337), "ucx_perftest")
         self.assertIn("Final:", self.run_one(client))
         self.assertEqual(0, server.wait(LIMIT_S))
 
@@ -99,7 +87,7 @@ class RecipesTest(unittest.TestCase):
         migrate = self.take("^migrate ")
         self.need("qemu-system-x86_64")
         target = self.start(target_command)
-        self.wait_until(14444)
+        wait_until(lambda: listens(14444), "QEMU")
         source = self.start(source_command)
         source.stdin.write(f"{migrate}\ninfo migrate\nquit\n")
         source.stdin.flush()

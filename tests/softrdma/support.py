@@ -5,4 +5,4 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory, enter_own_network, free_port, skip, wait_until  # noqa: E402,F401
+from common import directory, enter_own_network, free_port, listens, skip, wait_until  # noqa: E402,F401

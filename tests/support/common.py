@@ -39,6 +39,12 @@ def wait_until(condition, what="the condition", limit_s=300):
         time.sleep(0.02)
 
 
+def listens(port):
+    """Returns whether a process in this network namespace listens on the TCP port."""
+    return any(f":{port:04X} " in line and " 0A " in line
+               for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines())
+
+
 def is_alive(pid):
     """Returns whether the process exists and is not a zombie."""
     try:
