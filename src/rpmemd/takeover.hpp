@@ -19,7 +19,7 @@ bool request_takeover(int file);
 // request_takeover() of another daemon, or -1 on failure.
 int open_takeover_requests();
 
-// Maximum time a signaled daemon needs to end. After it, the daemon does not end.
+// Time within which a signaled daemon exits. A daemon that runs longer is stuck.
 constexpr int takeover_time_ms = 2'500;
 
 } // namespace rpmemd
