@@ -432,37 +432,6 @@ static void test_foreign_packets(void **state)
     close_datagram_side(&b, NULL);
 }
 
-static uint32_t crc(uint32_t value, const uint8_t *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; ++i) {
-        value ^= bytes[i];
-        for (int bit = 0; bit < 8; ++bit)
-            value = (value & 1) != 0 ? value >> 1 ^ 0xedb88320u : value >> 1;
-    }
-    return value;
-}
-
-/* Appends the invariant CRC to a packet between two ports of the loopback address. Returns the size of both. */
-static size_t with_crc(uint8_t *packet, size_t size, in_port_t from)
-{
-    uint8_t masked[8 + 20 + 8 + 5] = {
-            [8] = 0x45, [14] = 0x40, [17] = IPPROTO_UDP, [20] = 127, [23] = 1, [24] = 127, [27] = 1};
-    static const unsigned char ones[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 16, 18, 19, 34, 35, 40};
-    const uint16_t lengths[] = {htons((uint16_t)(20 + 8 + size + 4)), htons((uint16_t)(8 + size + 4))};
-    const in_port_t to = htons(4791);
-    memcpy(masked + 10, &lengths[0], 2);
-    memcpy(masked + 28, &from, 2);
-    memcpy(masked + 30, &to, 2);
-    memcpy(masked + 32, &lengths[1], 2);
-    memcpy(masked + 36, packet, 4);
-    for (size_t i = 0; i < sizeof(ones); ++i)
-        masked[ones[i]] = 0xff;
-    const uint32_t value = ~crc(crc(~0u, masked, sizeof(masked)), packet + 5, size - 5);
-    for (size_t i = 0; i < 4; ++i)
-        packet[size + i] = (uint8_t)(value >> 8 * i);
-    return size + 4;
-}
-
 /* An unknown program sends packets of RoCE to a queue pair: each has one wrong field, and then a valid one. */
 static void test_packets_of_roce(void **state)
 {
@@ -496,7 +465,7 @@ static void test_packets_of_roce(void **state)
         } else if (wrong[i].at < whole) {
             bytes[wrong[i].at] ^= wrong[i].change;
         }
-        const size_t sent = with_crc(bytes, whole, own.sin_port);
+        const size_t sent = with_crc(bytes, whole, &own);
         if (i < sizeof(wrong) / sizeof(wrong[0]) && wrong[i].at >= whole)
             bytes[wrong[i].at] ^= wrong[i].change;
         assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
@@ -521,10 +490,10 @@ static void test_packets_of_roce(void **state)
     assert_int_equal(receive(&b, 3, 0, slots * slot), 0);
     memset(bytes + whole, 0, sizeof(bytes) - whole);
     bytes[1] = 0x40;
-    size_t sent = with_crc(bytes, 20 + mtu + 4, own.sin_port);
+    size_t sent = with_crc(bytes, 20 + mtu + 4, &own);
     assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
     expect_nothing(b.cq);
-    sent = with_crc(bytes, 20 + mtu, own.sin_port);
+    sent = with_crc(bytes, 20 + mtu, &own);
     assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
     assert_int_equal(next_completion(b.cq).byte_len, header + mtu);
     close(fd);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "datagrams.h"
 
+#include <arpa/inet.h>
+
 struct ibv_ah_attr address_of(const char *text)
 {
     const int index = gid_index_of(text);
@@ -94,4 +96,34 @@ struct ibv_ah *handle_to(const struct side *from, const char *address)
     struct ibv_ah *ah = ibv_create_ah(from->pd, &attr);
     assert_non_null(ah);
     return ah;
+}
+
+static uint32_t crc(uint32_t value, const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; ++i) {
+        value ^= bytes[i];
+        for (int bit = 0; bit < 8; ++bit)
+            value = (value & 1) != 0 ? value >> 1 ^ 0xedb88320u : value >> 1;
+    }
+    return value;
+}
+
+size_t with_crc(uint8_t *packet, size_t size, const struct sockaddr_in *from)
+{
+    uint8_t masked[8 + 20 + 8 + 5] = {[8] = 0x45, [14] = 0x40, [17] = IPPROTO_UDP, [24] = 127, [27] = 1};
+    static const unsigned char ones[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 16, 18, 19, 34, 35, 40};
+    const uint16_t lengths[] = {htons((uint16_t)(20 + 8 + size + 4)), htons((uint16_t)(8 + size + 4))};
+    const in_port_t to = htons(4791);
+    memcpy(masked + 10, &lengths[0], 2);
+    memcpy(masked + 20, &from->sin_addr, 4);
+    memcpy(masked + 28, &from->sin_port, 2);
+    memcpy(masked + 30, &to, 2);
+    memcpy(masked + 32, &lengths[1], 2);
+    memcpy(masked + 36, packet, 4);
+    for (size_t i = 0; i < sizeof(ones); ++i)
+        masked[ones[i]] = 0xff;
+    const uint32_t value = ~crc(crc(~0u, masked, sizeof(masked)), packet + 5, size - 5);
+    for (size_t i = 0; i < 4; ++i)
+        packet[size + i] = (uint8_t)(value >> 8 * i);
+    return size + 4;
 }
