@@ -129,8 +129,10 @@ rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
     std::int64_t after_ms = replica::now_ms();
     for (timespec pause{0, min_pause_ns};; pause.tv_nsec = std::min(2 * pause.tv_nsec, max_pause_ns)) {
         const std::int64_t asked_ms = replica::now_ms();
-        // A copy of any time takes as long as its target copies the memory.
-        const replica::response response = c.control->ask(r, until);
+        // The target copies the memory before it responds with an image of any time. Other responses take no time, so a
+        // request that is sent late gets the timeout of an operation.
+        const deadline within = any_time ? until : deadline(settings_.operation_ms);
+        const replica::response response = c.control->ask(r, within);
         if (response.image().is_complete())
             return {replica::from_wire(response.image().record()), response.image().is_consistent(), after_ms};
         after_ms = asked_ms;
@@ -250,7 +252,7 @@ void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
                 c.reset();
         }
     } const at_end{copies_};
-    connect(until.share(4));
+    connect(until.share(2));
     std::optional<failure> problem;
     std::uint32_t candidates = 0;
     each_copy(answered(), [&](unsigned copy) {

@@ -213,7 +213,7 @@ void without_a_point_the_old_image_stays(void **)
     m.put(0, "first");
     const reader r(there.get(), RPMA_MIRROR_F_ANY_TIME);
     m.put(0, "newer");
-    assert_int_equal(r.refresh_code(300), RPMA_MIRROR_E_AGAIN);
+    assert_int_equal(r.refresh_code(3000), RPMA_MIRROR_E_AGAIN);
     const rpma_mirror_image old = r.image();
     assert_memory_equal(old.address, "first", 5);
     assert_true(old.consistency == RPMA_MIRROR_IMAGE_ANY_TIME && old.refreshes == 1);
@@ -239,7 +239,7 @@ void the_writer_is_killed(void **)
     writer w(here.get(), known);
     const reader r(there.get());
     w.kill();
-    assert_int_equal(r.refresh_code(500), RPMA_MIRROR_E_AGAIN);
+    assert_int_equal(r.refresh_code(3000), RPMA_MIRROR_E_AGAIN);
     check_point(r.image());
     // The crash left any content, of which the first word is known to be at least that of the last point.
     const rpma_mirror_image any = r.refresh(RPMA_MIRROR_F_ANY_TIME);
@@ -303,7 +303,7 @@ void targets_end_under_a_reader(void **)
     b.go_on();
     a.kill();
     b.kill();
-    assert_int_equal(r.refresh_code(2000), RPMA_MIRROR_E_DOWN);
+    assert_int_equal(r.refresh_code(4000), RPMA_MIRROR_E_DOWN);
     check_point(r.image());
     a.start();
     b.start();

@@ -83,7 +83,7 @@ class Tool(MirrorTest):
         self.mark(writer, "first", 7)
         # Without a point the file is not written, and the one that exists stays.
         file.write_text("old")
-        self.refused(1, "no consistency point", "read", "--timeout", 1, there, file)
+        self.refused(1, "no consistency point", "read", "--timeout", 5, there, file)
         self.assertEqual(file.read_text(), "old")
         text = self.done("read", "--any-time", there, file)
         self.assertRegex(text, r"^\S+/backup: 8\.0 MiB from copy 1\ncontent of any time after consistency point 7, not consistent\n$")
