@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // States of a queue pair, without a network.
 #include "verbs_fixture.hpp"
+#include "verbs/number_table.hpp"
 
 #include <cerrno>
 
@@ -132,10 +133,10 @@ void a_number_is_found_until_its_queue_pair_is_destroyed(void **)
     verbs_device device;
     connected_pair p(device);
     const std::uint32_t number = p.a.qp->qp_base.qp_num;
-    assert_ptr_equal(queue_pair::find(number).get(), p.a.qp.get());
-    assert_ptr_not_equal(queue_pair::find(p.b.qp->qp_base.qp_num).get(), p.a.qp.get());
+    assert_ptr_equal(number_table::instance().find(number).get(), p.a.qp.get());
+    assert_ptr_not_equal(number_table::instance().find(p.b.qp->qp_base.qp_num).get(), p.a.qp.get());
     p.a.qp->destroy();
-    assert_null(queue_pair::find(number).get());
+    assert_null(number_table::instance().find(number).get());
     p.a.qp.reset();
 }
 

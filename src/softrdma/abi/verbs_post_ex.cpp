@@ -33,18 +33,13 @@ void start(ibv_qp_ex *qp)
     batch_of(qp).start();
 }
 
-int submit_batch(ibv_qp *qp, std::uint32_t count)
-{
-    return sends_datagrams(qp) ? datagram_qp_of(qp).submit_batch(count) : qp_of(qp).submit_batch(count);
-}
-
 int complete(ibv_qp_ex *qp)
 {
     post_batch &batch = batch_of(qp);
     int error = batch.error();
     if (error == 0 && batch.size() > 0)
         error = abi::usable(batch.birth())
-                        ? or_no_memory(ENOMEM, [&] { return submit_batch(&qp->qp_base, batch.size()); })
+                        ? or_no_memory(ENOMEM, [&] { return object_of(&qp->qp_base).submit_batch(batch.size()); })
                         : ENODEV;
     batch.unlock();
     return error;

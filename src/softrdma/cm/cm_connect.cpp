@@ -8,6 +8,7 @@
 #include "cm/cm_roce.hpp"
 #include "cm/roce_connect.hpp"
 #include "progress/listener.hpp"
+#include "verbs/number_table.hpp"
 #include "wire/cm_mad.hpp"
 
 #include <algorithm>
@@ -63,7 +64,7 @@ int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field
 // Returns the queue pair that the program has specified, or NULL.
 std::shared_ptr<queue_pair> find_local_qp(cm_id &id) REQUIRES(lock())
 {
-    auto qp = queue_pair::find(id.local.qpn);
+    auto qp = number_table::instance().find(id.local.qpn);
     id.local_qp = qp;
     if (qp != nullptr && id.ack_timeout)
         qp->limit_answers();

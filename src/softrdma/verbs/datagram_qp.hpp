@@ -33,10 +33,10 @@ public:
 
     int modify(const ibv_qp_attr &attr, int mask) override;
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
-    int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
+    int post_send(ibv_send_wr *wr, ibv_send_wr **bad) override;
     int submit_batch(std::uint32_t count) override;
     void open_batch() override;
-    int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
+    int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad) override;
 
     void arrived(const datagram &d, const network_header &header) override;
 

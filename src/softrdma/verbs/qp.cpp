@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 
 namespace softrdma
 {
@@ -54,11 +53,6 @@ int queue_pair::open(std::uint32_t number)
     qp_base.qp_num = number_table::instance().add(shared_from_this(), number);
     qp_base.handle = qp_base.qp_num;
     return qp_base.qp_num == 0 ? ENOMEM : 0;
-}
-
-std::shared_ptr<queue_pair> queue_pair::find(std::uint32_t number)
-{
-    return number_table::instance().find(number);
 }
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const ring_start &start)

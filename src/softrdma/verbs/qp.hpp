@@ -26,7 +26,6 @@ public:
     // an unused number, which only the connection manager publishes.
     static std::shared_ptr<queue_pair> create(
             ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number = 0, const ring_start &start = {});
-    static std::shared_ptr<queue_pair> find(std::uint32_t number);
 
     queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const ring_start &start);
 
@@ -39,12 +38,12 @@ public:
 
     int modify(const ibv_qp_attr &attr, int mask) override;
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
-    int post_send(ibv_send_wr *wr, ibv_send_wr **bad);
+    int post_send(ibv_send_wr *wr, ibv_send_wr **bad) override;
     int submit_batch(std::uint32_t count) override;
     void open_batch() override;
     // Posts the bind of a type 1 window, which gets that key.
     int post_bind(const ibv_mw_bind &bind, std::uint32_t key);
-    int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad);
+    int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad) override;
     void receive_available();
     void on_region_changed(std::uint32_t key);
 

@@ -31,6 +31,8 @@ public:
     // batch.
     virtual int submit_batch(std::uint32_t count) = 0;
 
+    virtual int post_send(ibv_send_wr *wr, ibv_send_wr **bad) = 0;
+    virtual int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad) = 0;
     virtual int modify(const ibv_qp_attr &attr, int mask) = 0;
     virtual void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) = 0;
     // Waits until each asynchronous event that was returned to the program is acknowledged.

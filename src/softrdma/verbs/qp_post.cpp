@@ -3,7 +3,6 @@
 #include "base/assert.hpp"
 #include "base/or_no_memory.hpp"
 #include "fault/rules.hpp"
-#include "verbs/datagram_qp.hpp"
 #include "verbs/number_table.hpp"
 #include "verbs/qp.hpp"
 
@@ -172,15 +171,12 @@ void queue_pair::receive_available()
 
 int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    return or_no_memory(ENOMEM,
-            [&] { return sends_datagrams(qp) ? datagram_qp_of(qp).post_send(wr, bad) : qp_of(qp).post_send(wr, bad); });
+    return or_no_memory(ENOMEM, [&] { return object_of(qp).post_send(wr, bad); });
 }
 
 int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad)
 {
-    return or_no_memory(ENOMEM, [&] {
-        return sends_datagrams(qp) ? datagram_qp_of(qp).post_receive(wr, bad) : qp_of(qp).post_receive(wr, bad);
-    });
+    return or_no_memory(ENOMEM, [&] { return object_of(qp).post_receive(wr, bad); });
 }
 
 } // namespace softrdma

@@ -50,15 +50,9 @@ void remote_cq::announce(std::uint32_t bit, bool watched) noexcept
 void remote_cq::wake(bool solicited)
 {
     const std::uint64_t arming = block_->event_due(solicited);
-    if (arming != 0)
-        signal(arming);
-}
-
-// Signals the event before it is marked as signaled: a sender that ends in between loses no event.
-void remote_cq::signal(std::uint64_t arming)
-{
-    if (!takes_event(completion_fd_.get()))
+    if (arming == 0 || !takes_event(completion_fd_.get()))
         return;
+    // The event is signaled before it is marked as signaled: a sender that ends in between loses no event.
     put_event(completion_fd_.get());
     block_->signaled.store(arming, std::memory_order_release);
 }

@@ -27,8 +27,6 @@ public:
     void wake(bool solicited);
 
 private:
-    void signal(std::uint64_t arming);
-
     std::shared_ptr<peer_process> peer_;
     std::shared_ptr<std::byte> memory_;
     cq_block *block_ = nullptr;
