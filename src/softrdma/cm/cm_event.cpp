@@ -5,7 +5,6 @@
 #include "base/assert.hpp"
 #include "base/process.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <unistd.h>
 

@@ -7,7 +7,6 @@
 
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <sys/random.h>
 #include <unistd.h>

@@ -5,11 +5,9 @@
 #include "base/lock.hpp"
 
 #include <array>
-#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <random>
 #include <string_view>

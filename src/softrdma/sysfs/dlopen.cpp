@@ -2,7 +2,6 @@
 // Programs that open libibverbs or librdmacm by name get the device, which has the functions of both.
 #include "sysfs/next.hpp"
 
-#include <cstring>
 #include <string_view>
 
 using open_library = void *(const char *, int);

@@ -5,9 +5,6 @@
 #include "fault/rules.hpp"
 #include "verbs/cq.hpp"
 
-#include <algorithm>
-#include <cerrno>
-
 namespace softrdma
 {
 

@@ -3,7 +3,6 @@
 #include "base/assert.hpp"
 #include "base/copy.hpp"
 #include "base/guard.hpp"
-#include "base/prefetch.hpp"
 #include "verbs/qp.hpp"
 
 #include <algorithm>

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/rc/requester.hpp"
 #include "base/assert.hpp"
-#include "base/copy.hpp"
-#include "pmem/policy.hpp"
 #include "verbs/mw.hpp"
 #include "verbs/qp_object.hpp"
-#include "wire/rnr_timer.hpp"
 #include "base/log.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace softrdma

@@ -6,7 +6,6 @@
 #include "base/guard.hpp"
 #include "transport/rc/requester.hpp"
 #include "verbs/remote_access.hpp"
-#include "wire/rnr_timer.hpp"
 
 namespace softrdma
 {

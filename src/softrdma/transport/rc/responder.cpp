@@ -5,8 +5,6 @@
 #include "verbs/mw.hpp"
 #include "verbs/qp_object.hpp"
 
-#include <algorithm>
-
 namespace softrdma
 {
 

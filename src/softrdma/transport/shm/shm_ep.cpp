@@ -5,7 +5,6 @@
 
 #include <bit>
 #include <cerrno>
-#include <cstring>
 
 namespace softrdma
 {
