@@ -3,7 +3,7 @@
  * Compares the cost of the device's operations with the time that the machine needs for the same work. Both are
  * measured in turn.
  *
- * usage: softrdma run -- device_speed shm|tcp
+ * usage: softrdma run -- device_speed shm|tcp|roce
  *
  * Prints a line for each operation, separated by tabs: operation, bytes, nanoseconds, baseline, its nanoseconds, and 1
  * if a processor was slowed down during the measurement.
@@ -23,6 +23,7 @@
 enum {
     window = stream_window, /* large writes in flight: the capacity of the queue */
     rate_window = 14,
+    series = 100, /* writes of a batch; a busy machine takes long for more */
     crowd = 512,
     receives = 8,
     apart = 2048,             /* distance of source and target in one buffer */
@@ -331,11 +332,52 @@ static void measure_tcp(void)
     leave(&b);
 }
 
+/* Waits for each write before the next one. */
+static void do_write_series(void *bench)
+{
+    for (unsigned i = 0; i < series; ++i)
+        write_many(bench, 1);
+}
+
+static void exchange_series(void *partner)
+{
+    for (unsigned i = 0; i < series; ++i)
+        exchange_datagrams(partner);
+}
+
+/* Measures writes of few bytes, and the packet rate of long ones, beside UDP packets of equal sizes. */
+static void measure_roce(void)
+{
+    struct bench b;
+    struct partner p;
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    meet(&b, NULL, NULL);
+    assert_int_equal(ibv_query_qp(b.r.pair.client.qp, &attr, IBV_QP_PATH_MTU, &init), 0);
+    const size_t mtu = (size_t)128 << attr.path_mtu;
+    char name[64];
+    b.floors.bytes = sizes[0];
+    start_datagrams(&p, sizes[0], mtu);
+    show("WRITE, RoCE", sizes[0],
+            time_in_turns(&(struct contender){do_write_series, &b, series, 0},
+                    &(struct contender){exchange_series, &p, series, p.pid}, sizes[2]),
+            "UDP round trip");
+    stop_partner(&p);
+    b.floors.bytes = sizes[2];
+    start_datagrams(&p, sizes[2], mtu);
+    snprintf(name, sizeof(name), "WRITE bandwidth, RoCE, MTU %zu", mtu);
+    compare(name, &(struct contender){do_write_window, &b, window, 0}, "UDP packets",
+            &(struct contender){stream_datagrams, &p, stream_window, p.pid}, sizes[2]);
+    stop_partner(&p);
+    leave(&b);
+}
+
 int main(int argc, char **argv)
 {
     const bool local = argc == 2 && strcmp(argv[1], "shm") == 0;
-    if (!local && (argc != 2 || strcmp(argv[1], "tcp") != 0)) {
-        fprintf(stderr, "Usage: softrdma run -- device_speed shm|tcp\n");
+    const bool roce = argc == 2 && strcmp(argv[1], "roce") == 0;
+    if (!local && !roce && (argc != 2 || strcmp(argv[1], "tcp") != 0)) {
+        fprintf(stderr, "Usage: softrdma run -- device_speed shm|tcp|roce\n");
         return 2;
     }
     setenv("SOFTRDMA_TRANSPORT", argv[1], 1);
@@ -349,7 +391,7 @@ int main(int argc, char **argv)
         in_own_process(measure_connections);
         in_own_process(measure_connections_and_regions);
     } else {
-        in_own_process(measure_tcp);
+        in_own_process(roce ? measure_roce : measure_tcp);
     }
     return 0;
 }

@@ -204,6 +204,104 @@ void stream(void *partner)
     send_pieces(partner, stream_window);
 }
 
+/* Sizes of the packets and their number, as in the device. */
+enum {
+    bth_and_crc = 16,
+    reth = 16,
+    aeth = 4,
+    ack_interval = 16,
+    in_flight = 64,
+};
+
+struct datagrams {
+    struct mmsghdr messages[ack_interval];
+    struct iovec parts[ack_interval][2];
+    uint8_t headers[ack_interval][bth_and_crc + reth]; /* the first byte requests an acknowledgment */
+};
+
+static void answer_datagrams(int fd, size_t mtu)
+{
+    struct datagrams d = {0};
+    uint8_t *const data = malloc(mtu * ack_interval);
+    for (unsigned i = 0; i < ack_interval; ++i) {
+        d.parts[i][0] = (struct iovec){d.headers[i], sizeof(d.headers[i])};
+        d.parts[i][1] = (struct iovec){data + i * mtu, mtu};
+        d.messages[i].msg_hdr = (struct msghdr){.msg_iov = d.parts[i], .msg_iovlen = 2};
+    }
+    for (;;) {
+        const int count = recvmmsg(fd, d.messages, ack_interval, MSG_DONTWAIT, NULL);
+        for (int i = 0; i < count; ++i)
+            if (d.headers[i][0] != 0 && send(fd, d.headers[i], bth_and_crc + aeth, 0) < 0)
+                fail("send");
+    }
+}
+
+/* Connects both ends over UDP on loopback. */
+void start_datagrams(struct partner *p, size_t bytes, size_t mtu)
+{
+    int ends[2];
+    struct sockaddr_in addresses[2];
+    *p = (struct partner){.bytes = bytes, .source = malloc(bytes), .mtu = mtu};
+    memset(p->source, 1, bytes);
+    for (unsigned i = 0; i < 2; ++i) {
+        socklen_t length = sizeof(addresses[i]);
+        addresses[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        ends[i] = socket(AF_INET, SOCK_DGRAM, 0);
+        if (bind(ends[i], (struct sockaddr *)&addresses[i], length) != 0 ||
+                getsockname(ends[i], (struct sockaddr *)&addresses[i], &length) != 0 ||
+                setsockopt(ends[i], SOL_SOCKET, SO_RCVBUFFORCE, &(int){8 << 20}, sizeof(int)) != 0)
+            fail("a UDP socket with a buffer of 8 MiB");
+    }
+    for (unsigned i = 0; i < 2; ++i)
+        if (connect(ends[i], (struct sockaddr *)&addresses[1 - i], sizeof(addresses[i])) != 0)
+            fail("a connection over UDP");
+    p->pid = fork_partner();
+    p->socket = ends[p->pid == 0];
+    close(ends[p->pid != 0]);
+    if (p->pid == 0)
+        answer_datagrams(p->socket, mtu);
+}
+
+static void send_datagrams(struct partner *p, unsigned messages)
+{
+    static struct datagrams d;
+    uint8_t answer[bth_and_crc + aeth];
+    const size_t per_message = (p->bytes + p->mtu - 1) / p->mtu;
+    const size_t all = per_message * messages;
+    size_t sent = 0;
+    for (size_t acknowledged = 0; acknowledged < all;) {
+        unsigned count = 0;
+        for (; count < ack_interval && sent + count < all && sent + count - acknowledged < in_flight; ++count) {
+            const size_t at = (sent + count) % per_message * p->mtu;
+            const size_t left = p->bytes - at;
+            d.headers[count][0] = 0;
+            d.parts[count][0] = (struct iovec){d.headers[count], bth_and_crc + (at == 0 ? reth : 0)};
+            d.parts[count][1] = (struct iovec){p->source + at, left < p->mtu ? left : p->mtu};
+            d.messages[count].msg_hdr = (struct msghdr){.msg_iov = d.parts[count], .msg_iovlen = 2};
+        }
+        if (count > 0) {
+            d.headers[count - 1][0] = 1;
+            if (sendmmsg(p->socket, d.messages, count, 0) != (int)count)
+                fail("sendmmsg");
+            sent += count;
+        }
+        if (sent - acknowledged == in_flight || sent == all) {
+            receive_all(p->socket, answer, sizeof(answer));
+            acknowledged += all - acknowledged < ack_interval ? all - acknowledged : ack_interval;
+        }
+    }
+}
+
+void stream_datagrams(void *partner)
+{
+    send_datagrams(partner, stream_window);
+}
+
+void exchange_datagrams(void *partner)
+{
+    send_datagrams(partner, 1);
+}
+
 void stop_partner(struct partner *p)
 {
     kill(p->pid, SIGKILL);

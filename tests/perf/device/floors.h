@@ -25,6 +25,7 @@ struct partner {
     uint8_t *source;
     struct rings *rings;
     int socket;
+    size_t mtu; /* payload of a datagram */
     pid_t pid;
 };
 
@@ -41,6 +42,12 @@ void request_and_acknowledgement(void *partner);
 /* Sends `stream_window` chunks over TCP on loopback and receives one acknowledgment. */
 void start_sink(struct partner *p, size_t bytes);
 void stream(void *partner);
+/* Sends `stream_window` messages over UDP on loopback in the packets that a WRITE over RoCE needs. The receiver
+ * acknowledges each sixteenth packet and the last one; 64 packets may be in flight. Both sides poll. */
+void start_datagrams(struct partner *p, size_t bytes, size_t mtu);
+void stream_datagrams(void *partner);
+/* Sends one of these messages. */
+void exchange_datagrams(void *partner);
 
 void stop_partner(struct partner *p);
 
