@@ -35,13 +35,23 @@ exit_status status_of(const std::vector<unsigned> &missing)
 exit_status show_status(const options &what)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
-    const auto writer = writer_set::find(cfg.get());
-    auto state = writer ? writer->state() : nullptr;
-    const std::string failed = writer ? writer->failure_reason() : "";
+    std::unique_ptr<rpma_mirror_state> state;
+    std::string failed, metrics;
+    // A monitor needs the state of the targets even if the program does not respond.
+    try {
+        if (const auto writer = writer_set::find(cfg.get(), status_patience)) {
+            state = writer->state();
+            failed = writer->failure_reason();
+            metrics = what.prometheus ? writer->metrics() : "";
+        }
+    } catch (const no_response &error) {
+        fmt::print(stderr, "rpma-mirror: {}; querying the targets\n", error.what());
+        state = nullptr;
+    }
     // A program that is fenced does not know the newest record.
-    if (!writer || !failed.empty())
+    if (!state || !failed.empty())
         state = inspect(cfg.get());
-    const std::string text = what.prometheus ? prometheus_text(*state, what.set_file, writer ? writer->metrics() : "")
+    const std::string text = what.prometheus     ? prometheus_text(*state, what.set_file, metrics)
                              : state->epoch == 0 ? ""
                                                  : state_text(*state);
     print(what, text, state_json(*state));

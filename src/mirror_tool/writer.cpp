@@ -21,22 +21,21 @@ namespace mirror_tool
 namespace
 {
 
-// Longest time without a line of the program, and longest time of a request without progress.
-constexpr int max_silence_s = 10;
-constexpr auto max_short_request = std::chrono::seconds(30);
+const std::string program = "program that has the set open: ";
 
 [[noreturn]] void fail(const std::string &line)
 {
-    throw failure("program that has the set open: " + line, exit_failed);
+    throw no_response(program + line, exit_failed);
 }
 
 // Connection to the socket of the program. Each wait is bounded.
 class connection
 {
 public:
-    connection() : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0))
+    explicit connection(int max_silence_s)
+        : max_silence_s_(max_silence_s), fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0))
     {
-        constexpr timeval limit{max_silence_s, 0};
+        const timeval limit{max_silence_s, 0};
         if (fd_ < 0 || setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
                 setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0)
             fail(fmt::format("cannot create a socket: {}", std::strerror(errno)));
@@ -64,7 +63,9 @@ public:
         if (!connected && error == EAGAIN)
             fail_silent();
         if (!connected)
-            fail(fmt::format("cannot connect to {}: {} (use the user of the program)", path, std::strerror(error)));
+            throw failure(fmt::format("{}cannot connect to {}: {} (use the user of the program)", program, path,
+                                  std::strerror(error)),
+                    exit_failed);
         // The socket of a program that has ended stays open in a child that it forked.
         return peer() <= 0 || kill(peer(), 0) == 0 || errno != ESRCH;
     }
@@ -115,35 +116,36 @@ public:
 private:
     [[noreturn]] void fail_silent() const
     {
-        fail(fmt::format("no response within {} s (process {} may be stopped or overloaded)", max_silence_s, peer()));
+        fail(fmt::format("no response within {} s (process {} may be stopped or overloaded)", max_silence_s_, peer()));
     }
 
+    const int max_silence_s_;
     const int fd_;
     std::string received_;
 };
 
 } // namespace
 
-std::unique_ptr<writer_set> writer_set::find(const rpma_mirror_cfg *cfg)
+std::unique_ptr<writer_set> writer_set::find(const rpma_mirror_cfg *cfg, patience limits)
 {
     char *path = nullptr;
     if (rpma_mirror_cfg_get_admin_socket(cfg, &path) != 0)
         return nullptr;
     const std::unique_ptr<char, decltype(&std::free)> owned(path, &std::free);
-    if (!connection().open(path))
+    if (!connection(limits.silence_s).open(path))
         return nullptr;
-    return std::unique_ptr<writer_set>(new writer_set(path));
+    return std::unique_ptr<writer_set>(new writer_set(path, limits));
 }
 
 // Sends a request and returns the answer, whose code is 0 or one of those expected. Requests without `shown` are short.
 // Throws failure.
 writer_set::json writer_set::ask(const json &request, progress *shown, std::initializer_list<int> expected) const
 {
-    connection to;
+    connection to(limits_.silence_s);
     if (!to.open(path_))
         fail("closed the set, or was killed");
     to.send_line(mirror_admin::line_of(request));
-    const auto end = std::chrono::steady_clock::now() + max_short_request;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limits_.short_request_s);
     for (;;) {
         json line = json::parse(to.receive_line(), nullptr, false);
         if (line.is_object() && line.contains("code")) {
@@ -157,7 +159,7 @@ writer_set::json writer_set::ask(const json &request, progress *shown, std::init
         connection::check_canceled();
         if (shown == nullptr && std::chrono::steady_clock::now() > end)
             fail(fmt::format(
-                    "not completed within {} s (the program may be in its event function)", max_short_request.count()));
+                    "not completed within {} s (the program may be in its event function)", limits_.short_request_s));
         if (shown == nullptr || line["progress"].is_null())
             continue;
         rpma_mirror_progress p{};
@@ -167,9 +169,18 @@ writer_set::json writer_set::ask(const json &request, progress *shown, std::init
     }
 }
 
+// A program with too many administrators counts as one that does not respond. Throws failure.
+writer_set::json writer_set::report(const char *command) const
+{
+    const json answer = ask({{"command", command}}, nullptr, {RPMA_MIRROR_E_BUSY});
+    if (const int code = answer["code"].get<int>(); code != 0)
+        throw no_response(program + answer.value("message", ""), exit_failed, code);
+    return answer["result"];
+}
+
 std::unique_ptr<rpma_mirror_state> writer_set::state() const
 {
-    const json result = ask({{"command", "status"}}, nullptr)["result"];
+    const json result = report("status");
     auto state = make_output<rpma_mirror_state>();
     mirror_admin::from_json(result, *state);
     failure_reason_ = result["failure"].is_string() ? result["failure"].get<std::string>() : "";
@@ -220,7 +231,7 @@ void writer_set::remove(unsigned copy)
 
 std::string writer_set::metrics() const
 {
-    return ask({{"command", "metrics"}}, nullptr)["result"].get<std::string>();
+    return report("metrics").get<std::string>();
 }
 
 } // namespace mirror_tool

@@ -8,12 +8,26 @@
 namespace mirror_tool
 {
 
+// The program that has the set open is stopped, overloaded or ends.
+class no_response : public failure
+{
+public:
+    using failure::failure;
+};
+
+// Limits of the wait for the program, in seconds.
+struct patience {
+    int silence_s = 10;       // maximum time between two lines
+    int short_request_s = 30; // maximum duration of a request without progress
+};
+constexpr patience status_patience{2, 2};
+
 // Set that another program of this machine has open. Each function asks this program over its local socket.
 class writer_set : public usable_set
 {
 public:
     // Returns nullptr if no program serves the set: it is closed, or its socket is switched off.
-    static std::unique_ptr<writer_set> find(const rpma_mirror_cfg *cfg);
+    static std::unique_ptr<writer_set> find(const rpma_mirror_cfg *cfg, patience limits = {});
 
     std::unique_ptr<rpma_mirror_state> state() const override;
     int verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report) override;
@@ -31,10 +45,12 @@ public:
 private:
     using json = nlohmann::ordered_json;
 
-    explicit writer_set(std::string path) : path_(std::move(path)) {}
+    writer_set(std::string path, patience limits) : path_(std::move(path)), limits_(limits) {}
     json ask(const json &request, progress *shown, std::initializer_list<int> expected = {}) const;
+    json report(const char *command) const;
 
     const std::string path_;
+    const patience limits_;
     mutable std::string failure_reason_;
 };
 

@@ -120,14 +120,29 @@ class Admin(MirrorTest):
         for line in text.splitlines():
             self.assertRegex(line, rf'^# (HELP|TYPE) rpma_mirror_|^rpma_mirror_\w+{{set_file="{host}"[,}}]')
 
-    def test_a_stopped_program_ends_the_tool_with_one_line(self):
-        host, writer = self.opened(self.target())
+    def state_of_targets(self, host, pattern, status=0):
+        """Checks that status queries the targets, with one line that matches, and returns the state."""
+        for options in [], ["--prometheus"], ["--json"]:
+            result = self.tool("status", *options, host)
+            self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+            self.assertRegex(result.stderr, f"^rpma-mirror: program that has the set open: {pattern}; querying the targets\n$")
+            self.assertIn(self.targets[0].address, result.stdout)
+        return json.loads(result.stdout)
+
+    def test_a_stopped_program(self):
+        a, b = self.target(), self.target()
+        host, writer = self.opened(a, b)
         stop(writer)
-        for command in "status", "verify":
-            self.refused(1, f"no response within 10 s .process {writer.pid} may be stopped", command, host)
+        silent = f"no response within {{}} s .process {writer.pid} may be stopped or overloaded."
+        state = self.state_of_targets(host, silent.format(2))
+        self.assertEqual((state["in_use"], state["epoch"], state["in_sync"]), (True, 2, [0, 1, 2]))
+        self.refused(1, silent.format(10), "verify", host)
+        b.kill()
+        state = self.state_of_targets(host, silent.format(2), status=1)
+        self.assertEqual([copy["state"] for copy in state["copies"]], ["in sync", "in sync", "offline"])
         writer.send_signal(signal.SIGCONT)
-        self.done("status", host)
         self.assertEqual(self.flush(writer, "continued"), 0)
+        self.assertEqual(self.json("status", host, status=1)["not_in_sync"], [2])
 
     def test_a_program_killed_in_a_resync_leaves_a_socket_that_is_replaced(self):
         a, b = self.target(), self.target()
@@ -209,7 +224,8 @@ class Admin(MirrorTest):
         with self.assertRaises(ConnectionResetError):
             self.client(host, b"x" * 5000).recv(1)
         silent = [self.client(host, b'{"command"') for _ in range(BUSY_CLIENTS)]
-        self.refused(1, "too many administrators", "status", host)
+        self.assertTrue(self.state_of_targets(host, "too many administrators are connected .*")["in_use"])
+        self.refused(1, "too many administrators", "verify", host)
         self.assertEqual(self.flush(writer, "text"), 0)
         self.assertEqual([client.recv(1) for client in silent], [b""] * BUSY_CLIENTS)
         self.done("status", host)
