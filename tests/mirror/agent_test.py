@@ -5,6 +5,7 @@
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -142,7 +143,11 @@ exec {shlex.quote(TOOL)} "$@"
         a.act("promote")
         writer = self.writer(here)
         epoch = self.json("status", here)["epoch"]
+        stop(writer)
+        a.act("monitor", PROMOTED)
+        self.assertEqual(a.score, "100")
         a.act(action)
+        writer.send_signal(signal.SIGCONT)
         self.assertEqual(self.flush(writer, "too late"), FENCED)
         self.end(writer)
         promised = {copy["promised_epoch"] for copy in self.json("status", here)["copies"] if not copy["local"]}
