@@ -63,6 +63,8 @@ std::string metrics_text(const daemon_metrics &daemon, const mirror_sets &sets)
             [](state s, record) { return s.cursor; });
     add("set_writer_attached", "gauge", "1 if a writer is connected.",
             [](const row &of) { return std::uint64_t{of.now.attached}; });
+    add("set_readers", "gauge", "Readers that have an image of the set or wait for one.",
+            [](const row &of) { return of.counted.readers.load(); });
     add("set_fenced_writers_total", "counter", "Writers whose connections were revoked by a higher epoch.",
             [](const row &of) { return of.counted.fenced_writers.load(); });
     add("set_lost_writers_total", "counter", "Writers that disconnected without closing the set.",

@@ -25,7 +25,7 @@ public:
         bool attached = false; // a writer has lanes
     };
 
-    std::atomic<std::uint64_t> flushed_bytes = 0, flush_errors = 0, fenced_writers = 0, lost_writers = 0;
+    std::atomic<std::uint64_t> flushed_bytes = 0, flush_errors = 0, fenced_writers = 0, lost_writers = 0, readers = 0;
     prometheus::histogram flush_time;
 
     // The lock is held for a copy of the state only, so that a set that waits for its disk delays no reader.

@@ -43,7 +43,9 @@ set_reader &mirror_set::add_reader(std::uint64_t client)
     if (!parts_known_ && has_changed(user::reader))
         throw failure(EIO, "'" + name_ + "': its parts may have changed while no writer used them");
     open_pool(user::reader);
-    return *readers_.emplace(client, std::make_unique<set_reader>()).first->second;
+    set_reader &added = *readers_.emplace(client, std::make_unique<set_reader>()).first->second;
+    metrics_.readers = readers_.size();
+    return added;
 }
 
 // Returns whether no writer can write to the copy, and the last one closed the set cleanly.

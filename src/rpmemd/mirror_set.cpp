@@ -279,6 +279,7 @@ void mirror_set::detach(std::uint64_t client)
     if (const auto found = readers_.find(client); found != readers_.end()) {
         ended = std::move(found->second);
         readers_.erase(found);
+        metrics_.readers = readers_.size();
         if (readers_.empty() && !parts_known_)
             pool_.reset();
     }

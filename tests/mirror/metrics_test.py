@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from support import DAEMON, LIMIT_S, MirrorTest
+from support import DAEMON, LIMIT_S, TOOL, MirrorTest, stop, wait_until
 
 CLIENT_LIMIT_S = 10
 MAX_CLIENTS, MAX_CLIENTS_PER_ADDRESS = 16, 8
@@ -94,6 +94,17 @@ class Metrics(MirrorTest):
         self.assertGreaterEqual(self.check_histogram(found, "rpmemd_set_flush_seconds", labels), 2)
         name = "rpmemd_set_flushed_bytes_total", labels
         self.assertGreater(found[name], before[name])
+        # Each reader waits for a consistency point. One of them is stopped.
+        there = self.host(6, a)
+        readers = [subprocess.Popen([TOOL, "read", "--timeout", "300", there, self.place / f"read{i}"]) for i in range(2)]
+        for reader in readers:
+            self.addCleanup(lambda reader=reader: (reader.kill(), reader.wait()))
+        wait_until(lambda: values("set_readers") == [2])
+        stop(readers[0])
+        self.assertEqual(values("set_readers"), [2])
+        for reader in readers:
+            reader.kill()
+        wait_until(lambda: values("set_readers") == [0])
         b.kill()
         self.assertEqual(self.flush(writer, "without b"), 0)
         self.assertEqual(values("set_copies", "set_copies_in_sync", "set_in_sync"), [3, 2, 1])
