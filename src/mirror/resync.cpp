@@ -274,7 +274,11 @@ void resyncer::revert_join(remote_copy &c)
 void resyncer::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
 {
     membership_.reject_reentry();
-    settings new_settings = settings_;
+    // Another thread can remove a target.
+    settings new_settings = [this] {
+        const std::lock_guard hold(membership_);
+        return settings_;
+    }();
     new_settings.add_target(copy, place, set_name);
     auto created = std::make_unique<remote_copy>(new_settings.targets.back());
     created->set_length(local_.length());
