@@ -89,7 +89,7 @@ enum rpma_mirror_level {
 };
 
 enum rpma_mirror_device {
-    RPMA_MIRROR_DEVICE_ANY, /* a device of the kernel if the target has one, otherwise softrdma; default */
+    RPMA_MIRROR_DEVICE_ANY, /* kernel if the target has one, else softrdma; here preferably the same; default */
     RPMA_MIRROR_DEVICE_KERNEL,
     RPMA_MIRROR_DEVICE_SOFTRDMA
 };

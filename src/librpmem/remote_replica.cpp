@@ -107,6 +107,7 @@ int remote_replica::connect(const session_params &params, const replica::deadlin
     memory.address = static_cast<std::byte *>(params.address);
     memory.size = params.size;
     memory.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, max_queue_depth));
+    memory.devices = settings_.devices;
     memory.timeout_ms = settings_.timeout_ms;
     replica::error_text reason;
     if (const int failed = region_.open(target_, memory, until, &reason); failed != 0)

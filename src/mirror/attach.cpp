@@ -40,6 +40,7 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, const re
     terms.size = of.local.length();
     terms.fetches = true;
     terms.depth = of.configured.depth;
+    terms.devices = r.attach().devices();
     terms.timeout_ms = of.configured.operation_ms;
     terms.epoch = of.members.promise().epoch;
     connected created{connect_lanes(c.where, target, terms, until), RPMA_MIRROR_LEVEL_VOLATILE};

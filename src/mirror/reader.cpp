@@ -192,6 +192,7 @@ void rpma_mirror_reader::fetch(remote_copy &c, const deadline &until)
     terms.size = length_;
     terms.fetches = true;
     terms.depth = settings_.depth;
+    terms.devices = r.attach_reader().devices();
     terms.timeout_ms = settings_.operation_ms;
     c.region = connect_lanes(c.where, target, terms, until);
     for (std::uint64_t at = 0; at < length_; at += max_batch) {

@@ -48,11 +48,18 @@ enum feature : std::uint64_t {
     feature_record = 1U << 3, // records of pools with several targets
 };
 
-// Kinds of device that the client accepts for the data path, as a bit mask.
+// Kinds of device for the data path, as a bit mask.
 enum device_kind : std::uint32_t {
     device_hardware = 1U << 0,
     device_software = 1U << 1,
 };
+
+// Returns the kinds of local device that a client tries, in this order: the target's kind, then the other one. An entry
+// is 0 if the kind is not allowed. Devices of both kinds can be connected, because softrdma supports RoCE.
+constexpr std::array<std::uint32_t, 2> kinds_to_try(std::uint32_t allowed, std::uint32_t target_kind)
+{
+    return {allowed & target_kind, allowed & ~target_kind};
+}
 
 enum class method : std::uint32_t {
     messages = 1,         // the target flushes the ranges of a request, and responds

@@ -39,6 +39,18 @@ int connect_lane(region_lane &lane, data_path &path, const wire::region &target,
     return lane.connect(path, target.address().c_str(), port, make_epoch_proof(session, number, epoch));
 }
 
+// Returns the device that reaches the target: one of the target's kind, otherwise one of another allowed kind, or NULL.
+ibv_context *find_device(const char *address, std::uint32_t allowed, std::uint32_t target_kind)
+{
+    for (const std::uint32_t kind : kinds_to_try(allowed, target_kind)) {
+        ibv_context *found = nullptr;
+        const rpma_device_kind wanted = kind == device_software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL;
+        if (kind != 0 && rpma_utils_get_ibv_context_by_kind(address, RPMA_UTIL_IBV_CONTEXT_REMOTE, wanted, &found) == 0)
+            return found;
+    }
+    return nullptr;
+}
+
 } // namespace
 
 int region::open(const wire::region &target, const terms &params, const deadline &until, error_text *why)
@@ -54,13 +66,10 @@ int region::open(const wire::region &target, const terms &params, const deadline
 
 int region::prepare_peer(const wire::region &target, const terms &params, error_text *why)
 {
-    ibv_context *device = nullptr;
-    const bool software = target.device() == device_software;
-    const int found = rpma_utils_get_ibv_context_by_kind(target.address().c_str(), RPMA_UTIL_IBV_CONTEXT_REMOTE,
-            software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL, &device);
-    if (found != 0)
+    ibv_context *const device = find_device(target.address().c_str(), params.devices, target.device());
+    if (device == nullptr)
         return fail(why, ENOMEDIUM, "RDMA device that reaches %s not found%s", target.address().c_str(),
-                software ? " (install softrdma)" : "");
+                (params.devices & device_software) != 0 ? " (install softrdma)" : "");
     if (rpma_peer_new(device, &path_.peer) != 0)
         return fail(why, ENOMEDIUM, "RDMA device that reaches %s: cannot be used", target.address().c_str());
     address_ = params.address;

@@ -18,6 +18,8 @@ public:
         std::uint32_t depth = 2;
         int timeout_ms = 0;      // timeout of one operation
         std::uint64_t epoch = 0; // epoch of the writer of a mirrored set, 0 for a pool
+        // allowed kinds of the local device
+        std::uint32_t devices = device_hardware | device_software;
     };
 
     region() = default;

@@ -256,6 +256,28 @@ void set_names_stay_beneath_the_directory(void **)
     assert_non_null(set_name_fault({longest, 256}));
 }
 
+// With one allowed kind a client uses no other, whatever the target has.
+void the_kind_of_the_target_is_tried_first(void **)
+{
+    constexpr std::uint32_t hardware = device_hardware, software = device_software, any = hardware | software;
+    const struct {
+        std::uint32_t allowed, target_kind, first, second;
+    } all[] = {
+            {any, hardware, hardware, software},
+            {any, software, software, hardware},
+            {hardware, hardware, hardware, 0},
+            {hardware, software, 0, hardware},
+            {software, software, software, 0},
+            {software, hardware, 0, software},
+            {0, hardware, 0, 0},
+    };
+    for (const auto &c : all) {
+        const auto [first, second] = kinds_to_try(c.allowed, c.target_kind);
+        assert_int_equal(first, c.first);
+        assert_int_equal(second, c.second);
+    }
+}
+
 void errnos_become_statuses(void **)
 {
     assert_true(status_of_errno(0) == status::success);
@@ -280,6 +302,7 @@ int main()
             cmocka_unit_test(damaged_responses_are_malformed),
             cmocka_unit_test(sizes_are_capped),
             cmocka_unit_test(set_names_stay_beneath_the_directory),
+            cmocka_unit_test(the_kind_of_the_target_is_tried_first),
             cmocka_unit_test(errnos_become_statuses),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

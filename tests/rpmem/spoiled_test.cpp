@@ -178,6 +178,21 @@ void answers_are_checked(void **)
     expect_answer(kind::kCreate, ECONNREFUSED, "a good answer", [](response &) {});
 }
 
+// No RDMA device of the kernel reaches 127.0.0.1. The client continues with softrdma if the setting allows it: it then
+// fails later, when it connects.
+void a_target_with_another_kind_of_device_is_connected(void **)
+{
+    const corruption on_hardware = [](response &r) { r.mutable_region()->set_device(device_hardware); };
+    expect_answer(kind::kOpen, ECONNREFUSED, "a target on hardware", on_hardware);
+    setenv("RPMEM_ENABLE_SOCKETS", "0", 1);
+    expect_answer(kind::kOpen, ENOMEDIUM, "a target on hardware, only hardware allowed", on_hardware);
+    expect_answer(kind::kOpen, ENOMEDIUM, "a target on softrdma, only hardware allowed", [](response &) {});
+    unsetenv("RPMEM_ENABLE_SOCKETS");
+    setenv("RPMEM_ENABLE_VERBS", "0", 1);
+    expect_answer(kind::kOpen, ECONNREFUSED, "a target on hardware, only softrdma allowed", on_hardware);
+    unsetenv("RPMEM_ENABLE_VERBS");
+}
+
 void an_answer_that_is_cut_is_a_lost_connection(void **)
 {
     const std::string start = encode(greeting{}), whole = start + encode(good_response(kind::kOpen));
@@ -237,6 +252,8 @@ int main()
             cmocka_unit_test_setup_teardown(greetings_are_checked, count_resources, expect_the_same),
             cmocka_unit_test_setup_teardown(each_status_has_its_errno, count_resources, expect_the_same),
             cmocka_unit_test_setup_teardown(answers_are_checked, count_resources, expect_the_same),
+            cmocka_unit_test_setup_teardown(
+                    a_target_with_another_kind_of_device_is_connected, count_resources, expect_the_same),
             cmocka_unit_test_setup_teardown(
                     an_answer_that_is_cut_is_a_lost_connection, count_resources, expect_the_same),
             cmocka_unit_test_setup_teardown(no_wrong_byte_does_harm, count_resources, expect_the_same),
