@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two sides of a connection that messages of the InfiniBand connection manager establish, or of a resolution of a
-// service, over a network that loses, repeats and reorders them. usage: softrdma_cm_simulation_test [SEED]: runs 20,000
-// plans of each kind, or one.
+// service, over a network that loses, repeats and reorders them, or is slow. The listener of the passive side may begin
+// late. usage: softrdma_cm_simulation_test [SEED]: runs 20,000 plans of each kind, or one.
 #include "base/gid_table.hpp"
 #include "cm/mad_exchange.hpp"
 
@@ -28,6 +28,7 @@ roce::cm_mad parameters(std::uint64_t service_id, std::uint8_t mtu)
     m.service_id = service_id;
     m.guid = device_guid;
     m.mtu = mtu;
+    m.qpn = 2;
     return m;
 }
 
@@ -67,9 +68,11 @@ struct side final : mad_exchange::outlet {
 // The network, the time, and what both programs do.
 struct world {
     world(unsigned seed, bool is_resolution)
-        : random(seed), resolves(is_resolution), is_lossy(seed % 3 != 0), accepts(chance(0.8)), active(*this, 1),
-          passive(*this, 2)
+        : random(seed), resolves(is_resolution), is_lossy(seed % 3 != 0), accepts(chance(0.8)),
+          latency(chance(0.5) ? milliseconds(3) : delay(200)), active(*this, 1), passive(*this, 2)
     {
+        if (chance(0.3))
+            listens_from = now + delay(600);
         active.peer = &passive;
         passive.peer = &active;
     }
@@ -82,14 +85,26 @@ struct world {
     const bool resolves;
     const bool is_lossy;
     const bool accepts;
+    const milliseconds latency; // delay of each message if none is lost
     unsigned messages = 0;
     bool is_requested = false;
     bool is_abandoned = false;
     time_point now{std::chrono::hours(1)};
+    time_point listens_from{};
     std::multimap<time_point, std::function<void()>> calls;
     side active;
     side passive;
 };
+
+// Answers a request for which no program listens.
+void refuse(const roce::cm_mad &m, side &by)
+{
+    const bool resolves = m.attribute == roce::cm_attribute::resolve_request;
+    roce::cm_mad refusal =
+            make_mad(resolves ? roce::cm_attribute::resolve_reply : roce::cm_attribute::reject, 0, 0, m.local_id);
+    refusal.reason = resolves ? roce::resolve_status::service_unknown : reject_reason::invalid_service_id;
+    by.send(refusal);
+}
 
 void side::send(const roce::cm_mad &m)
 {
@@ -101,7 +116,9 @@ void side::send(const roce::cm_mad &m)
     check(decode(encode(m), copy), "a message that its receiver does not understand");
     const unsigned copies = !in.is_lossy ? 1 : in.chance(0.25) ? 0 : in.chance(0.25) ? 2 : 1;
     for (unsigned i = 0; i < copies; ++i) {
-        in.at(in.is_lossy ? in.delay(300) : milliseconds(3), [this, copy] {
+        in.at(in.is_lossy ? in.delay(300) : in.latency, [this, copy] {
+            if (roce::is_request(copy.attribute) && !in.is_requested && in.now < in.listens_from)
+                return refuse(copy, *peer);
             if (roce::is_request(copy.attribute) && !std::exchange(in.is_requested, true)) {
                 peer->exchange.accept_request(copy);
                 in.at(in.delay(in.chance(0.1) && !in.resolves ? 30000 : 100), [&to = *peer, &w = in] {
@@ -182,11 +199,15 @@ bool run_plan(world &w)
     check(!w.is_requested || w.passive.exchange.is_closed(), "the passive side is not closed");
     for (const side *s : {&w.active, &w.passive}) {
         for (const event e : {event::replied, event::ready, event::rejected, event::disconnect_request,
-                     event::disconnected, event::lost})
+                     event::disconnected, event::lost, event::unknown_service})
             check(std::count(s->events.begin(), s->events.end(), e) <= 1, "an event that is reported twice");
     }
     check(!w.active.saw(event::replied) || w.accepts, "a reply that no program has sent");
     check(!w.passive.saw(event::ready) || w.active.saw(event::replied), "a confirmation without a reply");
+    check(!w.active.saw(event::unknown_service) || !w.passive.saw(event::unreachable),
+            "a reply to a rejected request that is not answered");
+    check(w.resolves || w.is_lossy || !w.active.saw(event::unknown_service) || !w.is_requested,
+            "a request that is rejected by one side and received by the other");
     return w.active.saw(w.accepts ? event::replied : event::rejected);
 }
 
@@ -199,6 +220,8 @@ void check_resolution(unsigned seed)
     if (w.is_abandoned)
         return;
     check(w.active.events.size() == 1, "more or less than one result");
+    if (w.active.saw(event::unknown_service))
+        return;
     check(w.is_lossy || has_decision, "a decision that the active side has not got");
     resolutions += w.is_lossy ? 1 : 0;
     resolved += w.is_lossy && has_decision ? 1 : 0;
@@ -209,7 +232,7 @@ void check_plan(unsigned seed)
     current_seed = seed;
     world w(seed, false);
     run_plan(w);
-    if (w.is_abandoned)
+    if (w.is_abandoned || w.active.saw(event::unknown_service))
         return;
     if (w.is_lossy) {
         const bool is_agreed = w.accepts ? w.active.saw(event::replied) && !w.passive.saw(event::unreachable)

@@ -179,21 +179,16 @@ void notify(cm_id &id, mad_exchange::event event, const cm_mad &m) REQUIRES(lock
             return;
         id.state = cm_state::connected;
         return detail::queue_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
-    case mad_exchange::event::rejected: {
-        const bool is_datagram = detail::is_datagram(id);
-        const bool is_unknown =
-                is_datagram ? m.reason == roce::resolve_status::service_unknown
-                            : id.state == cm_state::connecting && m.reason == reject_reason::invalid_service_id;
+    case mad_exchange::event::rejected:
         if (id.state == cm_state::requested) // the program learns it from rdma_accept()
             id.state = cm_state::closed;
-        else if (is_unknown)
-            detail::refused(id);
-        else if (is_datagram)
+        else if (detail::is_datagram(id))
             detail::not_resolved(id, m.reason);
         else
             detail::rejected(id, m.reason, m.data);
         return;
-    }
+    case mad_exchange::event::unknown_service:
+        return detail::refused(id);
     case mad_exchange::event::disconnect_request:
         detail::received_disconnect(id, opcode::cm_disconnect_request);
         return;

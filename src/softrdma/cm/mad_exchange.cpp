@@ -4,6 +4,7 @@
 #include "base/gid_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace softrdma
 {
@@ -39,6 +40,7 @@ void mad_exchange::send_and_wait(const cm_mad &m, state next, time_point now)
     sent_ = m;
     state_ = next;
     tries_ = 0;
+    unanswered_ = 1;
     deadline_ = now + std::min(first_pause, response_time_);
     end_ = now + limit_;
     out_.send(sent_);
@@ -192,6 +194,7 @@ void mad_exchange::extend(const cm_mad &receipt, time_point now)
         return;
     if (state_ == state::request_sent)
         remote_id_ = receipt.local_id;
+    is_rejected_ = false;
     deadline_ = now + time_of(std::min(receipt.service_timeout, max_service_timeout));
     end_ = *deadline_ + limit_;
 }
@@ -219,7 +222,9 @@ mad_exchange::event mad_exchange::resolved(const cm_mad &m)
     if (state_ != state::request_sent)
         return event::none;
     close();
-    return m.reason == roce::resolve_status::found ? event::replied : event::rejected;
+    return m.reason == roce::resolve_status::found             ? event::replied
+           : m.reason == roce::resolve_status::service_unknown ? event::unknown_service
+                                                               : event::rejected;
 }
 
 mad_exchange::event mad_exchange::reply_arrived(const cm_mad &m)
@@ -237,14 +242,40 @@ mad_exchange::event mad_exchange::reply_arrived(const cm_mad &m)
         send_receipt(cm_subject::reply);
         break;
     case state::established:
-    case state::closed:
-        if (sent_.attribute == cm_attribute::ready || sent_.attribute == cm_attribute::reject)
+        if (sent_.attribute == cm_attribute::ready)
             out_.send(sent_);
+        break;
+    case state::closed:
+        if (sent_.attribute == cm_attribute::reject && sent_.remote_id == m.local_id) {
+            out_.send(sent_);
+        } else if (remote_qpn_ == 0) { // the request ended without a reply, which the peer repeats
+            cm_mad rejection = roce::make_mad(cm_attribute::reject, m.transaction, local_id_, m.local_id);
+            rejection.subject = cm_subject::reply;
+            rejection.reason = reject_reason::invalid_id;
+            out_.send(rejection);
+        }
         break;
     default:
         break;
     }
     return event::none;
+}
+
+// A rejection because no program listens answers one copy of the request. A later copy may reach a new listener, which
+// would wait for this side, so waits for the answers to all copies. If some are lost, one more copy replaces them.
+mad_exchange::event mad_exchange::rejection_arrived(const cm_mad &m, time_point now)
+{
+    if (state_ != state::request_sent && state_ != state::request_received && state_ != state::reply_sent)
+        return event::none;
+    const bool is_unknown = state_ == state::request_sent && m.reason == reject_reason::invalid_service_id;
+    if (is_unknown && remote_id_ == 0 && --unanswered_ > 0) {
+        const auto elapsed = std::chrono::ceil<milliseconds>(now - (end_ - limit_));
+        deadline_ = now + std::min(first_pause + elapsed, response_time_);
+        is_rejected_ = true;
+        return event::none;
+    }
+    close();
+    return is_unknown ? event::unknown_service : event::rejected;
 }
 
 mad_exchange::event mad_exchange::disconnect_arrived(const cm_mad &m)
@@ -279,7 +310,8 @@ mad_exchange::event mad_exchange::disconnect_arrived(const cm_mad &m)
 mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
 {
     const bool is_of_peer = m.local_id == remote_id_ || (remote_id_ == 0 && state_ == state::request_sent) ||
-                            (state_ == state::request_sent && m.attribute == cm_attribute::reject);
+                            (state_ == state::request_sent && m.attribute == cm_attribute::reject) ||
+                            (state_ == state::closed && m.attribute == cm_attribute::reply);
     if (!is_of_peer || is_of_resolution(m.attribute) != resolves_)
         return event::none;
     switch (m.attribute) {
@@ -300,10 +332,7 @@ mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
         sent_ = {};
         return event::ready;
     case cm_attribute::reject:
-        if (state_ != state::request_sent && state_ != state::request_received && state_ != state::reply_sent)
-            return event::none;
-        close();
-        return event::rejected;
+        return rejection_arrived(m, now);
     case cm_attribute::disconnect_request:
         return disconnect_arrived(m);
     case cm_attribute::disconnect_reply:
@@ -348,6 +377,7 @@ mad_exchange::event mad_exchange::expired(time_point now)
     }
     if (tries_ < max_retries_ && now < end_) {
         ++tries_;
+        unanswered_ = std::exchange(is_rejected_, false) ? 1 : unanswered_ + 1;
         // Losses are repaired soon; the last attempt gets the whole time.
         const auto pause = tries_ == max_retries_ ? response_time_
                                                   : spread(std::min(first_pause * (1u << tries_), response_time_));

@@ -31,6 +31,7 @@ public:
         replied,            // the peer has accepted the request
         ready,              // the peer has confirmed the reply
         rejected,           // the peer has rejected the request or the reply
+        unknown_service,    // no program of the peer's host listens
         disconnect_request, // the peer disconnects
         disconnected,       // the peer has confirmed the end
         unreachable,        // no response in time
@@ -100,6 +101,7 @@ private:
     void extend(const roce::cm_mad &receipt, time_point now);
     event request_repeated();
     event reply_arrived(const roce::cm_mad &m);
+    event rejection_arrived(const roce::cm_mad &m, time_point now);
     event disconnect_arrived(const roce::cm_mad &m);
 
     outlet &out_;
@@ -116,6 +118,8 @@ private:
     std::optional<time_point> deadline_;
     time_point end_{};
     unsigned tries_ = 0;
+    unsigned unanswered_ = 0;  // copies of the request whose answer may arrive
+    bool is_rejected_ = false; // one of them, because no program listens
     bool resolves_ = false;
     bool probes_ = false;   // the peer uses this device, and answers a LAP
     unsigned refusals_ = 0; // in succession
