@@ -412,7 +412,11 @@ class RoceTest(unittest.TestCase):
                 self.assertIn("RDMA_CM_EVENT_UNREACHABLE", server.communicate(timeout=LIMIT_S)[0])
             else: # the server may end it first (reason 4, timeout)
                 self.fail_in_time(client, "RDMA_CM_EVENT_(UNREACHABLE|REJECTED, error 4)", SOFTRDMA_CM_TIMEOUT_MS="1500")
-        attributes = [attribute_of(frame) for frame in relay.frames if is_management(frame)]
+        frames = [frame for frame in relay.frames if is_management(frame)]
+        attributes = [attribute_of(frame) for frame in frames]
+        guid = frames[attributes.index(REQ)][102:110]
+        timeouts = [frame for frame in frames if attribute_of(frame) == REJ and frame[96:98] == b"\0\4"]
+        self.assertEqual({(16, guid)}, {(frame[95], frame[98:106]) for frame in timeouts}) # all that identifies a sender without ID
         self.assertGreater(attributes.count(RTU), 1) # one for each repeated REP
         self.assertLess(len(attributes), 150)
 

@@ -143,6 +143,7 @@ void mad_exchange::send_rejection(std::uint16_t reason, const private_data &data
     m.subject = state_ == state::reply_received ? cm_subject::reply
                 : state_ == state::reply_sent   ? cm_subject::other
                                                 : cm_subject::request;
+    m.guid = device_guid; // needed if the reason is a timeout
     m.data = data;
     answer(m, state::closed); // remains the answer to the message that the peer repeats
 }

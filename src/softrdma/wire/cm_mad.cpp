@@ -170,6 +170,17 @@ bool get_subject(byte_reader &r, cm_mad &m) noexcept
     return value <= static_cast<std::uint8_t>(cm_subject::other);
 }
 
+// A receiver may know no ID of a sender whose wait has ended: it finds the connection by the GUID of the sender's
+// device.
+void put_rejection(byte_writer &w, const cm_mad &m) noexcept
+{
+    const std::size_t info_size = m.reason == reject_reason::timeout ? sizeof(m.guid) : 0;
+    w.put(m.remote_id).put(subject_bits(m)).put(static_cast<std::uint8_t>(info_size << 1)).put(m.reason);
+    if (info_size != 0)
+        w.put(m.guid);
+    put_zeros(w, additional_info_size - info_size);
+}
+
 std::size_t field_size(cm_attribute attribute) noexcept
 {
     switch (attribute) {
@@ -217,8 +228,7 @@ mad_bytes encode(const cm_mad &m) noexcept
         w.put(m.remote_id).put(subject_bits(m)).put(static_cast<std::uint8_t>(bits(m.service_timeout, 5, 3)));
         break;
     case cm_attribute::reject:
-        w.put(m.remote_id).put(subject_bits(m)).put(std::uint8_t{0}).put(m.reason);
-        put_zeros(w, additional_info_size);
+        put_rejection(w, m);
         break;
     case cm_attribute::disconnect_request:
         w.put(m.remote_id);

@@ -51,7 +51,7 @@ struct cm_mad : cm_parameters {
     std::uint32_t local_id = 0;  // communication IDs of its sender and its receiver, or the request ID of a resolution
     std::uint32_t remote_id = 0; // 0 in a request
     std::uint64_t service_id = 0;
-    std::uint64_t guid = 0;           // GUID of the sender's device
+    std::uint64_t guid = 0;           // GUID of the sender's device; in a REJ, sent only
     std::uint32_t qkey = 0;           // reply to a resolution
     std::uint8_t transport = 0;       // transport service type, in requests
     std::uint8_t mtu = 0;             // ibv_mtu
