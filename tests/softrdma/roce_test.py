@@ -420,6 +420,24 @@ class RoceTest(unittest.TestCase):
         self.assertGreater(attributes.count(RTU), 1) # one for each repeated REP
         self.assertLess(len(attributes), 150)
 
+    def test_a_listener_that_begins_between_two_copies_of_a_request(self) -> None:
+        relay = self.relay()
+        _, command = self.serve_rping() # the process that rejects the first copy
+        requests = lambda: [frame for frame in relay.frames if is_management(frame) and attribute_of(frame) == REQ]
+        relay.lost = {REQ}
+        command[command.index(str(self.port))] = str(self.port + 1)
+        client = self.left.start(*command)
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        wait_until(lambda: len(requests()) > 1, "a repeated request")
+        first, second = requests()[:2]
+        self.right.socket.send(first)
+        wait_until(lambda: any(is_management(frame) and attribute_of(frame) == REJ for frame in relay.frames), "a rejection")
+        server, _ = self.serve_rping()
+        relay.lost = set()
+        self.right.socket.send(second)
+        self.finish(client, server)
+
     def serve_udaddy(self, *options: str, **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server at the right that datagram queue pairs find. Returns it and the command of its client."""
         server = self.right.start("udaddy", "-b", RIGHT, *options, **environment)
