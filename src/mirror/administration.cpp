@@ -64,12 +64,12 @@ json verify(rpma_mirror &set, const json &request, const limits &within)
 void add(rpma_mirror &set, const json &request, const limits &within)
 {
     const unsigned copy = copy_of(request);
+    set.targets.create_target(
+            copy, request.at("target").get<std::string>().c_str(), request.at("poolset").get<std::string>().c_str());
     try {
-        set.targets.add_target(copy, request.at("target").get<std::string>().c_str(),
-                request.at("poolset").get<std::string>().c_str(), within);
-    } catch (const failure &problem) {
-        if (problem.code() != RPMA_MIRROR_E_EXISTS && problem.code() != RPMA_MIRROR_E_INVAL)
-            guarded([&] { set.targets.remove_target(copy); });
+        set.targets.resync(copy, within);
+    } catch (...) {
+        guarded([&] { set.targets.remove_target(copy); });
         throw;
     }
 }

@@ -271,7 +271,7 @@ void resyncer::revert_join(remote_copy &c)
     membership_.set_roles(now.awaited & ~c.bit(), now.syncing);
 }
 
-void resyncer::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
+void resyncer::create_target(unsigned copy, const char *place, const char *set_name)
 {
     membership_.reject_reentry();
     // Another thread can remove a target.
@@ -285,16 +285,19 @@ void resyncer::add_target(unsigned copy, const char *place, const char *set_name
     const deadline until(settings_.open_ms);
     channel control(created->where, read_key(settings_.key_file), until);
     create_copy(membership_, *created, control, local_.length(), until);
-    {
-        const std::lock_guard hold(membership_);
-        if (copies_[copy])
-            throw failure(RPMA_MIRROR_E_EXISTS, "copy " + std::to_string(copy) + " already exists");
-        flusher_.without_lanes([&] { copies_[copy] = std::move(created); });
-        settings_.targets.push_back(new_settings.targets.back());
-        const roles now = membership_.now();
-        membership_.set_roles(now.awaited, now.syncing);
-        events_.publish(RPMA_MIRROR_EVENT_ADDED, copy, membership_.record());
-    }
+    const std::lock_guard hold(membership_);
+    if (copies_[copy])
+        throw failure(RPMA_MIRROR_E_EXISTS, "copy " + std::to_string(copy) + " already exists");
+    flusher_.without_lanes([&] { copies_[copy] = std::move(created); });
+    settings_.targets.push_back(new_settings.targets.back());
+    const roles now = membership_.now();
+    membership_.set_roles(now.awaited, now.syncing);
+    events_.publish(RPMA_MIRROR_EVENT_ADDED, copy, membership_.record());
+}
+
+void resyncer::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
+{
+    create_target(copy, place, set_name);
     resync(copy, within);
 }
 

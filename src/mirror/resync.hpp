@@ -34,6 +34,9 @@ public:
     resyncer(set_parts &of, flusher &lanes, comparer &with);
 
     void resync(unsigned copy, const limits &within);
+    // Adds a copy that is not in sync.
+    void create_target(unsigned copy, const char *place, const char *set_name);
+    // Creates the target and resynchronizes it. If the resync fails, the copy stays in the set.
     void add_target(unsigned copy, const char *place, const char *set_name, const limits &within);
     void remove_target(unsigned copy);
 
