@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory, enter_own_network, skip, stop, wait_until  # noqa: E402,F401
+from common import directory, enter_own_network, listens, skip, stop, wait_until  # noqa: E402,F401
 
 TOOL = os.environ["RPMA_MIRROR"]
 DAEMON = os.environ["RPMEMD"]

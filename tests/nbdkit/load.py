@@ -14,6 +14,7 @@ import time
 import nbd
 
 from server import LIMIT_S, SECTOR, DiskTest
+from support import listens, wait_until
 
 ROUNDS = int(os.environ.get("NBDKIT_ROUNDS", "4"))
 SEED = int(os.environ.get("NBDKIT_SEED", str(random.SystemRandom().randrange(1 << 32))))
@@ -91,6 +92,8 @@ class Etcd:
                 ["etcd", "--data-dir", f"{place}/etcd", "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
                  "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        port = int(self.url.rpartition(":")[2])
+        wait_until(lambda: listens(port) or self.process.poll() is not None, "etcd", LIMIT_S)
 
     def kill(self):
         self.process.kill()
