@@ -341,13 +341,14 @@ void stopped_readers_delay_no_other_process(void **)
     const host h, other(5);
     const cfg_ptr here = h.create({&a}), there = other.cfg({&a});
     opened m(here.get());
+    // A reader of the loops below can have the place at first.
     const auto start = [&] {
-        const pid_t pid = start_reader([&](const std::function<void()> &waits) {
+        return start_reader([&](const std::function<void()> &waits) {
             rpma_mirror_reader *r = nullptr;
             waits();
-            rpma_mirror_map_read_only(there.get(), 0, 10 * enough_ms, &r);
+            while (rpma_mirror_map_read_only(there.get(), 0, 10 * enough_ms, &r) == RPMA_MIRROR_E_BUSY)
+                usleep(1000);
         });
-        return pid;
     };
     const pid_t stopped = start(), killed = start();
     rpma_mirror_reader *third = nullptr;
