@@ -385,8 +385,8 @@ class RoceTest(unittest.TestCase):
             rows = self.decode_file(file, "infiniband.mad.attributeid")
         attributes = [int(field, 0) for field, in rows if field]
         if rows:
-            self.assertEqual([REQ, REP, RTU], attributes[:3])
-            self.assertIn(DREQ, attributes)
+            # Messages are repeated on a busy machine.
+            self.assertEqual([REQ, REP, RTU, DREQ], [key for key in dict.fromkeys(attributes) if key in (REQ, REP, RTU, DREQ)])
 
     def test_lost_and_repeated_messages_of_the_connection_manager(self) -> None:
         relay = self.relay(0.25)
