@@ -82,16 +82,8 @@ bool discovery::has_needed(std::uint32_t asked, std::uint32_t answered) const
 void discovery::each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
         const std::function<void(remote_copy &, const deadline &)> &f)
 {
-    step now(until);
-    const std::function<void(remote_copy &, const deadline &)> noted = [&](remote_copy &c, const deadline &within) {
-        f(c, within);
-        now.publish([&] {
-            if (is_newer(c.known.committed, newest_))
-                newest_ = c.known.committed;
-        });
-    };
-    each_copy(copies, [&](unsigned copy) { now.start(*copies_[copy], noted); });
-    now.finish([&](std::uint32_t answered) { return whom == scope::needed && has_needed(copies, answered); });
+    query_copies(copies_, copies, until, newest_, f,
+            [&](std::uint32_t answered) { return whom == scope::needed && has_needed(copies, answered); });
     // These errors concern the whole set, not one copy.
     for (const auto &c : copies_)
         if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL_TOO_LOW ||

@@ -81,16 +81,7 @@ bool rpma_mirror_reader::is_newest_proven() const
 void rpma_mirror_reader::query(
         std::uint32_t copies, const deadline &until, const std::function<void(remote_copy &, const deadline &)> &f)
 {
-    step now(until);
-    const std::function<void(remote_copy &, const deadline &)> noted = [&](remote_copy &c, const deadline &within) {
-        f(c, within);
-        now.publish([&] {
-            if (is_newer(c.known.committed, newest_))
-                newest_ = c.known.committed;
-        });
-    };
-    each_copy(copies, [&](unsigned copy) { now.start(*copies_[copy], noted); });
-    now.finish([&](std::uint32_t responded) {
+    query_copies(copies_, copies, until, newest_, f, [&](std::uint32_t responded) {
         const std::uint32_t needed = replica::needed_targets(newest_);
         return newest_.epoch != 0 && needed != 0 && (needed & ~responded) == 0;
     });

@@ -69,4 +69,21 @@ void step::finish(const std::function<bool(std::uint32_t answered)> &is_complete
     threads_.clear();
 }
 
+void query_copies(const remote_copies &copies, std::uint32_t bits, const step::deadline &until,
+        replica::mirror_record &newest, const std::function<void(remote_copy &, const step::deadline &)> &f,
+        const std::function<bool(std::uint32_t answered)> &is_complete)
+{
+    step now(until);
+    const std::function<void(remote_copy &, const step::deadline &)> noted = [&](remote_copy &c,
+                                                                                     const step::deadline &within) {
+        f(c, within);
+        now.publish([&] {
+            if (is_newer(c.known.committed, newest))
+                newest = c.known.committed;
+        });
+    };
+    each_copy(bits, [&](unsigned copy) { now.start(*copies[copy], noted); });
+    now.finish(is_complete);
+}
+
 } // namespace mirror

@@ -53,4 +53,10 @@ private:
     std::vector<std::jthread> threads_; // the first to be destroyed
 };
 
+// Calls f for copies, given as bits, concurrently, and stores the newest record that they know. is_complete() is that
+// of step::finish().
+void query_copies(const remote_copies &copies, std::uint32_t bits, const step::deadline &until,
+        replica::mirror_record &newest, const std::function<void(remote_copy &, const step::deadline &)> &f,
+        const std::function<bool(std::uint32_t answered)> &is_complete);
+
 } // namespace mirror
