@@ -188,8 +188,8 @@ class Table:
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path, help="an optimised build of the project, such as build/dev")
-    parser.add_argument("--before", type=pathlib.Path, metavar="BUILD", help="a build of an earlier commit, measured in turns")
+    parser.add_argument("build", type=pathlib.Path, help="a build of type Release, with the tests")
+    parser.add_argument("--before", type=pathlib.Path, metavar="BUILD", help="such a build of an earlier commit, measured in turns")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="turns of each (default: %(default)s)")
     options = parser.parse_args()
     if options.runs < 1:

@@ -21,7 +21,7 @@ Needs root. Exit status: 0 done, 1 a program failed, 2 wrong command line."""
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path, help="an optimised build of the project, such as build/dev")
+    parser.add_argument("build", type=pathlib.Path, help="a build of type Release, with the tests")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="turns of each MTU (default: %(default)s)")
     options = parser.parse_args()
     if options.runs < 1:
