@@ -102,7 +102,10 @@ void client_cleanup(struct thread_data *td);
 /* Connects; waits for a server that does not listen yet. Returns 0, or a negative errno after reporting the error. */
 int client_connect(struct thread_data *td, struct client *client);
 
-/* Waits for a completion and handles it. Returns 0, or a negative errno after reporting the error. */
+/*
+ * Waits for a completion and handles it. Returns 0, also if the server disconnects after all operations are complete,
+ * or a negative errno after reporting the error.
+ */
 int client_wait(struct thread_data *td, struct client *client);
 
 #endif /* RPMA_FIO_CLIENT_H */

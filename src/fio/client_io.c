@@ -100,6 +100,8 @@ int client_wait(struct thread_data *td, struct client *client)
         const int ret = session_next_completion(&client->session, &wc);
         if (ret > 0)
             return take(td, client, &wc);
+        if (ret == -ECONNRESET && client->oldest == client->next)
+            return 0; /* nothing is left to do */
         if (ret < 0)
             return -report(td, -ret, "the server disconnected before the job was done: %s", strerror(-ret));
         if (td->terminate && mtime_since_now(&td->terminate_time) > FINAL_TIMEOUT_MS)
