@@ -18,7 +18,7 @@ PACKAGES = (
     "libprotobuf-dev protobuf-compiler "
     "libprotobuf-c-dev protobuf-c-compiler python3 python3-cffi python3-setuptools libpython3-dev "
     "rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest ndctl daxctl e2fsprogs iproute2 procps valgrind "
-    "busybox-static cpio kmod xz-utils ca-certificates"
+    "dpkg-dev make busybox-static cpio kmod xz-utils ca-certificates"
 ).split()
 TOOLS = {"mmdebstrap": "mmdebstrap", "qemu-system-x86_64": "qemu-system-x86", "unshare": "util-linux"}
 MOUNT_POINTS = ("source", "build", "control", "kernel", "initramfs")

@@ -20,6 +20,12 @@ DEVICE = (
     "-DRPMA_BUILD_RPMEM=OFF -DRPMA_BUILD_EXAMPLES=OFF -DRPMA_BUILD_PYTHON=OFF -DRPMA_BUILD_MAN=OFF; "
     "cmake --build /build/device --target softrdma softrdma_device"
 )
+# The engines of fio are built with the headers of the fio that they load in,
+# that of Debian 12: mirrors may lack the sources of Debian 13.
+FIO = (
+    "if fio=$(/source/utils/fio/source --suite bookworm --cache /build/fio); then make -s -C $fio fio; mkdir -p /build/bin; "
+    "ln -sf $fio/fio /build/bin; else echo \"$fio\" >/build/fio-missing; fio=; fi"
+)
 # Some tests use Debian's librpma as the peer. The guest has no network to fetch it.
 FETCH_PEER = "/source/utils/fetch-debian-librpma /build/debian"
 
@@ -32,7 +38,8 @@ def build(cache: pathlib.Path, system: pathlib.Path, jobs: int) -> pathlib.Path:
     path = build_directory(cache, system)
     with locked(path):
         path.mkdir(exist_ok=True)
-        script = f"{CONFIGURE}; cmake --build /build -j {jobs}; {DEVICE} -j {jobs}; {FETCH_PEER}"
+        script = (f"{FIO}; {CONFIGURE} -DRPMA_FIO_SOURCE=$fio; cmake --build /build -j {jobs}; {DEVICE} -j {jobs}; "
+                  f"{FETCH_PEER}")
         run_quietly(inside(system, {"source": SOURCE, "build": path}, script), "building the project")
         disk.make(system, path)
     return path
