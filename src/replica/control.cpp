@@ -206,7 +206,9 @@ response response_to(const request &r)
 
 bool answers(const response &r, std::uint32_t number, request::BodyCase kind)
 {
-    if (r.number() != number || r.kind() != static_cast<std::uint32_t>(kind))
+    // A daemon that does not know the kind of a request cannot repeat it.
+    const bool is_unknown = r.kind() == 0 && r.status() == static_cast<std::uint32_t>(status::unsupported);
+    if (r.number() != number || (r.kind() != static_cast<std::uint32_t>(kind) && !is_unknown))
         return false;
     if (r.status() != static_cast<std::uint32_t>(status::success))
         return true;

@@ -121,6 +121,14 @@ void a_response_belongs_to_its_request(void **)
     assert_false(answers(r, 7, request::kOpen));
     set_failure(r, status::busy, "");
     assert_true(answers(r, 7, request::kOpen));
+    // A daemon that does not know the request.
+    request unknown;
+    unknown.set_number(7);
+    response rejected = response_to(unknown);
+    set_failure(rejected, status::fatal, "");
+    assert_false(answers(rejected, 7, request::kHash));
+    set_failure(rejected, status::unsupported, "");
+    assert_true(answers(rejected, 7, request::kHash));
 }
 
 // Greetings that this version, and older versions of the daemon and of the client, receive and send.
