@@ -223,6 +223,7 @@ bool answers(const response &r, std::uint32_t number, request::BodyCase kind)
     case request::kPrepare:
     case request::kCommit:
     case request::kCursor:
+    case request::kResize:
         return r.has_state();
     case request::kChallenge:
         return !r.challenge().empty();

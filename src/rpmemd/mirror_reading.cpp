@@ -68,6 +68,8 @@ void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
         attachments = attachments_;
         record = file_->state().committed;
         from = content();
+        if (from.size() != reader.empty->memory().size())
+            throw failure(EIO, "'" + name_ + "': its length has changed (read again)");
     }
     reader.empty->copy(from, 0);
     const locked guard(lock_);
@@ -87,7 +89,8 @@ void mirror_set::copy_point()
 {
     std::shared_ptr<image> taken;
     for (const auto &[client, reader] : readers_) {
-        if (!reader->waits || reader->slow_copies == max_slow_copies)
+        if (!reader->waits || reader->slow_copies == max_slow_copies ||
+                reader->empty->memory().size() != content().size())
             continue;
         if (!taken) {
             if (!reader->empty->copy(content(), max_copy_ms)) {

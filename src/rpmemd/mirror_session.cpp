@@ -115,6 +115,8 @@ void mirror_session::execute(const replica::request &request, replica::response 
         return response.set_hashes(set.hash(asked, {request.hash().offset(), request.hash().length()}));
     case kind::kCursor:
         return respond(set.set_cursor(asked, request.cursor().offset()));
+    case kind::kResize:
+        return respond(set.resize(asked, request.resize().length(), request.resize().reserve()));
     case kind::kAttach:
         attached_.insert(name);
         return set.attach(

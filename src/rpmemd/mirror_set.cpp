@@ -64,7 +64,12 @@ void mirror_set::check_promise(const set_claim &asked) const
 
 void mirror_set::store(const replica::mirror_state &next)
 {
-    if (const int error = file_->store(next, next_stamp(next)); error != 0)
+    store(next, next_stamp(next));
+}
+
+void mirror_set::store(const replica::mirror_state &next, const replica::copy_stamp &stamp)
+{
+    if (const int error = file_->store(next, stamp); error != 0)
         throw system_failure("cannot write " + state_path_ + " (correct this, and restart rpmemd)", error);
     publish();
 }
@@ -96,8 +101,14 @@ replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next) co
         return file_->stamp();
     if (!parts_known_)
         return {};
-    return next.committed.closed && !ends_resync ? replica::settle(pool_->files(), content(), next.committed.epoch)
-                                                 : replica::stamp_files(pool_->files(), file_->state().length);
+    return present_stamp(next, next.committed.closed && !ends_resync);
+}
+
+// Returns the stamp of the parts. `is_quiet`: no writer uses them.
+replica::copy_stamp mirror_set::present_stamp(const replica::mirror_state &of, bool is_quiet) const
+{
+    return is_quiet ? replica::settle(pool_->files(), {pool_->memory().address(), of.length}, of.committed.epoch)
+                    : replica::stamp_files(pool_->files(), of.length);
 }
 
 // Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
@@ -268,6 +279,51 @@ replica::mirror_state mirror_set::set_cursor(const set_claim &asked, std::uint64
     next.cursor = cursor;
     next.resynced = parts_known_ && next.cursor == next.length;
     store(next);
+    return next;
+}
+
+// Makes the parts long enough, which changes their stamp. Without a stamp, as after a crash in the middle, they count
+// as unchanged.
+void mirror_set::extend(std::uint64_t length)
+{
+    const replica::mirror_state held = file_->state();
+    const replica::copy_stamp before = file_->stamp();
+    const auto restore_stamp = [&] {
+        if (before.size != 0)
+            store(held, present_stamp(held, before.sample != replica::siphash_result{}));
+    };
+    if (before.size != 0)
+        store(held, {});
+    try {
+        pool_->extend(settings_, name_, held.length, length);
+    } catch (...) {
+        restore_stamp();
+        throw;
+    }
+    restore_stamp();
+}
+
+// Repeating the request is safe. Parts that are longer than the copy are harmless.
+replica::mirror_state mirror_set::resize(const set_claim &asked, std::uint64_t length, bool reserve)
+{
+    const locked guard(lock_);
+    open();
+    check_set(asked);
+    check_promise(asked);
+    replica::mirror_state next = file_->state();
+    if (length < smallest_pool || length % page_size != 0)
+        throw failure(EINVAL, "length of the copy: must be at least 8 KiB and a multiple of 4 KiB");
+    open_pool(user::writer);
+    if (length > next.length)
+        extend(length);
+    if (reserve || length == next.length)
+        return next;
+    next.length = length;
+    next.cursor = 0;
+    next.resynced = false;
+    const replica::copy_stamp &held = file_->stamp();
+    store(next, held.size == 0 ? held : present_stamp(next, held.sample != replica::siphash_result{}));
+    log(log_level::notice, "set '" + name_ + "' has " + std::to_string(length) + " bytes");
     return next;
 }
 

@@ -45,6 +45,9 @@ public:
     std::string hash(const set_claim &asked, replica::range of);
     // Stores the progress of a resync of the copy. At the end of the copy, the resync is complete.
     replica::mirror_state set_cursor(const set_claim &asked, std::uint64_t cursor);
+    // Sets the length of the copy, or with `reserve` only makes its parts long enough. New bytes are zero.
+    // Lanes keep the length with which they were created.
+    replica::mirror_state resize(const set_claim &asked, std::uint64_t length, bool reserve);
     // Serves a reader's request for an image, or the poll of one (see mirror_reading.cpp).
     void read(const set_claim &asked, bool any_time, std::uint64_t client, replica::wire::image &to);
     // Computes hashes of segments of the reader's image.
@@ -60,6 +63,7 @@ private:
     void check_set(const set_claim &asked) const;
     void check_promise(const set_claim &asked) const;
     void store(const replica::mirror_state &next);
+    void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
     enum class user {
         writer,
         reader
@@ -67,6 +71,8 @@ private:
     void open_pool(user by);
     bool has_changed(user by = user::writer);
     replica::copy_stamp next_stamp(const replica::mirror_state &next) const;
+    replica::copy_stamp present_stamp(const replica::mirror_state &of, bool is_quiet) const;
+    void extend(std::uint64_t length);
     std::span<const std::byte> content() const;
     void revoke();
     void publish();

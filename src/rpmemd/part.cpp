@@ -64,7 +64,7 @@ part::part(const part_line &line, const part_options &options) : path_(line.path
             allocate(line.size);
         check_kind();
         if (!options.any_size)
-            check_size(line.size);
+            check_size(line.size, options.may_grow);
     } catch (...) {
         if (created_)
             undo_creation();
@@ -150,6 +150,19 @@ void part::allocate(std::uint64_t size)
     sync_directory_of(path_);
 }
 
+void part::extend(std::uint64_t size)
+{
+    int error = allocate_at_once(file_.get(), static_cast<off_t>(size));
+    if (error == 0 && fsync(file_.get()) != 0)
+        error = errno;
+    if (error != 0) {
+        // Also frees the blocks that were allocated beyond the end.
+        (void)ftruncate(file_.get(), static_cast<off_t>(size_));
+        throw system_failure("cannot extend the part " + path_ + " to " + std::to_string(size) + " bytes", error);
+    }
+    size_ = size;
+}
+
 void part::check_kind()
 {
     const struct stat facts = facts_of(file_, path_);
@@ -162,11 +175,11 @@ void part::check_kind()
     size_ = is_device_ ? source_size(file_.get(), path_) : static_cast<std::uint64_t>(facts.st_size);
 }
 
-void part::check_size(std::uint64_t listed_size) const
+void part::check_size(std::uint64_t listed_size, bool may_grow) const
 {
     if (!is_device_ && listed_size == 0)
         throw failure(EINVAL, "part " + path_ + ": AUTO requires a device, but this is a file");
-    if (listed_size != 0 && size_ != listed_size)
+    if (listed_size != 0 && size_ != listed_size && !(may_grow && !is_device_ && size_ < listed_size))
         throw failure(EINVAL, "part " + path_ + ": " + std::to_string(size_) + " bytes, but " +
                                       std::to_string(listed_size) + " in the set");
 }

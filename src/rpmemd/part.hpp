@@ -19,6 +19,7 @@ struct part_options {
     std::optional<mode_t> umask;
     bool takes_over = false; // take locks over from the daemon of a client that has gone
     bool any_size = false;   // accept sizes other than in the set: a pool to remove may be damaged
+    bool may_grow = false;   // accept parts that growth did not extend or create yet
 };
 
 // File or device of a pool, open and locked against other daemons.
@@ -37,6 +38,8 @@ public:
     bool is_device() const { return is_device_; }
     bool was_created() const { return created_; }
     std::uint64_t creation_time() const; // seconds
+    // Extends the file by zeros, durably. If it throws failure, the size is unchanged.
+    void extend(std::uint64_t size);
     // Removes the file. For a device DAX, only clears the header. Throws failure.
     void remove();
 
@@ -46,7 +49,7 @@ private:
     void lock(bool takes_over);
     bool is_removed() const;
     void check_kind();
-    void check_size(std::uint64_t listed_size) const;
+    void check_size(std::uint64_t listed_size, bool may_grow) const;
     void allocate(std::uint64_t size);
     int undo_creation() const;
 
@@ -62,7 +65,8 @@ private:
 bool is_directory(const part_line &line);
 
 // Opens the parts that the lines specify. A directory stands for its numbered files, with the sizes that they have.
-// Throws failure: ENOTSUP if options.create is set for a directory.
+// With options.may_grow, the last part can be smaller than listed, and parts can be missing after it. Throws failure:
+// ENOTSUP if options.create is set for a directory.
 std::vector<part> open_parts(const poolset &set, const part_options &options);
 
 } // namespace rpmemd

@@ -62,6 +62,12 @@ std::vector<part_line> lines_of_directories(const poolset &set, const part_optio
     return lines;
 }
 
+bool is_missing(const part_line &line)
+{
+    std::error_code ignored;
+    return !fs::exists(fs::symlink_status(line.path, ignored));
+}
+
 void check_devices(const std::vector<part> &parts)
 {
     const auto devices = std::ranges::count_if(parts, &part::is_device);
@@ -83,8 +89,15 @@ std::vector<part> open_parts(const poolset &set, const part_options &options)
             std::ranges::any_of(set.parts, is_directory) ? lines_of_directories(set, options) : set.parts;
     std::vector<part> parts;
     try {
-        for (const part_line &line : lines)
+        for (const part_line &line : lines) {
+            const std::size_t count = parts.size();
+            if (options.may_grow && count != 0 && is_missing(line))
+                break;
+            if (count != 0 && parts.back().size() < lines[count - 1].size && !options.any_size)
+                throw failure(
+                        EINVAL, "part " + parts.back().path() + ": smaller than in the set, but not the last one");
             parts.emplace_back(line, options);
+        }
         check_devices(parts);
     } catch (...) {
         for (part &p : parts)

@@ -2,6 +2,8 @@
 #include "pool.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <sys/random.h>
 #include <utility>
 
@@ -84,18 +86,94 @@ header_page page_at(const std::byte *from)
 
 pool::pool(const config &settings, poolset set, std::uint64_t size, bool create) : set_(std::move(set))
 {
-    parts_ = open_parts(set_, {create, settings.follow_symlinks, settings.umask, !settings.listen && !settings.check});
+    part_options options{create, settings.follow_symlinks, settings.umask, !settings.listen && !settings.check};
+    options.may_grow = settings.listen && !create;
+    parts_ = open_parts(set_, options);
     try {
         const std::size_t left_out = header_count() > 1 ? header_size : 0;
         const std::uint64_t usable = usable_size(parts_, left_out);
         check_size(settings, size == largest_size ? std::min(usable, settings.limits.bytes) : size, usable);
-        memory_ = std::make_unique<pool_memory>(parts_, left_out);
+        map(left_out);
         for (std::size_t i = 1; i < header_count(); ++i)
             headers_.emplace_back(parts_[i], 0, header_size);
     } catch (...) {
         undo_create();
         throw;
     }
+}
+
+void pool::map(std::size_t left_out)
+{
+    memories_.push_back(std::make_unique<pool_memory>(parts_, left_out));
+    std::atomic_ref(memory_).store(memories_.back().get());
+}
+
+// Returns the lines of the parts to create. Throws failure unless the set file lists the parts that are open, of which
+// only the last may be larger, and has the capacity.
+std::vector<part_line> pool::check_growth(const poolset &listed, std::uint64_t size) const
+{
+    std::uint64_t usable = 0;
+    for (std::size_t i = 0; i < std::max(listed.parts.size(), parts_.size()); ++i) {
+        const part_line line = i < listed.parts.size() ? listed.parts[i] : part_line();
+        if (i < parts_.size()) {
+            const std::uint64_t held = parts_[i].size(), wanted = line.size == 0 ? held : line.size;
+            if (line.path != parts_[i].path() || wanted < held || (wanted != held && i + 1 != parts_.size()))
+                throw failure(EINVAL, "part " + parts_[i].path() +
+                                              ": differs from the set file (only the last part can be extended, "
+                                              "and parts can be added after it)");
+            usable += wanted / page_size * page_size;
+        } else {
+            usable += line.size / page_size * page_size;
+        }
+    }
+    if (size > usable)
+        throw failure(EFBIG, "set too small: its parts have " + std::to_string(usable) + " bytes, " +
+                                     std::to_string(size) +
+                                     " requested (increase the size of the last part in the set file, or add a part)");
+    return {listed.parts.begin() + static_cast<std::ptrdiff_t>(parts_.size()), listed.parts.end()};
+}
+
+void pool::extend(const config &settings, const std::string &set_name, std::uint64_t from, std::uint64_t size)
+{
+    check_size(settings, size, size);
+    // Bytes that existed can have any content.
+    std::uint64_t used = memory().size();
+    if (size > used) {
+        const poolset listed = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+        const std::vector<part_line> missing = check_growth(listed, size);
+        std::vector<part> added;
+        try {
+            for (const part_line &line : missing)
+                added.emplace_back(line, part_options{true, settings.follow_symlinks, settings.umask});
+            const std::uint64_t last = listed.parts[parts_.size() - 1].size;
+            if (last > parts_.back().size())
+                parts_.back().extend(last);
+        } catch (...) {
+            for (part &p : added)
+                if (p.was_created())
+                    p.remove();
+            throw;
+        }
+        const bool all_created = std::ranges::all_of(added, &part::was_created);
+        std::ranges::move(added, std::back_inserter(parts_));
+        map(0);
+        used = all_created ? used : memory().size();
+    }
+    clear(from, std::min(size, used));
+}
+
+// Makes the bytes zero, durably. Pages that are zero are not written.
+void pool::clear(std::uint64_t from, std::uint64_t end)
+{
+    std::byte *const bytes = memory().address();
+    for (std::uint64_t at = from; at < end; at += page_size) {
+        const std::span<std::byte> page(bytes + at, std::min(page_size, end - at));
+        if (!std::ranges::all_of(page, [](std::byte b) { return b == std::byte{0}; }))
+            std::ranges::fill(page, std::byte{0});
+    }
+    if (from < end)
+        if (const int error = memory().persist(from, end - from); error != 0)
+            throw system_failure("cannot flush the parts", error);
 }
 
 std::size_t pool::header_count() const
@@ -105,7 +183,7 @@ std::size_t pool::header_count() const
 
 std::byte *pool::header_address(std::size_t index) const
 {
-    return index == 0 ? memory_->address() : headers_[index - 1].address();
+    return index == 0 ? memory().address() : headers_[index - 1].address();
 }
 
 std::vector<header_page> pool::header_pages() const
@@ -164,7 +242,7 @@ pool pool::probe(const config &settings, const poolset &set)
 
 int pool::persist_header(std::size_t index)
 {
-    return index == 0 ? memory_->deep_persist(0, header_size)
+    return index == 0 ? memory().deep_persist(0, header_size)
                       : headers_[index - 1].deep_persist(header_address(index), header_size);
 }
 
@@ -174,7 +252,7 @@ void pool::write_header(std::size_t index, const pool_header &header)
     const header_page page = encode(header, page_at(to));
     std::memcpy(to, page.data(), page.size());
     const int error =
-            index == 0 ? memory_->deep_persist(0, header_size) : headers_[index - 1].deep_persist(to, header_size);
+            index == 0 ? memory().deep_persist(0, header_size) : headers_[index - 1].deep_persist(to, header_size);
     if (error != 0)
         throw system_failure("cannot flush the header of " + parts_[index].path(), error);
 }

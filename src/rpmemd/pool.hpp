@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,8 +28,12 @@ public:
     // set. The caller then removes what was created with undo_create().
     static pool probe(const config &settings, const poolset &set);
 
-    const pool_memory &memory() const { return *memory_; }
-    pool_memory &memory() { return *memory_; }
+    // Also without the lock of the pool's owner: extend() keeps the memory that it replaces.
+    const pool_memory &memory() const { return *std::atomic_ref(memory_).load(); }
+    pool_memory &memory() { return *std::atomic_ref(memory_).load(); }
+    // Makes the parts long enough for `size` bytes, according to the present set file. The new bytes are durable and
+    // zero. Not for pools with headers. If it throws failure, the parts are unchanged.
+    void extend(const config &settings, const std::string &set_name, std::uint64_t from, std::uint64_t size);
     // Returns the file descriptors of the parts, which stay owned by the pool.
     std::vector<int> files() const;
     bool has_header() const { return !set_.no_headers; }
@@ -42,6 +47,9 @@ public:
 
 private:
     pool(const config &settings, poolset set, std::uint64_t size, bool create);
+    void map(std::size_t left_out);
+    std::vector<part_line> check_growth(const poolset &listed, std::uint64_t size) const;
+    void clear(std::uint64_t from, std::uint64_t end);
     std::size_t header_count() const;
     std::byte *header_address(std::size_t index) const;
     std::vector<header_page> header_pages() const;
@@ -51,7 +59,8 @@ private:
 
     poolset set_;
     std::vector<part> parts_;
-    std::unique_ptr<pool_memory> memory_;
+    std::vector<std::unique_ptr<pool_memory>> memories_;
+    mutable pool_memory *memory_ = nullptr; // the last one
     bool wrote_headers_ = false;
     std::vector<part_map> headers_; // headers of the parts after the first, which memory_ does not contain
 };

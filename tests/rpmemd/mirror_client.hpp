@@ -154,6 +154,14 @@ public:
         return r;
     }
 
+    static replica::request resize_to(std::uint64_t bytes, bool reserve, const mirror_promise &promise)
+    {
+        replica::request r = about(kind::kResize, promise);
+        r.mutable_resize()->set_length(bytes);
+        r.mutable_resize()->set_reserve(reserve);
+        return r;
+    }
+
     replica::response ask(const replica::request &r)
     {
         replica::response a;

@@ -392,6 +392,47 @@ void a_reader_cannot_write(void **)
     assert_int_equal(reader.commit({}, 1), status::fenced);
 }
 
+void only_the_writer_changes_the_length(void **)
+{
+    const place at;
+    std::optional<standing_daemon> daemon(std::in_place, at);
+    std::optional<writer> w(std::in_place, *daemon);
+    w->create();
+    w->prepare(first);
+    w->commit(first, 1);
+    const replica::wire::region region = w->attach(first).region();
+    const auto code_of = [&](std::uint64_t bytes, bool reserve, const mirror_promise &p) {
+        return status_of(w->ask(writer::resize_to(bytes, reserve, p)));
+    };
+    assert_int_equal(code_of(2 * length, true, first), status::bad_size);
+    at.write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n16M @p0\n");
+    assert_int_equal(code_of(2 * length, true, second), status::fenced);
+    assert_int_equal(code_of(2 * length + 1, true, first), status::bad_config);
+    assert_int_equal(at.read("p0").size(), length);
+    assert_int_equal(code_of(2 * length, true, first), status::success);
+    assert_true(at.read("p0").size() == 2 * length && w->state().state().length() == length);
+    // A lane uses the memory before, which is the same file.
+    {
+        test_lane lane(region, 0, token_of(region), first.epoch);
+        lane.write(length - 4, "last");
+        assert_int_equal(lane.flush(length - 4, 4), 0);
+    }
+    assert_int_equal(code_of(2 * length, false, first), status::success);
+    assert_true(w->attach(first).region().size() == 2 * length);
+    const std::string part = at.read("p0");
+    assert_true(part.substr(length - 4, 4) == "last" && part.find_first_not_of('\0', length) == std::string::npos);
+    // The parts count as unchanged. A copy that shrinks keeps them, and growth clears the bytes.
+    w.reset();
+    daemon.reset();
+    daemon.emplace(at);
+    w.emplace(*daemon);
+    assert_false(has_changed_parts(state_of(w->ask(writer::about(kind::kPrepare, second)))));
+    assert_int_equal(code_of(length - 4096, false, second), status::success);
+    assert_true(at.read("p0").size() == 2 * length && w->state().state().length() == length - 4096);
+    assert_int_equal(code_of(length, false, second), status::success);
+    assert_int_equal(at.read("p0").find_first_not_of('\0'), std::string::npos);
+}
+
 void a_damaged_state_is_no_copy(void **)
 {
     const place at;
@@ -427,6 +468,7 @@ int main()
             cmocka_unit_test(strangers_change_nothing),
             cmocka_unit_test(only_a_new_point_is_read),
             cmocka_unit_test(a_reader_cannot_write),
+            cmocka_unit_test(only_the_writer_changes_the_length),
             cmocka_unit_test(a_damaged_state_is_no_copy),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
