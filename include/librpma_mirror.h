@@ -579,6 +579,16 @@ struct rpma_mirror_recovery_report {
  */
 int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struct rpma_mirror_recovery_report *report);
 
+/*
+ * Grows a set that no program has open, like rpma_mirror_recover. Each copy that responds receives the length, durably;
+ * the new bytes are zero. The poolset of each target must list parts with this capacity, and other copies grow when
+ * they are resynchronized. A failure before each copy is long enough changes no length. After a later failure the next
+ * opening completes the growth or reverts it. The length is a multiple of 4096, and may be the present one.
+ * RPMA_MIRROR_E_INVAL: the set has a larger length. RPMA_MIRROR_E_REJECTED, RPMA_MIRROR_E_SYSTEM: a copy cannot be
+ * extended. RPMA_MIRROR_E_CHANGED: the local file was replaced or changed. Other errors are as rpma_mirror_map.
+ */
+int rpma_mirror_grow(const struct rpma_mirror_cfg *cfg, size_t length);
+
 /* Returns the report of the opening of this mirror. */
 int rpma_mirror_get_recovery_report(const struct rpma_mirror *mirror, struct rpma_mirror_recovery_report *report);
 

@@ -25,8 +25,21 @@ std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const 
     return created;
 }
 
-connected attach(const set_parts &of, remote_copy &c, channel &control, const replica::deadline &until)
+replica::mirror_state resize(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
+        bool reserve, const replica::deadline &until)
 {
+    replica::request r = of.make_promise_request(c);
+    r.mutable_resize()->set_length(length);
+    r.mutable_resize()->set_reserve(reserve);
+    return replica::from_wire(control.ask(r, until).state());
+}
+
+connected attach(const set_parts &of, remote_copy &c, channel &control, std::uint64_t held_length,
+        const replica::deadline &until)
+{
+    // The set has grown, or its growth was interrupted.
+    if (held_length != of.local.length())
+        resize(of.members, c, control, of.local.length(), false, until);
     replica::request r = of.members.make_promise_request(c);
     r.mutable_attach()->set_lanes(of.configured.lanes + 1);
     r.mutable_attach()->set_devices(devices_of(of.configured.device));

@@ -19,8 +19,14 @@ std::uint32_t devices_of(rpma_mirror_device device);
 std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::wire::region &target,
         const replica::region::terms &terms, const replica::deadline &until);
 
-// Connects the lanes of the writer to a target. Throws failure.
-connected attach(const set_parts &of, remote_copy &c, channel &control, const replica::deadline &until);
+// Connects the lanes of the writer to a target, whose copy has `held_length` bytes and receives the length of the set.
+// Throws failure.
+connected attach(const set_parts &of, remote_copy &c, channel &control, std::uint64_t held_length,
+        const replica::deadline &until);
+
+// Sets the length of the copy on a target, or only reserves it. Returns the state of the copy. Throws failure.
+replica::mirror_state resize(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
+        bool reserve, const replica::deadline &until);
 
 // Creates the copy on a target. A copy that exists is accepted if an earlier request created it and its response was
 // lost. Throws failure.

@@ -107,27 +107,29 @@ void discovery::connect_all(scope whom, const deadline &until)
 
 void discovery::check_local_copy() const
 {
-    if (settings_.length != 0 && settings_.length != local_.state().length)
-        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: " + std::to_string(local_.state().length) +
-                                                   " bytes, but " + std::to_string(settings_.length) +
-                                                   " in the configuration");
     if (local_.state().copy != settings_.local_number)
         throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + " is copy " + std::to_string(local_.state().copy) +
                                                    ", not " + std::to_string(settings_.local_number));
 }
 
-// Identifies the set by the local copy, or by the targets if there is none yet. Returns its length in bytes.
-std::uint64_t discovery::identify_set()
+// Throws failure if the configuration has a larger length than the set. A set that has grown can have a larger one.
+void discovery::check_length(std::uint64_t length) const
 {
-    std::uint64_t length = local_.state().length;
+    if (settings_.length > length)
+        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: " + std::to_string(length) + " bytes, but " +
+                                                   std::to_string(settings_.length) +
+                                                   " in the configuration (use rpma-mirror grow)");
+}
+
+// Identifies the set by the local copy, or by the targets if there is none yet.
+void discovery::identify_set()
+{
     for (const auto &c : copies_) {
         if (!c || !c->answered)
             continue;
-        if (membership_.set() == replica::set_uuid{}) {
+        if (membership_.set() == replica::set_uuid{})
             membership_.identify(c->known.set);
-            length = c->known.length;
-        }
-        if (c->known.set != membership_.set() || c->known.length != length || c->known.copy != c->where.copy)
+        if (c->known.set != membership_.set() || c->known.copy != c->where.copy)
             throw failure(RPMA_MIRROR_E_INVAL,
                     "target " + c->where.name() + ": set or copy number differs from the set file");
     }
@@ -137,7 +139,6 @@ std::uint64_t discovery::identify_set()
                 throw *c->problem;
         throw failure(RPMA_MIRROR_E_NOT_FOUND, "the set does not exist (create it first)");
     }
-    return length;
 }
 
 void discovery::ask_arbiter(bool seize, const deadline &until)

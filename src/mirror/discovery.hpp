@@ -31,7 +31,8 @@ public:
 
 protected:
     void check_local_copy() const;
-    std::uint64_t identify_set();
+    void check_length(std::uint64_t length) const;
+    void identify_set();
     void ask_arbiter(bool seize, const deadline &until);
     void acquire_epoch(bool seize, bool overrides, const deadline &until);
     void prepare_all(const deadline &until);

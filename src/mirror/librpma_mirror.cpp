@@ -351,6 +351,19 @@ int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struc
     });
 }
 
+int rpma_mirror_grow(const struct rpma_mirror_cfg *cfg, size_t length)
+{
+    if (cfg == nullptr)
+        return null("cfg");
+    if (length == 0 || length % replica::page_size != 0)
+        return fail(RPMA_MIRROR_E_INVAL, "the length is not a multiple of 4096");
+    return guarded([&] {
+        rpma_mirror opened(cfg->value);
+        opened.open_set(nullptr, nullptr, 0, false, length);
+        opened.close(closing::unchanged);
+    });
+}
+
 int rpma_mirror_get_recovery_report(const struct rpma_mirror *mirror, struct rpma_mirror_recovery_report *report)
 {
     return mirror == nullptr ? null("mirror")

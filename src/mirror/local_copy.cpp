@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local_copy.hpp"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -51,12 +52,18 @@ void sync_directory_of(const std::string &path)
 
 local_copy::~local_copy()
 {
+    release_map();
+}
+
+void local_copy::release_map()
+{
     if (map_ != nullptr)
         pmem2_map_delete(&map_);
     if (reservation_ != nullptr)
         pmem2_vm_reservation_delete(&reservation_);
     if (anonymous_map_)
         munmap(address_, length_);
+    anonymous_map_ = false;
 }
 
 bool local_copy::open_state()
@@ -226,6 +233,11 @@ void local_copy::store(const replica::mirror_state &next)
         else if (!held.closed)
             stamp = replica::settle(files, {address_, length_}, next.committed.epoch);
     }
+    store(next, stamp);
+}
+
+void local_copy::store(const replica::mirror_state &next, const replica::copy_stamp &stamp)
+{
     if (const int error = file_->store(next, stamp); error != 0)
         throw system_failure("cannot write " + settings_.state_path, error);
 }
@@ -233,16 +245,89 @@ void local_copy::store(const replica::mirror_state &next)
 void local_copy::map(void *hint)
 {
     length_ = state().length;
-    if (settings_.local_path.empty()) {
-        void *const memory =
-                mmap(hint, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED)
-            throw system_failure("cannot map anonymous memory");
-        address_ = static_cast<std::byte *>(memory);
-        anonymous_map_ = true;
-        return;
-    }
+    if (settings_.local_path.empty())
+        return map_memory(hint);
     open_file();
+    map_file(hint);
+    check_stamp();
+}
+
+void local_copy::map_memory(void *hint)
+{
+    void *const memory =
+            mmap(hint, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        throw system_failure("cannot map anonymous memory");
+    address_ = static_cast<std::byte *>(memory);
+    anonymous_map_ = true;
+}
+
+void local_copy::extend(std::uint64_t length, void *hint)
+{
+    if (!settings_.local_path.empty())
+        extend_file(length);
+    release_map();
+    length_ = length;
+    if (settings_.local_path.empty())
+        map_memory(hint);
+    else
+        map_file(hint);
+}
+
+// Returns the stamp of the file that is mapped, of which no writer uses more than `length` bytes.
+replica::copy_stamp local_copy::present_stamp(std::uint64_t length) const
+{
+    const int files[] = {data_.get()};
+    const replica::mirror_record &record = state().committed;
+    return record.closed ? replica::settle(files, {address_, length}, record.epoch)
+                         : replica::stamp_files(files, length);
+}
+
+// Extending the file changes its stamp. Without a stamp, as after a crash in the middle, the file is accepted, but
+// compared with a target.
+void local_copy::extend_file(std::uint64_t length)
+{
+    const auto [size, is_device] = check_kind(data_.get());
+    if (is_device)
+        throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": a DAX device cannot be extended");
+    const bool has_stamp = file_->stamp().size != 0 && match_ == replica::stamp_match::same;
+    const auto restore_stamp = [&] {
+        if (has_stamp)
+            store(state(), present_stamp(state().length));
+    };
+    store(state(), {});
+    const auto begin = static_cast<off_t>(state().length), end = static_cast<off_t>(length);
+    int error = posix_fallocate(data_.get(), begin, end - begin);
+    // Bytes that the file had beyond the copy can have any content.
+    const off_t used = std::min(static_cast<off_t>(size), end);
+    if (error == 0 && used > begin) {
+        if (fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, used - begin) != 0)
+            error = errno;
+        else
+            error = posix_fallocate(data_.get(), begin, used - begin);
+    }
+    if (error == 0 && fsync(data_.get()) != 0)
+        error = errno;
+    if (error != 0) {
+        (void)ftruncate(data_.get(), static_cast<off_t>(size));
+        restore_stamp();
+        throw system_failure(
+                "cannot extend " + settings_.local_path + " to " + std::to_string(length) + " bytes", error);
+    }
+    restore_stamp();
+}
+
+void local_copy::set_length(std::uint64_t length)
+{
+    replica::mirror_state next = state();
+    next.length = length;
+    if (file_)
+        return store(next, file_->stamp().size == 0 || map_ == nullptr ? replica::copy_stamp() : present_stamp(length));
+    volatile_state_ = next;
+}
+
+void local_copy::map_file(void *hint)
+{
     const std::string what = "cannot map " + settings_.local_path;
     pmem2_source *source = nullptr;
     check(pmem2_source_from_fd(&source, data_.get()), what);
@@ -256,7 +341,6 @@ void local_copy::map(void *hint)
         check(pmem2_config_set_vm_reservation(config, reservation_, 0), what);
     check(pmem2_map_new(&map_, config, source), what);
     choose_flush(map_);
-    check_stamp();
 }
 
 void local_copy::choose_flush(pmem2_map *map)

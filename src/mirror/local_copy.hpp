@@ -31,6 +31,10 @@ public:
     // Creates the file unless it exists, and the state file.
     void make(const replica::mirror_state &first);
     void map(void *hint);
+    // Extends the file by zeros, and maps it again. The length in the state is unchanged.
+    void extend(std::uint64_t length, void *hint);
+    // Stores the length of the copy.
+    void set_length(std::uint64_t length);
     // Uses memory that the program has mapped.
     void adopt(void *address, std::uint64_t length);
 
@@ -57,6 +61,12 @@ public:
     void punch(replica::range r);
 
 private:
+    void release_map();
+    void map_memory(void *hint);
+    void map_file(void *hint);
+    void extend_file(std::uint64_t length);
+    replica::copy_stamp present_stamp(std::uint64_t length) const;
+    void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
     bool open_file();
     struct file_kind {
         std::uint64_t size;

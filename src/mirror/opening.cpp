@@ -30,9 +30,6 @@ void opening::create_local_copy(std::uint64_t length)
     first.set = membership_.set();
     first.copy = settings_.local_number;
     first.length = length;
-    if (settings_.length != 0 && settings_.length != length)
-        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: " + std::to_string(length) + " bytes, but " +
-                                                   std::to_string(settings_.length) + " in the configuration");
     local_.make(first);
 }
 
@@ -93,6 +90,31 @@ void opening::choose_source(bool force)
         sentence(RPMA_MIRROR_SOURCE_TARGET_NEWEST, "this target has the newest record, which the local copy lacks");
 }
 
+// Length of the set: that of each copy in sync in the newest record, unless growth was interrupted.
+std::uint64_t opening::source_length() const
+{
+    return source_ == settings_.local_number ? local_.state().length : copies_[source_]->known.length;
+}
+
+// Maps the local copy with the length of the set. It has another one if the set has grown on another machine.
+void opening::map_local_copy(void *hint, void *mapped, std::uint64_t length, std::uint64_t wanted)
+{
+    if (mapped != nullptr) {
+        if (local_.state().length != wanted)
+            throw failure(RPMA_MIRROR_E_INVAL, "local copy: has " + std::to_string(local_.state().length) +
+                                                       " bytes, but the set has " + std::to_string(wanted) +
+                                                       " (resynchronize it with rpma-mirror resync)");
+        return local_.adopt(mapped, length);
+    }
+    if (local_.state().length > wanted)
+        local_.set_length(wanted);
+    local_.map(hint);
+    if (local_.length() < wanted) {
+        local_.extend(wanted, hint);
+        local_.set_length(wanted);
+    }
+}
+
 // Levels above RPMA_MIRROR_LEVEL_CPU_FLUSHED concern the network, which the local copy does not use.
 void opening::check_local_level() const
 {
@@ -103,10 +125,32 @@ void opening::check_local_level() const
 void opening::attach_all(const deadline &until)
 {
     each_in_parallel(answered(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
-        connected created = attach(parts_, c, *c.control, within);
+        connected created = attach(parts_, c, *c.control, c.known.length, within);
         c.region = std::move(created.region);
         c.level = created.level;
     });
+}
+
+// Makes all copies long enough, durably, before the local copy receives the new length. Each opening then gives the
+// other copies the length of its source. A failure before leaves the length of each copy unchanged.
+void opening::grow(std::uint64_t length)
+{
+    const std::uint32_t asked = answered();
+    each_in_parallel(asked, scope::needed, deadline(settings_.open_ms), [&](remote_copy &c, const deadline &within) {
+        c.known = resize(membership_, c, *c.control, length, true, within);
+    });
+    each_copy(asked & ~answered(), [&](unsigned copy) {
+        const int code = copies_[copy]->last_error;
+        if (code != RPMA_MIRROR_E_TIMEOUT && code != RPMA_MIRROR_E_CONNECTION)
+            throw *copies_[copy]->problem;
+    });
+    choose_source(false);
+    if (local_.match() == replica::stamp_match::changed)
+        throw failure(RPMA_MIRROR_E_CHANGED,
+                settings_.local_path + ": was replaced or changed while the set did not have it open (resynchronize it "
+                                       "with rpma-mirror resync before)");
+    local_.extend(length, nullptr);
+    local_.set_length(length);
 }
 
 void opening::commit_first_record(bool force)
@@ -130,20 +174,23 @@ void opening::commit_first_record(bool force)
     each_copy(membership_.synced_targets(), [&](unsigned copy) { copies_[copy]->was_synced = true; });
 }
 
-rpma_mirror_recovery_report opening::open_set(void *hint, void *mapped, std::uint64_t length, bool force)
+rpma_mirror_recovery_report opening::open_set(
+        void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to)
 {
     const bool found = open_local_copy();
     connect_all(scope::needed, deadline(settings_.open_ms / 4 + 1));
-    const std::uint64_t set_length = identify_set();
+    identify_set();
     // A rejection after this point stops the writer, so most conditions are checked before.
     ask_arbiter(false, deadline(settings_.open_ms / 4 + 1));
     choose_source(force);
+    const std::uint64_t set_length = source_length();
+    check_length(set_length);
+    if (grow_to != 0 && grow_to < set_length)
+        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " + std::to_string(set_length) +
+                                                   " to " + std::to_string(grow_to) + " bytes");
     if (!found)
         create_local_copy(set_length);
-    if (mapped == nullptr)
-        local_.map(hint);
-    else
-        local_.adopt(mapped, length);
+    map_local_copy(hint, mapped, length, set_length);
     check_local_level();
     // A step leaves the unused part of its share to the steps after it.
     const deadline until(settings_.open_ms / 2 + 1);
@@ -155,8 +202,13 @@ rpma_mirror_recovery_report opening::open_set(void *hint, void *mapped, std::uin
     local_.store(own);
     prepare_all(until.share(2));
     choose_source(force);
+    if (source_length() != set_length)
+        throw failure(RPMA_MIRROR_E_INTERRUPTED, "the length of the set changed during the opening (open it again)");
     report_.was_clean = newest_.closed;
-    attach_all(until.share(1));
+    const bool grows = grow_to > set_length;
+    if (grows)
+        grow(grow_to);
+    attach_all(grows ? deadline(settings_.open_ms / 2 + 1) : until.share(1));
     choose_source(force);
     for (const auto &c : copies_)
         if (c)

@@ -13,14 +13,18 @@ class opening : private discovery
 public:
     opening(set_parts &of, comparer &with);
 
-    // Maps the local copy, or adopts `mapped`.
-    rpma_mirror_recovery_report open_set(void *hint, void *mapped, std::uint64_t length, bool force);
+    // Maps the local copy, or adopts `mapped`. Unless it is 0, `grow_to` is the new length of the set.
+    rpma_mirror_recovery_report open_set(
+            void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to);
 
 private:
     bool open_local_copy();
     void create_local_copy(std::uint64_t length);
     void choose_source(bool force);
+    std::uint64_t source_length() const;
+    void map_local_copy(void *hint, void *mapped, std::uint64_t length, std::uint64_t wanted);
     void check_local_level() const;
+    void grow(std::uint64_t length);
     void attach_all(const deadline &until);
     bool is_equal(const record &held) const;
     bool local_is_equal() const;

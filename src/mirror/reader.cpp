@@ -39,11 +39,13 @@ image_memory::~image_memory()
 
 void image_memory::allocate(std::uint64_t length)
 {
-    if (address_ != nullptr)
+    if (length_ == length)
         return;
     void *const memory = mmap(nullptr, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         throw system_failure("cannot allocate an image");
+    if (address_ != nullptr)
+        munmap(address_, length_);
     address_ = static_cast<std::byte *>(memory);
     length_ = length;
 }
@@ -101,11 +103,9 @@ void rpma_mirror_reader::connect(const deadline &until)
     });
     each_copy(answered(), [&](unsigned copy) {
         const replica::mirror_state &known = copies_[copy]->known;
-        if (length_ == 0) {
+        if (set_ == replica::set_uuid{})
             set_ = known.set;
-            length_ = known.length;
-        }
-        if (known.set != set_ || known.length != length_ || known.copy != copy)
+        if (known.set != set_ || known.copy != copy)
             throw failure(RPMA_MIRROR_E_INVAL,
                     "target " + copies_[copy]->where.name() + ": set or copy number differs from the set file");
     });
@@ -144,14 +144,16 @@ void rpma_mirror_reader::fetch_batch(
     r.mutable_hash_image()->set_offset(place.offset);
     r.mutable_hash_image()->set_length(place.length);
     channel::question asked = c.control->begin(r, until);
-    const std::string local = replica::hash_segments({from + place.offset, place.length});
+    // The last image can be shorter, if the set has grown.
+    const bool is_known = place.offset + place.length <= memory_[current_].length();
+    const std::string local = is_known ? replica::hash_segments({from + place.offset, place.length}) : std::string();
     const std::string remote = c.control->finish(std::move(asked), until).hashes();
-    if (remote.size() != local.size())
+    const std::size_t count = (place.length + replica::segment_size - 1) / replica::segment_size;
+    if (remote.size() != count * sizeof(replica::segment_hash))
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": wrong number of segment hashes");
-    const std::size_t count = local.size() / sizeof(replica::segment_hash);
     const auto segment_differs = [&](std::size_t i) {
         constexpr std::size_t size = sizeof(replica::segment_hash);
-        return local.compare(i * size, size, remote, i * size, size) != 0;
+        return !is_known || local.compare(i * size, size, remote, i * size, size) != 0;
     };
     std::size_t i = 0;
     while (i < count) {
@@ -251,11 +253,13 @@ void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
         const bool is_newest = copies_[copy]->known.committed == newest_ && is_synced(newest_, copy);
         candidates |= is_newest && newest_.epoch != 0 ? 1U << copy : 0;
     });
-    for (image_memory &m : memory_)
-        if (candidates != 0)
-            m.allocate(length_);
     for (; candidates != 0; candidates &= candidates - 1) {
         remote_copy &c = *copies_[static_cast<unsigned>(std::countr_zero(candidates))];
+        length_ = c.known.length;
+        // Before the first image, the last one is empty.
+        if (image_.address == nullptr)
+            memory_[current_].allocate(length_);
+        memory_[1 - current_].allocate(length_);
         try {
             return read_from(c, any_time, started_ms, until);
         } catch (const failure &error) {

@@ -17,11 +17,12 @@ public:
     image_memory(const image_memory &) = delete;
     image_memory &operator=(const image_memory &) = delete;
 
-    // Allocates the memory, once.
+    // Allocates the memory, unless it has this length.
     void allocate(std::uint64_t length);
     // Permits stores, or only loads.
     void protect(bool read_only) const;
     std::byte *address() const { return address_; }
+    std::uint64_t length() const { return length_; }
 
 private:
     std::byte *address_ = nullptr;

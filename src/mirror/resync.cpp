@@ -82,7 +82,7 @@ void resyncer::connect_again(remote_copy &c, const deadline &until)
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
     const replica::mirror_state known =
             replica::from_wire(control->ask(membership_.make_prepare_request(c), until).state());
-    connected created = attach(parts_, c, *control, until);
+    connected created = attach(parts_, c, *control, known.length, until);
     const std::lock_guard hold(membership_);
     c.was_synced = c.was_synced && is_unchanged(c, known.committed);
     c.known = known;

@@ -26,9 +26,9 @@ rpma_mirror::rpma_mirror(const settings &of)
 {
 }
 
-void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool force)
+void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to)
 {
-    report_ = opening(parts, comparer_).open_set(hint, mapped, length, force);
+    report_ = opening(parts, comparer_).open_set(hint, mapped, length, force, grow_to);
     watcher_.start();
     // A directory without space or permission for the socket does not prevent the program from using the set.
     guarded([&] { administration_.start(); });

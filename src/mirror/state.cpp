@@ -98,6 +98,8 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     to.size = sizeof(to);
     replica::mirror_record newest = local_known ? parts.local.state().committed : replica::mirror_record();
     replica::mirror_state some = local_known ? parts.local.state() : replica::mirror_state();
+    // A copy that has the newest record has the length of the set.
+    to.length = some.length;
     // An opening rejects a target that has a copy of another set, or another copy.
     const auto is_foreign = [&](const remote_copy &c) {
         return c.known.length != 0 && (c.known.set != some.set || c.known.copy != c.where.copy);
@@ -108,10 +110,12 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
         some = some.length == 0 ? c->known : some;
         if (is_foreign(*c))
             continue;
-        newest = is_newer(c->known.committed, newest) ? c->known.committed : newest;
+        if (!is_newer(c->known.committed, newest) && to.length != 0)
+            continue;
+        newest = c->known.committed;
+        to.length = c->known.length;
     }
     std::memcpy(to.uuid, some.set.data(), sizeof(to.uuid));
-    to.length = some.length;
     put_record(newest, to);
     const auto state_of = [&](unsigned copy, const replica::mirror_record &held) {
         return held == newest && (newest.in_sync >> copy & 1) != 0 ? RPMA_MIRROR_COPY_IN_SYNC : RPMA_MIRROR_COPY_STALE;

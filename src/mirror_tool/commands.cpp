@@ -230,6 +230,25 @@ exit_status remove_copy(const options &what)
     });
 }
 
+exit_status grow(const options &what)
+{
+    const cfg_ptr cfg = read_cfg(what.set_file);
+    if (writer_set::find(cfg.get()))
+        throw failure("set in use by a program of this machine (end the program first)", exit_failed);
+    check_not_in_use(cfg.get());
+    progress shown(what);
+    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
+    call([&] { return rpma_mirror_grow(cfg.get(), what.length); });
+    shown.end_line();
+    const auto state = inspect(cfg.get());
+    const std::vector<unsigned> missing = missing_copies(*state);
+    print(what,
+            fmt::format("length: {} bytes\nin sync: {}\n{}", state->length, list_text(copies_of(state->in_sync)),
+                    missing.empty() ? "" : "not in sync: " + list_text(missing) + '\n'),
+            {{"length", state->length}, {"in_sync", copies_of(state->in_sync)}, {"not_in_sync", missing}});
+    return exit_done;
+}
+
 exit_status read(const options &what)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
@@ -258,7 +277,7 @@ exit_status run(const options &what)
 {
     const std::map<std::string, exit_status (*)(const options &)> commands = {{"status", show_status},
             {"create", create}, {"verify", verify}, {"resync", resync}, {"promote", recover}, {"fence", fence},
-            {"add", add}, {"remove", remove_copy}, {"read", read}};
+            {"add", add}, {"remove", remove_copy}, {"read", read}, {"grow", grow}};
     try {
         return commands.at(what.command)(what);
     } catch (const failure &error) {

@@ -77,6 +77,11 @@ std::optional<options> parse(int argc, const char *const *argv)
     read->add_option("FILE", to.file, "the file, which is replaced when the copy is complete")->required();
     read->add_flag("--any-time", to.any_time, "do not wait for a consistency point; the copy is not consistent");
     read->add_option("--timeout", to.timeout_s, "maximum time in seconds (default: 60)")->check(CLI::Range(1, 86400));
+    CLI::App *const grow = add_long("grow", "increase the length of a set that no program has open");
+    grow->add_option("LENGTH", to.length, "new length in bytes, such as 2G")
+            ->required()
+            ->transform(CLI::AsSizeValue(false));
+    add_rate(*grow, to);
     CLI::App *const remove = add_long("remove", "remove a copy from the set");
     add_copy(*remove, to, "number of the copy");
     remove->get_option("COPY")->required();

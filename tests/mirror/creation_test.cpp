@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sets whose creation does not come to its end the first time. The targets are real; a port in front of one of them
-// loses an answer.
+// Sets whose creation or growth does not come to its end the first time. The targets are real; a port in front of one
+// of them loses an answer.
 #include "faulty_port.hpp"
+
+#include <filesystem>
 
 namespace
 {
@@ -101,6 +103,43 @@ void what_another_machine_creates_is_left_alone(void **)
     }
 }
 
+// Requests of growth to each target: status, prepare, reserve, resize, attach, and the records of the opening and of
+// the end.
+void a_growth_whose_answer_was_lost_is_complete_or_reverted(void **)
+{
+    constexpr unsigned reserve = 5, resize = 6, last = 9;
+    for (unsigned lost = static_cast<unsigned>(answer_to::status); lost <= last; ++lost) {
+        target a, b;
+        const host h;
+        const cfg_ptr cfg = h.create({&a, &b});
+        {
+            opened m(cfg.get());
+            m.put(0, "mine");
+            m.close();
+        }
+        for (const target *const t : {&a, &b})
+            t->list_part("16M");
+        const faulty_port between(fault::cuts, lost, b);
+        const cfg_ptr lossy = h.cfg({&a, nullptr}, "target 2 " + between.place() + " set\n");
+        const int code = rpma_mirror_grow(lossy.get(), 2 * length);
+        // The end can lose a target.
+        assert_true((code != 0) == (lost < last) && between.has_struck());
+        assert_int_equal(std::filesystem::file_size(h.where.path + "/home"), lost <= reserve ? length : 2 * length);
+        {
+            opened m(cfg.get());
+            assert_int_equal(m.state().length, lost < resize ? length : 2 * length);
+            assert_int_equal(m.state().in_sync, 7);
+            assert_memory_equal(m.address(), "mine", 4);
+            if (lost >= resize) {
+                m.put(2 * length - 3, "end");
+                assert_true(a.bytes(2 * length - 4, 4) == b.bytes(2 * length - 4, 4));
+            }
+            m.close();
+        }
+        assert_ok(rpma_mirror_grow(cfg.get(), 2 * length));
+    }
+}
+
 void a_creation_goes_on_with_the_same_length(void **)
 {
     target a, b;
@@ -121,6 +160,7 @@ int main()
             cmocka_unit_test(a_creation_is_repeated_many_times),
             cmocka_unit_test(a_partial_creation_cannot_be_opened),
             cmocka_unit_test(what_another_machine_creates_is_left_alone),
+            cmocka_unit_test(a_growth_whose_answer_was_lost_is_complete_or_reverted),
             cmocka_unit_test(a_creation_goes_on_with_the_same_length),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

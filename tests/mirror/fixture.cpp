@@ -69,9 +69,14 @@ scratch::scratch() : scratch_directory(place_of_all()) {}
 target::target(const std::string &options, const machine &on, const std::vector<std::string> &environment)
     : options_(options), machine_(on)
 {
-    where_.write("set", "PMEMPOOLSET\nOPTION NOHDRS\n8M " + where_.path + "/part\n");
+    list_part("8M");
     where_.write("key", rpmemd_key);
     start(environment);
+}
+
+void target::list_part(const std::string &size) const
+{
+    where_.write("set", "PMEMPOOLSET\nOPTION NOHDRS\n" + size + " " + where_.path + "/part\n");
 }
 
 void target::start(const std::vector<std::string> &environment)

@@ -36,6 +36,8 @@ public:
     explicit target(
             const std::string &options = "", const machine &on = {}, const std::vector<std::string> &environment = {});
 
+    // Writes the set file, with one part.
+    void list_part(const std::string &size) const;
     void start(const std::vector<std::string> &environment = {});
     void kill() { process_.kill(); }
     // Returns whether the daemon has exited without being killed.

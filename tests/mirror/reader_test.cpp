@@ -131,12 +131,12 @@ public:
     reader(const reader &) = delete;
     reader &operator=(const reader &) = delete;
 
-    rpma_mirror_image image() const
+    rpma_mirror_image image(std::uint64_t bytes = length) const
     {
         rpma_mirror_image i{};
         i.size = sizeof(i);
         assert_ok(rpma_mirror_get_image(reader_, &i));
-        assert_int_equal(i.length, length);
+        assert_int_equal(i.length, bytes);
         return i;
     }
     rpma_mirror_image refresh(unsigned flags = 0) const
@@ -387,6 +387,33 @@ void stopped_readers_delay_no_other_process(void **)
 }
 
 // A target that cannot copy the set rejects readers, and serves the writer.
+void a_reader_follows_a_set_that_grows(void **)
+{
+    const target a;
+    const host h, other(5);
+    const cfg_ptr here = h.create({&a}), there = other.cfg({&a});
+    const auto write_and_close = [&](std::uint64_t offset, const char *text) {
+        opened m(here.get());
+        m.put(offset, text);
+        m.close();
+    };
+    write_and_close(length - 4, "last");
+    const reader r(there.get());
+    const rpma_mirror_image old = r.image();
+    a.list_part("16M");
+    assert_ok(rpma_mirror_grow(here.get(), 2 * length));
+    write_and_close(2 * length - 6, "newest");
+    for (int times = 0; times < 3; ++times) {
+        assert_int_equal(r.refresh_code(enough_ms), 0);
+        const rpma_mirror_image now = r.image(2 * length);
+        const auto *const bytes = static_cast<const char *>(now.address);
+        assert_memory_equal(bytes + length - 4, "last\0\0\0\0", 8);
+        assert_memory_equal(bytes + 2 * length - 8, "\0\0newest", 8);
+        if (times == 0)
+            assert_memory_equal(static_cast<const char *>(old.address) + length - 4, "last", 4);
+    }
+}
+
 void an_image_above_the_limit_is_rejected(void **)
 {
     const target a("--max-reader-bytes 4194304");
@@ -428,6 +455,7 @@ int main()
             cmocka_unit_test(another_machine_is_promoted_while_a_reader_waits),
             cmocka_unit_test(targets_end_under_a_reader),
             cmocka_unit_test(stopped_readers_delay_no_other_process),
+            cmocka_unit_test(a_reader_follows_a_set_that_grows),
             cmocka_unit_test(an_image_above_the_limit_is_rejected),
             cmocka_unit_test(arguments_are_checked),
     };

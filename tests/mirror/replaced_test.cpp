@@ -148,13 +148,16 @@ void a_file_of_another_length_is_rejected(void **)
     s.expect_new(RPMA_MIRROR_SOURCE_TARGET_NEWEST);
 }
 
-void another_length_in_the_set_file_is_rejected(void **)
+void a_larger_length_in_the_set_file_is_rejected(void **)
 {
     const closed_set s;
     const cfg_ptr other = s.h.cfg({&s.a});
-    assert_ok(rpma_mirror_cfg_set_local_copy(other.get(), 0, s.home.c_str(), length / 2, nullptr));
+    assert_ok(rpma_mirror_cfg_set_local_copy(other.get(), 0, s.home.c_str(), 2 * length, nullptr));
     assert_int_equal(map_code(other.get()), RPMA_MIRROR_E_INVAL);
     assert_non_null(std::strstr(rpma_mirror_error_message(), std::to_string(length).c_str()));
+    // A set that has grown is longer than its set file.
+    assert_ok(rpma_mirror_cfg_set_local_copy(other.get(), 0, s.home.c_str(), length / 2, nullptr));
+    assert_ok(map_code(other.get()));
 }
 
 void write_and_die(void *argument)
@@ -318,7 +321,7 @@ int main()
             cmocka_unit_test(a_file_with_another_owner_or_mode_is_compared),
             cmocka_unit_test(a_file_that_was_restored_with_its_state_is_no_source),
             cmocka_unit_test(a_file_of_another_length_is_rejected),
-            cmocka_unit_test(another_length_in_the_set_file_is_rejected),
+            cmocka_unit_test(a_larger_length_in_the_set_file_is_rejected),
             cmocka_unit_test(a_file_that_was_replaced_after_a_crash_is_no_source),
             cmocka_unit_test(the_only_copy_that_was_replaced_needs_force),
             cmocka_unit_test(parts_that_were_restored_are_compared),

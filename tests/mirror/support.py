@@ -33,8 +33,7 @@ class Target:
         self.port = 0
         self.process = None
         place.mkdir()
-        (place / "set").write_text(f"PMEMPOOLSET\nOPTION NOHDRS\n8M {place}/part\n")
-        (place / "set").chmod(0o600)
+        self.list_parts(f"8M {place}/part")
         (place / "key").write_text(KEY)
         (place / "key").chmod(0o600)
         self.start()
@@ -44,6 +43,11 @@ class Target:
             [*self.at, DAEMON, "--listen", f"{self.host}:{self.port}", "--key-file", self.place / "key", "--poolset-dir", self.place,
              "--log-file", self.place / "log", *self.options], stdout=subprocess.PIPE, text=True)
         self.port = int(re.fullmatch(r"rpmemd: listening on \S+ port (\d+)\n", self.process.stdout.readline())[1])
+
+    def list_parts(self, *lines):
+        """Writes the set file."""
+        (self.place / "set").write_text("\n".join(["PMEMPOOLSET", "OPTION NOHDRS", *lines]) + "\n")
+        (self.place / "set").chmod(0o600)
 
     def kill(self):
         self.process.kill()

@@ -68,7 +68,7 @@ sudo mkdir -p /run/sshd && sudo /usr/sbin/sshd"""
 # A target on this machine, and the set of rpma-mirror(1), which is created once.
 MIRROR = r"""sudo install -d -o user /etc/rpma && mkdir -p ~/targets
 [ -e /etc/rpma/key ] || (umask 077; openssl rand -hex 32 >/etc/rpma/key)
-printf 'PMEMPOOLSET\nOPTION NOHDRS\n16M %s/targets/log.part\n' ~ >~/targets/log.set && chmod 600 ~/targets/log.set
+printf 'PMEMPOOLSET\nOPTION NOHDRS\n64M %s/targets/log.part\n' ~ >~/targets/log.set && chmod 600 ~/targets/log.set
 rpmemd --listen 127.0.0.1:7470 --key-file /etc/rpma/key --poolset-dir ~/targets &
 for i in $(seq 600); do grep -qi ':1D2E ' /proc/net/tcp && break; sleep 0.1; done
 [ -e /etc/rpma/log.set ] || {
@@ -135,6 +135,7 @@ CASES = (
     page("rpma-mirror.1", "rpma-mirror promote /etc/rpma/log.set", r"in sync: 0 and 1", before=MIRROR),
     page("rpma-mirror.1", "rpma-mirror read /etc/rpma/log.set /srv/backup/log", r"16777216", after="stat -c %s /srv/backup/log",
          before=MIRROR + "\nsudo install -d -o user /srv/backup"),
+    page("rpma-mirror.1", "rpma-mirror grow /etc/rpma/log.set 64M", r"length: 67108864 bytes", before=MIRROR),
     page("rpma-mirror.1", "rpma-mirror status --json /etc/rpma/log.set", r'"in_sync": \[\s*0,\s*1\s*\]', before=MIRROR),
     page("rpma-mirror.1", "cd /var/lib/prometheus/node-exporter", r"(?m)^rpma_mirror_", before=MIRROR + METRICS_DIRECTORY,
          after="cat log.prom"),

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rpma-mirror grow: the copies of real targets before, during and after growth, with targets that reject it, stop, or
+die in the middle."""
+
+import os
+import resource
+import signal
+import subprocess
+import time
+import unittest
+
+from support import LENGTH, TOOL, MirrorTest, stop
+
+LARGE = 2 * LENGTH
+ROUNDS = int(os.environ.get("MIRROR_KILL_ROUNDS", "8"))
+
+
+class Grow(MirrorTest):
+    def setUp(self):
+        super().setUp()
+        self.text = "data that must remain"
+
+    def created(self, *targets, more="background-resync off"):
+        """A closed set that contains a text."""
+        host = self.host(0, *targets, more=more)
+        self.done("create", host)
+        writer = self.writer(host)
+        self.assertEqual(self.flush(writer, self.text), 0)
+        self.end(writer)
+        self.done("resync", host)
+        return host
+
+    def with_space(self, size="16M"):
+        """Targets whose set files list a larger part."""
+        targets = [self.target(), self.target()]
+        host = self.created(*targets)
+        for target in targets:
+            target.list_parts(f"{size} {target.place}/part")
+        return host, targets
+
+    def check_content(self, host, length, *targets):
+        """Each copy has the text and zeros, and the copies are equal."""
+        expected = self.text.encode().ljust(length, b"\0")
+        for copy in [host.parent / "home", *(target.place / "part" for target in targets)]:
+            self.assertTrue(copy.read_bytes()[:length] == expected, copy)
+        state = self.json("status", host)
+        self.assertEqual((state["length"], state["clean"]), (length, True))
+        self.assertEqual(self.json("verify", host)["equal"], True)
+
+    def test_a_set_grows_and_the_new_bytes_are_zero(self):
+        host, (a, b) = self.with_space()
+        self.assertEqual(self.json("grow", host, "16M"), {"length": LARGE, "in_sync": [0, 1, 2], "not_in_sync": []})
+        self.check_content(host, LARGE, a, b)
+        # The copies are equal, so the next opening compares nothing.
+        self.assertEqual(self.json("resync", host)["compared"], 0)
+        self.assertIn(f"length: {LARGE} bytes\n", self.done("grow", host, LARGE))
+        self.refused(1, f"cannot shrink from {LARGE} to {LENGTH} bytes", "grow", host, "8M")
+        self.refused(1, "not a multiple of 4096", "grow", host, LARGE + 1)
+        self.check_content(host, LARGE, a, b)
+
+    def test_space_that_the_files_had_before_becomes_zero(self):
+        targets = [self.target(), self.target()]
+        for target in targets:
+            target.list_parts(f"16M {target.place}/part")
+        host = self.host(0, *targets)
+        (host.parent / "home").write_bytes(b"\xff" * LARGE)
+        with open(host.parent / "home", "r+b") as home:
+            home.write(bytes(LENGTH))
+        self.done("create", host)
+        for target in targets:
+            target.damage(LENGTH, b"rubbish")
+            target.damage(LARGE - 5, b"waste")
+        self.text = ""
+        self.done("resync", host)
+        self.done("grow", host, "16M")
+        self.check_content(host, LARGE, *targets)
+
+    def test_a_set_grows_into_another_part(self):
+        host, (a, b) = self.with_space()
+        a.list_parts(f"8M {a.place}/part", f"4M {a.place}/second", f"4M {a.place}/third")
+        (a.place / "third").write_bytes(b"x" * (4 << 20))
+        self.done("grow", host, "12M")
+        self.done("grow", host, "16M")
+        self.assertEqual([(a.place / name).stat().st_size for name in ("part", "second", "third")],
+                         [LENGTH, 4 << 20, 4 << 20])
+        self.assertEqual((a.place / "third").read_bytes(), bytes(4 << 20))
+        self.check_content(host, LARGE, b)
+        # A set that is opened while its set file lists more keeps its length.
+        b.list_parts(f"32M {b.place}/part")
+        for target in a, b:
+            target.kill()
+            target.start()
+        self.check_content(host, LARGE, b)
+
+    def unchanged(self, host, *targets):
+        """The set has its old length on each copy, which count as unchanged, and a program can use it."""
+        self.assertEqual(self.json("resync", host)["compared"], 0)
+        self.check_content(host, LENGTH, *targets)
+        writer = self.writer(host)
+        self.assertEqual(self.flush(writer, self.text), 0)
+        self.end(writer)
+        self.done("resync", host)
+
+    def test_a_target_without_the_capacity_rejects_it(self):
+        host, (a, b) = self.with_space()
+        b.list_parts(f"12M {b.place}/part")
+        self.refused(1, "set too small: its parts have 12582912 bytes, 16777216 requested .increase .* add a part.$", "grow",
+                     host, "16M")
+        self.unchanged(host, a, b)
+        b.list_parts(f"16M {b.place}/other")
+        self.refused(1, "part: differs from the set file", "grow", host, "16M")
+        b.list_parts(f"8M {b.place}/part")
+        self.unchanged(host, a, b)
+        self.done("grow", host, "8M")
+
+    @unittest.skipIf(os.getuid() != 0, "only root can mount a file system")
+    def test_a_full_disk_of_a_target_rejects_it(self):
+        disk = self.place / "target1" / "disk"
+        mount = f'mkdir -p {disk} && mount -t tmpfs -o size=12M none {disk} && exec "$@"'
+        a, b = self.target(), self.target(at=("unshare", "-m", "sh", "-c", mount, "sh"))
+        b.list_parts(f"8M {disk}/part")
+        a.list_parts(f"16M {a.place}/part")
+        host = self.created(a, b)
+        b.list_parts(f"16M {disk}/part")
+        self.refused(1, "cannot extend the part .* to 16777216 bytes: No space left on device", "grow", host, "16M")
+        part = f"/proc/{b.process.pid}/root{disk}/part"
+        self.assertEqual(os.stat(part).st_size, LENGTH)
+        self.unchanged(host, a)
+        b.list_parts(f"12M {disk}/part")
+        self.done("grow", host, "12M")
+        self.check_content(host, 12 << 20, a)
+        with open(part, "rb") as file:
+            self.assertEqual(file.read(), self.text.encode().ljust(12 << 20, b"\0"))
+
+    def test_a_full_disk_of_this_machine_rejects_it(self):
+        host, (a, b) = self.with_space()
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (LENGTH, LENGTH))
+        self.refused(1, "cannot extend .*home to 16777216 bytes: File too large", "grow", host, "16M", preexec_fn=limit)
+        self.assertEqual((host.parent / "home").stat().st_size, LENGTH)
+        self.unchanged(host, a, b)
+
+    def test_a_set_in_use_is_rejected(self):
+        host, (a, b) = self.with_space()
+        writer = self.writer(host)
+        self.refused(1, "in use by a program .*end the program", "grow", host, "16M")
+        self.assertEqual(self.flush(writer, self.text), 0)
+        there = self.host(5, a, b)
+        self.refused(1, "rpma-mirror promote", "grow", there, "16M")
+        self.assertEqual(self.flush(writer, self.text), 0)
+
+    def test_a_silent_target(self):
+        host, (a, b) = self.with_space()
+        host.write_text(host.read_text().replace("timeouts 20000 60000", "timeouts 2000 4000"))
+        stop(b.process)
+        self.refused(1, "copy 2 .*in sync but unreachable", "grow", host, "16M")
+        b.process.send_signal(signal.SIGCONT)
+        self.unchanged(host, a, b)
+        # Without it the set grows, and its copy grows when it returns.
+        stop(b.process)
+        self.done("resync", "--force", host, status=1)
+        self.assertEqual(self.json("grow", host, "16M")["not_in_sync"], [2])
+        b.process.send_signal(signal.SIGCONT)
+        self.done("resync", host)
+        self.check_content(host, LARGE, a, b)
+
+    def test_a_copy_grows_when_it_returns_to_a_program(self):
+        host, (a, b) = self.with_space()
+        b.kill()
+        self.done("resync", "--force", host, status=1)
+        self.done("grow", host, "16M")
+        writer = self.writer(host)
+        b.start()
+        self.assertEqual(self.json("resync", host)["in_sync"], [0, 1, 2])
+        self.assertTrue(self.json("verify", host)["equal"])
+        self.assertEqual(self.flush(writer, self.text), 0)
+        self.end(writer)
+        self.done("resync", host)
+        self.check_content(host, LARGE, a, b)
+
+    def test_other_machines(self):
+        host, (a, b) = self.with_space()
+        there, elsewhere = self.host(5, a, b), self.host(6, a, b)
+        self.done("promote", there)
+        self.done("promote", host)
+        self.done("grow", host, "16M")
+        self.assertEqual(self.json("status", there, status=1)["length"], LARGE)
+        for machine in there, elsewhere:  # one has a copy of the old length, the other has none
+            self.done("promote", machine)
+            self.check_content(machine, LARGE, a, b)
+        elsewhere.write_text(elsewhere.read_text().replace("home 8M", "home 32M"))
+        self.refused(1, f"length of the set: {LARGE} bytes, but 33554432 in the configuration .use rpma-mirror grow",
+                     "resync", elsewhere)
+
+    def interrupted(self, interrupt):
+        """Grows a set in steps of 1 MiB. In each round, interrupt() ends a process at another moment. Each time the set
+        can be opened, and has the old or the new length."""
+        host, targets = self.with_space("64M")
+        length, lengths = LENGTH, set()
+        started = time.monotonic()
+        self.done("grow", host, length)
+        duration = time.monotonic() - started
+        for number in range(ROUNDS):
+            tool = subprocess.Popen([TOOL, "grow", host, str(length + (1 << 20))], stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+            time.sleep(duration * (number + 1) / (ROUNDS + 1))
+            interrupt(tool, targets)
+            code = tool.wait()
+            self.done("resync", host)
+            found = self.json("status", host)["length"]
+            self.assertIn(found, [length + (1 << 20)] if code == 0 else [length, length + (1 << 20)])
+            lengths.add(found - length)
+            length = found
+            self.check_content(host, length, *targets)
+        self.done("grow", host, length + (1 << 20))
+        self.check_content(host, length + (1 << 20), *targets)
+        return lengths
+
+    def test_the_tool_is_killed_at_any_moment(self):
+        self.interrupted(lambda tool, targets: tool.kill())
+
+    def test_a_target_is_killed_at_any_moment(self):
+        def interrupt(_, targets):
+            targets[1].kill()
+            targets[1].start()
+        self.interrupted(interrupt)
+
+    def test_everything_is_killed_at_any_moment(self):
+        def interrupt(tool, targets):
+            tool.kill()
+            for target in targets:
+                target.kill()
+                target.start()
+        self.interrupted(interrupt)
+
+
+if __name__ == "__main__":
+    unittest.main()
