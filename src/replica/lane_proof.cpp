@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lane_proof.hpp"
 
-#include <algorithm>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
 
 #include "bytes.hpp"
-#include "siphash.hpp"
 
 namespace replica
 {
@@ -15,28 +15,36 @@ namespace
 constexpr char proof_start[4] = {'R', 'P', 'M', 'L'};
 constexpr std::uint32_t plain_version = 1;
 constexpr std::uint32_t epoch_version = 2;
-constexpr std::size_t max_preceding = epoch_proof_size - sizeof(siphash_result);
-
-// Computes the MAC of the preceding bytes. Half of the token is the key, the other half is part of the message.
-siphash_result mac_of(const token &session, std::span<const std::byte> preceding)
-{
-    siphash_key key;
-    std::array<std::byte, sizeof(token) - sizeof(siphash_key) + max_preceding> message;
-    std::copy_n(session.begin(), key.size(), key.begin());
-    const auto end = std::copy(session.begin() + key.size(), session.end(), message.begin());
-    const auto size = std::copy(preceding.begin(), preceding.end(), end) - message.begin();
-    return siphash_128(key, {message.data(), static_cast<std::size_t>(size)});
-}
+constexpr std::size_t mac_size = 16;
 
 void put_head(byte_writer &to, std::uint32_t version, std::uint32_t lane)
 {
     to.put_raw(proof_start, sizeof(proof_start)).put(version).put(lane);
 }
 
-void put_mac(byte_writer &to, const token &session, const std::byte *start)
+// Appends the MAC of the preceding bytes. Returns false if GnuTLS cannot compute it.
+bool put_mac(byte_writer &to, const token &session, const std::byte *start)
 {
-    const siphash_result mac = mac_of(session, {start, to.size()});
-    to.put_raw(mac.data(), mac.size());
+    std::array<std::byte, 32> mac{};
+    const bool computed =
+            gnutls_hmac_fast(GNUTLS_MAC_SHA256, session.data(), session.size(), start, to.size(), mac.data()) == 0;
+    to.put_raw(mac.data(), mac_size);
+    return computed;
+}
+
+bool put_proof(const token &session, std::uint32_t lane, lane_proof &proof)
+{
+    byte_writer to(proof.data());
+    put_head(to, plain_version, lane);
+    return put_mac(to, session, proof.data());
+}
+
+bool put_proof(const token &session, std::uint32_t lane, std::uint64_t epoch, epoch_proof &proof)
+{
+    byte_writer to(proof.data());
+    put_head(to, epoch_version, lane);
+    to.put(epoch);
+    return put_mac(to, session, proof.data());
 }
 
 // Reads the lane number, which is at the same offset in both kinds of proof.
@@ -49,10 +57,7 @@ std::uint32_t lane_in(std::span<const std::byte> private_data)
 // Compares in constant time.
 bool begins_with(std::span<const std::byte> bytes, std::span<const std::byte> expected)
 {
-    volatile unsigned different = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i)
-        different = different | std::to_integer<unsigned>(expected[i] ^ bytes[i]);
-    return different == 0;
+    return gnutls_memcmp(bytes.data(), expected.data(), expected.size()) == 0;
 }
 
 } // namespace
@@ -60,9 +65,7 @@ bool begins_with(std::span<const std::byte> bytes, std::span<const std::byte> ex
 lane_proof make_lane_proof(const token &session, std::uint32_t lane)
 {
     lane_proof proof;
-    byte_writer to(proof.data());
-    put_head(to, plain_version, lane);
-    put_mac(to, session, proof.data());
+    put_proof(session, lane, proof);
     return proof;
 }
 
@@ -72,16 +75,14 @@ bool check_lane_proof(const token &session, std::span<const std::byte> private_d
     if (private_data.size() < lane_proof_size)
         return false;
     *lane = lane_in(private_data);
-    return begins_with(private_data, make_lane_proof(session, *lane));
+    lane_proof expected;
+    return put_proof(session, *lane, expected) && begins_with(private_data, expected);
 }
 
 epoch_proof make_epoch_proof(const token &session, std::uint32_t lane, std::uint64_t epoch)
 {
     epoch_proof proof;
-    byte_writer to(proof.data());
-    put_head(to, epoch_version, lane);
-    to.put(epoch);
-    put_mac(to, session, proof.data());
+    put_proof(session, lane, epoch, proof);
     return proof;
 }
 
@@ -91,7 +92,8 @@ bool check_epoch_proof(
     if (private_data.size() < epoch_proof_size)
         return false;
     *lane = lane_in(private_data);
-    return begins_with(private_data, make_epoch_proof(session, *lane, epoch));
+    epoch_proof expected;
+    return put_proof(session, *lane, epoch, expected) && begins_with(private_data, expected);
 }
 
 } // namespace replica

@@ -11,11 +11,12 @@
 namespace replica
 {
 
-// Private data of a lane's connection request. It proves that the client has the token of the session, received over
-// the control channel, without sending the token.
+// Private data of a lane's connection request. An HMAC proves that the client has the token of the session, received
+// over the control channel, without sending the token.
 inline constexpr std::size_t lane_proof_size = 28;
 using lane_proof = std::array<std::byte, lane_proof_size>;
 
+// Returns a proof that is rejected if GnuTLS cannot compute the HMAC.
 lane_proof make_lane_proof(const token &session, std::uint32_t lane);
 
 // Returns whether the private data proves that the connection is a lane of the session, and sets the lane number.

@@ -57,6 +57,17 @@ void a_proof_names_its_lane(void **)
     }
 }
 
+// HMAC-SHA-256 of another implementation, truncated to 16 bytes.
+void a_proof_ends_with_an_hmac(void **)
+{
+    const unsigned char plain[] = {
+            0x7d, 0x39, 0x2d, 0x3c, 0xa3, 0x7d, 0xc5, 0xb1, 0xcb, 0xa4, 0x69, 0xff, 0x95, 0x2f, 0x9d, 0xcb};
+    const unsigned char of_epoch[] = {
+            0x7c, 0xff, 0x8f, 0xe0, 0x91, 0x30, 0x30, 0xaf, 0x4f, 0xbb, 0x50, 0xf9, 0xb7, 0x4c, 0xa9, 0xba};
+    assert_memory_equal(&make_lane_proof(some_token(1), 5)[12], plain, sizeof(plain));
+    assert_memory_equal(&make_epoch_proof(some_token(1), 5, 9)[20], of_epoch, sizeof(of_epoch));
+}
+
 void nothing_else_is_a_proof(void **)
 {
     const token t = some_token(1);
@@ -151,6 +162,7 @@ int main()
     const CMUnitTest tests[] = {
             cmocka_unit_test(siphash_agrees_with_its_authors),
             cmocka_unit_test(a_proof_names_its_lane),
+            cmocka_unit_test(a_proof_ends_with_an_hmac),
             cmocka_unit_test(nothing_else_is_a_proof),
             cmocka_unit_test(requests_come_back),
             cmocka_unit_test(damaged_requests_are_malformed),
