@@ -115,8 +115,8 @@ int rpma_mirror_cfg_set_local_copy(
 /* Adds a target: the number of its copy, "ADDRESS:PORT" of its rpmemd, and its poolset. */
 int rpma_mirror_cfg_add_target(struct rpma_mirror_cfg *cfg, unsigned copy, const char *target, const char *poolset);
 
-/* Sets the file with the key of the targets, 64 hexadecimal digits, which other users must not be able to read. Each
- * call that connects reads it. */
+/* Sets the file with the key of this client, one line NAME:KEY with hexadecimal digits, which other users must not be
+ * able to read. Each call that connects reads it. */
 int rpma_mirror_cfg_set_key_file(struct rpma_mirror_cfg *cfg, const char *path);
 
 int rpma_mirror_cfg_set_policy(struct rpma_mirror_cfg *cfg, enum rpma_mirror_policy policy);

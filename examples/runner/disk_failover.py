@@ -160,7 +160,7 @@ def show(build: pathlib.Path, place: pathlib.Path, unpacked: pathlib.Path, trans
     """Runs the events step by step. Returns whether all committed transactions exist."""
     tool, key = build / "bin" / "rpma-mirror", place / "key"
     key.touch(0o600)
-    key.write_text(secrets.token_hex(32) + "\n")
+    key.write_text(f"writer:{secrets.token_hex(32)}\n")
     # The path of a socket is limited to 107 bytes.
     address = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rpma-disk-", dir="/tmp"))) / "disk"
     uri = f"nbd+unix:///?socket={urllib.parse.quote(str(address))}"

@@ -155,7 +155,7 @@ def show(build: pathlib.Path, place: pathlib.Path, without_flush: bool, stack: c
     program, tool = build / "examples" / "mirror-failover" / "kv-log", build / "bin" / "rpma-mirror"
     daemon, key = build / "bin" / "rpmemd", place / "key"
     key.touch(0o600)
-    key.write_text(secrets.token_hex(32) + "\n")
+    key.write_text(f"writer:{secrets.token_hex(32)}\n")
     line = Timeline()
     a = stack.enter_context(Target(daemon, place / "target-a", key))
     b = stack.enter_context(Target(daemon, place / "target-b", key))

@@ -46,7 +46,7 @@ def requests(trace: pathlib.Path) -> list[tuple[float, str]]:
 def show(build: pathlib.Path, place: pathlib.Path, trace: pathlib.Path, stack: contextlib.ExitStack) -> None:
     key = place / "key"
     key.touch(0o600)
-    key.write_text(secrets.token_hex(32) + "\n")
+    key.write_text(f"writer:{secrets.token_hex(32)}\n")
     sides = [stack.enter_context(failover.Target(build / "bin" / "rpmemd", place / f"target-{name}", key)) for name in "ab"]
     set_file = failover.write_set(place / "machine", 0, key, [side.port for side in sides])
     failover.run(build / "bin" / "rpma-mirror", "create", set_file)

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "failure.hpp"
 #include "resolver.hpp"
@@ -19,11 +17,6 @@ namespace mirror
 
 namespace
 {
-
-int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 // Detects a target host that has failed within 15 s.
 void watch_peer(int fd)
@@ -69,89 +62,79 @@ int code_of(replica::status status)
 
 } // namespace
 
-replica::mirror_key read_key(const std::string &path)
+replica::tls_keys read_key(const std::string &path)
 {
-    const replica::fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat found {
-    };
-    if (!file.valid() || fstat(file.get(), &found) != 0)
-        throw system_failure("cannot read the key " + path);
-    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        throw failure(RPMA_MIRROR_E_SYSTEM, "key " + path + ": accessible to other users (chmod 600)", EACCES);
-    replica::mirror_key key{};
-    char text[2 * sizeof(key) + 2]{};
-    const ssize_t size = read(file.get(), text, sizeof(text));
-    bool valid = size == 2 * sizeof(key) || (size == 2 * sizeof(key) + 1 && text[2 * sizeof(key)] == '\n');
-    for (std::size_t i = 0; valid && i < key.size(); ++i) {
-        const int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-        valid = high >= 0 && low >= 0;
-        key[i] = static_cast<std::byte>(high * 16 + low);
+    try {
+        replica::tls_keys keys = replica::read_key_file(path);
+        if (keys.size() == 1)
+            return keys;
+    } catch (const replica::key_file_error &problem) {
+        throw failure(RPMA_MIRROR_E_SYSTEM, problem.what(), problem.error());
     }
-    explicit_bzero(text, sizeof(text));
-    if (!valid)
-        throw failure(RPMA_MIRROR_E_SYSTEM,
-                path + ": does not contain 64 hexadecimal digits (create it with openssl rand -hex 32)", EBADMSG);
-    return key;
+    throw failure(RPMA_MIRROR_E_SYSTEM,
+            "key file " + path + ": contains several keys (a client needs a file with only its own)", EBADMSG);
 }
 
-channel::channel(const target_settings &to, const replica::mirror_key &key, const replica::deadline &until)
-    : name_("target " + to.name())
+channel::channel(const target_settings &to, const replica::tls_keys &key, const replica::deadline &until)
+    : name_("target " + to.name()), connection_(std::make_unique<replica::tls_stream>(connect(to, until), key))
 {
-    connect(to, until);
-    introduce(key, until);
+    introduce(until);
 }
 
-void channel::connect(const target_settings &to, const replica::deadline &until)
+replica::fd_owner channel::connect(const target_settings &to, const replica::deadline &until) const
 {
+    replica::fd_owner connection;
     int error = 0, left = 0;
     const address_info found = resolve(to, until);
     for (const addrinfo *at = found.get(); at != nullptr; at = at->ai_next)
         ++left;
     for (const addrinfo *at = found.get(); at != nullptr; at = at->ai_next) {
-        connection_.reset(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        connection.reset(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         // Limits the time of each address, so that an unresponsive one leaves time for the others.
-        error = connection_.valid() ? connect_to(connection_.get(), *at, until.share(left--)) : errno;
-        if (error == 0)
-            return watch_peer(connection_.get());
+        error = connection.valid() ? connect_to(connection.get(), *at, until.share(left--)) : errno;
+        if (error == 0) {
+            watch_peer(connection.get());
+            return connection;
+        }
     }
     throw failure(error == ETIMEDOUT ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_CONNECTION,
             name_ + ": " + std::strerror(error) + " (is rpmemd --listen running there?)", error);
 }
 
-void channel::introduce(const replica::mirror_key &key, const replica::deadline &until)
+void channel::introduce(const replica::deadline &until)
 {
     hold held(lock_);
+    switch (connection_->shake_hands(until)) {
+    case replica::handshake::complete:
+        break;
+    case replica::handshake::timed_out:
+        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
+    case replica::handshake::ended:
+        broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
+    default:
+        broken(held, RPMA_MIRROR_E_REJECTED, connection_->failure());
+    }
     replica::greeting greeting;
-    const replica::received got = receive(connection_.get(), until, greeting);
+    const replica::received got = receive(*connection_, until, greeting);
     if (got == replica::received::other_version)
         broken(held, RPMA_MIRROR_E_REJECTED,
                 "uses another version of the protocol (install the same version on both sides)");
     if (got == replica::received::timed_out)
         broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
-    if (got != replica::received::message || greeting.error() != 0 || greeting.features() != replica::feature_mirror)
-        broken(held, RPMA_MIRROR_E_REJECTED, "is not an rpmemd --listen, or has too many clients");
-    held.unlock();
-    replica::request r;
-    r.mutable_challenge();
-    const auto challenge = replica::array_of<replica::siphash_result>(ask(r, until).challenge());
-    r.mutable_prove()->set_proof(replica::bytes_of(replica::prove_key(key, challenge)));
-    try {
-        ask(r, until);
-    } catch (const failure &problem) {
-        if (problem.code() == RPMA_MIRROR_E_CONNECTION)
-            broken(held, RPMA_MIRROR_E_REJECTED, "has another key");
-        throw;
-    }
+    if (got == replica::received::message && greeting.error() != 0)
+        broken(held, RPMA_MIRROR_E_REJECTED, greeting.text());
+    if (got != replica::received::message || greeting.features() != replica::feature_mirror)
+        broken(held, RPMA_MIRROR_E_REJECTED, "is not an rpmemd --listen");
 }
 
-void channel::broken(hold &held, int code, const char *what)
+void channel::broken(hold &held, int code, const std::string &what)
 {
     if (!held.owns_lock())
         held.lock();
     broken_ = true;
-    shutdown(connection_.get(), SHUT_RDWR);
+    shutdown(fd(), SHUT_RDWR);
     changed_.notify_all();
-    throw failure(code, name_ + " " + what);
+    throw failure(code, name_ + ": " + what);
 }
 
 template<class F>
@@ -188,7 +171,7 @@ channel::question channel::begin(replica::request asked, const replica::deadline
     hold held(lock_);
     wait(held, until, [this] { return !sending_ || broken_; });
     if (broken_)
-        throw failure(RPMA_MIRROR_E_CONNECTION, name_ + " closed the connection");
+        throw failure(RPMA_MIRROR_E_CONNECTION, name_ + ": closed the connection");
     asked.set_number(number_ + 1);
     const std::string frame = replica::encode(asked);
     created.of_ = this;
@@ -196,7 +179,7 @@ channel::question channel::begin(replica::request asked, const replica::deadline
     expected_.push_back({number_, asked.body_case(), false, std::nullopt});
     sending_ = true;
     held.unlock();
-    const bool sent = send_message(connection_.get(), until, frame);
+    const bool sent = send_message(*connection_, until, frame);
     held.lock();
     sending_ = false;
     changed_.notify_all();
@@ -212,7 +195,7 @@ void channel::read_one(hold &held, const replica::deadline &until)
     reading_ = true;
     held.unlock();
     replica::response response;
-    const replica::received got = receive(connection_.get(), until, response);
+    const replica::received got = receive(*connection_, until, response);
     held.lock();
     reading_ = false;
     changed_.notify_all();
@@ -236,7 +219,7 @@ replica::response channel::finish(question asked, const replica::deadline &until
     const auto entry = std::ranges::find(expected_, asked.number_, &expected::number);
     while (!entry->response) {
         if (broken_)
-            throw failure(RPMA_MIRROR_E_CONNECTION, name_ + " closed the connection");
+            throw failure(RPMA_MIRROR_E_CONNECTION, name_ + ": closed the connection");
         if (!reading_)
             read_one(held, until);
         else

@@ -3,20 +3,20 @@
 
 #include <condition_variable>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "control.hpp"
-#include "fd_owner.hpp"
 #include "settings.hpp"
-#include "stream.hpp"
+#include "tls_stream.hpp"
 
 namespace mirror
 {
 
-// Reads the key from a file. Throws failure.
-replica::mirror_key read_key(const std::string &path);
+// Reads the only key of a file. Throws failure.
+replica::tls_keys read_key(const std::string &path);
 
 // Control connection to a target. Several threads may send requests concurrently, and a thread may send several
 // requests before it waits for a response. The target responds in order. Functions throw failure: E_CONNECTION and
@@ -48,7 +48,7 @@ public:
     };
 
     // Connects and authenticates with the key.
-    channel(const target_settings &to, const replica::mirror_key &key, const replica::deadline &until);
+    channel(const target_settings &to, const replica::tls_keys &key, const replica::deadline &until);
 
     replica::response ask(replica::request asked, const replica::deadline &until);
     // Split ask(): begin() sends the request, finish() waits for the response. Other requests may be sent between them.
@@ -56,7 +56,7 @@ public:
     replica::response finish(question asked, const replica::deadline &until);
 
     // Descriptor of the connection, which reports a hang-up of the target.
-    int fd() const { return connection_.get(); }
+    int fd() const { return connection_->fd(); }
 
 private:
     // Expected response, in the order of the requests.
@@ -68,15 +68,15 @@ private:
     };
     using hold = std::unique_lock<std::mutex>;
 
-    void connect(const target_settings &to, const replica::deadline &until);
-    void introduce(const replica::mirror_key &key, const replica::deadline &until);
+    replica::fd_owner connect(const target_settings &to, const replica::deadline &until) const;
+    void introduce(const replica::deadline &until);
     template<class F>
     void wait(hold &held, const replica::deadline &until, F condition);
     void read_one(hold &held, const replica::deadline &until);
-    [[noreturn]] void broken(hold &held, int code, const char *what);
+    [[noreturn]] void broken(hold &held, int code, const std::string &what);
 
     const std::string name_;
-    replica::fd_owner connection_;
+    std::unique_ptr<replica::tls_stream> connection_;
     std::mutex lock_;
     std::condition_variable changed_;
     std::list<expected> expected_;

@@ -93,7 +93,7 @@ void discovery::each_in_parallel(std::uint32_t copies, scope whom, const deadlin
 
 void discovery::connect_all(scope whom, const deadline &until)
 {
-    const replica::mirror_key key = read_key(settings_.key_file);
+    const replica::tls_keys key = read_key(settings_.key_file);
     std::uint32_t all = 0;
     for (const target_settings &t : settings_.targets) {
         copies_[t.copy] = std::make_unique<remote_copy>(t);

@@ -62,7 +62,7 @@ private:
     void set_age(const taken_image &taken, std::int64_t started_ms, bool is_proven);
 
     const mirror::settings settings_;
-    replica::mirror_key key_{};
+    replica::tls_keys key_;
     mirror::remote_copies copies_;
     replica::set_uuid set_{};
     std::uint64_t length_ = 0;

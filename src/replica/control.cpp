@@ -78,8 +78,6 @@ bool is_valid(const request &r)
         return is_valid(r.create().attributes());
     case request::kSetAttributes:
         return is_valid(r.set_attributes());
-    case request::kProve:
-        return r.prove().proof().size() == sizeof(siphash_result);
     case request::kCreateCopy:
         return r.create_copy().copy() < max_copies;
     case request::kCommit:
@@ -100,8 +98,6 @@ bool is_valid(const response &r)
         return is_valid(r.state());
     case response::kImage:
         return is_valid(r.image().record());
-    case response::kChallenge:
-        return r.challenge().size() == sizeof(siphash_result);
     case response::kHashes:
         return r.hashes().size() % sizeof(segment_hash) == 0 && r.hashes().size() <= max_hashes * sizeof(segment_hash);
     default:
@@ -130,16 +126,6 @@ void get(const std::string &from, T &to)
 }
 
 } // namespace
-
-siphash_result prove_key(const mirror_key &key, const siphash_result &challenge)
-{
-    siphash_key first;
-    std::array<std::byte, sizeof(mirror_key) - sizeof(siphash_key) + sizeof(siphash_result)> message;
-    std::copy_n(key.begin(), first.size(), first.begin());
-    const auto end = std::copy(key.begin() + first.size(), key.end(), message.begin());
-    std::copy(challenge.begin(), challenge.end(), end);
-    return siphash_128(first, message);
-}
 
 std::string encode(const google::protobuf::MessageLite &message)
 {
@@ -225,8 +211,6 @@ bool answers(const response &r, std::uint32_t number, request::BodyCase kind)
     case request::kCursor:
     case request::kResize:
         return r.has_state();
-    case request::kChallenge:
-        return !r.challenge().empty();
     case request::kHash:
     case request::kHashImage:
         return r.body_case() == response::kHashes;

@@ -15,7 +15,6 @@
 #include "mirror_state.hpp"
 #include "set_name.hpp"
 #include "short_text.hpp"
-#include "siphash.hpp"
 #include "status.hpp"
 
 // Messages of the control channel: their frames, their checks, and the conversion of their parts. control.proto
@@ -84,10 +83,6 @@ inline constexpr std::size_t max_descriptor_size = 64;
 // Hashes of consecutive segments of a copy, see segments.hpp.
 using segment_hash = std::array<std::byte, 16>;
 inline constexpr std::uint32_t max_hashes = 48;
-
-// Key of the daemon. A client proves that it has the key by the response to a challenge.
-using mirror_key = token;
-siphash_result prove_key(const mirror_key &key, const siphash_result &challenge);
 
 // Result of decoding a message.
 enum class decoded {

@@ -27,13 +27,13 @@ namespace
 {
 
 // Reads exactly to.size() bytes. `partial` is true if the first bytes of the message have been read before.
-received read_whole(int fd, const deadline &until, std::span<std::byte> to, bool partial)
+received read_whole(byte_stream &from, const deadline &until, std::span<std::byte> to, bool partial)
 {
     std::size_t done = 0;
     while (done < to.size()) {
-        if (!wait_for(fd, POLLIN, until))
+        if (!from.has_pending() && !wait_for(from.fd(), POLLIN, until))
             return received::timed_out;
-        const ssize_t got = read(fd, to.data() + done, to.size() - done);
+        const ssize_t got = from.read(to.subspan(done));
         if (got == 0)
             return partial || done > 0 ? received::broken : received::ended;
         if (got < 0 && errno != EINTR && errno != EAGAIN)
@@ -53,16 +53,16 @@ received to_received(decoded result)
 
 // Receives a frame. `partial` is true if the preamble of the message has been read before.
 template<class Message>
-received receive_frame(int fd, const deadline &until, Message &to, bool partial)
+received receive_frame(byte_stream &from, const deadline &until, Message &to, bool partial)
 try {
     std::array<std::byte, frame_header_size> header;
-    if (const received got = read_whole(fd, until, header, partial); got != received::message)
+    if (const received got = read_whole(from, until, header, partial); got != received::message)
         return got;
     const std::optional<std::size_t> size = message_size(header);
     if (!size)
         return received::malformed;
     std::string bytes(*size, '\0');
-    const received got = read_whole(fd, until, std::as_writable_bytes(std::span(bytes)), true);
+    const received got = read_whole(from, until, std::as_writable_bytes(std::span(bytes)), true);
     return got == received::message ? to_received(decode(bytes, to)) : got;
 } catch (const std::bad_alloc &) {
     return received::broken;
@@ -70,39 +70,48 @@ try {
 
 } // namespace
 
-received receive(int fd, const deadline &until, greeting &to)
+received receive(byte_stream &from, const deadline &until, greeting &to)
 {
     // The greeting of another version may have only four bytes, so these are read and checked first.
     constexpr std::size_t start = 4;
     std::array<std::byte, preamble_size> preamble;
     const std::span all(preamble);
     for (const auto &[part, known] : {std::pair(all.first(start), start), std::pair(all.subspan(start), all.size())}) {
-        if (const received got = read_whole(fd, until, part, known > start); got != received::message)
+        if (const received got = read_whole(from, until, part, known > start); got != received::message)
             return got;
         if (const decoded result = check_preamble(all.first(known)); result != decoded::good)
             return to_received(result);
     }
-    return receive_frame(fd, until, to, true);
+    return receive_frame(from, until, to, true);
 }
 
-received receive(int fd, const deadline &until, request &to)
+received receive(byte_stream &from, const deadline &until, request &to)
 {
-    return receive_frame(fd, until, to, false);
+    return receive_frame(from, until, to, false);
 }
 
-received receive(int fd, const deadline &until, response &to)
+received receive(byte_stream &from, const deadline &until, response &to)
 {
-    return receive_frame(fd, until, to, false);
+    return receive_frame(from, until, to, false);
 }
 
-bool send_message(int fd, const deadline &until, std::string_view left)
+ssize_t fd_stream::read(std::span<std::byte> to)
+{
+    return ::read(fd_, to.data(), to.size());
+}
+
+ssize_t fd_stream::write(std::string_view from)
+{
+    const ssize_t sent = send(fd_, from.data(), from.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent < 0 && errno == ENOTSOCK ? ::write(fd_, from.data(), from.size()) : sent;
+}
+
+bool send_message(byte_stream &to, const deadline &until, std::string_view left)
 {
     while (!left.empty()) {
-        if (!wait_for(fd, POLLOUT, until))
+        if (!wait_for(to.fd(), POLLOUT, until))
             return false;
-        ssize_t sent = send(fd, left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && errno == ENOTSOCK)
-            sent = write(fd, left.data(), left.size());
+        const ssize_t sent = to.write(left);
         if (sent < 0 && errno != EINTR && errno != EAGAIN)
             return false;
         if (sent > 0)

@@ -63,9 +63,9 @@ void add_options(CLI::App &app, given_values &given, config &to)
     add_set(app, "--check", to.check, "check this set and this machine, and print the findings for rpmem-doctor");
     app.add_option_function<std::string>(
                "--listen", [&to](const std::string &value) { to.listen = value; },
-               "serve mirrored sets here, for every writer that has the key, until SIGTERM")
+               "serve mirrored sets here, for every client that has a key, until SIGTERM")
             ->type_name("ADDRESS:PORT");
-    app.add_option("--key-file", to.key_file, "file with the key of --listen, 64 hexadecimal digits")
+    app.add_option("--key-file", to.key_file, "file with the keys of the clients of --listen, in lines NAME:KEY")
             ->type_name("PATH");
     app.add_flag("-f,--force", to.force, "continue --remove after errors")->disable_flag_override();
     app.add_flag("-s,--pool-set", to.pool_set, "let --remove delete the set file, too")->disable_flag_override();

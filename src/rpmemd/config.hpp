@@ -38,7 +38,7 @@ struct config {
     std::optional<std::string> remove; // set file
     std::optional<std::string> check;  // set file
     std::optional<std::string> listen; // ADDRESS:PORT; mirrored sets are served there
-    std::string key_file;              // file with the key of the writers of mirrored sets
+    std::string key_file;              // file with the keys of the clients of mirrored sets
     bool force = false;
     bool pool_set = false; // remove the set file, too
     unsigned threads = 0;  // worker threads; one for each lane if 0

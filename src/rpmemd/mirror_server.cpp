@@ -3,7 +3,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <fcntl.h>
 #include <list>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,7 +11,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <thread>
 
@@ -28,35 +26,13 @@ namespace rpmemd
 namespace
 {
 
-int digit_of(char c)
+replica::tls_keys read_keys(const std::string &path)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-replica::mirror_key read_key(const std::string &path)
-{
-    const replica::fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat found {
-    };
-    if (!file.valid() || fstat(file.get(), &found) != 0)
-        throw system_failure("--key-file: cannot read " + path);
-    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        throw failure(EACCES, "--key-file: " + path + ": accessible to other users (chmod 600)");
-    replica::mirror_key key{};
-    char text[2 * sizeof(key) + 2]{};
-    const ssize_t size = read(file.get(), text, sizeof(text));
-    bool valid = size == 2 * sizeof(key) || (size == 2 * sizeof(key) + 1 && text[2 * sizeof(key)] == '\n');
-    for (std::size_t i = 0; valid && i < key.size(); ++i) {
-        const int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-        valid = high >= 0 && low >= 0;
-        key[i] = static_cast<std::byte>(high * 16 + low);
+    try {
+        return replica::read_key_file(path);
+    } catch (const replica::key_file_error &problem) {
+        throw failure(problem.error(), std::string("--key-file: ") + problem.what());
     }
-    explicit_bzero(text, sizeof(text));
-    if (!valid)
-        throw failure(
-                EBADMSG, "--key-file: " + path +
-                                 ": does not contain 64 hexadecimal digits (create it with openssl rand -hex 32)");
-    return key;
 }
 
 // Detects a writer host that has failed within 15 s, so that its lanes are revoked.
@@ -125,7 +101,7 @@ class server
 {
 public:
     server(const config &settings, const location &at)
-        : settings_(settings), newcomers_(settings.limits, read_key(settings.key_file)), signals_(take_signals()),
+        : settings_(settings), newcomers_(settings.limits, read_keys(settings.key_file)), signals_(take_signals()),
           listener_("--listen", at, false), ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), sets_(settings, at.address)
     {
         if (!ended_.valid())
@@ -164,7 +140,7 @@ public:
             newcomers_.close_late();
             // Serves authentication before the next connection is accepted.
             if (waited[3].revents != 0)
-                newcomers_.serve([this](newcomer &proven) { admit(proven); });
+                newcomers_.serve([this](auto connection) { admit(std::move(connection)); });
             if (waited[0].revents != 0)
                 accept_one();
             counted_.unauthenticated = newcomers_.size();
@@ -177,7 +153,7 @@ private:
         mirror_session session;
         std::thread thread;
 
-        client(mirror_sets &sets, replica::fd_owner connection, std::uint64_t number)
+        client(mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, std::uint64_t number)
             : session(sets, std::move(connection), number)
         {
         }
@@ -209,19 +185,21 @@ private:
         newcomers_.add(std::move(connection), peer);
     }
 
-    void admit(newcomer &proven)
+    void admit(std::unique_ptr<replica::tls_stream> connection)
     {
         if (clients_.size() >= settings_.limits.sessions) {
             const std::string text = "target: limit of " + std::to_string(clients_.size()) +
                                      " clients reached (see max-sessions in rpmemd.conf)";
             log(log_level::err, text);
             ++counted_.rejected;
-            proven.respond(text);
+            replica::greeting greeting;
+            greeting.set_error(EBUSY);
+            greeting.set_text(text);
+            // The buffer of a new socket has space for the message.
+            (void)replica::send_message(*connection, replica::deadline(1), replica::encode(greeting));
             return;
         }
-        if (!proven.respond(""))
-            return;
-        client &added = clients_.emplace_back(sets_, proven.release(), ++last_number_);
+        client &added = clients_.emplace_back(sets_, std::move(connection), ++last_number_);
         try {
             added.thread = std::thread([this, &added] {
                 added.session.run();

@@ -30,7 +30,8 @@ mirror_set &mirror_sets::of(const std::string &name)
     return *sets_.emplace(name, std::make_unique<mirror_set>(settings_, address_, name)).first->second;
 }
 
-mirror_session::mirror_session(mirror_sets &sets, replica::fd_owner connection, std::uint64_t number)
+mirror_session::mirror_session(
+        mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, std::uint64_t number)
     : sets_(sets), connection_(std::move(connection)), number_(number)
 {
 }
@@ -39,13 +40,16 @@ mirror_session::~mirror_session() = default;
 
 void mirror_session::stop() const
 {
-    shutdown(connection_.get(), SHUT_RDWR);
+    shutdown(connection_->fd(), SHUT_RDWR);
 }
 
 void mirror_session::run()
 {
-    while (serve_one()) {
-    }
+    replica::greeting greeting;
+    greeting.set_features(replica::feature_mirror);
+    bool served = replica::send_message(*connection_, replica::deadline(send_timeout_ms), replica::encode(greeting));
+    while (served)
+        served = serve_one();
     for (const std::string &name : attached_) {
         try {
             sets_.of(name).detach(number_);
@@ -61,14 +65,13 @@ bool mirror_session::serve_one()
 {
     replica::request request;
     const replica::deadline idle(reads_ ? max_reader_idle_ms : 0);
-    if (replica::receive(connection_.get(), idle, request) != replica::received::message)
+    if (replica::receive(*connection_, idle, request) != replica::received::message)
         return false;
     // Ignores a request of a writer that has exited: it can arrive late, and its promise would take the set from a live
     // one.
-    if (replica::hung_up(connection_.get()))
+    if (replica::hung_up(connection_->fd()))
         return false;
-    return replica::send_message(
-            connection_.get(), replica::deadline(send_timeout_ms), replica::encode(serve(request)));
+    return replica::send_message(*connection_, replica::deadline(send_timeout_ms), replica::encode(serve(request)));
 }
 
 replica::response mirror_session::serve(const replica::request &request)

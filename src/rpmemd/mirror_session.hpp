@@ -9,7 +9,6 @@
 #include <string>
 
 #include "control.hpp"
-#include "fd_owner.hpp"
 #include "mirror_set.hpp"
 #include "stream.hpp"
 
@@ -43,7 +42,7 @@ private:
 class mirror_session
 {
 public:
-    mirror_session(mirror_sets &sets, replica::fd_owner connection, std::uint64_t number);
+    mirror_session(mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, std::uint64_t number);
     ~mirror_session();
 
     // Serves requests until the client disconnects or stop() is called. Does not throw.
@@ -59,7 +58,7 @@ private:
     void execute_reader(mirror_set &set, const replica::request &request, replica::response &response);
 
     mirror_sets &sets_;
-    const replica::fd_owner connection_;
+    const std::unique_ptr<replica::byte_stream> connection_;
     const std::uint64_t number_;
     std::set<std::string> attached_;
     bool reads_ = false; // the client is a reader

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <netinet/in.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -29,15 +28,6 @@ std::size_t max_connections(const limits &allowed)
     return std::clamp<std::size_t>(files.rlim_cur / 4, 1, allowed.unauthenticated);
 }
 
-// Compares in constant time.
-bool equal(const replica::siphash_result &a, const replica::siphash_result &b)
-{
-    volatile unsigned different = 0;
-    for (std::size_t i = 0; i < a.size(); ++i)
-        different = different | std::to_integer<unsigned>(a[i] ^ b[i]);
-    return different == 0;
-}
-
 newcomer::address address_of(const sockaddr_storage &peer)
 {
     newcomer::address found{};
@@ -50,77 +40,29 @@ newcomer::address address_of(const sockaddr_storage &peer)
 
 } // namespace
 
-newcomer::newcomer(replica::fd_owner connection, const sockaddr_storage &peer)
-    : connection_(std::move(connection)), from_(address_of(peer))
+newcomer::newcomer(replica::fd_owner connection, const sockaddr_storage &peer, const replica::tls_keys &keys)
+    : connection_(replica::tls_stream::accept(std::move(connection), keys)), from_(address_of(peer))
 {
 }
 
-// Never blocks: the buffer of a new socket has space for all messages of a newcomer.
-bool newcomer::send(const std::string &frame) const
+replica::handshake newcomer::shake_hands()
 {
-    return ::send(fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(frame.size());
+    const replica::handshake result = connection_->shake_hands();
+    if (result == replica::handshake::failed)
+        log(log_level::warn, "client rejected: " + connection_->failure());
+    return result;
 }
 
-bool newcomer::greet() const
+bool newcomer::has_proven_key()
 {
-    replica::greeting greeting;
-    greeting.set_features(replica::feature_mirror);
-    return send(replica::encode(greeting));
-}
-
-// Returns false if the peer has closed the connection. Bytes after the message belong to its session and are not read.
-bool newcomer::receive(std::size_t wanted)
-{
-    const ssize_t got = recv(fd(), &bytes_[received_], wanted - received_, MSG_DONTWAIT);
-    if (got < 0)
-        return errno == EAGAIN || errno == EINTR;
-    received_ += static_cast<std::size_t>(got);
-    return got != 0;
-}
-
-bool newcomer::serve(const replica::mirror_key &key)
-{
-    constexpr std::size_t start = replica::frame_header_size;
-    if (received_ < start)
-        return receive(start) && (received_ < start || serve(key));
-    const std::span<const std::byte> bytes(bytes_);
-    const std::optional<std::size_t> size = replica::message_size(bytes.first<start>());
-    if (!size || *size > bytes.size() - start || (received_ < start + *size && !receive(start + *size)))
+    if (has_key_ || connection_->identity().empty())
         return false;
-    if (received_ < start + *size)
-        return true;
-    received_ = 0;
-    replica::request request;
-    const std::string_view message(reinterpret_cast<const char *>(&bytes_[start]), *size);
-    return replica::decode(message, request) == replica::decoded::good && authenticate(request, key);
+    since_ = clock::now();
+    return has_key_ = true;
 }
 
-// Sends one challenge, and nothing else before the peer has proven that it has the key.
-bool newcomer::authenticate(const replica::request &request, const replica::mirror_key &key)
-{
-    response_ = replica::response_to(request);
-    if (request.has_challenge() && !challenged_) {
-        challenged_ = getrandom(challenge_.data(), challenge_.size(), 0) == static_cast<ssize_t>(challenge_.size());
-        response_.set_challenge(replica::bytes_of(challenge_));
-        return challenged_ && send(replica::encode(response_));
-    }
-    proven_ = request.has_prove() && challenged_ &&
-              equal(replica::array_of<replica::siphash_result>(request.prove().proof()),
-                      replica::prove_key(key, challenge_));
-    if (!proven_)
-        log(log_level::warn, "client rejected: authentication failed");
-    return proven_;
-}
-
-bool newcomer::respond(const std::string &failure)
-{
-    if (!failure.empty())
-        set_failure(response_, replica::status::fatal, failure);
-    return send(replica::encode(response_));
-}
-
-newcomers::newcomers(const limits &allowed, const replica::mirror_key &key)
-    : key_(key), max_all_(max_connections(allowed)),
+newcomers::newcomers(const limits &allowed, replica::tls_keys keys)
+    : keys_(std::move(keys)), max_all_(max_connections(allowed)),
       max_per_address_(
               std::clamp<std::size_t>(allowed.unauthenticated_per_address, 1, std::max<std::size_t>(max_all_ / 2, 1))),
       ready_(epoll_create1(EPOLL_CLOEXEC))
@@ -147,12 +89,12 @@ void newcomers::erase(list::iterator of)
 
 void newcomers::add(replica::fd_owner connection, const sockaddr_storage &peer)
 {
-    const list::iterator added = connections_.emplace(connections_.end(), std::move(connection), peer);
+    const list::iterator added = connections_.emplace(connections_.end(), std::move(connection), peer, keys_);
     const std::size_t of_address = ++of_address_[added->from()];
     epoll_event wanted{};
     wanted.events = EPOLLIN | EPOLLRDHUP;
     wanted.data.ptr = &*added;
-    if (!added->greet() || epoll_ctl(ready_.get(), EPOLL_CTL_ADD, added->fd(), &wanted) != 0)
+    if (epoll_ctl(ready_.get(), EPOLL_CTL_ADD, added->fd(), &wanted) != 0)
         return erase(added);
     if (of_address > max_per_address_)
         erase(std::ranges::find(connections_, newcomer::address(added->from()), &newcomer::from));
@@ -160,19 +102,24 @@ void newcomers::add(replica::fd_owner connection, const sockaddr_storage &peer)
         erase(connections_.begin());
 }
 
-void newcomers::serve(const std::function<void(newcomer &)> &f)
+void newcomers::serve(const std::function<void(std::unique_ptr<replica::tls_stream>)> &f)
 {
     std::array<epoll_event, max_events> events{};
     const int count = epoll_wait(ready_.get(), events.data(), max_events, 0);
     for (int i = 0; i < count; ++i) {
         auto *const at = static_cast<newcomer *>(events[static_cast<std::size_t>(i)].data.ptr);
-        if (at->serve(key_) && !at->has_proven())
+        const replica::handshake result = at->shake_hands();
+        const auto entry = std::ranges::find(connections_, at, [](const newcomer &n) { return &n; });
+        if (result == replica::handshake::pending) {
+            if (at->has_proven_key())
+                connections_.splice(connections_.end(), connections_, entry);
             continue;
-        if (at->has_proven()) {
-            epoll_ctl(ready_.get(), EPOLL_CTL_DEL, at->fd(), nullptr);
-            f(*at);
         }
-        erase(std::ranges::find(connections_, at, [](const newcomer &n) { return &n; }));
+        if (result == replica::handshake::complete) {
+            epoll_ctl(ready_.get(), EPOLL_CTL_DEL, at->fd(), nullptr);
+            f(at->release());
+        }
+        erase(entry);
     }
 }
 

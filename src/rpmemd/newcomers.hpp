@@ -7,17 +7,18 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 
 #include "config.hpp"
-#include "control.hpp"
 #include "fd_owner.hpp"
+#include "tls_stream.hpp"
 
 struct sockaddr_storage;
 
 namespace rpmemd
 {
 
-// Unauthenticated connection: greets the peer, and checks the proof that the peer has the key. Never blocks.
+// Unauthenticated connection, during its TLS handshake. Never blocks.
 class newcomer
 {
 public:
@@ -25,48 +26,33 @@ public:
     using address = std::array<std::byte, 8>;
     using clock = std::chrono::steady_clock;
 
-    newcomer(replica::fd_owner connection, const sockaddr_storage &peer);
+    newcomer(replica::fd_owner connection, const sockaddr_storage &peer, const replica::tls_keys &keys);
 
-    // Returns false if the connection has failed.
-    bool greet() const;
-    // Serves a request if it has arrived. Returns false if the connection has failed. After true, has_proven() reports
-    // whether the peer has authenticated.
-    bool serve(const replica::mirror_key &key);
+    // Continues the handshake, and logs a failure.
+    replica::handshake shake_hands();
+    // Returns true once, after the first message of the peer proved that it has a key. Restarts the time of the peer.
+    bool has_proven_key();
 
-    bool has_proven() const { return proven_; }
     const address &from() const { return from_; }
     clock::time_point since() const { return since_; }
-    int fd() const { return connection_.get(); }
-    replica::fd_owner release() { return std::move(connection_); }
-    // Sends the response to the proof: an error if `failure` is not empty.
-    bool respond(const std::string &failure);
+    int fd() const { return connection_->fd(); }
+    std::unique_ptr<replica::tls_stream> release() { return std::move(connection_); }
 
 private:
-    static constexpr std::size_t max_request = 64;
-
-    bool receive(std::size_t wanted);
-    bool authenticate(const replica::request &request, const replica::mirror_key &key);
-    bool send(const std::string &frame) const;
-
-    replica::fd_owner connection_;
+    std::unique_ptr<replica::tls_stream> connection_;
     address from_;
     clock::time_point since_ = clock::now();
-    std::array<std::byte, max_request> bytes_{};
-    std::size_t received_ = 0;
-    replica::siphash_result challenge_{};
-    bool challenged_ = false;
-    bool proven_ = false;
-    replica::response response_; // to the last request
+    bool has_key_ = false;
 };
 
 // Unauthenticated connections. Any host can open them, so their number is limited, in total and for each address,
-// separately from the sessions. Beyond a limit the oldest connection is closed. A connection that does not authenticate
-// within 10 s is closed, too.
+// separately from the sessions. Beyond a limit the oldest connection is closed; a peer that has proven its key counts
+// as new again. A connection that does not authenticate within 10 s is closed, too.
 class newcomers
 {
 public:
     // Throws failure.
-    newcomers(const limits &allowed, const replica::mirror_key &key);
+    newcomers(const limits &allowed, replica::tls_keys keys);
 
     // Descriptor that becomes readable when serve() has work to do.
     int fd() const { return ready_.get(); }
@@ -76,7 +62,7 @@ public:
 
     void add(replica::fd_owner connection, const sockaddr_storage &peer);
     // Calls f with each connection that has authenticated, and removes it.
-    void serve(const std::function<void(newcomer &)> &f);
+    void serve(const std::function<void(std::unique_ptr<replica::tls_stream>)> &f);
     void close_late();
 
 private:
@@ -84,7 +70,7 @@ private:
 
     void erase(list::iterator of);
 
-    const replica::mirror_key key_;
+    replica::tls_keys keys_;
     const std::size_t max_all_;
     const std::size_t max_per_address_;
     const replica::fd_owner ready_; // epoll

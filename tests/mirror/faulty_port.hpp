@@ -17,8 +17,8 @@ enum class fault {
     cuts,    // closes the connection
 };
 
-// A port in front of a target. Its process forwards the first `answers` responses of each connection, including the
-// greeting; the fault affects later ones. Lanes connect to the target directly.
+// A port in front of a target. Its process forwards the first `answers` responses of each connection, including those
+// of TLS and the greeting; the fault affects later ones. Lanes connect to the target directly.
 class faulty_port
 {
 public:

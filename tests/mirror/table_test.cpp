@@ -476,7 +476,7 @@ void each_setting_and_its_limits(void **)
     chmod(key.c_str(), 0644);
     assert_int_equal(rpma_mirror_map(cfg, nullptr, 0, &address, &m), RPMA_MIRROR_E_SYSTEM);
     assert_int_equal(errno, EACCES);
-    h.where.write("key", std::string(64, 'a'));
+    h.where.write("key", "writer:" + std::string(64, 'a'));
     assert_int_equal(rpma_mirror_map(cfg, nullptr, 0, &address, &m), RPMA_MIRROR_E_INCOMPLETE);
     assert_int_equal(rpma_mirror_add_target(nullptr, 2, "x:1", "set", nullptr), RPMA_MIRROR_E_INVAL);
     assert_ok(rpma_mirror_inspect(cfg, &s));

@@ -4,7 +4,7 @@
 #
 # Runs the tests of mirrored sets with daemons of an older commit, and those of the older commit with the daemon of BUILD.
 # OLDER_COMMIT is by default the one before the latest change of the control messages or of the state of a copy. The test
-# is skipped if that one uses version 1 of the protocol, which both sides reject.
+# is skipped if that one does not use TLS, which both sides require.
 set -eu
 source=$1
 new=$2
@@ -20,7 +20,7 @@ cd "$source"
 # shellcheck disable=SC2086 # the list is meant to be split
 commit=${OLDER_COMMIT:-$(git log -1 --format=%H -- $formats 2>/dev/null)^}
 git rev-parse --quiet --verify "$commit^{commit}" >/dev/null || skip "no history of the sources: this is not a whole clone"
-git cat-file -e "$commit:src/replica/control.proto" 2>/dev/null || skip "$commit uses version 1 of the protocol"
+git cat-file -e "$commit:src/replica/tls_stream.cpp" 2>/dev/null || skip "$commit does not use TLS"
 
 scratch=$(mktemp -d /var/tmp/mirror-versions-XXXXXX)
 trap 'rm -rf "$scratch"' EXIT

@@ -32,7 +32,7 @@ systemctl is-enabled --quiet rpmemd && fail "the unit is enabled before it was c
 
 # As in rpmemd(1).
 install -d -m 755 /etc/rpmemd /etc/rpma
-head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >/test/key
+(printf writer:; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n') >/test/key
 install -m 600 /test/key /etc/rpmemd/key
 install -m 600 -o rpmemd /test/key /etc/rpmemd/mirror.key
 install -d -m 750 -o rpmemd -g rpmemd /var/lib/rpmemd

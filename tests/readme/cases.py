@@ -67,7 +67,7 @@ sudo mkdir -p /run/sshd && sudo /usr/sbin/sshd"""
 
 # A target on this machine, and the set of rpma-mirror(1), which is created once.
 MIRROR = r"""sudo install -d -o user /etc/rpma && mkdir -p ~/targets
-[ -e /etc/rpma/key ] || (umask 077; openssl rand -hex 32 >/etc/rpma/key)
+[ -e /etc/rpma/key ] || (umask 077; echo "writer:$(openssl rand -hex 32)" >/etc/rpma/key)
 printf 'PMEMPOOLSET\nOPTION NOHDRS\n64M %s/targets/log.part\n' ~ >~/targets/log.set && chmod 600 ~/targets/log.set
 rpmemd --listen 127.0.0.1:7470 --key-file /etc/rpma/key --poolset-dir ~/targets &
 for i in $(seq 600); do grep -qi ':1D2E ' /proc/net/tcp && break; sleep 0.1; done

@@ -198,7 +198,6 @@ void damaged_requests_are_malformed(void **)
     fails([](request &r) { r.set_set(std::string(15, 'u')); });
     fails([](request &r) { r.mutable_create()->mutable_attributes()->set_uuid("short"); });
     fails([](request &r) { r.mutable_set_attributes()->set_signature("much too long"); });
-    fails([](request &r) { r.mutable_prove()->set_proof("short"); });
     fails([](request &r) { r.mutable_create_copy()->set_copy(max_copies); });
     fails([](request &r) { r.mutable_commit()->set_copy(max_copies); });
     fails([](request &r) { r.mutable_commit()->mutable_record()->set_in_sync(1); });
@@ -232,7 +231,6 @@ void damaged_responses_are_malformed(void **)
     fails([](response &, wire::region &to) { to.set_address(std::string("1\0002", 3)); });
     fails([](response &r, wire::region &) { r.set_status(highest_status + 1); });
     fails([](response &r, wire::region &) { r.set_text(std::string(error_text::capacity + 1, 't')); });
-    fails([](response &r, wire::region &) { r.set_challenge("short"); });
     fails([](response &r, wire::region &) { r.set_hashes("no hash"); });
     fails([](response &r, wire::region &) { r.set_hashes(std::string((max_hashes + 1) * sizeof(segment_hash), 'h')); });
     fails([](response &r, wire::region &) { r.mutable_state()->set_copy(max_copies); });

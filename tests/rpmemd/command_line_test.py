@@ -95,7 +95,7 @@ class CommandLine(DaemonTest):
 
     def test_a_target_of_mirrors_needs_an_address_and_a_key(self):
         key = self.place / "key"
-        key.write_text("0123456789abcdef" * 4)
+        key.write_text("writer:" + "0123456789abcdef" * 4)
         key.chmod(0o600)
         self.refused(self.rpmemd("--listen", "127.0.0.1:0"), 255, "require each other")
         self.refused(self.rpmemd("--key-file", key), 255, "require each other")
@@ -107,13 +107,19 @@ class CommandLine(DaemonTest):
         for everywhere in ("0.0.0.0:0", "[::]:0"):
             self.refused(self.rpmemd("--listen", everywhere, "--key-file", key), 255, "wildcard address not allowed")
         self.refused(self.rpmemd("--listen", "192.0.2.1:0", "--key-file", key), 1, "cannot listen on 192.0.2.1:0")
-        self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", "/nonexistent"), 1, "cannot read /nonexistent")
+        self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", "/nonexistent"), 1, "cannot read the key file /nonexistent")
         key.chmod(0o640)
         self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", key), 1, "chmod 600")
         key.chmod(0o600)
-        for text in ("0" * 63, "0" * 65, "g" * 64, ""):
+        good = "a:" + "0" * 64 + "\n"
+        for text, message in (("0" * 64, "line 1: not of the form NAME:KEY"), (":" + "0" * 64, "line 1: not of the form"),
+                              (good + "b:" + "0" * 63, "line 2: not of the form"), ("a:" + "g" * 64, "line 1: not of the form"),
+                              ("a:" + "0" * 30, "32 to 128 hexadecimal digits"), ("a b:" + "0" * 64, "line 1: not of the form"),
+                              ("#61:" + "0" * 64, "line 1: not of the form"), ("a:", "line 1: not of the form"),
+                              (good + good, "line 2: second key of 'a'"), ("\n", "does not contain a key"),
+                              ("", "does not contain a key")):
             key.write_text(text)
-            self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", key), 1, "64 hexadecimal digits")
+            self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", key), 1, message)
 
 
 if __name__ == "__main__":

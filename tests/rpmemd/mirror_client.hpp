@@ -7,6 +7,7 @@
 
 #include "client.hpp"
 #include "loopback.hpp"
+#include "tls_stream.hpp"
 
 // A daemon that runs permanently, and control connections of writers, for tests of mirrored sets. Failures end the
 // test.
@@ -17,14 +18,6 @@ using replica::status;
 
 inline constexpr std::uint64_t length = 8 << 20;
 inline constexpr int limit_ms = 30'000;
-
-inline replica::mirror_key right_key()
-{
-    replica::mirror_key key{};
-    for (std::size_t i = 0; i < key.size(); ++i)
-        key[i] = static_cast<std::byte>(i);
-    return key;
-}
 
 struct place : scratch {
     place()
@@ -72,49 +65,36 @@ inline replica::fd_owner connect_to(const standing_daemon &to, const char *from 
 class writer
 {
 public:
-    explicit writer(const standing_daemon &to, bool proven = true) : connection_(connect_to(to))
+    explicit writer(const standing_daemon &to, const std::string &key = rpmemd_key) : writer(connect_to(to), key) {}
+    explicit writer(replica::fd_owner connection, const std::string &key = rpmemd_key)
+        : connection_(std::move(connection), replica::parse_keys(key))
     {
-        replica::greeting greeting;
-        assert_int_equal(receive(connection_.get(), replica::deadline(limit_ms), greeting), replica::received::message);
-        assert_true(greeting.error() == 0 && greeting.features() == replica::feature_mirror);
-        if (proven)
-            assert_true(prove(right_key()));
+        if (connection_.shake_hands(replica::deadline(limit_ms)) != replica::handshake::complete)
+            failure_ = connection_.failure();
+        else if (receive(connection_, replica::deadline(limit_ms), greeting_) != replica::received::message)
+            failure_ = "no greeting";
+        else
+            failure_ = greeting_.text();
     }
+
+    // Why the daemon does not serve this client; empty if it does.
+    const std::string &failure() const { return failure_; }
 
     // Sends a request and closes the connection.
     void leave_with(replica::request r)
     {
         r.set_number(++number_);
-        assert_true(send_message(connection_.get(), replica::deadline(limit_ms), replica::encode(r)));
-        connection_.reset();
+        assert_true(send_message(connection_, replica::deadline(limit_ms), replica::encode(r)));
+        shutdown(connection_.fd(), SHUT_RDWR);
     }
 
     // Returns false if the daemon closed the connection.
     bool send(replica::request r, replica::response &a)
     {
         r.set_number(++number_);
-        return send_message(connection_.get(), replica::deadline(limit_ms), replica::encode(r)) &&
-               receive(connection_.get(), replica::deadline(limit_ms), a) == replica::received::message &&
+        return send_message(connection_, replica::deadline(limit_ms), replica::encode(r)) &&
+               receive(connection_, replica::deadline(limit_ms), a) == replica::received::message &&
                replica::answers(a, r.number(), r.body_case());
-    }
-
-    bool prove(const replica::mirror_key &key)
-    {
-        replica::response a;
-        return prove(key, a);
-    }
-    bool prove(const replica::mirror_key &key, replica::response &a)
-    {
-        replica::request r;
-        r.mutable_challenge();
-        return send(r, a) && send(proof_of(key, replica::array_of<replica::siphash_result>(a.challenge())), a);
-    }
-
-    static replica::request proof_of(const replica::mirror_key &key, const replica::siphash_result &challenge)
-    {
-        replica::request r;
-        r.mutable_prove()->set_proof(replica::bytes_of(replica::prove_key(key, challenge)));
-        return r;
     }
 
     // Returns a request of this kind, with the offset 0 and an empty record.
@@ -190,6 +170,8 @@ public:
     replica::response attach_reader() { return ask(about(kind::kAttachReader)); }
 
 private:
-    replica::fd_owner connection_;
+    replica::tls_stream connection_;
+    replica::greeting greeting_;
+    std::string failure_;
     std::uint32_t number_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <optional>
+#include <poll.h>
 #include <thread>
 
 #include "mirror_client.hpp"
@@ -302,16 +303,82 @@ void strangers_change_nothing(void **)
 {
     const place at;
     const standing_daemon daemon(at);
-    replica::mirror_key wrong = right_key();
-    wrong[31] ^= std::byte{1};
-    assert_false(writer(daemon, false).prove(wrong));
     replica::response a;
-    writer impatient(daemon, false);
-    assert_false(impatient.send(impatient.about(kind::kCreateCopy), a));
-    writer unasked(daemon, false);
-    assert_false(unasked.send(writer::proof_of(right_key(), {}), a)); // no challenge was requested
+    for (const auto &[key, message] :
+            {std::pair("writer:000102030405060708090a0b0c0d0e0f", "wrong key of identity 'writer'"),
+                    std::pair("other:000102030405060708090a0b0c0d0e0f", "unknown identity 'other'")}) {
+        writer stranger(daemon, key);
+        assert_non_null(std::strstr(stranger.failure().c_str(), message));
+        assert_false(stranger.send(stranger.about(kind::kCreateCopy), a));
+    }
+    // A client without TLS.
+    const replica::fd_owner plain = connect_to(daemon);
+    assert_true(
+            send_message(plain.get(), replica::deadline(limit_ms), replica::encode(writer::about(kind::kCreateCopy))));
+    assert_true(receive(plain.get(), replica::deadline(limit_ms), a) != replica::received::message);
     assert_false(at.has("a.set.mirror"));
     assert_int_equal(status_of(writer(daemon).state()), status::missing);
+}
+
+// Forwards a connection, and records its bytes in both directions.
+class wiretap
+{
+public:
+    explicit wiretap(const standing_daemon &to) : ends_{replica::fd_owner(), connect_to(to)}
+    {
+        int pair[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        client_.reset(pair[0]);
+        ends_[0].reset(pair[1]);
+        thread_ = std::thread([this] { forward(); });
+    }
+    replica::fd_owner release() { return std::move(client_); }
+    // Ends when the client has closed its connection.
+    std::string recorded()
+    {
+        thread_.join();
+        return bytes_;
+    }
+
+private:
+    void forward()
+    {
+        for (;;) {
+            pollfd ready[] = {{ends_[0].get(), POLLIN, 0}, {ends_[1].get(), POLLIN, 0}};
+            poll(ready, 2, limit_ms);
+            for (std::size_t i = 0; i < 2; ++i) {
+                char bytes[4096];
+                const ssize_t got = ready[i].revents == 0 ? 0 : read(ready[i].fd, bytes, sizeof(bytes));
+                if (got < 0 || (got == 0 && ready[i].revents != 0))
+                    return;
+                bytes_.append(bytes, static_cast<std::size_t>(got));
+                if (got > 0 && send(ready[1 - i].fd, bytes, static_cast<std::size_t>(got), MSG_NOSIGNAL) != got)
+                    return;
+            }
+        }
+    }
+
+    replica::fd_owner client_, ends_[2];
+    std::string bytes_;
+    std::thread thread_;
+};
+
+void the_network_sees_no_message(void **)
+{
+    const place at;
+    const standing_daemon daemon(at);
+    wiretap tap(daemon);
+    std::string token;
+    {
+        writer w(tap.release());
+        w.create();
+        w.prepare(first);
+        token = w.attach(first).region().token();
+    }
+    const std::string recorded = tap.recorded();
+    assert_true(token.size() == sizeof(replica::token) && recorded.size() > 1000);
+    for (const std::string &secret : {token, std::string("RPM1"), std::string("a.set"), std::string(16, '\x77')})
+        assert_true(recorded.find(secret) == std::string::npos);
 }
 
 // Only a record with a new point, of a writer that had attached, is a point: the first record of a writer and that of a
@@ -466,6 +533,7 @@ int main()
             cmocka_unit_test(lanes_go_with_their_writer),
             cmocka_unit_test(what_a_dead_writer_asked_for_is_not_done),
             cmocka_unit_test(strangers_change_nothing),
+            cmocka_unit_test(the_network_sees_no_message),
             cmocka_unit_test(only_a_new_point_is_read),
             cmocka_unit_test(a_reader_cannot_write),
             cmocka_unit_test(only_the_writer_changes_the_length),

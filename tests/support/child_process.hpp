@@ -47,4 +47,4 @@ private:
 child_process start_rpmemd(const std::string &address, const std::string &directory,
         const std::vector<std::string> &arguments, child_process::options how, unsigned &port);
 
-inline constexpr const char *rpmemd_key = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+inline constexpr const char *rpmemd_key = "writer:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";

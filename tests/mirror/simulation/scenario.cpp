@@ -3,13 +3,11 @@
 
 #include <filesystem>
 #include <fstream>
-#include <poll.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "mirror_session.hpp"
-#include "newcomers.hpp"
 #include "system.hpp"
+#include "tls_stream.hpp"
 
 namespace simulation
 {
@@ -19,15 +17,7 @@ namespace
 
 history *observer = nullptr;
 
-constexpr const char *key_text = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
-
-replica::mirror_key the_key()
-{
-    replica::mirror_key key{};
-    for (std::size_t i = 0; i < key.size(); ++i)
-        key[i] = static_cast<std::byte>(i);
-    return key;
-}
+constexpr const char *key_text = "writer:202122232425262728292a2b2c2d2e2f\n";
 
 // State of a daemon.
 struct daemon {
@@ -38,24 +28,10 @@ struct daemon {
     }
 
     rpmemd::config settings;
-    const replica::mirror_key key = the_key();
+    const replica::tls_keys keys = replica::parse_keys(key_text);
     rpmemd::mirror_sets sets;
     std::uint64_t last = 0;
 };
-
-// Checks that the caller has the key, like the server before it creates a session.
-bool authenticate(rpmemd::newcomer &caller, const replica::mirror_key &key)
-{
-    const replica::deadline until(10'000);
-    for (bool good = caller.greet(); good; good = caller.serve(key)) {
-        if (caller.has_proven())
-            return caller.respond("");
-        pollfd ready{caller.fd(), POLLIN, 0};
-        if (poll(&ready, 1, until.left_ms()) != 1)
-            return false;
-    }
-    return false;
-}
 
 } // namespace
 
@@ -126,10 +102,10 @@ void scenario::start_target(unsigned machine)
     auto *const d = new daemon(directory(machine), machine);
     p->accept = [this, p, d](int fd) {
         world_.spawn(*p, [d, fd] {
-            rpmemd::newcomer caller(replica::fd_owner(fd), sockaddr_storage{});
-            if (!authenticate(caller, d->key))
+            auto caller = replica::tls_stream::accept(replica::fd_owner(fd), d->keys);
+            if (caller->shake_hands(replica::deadline(10'000)) != replica::handshake::complete)
                 return;
-            rpmemd::mirror_session served(d->sets, caller.release(), ++d->last);
+            rpmemd::mirror_session served(d->sets, std::move(caller), ++d->last);
             served.run();
         });
     };

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "key_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fd_owner.hpp"
+
+namespace replica
+{
+
+namespace
+{
+
+constexpr std::size_t min_key_size = 16;
+constexpr std::size_t max_key_size = 64;
+constexpr std::size_t max_name_len = 128;
+constexpr std::size_t max_file_size = 1 << 20;
+
+int digit_of(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+// Rejects '#', which begins a name in hexadecimal digits, because no other program uses such names.
+bool is_name(const std::string &name)
+{
+    return !name.empty() && name.size() <= max_name_len && name[0] != '#' &&
+           std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; });
+}
+
+// Returns an empty key if the digits are invalid.
+std::string key_from(const std::string &digits)
+{
+    const std::size_t size = digits.size() / 2;
+    if (digits.size() % 2 != 0 || size < min_key_size || size > max_key_size ||
+            std::ranges::any_of(digits, [](char c) { return digit_of(c) < 0; }))
+        return {};
+    std::string key(size, '\0');
+    for (std::size_t i = 0; i < size; ++i)
+        key[i] = static_cast<char>(digit_of(digits[2 * i]) * 16 + digit_of(digits[2 * i + 1]));
+    return key;
+}
+
+} // namespace
+
+tls_keys parse_keys(const std::string &text)
+{
+    tls_keys keys;
+    std::size_t number = 0;
+    for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+        ++number;
+        end = std::min(text.find('\n', at), text.size());
+        const std::string line = text.substr(at, end - at);
+        if (line.empty())
+            continue;
+        const std::size_t colon = line.find(':');
+        const std::string name = line.substr(0, colon),
+                          key = key_from(line.substr(std::min(colon, line.size() - 1) + 1));
+        const std::string where = "line " + std::to_string(number) + ": ";
+        // The message must not contain the line, which can be a key.
+        if (colon == std::string::npos || !is_name(name) || key.empty())
+            throw std::invalid_argument(
+                    where + "not of the form NAME:KEY with 32 to 128 hexadecimal digits (see psktool)");
+        if (!keys.emplace(name, key).second)
+            throw std::invalid_argument(where + "second key of '" + name + "'");
+    }
+    if (keys.empty())
+        throw std::invalid_argument("does not contain a key");
+    return keys;
+}
+
+tls_keys read_key_file(const std::string &path)
+{
+    const fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat found {
+    };
+    if (!file.valid() || fstat(file.get(), &found) != 0)
+        throw key_file_error(errno, "cannot read the key file " + path + ": " + std::strerror(errno));
+    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        throw key_file_error(EACCES, "key file " + path + ": accessible to other users (chmod 600)");
+    std::string text(max_file_size, '\0');
+    std::size_t size = 0;
+    ssize_t got = 1;
+    while (got > 0 && size < text.size()) {
+        got = read(file.get(), &text[size], text.size() - size);
+        size += got > 0 ? static_cast<std::size_t>(got) : 0;
+    }
+    if (got < 0)
+        throw key_file_error(errno, "cannot read the key file " + path + ": " + std::strerror(errno));
+    text.resize(size);
+    try {
+        const tls_keys keys = parse_keys(text);
+        explicit_bzero(text.data(), text.size());
+        return keys;
+    } catch (const std::invalid_argument &problem) {
+        throw key_file_error(EBADMSG, "key file " + path + ": " + problem.what());
+    }
+}
+
+} // namespace replica

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <gnutls/gnutls.h>
+#include <memory>
+#include <string>
+
+#include "fd_owner.hpp"
+#include "key_file.hpp"
+#include "stream.hpp"
+
+namespace replica
+{
+
+enum class handshake {
+    complete,
+    pending, // the peer must send more data
+    failed,
+    ended, // the connection has failed
+    timed_out,
+};
+
+// TLS 1.3 over a socket. Client and server prove with a pre-shared key that they know each other; an ephemeral
+// Diffie-Hellman exchange protects earlier traffic if the key becomes known. Never blocks. After the handshake one
+// thread may read while another one writes.
+class tls_stream final : public byte_stream
+{
+public:
+    // Client, whose only key is its own. Throws std::bad_alloc.
+    tls_stream(fd_owner socket, const tls_keys &own);
+    // Server. Uses `keys` during the handshake.
+    static std::unique_ptr<tls_stream> accept(fd_owner socket, const tls_keys &keys);
+
+    // Continues the handshake.
+    handshake shake_hands();
+    // Waits until the handshake is complete or has failed.
+    handshake shake_hands(const deadline &until);
+    // Reason why the handshake failed, and what to do about it.
+    std::string failure() const;
+    // Name of the client's key.
+    const std::string &identity() const { return identity_; }
+
+    int fd() const override { return socket_.get(); }
+    bool has_pending() const override;
+    ssize_t read(std::span<std::byte> to) override;
+    ssize_t write(std::string_view from) override;
+
+private:
+    template<auto release>
+    struct releaser {
+        template<class T>
+        void operator()(T *of) const
+        {
+            release(of);
+        }
+    };
+    template<class Handle, auto release>
+    using owner = std::unique_ptr<std::remove_pointer_t<Handle>, releaser<release>>;
+
+    tls_stream(fd_owner socket, unsigned role);
+    static ssize_t push(gnutls_transport_ptr_t to, const void *from, std::size_t size);
+    static ssize_t pull(gnutls_transport_ptr_t from, void *to, std::size_t size);
+    static int find_key(gnutls_session_t session, const char *name, gnutls_datum_t *key);
+
+    fd_owner socket_;
+    owner<gnutls_psk_client_credentials_t, gnutls_psk_free_client_credentials> client_;
+    owner<gnutls_psk_server_credentials_t, gnutls_psk_free_server_credentials> server_;
+    owner<gnutls_session_t, gnutls_deinit> session_;
+    const tls_keys *keys_ = nullptr;
+    std::string identity_;
+    std::size_t handshake_size_ = 0; // received bytes of the handshake
+    std::string flight_;             // messages of the handshake, which are sent together
+    bool is_open_ = false;           // the handshake is complete
+    bool is_unknown_ = false;        // the server does not have the client's key
+    int error_ = 0;                  // result of the handshake
+};
+
+} // namespace replica
