@@ -6,7 +6,9 @@
 #include <stdexcept>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
+#include "access.hpp"
 #include "log.hpp"
 
 // Settings of the command line and the configuration files.
@@ -40,9 +42,10 @@ struct config {
     std::optional<std::string> listen; // ADDRESS:PORT; mirrored sets are served there
     std::string key_file;              // file with the keys of the clients of mirrored sets
     bool force = false;
-    bool pool_set = false; // remove the set file, too
-    unsigned threads = 0;  // worker threads; one for each lane if 0
-    bool forced = false;   // take the arguments from SSH_ORIGINAL_COMMAND
+    bool pool_set = false;          // remove the set file, too
+    unsigned threads = 0;           // worker threads; one for each lane if 0
+    std::vector<std::string> files; // configuration files that were read
+    bool forced = false;            // take the arguments from SSH_ORIGINAL_COMMAND
     // Set in the files and on the command line. The last value takes effect.
     std::string log_file = "/var/log/rpmemd.log";
     bool use_syslog = true;
@@ -53,7 +56,8 @@ struct config {
     bool follow_symlinks = false;
     std::optional<mode_t> umask;
     unsigned session_timeout_s = 60;
-    std::string metrics; // ADDRESS:PORT of the metrics of --listen; none if empty
+    std::vector<grant> grants; // rights of the clients of --listen; without any, each may do everything
+    std::string metrics;       // ADDRESS:PORT of the metrics of --listen; none if empty
     rpmemd::limits limits;
 };
 

@@ -105,6 +105,7 @@ const std::map<std::string, setter> &setters()
                     [](config &to, const std::string &value) {
                         to.session_timeout_s = small_number(value, 0, 24 * 3600);
                     }},
+            {"identity", [](config &to, const std::string &value) { to.grants.push_back(parse_grant(value)); }},
             {"metrics",
                     [](config &to, const std::string &value) {
                         (void)parse_location(value);
@@ -168,6 +169,7 @@ void read_config_file(config &to, const std::string &path)
             throw config_error(exit_failed, path + ":" + std::to_string(number) + ": " + problem.what());
         }
     }
+    to.files.push_back(path);
     if (!file.eof())
         throw config_error(exit_failed, path + ": cannot be read: " + std::strerror(errno));
 }

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 #include <thread>
+#include <unistd.h>
 
 #include "listener.hpp"
 #include "log.hpp"
@@ -57,16 +58,18 @@ void raise_descriptor_limit()
     }
 }
 
-// Blocks SIGTERM and SIGINT in this thread and those that it starts. Only the returned descriptor receives them.
+// Blocks SIGTERM, SIGINT and SIGHUP in this thread and those that it starts. Only the returned descriptor receives
+// them.
 replica::fd_owner take_signals()
 {
     sigset_t asked;
     sigemptyset(&asked);
     sigaddset(&asked, SIGTERM);
     sigaddset(&asked, SIGINT);
+    sigaddset(&asked, SIGHUP);
     if (pthread_sigmask(SIG_BLOCK, &asked, nullptr) != 0)
         throw system_failure("cannot block signals");
-    replica::fd_owner signals(signalfd(-1, &asked, SFD_CLOEXEC));
+    replica::fd_owner signals(signalfd(-1, &asked, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals.valid())
         throw system_failure("cannot wait for signals");
     return signals;
@@ -133,7 +136,7 @@ public:
             if (poll(waited, std::size(waited), manager_.report(timeout_ms)) < 0 && errno != EINTR)
                 throw system_failure("cannot wait for clients");
             accepts_ = true;
-            if (waited[1].revents != 0)
+            if (waited[1].revents != 0 && !handle_signals())
                 return manager_.stopping();
             if (waited[2].revents != 0)
                 drop_ended();
@@ -153,11 +156,39 @@ private:
         mirror_session session;
         std::thread thread;
 
-        client(mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, std::uint64_t number)
-            : session(sets, std::move(connection), number)
+        client(mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, access rights, std::uint64_t number)
+            : session(sets, std::move(connection), std::move(rights), number)
         {
         }
     };
+
+    // Returns false if the daemon must end.
+    bool handle_signals()
+    {
+        bool continues = true;
+        for (signalfd_siginfo received{}; read(signals_.get(), &received, sizeof(received)) == sizeof(received);) {
+            if (received.ssi_signo == SIGHUP)
+                reload();
+            else
+                continues = false;
+        }
+        return continues;
+    }
+
+    // Reads keys and rights of clients again. They apply to new sessions. An error changes nothing.
+    void reload()
+    {
+        try {
+            config fresh;
+            for (const std::string &path : settings_.files)
+                read_config_file(fresh, path);
+            newcomers_.set_keys(read_keys(settings_.key_file));
+            grants_ = std::move(fresh.grants);
+            log(log_level::notice, "SIGHUP: keys and rights of clients read again");
+        } catch (const std::exception &problem) {
+            log(log_level::err, std::string("SIGHUP: keys and rights of clients are unchanged: ") + problem.what());
+        }
+    }
 
     void drop_ended()
     {
@@ -199,7 +230,8 @@ private:
             (void)replica::send_message(*connection, replica::deadline(1), replica::encode(greeting));
             return;
         }
-        client &added = clients_.emplace_back(sets_, std::move(connection), ++last_number_);
+        access rights(connection->identity(), grants_);
+        client &added = clients_.emplace_back(sets_, std::move(connection), std::move(rights), ++last_number_);
         try {
             added.thread = std::thread([this, &added] {
                 added.session.run();
@@ -214,6 +246,7 @@ private:
     static constexpr int pause_without_descriptors_ms = 100;
 
     const config &settings_;
+    std::vector<grant> grants_ = settings_.grants;
     const service_manager manager_;
     newcomers newcomers_;
     const replica::fd_owner signals_;

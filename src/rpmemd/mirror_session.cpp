@@ -31,8 +31,8 @@ mirror_set &mirror_sets::of(const std::string &name)
 }
 
 mirror_session::mirror_session(
-        mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, std::uint64_t number)
-    : sets_(sets), connection_(std::move(connection)), number_(number)
+        mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, access rights, std::uint64_t number)
+    : sets_(sets), connection_(std::move(connection)), rights_(std::move(rights)), number_(number)
 {
 }
 
@@ -96,6 +96,7 @@ void mirror_session::execute(const replica::request &request, replica::response 
         return;
     if (request.body_case() < kind::kCreateCopy)
         throw failure(ENOTSUP, "request not supported: this rpmemd serves only mirrored sets");
+    rights_.check(request);
     const std::string &name = request.set_name();
     mirror_set &set = sets_.of(name);
     const set_claim asked{replica::array_of<replica::set_uuid>(request.set()), replica::from_wire(request.promise())};

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "access.hpp"
 #include "control.hpp"
 #include "mirror_set.hpp"
 #include "stream.hpp"
@@ -42,7 +43,8 @@ private:
 class mirror_session
 {
 public:
-    mirror_session(mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, std::uint64_t number);
+    mirror_session(
+            mirror_sets &sets, std::unique_ptr<replica::byte_stream> connection, access rights, std::uint64_t number);
     ~mirror_session();
 
     // Serves requests until the client disconnects or stop() is called. Does not throw.
@@ -59,6 +61,7 @@ private:
 
     mirror_sets &sets_;
     const std::unique_ptr<replica::byte_stream> connection_;
+    const access rights_;
     const std::uint64_t number_;
     std::set<std::string> attached_;
     bool reads_ = false; // the client is a reader

@@ -60,6 +60,8 @@ public:
     // Milliseconds until close_late(), -1 without connections.
     int left_ms() const;
 
+    // Replaces the keys for later handshakes.
+    void set_keys(replica::tls_keys keys) { keys_ = std::move(keys); }
     void add(replica::fd_owner connection, const sockaddr_storage &peer);
     // Calls f with each connection that has authenticated, and removes it.
     void serve(const std::function<void(std::unique_ptr<replica::tls_stream>)> &f);

@@ -44,11 +44,12 @@ void there_are_defaults(void **)
 void a_file_sets_everything(void **)
 {
     const scratch home;
-    home.write("c", "\n  # all of it\nlog-file = /tmp/a log # with a blank\nlog-level=debug\n\tpersist-apm =yes\n"
-                    "persist-general= no\nuse-syslog = yes\npoolset-dir = $HOME\numask = 027\nsession-timeout = 9\n"
-                    "read-only-header = no\nfollow-symlinks = yes\nmax-lanes = 5\nmax-threads = 6\nmax-bytes = 7\n"
-                    "max-sessions = 8\nmax-unauthenticated = 9\nmax-unauthenticated-per-address = 3\n"
-                    "max-readers = 2\nmax-reader-bytes = 4294967296");
+    home.write("c",
+            "\n  # all of it\nlog-file = /tmp/a log # with a blank\nlog-level=debug\n\tpersist-apm =yes\n"
+            "persist-general= no\nuse-syslog = yes\npoolset-dir = $HOME\numask = 027\nsession-timeout = 9\n"
+            "read-only-header = no\nfollow-symlinks = yes\nmax-lanes = 5\nmax-threads = 6\nmax-bytes = 7\n"
+            "max-sessions = 8\nmax-unauthenticated = 9\nmax-unauthenticated-per-address = 3\n"
+            "max-readers = 2\nmax-reader-bytes = 4294967296\nidentity = a read,write x*\nidentity = b administer *");
     setenv("HOME", home.path.c_str(), 1);
     const config c = read({"--config", (home.path + "/c").c_str()});
     assert_string_equal(c.log_file.c_str(), "/tmp/a log");
@@ -57,6 +58,8 @@ void a_file_sets_everything(void **)
     assert_string_equal(c.poolset_dir.c_str(), home.path.c_str());
     assert_true(c.limits.lanes == 5 && c.limits.threads == 6 && c.limits.bytes == 7 && c.limits.sessions == 8);
     assert_true(c.limits.unauthenticated == 9 && c.limits.unauthenticated_per_address == 3);
+    assert_true(c.grants.size() == 2 && c.grants[0].identity == "a" && c.grants[0].pattern == "x*");
+    assert_true(c.grants[0].roles == (role_read | role_write) && c.grants[1].roles == role_administer);
     assert_true(c.limits.readers == 2 && c.limits.reader_bytes == std::uint64_t{1} << 32);
 }
 
@@ -76,7 +79,9 @@ void bad_lines_name_file_and_line(void **)
             {"poolset-dir = sets", "must be an absolute path"}, {"log-file =", "invalid value ''"},
             {"umask = 0888", "octal"}, {"umask = 1000", "octal"}, {"session-timeout = -1", "invalid value '-1'"},
             {"max-bytes = 12x", "invalid value '12x'"}, {"max-lanes = 0", "invalid value '0'"},
-            {"max-bytes = 99999999999999999999", "invalid value"}, {"= x", "unknown key ''"}};
+            {"max-bytes = 99999999999999999999", "invalid value"}, {"= x", "unknown key ''"},
+            {"identity = a", "NAME ROLE[,ROLE ...] PATTERN"}, {"identity = a read x y", "NAME ROLE[,ROLE ...] PATTERN"},
+            {"identity = a all *", "invalid role 'all'"}, {"identity = a read,,write *", "invalid role ''"}};
     for (const auto &[line, reason] : bad) {
         home.write("c", std::string("log-level = info\n\n") + line + "\nlog-level = err\n");
         const ending e = ending_of({"-c", path.c_str()});

@@ -39,6 +39,15 @@ public:
     unsigned port() const { return port_; }
     void stop() const { process_.stop(); }
     void go_on() const { process_.resume(); }
+    // Makes the daemon read its files again, and waits until it has logged this.
+    void reload(const place &at) const
+    {
+        const std::size_t before = reloads(at);
+        kill(process_.pid(), SIGHUP);
+        for (int i = 0; i < limit_ms && reloads(at) == before; ++i)
+            usleep(1000);
+        assert_true(reloads(at) > before);
+    }
     int end()
     {
         kill(process_.pid(), SIGTERM);
@@ -46,6 +55,15 @@ public:
     }
 
 private:
+    static std::size_t reloads(const place &at)
+    {
+        const std::string log = at.read("log");
+        std::size_t count = 0;
+        for (std::size_t i = log.find("SIGHUP: "); i != std::string::npos; i = log.find("SIGHUP: ", i + 1))
+            ++count;
+        return count;
+    }
+
     unsigned port_ = 0;
     child_process process_;
 };

@@ -381,6 +381,91 @@ void the_network_sees_no_message(void **)
         assert_true(recorded.find(secret) == std::string::npos);
 }
 
+const std::string reader_key = "reader:" + std::string(32, '1') + "\n";
+const std::string admin_key = "admin:" + std::string(32, '2') + "\n";
+
+// A daemon that reads a configuration of its own.
+struct configured_place : place {
+    void configure(const std::string &keys, const std::string &lines) const
+    {
+        write("key", keys, 0600);
+        write("conf", "log-level = notice\n" + lines);
+    }
+    std::vector<std::string> options() const { return {"--config", path + "/conf"}; }
+};
+
+void assert_rejected(const replica::response &a, const char *text)
+{
+    assert_int_equal(status_of(a), status::no_access);
+    if (a.text().find(text) == std::string::npos)
+        fail_msg("%s", a.text().c_str());
+}
+
+void each_identity_has_its_roles(void **)
+{
+    configured_place at;
+    at.configure(rpmemd_key + reader_key + admin_key + "other:" + std::string(32, '3'),
+            "identity = writer write a*\nidentity = reader read *\nidentity = admin administer a.set\n"
+            "identity = other read,write,administer b.set\n");
+    const standing_daemon daemon(at, at.options());
+    writer w(daemon), reader(daemon, reader_key), admin(daemon, admin_key),
+            other(daemon, "other:" + std::string(32, '3'));
+    assert_rejected(w.create(), "set 'a.set': identity 'writer' does not have the role administer");
+    assert_rejected(reader.create(), "set 'a.set': identity 'reader' does not have the role administer");
+    assert_rejected(other.create(), "set 'a.set': identity 'other' does not have the role administer");
+    assert_int_equal(status_of(admin.create()), status::success);
+    assert_int_equal(reader.prepare(first), status::no_access);
+    assert_rejected(reader.attach(first), "does not have the role write (see identity in rpmemd.conf on the target)");
+    assert_int_equal(w.prepare(first), status::success);
+    assert_int_equal(status_of(w.attach(first)), status::success);
+    assert_rejected(admin.attach(first), "identity 'admin' does not have the role write");
+    assert_rejected(admin.attach_reader(), "identity 'admin' does not have the role read or write");
+    assert_int_equal(reader.commit(first, 1), status::no_access);
+    assert_int_equal(w.commit(first, 1), status::success);
+    assert_int_equal(status_of(reader.read(true)), status::success);
+    assert_int_equal(status_of(reader.state()), status::success);
+    assert_int_equal(status_of(other.state()), status::no_access);
+    assert_true(state_of(w.state()).promised == first);
+    assert_int_equal(admin.prepare(second), status::success); // a fence
+}
+
+void sighup_changes_keys_of_new_sessions(void **)
+{
+    configured_place at;
+    at.configure(rpmemd_key, "");
+    const standing_daemon daemon(at, at.options());
+    writer old(daemon);
+    old.create();
+    old.prepare(first);
+    const replica::wire::region region = old.attach(first).region();
+    test_lane lane(region, 0, token_of(region), first.epoch);
+    assert_false(writer(daemon, reader_key).failure().empty());
+    at.configure(reader_key, "identity = reader read *\n");
+    daemon.reload(at);
+    assert_non_null(std::strstr(writer(daemon).failure().c_str(), "unknown identity 'writer'"));
+    writer reader(daemon, reader_key);
+    assert_int_equal(status_of(reader.state()), status::success);
+    assert_int_equal(reader.prepare(second), status::no_access);
+    // The session of the removed identity continues.
+    assert_int_equal(old.commit(first, 1), status::success);
+    lane.write(0, "old");
+    assert_int_equal(lane.flush(0, 3), 0);
+    // Each error keeps keys and rights.
+    for (const auto &[keys, lines] : {std::pair(std::string("writer"), std::string()),
+                 std::pair(rpmemd_key + reader_key, std::string("identity = reader\n"))}) {
+        at.configure(keys, lines);
+        daemon.reload(at);
+        assert_non_null(std::strstr(at.read("log").c_str(), "SIGHUP: keys and rights of clients are unchanged: "));
+        assert_false(writer(daemon).failure().empty());
+        assert_int_equal(writer(daemon, reader_key).prepare(second), status::no_access);
+    }
+    at.configure(rpmemd_key + reader_key, "");
+    daemon.reload(at);
+    assert_int_equal(writer(daemon, reader_key).prepare(second), status::success);
+    assert_true(writer(daemon).failure().empty());
+    assert_int_equal(old.commit(first, 2), status::fenced);
+}
+
 // Only a record with a new point, of a writer that had attached, is a point: the first record of a writer and that of a
 // target that returns can contain a point whose data has changed since.
 void only_a_new_point_is_read(void **)
@@ -534,6 +619,8 @@ int main()
             cmocka_unit_test(what_a_dead_writer_asked_for_is_not_done),
             cmocka_unit_test(strangers_change_nothing),
             cmocka_unit_test(the_network_sees_no_message),
+            cmocka_unit_test(each_identity_has_its_roles),
+            cmocka_unit_test(sighup_changes_keys_of_new_sessions),
             cmocka_unit_test(only_a_new_point_is_read),
             cmocka_unit_test(a_reader_cannot_write),
             cmocka_unit_test(only_the_writer_changes_the_length),

@@ -105,7 +105,7 @@ void scenario::start_target(unsigned machine)
             auto caller = replica::tls_stream::accept(replica::fd_owner(fd), d->keys);
             if (caller->shake_hands(replica::deadline(10'000)) != replica::handshake::complete)
                 return;
-            rpmemd::mirror_session served(d->sets, std::move(caller), ++d->last);
+            rpmemd::mirror_session served(d->sets, std::move(caller), rpmemd::access(), ++d->last);
             served.run();
         });
     };

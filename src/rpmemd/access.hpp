@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "control.hpp"
+
+namespace rpmemd
+{
+
+// Roles of a client for a mirrored set, as bits.
+enum role : unsigned {
+    role_read = 1U << 0,       // read images and the state
+    role_write = 1U << 1,      // open the set as its writer
+    role_administer = 1U << 2, // create copies, and fence writers
+};
+
+// Roles of an identity for the sets whose names match a pattern of the shell.
+struct grant {
+    std::string identity;
+    unsigned roles = 0;
+    std::string pattern;
+};
+
+// Parses NAME ROLE[,ROLE ...] PATTERN. Throws std::invalid_argument.
+grant parse_grant(const std::string &text);
+
+// Rights of a client. Without grants every client may do everything.
+class access
+{
+public:
+    access() = default;
+    // Copies the grants of this identity.
+    access(const std::string &identity, const std::vector<grant> &grants);
+
+    // Throws failure if no role of the client permits this request.
+    void check(const replica::request &asked) const;
+
+private:
+    bool is_limited_ = false;
+    std::string identity_;
+    std::vector<grant> grants_;
+};
+
+} // namespace rpmemd
