@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/roce/management_port.hpp"
+#include "transport/roce/packet_socket.hpp"
 #include "transport/udp/udp_message.hpp"
 #include "wire/cm_mad.hpp"
 
@@ -138,22 +139,10 @@ std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, 
 
 void probe_socket::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept
 {
-    std::array<std::byte, packet_bytes> bytes;
+    const packet_socket from{.fd = socket_.get(), .family = family_, .port = port_};
     const transport_headers headers = encode(d, payload.size());
-    auto *end = std::copy_n(headers.bytes.begin(), headers.size, bytes.data());
-    end = std::copy(payload.begin(), payload.end(), end);
-    const invariant_crc crc = crc_of({route.source, route.destination, port_}, {bytes.data(), end});
-    end = std::copy(crc.begin(), crc.end(), end);
-    iovec segment{bytes.data(), static_cast<std::size_t>(end - bytes.data())};
-    sockaddr_storage to;
-    control_data control{};
-    msghdr message = message_of(segment, control, &to);
-    message.msg_namelen = end_at(family_, route.destination, route.interface, udp_port, to);
-    put_route(message, family_, route);
-    for (unsigned tries = 0; tries < 2; ++tries) { // the first one may fail with the error of an earlier message
-        if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-            break;
-    }
+    if (from.send(route, headers, payload) != 0) // possibly with the error of an earlier message
+        from.send(route, headers, payload);
 }
 
 poll_result probe_socket::ready(std::uint32_t)

@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "base/gid_table.hpp"
 #include "transport/roce/connection.hpp"
+#include "transport/roce/packet_socket.hpp"
 #include "transport/udp/udp_message.hpp"
 
 #include <algorithm>
@@ -22,9 +23,6 @@ namespace softrdma::roce
 namespace
 {
 
-constexpr std::uint32_t max_path_mtu = 4096;
-// Headers of the longest packet with a payload, and its invariant CRC.
-constexpr std::size_t max_overhead = bth_size + max_extended_size + sizeof(invariant_crc);
 constexpr std::uint32_t numbers = 1u << shared_sockets::lane_shift; // per lane
 
 struct open_port {
@@ -175,27 +173,10 @@ void port::send(const datagram_route &route, const datagram &d, std::span<const 
 void port::send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
         std::uint32_t dest_qpn, crc_rule rule)
 {
-    std::array<std::byte, max_path_mtu + max_overhead> bytes;
-    auto *end = std::copy_n(headers.bytes.begin(), headers.size, bytes.data());
-    end = std::copy(payload.begin(), payload.end(), end);
-    end = std::fill_n(end, headers.padding, std::byte{0});
-    const udp_flow flow{route.source, route.destination, udp_port};
-    const invariant_crc crc = crc_of(flow, {bytes.data(), end}, rule);
-    end = std::copy(crc.begin(), crc.end(), end);
-    iovec segment{bytes.data(), static_cast<std::size_t>(end - bytes.data())};
-    sockaddr_storage to;
-    control_data control{};
-    msghdr message{};
-    message.msg_namelen = end_at(sockets_->family(), route.destination, route.interface, udp_port, to);
-    message.msg_name = &to;
-    message.msg_iov = &segment;
-    message.msg_iovlen = 1;
-    message.msg_control = &control;
-    message.msg_controllen = sizeof(control);
-    put_route(message, sockets_->family(), route);
-    if (sendmsg(sockets_->socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && log::is_on(log::level::info))
-        log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", dest_qpn, strerror(errno),
-                errno == EMSGSIZE ? " (use a smaller path MTU)" : "");
+    const packet_socket from{.fd = sockets_->socket(), .family = sockets_->family(), .port = udp_port};
+    if (const int error = from.send(route, headers, payload, rule); error != 0 && log::is_on(log::level::info))
+        log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", dest_qpn, strerror(error),
+                error == EMSGSIZE ? " (use a smaller path MTU)" : "");
 }
 
 poll_result port::ready(std::uint32_t)

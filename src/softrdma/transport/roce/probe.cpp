@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/roce/probe.hpp"
 #include "base/gid_table.hpp"
+#include "transport/roce/packet_socket.hpp"
 #include "wire/cm_mad.hpp"
-#include "wire/roce.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <netinet/in.h>
 
@@ -19,7 +18,6 @@ unique_fd probe(sockaddr_storage from, sockaddr_storage to) noexcept
     const int one = 1;
     const int no_fragments = IP_PMTUDISC_DO; // the same number for IPv6
     port_of(from) = 0;
-    port_of(to) = htons(udp_port);
     auto *own = reinterpret_cast<sockaddr *>(&from);
     socklen_t size = v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     // A connected socket would report errors without an option, but would not send the identification 0.
@@ -30,19 +28,13 @@ unique_fd probe(sockaddr_storage from, sockaddr_storage to) noexcept
     cm_mad unknown{}; // it belongs to no connection, so devices drop it
     unknown.attribute = cm_attribute::disconnect_reply;
     const mad_bytes message = encode(unknown);
-    const transport_headers headers = encode(management_datagram(0), message.size());
-    std::array<std::byte, bth_size + max_extended_size + mad_size + sizeof(invariant_crc)> packet;
-    auto *end = std::copy_n(headers.bytes.begin(), headers.size, packet.data());
-    end = std::copy(message.begin(), message.end(), end);
-    const udp_flow flow{.source = std::bit_cast<network_address>(gid_of(from)),
+    const datagram_route route{.source = std::bit_cast<network_address>(gid_of(from)),
             .destination = std::bit_cast<network_address>(gid_of(to)),
-            .source_port = ntohs(port_of(from))};
-    const invariant_crc crc = crc_of(flow, {packet.data(), end});
-    end = std::copy(crc.begin(), crc.end(), end);
-    const auto bytes = static_cast<std::size_t>(end - packet.data());
-    return sendto(fd.get(), packet.data(), bytes, MSG_NOSIGNAL, reinterpret_cast<const sockaddr *>(&to), size) >= 0
-                   ? std::move(fd)
-                   : unique_fd();
+            .interface = v4 ? 0 : reinterpret_cast<const sockaddr_in6 &>(to).sin6_scope_id,
+            .traffic_class = 0};
+    const packet_socket socket{.fd = fd.get(), .family = to.ss_family, .port = ntohs(port_of(from))};
+    const int error = socket.send(route, encode(management_datagram(0), message.size()), message);
+    return error == 0 ? std::move(fd) : unique_fd();
 }
 
 bool is_closed(const unique_fd &probe) noexcept
