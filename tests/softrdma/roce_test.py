@@ -267,7 +267,8 @@ class RoceTest(unittest.TestCase):
             with tempfile.TemporaryFile("w+") as output:
                 program = subprocess.Popen(["sh", "-c", 'read -r line; exec "$@"', "sh", SOFTRDMA, "run", "--",
                                             os.path.join(PROGRAMS, f"softrdma_{name}_test")], stdin=subprocess.PIPE,
-                                           env={**os.environ, "SOFTRDMA_TRANSPORT": "roce"}, stdout=output, stderr=output)
+                                           env={**os.environ, "SOFTRDMA_TRANSPORT": "roce", "SOFTRDMA_ROCE_SOURCE_PORT": "fixed"},
+                                           stdout=output, stderr=output)
                 self.addCleanup(program.kill)
                 frames += self.capture(program)
                 output.seek(0)
@@ -683,18 +684,44 @@ class RoceTest(unittest.TestCase):
 
     def classes_of(self, relay: Relay, *options: str) -> set[tuple[bool, int]]:
         """Returns the traffic classes of the packets of a transfer that match, and whether they are management packets."""
+        self.transfer(relay, *options)
+        return {(is_management(frame), frame[15]) for frame in relay.frames}
+
+    def transfer(self, relay: Relay, *options: str, **environment: str) -> None:
+        """Sends a few messages. The relay has only their packets afterwards."""
         del relay.frames[:]
         self.port += 1
         port = self.port
         command = ["ib_send_bw", "-n", "20", "-s", "100", "-p", str(port), *options]
-        server = self.right.start(*command)
+        server = self.right.start(*command, **environment)
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
         wait_until(lambda: self.right.listens(port) or server.poll() is not None, "a server")
-        self.finish(self.left.start(*command, RIGHT), server)
+        self.finish(self.left.start(*command, RIGHT, **environment), server)
         for frame in relay.frames:
             self.assertEqual("", roce_packets.wrong_checksum(frame))
-        return {(is_management(frame), frame[15]) for frame in relay.frames}
+
+    def test_source_ports(self) -> None:
+        relay = self.relay()
+        for options in (("-x", "0", "-q", "16"), ("-x", "0", "-c", "UD"), ("-R",)):
+            self.transfer(relay, *options)
+            ports: dict[bytes, set[int]] = {} # keys: addresses and destination queue pair
+            for frame in relay.frames:
+                port = int.from_bytes(frame[34:36])
+                if is_management(frame):
+                    self.assertEqual(ROCE_PORT, port)
+                else:
+                    self.assertGreaterEqual(port, 0xc000)
+                    ports.setdefault(frame[26:34] + frame[47:50], set()).add(port)
+            for of_destination in ports.values(): # the order of its packets is kept
+                self.assertEqual(1, len(of_destination))
+            if "-q" in options:
+                self.assertEqual(2 * 16, len(ports))
+                for address in (LEFT, RIGHT):
+                    sent = [p for name, p in ports.items() if name[:4] == socket.inet_aton(address)]
+                    self.assertGreater(len(set().union(*sent)), 3)
+        self.transfer(relay, "-x", "0", "-q", "2", SOFTRDMA_ROCE_SOURCE_PORT="fixed")
+        self.assertEqual({ROCE_PORT}, {int.from_bytes(frame[34:36]) for frame in relay.frames})
 
     def test_traffic_classes(self) -> None:
         relay = self.relay()

@@ -43,6 +43,7 @@ constexpr std::array<entry, count> entries = {{
                 .former_name = "SOFTRDMA_PATH",
                 .former_words = {"auto", "local", "descriptors", "tcp"}},
         {.name = "SOFTRDMA_ROCE", .words = {"connect", "listen", "off"}},
+        {.name = "SOFTRDMA_ROCE_SOURCE_PORT", .words = {"flow", "fixed"}},
         {.name = "SOFTRDMA_TRUST", .words = {"user", "none"}},
         {.name = "SOFTRDMA_NATIVE_VERBS", .words = {"on", "off"}, .former_name = "SOFTRDMA_NATIVE"},
         {.name = "SOFTRDMA_READ_FLUSH", .words = {"on", "off"}},

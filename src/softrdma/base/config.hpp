@@ -9,6 +9,7 @@ namespace softrdma::config
 enum class setting {
     transport,
     roce,
+    roce_source_port,
     trust,
     native_verbs,
     read_flush,
@@ -42,6 +43,10 @@ enum class roce_word {
     connect,
     listen,
     off
+};
+enum class source_port_word {
+    flow,
+    fixed
 };
 enum class trust_word {
     user,

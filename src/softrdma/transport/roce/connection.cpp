@@ -22,8 +22,9 @@ sockaddr_storage end_of(const network_address &address, unsigned interface) noex
 
 } // namespace
 
-connection::connection(std::shared_ptr<port> through, const datagram_route &route, const attributes &attr)
-    : port_(std::move(through)), route_(route), attr_(attr), replier_(attr, *this)
+connection::connection(
+        std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr)
+    : port_(std::move(through)), number_(number), route_(route), attr_(attr), replier_(attr, *this)
 {
 }
 
@@ -51,14 +52,14 @@ std::shared_ptr<packet_receiver> connection::bound()
 void connection::send(const packet &p, std::span<const std::byte> payload)
 {
     burst_ += is_read_response(p.op) ? 1u : 0u;
-    port_->send(route_, p, payload);
+    port_->send(route_, number_, p, payload);
     if (p.op != opcode::flush)
         return;
     // SoftRoCE drops a FLUSH with the standard CRC, other devices one with its own. A repeated FLUSH has both.
     sends_both_ = sends_both_ || (newest_flush_ && !psn_after(p.psn, *newest_flush_));
     newest_flush_ = p.psn;
     if (sends_both_)
-        port_->send(route_, p, payload, crc_rule::packet_twice);
+        port_->send(route_, number_, p, payload, crc_rule::packet_twice);
 }
 
 void connection::transmit(const packet &header, std::span<const iovec> payload, bool)

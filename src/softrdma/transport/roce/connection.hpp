@@ -18,7 +18,9 @@ class port;
 class connection final : public packet_path, private packet_outlet, public std::enable_shared_from_this<connection>
 {
 public:
-    connection(std::shared_ptr<port> through, const datagram_route &route, const attributes &attr);
+    // `number` is that of the local queue pair.
+    connection(
+            std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr);
 
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
     void push() override {}
@@ -52,6 +54,7 @@ private:
     void start_pause() REQUIRES(mutex_);
 
     const std::shared_ptr<port> port_;
+    const std::uint32_t number_;
     const datagram_route route_;
     const attributes attr_;
     ordered_mutex mutex_{lock_level::sending};

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <linux/errqueue.h>
-#include <linux/filter.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -117,15 +116,12 @@ poll_result mailbox::ready(std::uint32_t)
 
 std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, mailbox::receiver refused)
 {
-    unique_fd fd = sockets.open_other();
+    unique_fd fd = sockets.open_other(0);
     const int one = 1;
-    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0); // responses go to the shared port
-    const sock_fprog program{.len = 1, .filter = &nothing};
     sockaddr_storage own{};
     socklen_t size = sizeof(own);
     const bool is_v6 = sockets.family() == AF_INET6;
-    if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0 ||
-            setsockopt(fd.get(), IPPROTO_IP, IP_RECVERR, &one, sizeof(one)) != 0 ||
+    if (fd.get() < 0 || setsockopt(fd.get(), IPPROTO_IP, IP_RECVERR, &one, sizeof(one)) != 0 ||
             (is_v6 && setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVERR, &one, sizeof(one)) != 0) ||
             getsockname(fd.get(), reinterpret_cast<sockaddr *>(&own), &size) != 0)
         return nullptr;

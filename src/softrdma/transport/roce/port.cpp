@@ -4,8 +4,8 @@
 #include "base/log.hpp"
 #include "base/gid_table.hpp"
 #include "transport/roce/connection.hpp"
-#include "transport/roce/packet_socket.hpp"
 #include "transport/udp/udp_message.hpp"
+#include "wire/cm_mad.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -24,6 +24,9 @@ namespace
 {
 
 constexpr std::uint32_t numbers = 1u << shared_sockets::lane_shift; // per lane
+// Range of the source ports of RNICs.
+constexpr std::uint32_t first_source_port = 0xc000;
+constexpr std::uint32_t source_ports = 0x4000;
 
 struct open_port {
     ordered_mutex lock{lock_level::sending};
@@ -67,6 +70,8 @@ port::port(std::shared_ptr<shared_sockets> sockets)
     if (getrandom(&next_, sizeof(next_), 0) != sizeof(next_))
         next_ = 0;
     next_ %= numbers;
+    if (config::is(config::setting::roce_source_port, config::source_port_word::flow))
+        open_sources(next_);
 }
 
 port::~port() = default;
@@ -99,6 +104,32 @@ std::shared_ptr<port> port::open()
     if (one.opened == nullptr && created->watch()) // otherwise another thread was faster
         one.opened = created;
     return one.opened;
+}
+
+// Other sockets of the host may use ports of the range, so the process takes free ones.
+void port::open_sources(std::uint32_t first)
+{
+    constexpr std::size_t max_sources = 16;
+    constexpr std::uint32_t max_tries = 64;
+    for (std::uint32_t at = first; sources_.size() < max_sources && at < first + max_tries; ++at) {
+        const auto number = static_cast<std::uint16_t>(first_source_port + at % source_ports);
+        if (unique_fd fd = sockets_->open_other(number); fd.get() >= 0)
+            sources_.push_back({.fd = std::move(fd), .number = number});
+    }
+}
+
+// Selects the socket by a hash that distributes consecutive numbers evenly.
+packet_socket port::source_of(std::uint32_t src_qpn, std::uint32_t dest_qpn) const noexcept
+{
+    packet_socket selected{.fd = sockets_->socket(), .family = sockets_->family(), .port = udp_port};
+    if (sources_.empty() || dest_qpn == management_qpn)
+        return selected;
+    constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
+    const std::uint64_t flow = (std::uint64_t{src_qpn} << 24 | dest_qpn) * golden_ratio >> 32;
+    const source &from = sources_[flow * sources_.size() >> 32];
+    selected.fd = from.fd.get();
+    selected.port = from.number;
+    return selected;
 }
 
 bool port::watch()
@@ -158,23 +189,24 @@ void port::listen(std::uint32_t number, std::shared_ptr<datagram_receiver> recei
     }
 }
 
-void port::send(const datagram_route &route, const packet &p, std::span<const std::byte> payload, crc_rule rule)
+void port::send(const datagram_route &route, std::uint32_t number, const packet &p, std::span<const std::byte> payload,
+        crc_rule rule)
 {
     if (event_loop *loop = event_loop::get(); !loop->expects(*this))
         loop->expect(shared_from_this());
-    send(route, encode(p, payload.size()), payload, p.dest_qpn, rule);
+    send(route, encode(p, payload.size()), payload, number, p.dest_qpn, rule);
 }
 
 void port::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
 {
-    send(route, encode(d, payload.size()), payload, d.dest_qpn, crc_rule::standard);
+    send(route, encode(d, payload.size()), payload, d.source_qpn, d.dest_qpn, crc_rule::standard);
 }
 
 void port::send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
-        std::uint32_t dest_qpn, crc_rule rule)
+        std::uint32_t src_qpn, std::uint32_t dest_qpn, crc_rule rule)
 {
-    const packet_socket from{.fd = sockets_->socket(), .family = sockets_->family(), .port = udp_port};
-    if (const int error = from.send(route, headers, payload, rule); error != 0 && log::is_on(log::level::info))
+    if (const int error = source_of(src_qpn, dest_qpn).send(route, headers, payload, rule);
+            error != 0 && log::is_on(log::level::info))
         log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", dest_qpn, strerror(error),
                 error == EMSGSIZE ? " (use a smaller path MTU)" : "");
 }

@@ -5,6 +5,7 @@
 #include "base/spin_lock.hpp"
 #include "progress/event_loop.hpp"
 #include "transport/datagram_path.hpp"
+#include "transport/roce/packet_socket.hpp"
 #include "transport/roce/protocol.hpp"
 #include "transport/roce/shared_sockets.hpp"
 #include "wire/roce.hpp"
@@ -44,8 +45,8 @@ public:
     // Datagrams for that queue pair go to the receiver; NULL drops them. The rules of datagram_path::listen() apply.
     void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
 
-    // Sends a packet of a connection, or drops it if the network accepts no more.
-    void send(const datagram_route &route, const packet &p, std::span<const std::byte> payload,
+    // Sends a packet of the connection of queue pair `number`, or drops it if the network accepts no more.
+    void send(const datagram_route &route, std::uint32_t number, const packet &p, std::span<const std::byte> payload,
             crc_rule rule = crc_rule::standard);
     // Sends a datagram in the same way.
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
@@ -58,15 +59,24 @@ private:
     static constexpr std::size_t batch = 32;
     struct arrivals;
 
+    // Socket of a source port.
+    struct source {
+        unique_fd fd;
+        std::uint16_t number;
+    };
+
     bool watch();
+    void open_sources(std::uint32_t first);
+    packet_socket source_of(std::uint32_t src_qpn, std::uint32_t dest_qpn) const noexcept;
     void send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
-            std::uint32_t dest_qpn, crc_rule rule);
+            std::uint32_t src_qpn, std::uint32_t dest_qpn, crc_rule rule);
     bool receive() REQUIRES(reading_);
     void accept(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
     void deliver(const packet &p, const udp_flow &flow, std::span<const std::byte> bytes) REQUIRES(reading_);
     void deliver(const datagram &d, const udp_flow &flow, std::span<const std::byte> bytes) REQUIRES(reading_);
 
     const std::shared_ptr<shared_sockets> sockets_;
+    std::vector<source> sources_; // constant after construction
     event_loop::watch_id watch_ = 0;
     sleeping_lock reading_{lock_level::reading};
     const std::unique_ptr<arrivals> arrivals_ PT_GUARDED_BY(reading_);

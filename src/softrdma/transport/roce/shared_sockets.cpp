@@ -249,9 +249,14 @@ bool shared_sockets::serve(const std::shared_ptr<shared_sockets> &self)
     return listening_ != nullptr;
 }
 
-unique_fd shared_sockets::open_other() const noexcept
+unique_fd shared_sockets::open_other(std::uint16_t number) const noexcept
 {
-    return open_bound(family_, 0, false);
+    unique_fd fd = open_bound(family_, number, false);
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog program{.len = 1, .filter = &nothing};
+    return fd.get() >= 0 && setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0
+                   ? std::move(fd)
+                   : unique_fd();
 }
 
 std::shared_ptr<shared_sockets> shared_sockets::open(std::string &error)
