@@ -328,8 +328,11 @@ class RoceTest(unittest.TestCase):
             self.finish(self.left.start(*client), server)
 
     def occupy_port(self, host: Host | None = None) -> None:
-        owner = subprocess.Popen([*(host or self.right).enter, sys.executable, "-c", "import socket, time\n"
-                                  "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 4791)); print(flush=True); time.sleep(1000)"],
+        self.occupy("socket.AF_INET", "('', 4791)", host or self.right)
+
+    def occupy(self, family: str, address: str, host: Host) -> None:
+        owner = subprocess.Popen([*host.enter, sys.executable, "-c", "import socket, time\n"
+                                  f"s = socket.socket({family}, socket.SOCK_DGRAM); s.bind({address}); print(flush=True); time.sleep(1000)"],
                                  stdout=subprocess.PIPE)
         self.addCleanup(owner.communicate)
         self.addCleanup(owner.kill)
@@ -341,6 +344,13 @@ class RoceTest(unittest.TestCase):
         output = failing.communicate(timeout=LIMIT_S)[0]
         self.assertNotEqual(0, failing.returncode)
         self.assertRegex(output, "(?m)^softrdma: UDP port 4791: in use ")
+
+    def test_a_mailbox_that_is_in_use(self) -> None:
+        self.occupy("socket.AF_UNIX", rf"'\0softrdma-roce/{os.geteuid()}/cm/0'", self.right)
+        failing, _ = self.serve_rping(SOFTRDMA_LOG="error")
+        output = failing.communicate(timeout=LIMIT_S)[0]
+        self.assertNotEqual(0, failing.returncode)
+        self.assertIn("mailbox of lane 0 of UDP port 4791: not opened: Address already in use", output)
 
     def serve_rping(self, **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server of the connection manager at the right. Returns it and the command of its client."""

@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
+#include <utility>
 
 namespace softrdma::cm
 {
@@ -74,12 +76,25 @@ bool over_roce::open()
     registry &r = state();
     if (r.port != nullptr)
         return true;
+    if (port->sockets().is_shared()) { // other processes take messages for this one
+        const std::uint32_t lane = port->sockets().lane();
+        r.box = roce::mailbox::open(name_of_lane(lane), [](const roce::management_packet &p) { received(p, true); });
+        if (r.box == nullptr) {
+            const int error = errno;
+            log::write(log::level::error, "mailbox of lane %u of UDP port %u: not opened: %s", lane,
+                    unsigned{roce::udp_port}, strerror(error));
+            errno = error;
+            return false;
+        }
+    }
     r.port = roce::management_port::open(
             port, [](const roce::management_packet &p) { received(p, false); }, refused);
     atexit(leave);
-    if (r.port != nullptr && r.port->is_shared())
-        r.box = roce::mailbox::open(
-                name_of_lane(r.port->lane()), [](const roce::management_packet &p) { received(p, true); });
+    if (r.port == nullptr && r.box != nullptr) {
+        const int error = errno;
+        std::exchange(r.box, nullptr)->close();
+        errno = error;
+    }
     return r.port != nullptr;
 }
 
