@@ -45,7 +45,7 @@ open_port &the_port()
 struct port::arrivals {
     void prepare() noexcept
     {
-        for (std::size_t i = 0; i < batch; ++i) {
+        for (std::size_t i = 0; i < expected; ++i) {
             segments[i] = {bytes[i].data(), bytes[i].size()};
             messages[i].msg_hdr = {.msg_name = &from[i],
                     .msg_namelen = sizeof(from[i]),
@@ -57,6 +57,9 @@ struct port::arrivals {
         }
     }
 
+    // Number of messages of the next call. The kernel checks the socket once more if fewer have arrived, which delays
+    // a single packet, so the number grows only while packets are waiting.
+    std::size_t expected = 1;
     std::array<std::array<std::byte, max_path_mtu + max_overhead>, batch> bytes;
     std::array<iovec, batch> segments;
     std::array<sockaddr_storage, batch> from;
@@ -223,7 +226,9 @@ bool port::receive()
 {
     arrivals &a = *arrivals_;
     a.prepare();
-    const int count = recvmmsg(sockets_->socket(), a.messages.data(), batch, MSG_DONTWAIT, nullptr);
+    const int count =
+            recvmmsg(sockets_->socket(), a.messages.data(), static_cast<unsigned>(a.expected), MSG_DONTWAIT, nullptr);
+    a.expected = count == static_cast<int>(a.expected) ? std::min(2 * a.expected, batch) : 1;
     for (int i = 0; i < count; ++i) {
         mmsghdr &m = a.messages[static_cast<std::size_t>(i)];
         if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // a longer packet is invalid
