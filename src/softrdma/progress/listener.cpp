@@ -59,11 +59,16 @@ void listener::pause(std::chrono::milliseconds duration)
 {
     constexpr std::chrono::milliseconds between_checks(10); // peers leave the list when their first message has arrived
     const lock_guard lock(mutex_);
-    event_loop::get()->change(watch_, 0);
-    event_loop::get()->after(std::min(duration, between_checks), [weak = weak_from_this()] {
-        if (const auto self = weak.lock())
-            self->watch_again();
-    });
+    try {
+        event_loop::get()->after(std::min(duration, between_checks), [weak = weak_from_this()] {
+            if (const auto self = weak.lock())
+                self->watch_again();
+        });
+        event_loop::get()->change(watch_, 0);
+    } catch (const std::bad_alloc &) { // no timer would end the pause
+        if (!suspended_)
+            event_loop::get()->change(watch_, EPOLLIN);
+    }
 }
 
 void listener::watch_again()
