@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/fd_client.hpp"
+#include "base/log.hpp"
 #include "base/own_descriptors.hpp"
 #include "base/settings.hpp"
 #include "progress/event_loop.hpp"
@@ -42,7 +43,7 @@ public:
         take_replies();
         return poll_result::progress;
     }
-    void out_of_memory() noexcept override { leave(); }
+    void out_of_memory() noexcept override;
     // Fails the request if no response has arrived yet.
     void fail_request();
 
@@ -154,6 +155,16 @@ void fd_client::take_arena(const std::function<void(handover)> &done, descriptor
         return done({});
     }
     done({std::move(given[0]), std::move(given[1]), std::move(line), owner_});
+}
+
+void fd_client::out_of_memory() noexcept
+{
+    leave();
+    try {
+        fail_request();
+    } catch (const std::bad_alloc &) {
+        log::write(log::level::error, "request for descriptors: not answered: out of memory (it times out)");
+    }
 }
 
 void fd_client::fail_request()

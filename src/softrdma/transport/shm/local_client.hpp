@@ -19,6 +19,7 @@ public:
     // Accepts the client unless it belongs to another user. Returns the same value as listener::receiver.
     std::chrono::milliseconds enter();
     void drop() override;
+    void out_of_memory() noexcept override { drop(); } // otherwise the client waits for its reply
 
 protected:
     // Called when a message has arrived. Returns false if the client was disconnected.
