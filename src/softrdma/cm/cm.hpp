@@ -34,7 +34,6 @@ struct cm_event : rdma_cm_event, reserve::object {
     private_data data;
 };
 
-// Events for lost and refused connections use reserved memory and cannot fail.
 using cm_events = std::list<std::unique_ptr<cm_event>, reserve::allocator<std::unique_ptr<cm_event>>>;
 
 class event_channel : public rdma_event_channel
@@ -109,7 +108,8 @@ public:
     std::uint8_t traffic_class GUARDED_BY(cm::lock()) = 0;            // RDMA_OPTION_ID_TOS, or that of the request
     ibv_mtu path_mtu GUARDED_BY(cm::lock()) = IBV_MTU_4096;
     std::uint8_t path_ack_timeout GUARDED_BY(cm::lock()) = usual_ack_timeout;
-    std::unique_ptr<cm_event> last_event GUARDED_BY(cm::lock()); // end of the connection, until completions are read
+    cm_events spare_event GUARDED_BY(cm::lock()); // allocated with the id, because the end must be reported
+    cm_events last_event GUARDED_BY(cm::lock());  // end of the connection, until completions are read
     unsigned events_reported GUARDED_BY(cm::lock()) = 0;
     unsigned events_completed GUARDED_BY(cm::lock()) = 0;
     cm_handshake local GUARDED_BY(cm::lock());

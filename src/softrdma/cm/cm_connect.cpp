@@ -262,6 +262,7 @@ int accept(cm_id &id, const rdma_conn_param *param)
     id.local.initiator_depth = granted(id.local.initiator_depth, id.remote.responder_resources);
     bool searched = false;
     if (id.link == nullptr) {
+        fail_on_timeout(id, cm_state::accepted);
         id.local.key = id.remote.key;
         id.join();
         searched = id.search(id.remote.shm_address);
@@ -279,7 +280,6 @@ int accept(cm_id &id, const rdma_conn_param *param)
     }
     if (searched)
         id.answer();
-    fail_on_timeout(id, cm_state::accepted);
     return 0;
 }
 

@@ -17,7 +17,7 @@ void leave_timewait(std::uint64_t serial)
     cm_id *id = detail::find_id(serial);
     if (id == nullptr)
         return;
-    if (id->last_event == nullptr)
+    if (id->last_event.empty())
         return detail::queue_event(*id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
     event_loop::get()->after(std::chrono::milliseconds(1), [serial] { leave_timewait(serial); });
 }
@@ -88,12 +88,12 @@ int disconnect(cm_id &id)
     case cm_state::replied:
     case cm_state::accepted:
     case cm_state::connected:
+        if (id.link == nullptr)
+            event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
         id.stop_searching();
         detail::modify_to_error(id);
         id.state = cm_state::disconnect_sent;
         detail::send_disconnect_request(id);
-        if (id.link == nullptr)
-            event_loop::get()->after(settings().response_timeout, [serial = id.serial] { give_up_disconnect(serial); });
         return 0;
     case cm_state::disconnect_received:
         detail::modify_to_error(id);

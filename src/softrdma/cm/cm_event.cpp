@@ -14,14 +14,19 @@ namespace softrdma::cm
 namespace
 {
 
+void describe(cm_event &event, cm_id &id, rdma_cm_event_type type, int status)
+{
+    static_cast<rdma_cm_event &>(event) = {};
+    event.id = &id;
+    event.event = type;
+    event.status = status;
+    event.counted_on = &id;
+}
+
 std::unique_ptr<cm_event> make_event(cm_id &id, rdma_cm_event_type type, int status)
 {
-    std::unique_ptr<cm_event> event(new cm_event);
-    static_cast<rdma_cm_event &>(*event) = {};
-    event->id = &id;
-    event->event = type;
-    event->status = status;
-    event->counted_on = &id;
+    auto event = std::make_unique<cm_event>();
+    describe(*event, id, type, status);
     return event;
 }
 
@@ -100,25 +105,35 @@ bool has_unread_completions(const cm_id &id, bool flushed) REQUIRES(lock())
     return qp != nullptr && qp->has_unread_completions({id.events()->reader_.load(std::memory_order_relaxed), flushed});
 }
 
-void deliver_last(cm_id &id, bool flushed, unsigned checks_left) REQUIRES(lock())
+void deliver_last(cm_id &id, bool flushed, unsigned checks_left) noexcept REQUIRES(lock())
 {
-    if (checks_left == 0 || !has_unread_completions(id, flushed))
-        return put(*id.events(), std::move(id.last_event));
-    event_loop::get()->after(check_interval, [serial = id.serial, flushed, checks_left] {
-        const lock_guard guard(lock());
-        if (cm_id *waiting = detail::find_id(serial); waiting != nullptr)
-            deliver_last(*waiting, flushed, checks_left - 1);
-    });
+    try {
+        if (checks_left > 0 && has_unread_completions(id, flushed))
+            return event_loop::get()->after(check_interval, [serial = id.serial, flushed, checks_left] {
+                const lock_guard guard(lock());
+                if (cm_id *waiting = detail::find_id(serial); waiting != nullptr)
+                    deliver_last(*waiting, flushed, checks_left - 1);
+            });
+    } catch (const std::bad_alloc &) { // the end must be reported
+        log::write(log::level::error, "last event of a connection: not delayed: out of memory");
+    }
+    event_channel &channel = *id.events();
+    channel.queue_.splice(channel.queue_.end(), id.last_event);
+    channel.ready_->put();
 }
 
 } // namespace
 
 void detail::queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data)
 {
-    SOFTRDMA_ASSERT(id.last_event == nullptr);
-    id.last_event = make_event(id, type, status);
+    SOFTRDMA_ASSERT(id.last_event.empty());
+    if (id.spare_event.empty()) // over RoCE, the process of a peer can end after it has disconnected
+        id.spare_event.push_back(make_event(id, type, status));
+    id.last_event.splice(id.last_event.end(), id.spare_event);
+    cm_event &event = *id.last_event.front();
+    describe(event, id, type, status);
     if (data != nullptr)
-        attach_data(*id.last_event, *data);
+        attach_data(event, *data);
     deliver_last(id, flushed, max_checks);
 }
 

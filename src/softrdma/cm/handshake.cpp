@@ -189,7 +189,11 @@ bool handshake::search(const shm_address &peer)
                         return;
                     h->ep_ = std::move(found);
                     h->no_shm_reason_ = h->ep_ == nullptr ? no_shm_reason::refused : no_shm_reason::none;
-                    h->searched();
+                    try {
+                        h->searched();
+                    } catch (const std::bad_alloc &) {
+                        from->cut(); // the program is notified of the loss, not only of a timeout
+                    }
                 });
     return !searching_;
 }

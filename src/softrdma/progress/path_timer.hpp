@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -25,8 +26,13 @@ public:
             const auto path = owner.lock();
             if (path == nullptr || latest_.load() != number)
                 return;
-            if (const auto receiver = path->bound(); receiver != nullptr)
-                receiver->timer_expired();
+            const auto receiver = path->bound();
+            try {
+                if (receiver != nullptr)
+                    receiver->timer_expired();
+            } catch (const std::bad_alloc &) {
+                path->cut(); // otherwise the requests of the receiver wait forever
+            }
         });
     }
 

@@ -123,8 +123,8 @@ void queue_pair::fail(const char *reason)
 
 // A peer inside an operation may still place or complete a message in a receive. The receive is returned to the program
 // only after that.
-void queue_pair::flush_receives()
-{
+void queue_pair::flush_receives() noexcept
+try {
     constexpr std::chrono::microseconds first_pause{100};
     if (peer_ != nullptr) {
         delays_flush_ = std::allocate_shared<grace_period>(reserve::allocator<grace_period>(), peer_->reader_of_peer());
@@ -132,6 +132,9 @@ void queue_pair::flush_receives()
             return flush_receives_later(first_pause);
     }
     finish_flush();
+} catch (const std::bad_alloc &) {
+    delays_flush_.reset();
+    log::write(log::level::error, "queue pair %u: receives not flushed: out of memory", qp_base.qp_num);
 }
 
 void queue_pair::finish_flush()

@@ -111,7 +111,7 @@ private:
     int reset(const ibv_qp_attr &attr, int mask) EXCLUDES(lock_);
     int exclude_peer() EXCLUDES(lock_);
     void start_connection(std::uint64_t number) noexcept REQUIRES(lock_);
-    void flush_receives() REQUIRES(lock_);
+    void flush_receives() noexcept REQUIRES(lock_);
     void finish_flush() REQUIRES(lock_);
     void flush_receives_later(std::chrono::microseconds pause) REQUIRES(lock_);
     void join_network() noexcept REQUIRES(lock_);

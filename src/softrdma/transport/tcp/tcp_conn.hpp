@@ -54,7 +54,7 @@ public:
     void push() override;
     bool congested() override;
     std::size_t send_space() override;
-    void start_timer(std::chrono::microseconds delay) override { timer_.start(weak_from_this(), delay); }
+    void start_timer(std::chrono::microseconds delay) override;
     void start_answer_timer(std::chrono::microseconds delay) override;
     void cut() noexcept override;
     const char *name() const noexcept override { return "tcp"; }
@@ -101,6 +101,8 @@ private:
     bool parse(std::span<const std::byte> data) REQUIRES(read_mutex_);
     bool handle(const packet &p);
     void drop(int error);
+    template<typename Call>
+    void or_cut(Call call) noexcept;
     [[nodiscard]] std::shared_ptr<packet_receiver> disconnect() REQUIRES(mutex_);
 
     const int fd_;

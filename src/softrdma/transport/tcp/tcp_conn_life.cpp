@@ -23,6 +23,18 @@ constexpr auto finish_time = std::chrono::seconds(2);
 
 } // namespace
 
+// Cuts the connection if memory is exhausted: otherwise a user waits for what the call would do.
+template<typename Call>
+void tcp_conn::or_cut(Call call) noexcept
+{
+    try {
+        call();
+    } catch (const std::bad_alloc &) {
+        log::write(log::level::error, "connection: cut: out of memory");
+        cut();
+    }
+}
+
 std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
 {
     unique_fd taken(fd);
@@ -79,20 +91,30 @@ void tcp_conn::unhold()
     held_ = false;
     update_watch();
     // Data read before the hold is in the buffer, so the socket does not report it.
-    event_loop::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) {
-            const lock_guard reading(self->read_mutex_);
-            self->serve(0);
-        }
+    or_cut([this] {
+        event_loop::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
+            if (const auto self = weak.lock())
+                self->or_cut([&] {
+                    const lock_guard reading(self->read_mutex_);
+                    self->serve(0);
+                });
+        });
     });
+}
+
+void tcp_conn::start_timer(std::chrono::microseconds delay)
+{
+    or_cut([&] { timer_.start(weak_from_this(), delay); });
 }
 
 void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
 {
-    event_loop::get()->after(delay, [weak = weak_from_this()] {
-        const auto self = weak.lock();
-        if (const auto receiver = self == nullptr ? nullptr : self->bound(); receiver != nullptr)
-            receiver->answer_timer_expired();
+    or_cut([&] {
+        event_loop::get()->after(delay, [weak = weak_from_this()] {
+            const auto self = weak.lock();
+            if (const auto receiver = self == nullptr ? nullptr : self->bound(); receiver != nullptr)
+                self->or_cut([&] { receiver->answer_timer_expired(); });
+        });
     });
 }
 
@@ -175,21 +197,27 @@ void tcp_conn::finish()
     const lock_guard lock(mutex_);
     if (closed_ || finishing_)
         return;
-    if (receiver_ != nullptr) // it may be reading right now: notified later, without this lock
-        event_loop::get()->after(std::chrono::microseconds(0),
-                [receiver = receiver_, self = shared_from_this()] { receiver->path_lost(*self); });
+    try {
+        if (receiver_ != nullptr) // it may be reading right now: notified later, without this lock
+            event_loop::get()->after(std::chrono::microseconds(0),
+                    [receiver = receiver_, self = shared_from_this()] { receiver->path_lost(*self); });
+    } catch (const std::bad_alloc &) {
+        return cut(); // the reader notifies it
+    }
     if (connecting_ || (!blocked_ && push_output())) {
         released = disconnect();
         return;
     }
     finishing_ = true;
     wait_for_send_space();
-    event_loop::get()->after(finish_time, [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) {
-            std::shared_ptr<packet_receiver> last;
-            const lock_guard relock(self->mutex_);
-            last = self->disconnect();
-        }
+    or_cut([this] {
+        event_loop::get()->after(finish_time, [weak = weak_from_this()] {
+            if (const auto self = weak.lock()) {
+                std::shared_ptr<packet_receiver> last;
+                const lock_guard relock(self->mutex_);
+                last = self->disconnect();
+            }
+        });
     });
 }
 
