@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Installs the project to a prefix with a blank and copies that to another prefix. There programs link and run, and the tools
-start, with the library of that prefix and without loader variables. Then uninstalls the first one. The installation scripts
-also work in a build directory with a blank, and refuse to install before the build."""
+"""Installs the project to a prefix with a blank and copies that to another prefix. There programs link and run, and
+the tools start, with the library of that prefix and without loader variables. Then uninstalls the first one. The installation
+scripts also work in a build directory with a blank, and refuse to install before the build. A clone or a build directory with
+a character that CMake or the linker does not support is rejected at once."""
 
 import argparse
 import os
@@ -79,6 +80,16 @@ def check_scripts(source, generator, scratch):
         suite.fail(f"cmake --install before the build, status {early.returncode}: {early.stderr}")
 
 
+def check_rejected_paths(source, generator, scratch):
+    for character in '#<>;,":':
+        clone = scratch / f"clone {character}1"
+        clone.symlink_to(source)
+        for directories in (["-S", clone, "-B", scratch / "build"], ["-S", source, "-B", scratch / f"build {character}1"]):
+            rejected = subprocess.run(["cmake", "-G", generator, *directories], capture_output=True, text=True, check=False)
+            if rejected.returncode == 0 or f"it contains '{character}'" not in " ".join(rejected.stderr.split()):
+                suite.fail(f"cmake with {directories}, status {rejected.returncode}: {rejected.stderr}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, type=pathlib.Path, help="the project's build directory")
@@ -90,6 +101,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         scratch = pathlib.Path(directory)
         check_scripts(options.source, options.generator, scratch)
+        check_rejected_paths(options.source, options.generator, scratch)
         first, prefix = scratch / "first prefix", scratch / "my prefix"
         install(options.build, first)
         unit = (first / "lib/systemd/system/rpmemd.service").read_text()
