@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Installs the project to a prefix with a blank and copies that to another prefix. There programs link and run, and
-the tools start, with the library of that prefix and without loader variables. Then uninstalls the first one. The installation
-scripts also work in a build directory with a blank, and refuse to install before the build. A clone or a build directory with
-a character that CMake or the linker does not support is rejected at once."""
+"""Installs the project to a prefix with a blank and copies that to another prefix. There programs link and run, and the tools
+start, with the library of that prefix and without loader variables. Then uninstalls the first one. The commands and installation
+scripts also work in a build directory with a blank and an apostrophe. They refuse to install before the build. A clone or a
+build directory with a character that CMake or the linker does not support is rejected at once."""
 
 import argparse
 import os
@@ -69,12 +69,17 @@ def check_tools(prefix):
 
 
 def check_scripts(source, generator, scratch):
-    build = scratch / "my build"
+    build = scratch / "Müller's build (1)"
     suite.command("cmake", "-G", generator, "-S", source, "-B", build, "-DRPMA_BUILD_TESTS=OFF", env=environment())
     for script in build.rglob("cmake_install.cmake"):
         for number, line in enumerate(script.read_text().splitlines(), 1):
             if build.name in re.sub(r'"[^"]*"|#.*', "", line):
                 suite.fail(f"{script}:{number}: a path without quotes: {line.strip()}")
+    if generator == "Ninja":
+        commands = suite.command("ninja", "-C", build, "-t", "commands", "all", env=environment())
+        parsed = subprocess.run(["sh", "-n"], input=commands, capture_output=True, text=True, check=False)
+        if parsed.returncode != 0:
+            suite.fail(f"a command of the build has a path without quotes: {parsed.stderr}")
     early = subprocess.run(["cmake", "--install", build, "--prefix", scratch / "early"], capture_output=True, text=True, check=False)
     if early.returncode == 0 or (scratch / "early").exists() or "cmake --build" not in early.stderr:
         suite.fail(f"cmake --install before the build, status {early.returncode}: {early.stderr}")
