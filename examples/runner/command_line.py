@@ -2,6 +2,7 @@
 """Command line parser with one-line errors."""
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -20,15 +21,28 @@ def positive(text: str) -> int:
     return int(text)
 
 
+class OutputLost(Exception):
+    """A write to standard output failed. argparse ignores an OSError."""
+
+
+class Output(io.TextIOWrapper):
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            raise OutputLost from error
+
+
 def run_main(main: Callable[[], int]) -> NoReturn:
-    """Exits with the status of main. Keeps the order with output of other programs. If a reader such as head closes the pipe,
-    exits
-    without a message."""
-    sys.stdout.reconfigure(line_buffering=True)
+    """Exits with the status of main. Keeps the order with output of other programs. If output was lost, exits with the reason, or
+    without a message if a reader such as head closed the pipe."""
+    if sys.stdout is None:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: standard output: closed")
+    encoding, errors = sys.stdout.encoding, sys.stdout.errors
+    sys.stdout = Output(sys.stdout.detach(), encoding, errors, line_buffering=True)
     try:
-        status = main()
-        sys.stdout.flush()
-    except BrokenPipeError:
+        sys.exit(main())
+    except OutputLost as lost:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 128 + signal.SIGPIPE
-    sys.exit(status)
+        sys.exit(128 + signal.SIGPIPE if isinstance(lost.__cause__, BrokenPipeError)
+                 else f"{os.path.basename(sys.argv[0])}: standard output: {lost.__cause__.strerror}")

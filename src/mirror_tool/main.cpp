@@ -2,8 +2,12 @@
 #include <cstdio>
 
 #include "commands.hpp"
+#include "standard_output.hpp"
 
-int main(int argc, char **argv)
+namespace
+{
+
+int run(int argc, char **argv)
 try {
     const std::optional<mirror_tool::options> what = mirror_tool::parse(argc, argv);
     return what ? mirror_tool::run(*what) : mirror_tool::exit_done;
@@ -13,4 +17,11 @@ try {
 } catch (const std::exception &error) {
     std::fprintf(stderr, "rpma-mirror: %s\n", error.what());
     return mirror_tool::exit_failed;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    return standard_output::finish("rpma-mirror", run(argc, argv));
 }

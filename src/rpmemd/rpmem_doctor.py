@@ -315,10 +315,13 @@ def main():
 
 
 if __name__ == "__main__":
+    if sys.stdout is None:
+        sys.exit("rpmem-doctor: standard output: closed")
+    sys.stdout.reconfigure(line_buffering=True)
     try:
-        sys.stdout.reconfigure(line_buffering=True)
         sys.exit(main())
-    except BrokenPipeError:
-        # The reader, such as head, closed the pipe early.
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
+        # The reader, such as head, closed the pipe early.
+        sys.exit(128 + signal.SIGPIPE if isinstance(error, BrokenPipeError)
+                 else f"rpmem-doctor: {error.filename or 'standard output'}: {error.strerror}")

@@ -5,6 +5,11 @@
 # or 2 for wrong usage.
 set -uf
 usage="usage: rpmem-ssh [-p PORT] [OPTION...] TARGET[,TARGET...] COMMAND, in place of ssh; or --help or --version"
+show() {
+    echo "$1" 2>/dev/null && exit 0
+    echo "rpmem-ssh: standard output: text lost" >&2
+    exit 1
+}
 port='' options=''
 while [ $# -gt 1 ]; do
     case $1 in
@@ -15,8 +20,8 @@ while [ $# -gt 1 ]; do
     shift
 done
 case ${1-} in
--h | --help) echo "$usage" && exit 0 ;;
---version) echo "rpmem-ssh @PROJECT_VERSION@" && exit 0 ;;
+-h | --help) show "$usage" ;;
+--version) show "rpmem-ssh @PROJECT_VERSION@" ;;
 esac
 if [ $# -lt 2 ]; then
     echo "$usage" >&2

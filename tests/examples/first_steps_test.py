@@ -63,6 +63,13 @@ class FirstStepsTest(support.ExamplesTest):
                 result = support.execute([tool, "--version"])
                 self.assert_status(result, 0)
                 self.assertRegex(result.stdout + result.stderr, rf"\A{name} \d+\.\d+\.\d+\n\Z")
+            if name == "rpmemd":
+                continue  # its standard output is the control channel
+            for option, end in (("--version", ">/dev/full"), ("--help", ">/dev/full"), ("--help", ">&-")):
+                with self.subTest(tool=name, option=option, end=end):
+                    result = support.execute(["sh", "-c", f'exec "$0" {option} {end}', tool])
+                    self.assert_status(result, 1)
+                    self.assert_one_line(result.stderr, f"{name}: standard output: ")
         for words in (["rpma-doctor"], ["rpmem-doctor", "local:", "none.set"], ["rpma-conformance", "--list"]):
             with self.subTest(words=words):
                 reader, writer = os.pipe()

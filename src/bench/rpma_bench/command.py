@@ -230,9 +230,6 @@ def main(engine, directory, version):
         if str(failure):
             print(f"rpma-bench: {failure}", file=sys.stderr)
         return failure.status
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except Interrupted as interrupted:
         clear = "\r\033[K" if sys.stderr.isatty() else ""
         advice = f": {options.interrupted}" if options.interrupted else ""

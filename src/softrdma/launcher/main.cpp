@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <getopt.h>
 
+#include "standard_output.hpp"
+
 namespace softrdma::launcher
 {
 
@@ -117,9 +119,9 @@ int main(int argc, char **argv)
     opterr = 0;
     for (int c = 0; (c = getopt_long(argc, argv, "+hV", options.data(), nullptr)) != -1;) {
         if (c == 'h')
-            return fputs(help, stdout) < 0 ? exit_failure : 0;
+            return fputs(help, stdout), 0;
         if (c == 'V')
-            return printf("softrdma %s\n", SOFTRDMA_VERSION) < 0 ? exit_failure : 0;
+            return printf("softrdma %s\n", SOFTRDMA_VERSION), 0;
         return usage(std::string("unknown option '") + argv[optind - 1] + "'");
     }
     return optind < argc ? command(argc - optind, argv + optind) : usage("no command given");
@@ -129,5 +131,5 @@ int main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return softrdma::launcher::main(argc, argv);
+    return standard_output::finish("softrdma", softrdma::launcher::main(argc, argv));
 }

@@ -105,7 +105,7 @@ class CommandTest(unittest.TestCase):
             result = subprocess.run([BENCH, "report", self.sample, "--out", "-"], stdout=full, stderr=subprocess.PIPE,
                                     text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stderr, "rpma-bench: cannot write to standard output\n")
+        self.assertEqual(result.stderr, "rpma-bench: standard output: No space left on device\n")
         self.assert_fails(self.report(self.sample, "--out", "/dev/full"), 1,
                           "/dev/full: cannot write: No space left on device")
 

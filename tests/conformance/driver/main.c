@@ -85,5 +85,5 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < count; ++i)
         free(selection[i].name);
     free(selection);
-    return status;
+    return finish_output(status);
 }

@@ -81,9 +81,20 @@ static void add_filter(struct options *options, const char *pattern)
     options->filters[options->filter_count++] = pattern;
 }
 
+int finish_output(int status)
+{
+    bool lost = ferror(stdout) != 0;
+    errno = EIO; /* fflush can succeed after an earlier write failed */
+    if (fflush(stdout) == 0 && !lost)
+        return status;
+    fprintf(stderr, "rpma-conformance: standard output: %s\n", strerror(errno));
+    return EXIT_FAILURE;
+}
+
 static void show_text(const char *text)
 {
-    exit(fputs(text, stdout) < 0 || fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS);
+    fputs(text, stdout);
+    exit(finish_output(EXIT_SUCCESS));
 }
 
 struct options parse_options(int argc, char **argv)

@@ -31,6 +31,9 @@ struct options parse_options(int argc, char **argv);
 /* Prints the cause in one line and exits the program. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Returns `status`. If output was lost, for example on a full disk, prints the reason and returns EXIT_FAILURE. */
+int finish_output(int status);
+
 /* Returns whether the filters select the case. Without filters, every case is selected. */
 bool selected(const struct options *options, const char *full_name);
 

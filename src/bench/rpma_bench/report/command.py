@@ -364,12 +364,7 @@ def write_report(paths, out=None, kind="html", title=None, figure_groups=(), row
         runs += runs_of(path, result, [run.name for run in runs])
     text_of = rendered(runs, kind, title, figure_groups, values)
     if out == "-":
-        try:
-            sys.stdout.write(text_of)
-            sys.stdout.flush()
-        except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise Failure("cannot write to standard output") from error
+        sys.stdout.write(text_of)
     else:
         path = destination(paths, out, kind)
         replace_file(path, text_of)
