@@ -79,6 +79,18 @@ class FirstStepsTest(support.ExamplesTest):
                                             stderr=subprocess.PIPE, text=True, timeout=support.TIMEOUT_S)
                 self.assertEqual("", result.stderr)
 
+    def test_each_command_of_softrdma_prints_help(self) -> None:
+        launcher = str(support.BUILD / "bin" / "softrdma")
+        for command in ("run", "trace", "info", "doctor", "ps", "fault", "powercut"):
+            for option in ("-h", "--help"):
+                with self.subTest(command=command, option=option):
+                    result = support.execute([launcher, command, option])
+                    self.assert_status(result, 0)
+                    self.assertIn(f"softrdma {command}", result.stdout)
+        result = support.execute([launcher, "trace", "-w"])
+        self.assert_status(result, 2)
+        self.assert_one_line(result.stderr, "option '-w' of trace needs a value")
+
     def test_installing_without_root_and_sudo_prints_the_packages(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             for name, text in (("id", "echo 1000"), ("dpkg-query", "exit 1"), ("apt-get", "exit 9")):

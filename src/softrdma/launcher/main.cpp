@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <getopt.h>
+#include <optional>
 
 #include "standard_output.hpp"
 
@@ -49,9 +50,10 @@ constexpr std::array<option, 3> options = {{
         {nullptr, 0, nullptr, 0},
 }};
 
-constexpr std::array<option, 3> run_options = {{
+constexpr std::array<option, 4> run_options = {{
         {"auto", no_argument, nullptr, 'a'},
         {"dropin", no_argument, nullptr, 'd'},
+        {"help", no_argument, nullptr, 'h'},
         {nullptr, 0, nullptr, 0},
 }};
 
@@ -60,8 +62,14 @@ struct command_line {
     std::string file;
     run_choice how;
     int first = 0;
-    bool good = true;
+    std::optional<int> end; // exit status, if the command does not run
 };
+
+int show_help()
+{
+    fputs(help, stdout);
+    return 0;
+}
 
 command_line parse(int argc, char **argv, const char *letters, const option *words)
 {
@@ -72,12 +80,17 @@ command_line parse(int argc, char **argv, const char *letters, const option *wor
             (c == 'a' ? result.how.prefer_hardware : result.how.dropin) = true;
             continue;
         }
-        if (c != 'w') {
-            usage(std::string("unknown option '") + argv[optind - 1] + "' of " + argv[0]);
-            result.good = false;
-            break;
+        if (c == 'w') {
+            result.file = optarg;
+            continue;
         }
-        result.file = optarg;
+        if (c == 'h')
+            result.end = show_help();
+        else if (c == ':')
+            result.end = usage(std::string("option '") + argv[optind - 1] + "' of " + argv[0] + " needs a value");
+        else
+            result.end = usage(std::string("unknown option '") + argv[optind - 1] + "' of " + argv[0]);
+        break;
     }
     result.first = optind;
     return result;
@@ -96,9 +109,9 @@ int command(int argc, char **argv)
     if (found == std::end(plain) && !runs && name != "trace")
         return usage("unknown command '" + name + "'");
     const command_line line =
-            parse(argc, argv, name == "trace" ? "+w:" : "+", runs ? run_options.data() : run_options.data() + 2);
-    if (!line.good)
-        return exit_usage;
+            parse(argc, argv, name == "trace" ? "+:hw:" : "+h", runs ? run_options.data() : run_options.data() + 2);
+    if (line.end)
+        return *line.end;
     argc -= line.first;
     argv += line.first;
     if (runs)
@@ -119,7 +132,7 @@ int main(int argc, char **argv)
     opterr = 0;
     for (int c = 0; (c = getopt_long(argc, argv, "+hV", options.data(), nullptr)) != -1;) {
         if (c == 'h')
-            return fputs(help, stdout), 0;
+            return show_help();
         if (c == 'V')
             return printf("softrdma %s\n", SOFTRDMA_VERSION), 0;
         return usage(std::string("unknown option '") + argv[optind - 1] + "'");
