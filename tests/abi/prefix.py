@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Installs the project to a prefix with a blank and copies that to another prefix. There programs link and run, and the tools
-start, with the library of that prefix and without loader variables. Then uninstalls the first one. The commands and installation
-scripts also work in a build directory with a blank and an apostrophe. They refuse to install before the build. A clone or a
-build directory with a character that CMake or the linker does not support is rejected at once."""
+"""Installs the project to a prefix with unusual characters and copies that to another prefix. There programs link and run, and
+the tools start, with the library of that prefix and without loader variables. Then uninstalls the first one. The commands and
+installation scripts also work in a build directory with a blank and an apostrophe. They refuse to install before the build. A
+clone or a build directory with a character that CMake or the linker does not support is rejected at once."""
 
 import argparse
 import os
@@ -107,10 +107,14 @@ def main():
         scratch = pathlib.Path(directory)
         check_scripts(options.source, options.generator, scratch)
         check_rejected_paths(options.source, options.generator, scratch)
-        first, prefix = scratch / "first prefix", scratch / "my prefix"
+        rejected = subprocess.run(["cmake", "--install", options.build, "--prefix", scratch / "a;b"], capture_output=True, text=True,
+                                  check=False)
+        if rejected.returncode == 0 or "semicolon" not in rejected.stderr or (scratch / "a;b").exists():
+            suite.fail(f"cmake --install with a semicolon in the prefix, status {rejected.returncode}: {rejected.stderr}")
+        first, prefix = scratch / "Müller's [50 %h", scratch / "Zoë & Co #2 @50 %"
         install(options.build, first)
         unit = (first / "lib/systemd/system/rpmemd.service").read_text()
-        if f'ExecStart="{first}/bin/rpmemd"' not in unit:
+        if f'ExecStart="{str(first).replace("%", "%%")}/bin/rpmemd"' not in unit:
             suite.fail("rpmemd.service starts a daemon outside the prefix")
         shutil.copytree(first, prefix, symlinks=True)
         check_programs(prefix, scratch)
