@@ -46,7 +46,7 @@ static void cover(const char *function, const char *parameter)
 #define CONTEXT_OF(function) MEANINGFUL(function, op_context, without_regions_each_operation_moves_no_bytes)
 
 // Functions of librpma 1.3 and later. rpma-conformance has the same list.
-static void null_is_refused(void **state)
+TEST(null_is_refused)
 {
     static const char word[8];
 #define NULL_ARGUMENT(function, parameter, ...) REFUSED(function, parameter, __VA_ARGS__);
@@ -56,7 +56,7 @@ static void null_is_refused(void **state)
     REFUSED(rpma_conn_req_connect, req_ptr, &none, BOGUS, BOGUS);
 }
 
-static void null_is_refused_by_what_came_with_1_4(void **state)
+TEST(null_is_refused_by_what_came_with_1_4)
 {
     REFUSED(rpma_utils_get_ibv_context_by_kind, addr, NULL, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, BOGUS);
     REFUSED(rpma_utils_get_ibv_context_by_kind, ibv_ctx_ptr, BOGUS, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, NULL);
@@ -71,7 +71,7 @@ static void null_is_refused_by_what_came_with_1_4(void **state)
     REFUSED(rpma_conn_submit, conn, NULL);
 }
 
-static void null_has_a_meaning(void **state)
+TEST(null_has_a_meaning)
 {
     MEANINGFUL(rpma_srq_new, cfg, without_a_configuration_the_defaults_apply);
     CONTEXT_OF(rpma_srq_recv);
@@ -157,7 +157,7 @@ static const char *declaration(const char *header, const char *function)
     return NULL;
 }
 
-static void every_pointer_of_every_exported_function_has_a_line(void **state)
+TEST(every_pointer_of_every_exported_function_has_a_line)
 {
     char *const map = read_file(map_file);
     const char *const header = read_file(header_file);
@@ -180,11 +180,5 @@ int main(int argc, char *argv[])
     }
     map_file = argv[1];
     header_file = argv[2];
-    const struct CMUnitTest tests[] = {
-            TEST(null_is_refused),
-            TEST(null_is_refused_by_what_came_with_1_4),
-            TEST(null_has_a_meaning),
-            TEST(every_pointer_of_every_exported_function_has_a_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered_tests();
 }

@@ -46,14 +46,14 @@ static void assert_emulated(const struct path *path)
     assert_int_equal(fake_last_work()->flags, IBV_SEND_INLINE | IBV_SEND_FENCE);
 }
 
-static void a_plain_device_gets_a_fenced_inline_write(void **state)
+TEST(a_plain_device_gets_a_fenced_inline_write)
 {
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_emulated(&path);
     drop_path(path);
 }
 
-static void a_capable_device_does_it_natively_and_without_fence(void **state)
+TEST(a_capable_device_does_it_natively_and_without_fence)
 {
     fake_make_native();
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
@@ -61,7 +61,7 @@ static void a_capable_device_does_it_natively_and_without_fence(void **state)
     drop_path(path);
 }
 
-static void beside_emulated_flush_the_native_operation_is_fenced(void **state)
+TEST(beside_emulated_flush_the_native_operation_is_fenced)
 {
     fake_device()->capabilities = 1ULL << FAKE_CAP_ATOMIC_WRITE;
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
@@ -81,7 +81,7 @@ static void beside_emulated_flush_the_native_operation_is_fenced(void **state)
     drop_path(path);
 }
 
-static void an_extended_queue_pair_alone_is_not_taken_for_capable(void **state)
+TEST(an_extended_queue_pair_alone_is_not_taken_for_capable)
 {
     fake_device()->extended_qps = true;
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
@@ -89,7 +89,7 @@ static void an_extended_queue_pair_alone_is_not_taken_for_capable(void **state)
     drop_path(path);
 }
 
-static void a_device_that_refuses_the_operation_on_its_queue_pairs_emulates(void **state)
+TEST(a_device_that_refuses_the_operation_on_its_queue_pairs_emulates)
 {
     fake_make_native();
     fake_device()->extended_qps = true;
@@ -105,7 +105,7 @@ static void a_device_that_refuses_the_operation_on_its_queue_pairs_emulates(void
     drop_path(path);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
     for (int native = 0; native < 2; ++native) {
         if (native)
@@ -122,7 +122,7 @@ static void bad_arguments_are_refused(void **state)
     }
 }
 
-static void what_lies_outside_the_region_is_refused(void **state)
+TEST(what_lies_outside_the_region_is_refused)
 {
     const uint64_t sizes[] = {7, 8, 12, 16, MR_SIZE};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
@@ -137,7 +137,7 @@ static void what_lies_outside_the_region_is_refused(void **state)
     }
 }
 
-static void an_unaligned_base_is_warned_of_once_per_region(void **state)
+TEST(an_unaligned_base_is_warned_of_once_per_region)
 {
     const struct path path = make_path(REMOTE_BASE + 7, MR_SIZE, 0xff);
     for (int i = 0; i < 3; ++i)
@@ -149,7 +149,7 @@ static void an_unaligned_base_is_warned_of_once_per_region(void **state)
     drop_path(path);
 }
 
-static void a_refused_request_is_a_provider_error(void **state)
+TEST(a_refused_request_is_a_provider_error)
 {
     for (int native = 0; native < 2; ++native) {
         if (native)
@@ -161,20 +161,4 @@ static void a_refused_request_is_a_provider_error(void **state)
         assert_int_equal(fake_work_count(), 0);
         drop_path(path);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            TEST(a_plain_device_gets_a_fenced_inline_write),
-            TEST(a_capable_device_does_it_natively_and_without_fence),
-            TEST(beside_emulated_flush_the_native_operation_is_fenced),
-            TEST(an_extended_queue_pair_alone_is_not_taken_for_capable),
-            TEST(a_device_that_refuses_the_operation_on_its_queue_pairs_emulates),
-            TEST(bad_arguments_are_refused),
-            TEST(what_lies_outside_the_region_is_refused),
-            TEST(an_unaligned_base_is_warned_of_once_per_region),
-            TEST(a_refused_request_is_a_provider_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

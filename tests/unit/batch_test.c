@@ -49,8 +49,8 @@ static int end(void **state)
     return end_test(state);
 }
 
-#define BATCH_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-#define NATIVE_TEST(name) cmocka_unit_test_setup_teardown(name, begin_native, end)
+#define BATCH_TEST(name) DEFINE_TEST(name, begin, end)
+#define NATIVE_TEST(name) DEFINE_TEST(name, begin_native, end)
 
 static int write_one(int flags, uintptr_t context)
 {
@@ -72,7 +72,7 @@ static void assert_write(unsigned index, uintptr_t context, unsigned flags)
     assert_int_equal(work->sge.addr, (uintptr_t)test_memory + 16 * context);
 }
 
-static void what_is_kept_is_posted_with_the_next_operation(void **state)
+BATCH_TEST(what_is_kept_is_posted_with_the_next_operation)
 {
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(write_one(KEEP_ALWAYS, 2), 0);
@@ -92,7 +92,7 @@ static void what_is_kept_is_posted_with_the_next_operation(void **state)
     assert_false(fake_work_at(3)->has_next);
 }
 
-static void every_operation_can_be_kept(void **state)
+BATCH_TEST(every_operation_can_be_kept)
 {
     char word[8] = "ABCDEFG";
     assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, KEEP, CONTEXT), 0);
@@ -124,7 +124,7 @@ static void every_operation_can_be_kept(void **state)
     assert_int_equal(fake_work_at(7)->flags, IBV_SEND_SIGNALED);
 }
 
-static void native_operations_are_posted_with_the_others(void **state)
+NATIVE_TEST(native_operations_are_posted_with_the_others)
 {
     char word[8] = "ABCDEFG";
     assert_int_equal(write_one(KEEP, 1), 0);
@@ -158,7 +158,7 @@ static void native_operations_are_posted_with_the_others(void **state)
     assert_calls("ibv_wr_start ibv_wr_complete ibv_wr_start ibv_wr_complete");
 }
 
-static void a_batch_without_native_operations_is_a_chain(void **state)
+NATIVE_TEST(a_batch_without_native_operations_is_a_chain)
 {
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(write_one(ALWAYS, 2), 0);
@@ -167,7 +167,7 @@ static void a_batch_without_native_operations_is_a_chain(void **state)
     assert_write(1, 2, IBV_SEND_SIGNALED);
 }
 
-static void a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush(void **state)
+NATIVE_TEST(a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush)
 {
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
@@ -181,7 +181,7 @@ static void a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush(void 
     drop_path(path);
 }
 
-static void receives_are_not_kept(void **state)
+BATCH_TEST(receives_are_not_kept)
 {
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(rpma_recv(on, local, 0, 8, CONTEXT), 0);
@@ -189,7 +189,7 @@ static void receives_are_not_kept(void **state)
     assert_ptr_equal(fake_last_work()->queue, newest_qp());
 }
 
-static void arguments_are_checked_before_anything_is_kept(void **state)
+BATCH_TEST(arguments_are_checked_before_anything_is_kept)
 {
     const char word[8] = "";
     assert_int_equal(rpma_write(on, remote, MR_SIZE, local, 0, 1, KEEP, NULL), RPMA_E_INVAL);
@@ -202,7 +202,7 @@ static void arguments_are_checked_before_anything_is_kept(void **state)
     assert_calls("");
 }
 
-static void a_connection_keeps_so_many_and_then_posts(void **state)
+BATCH_TEST(a_connection_keeps_so_many_and_then_posts)
 {
     for (unsigned i = 1; i < KEPT_AT_MOST; ++i)
         assert_int_equal(write_one(KEEP, i), 0);
@@ -216,7 +216,7 @@ static void a_connection_keeps_so_many_and_then_posts(void **state)
     assert_calls("ibv_post_send ibv_post_send");
 }
 
-static void ringing_for_nothing_does_nothing(void **state)
+BATCH_TEST(ringing_for_nothing_does_nothing)
 {
     assert_int_equal(rpma_conn_submit(on), 0);
     assert_int_equal(write_one(KEEP, 1), 0);
@@ -225,7 +225,7 @@ static void ringing_for_nothing_does_nothing(void **state)
     assert_calls("ibv_post_send");
 }
 
-static void what_the_device_refuses_is_dropped_with_all_after_it(void **state)
+BATCH_TEST(what_the_device_refuses_is_dropped_with_all_after_it)
 {
     fake_device()->send_room = 2;
     assert_int_equal(write_one(KEEP, 1), 0);
@@ -241,7 +241,7 @@ static void what_the_device_refuses_is_dropped_with_all_after_it(void **state)
     assert_write(2, 5, IBV_SEND_SIGNALED);
 }
 
-static void a_failed_ring_returns_an_error(void **state)
+BATCH_TEST(a_failed_ring_returns_an_error)
 {
     assert_int_equal(write_one(KEEP, 1), 0);
     fake_fail_only("ibv_post_send");
@@ -251,7 +251,7 @@ static void a_failed_ring_returns_an_error(void **state)
     assert_int_equal(rpma_conn_submit(on), 0);
 }
 
-static void a_refused_native_batch_is_dropped_as_a_whole(void **state)
+NATIVE_TEST(a_refused_native_batch_is_dropped_as_a_whole)
 {
     assert_int_equal(write_one(KEEP, 1), 0);
     fake_fail_only("ibv_wr_complete");
@@ -263,7 +263,7 @@ static void a_refused_native_batch_is_dropped_as_a_whole(void **state)
     assert_int_equal(fake_work_count(), 1);
 }
 
-static void without_memory_operations_are_posted_at_once(void **state)
+BATCH_TEST(without_memory_operations_are_posted_at_once)
 {
     fake_libc_fail(FAKE_MALLOC, 1, false);
     assert_int_equal(write_one(KEEP_ALWAYS, 1), 0);
@@ -271,7 +271,7 @@ static void without_memory_operations_are_posted_at_once(void **state)
     assert_write(0, 1, IBV_SEND_SIGNALED);
 }
 
-static void waiting_posts_what_is_kept(void **state)
+BATCH_TEST(waiting_posts_what_is_kept)
 {
     struct rpma_cq *cq = NULL;
     assert_int_equal(rpma_conn_get_cq(on, &cq), 0);
@@ -289,7 +289,7 @@ static void waiting_posts_what_is_kept(void **state)
     assert_int_equal(fake_work_count(), 1);
 }
 
-static void waiting_for_either_queue_posts_what_is_kept(void **state)
+BATCH_TEST(waiting_for_either_queue_posts_what_is_kept)
 {
     for (int shared = 0; shared < 2; ++shared) {
         struct rpma_conn_cfg *cfg = make_cfg(shared, 5);
@@ -308,14 +308,14 @@ static void waiting_for_either_queue_posts_what_is_kept(void **state)
     }
 }
 
-static void disconnecting_posts_what_is_kept(void **state)
+BATCH_TEST(disconnecting_posts_what_is_kept)
 {
     assert_int_equal(write_one(KEEP, 1), 0);
     assert_int_equal(rpma_conn_disconnect(on), 0);
     assert_calls("ibv_post_send rdma_disconnect");
 }
 
-static void deleting_drops_what_is_kept(void **state)
+BATCH_TEST(deleting_drops_what_is_kept)
 {
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     assert_int_equal(rpma_write(path.conn, path.remote, 0, local, 0, 1, KEEP, NULL), 0);
@@ -336,7 +336,7 @@ static void *writes(void *state)
     return failed == 0 ? NULL : local;
 }
 
-static void threads_share_a_batch(void **state)
+BATCH_TEST(threads_share_a_batch)
 {
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < THREADS; ++i)
@@ -350,34 +350,8 @@ static void threads_share_a_batch(void **state)
     assert_int_equal(fake_work_count(), THREADS * ROUNDS * 3);
 }
 
-static void the_version_is_that_of_the_header(void **state)
+TEST(the_version_is_that_of_the_header)
 {
     assert_int_equal(rpma_version(), LIBRPMA_VERSION);
     assert_int_equal(LIBRPMA_VERSION, 0x010400);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            BATCH_TEST(what_is_kept_is_posted_with_the_next_operation),
-            BATCH_TEST(every_operation_can_be_kept),
-            NATIVE_TEST(native_operations_are_posted_with_the_others),
-            NATIVE_TEST(a_batch_without_native_operations_is_a_chain),
-            NATIVE_TEST(a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush),
-            BATCH_TEST(receives_are_not_kept),
-            BATCH_TEST(arguments_are_checked_before_anything_is_kept),
-            BATCH_TEST(a_connection_keeps_so_many_and_then_posts),
-            BATCH_TEST(ringing_for_nothing_does_nothing),
-            BATCH_TEST(what_the_device_refuses_is_dropped_with_all_after_it),
-            BATCH_TEST(a_failed_ring_returns_an_error),
-            NATIVE_TEST(a_refused_native_batch_is_dropped_as_a_whole),
-            BATCH_TEST(without_memory_operations_are_posted_at_once),
-            BATCH_TEST(waiting_posts_what_is_kept),
-            BATCH_TEST(waiting_for_either_queue_posts_what_is_kept),
-            BATCH_TEST(disconnecting_posts_what_is_kept),
-            BATCH_TEST(deleting_drops_what_is_kept),
-            BATCH_TEST(threads_share_a_batch),
-            TEST(the_version_is_that_of_the_header),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

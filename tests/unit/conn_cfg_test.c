@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-static void defaults_are_the_documented_ones(void **state)
+TEST(defaults_are_the_documented_ones)
 {
     struct rpma_conn_cfg *cfg = NULL;
     assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
@@ -28,7 +28,7 @@ static void defaults_are_the_documented_ones(void **state)
     drop_cfg(cfg);
 }
 
-static void sizes_are_kept_as_set(void **state)
+TEST(sizes_are_kept_as_set)
 {
     static int (*const setters[])(struct rpma_conn_cfg *, uint32_t) = {rpma_conn_cfg_set_cq_size,
             rpma_conn_cfg_set_rcq_size, rpma_conn_cfg_set_sq_size, rpma_conn_cfg_set_rq_size};
@@ -48,7 +48,7 @@ static void sizes_are_kept_as_set(void **state)
     drop_cfg(cfg);
 }
 
-static void a_negative_timeout_is_refused_and_changes_nothing(void **state)
+TEST(a_negative_timeout_is_refused_and_changes_nothing)
 {
     struct rpma_conn_cfg *cfg = make_cfg(false, 0);
     int timeout_ms = 0;
@@ -63,7 +63,7 @@ static void a_negative_timeout_is_refused_and_changes_nothing(void **state)
     drop_cfg(cfg);
 }
 
-static void the_shared_channel_can_be_switched_on_and_off(void **state)
+TEST(the_shared_channel_can_be_switched_on_and_off)
 {
     struct rpma_conn_cfg *cfg = make_cfg(true, 0);
     bool shared = false;
@@ -75,7 +75,7 @@ static void the_shared_channel_can_be_switched_on_and_off(void **state)
     drop_cfg(cfg);
 }
 
-static void an_srq_stays_when_null_is_set(void **state)
+TEST(an_srq_stays_when_null_is_set)
 {
     struct rpma_conn_cfg *cfg = make_cfg(false, 0);
     struct rpma_srq *srq = NULL;
@@ -86,7 +86,7 @@ static void an_srq_stays_when_null_is_set(void **state)
     drop_cfg(cfg);
 }
 
-static void new_leaves_its_output_alone_without_memory(void **state)
+TEST(new_leaves_its_output_alone_without_memory)
 {
     struct rpma_conn_cfg *cfg = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, false);
@@ -94,23 +94,9 @@ static void new_leaves_its_output_alone_without_memory(void **state)
     assert_ptr_equal(cfg, BOGUS);
 }
 
-static void deleting_nothing_succeeds(void **state)
+TEST(deleting_nothing_succeeds)
 {
     struct rpma_conn_cfg *cfg = NULL;
     assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
     assert_null(cfg);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            TEST(defaults_are_the_documented_ones),
-            TEST(sizes_are_kept_as_set),
-            TEST(a_negative_timeout_is_refused_and_changes_nothing),
-            TEST(the_shared_channel_can_be_switched_on_and_off),
-            TEST(an_srq_stays_when_null_is_set),
-            TEST(new_leaves_its_output_alone_without_memory),
-            TEST(deleting_nothing_succeeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
+SERVER_TEST(an_outgoing_request_resolves_and_builds_its_queues)
 {
     struct rpma_conn_req *req = NULL;
     errno = 77;
@@ -24,7 +24,7 @@ static void an_outgoing_request_resolves_and_builds_its_queues(void **state)
     assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id");
 }
 
-static void debug_builds_log_the_gids_of_a_request(void **state)
+SERVER_TEST(debug_builds_log_the_gids_of_a_request)
 {
 #ifdef RPMA_DEBUG_BUILD
     const bool is_logged = true;
@@ -38,7 +38,7 @@ static void debug_builds_log_the_gids_of_a_request(void **state)
     assert_int_equal(strstr(log_texts(), "not available") != NULL, is_logged);
 }
 
-static void the_queue_pair_has_the_documented_attributes(void **state)
+SERVER_TEST(the_queue_pair_has_the_documented_attributes)
 {
     struct rpma_conn_req *req = make_req(peer, NULL);
     const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
@@ -60,7 +60,7 @@ static void the_queue_pair_has_the_documented_attributes(void **state)
     drop_req(req);
 }
 
-static void the_configuration_is_read_during_the_call_only(void **state)
+SERVER_TEST(the_configuration_is_read_during_the_call_only)
 {
     struct rpma_conn_cfg *cfg = make_cfg(false, UINT32_MAX);
     assert_int_equal(rpma_conn_cfg_set_timeout(cfg, 4034), 0);
@@ -80,7 +80,7 @@ static void the_configuration_is_read_during_the_call_only(void **state)
     drop_req(req);
 }
 
-static void receives_complete_as_in_the_documented_table(void **state)
+SERVER_TEST(receives_complete_as_in_the_documented_table)
 {
     enum queue {
         MAIN,
@@ -118,7 +118,7 @@ static void receives_complete_as_in_the_documented_table(void **state)
     }
 }
 
-static void a_shared_channel_serves_both_queues(void **state)
+SERVER_TEST(a_shared_channel_serves_both_queues)
 {
     struct rpma_conn_cfg *cfg = make_cfg(true, 16);
     struct rpma_conn_req *req = make_req(peer, cfg);
@@ -131,7 +131,7 @@ static void a_shared_channel_serves_both_queues(void **state)
     drop_cfg(cfg);
 }
 
-static void a_contradictory_configuration_is_refused_before_anything_is_called(void **state)
+SERVER_TEST(a_contradictory_configuration_is_refused_before_anything_is_called)
 {
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
@@ -147,7 +147,7 @@ static void a_contradictory_configuration_is_refused_before_anything_is_called(v
     assert_int_equal(rpma_srq_delete(&srq), 0);
 }
 
-static void every_resolved_address_is_tried_with_an_identifier_of_its_own(void **state)
+SERVER_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own)
 {
     fake_device()->addresses = 4;
     fake_device()->bad_addresses = 1;
@@ -159,7 +159,7 @@ static void every_resolved_address_is_tried_with_an_identifier_of_its_own(void *
                                          "rdma_create_id rdma_resolve_addr rdma_resolve_route ibv_create"));
 }
 
-static void the_first_error_counts_when_no_address_works(void **state)
+SERVER_TEST(the_first_error_counts_when_no_address_works)
 {
     struct rpma_conn_req *req = BOGUS;
     fake_device()->addresses = 2;
@@ -174,7 +174,7 @@ static void the_first_error_counts_when_no_address_works(void **state)
     assert_ptr_equal(req, BOGUS);
 }
 
-static void queue_pairs_are_retried_without_native_operations(void **state)
+SERVER_TEST(queue_pairs_are_retried_without_native_operations)
 {
     const int errors[] = {EOPNOTSUPP, ENOTSUP};
     fake_make_native();
@@ -199,7 +199,7 @@ static void queue_pairs_are_retried_without_native_operations(void **state)
     assert_null(strstr(fake_calls(), "rdma_create_qp_ex rdma_create_qp_ex"));
 }
 
-static void a_context_from_elsewhere_is_refused_by_the_provider(void **state)
+SERVER_TEST(a_context_from_elsewhere_is_refused_by_the_provider)
 {
     struct ibv_context foreign = *fake_context();
     struct ibv_pd *const pd = fake_live(FAKE_PD, 0);
@@ -210,7 +210,7 @@ static void a_context_from_elsewhere_is_refused_by_the_provider(void **state)
     pd->context = own;
 }
 
-static void an_outgoing_request_has_no_private_data(void **state)
+SERVER_TEST(an_outgoing_request_has_no_private_data)
 {
     struct rpma_conn_req *req = make_req(peer, NULL);
     struct rpma_conn_private_data pdata = {BOGUS, 7};
@@ -220,7 +220,7 @@ static void an_outgoing_request_has_no_private_data(void **state)
     drop_req(req);
 }
 
-static void a_receive_can_be_posted_before_connecting(void **state)
+SERVER_TEST(a_receive_can_be_posted_before_connecting)
 {
     struct rpma_conn_req *req = make_req(peer, NULL);
     struct rpma_mr_local *mr = make_mr(peer);
@@ -245,7 +245,7 @@ static void a_receive_can_be_posted_before_connecting(void **state)
     drop_req(req);
 }
 
-static void deleting_an_incoming_request_rejects_it(void **state)
+SERVER_TEST(deleting_an_incoming_request_rejects_it)
 {
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     fake_forget_calls();
@@ -254,7 +254,7 @@ static void deleting_an_incoming_request_rejects_it(void **state)
                  "rdma_destroy_event_channel");
 }
 
-static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
+SERVER_TEST(deletion_goes_on_after_a_failure_and_reports_the_first)
 {
     for (unsigned failing = 1; failing <= 4; ++failing) {
         struct rpma_conn_req *req = make_incoming_req(ep, NULL);
@@ -268,32 +268,9 @@ static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
     }
 }
 
-static void deleting_nothing_succeeds(void **state)
+SERVER_TEST(deleting_nothing_succeeds)
 {
     struct rpma_conn_req *req = NULL;
     assert_int_equal(rpma_conn_req_delete(&req), 0);
     assert_calls("");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            SERVER_TEST(an_outgoing_request_resolves_and_builds_its_queues),
-            SERVER_TEST(debug_builds_log_the_gids_of_a_request),
-            SERVER_TEST(the_queue_pair_has_the_documented_attributes),
-            SERVER_TEST(the_configuration_is_read_during_the_call_only),
-            SERVER_TEST(receives_complete_as_in_the_documented_table),
-            SERVER_TEST(a_shared_channel_serves_both_queues),
-            SERVER_TEST(a_contradictory_configuration_is_refused_before_anything_is_called),
-            SERVER_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own),
-            SERVER_TEST(the_first_error_counts_when_no_address_works),
-            SERVER_TEST(queue_pairs_are_retried_without_native_operations),
-            SERVER_TEST(a_context_from_elsewhere_is_refused_by_the_provider),
-            SERVER_TEST(an_outgoing_request_has_no_private_data),
-            SERVER_TEST(a_receive_can_be_posted_before_connecting),
-            SERVER_TEST(deleting_an_incoming_request_rejects_it),
-            SERVER_TEST(deletion_goes_on_after_a_failure_and_reports_the_first),
-            SERVER_TEST(deleting_nothing_succeeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static int begin(void **state)
     return 0;
 }
 
-#define CONN_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_conn_test)
+#define CONN_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
 
 static void establish(void *unused)
 {
@@ -37,7 +37,7 @@ static void assert_private_data(const char *expected)
     }
 }
 
-static void getters_return_the_parts_of_the_connection(void **state)
+CONN_TEST(getters_return_the_parts_of_the_connection)
 {
     int fd = -1;
     uint32_t qp_num = 0;
@@ -56,7 +56,7 @@ static void getters_return_the_parts_of_the_connection(void **state)
     assert_calls("");
 }
 
-static void every_event_of_a_connection_is_mapped(void **state)
+CONN_TEST(every_event_of_a_connection_is_mapped)
 {
     const struct {
         enum rdma_cm_event_type from;
@@ -83,7 +83,7 @@ static void every_event_of_a_connection_is_mapped(void **state)
     }
 }
 
-static void every_other_event_is_unknown_and_named(void **state)
+CONN_TEST(every_other_event_is_unknown_and_named)
 {
     const enum rdma_cm_event_type others[] = {RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDR_ERROR,
             RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_CONNECT_RESPONSE,
@@ -100,7 +100,7 @@ static void every_other_event_is_unknown_and_named(void **state)
     }
 }
 
-static void connection_event_names_are_the_documented_ones(void **state)
+CONN_TEST(connection_event_names_are_the_documented_ones)
 {
     assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_UNDEFINED), "Undefined connection event");
     assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_ESTABLISHED), "Connection established");
@@ -114,7 +114,7 @@ static void connection_event_names_are_the_documented_ones(void **state)
                 rpma_utils_conn_event_2str((enum rpma_conn_event)others[i]), "Unsupported connection event");
 }
 
-static void an_empty_nonblocking_channel_is_no_event(void **state)
+CONN_TEST(an_empty_nonblocking_channel_is_no_event)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     set_nonblocking(id->channel->fd);
@@ -126,7 +126,7 @@ static void an_empty_nonblocking_channel_is_no_event(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
 }
 
-static void a_signal_does_not_end_the_wait_for_an_event(void **state)
+CONN_TEST(a_signal_does_not_end_the_wait_for_an_event)
 {
     interrupt_soon(establish, NULL);
     errno = 77;
@@ -134,7 +134,7 @@ static void a_signal_does_not_end_the_wait_for_an_event(void **state)
     assert_int_equal(errno, 77);
 }
 
-static void another_failure_to_get_an_event_is_a_provider_error(void **state)
+CONN_TEST(another_failure_to_get_an_event_is_a_provider_error)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     fake_fail_call(1, EBADF, false);
@@ -143,7 +143,7 @@ static void another_failure_to_get_an_event_is_a_provider_error(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
 }
 
-static void private_data_of_the_answer_comes_with_established(void **state)
+CONN_TEST(private_data_of_the_answer_comes_with_established)
 {
     assert_private_data(NULL);
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
@@ -154,14 +154,14 @@ static void private_data_of_the_answer_comes_with_established(void **state)
     assert_private_data("answer");
 }
 
-static void private_data_of_other_events_is_dropped(void **state)
+CONN_TEST(private_data_of_other_events_is_dropped)
 {
     fake_event(id, RDMA_CM_EVENT_REJECTED, "no", 3);
     assert_int_equal(next_event(), RPMA_CONN_REJECTED);
     assert_private_data(NULL);
 }
 
-static void private_data_without_memory_is_nomem_and_the_event_acknowledged(void **state)
+CONN_TEST(private_data_without_memory_is_nomem_and_the_event_acknowledged)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
@@ -172,7 +172,7 @@ static void private_data_without_memory_is_nomem_and_the_event_acknowledged(void
     assert_private_data(NULL);
 }
 
-static void a_failed_acknowledgement_keeps_private_data_handed_out_before(void **state)
+CONN_TEST(a_failed_acknowledgement_keeps_private_data_handed_out_before)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     struct rpma_conn_private_data before, after;
@@ -188,7 +188,7 @@ static void a_failed_acknowledgement_keeps_private_data_handed_out_before(void *
     assert_private_data("answer");
 }
 
-static void a_failed_acknowledgement_drops_what_came_with_the_event(void **state)
+CONN_TEST(a_failed_acknowledgement_drops_what_came_with_the_event)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
@@ -197,7 +197,7 @@ static void a_failed_acknowledgement_drops_what_came_with_the_event(void **state
     assert_private_data(NULL);
 }
 
-static void disconnecting_notifies_the_peer(void **state)
+CONN_TEST(disconnecting_notifies_the_peer)
 {
     errno = 77;
     assert_int_equal(rpma_conn_disconnect(conn), 0);
@@ -210,7 +210,7 @@ static void disconnecting_notifies_the_peer(void **state)
     assert_int_equal(qp_num, newest_qp()->qp_num);
 }
 
-static void deleting_destroys_the_queue_pair_before_the_buffer_of_flush(void **state)
+CONN_TEST(deleting_destroys_the_queue_pair_before_the_buffer_of_flush)
 {
     struct rpma_conn *const dropped = conn;
     conn = NULL;
@@ -222,7 +222,7 @@ static void deleting_destroys_the_queue_pair_before_the_buffer_of_flush(void **s
     assert_int_equal(rpma_conn_delete(&conn), 0);
 }
 
-static void deleting_goes_on_after_a_failure_and_reports_the_first(void **state)
+CONN_TEST(deleting_goes_on_after_a_failure_and_reports_the_first)
 {
     for (unsigned failing = 1; failing <= 4; ++failing) {
         fake_forget_calls();
@@ -239,7 +239,7 @@ static void deleting_goes_on_after_a_failure_and_reports_the_first(void **state)
     assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
 }
 
-static void a_page_that_cannot_be_unmapped_is_invalid(void **state)
+CONN_TEST(a_page_that_cannot_be_unmapped_is_invalid)
 {
     fake_libc_fail(FAKE_MUNMAP, 1, false);
     assert_int_equal(rpma_conn_delete(&conn), RPMA_E_INVAL);
@@ -252,27 +252,4 @@ static void a_page_that_cannot_be_unmapped_is_invalid(void **state)
     assert_provider(rpma_conn_delete(&conn), EIO);
     assert_null(conn);
     assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            CONN_TEST(getters_return_the_parts_of_the_connection),
-            CONN_TEST(every_event_of_a_connection_is_mapped),
-            CONN_TEST(every_other_event_is_unknown_and_named),
-            CONN_TEST(connection_event_names_are_the_documented_ones),
-            CONN_TEST(an_empty_nonblocking_channel_is_no_event),
-            CONN_TEST(a_signal_does_not_end_the_wait_for_an_event),
-            CONN_TEST(another_failure_to_get_an_event_is_a_provider_error),
-            CONN_TEST(private_data_of_the_answer_comes_with_established),
-            CONN_TEST(private_data_of_other_events_is_dropped),
-            CONN_TEST(private_data_without_memory_is_nomem_and_the_event_acknowledged),
-            CONN_TEST(a_failed_acknowledgement_keeps_private_data_handed_out_before),
-            CONN_TEST(a_failed_acknowledgement_drops_what_came_with_the_event),
-            CONN_TEST(disconnecting_notifies_the_peer),
-            CONN_TEST(deleting_destroys_the_queue_pair_before_the_buffer_of_flush),
-            CONN_TEST(deleting_goes_on_after_a_failure_and_reports_the_first),
-            CONN_TEST(a_page_that_cannot_be_unmapped_is_invalid),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,14 +23,14 @@ static int begin(void **state)
     return 0;
 }
 
-#define WAIT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_conn_test)
+#define WAIT_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
 
 static void fire(void *queue)
 {
     fake_fire(queue);
 }
 
-static void the_queue_that_fired_is_told_and_armed_again(void **state)
+WAIT_TEST(the_queue_that_fired_is_told_and_armed_again)
 {
     struct ibv_cq *const faces[] = {main_face, receive_face};
     struct rpma_cq *const queues[] = {cq, rcq};
@@ -50,7 +50,7 @@ static void the_queue_that_fired_is_told_and_armed_again(void **state)
     }
 }
 
-static void the_shared_descriptor_reports_both_queues(void **state)
+WAIT_TEST(the_shared_descriptor_reports_both_queues)
 {
     int fd = -1;
     struct rpma_cq *fired = NULL;
@@ -64,7 +64,7 @@ static void the_shared_descriptor_reports_both_queues(void **state)
     assert_false(is_readable(fd));
 }
 
-static void a_connection_without_shared_channel_is_told_so(void **state)
+WAIT_TEST(a_connection_without_shared_channel_is_told_so)
 {
     struct rpma_conn *plain = make_conn(peer, NULL);
     struct rpma_cq *fired = BOGUS;
@@ -75,7 +75,7 @@ static void a_connection_without_shared_channel_is_told_so(void **state)
     drop_conn(plain);
 }
 
-static void an_empty_nonblocking_channel_is_no_completion(void **state)
+WAIT_TEST(an_empty_nonblocking_channel_is_no_completion)
 {
     struct rpma_cq *fired = BOGUS;
     bool is_rcq = true;
@@ -87,7 +87,7 @@ static void an_empty_nonblocking_channel_is_no_completion(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
 }
 
-static void a_signal_does_not_end_the_wait(void **state)
+WAIT_TEST(a_signal_does_not_end_the_wait)
 {
     struct rpma_cq *fired = NULL;
     interrupt_soon(fire, receive_face);
@@ -97,7 +97,7 @@ static void a_signal_does_not_end_the_wait(void **state)
     assert_ptr_equal(fired, rcq);
 }
 
-static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **state)
+WAIT_TEST(an_unexpected_error_of_the_channel_is_told_and_left_in_errno)
 {
     struct rpma_cq *fired = BOGUS;
     fake_fail_call(1, EBADF, false);
@@ -106,7 +106,7 @@ static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 1);
 }
 
-static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
+WAIT_TEST(a_queue_that_cannot_be_armed_again_is_a_provider_error)
 {
     struct rpma_cq *fired = BOGUS;
     bool is_rcq = false;
@@ -117,7 +117,7 @@ static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
     assert_false(is_rcq);
 }
 
-static void the_event_of_a_foreign_queue_is_acknowledged_and_unknown(void **state)
+WAIT_TEST(the_event_of_a_foreign_queue_is_acknowledged_and_unknown)
 {
     struct rpma_cq *fired = BOGUS;
     bool is_rcq = true;
@@ -131,27 +131,11 @@ static void the_event_of_a_foreign_queue_is_acknowledged_and_unknown(void **stat
     assert_int_equal(ibv_destroy_cq(foreign), 0);
 }
 
-static void deleting_destroys_the_shared_channel_after_the_identifier(void **state)
+WAIT_TEST(deleting_destroys_the_shared_channel_after_the_identifier)
 {
     struct rpma_conn *const dropped = conn;
     conn = NULL;
     drop_conn(dropped);
     assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_cq rdma_destroy_id "
                  "ibv_destroy_comp_channel rdma_destroy_event_channel");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            WAIT_TEST(the_queue_that_fired_is_told_and_armed_again),
-            WAIT_TEST(the_shared_descriptor_reports_both_queues),
-            WAIT_TEST(a_connection_without_shared_channel_is_told_so),
-            WAIT_TEST(an_empty_nonblocking_channel_is_no_completion),
-            WAIT_TEST(a_signal_does_not_end_the_wait),
-            WAIT_TEST(an_unexpected_error_of_the_channel_is_told_and_left_in_errno),
-            WAIT_TEST(a_queue_that_cannot_be_armed_again_is_a_provider_error),
-            WAIT_TEST(the_event_of_a_foreign_queue_is_acknowledged_and_unknown),
-            WAIT_TEST(deleting_destroys_the_shared_channel_after_the_identifier),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

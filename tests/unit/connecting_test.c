@@ -34,14 +34,14 @@ static const char *connect_calls(struct rpma_conn_req *req)
     return fake_calls();
 }
 
-static void the_active_side_moves_to_its_own_channel_and_connects_last(void **state)
+SERVER_TEST(the_active_side_moves_to_its_own_channel_and_connects_last)
 {
     assert_string_equal(
             connect_calls(make_req(peer, NULL)), "rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect");
     drop_conn(conn);
 }
 
-static void the_passive_side_accepts_last(void **state)
+SERVER_TEST(the_passive_side_accepts_last)
 {
     assert_string_equal(connect_calls(make_incoming_req(ep, NULL)), "ibv_reg_mr rdma_accept");
     drop_conn(conn);
@@ -50,7 +50,7 @@ static void the_passive_side_accepts_last(void **state)
 
 // A wait for an acknowledgement lasts 4096 ns * 2^exponent. 7 waits last at least the configured time; 6 would be
 // shorter.
-static void a_peer_timeout_bounds_retries_and_waits(void **state)
+SERVER_TEST(a_peer_timeout_bounds_retries_and_waits)
 {
     const struct {
         const char *timeout_ms;
@@ -71,14 +71,14 @@ static void a_peer_timeout_bounds_retries_and_waits(void **state)
     }
 }
 
-static void without_a_peer_timeout_the_device_decides(void **state)
+SERVER_TEST(without_a_peer_timeout_the_device_decides)
 {
     struct rpma_conn_req *req = make_req(peer, NULL);
     assert_null(strstr(fake_calls(), "rdma_set_option"));
     drop_req(req);
 }
 
-static void a_peer_timeout_that_is_none_is_refused_before_anything_is_called(void **state)
+SERVER_TEST(a_peer_timeout_that_is_none_is_refused_before_anything_is_called)
 {
     const char *const wrong[] = {"", "0", "-1", "3600001", "99999999999999999999", "1s", "1 ", "soon"};
     for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
@@ -98,7 +98,7 @@ static void a_peer_timeout_that_is_none_is_refused_before_anything_is_called(voi
     assert_non_null(strstr(fake_calls(), "rdma_reject"));
 }
 
-static void a_peer_timeout_that_cannot_be_set_is_a_provider_error(void **state)
+SERVER_TEST(a_peer_timeout_that_cannot_be_set_is_a_provider_error)
 {
     setenv("RPMA_PEER_TIMEOUT_MS", "1000", 1);
     struct rpma_conn_req *req = BOGUS;
@@ -124,7 +124,7 @@ static struct rpma_conn *accepted(void)
 }
 
 // The peer had established the connection, but its last handshake message was lost.
-static void a_disconnect_before_the_establishment_is_reported_as_both(void **state)
+SERVER_TEST(a_disconnect_before_the_establishment_is_reported_as_both)
 {
     conn = accepted();
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
@@ -139,7 +139,7 @@ static void a_disconnect_before_the_establishment_is_reported_as_both(void **sta
     drop_conn(conn);
 }
 
-static void an_end_after_the_beginning_is_told_once(void **state)
+SERVER_TEST(an_end_after_the_beginning_is_told_once)
 {
     conn = accepted();
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
@@ -152,7 +152,7 @@ static void an_end_after_the_beginning_is_told_once(void **state)
     drop_conn(conn);
 }
 
-static void an_end_that_this_side_asked_for_has_no_beginning(void **state)
+SERVER_TEST(an_end_that_this_side_asked_for_has_no_beginning)
 {
     conn = accepted();
     assert_int_equal(rpma_conn_disconnect(conn), 0);
@@ -164,7 +164,7 @@ static void an_end_that_this_side_asked_for_has_no_beginning(void **state)
 }
 
 // The connection manager ignores a disconnection until it has received the last handshake message.
-static void a_disconnect_before_the_establishment_is_repeated(void **state)
+SERVER_TEST(a_disconnect_before_the_establishment_is_repeated)
 {
     conn = accepted();
     assert_int_equal(rpma_conn_disconnect(conn), 0);
@@ -179,7 +179,7 @@ static void a_disconnect_before_the_establishment_is_repeated(void **state)
     drop_conn(conn);
 }
 
-static void private_data_goes_with_the_request_and_the_answer(void **state)
+SERVER_TEST(private_data_goes_with_the_request_and_the_answer)
 {
     char bytes[] = "Random data";
     const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
@@ -192,7 +192,7 @@ static void private_data_goes_with_the_request_and_the_answer(void **state)
     }
 }
 
-static void more_private_data_than_the_transport_carries_is_a_provider_error(void **state)
+SERVER_TEST(more_private_data_than_the_transport_carries_is_a_provider_error)
 {
     static char bytes[255];
     const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
@@ -205,7 +205,7 @@ static void more_private_data_than_the_transport_carries_is_a_provider_error(voi
     }
 }
 
-static void bad_arguments_consume_and_reject_the_request(void **state)
+SERVER_TEST(bad_arguments_consume_and_reject_the_request)
 {
     char byte = 1;
     const struct rpma_conn_private_data wrong[] = {{NULL, 1}, {&byte, 0}, {NULL, 0}};
@@ -224,7 +224,7 @@ static void bad_arguments_consume_and_reject_the_request(void **state)
         }
 }
 
-static void a_missing_request_is_refused(void **state)
+SERVER_TEST(a_missing_request_is_refused)
 {
     struct rpma_conn_req *req = NULL;
     conn = BOGUS;
@@ -245,28 +245,28 @@ static const char *connect_with_failing_call(struct rpma_conn_req *req, unsigned
     return fake_calls();
 }
 
-static void a_failed_accept_rejects_the_request(void **state)
+SERVER_TEST(a_failed_accept_rejects_the_request)
 {
     assert_string_equal(connect_with_failing_call(make_incoming_req(ep, NULL), 2),
             "ibv_reg_mr rdma_accept rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel "
             "rdma_reject rdma_destroy_id rdma_destroy_event_channel");
 }
 
-static void a_request_that_fails_before_the_accept_is_rejected(void **state)
+SERVER_TEST(a_request_that_fails_before_the_accept_is_rejected)
 {
     const char *const calls = connect_with_failing_call(make_incoming_req(ep, NULL), 1);
     assert_non_null(strstr(calls, "rdma_reject rdma_destroy_id"));
     assert_null(strstr(calls, "rdma_accept"));
 }
 
-static void a_failed_connect_releases_everything(void **state)
+SERVER_TEST(a_failed_connect_releases_everything)
 {
     assert_string_equal(connect_with_failing_call(make_req(peer, NULL), 4),
             "rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect rdma_destroy_qp ibv_dereg_mr "
             "ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id rdma_destroy_event_channel");
 }
 
-static void private_data_of_the_request_moves_to_the_connection(void **state)
+SERVER_TEST(private_data_of_the_request_moves_to_the_connection)
 {
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     struct rpma_conn_private_data before = {NULL, 0}, after = {NULL, 0};
@@ -280,7 +280,7 @@ static void private_data_of_the_request_moves_to_the_connection(void **state)
     drop_conn(conn);
 }
 
-static void the_buffer_of_emulated_flush_is_8_bytes(void **state)
+SERVER_TEST(the_buffer_of_emulated_flush_is_8_bytes)
 {
     conn = make_conn(peer, NULL);
     assert_int_equal(fake_seen()->mr_length, 8);
@@ -290,7 +290,7 @@ static void the_buffer_of_emulated_flush_is_8_bytes(void **state)
     drop_conn(conn);
 }
 
-static void native_flush_needs_no_buffer(void **state)
+SERVER_TEST(native_flush_needs_no_buffer)
 {
     fake_make_native();
     struct rpma_peer *native = make_peer();
@@ -302,7 +302,7 @@ static void native_flush_needs_no_buffer(void **state)
     drop_peer(native);
 }
 
-static void a_connection_without_buffer_for_flush_fails(void **state)
+SERVER_TEST(a_connection_without_buffer_for_flush_fails)
 {
     const struct {
         enum fake_libc_call call;
@@ -319,32 +319,4 @@ static void a_connection_without_buffer_for_flush_fails(void **state)
             assert_ptr_equal(conn, BOGUS);
         }
     assert_int_equal(log_count(RPMA_LOG_LEVEL_FATAL), 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            SERVER_TEST(the_active_side_moves_to_its_own_channel_and_connects_last),
-            SERVER_TEST(the_passive_side_accepts_last),
-            SERVER_TEST(a_peer_timeout_bounds_retries_and_waits),
-            SERVER_TEST(without_a_peer_timeout_the_device_decides),
-            SERVER_TEST(a_peer_timeout_that_is_none_is_refused_before_anything_is_called),
-            SERVER_TEST(a_peer_timeout_that_cannot_be_set_is_a_provider_error),
-            SERVER_TEST(a_disconnect_before_the_establishment_is_reported_as_both),
-            SERVER_TEST(an_end_after_the_beginning_is_told_once),
-            SERVER_TEST(an_end_that_this_side_asked_for_has_no_beginning),
-            SERVER_TEST(a_disconnect_before_the_establishment_is_repeated),
-            SERVER_TEST(private_data_goes_with_the_request_and_the_answer),
-            SERVER_TEST(more_private_data_than_the_transport_carries_is_a_provider_error),
-            SERVER_TEST(bad_arguments_consume_and_reject_the_request),
-            SERVER_TEST(a_missing_request_is_refused),
-            SERVER_TEST(a_failed_accept_rejects_the_request),
-            SERVER_TEST(a_request_that_fails_before_the_accept_is_rejected),
-            SERVER_TEST(a_failed_connect_releases_everything),
-            SERVER_TEST(private_data_of_the_request_moves_to_the_connection),
-            SERVER_TEST(the_buffer_of_emulated_flush_is_8_bytes),
-            SERVER_TEST(native_flush_needs_no_buffer),
-            SERVER_TEST(a_connection_without_buffer_for_flush_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,14 +11,14 @@ static int begin(void **state)
     return rpma_conn_get_cq(conn, &cq);
 }
 
-#define CQ_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_conn_test)
+#define CQ_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
 
 static void fire(void *queue)
 {
     fake_fire(queue);
 }
 
-static void the_descriptor_becomes_readable_with_a_completion(void **state)
+CQ_TEST(the_descriptor_becomes_readable_with_a_completion)
 {
     int fd = -1;
     assert_int_equal(rpma_cq_get_fd(cq, &fd), 0);
@@ -29,7 +29,7 @@ static void the_descriptor_becomes_readable_with_a_completion(void **state)
     assert_true(is_readable(fd));
 }
 
-static void waiting_takes_the_event_and_arms_the_queue_again(void **state)
+CQ_TEST(waiting_takes_the_event_and_arms_the_queue_again)
 {
     const struct ibv_wc wc = {.wr_id = 1};
     for (int i = 0; i < 3; ++i) {
@@ -45,7 +45,7 @@ static void waiting_takes_the_event_and_arms_the_queue_again(void **state)
     }
 }
 
-static void waiting_on_an_empty_nonblocking_channel_is_no_completion(void **state)
+CQ_TEST(waiting_on_an_empty_nonblocking_channel_is_no_completion)
 {
     set_nonblocking(face->channel->fd);
     assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
@@ -54,13 +54,13 @@ static void waiting_on_an_empty_nonblocking_channel_is_no_completion(void **stat
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
 }
 
-static void a_signal_does_not_end_the_wait(void **state)
+CQ_TEST(a_signal_does_not_end_the_wait)
 {
     interrupt_soon(fire, face);
     assert_int_equal(rpma_cq_wait(cq), 0);
 }
 
-static void an_interrupted_call_is_repeated(void **state)
+CQ_TEST(an_interrupted_call_is_repeated)
 {
     fake_fire(face);
     fake_fail_call(1, EINTR, false);
@@ -70,7 +70,7 @@ static void an_interrupted_call_is_repeated(void **state)
     assert_calls("ibv_get_cq_event ibv_get_cq_event ibv_ack_cq_events ibv_req_notify_cq");
 }
 
-static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **state)
+CQ_TEST(an_unexpected_error_of_the_channel_is_told_and_left_in_errno)
 {
     fake_fail_call(1, EBADF, false);
     assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
@@ -79,7 +79,7 @@ static void an_unexpected_error_of_the_channel_is_told_and_left_in_errno(void **
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_WARNING), strerror(EBADF)));
 }
 
-static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
+CQ_TEST(a_queue_that_cannot_be_armed_again_is_a_provider_error)
 {
     fake_fire(face);
     fake_fail_call(2, EIO, false);
@@ -87,7 +87,7 @@ static void a_queue_that_cannot_be_armed_again_is_a_provider_error(void **state)
     assert_string_equal(fake_failed_call(), "ibv_req_notify_cq");
 }
 
-static void completions_come_unchanged_and_in_order(void **state)
+CQ_TEST(completions_come_unchanged_and_in_order)
 {
     const int wanted[] = {1, 2, 3, 6};
     for (size_t w = 0; w < sizeof(wanted) / sizeof(wanted[0]); ++w) {
@@ -116,7 +116,7 @@ static void completions_come_unchanged_and_in_order(void **state)
     }
 }
 
-static void fewer_completions_than_asked_for_are_enough(void **state)
+CQ_TEST(fewer_completions_than_asked_for_are_enough)
 {
     const struct ibv_wc in = {.wr_id = 5};
     struct ibv_wc out[4];
@@ -127,7 +127,7 @@ static void fewer_completions_than_asked_for_are_enough(void **state)
     assert_int_equal(out[0].wr_id, 5);
 }
 
-static void the_number_may_be_left_out_for_one_completion(void **state)
+CQ_TEST(the_number_may_be_left_out_for_one_completion)
 {
     const struct ibv_wc in = {.wr_id = 5};
     struct ibv_wc out[2];
@@ -137,7 +137,7 @@ static void the_number_may_be_left_out_for_one_completion(void **state)
     assert_int_equal(rpma_cq_get_wc(BOGUS, 2, out, NULL), RPMA_E_INVAL);
 }
 
-static void a_number_below_one_is_refused(void **state)
+CQ_TEST(a_number_below_one_is_refused)
 {
     struct ibv_wc wc;
     int got = 7;
@@ -147,7 +147,7 @@ static void a_number_below_one_is_refused(void **state)
     assert_calls("");
 }
 
-static void an_empty_queue_is_no_completion(void **state)
+CQ_TEST(an_empty_queue_is_no_completion)
 {
     struct ibv_wc wc[2];
     int got = 7;
@@ -158,7 +158,7 @@ static void an_empty_queue_is_no_completion(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
 }
 
-static void a_failed_poll_is_a_provider_error(void **state)
+CQ_TEST(a_failed_poll_is_a_provider_error)
 {
     struct ibv_wc wc[2];
     int got = 7;
@@ -170,7 +170,7 @@ static void a_failed_poll_is_a_provider_error(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2);
 }
 
-static void more_completions_than_asked_for_are_unknown(void **state)
+CQ_TEST(more_completions_than_asked_for_are_unknown)
 {
     struct ibv_wc wc[2];
     int got = 7;
@@ -180,7 +180,7 @@ static void more_completions_than_asked_for_are_unknown(void **state)
     assert_int_equal(got, 7);
 }
 
-static void a_queue_on_a_shared_channel_is_not_waited_for_alone(void **state)
+CQ_TEST(a_queue_on_a_shared_channel_is_not_waited_for_alone)
 {
     struct rpma_conn_cfg *cfg = make_cfg(true, 5);
     struct rpma_conn *sharing = make_conn(peer, cfg);
@@ -199,26 +199,4 @@ static void a_queue_on_a_shared_channel_is_not_waited_for_alone(void **state)
     }
     drop_conn(sharing);
     drop_cfg(cfg);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            CQ_TEST(the_descriptor_becomes_readable_with_a_completion),
-            CQ_TEST(waiting_takes_the_event_and_arms_the_queue_again),
-            CQ_TEST(waiting_on_an_empty_nonblocking_channel_is_no_completion),
-            CQ_TEST(a_signal_does_not_end_the_wait),
-            CQ_TEST(an_interrupted_call_is_repeated),
-            CQ_TEST(an_unexpected_error_of_the_channel_is_told_and_left_in_errno),
-            CQ_TEST(a_queue_that_cannot_be_armed_again_is_a_provider_error),
-            CQ_TEST(completions_come_unchanged_and_in_order),
-            CQ_TEST(fewer_completions_than_asked_for_are_enough),
-            CQ_TEST(the_number_may_be_left_out_for_one_completion),
-            CQ_TEST(a_number_below_one_is_refused),
-            CQ_TEST(an_empty_queue_is_no_completion),
-            CQ_TEST(a_failed_poll_is_a_provider_error),
-            CQ_TEST(more_completions_than_asked_for_are_unknown),
-            CQ_TEST(a_queue_on_a_shared_channel_is_not_waited_for_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static void incoming(void *unused)
     fake_incoming(NULL, 0);
 }
 
-static void listening_binds_the_resolved_address(void **state)
+SERVER_TEST(listening_binds_the_resolved_address)
 {
     struct rpma_ep *another = make_ep(peer);
     assert_calls("rdma_create_event_channel rdma_create_id rdma_getaddrinfo rdma_bind_addr rdma_listen "
@@ -27,7 +27,7 @@ static void listening_binds_the_resolved_address(void **state)
     assert_calls("rdma_destroy_id rdma_destroy_event_channel");
 }
 
-static void listening_takes_the_first_address_that_can_be_bound(void **state)
+SERVER_TEST(listening_takes_the_first_address_that_can_be_bound)
 {
     fake_device()->addresses = 3;
     fake_device()->bad_addresses = 2;
@@ -35,7 +35,7 @@ static void listening_takes_the_first_address_that_can_be_bound(void **state)
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_NOTICE), "192.0.2.2:7204"));
 }
 
-static void listening_reports_the_first_error_when_no_address_can_be_bound(void **state)
+SERVER_TEST(listening_reports_the_first_error_when_no_address_can_be_bound)
 {
     struct rpma_ep *another = BOGUS;
     fake_device()->addresses = 2;
@@ -44,7 +44,7 @@ static void listening_reports_the_first_error_when_no_address_can_be_bound(void 
     assert_ptr_equal(another, BOGUS);
 }
 
-static void a_failed_listen_releases_everything(void **state)
+SERVER_TEST(a_failed_listen_releases_everything)
 {
     struct rpma_ep *another = BOGUS;
     fake_fail_call(5, EADDRINUSE, false);
@@ -53,7 +53,7 @@ static void a_failed_listen_releases_everything(void **state)
     assert_ptr_equal(another, BOGUS);
 }
 
-static void a_port_that_the_resolver_would_alter_is_rejected(void **state)
+SERVER_TEST(a_port_that_the_resolver_would_alter_is_rejected)
 {
     static const char *const invalid[] = {
             "65536", "72040", "00065536", "99999999999999999999", "", " 7390", "-1", "+1", "."};
@@ -77,7 +77,7 @@ static void a_port_that_the_resolver_would_alter_is_rejected(void **state)
     }
 }
 
-static void the_descriptor_becomes_readable_with_a_request(void **state)
+SERVER_TEST(the_descriptor_becomes_readable_with_a_request)
 {
     int fd = -1;
     assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
@@ -86,7 +86,7 @@ static void the_descriptor_becomes_readable_with_a_request(void **state)
     assert_true(is_readable(fd));
 }
 
-static void a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged(void **state)
+SERVER_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged)
 {
     fake_incoming(NULL, 0);
     struct rpma_conn_req *req = NULL;
@@ -97,7 +97,7 @@ static void a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_
     drop_req(req);
 }
 
-static void a_request_outlives_its_endpoint(void **state)
+SERVER_TEST(a_request_outlives_its_endpoint)
 {
     struct rpma_ep *another = make_ep(peer);
     drop_ep(ep);
@@ -112,7 +112,7 @@ static void a_request_outlives_its_endpoint(void **state)
     ep = make_ep(peer);
 }
 
-static void events_of_a_request_do_not_reach_the_endpoint(void **state)
+SERVER_TEST(events_of_a_request_do_not_reach_the_endpoint)
 {
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
@@ -122,7 +122,7 @@ static void events_of_a_request_do_not_reach_the_endpoint(void **state)
     drop_req(req);
 }
 
-static void the_configuration_decides_the_queues(void **state)
+SERVER_TEST(the_configuration_decides_the_queues)
 {
     struct rpma_conn_cfg *cfg = make_cfg(false, 3);
     assert_int_equal(rpma_conn_cfg_set_cq_size(cfg, 13), 0);
@@ -138,7 +138,7 @@ static void the_configuration_decides_the_queues(void **state)
     drop_req(req);
 }
 
-static void an_empty_nonblocking_channel_is_no_event(void **state)
+SERVER_TEST(an_empty_nonblocking_channel_is_no_event)
 {
     int fd = -1;
     assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
@@ -152,7 +152,7 @@ static void an_empty_nonblocking_channel_is_no_event(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
 }
 
-static void a_signal_does_not_end_the_wait(void **state)
+SERVER_TEST(a_signal_does_not_end_the_wait)
 {
     struct rpma_conn_req *req = NULL;
     interrupt_soon(incoming, NULL);
@@ -162,7 +162,7 @@ static void a_signal_does_not_end_the_wait(void **state)
     drop_req(req);
 }
 
-static void another_failure_to_get_an_event_is_a_provider_error(void **state)
+SERVER_TEST(another_failure_to_get_an_event_is_a_provider_error)
 {
     struct rpma_conn_req *req = BOGUS;
     fake_fail_call(1, EBADF, false);
@@ -171,7 +171,7 @@ static void another_failure_to_get_an_event_is_a_provider_error(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
 }
 
-static void another_event_is_dropped_and_refused(void **state)
+SERVER_TEST(another_event_is_dropped_and_refused)
 {
     struct rpma_conn_req *req = BOGUS;
     for (unsigned ack_fails = 0; ack_fails < 2; ++ack_fails) {
@@ -186,7 +186,7 @@ static void another_event_is_dropped_and_refused(void **state)
     assert_true(log_count(RPMA_LOG_LEVEL_ERROR) >= 2);
 }
 
-static void a_request_that_cannot_be_built_is_rejected(void **state)
+SERVER_TEST(a_request_that_cannot_be_built_is_rejected)
 {
     struct rpma_conn_req *req = BOGUS;
     fake_incoming(NULL, 0);
@@ -198,7 +198,7 @@ static void a_request_that_cannot_be_built_is_rejected(void **state)
                  "ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id rdma_ack_cm_event");
 }
 
-static void a_contradictory_configuration_rejects_the_request(void **state)
+SERVER_TEST(a_contradictory_configuration_rejects_the_request)
 {
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
@@ -214,7 +214,7 @@ static void a_contradictory_configuration_rejects_the_request(void **state)
     assert_int_equal(rpma_srq_delete(&srq), 0);
 }
 
-static void a_failed_acknowledgement_rejects_the_request(void **state)
+SERVER_TEST(a_failed_acknowledgement_rejects_the_request)
 {
     struct rpma_conn_req *req = BOGUS;
     fake_incoming("hello", 6);
@@ -225,7 +225,7 @@ static void a_failed_acknowledgement_rejects_the_request(void **state)
     assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
 }
 
-static void private_data_comes_with_the_request(void **state)
+SERVER_TEST(private_data_comes_with_the_request)
 {
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     struct rpma_conn_private_data pdata = {NULL, 0};
@@ -242,7 +242,7 @@ static void private_data_comes_with_the_request(void **state)
     drop_req(req);
 }
 
-static void private_data_without_memory_rejects_the_request(void **state)
+SERVER_TEST(private_data_without_memory_rejects_the_request)
 {
     struct rpma_conn_req *req = BOGUS;
     fake_incoming("hello", 6);
@@ -252,7 +252,7 @@ static void private_data_without_memory_rejects_the_request(void **state)
     assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
 }
 
-static void shutting_down_goes_on_after_a_failure(void **state)
+SERVER_TEST(shutting_down_goes_on_after_a_failure)
 {
     struct rpma_ep *another = make_ep(peer);
     fake_fail_call(1, EIO, false);
@@ -261,31 +261,4 @@ static void shutting_down_goes_on_after_a_failure(void **state)
     assert_null(another);
     assert_calls("rdma_destroy_id rdma_destroy_event_channel");
     assert_int_equal(rpma_ep_shutdown(&another), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            SERVER_TEST(listening_binds_the_resolved_address),
-            SERVER_TEST(listening_takes_the_first_address_that_can_be_bound),
-            SERVER_TEST(listening_reports_the_first_error_when_no_address_can_be_bound),
-            SERVER_TEST(a_failed_listen_releases_everything),
-            SERVER_TEST(a_port_that_the_resolver_would_alter_is_rejected),
-            SERVER_TEST(the_descriptor_becomes_readable_with_a_request),
-            SERVER_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged),
-            SERVER_TEST(a_request_outlives_its_endpoint),
-            SERVER_TEST(events_of_a_request_do_not_reach_the_endpoint),
-            SERVER_TEST(the_configuration_decides_the_queues),
-            SERVER_TEST(an_empty_nonblocking_channel_is_no_event),
-            SERVER_TEST(a_signal_does_not_end_the_wait),
-            SERVER_TEST(another_failure_to_get_an_event_is_a_provider_error),
-            SERVER_TEST(another_event_is_dropped_and_refused),
-            SERVER_TEST(a_request_that_cannot_be_built_is_rejected),
-            SERVER_TEST(a_contradictory_configuration_rejects_the_request),
-            SERVER_TEST(a_failed_acknowledgement_rejects_the_request),
-            SERVER_TEST(private_data_comes_with_the_request),
-            SERVER_TEST(private_data_without_memory_rejects_the_request),
-            SERVER_TEST(shutting_down_goes_on_after_a_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

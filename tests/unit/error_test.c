@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-static void each_code_has_its_text(void **state)
+TEST(each_code_has_its_text)
 {
     assert_string_equal(rpma_err_2str(0), "Success");
     assert_string_equal(rpma_err_2str(RPMA_E_UNKNOWN), "Unknown error");
@@ -18,15 +18,9 @@ static void each_code_has_its_text(void **state)
     assert_string_equal(rpma_err_2str(RPMA_E_NOT_SHARED_CHNL), "Completion channel is not shared");
 }
 
-static void a_number_that_is_no_code_has_a_text_too(void **state)
+TEST(a_number_that_is_no_code_has_a_text_too)
 {
     const int numbers[] = {1, -1, -99999, -100010, INT_MAX, INT_MIN};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i)
         assert_string_equal(rpma_err_2str(numbers[i]), "Unknown error");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {TEST(each_code_has_its_text), TEST(a_number_that_is_no_code_has_a_text_too)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,12 +91,12 @@ static void sweep_provider_calls(bool persistent)
     }
 }
 
-static void a_provider_call_that_fails_once_is_reported_and_leaks_nothing(void **state)
+DEFINE_TEST(a_provider_call_that_fails_once_is_reported_and_leaks_nothing, NULL, NULL)
 {
     sweep_provider_calls(false);
 }
 
-static void later_failures_of_provider_calls_report_the_first_error(void **state)
+DEFINE_TEST(later_failures_of_provider_calls_report_the_first_error, NULL, NULL)
 {
     sweep_provider_calls(true);
 }
@@ -115,25 +115,14 @@ static void sweep_memory(bool persistent, bool calls_too)
     }
 }
 
-static void missing_memory_is_reported_and_leaks_nothing(void **state)
+DEFINE_TEST(missing_memory_is_reported_and_leaks_nothing, NULL, NULL)
 {
     sweep_memory(false, false);
     sweep_memory(true, false);
 }
 
-static void missing_memory_is_reported_even_if_cleaning_up_fails(void **state)
+DEFINE_TEST(missing_memory_is_reported_even_if_cleaning_up_fails, NULL, NULL)
 {
     sweep_memory(false, true);
     sweep_memory(true, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_provider_call_that_fails_once_is_reported_and_leaks_nothing),
-            cmocka_unit_test(later_failures_of_provider_calls_report_the_first_error),
-            cmocka_unit_test(missing_memory_is_reported_and_leaks_nothing),
-            cmocka_unit_test(missing_memory_is_reported_even_if_cleaning_up_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,14 +14,14 @@ static int end(void **state)
     return 0;
 }
 
-#define FAKES_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define FAKES_TEST(name) DEFINE_TEST(name, begin, end)
 
 static bool noticed(const char *text)
 {
     return strstr(fake_problems(), text) != NULL;
 }
 
-static void an_object_that_is_left_over_is_noticed(void **state)
+FAKES_TEST(an_object_that_is_left_over_is_noticed)
 {
     assert_string_equal(fake_problems(), "");
     ibv_alloc_pd(fake_context());
@@ -32,7 +32,7 @@ static void an_object_that_is_left_over_is_noticed(void **state)
     assert_false(noticed("protection domain"));
 }
 
-static void an_object_that_others_need_stays(void **state)
+FAKES_TEST(an_object_that_others_need_stays)
 {
     struct ibv_comp_channel *const channel = ibv_create_comp_channel(fake_context());
     struct ibv_cq *const cq = ibv_create_cq(fake_context(), 1, NULL, channel, 0);
@@ -43,7 +43,7 @@ static void an_object_that_others_need_stays(void **state)
     assert_string_equal(fake_problems(), "");
 }
 
-static void an_object_that_is_destroyed_twice_is_noticed(void **state)
+FAKES_TEST(an_object_that_is_destroyed_twice_is_noticed)
 {
     struct ibv_pd *const pd = ibv_alloc_pd(fake_context());
     assert_int_equal(ibv_dealloc_pd(pd), 0);
@@ -51,7 +51,7 @@ static void an_object_that_is_destroyed_twice_is_noticed(void **state)
     assert_true(noticed("ibv_dealloc_pd used a dead or foreign object"));
 }
 
-static void an_event_channel_destroyed_under_an_identifier_is_noticed(void **state)
+FAKES_TEST(an_event_channel_destroyed_under_an_identifier_is_noticed)
 {
     struct rdma_event_channel *const channel = rdma_create_event_channel();
     struct rdma_cm_id *id = NULL;
@@ -60,7 +60,7 @@ static void an_event_channel_destroyed_under_an_identifier_is_noticed(void **sta
     assert_true(noticed("rdma_destroy_event_channel with an identifier on it"));
 }
 
-static void a_failed_destroy_is_no_leak(void **state)
+FAKES_TEST(a_failed_destroy_is_no_leak)
 {
     struct ibv_pd *const pd = ibv_alloc_pd(fake_context());
     fake_fail_call(1, EIO, false);
@@ -69,7 +69,7 @@ static void a_failed_destroy_is_no_leak(void **state)
     assert_string_equal(fake_problems(), "");
 }
 
-static void an_allocation_that_is_left_over_is_noticed(void **state)
+FAKES_TEST(an_allocation_that_is_left_over_is_noticed)
 {
     struct rpma_peer_cfg *pcfg = NULL;
     const long before = fake_libc_allocations();
@@ -79,7 +79,7 @@ static void an_allocation_that_is_left_over_is_noticed(void **state)
     assert_int_equal(fake_libc_allocations(), before);
 }
 
-static void calls_fail_where_and_as_long_as_asked(void **state)
+FAKES_TEST(calls_fail_where_and_as_long_as_asked)
 {
     fake_fail_call(2, 50, true);
     struct ibv_pd *const pd = ibv_alloc_pd(fake_context());
@@ -91,18 +91,4 @@ static void calls_fail_where_and_as_long_as_asked(void **state)
     fake_fail_call(0, 0, false);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
     assert_calls("ibv_alloc_pd ibv_alloc_pd rdma_create_event_channel ibv_dealloc_pd");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            FAKES_TEST(an_object_that_is_left_over_is_noticed),
-            FAKES_TEST(an_object_that_others_need_stays),
-            FAKES_TEST(an_object_that_is_destroyed_twice_is_noticed),
-            FAKES_TEST(an_event_channel_destroyed_under_an_identifier_is_noticed),
-            FAKES_TEST(a_failed_destroy_is_no_leak),
-            FAKES_TEST(an_allocation_that_is_left_over_is_noticed),
-            FAKES_TEST(calls_fail_where_and_as_long_as_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

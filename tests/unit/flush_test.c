@@ -29,7 +29,7 @@ static bool was_emulated(const struct rpma_conn *used)
     return work->kind == FAKE_WORK_SEND;
 }
 
-static void emulation_reads_8_bytes_into_the_buffer_of_the_connection(void **state)
+TEST(emulation_reads_8_bytes_into_the_buffer_of_the_connection)
 {
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
     const struct ibv_mr *const buffer = fake_live(FAKE_MR, 0);
@@ -56,7 +56,7 @@ static void emulation_reads_8_bytes_into_the_buffer_of_the_connection(void **sta
     drop_path(path);
 }
 
-static void emulation_never_reads_past_the_end_of_the_region(void **state)
+TEST(emulation_never_reads_past_the_end_of_the_region)
 {
     for (size_t size = 1; size <= 24; ++size) {
         const struct path path = make_path(REMOTE_BASE, size, BOTH);
@@ -71,7 +71,7 @@ static void emulation_never_reads_past_the_end_of_the_region(void **state)
     }
 }
 
-static void native_flush_covers_the_range(void **state)
+TEST(native_flush_covers_the_range)
 {
     fake_make_native();
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
@@ -92,7 +92,7 @@ static void native_flush_covers_the_range(void **state)
     drop_path(path);
 }
 
-static void what_is_visible_at_most_is_flushed_natively_to_visibility(void **state)
+TEST(what_is_visible_at_most_is_flushed_natively_to_visibility)
 {
     fake_make_native();
     const int local = RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
@@ -112,7 +112,7 @@ static void what_is_visible_at_most_is_flushed_natively_to_visibility(void **sta
     }
 }
 
-static void native_flush_beyond_32_bits_covers_the_region(void **state)
+TEST(native_flush_beyond_32_bits_covers_the_region)
 {
     fake_make_native();
     const struct path path = make_path(REMOTE_BASE, 0x200000000, BOTH);
@@ -125,7 +125,7 @@ static void native_flush_beyond_32_bits_covers_the_region(void **state)
     drop_path(path);
 }
 
-static void only_the_always_flag_signals(void **state)
+TEST(only_the_always_flag_signals)
 {
     for (int native = 0; native < 2; ++native) {
         if (native)
@@ -142,7 +142,7 @@ static void only_the_always_flag_signals(void **state)
     }
 }
 
-static void the_environment_can_forbid_native_flush(void **state)
+TEST(the_environment_can_forbid_native_flush)
 {
     fake_make_native();
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
@@ -152,7 +152,7 @@ static void the_environment_can_forbid_native_flush(void **state)
     drop_path(path);
 }
 
-static void native_flush_needs_capability_and_grant(void **state)
+TEST(native_flush_needs_capability_and_grant)
 {
     // Every queue pair has the extended view; that alone proves nothing.
     fake_device()->extended_qps = true;
@@ -178,7 +178,7 @@ static void native_flush_needs_capability_and_grant(void **state)
     }
 }
 
-static void persistence_needs_the_remote_peers_word(void **state)
+TEST(persistence_needs_the_remote_peers_word)
 {
     for (int native = 0; native < 2; ++native) {
         if (native)
@@ -203,7 +203,7 @@ static void persistence_needs_the_remote_peers_word(void **state)
     }
 }
 
-static void the_region_has_to_be_registered_for_the_type(void **state)
+TEST(the_region_has_to_be_registered_for_the_type)
 {
     const int usages[] = {
             RPMA_MR_USAGE_WRITE_DST, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, BOTH};
@@ -218,7 +218,7 @@ static void the_region_has_to_be_registered_for_the_type(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 4);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
     const int unknown[] = {-1, 2, 7, 9, 32, 33};
     assert_int_equal(rpma_flush(NULL, BOGUS, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, NULL), RPMA_E_INVAL);
@@ -228,7 +228,7 @@ static void bad_arguments_are_refused(void **state)
         assert_int_equal(rpma_flush(BOGUS, BOGUS, 0, 8, (enum rpma_flush_type)unknown[i], 3, NULL), RPMA_E_INVAL);
 }
 
-static void what_lies_outside_the_region_is_refused(void **state)
+TEST(what_lies_outside_the_region_is_refused)
 {
     for (int native = 0; native < 2; ++native) {
         if (native)
@@ -247,7 +247,7 @@ static void what_lies_outside_the_region_is_refused(void **state)
     }
 }
 
-static void a_refused_request_is_a_provider_error(void **state)
+TEST(a_refused_request_is_a_provider_error)
 {
     for (int native = 0; native < 2; ++native) {
         if (native)
@@ -260,24 +260,4 @@ static void a_refused_request_is_a_provider_error(void **state)
         assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
         drop_path(path);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            TEST(emulation_reads_8_bytes_into_the_buffer_of_the_connection),
-            TEST(emulation_never_reads_past_the_end_of_the_region),
-            TEST(native_flush_covers_the_range),
-            TEST(what_is_visible_at_most_is_flushed_natively_to_visibility),
-            TEST(native_flush_beyond_32_bits_covers_the_region),
-            TEST(only_the_always_flag_signals),
-            TEST(the_environment_can_forbid_native_flush),
-            TEST(native_flush_needs_capability_and_grant),
-            TEST(persistence_needs_the_remote_peers_word),
-            TEST(the_region_has_to_be_registered_for_the_type),
-            TEST(bad_arguments_are_refused),
-            TEST(what_lies_outside_the_region_is_refused),
-            TEST(a_refused_request_is_a_provider_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

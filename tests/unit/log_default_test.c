@@ -15,7 +15,7 @@ static int begin(void **state)
     return rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION);
 }
 
-#define DEFAULT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_test)
+#define DEFAULT_TEST(name) DEFINE_TEST(name, begin, end_test)
 
 static void provoke_error(void)
 {
@@ -52,14 +52,14 @@ static void assert_matches(const char *text, const char *pattern)
 
 #define PLACE "peer_cfg\\.cpp: +[0-9]+: rpma_peer_cfg_from_descriptor: "
 
-static void syslog_gets_level_place_and_message(void **state)
+DEFAULT_TEST(syslog_gets_level_place_and_message)
 {
     provoke_error();
     assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* " PLACE "peer configuration descriptor.*\n$");
     assert_int_equal(fake_libc_syslog_priority(), LOG_LOCAL7 | LOG_ERR);
 }
 
-static void stderr_gets_time_and_thread_before_that(void **state)
+DEFAULT_TEST(stderr_gets_time_and_thread_before_that)
 {
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
     catch_stderr(provoke_error);
@@ -71,7 +71,7 @@ static void stderr_gets_time_and_thread_before_that(void **state)
     assert_non_null(strstr(printed, thread));
 }
 
-static void stderr_gets_nothing_below_the_auxiliary_threshold(void **state)
+DEFAULT_TEST(stderr_gets_nothing_below_the_auxiliary_threshold)
 {
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL), 0);
     catch_stderr(provoke_error);
@@ -79,7 +79,7 @@ static void stderr_gets_nothing_below_the_auxiliary_threshold(void **state)
     assert_string_not_equal(fake_libc_syslog_message(), "");
 }
 
-static void nothing_is_written_when_the_main_threshold_is_disabled(void **state)
+DEFAULT_TEST(nothing_is_written_when_the_main_threshold_is_disabled)
 {
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG), 0);
@@ -130,7 +130,7 @@ static void provoke_fatal(void)
     drop_peer(peer);
 }
 
-static void every_level_has_its_tag_and_severity(void **state)
+DEFAULT_TEST(every_level_has_its_tag_and_severity)
 {
     const struct {
         void (*provoke)(void);
@@ -152,7 +152,7 @@ static void every_level_has_its_tag_and_severity(void **state)
     }
 }
 
-static void a_failing_clock_is_told_in_the_line(void **state)
+DEFAULT_TEST(a_failing_clock_is_told_in_the_line)
 {
     const enum fake_libc_call calls[] = {FAKE_CLOCK_GETTIME, FAKE_LOCALTIME_R, FAKE_STRFTIME};
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
@@ -164,14 +164,14 @@ static void a_failing_clock_is_told_in_the_line(void **state)
     }
 }
 
-static void an_unprintable_place_is_told_in_the_line(void **state)
+DEFAULT_TEST(an_unprintable_place_is_told_in_the_line)
 {
     fake_libc_fail(FAKE_SNPRINTF, 1, false);
     provoke_error();
     assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* \\[file info error\\]: peer configuration");
 }
 
-static void an_unprintable_message_is_dropped(void **state)
+DEFAULT_TEST(an_unprintable_message_is_dropped)
 {
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
     fake_libc_fail(FAKE_VSNPRINTF, 1, false);
@@ -180,7 +180,7 @@ static void an_unprintable_message_is_dropped(void **state)
     assert_string_equal(fake_libc_syslog_message(), "");
 }
 
-static void logging_leaves_errno_alone(void **state)
+DEFAULT_TEST(logging_leaves_errno_alone)
 {
     peer = make_peer();
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
@@ -188,20 +188,4 @@ static void logging_leaves_errno_alone(void **state)
     fake_fail_call(1, EBUSY, false);
     catch_stderr(provoke_error);
     assert_provider(rpma_peer_delete(&peer), EBUSY);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            DEFAULT_TEST(syslog_gets_level_place_and_message),
-            DEFAULT_TEST(stderr_gets_time_and_thread_before_that),
-            DEFAULT_TEST(stderr_gets_nothing_below_the_auxiliary_threshold),
-            DEFAULT_TEST(nothing_is_written_when_the_main_threshold_is_disabled),
-            DEFAULT_TEST(every_level_has_its_tag_and_severity),
-            DEFAULT_TEST(a_failing_clock_is_told_in_the_line),
-            DEFAULT_TEST(an_unprintable_place_is_told_in_the_line),
-            DEFAULT_TEST(an_unprintable_message_is_dropped),
-            DEFAULT_TEST(logging_leaves_errno_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,13 +32,13 @@ static void provoke_error(void)
     assert_int_equal(rpma_peer_cfg_from_descriptor("", 0, &pcfg), RPMA_E_INVAL);
 }
 
-static void initial_thresholds_are_the_documented_ones(void **state)
+TEST(initial_thresholds_are_the_documented_ones)
 {
     assert_int_equal(initial[RPMA_LOG_THRESHOLD], INITIAL_THRESHOLD);
     assert_int_equal(initial[RPMA_LOG_THRESHOLD_AUX], INITIAL_AUX_THRESHOLD);
 }
 
-static void every_level_can_be_set_on_both_thresholds(void **state)
+TEST(every_level_can_be_set_on_both_thresholds)
 {
     for (enum rpma_log_threshold which = RPMA_LOG_THRESHOLD; which < RPMA_LOG_THRESHOLD_MAX; ++which)
         for (int level = RPMA_LOG_DISABLED; level <= RPMA_LOG_LEVEL_DEBUG; ++level) {
@@ -49,7 +49,7 @@ static void every_level_can_be_set_on_both_thresholds(void **state)
         }
 }
 
-static void unknown_thresholds_and_levels_are_refused(void **state)
+TEST(unknown_thresholds_and_levels_are_refused)
 {
     enum rpma_log_level level = RPMA_LOG_LEVEL_NOTICE;
     assert_int_equal(rpma_log_set_threshold((enum rpma_log_threshold) - 1, level), RPMA_E_INVAL);
@@ -63,7 +63,7 @@ static void unknown_thresholds_and_levels_are_refused(void **state)
     assert_int_equal(level, RPMA_LOG_LEVEL_DEBUG);
 }
 
-static void a_message_passes_up_to_its_level(void **state)
+TEST(a_message_passes_up_to_its_level)
 {
     assert_int_equal(rpma_log_set_function(count_calls), 0);
     got = 0;
@@ -80,7 +80,7 @@ static void a_message_passes_up_to_its_level(void **state)
     assert_int_equal(got, 1);
 }
 
-static void the_default_function_comes_back_with_null(void **state)
+TEST(the_default_function_comes_back_with_null)
 {
     assert_int_equal(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION), 0);
     provoke_error();
@@ -88,7 +88,7 @@ static void the_default_function_comes_back_with_null(void **state)
     assert_non_null(strstr(fake_libc_syslog_message(), "*ERROR* peer_cfg.cpp: "));
 }
 
-static void provider_errors_are_logged_with_call_and_cause(void **state)
+TEST(provider_errors_are_logged_with_call_and_cause)
 {
     peer = make_peer();
     fake_fail_call(1, EIO, false);
@@ -98,7 +98,7 @@ static void provider_errors_are_logged_with_call_and_cause(void **state)
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), strerror(EIO)));
 }
 
-static void an_errno_without_a_name_is_logged_by_number(void **state)
+TEST(an_errno_without_a_name_is_logged_by_number)
 {
     peer = make_peer();
     fake_fail_call(1, 123456, false);
@@ -106,7 +106,7 @@ static void an_errno_without_a_name_is_logged_by_number(void **state)
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "123456"));
 }
 
-static void provider_errors_are_returned_with_logging_off(void **state)
+TEST(provider_errors_are_returned_with_logging_off)
 {
     peer = make_peer();
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
@@ -115,7 +115,7 @@ static void provider_errors_are_returned_with_logging_off(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
 }
 
-static void loading_the_library_leaves_the_programs_syslog_alone(void **state)
+TEST(loading_the_library_leaves_the_programs_syslog_alone)
 {
     assert_int_equal(fake_libc_openlog_calls(), 0);
 }
@@ -124,16 +124,5 @@ int main(void)
 {
     rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &initial[RPMA_LOG_THRESHOLD]);
     rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &initial[RPMA_LOG_THRESHOLD_AUX]);
-    const struct CMUnitTest tests[] = {
-            TEST(initial_thresholds_are_the_documented_ones),
-            TEST(every_level_can_be_set_on_both_thresholds),
-            TEST(unknown_thresholds_and_levels_are_refused),
-            TEST(a_message_passes_up_to_its_level),
-            TEST(the_default_function_comes_back_with_null),
-            TEST(provider_errors_are_logged_with_call_and_cause),
-            TEST(an_errno_without_a_name_is_logged_by_number),
-            TEST(provider_errors_are_returned_with_logging_off),
-            TEST(loading_the_library_leaves_the_programs_syslog_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered_tests();
 }

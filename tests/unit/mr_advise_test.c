@@ -19,9 +19,9 @@ static int end(void **state)
     return end_test(state);
 }
 
-#define ADVISE_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define ADVISE_TEST(name) DEFINE_TEST(name, begin, end)
 
-static void advice_reaches_the_device_unchanged(void **state)
+ADVISE_TEST(advice_reaches_the_device_unchanged)
 {
     const struct ibv_mr *const face = fake_live(FAKE_MR, 0);
     errno = 77;
@@ -36,12 +36,12 @@ static void advice_reaches_the_device_unchanged(void **state)
     assert_int_equal(fake_seen()->advice_range.lkey, face->lkey);
 }
 
-static void a_missing_region_is_refused(void **state)
+ADVISE_TEST(a_missing_region_is_refused)
 {
     assert_int_equal(rpma_mr_advise(NULL, 0, 8, 0, 0), RPMA_E_INVAL);
 }
 
-static void a_range_outside_the_region_is_refused(void **state)
+ADVISE_TEST(a_range_outside_the_region_is_refused)
 {
     const struct {
         size_t offset;
@@ -55,7 +55,7 @@ static void a_range_outside_the_region_is_refused(void **state)
     assert_int_equal(rpma_mr_advise(mr, 0, MR_SIZE, 0, 0), 0);
 }
 
-static void a_length_of_more_than_32_bits_is_refused_even_inside_the_region(void **state)
+ADVISE_TEST(a_length_of_more_than_32_bits_is_refused_even_inside_the_region)
 {
     struct rpma_mr_local *huge = NULL;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 0x200000000, RPMA_MR_USAGE_READ_SRC, &huge), 0);
@@ -67,7 +67,7 @@ static void a_length_of_more_than_32_bits_is_refused_even_inside_the_region(void
     drop_mr(huge);
 }
 
-static void the_result_of_the_device_determines_the_error(void **state)
+ADVISE_TEST(the_result_of_the_device_determines_the_error)
 {
     const struct {
         int error;
@@ -83,22 +83,9 @@ static void the_result_of_the_device_determines_the_error(void **state)
     }
 }
 
-static void a_device_that_takes_no_advice_is_not_supported(void **state)
+ADVISE_TEST(a_device_that_takes_no_advice_is_not_supported)
 {
     fake_device()->without_advise = true;
     fake_context();
     assert_int_equal(rpma_mr_advise(mr, 0, 8, 0, 0), RPMA_E_NOSUPP);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            ADVISE_TEST(advice_reaches_the_device_unchanged),
-            ADVISE_TEST(a_missing_region_is_refused),
-            ADVISE_TEST(a_range_outside_the_region_is_refused),
-            ADVISE_TEST(a_length_of_more_than_32_bits_is_refused_even_inside_the_region),
-            ADVISE_TEST(the_result_of_the_device_determines_the_error),
-            ADVISE_TEST(a_device_that_takes_no_advice_is_not_supported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

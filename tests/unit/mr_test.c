@@ -24,7 +24,7 @@ static int access_for(int usage)
     return access;
 }
 
-static void each_usage_grants_the_access_it_needs(void **state)
+TEST(each_usage_grants_the_access_it_needs)
 {
     peer = make_peer();
     assert_int_equal(access_for(RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
@@ -39,7 +39,7 @@ static void each_usage_grants_the_access_it_needs(void **state)
     drop_peer(peer);
 }
 
-static void iwarp_answers_a_read_by_a_remote_write(void **state)
+TEST(iwarp_answers_a_read_by_a_remote_write)
 {
     fake_device()->transport = IBV_TRANSPORT_IWARP;
     peer = make_peer();
@@ -48,7 +48,7 @@ static void iwarp_answers_a_read_by_a_remote_write(void **state)
     drop_peer(peer);
 }
 
-static void native_flush_keeps_the_region_readable_for_emulated_flush(void **state)
+TEST(native_flush_keeps_the_region_readable_for_emulated_flush)
 {
     fake_make_native();
     peer = make_peer();
@@ -58,7 +58,7 @@ static void native_flush_keeps_the_region_readable_for_emulated_flush(void **sta
     drop_peer(peer);
 }
 
-static void a_bad_usage_or_size_is_refused(void **state)
+TEST(a_bad_usage_or_size_is_refused)
 {
     const int usages[] = {0, 0x100, 0x101, ~0, INT_MIN};
     struct rpma_mr_local *mr = BOGUS;
@@ -69,7 +69,7 @@ static void a_bad_usage_or_size_is_refused(void **state)
     assert_calls("");
 }
 
-static void a_failed_registration_leaves_the_output_alone(void **state)
+TEST(a_failed_registration_leaves_the_output_alone)
 {
     peer = make_peer();
     struct rpma_mr_local *mr = BOGUS;
@@ -83,7 +83,7 @@ static void a_failed_registration_leaves_the_output_alone(void **state)
     drop_peer(peer);
 }
 
-static void memory_that_cannot_be_pinned_is_registered_on_demand(void **state)
+TEST(memory_that_cannot_be_pinned_is_registered_on_demand)
 {
     fake_device()->odp_general = IBV_ODP_SUPPORT;
     fake_device()->odp_rc = ODP_NEEDED;
@@ -105,7 +105,7 @@ static void memory_that_cannot_be_pinned_is_registered_on_demand(void **state)
     drop_peer(peer);
 }
 
-static void without_on_demand_paging_there_is_one_attempt(void **state)
+TEST(without_on_demand_paging_there_is_one_attempt)
 {
     fake_device()->unpinnable = true;
     peer = make_peer();
@@ -118,7 +118,7 @@ static void without_on_demand_paging_there_is_one_attempt(void **state)
     drop_peer(peer);
 }
 
-static void memory_refused_for_persistent_flush_is_flushed_to_visibility(void **state)
+TEST(memory_refused_for_persistent_flush_is_flushed_to_visibility)
 {
     const int errors[] = {EINVAL, EOPNOTSUPP, ENOTSUP};
     fake_make_native();
@@ -136,7 +136,7 @@ static void memory_refused_for_persistent_flush_is_flushed_to_visibility(void **
     drop_peer(peer);
 }
 
-static void the_fallback_keeps_everything_else_the_usage_needs(void **state)
+TEST(the_fallback_keeps_everything_else_the_usage_needs)
 {
     fake_make_native();
     fake_device()->persistent_error = EINVAL;
@@ -152,7 +152,7 @@ static void the_fallback_keeps_everything_else_the_usage_needs(void **state)
 }
 
 // A set of usages that need not be registered, see mr.cpp; peers still read the types of flush from it.
-static void the_descriptor_of_a_region_shows_that_it_reaches_visibility_only(void **state)
+TEST(the_descriptor_of_a_region_shows_that_it_reaches_visibility_only)
 {
     fake_make_native();
     fake_device()->persistent_error = EINVAL;
@@ -181,7 +181,7 @@ static int native_flush_type(int usage)
     return flush_type;
 }
 
-static void a_region_reports_the_level_of_native_flushes(void **state)
+TEST(a_region_reports_the_level_of_native_flushes)
 {
     const int visibility = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, persistent = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
     peer = make_peer();
@@ -202,7 +202,7 @@ static void a_region_reports_the_level_of_native_flushes(void **state)
     drop_peer(peer);
 }
 
-static void another_refusal_of_persistent_flush_is_final(void **state)
+TEST(another_refusal_of_persistent_flush_is_final)
 {
     fake_make_native();
     peer = make_peer();
@@ -219,7 +219,7 @@ static void another_refusal_of_persistent_flush_is_final(void **state)
     drop_peer(peer);
 }
 
-static void a_region_reports_its_address(void **state)
+TEST(a_region_reports_its_address)
 {
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
@@ -233,7 +233,7 @@ static void a_region_reports_its_address(void **state)
     drop_peer(peer);
 }
 
-static void a_failed_deregistration_still_forgets_the_region(void **state)
+TEST(a_failed_deregistration_still_forgets_the_region)
 {
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
@@ -244,7 +244,7 @@ static void a_failed_deregistration_still_forgets_the_region(void **state)
     assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
 }
 
-static void deregistering_leaves_errno_alone(void **state)
+TEST(deregistering_leaves_errno_alone)
 {
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
@@ -258,7 +258,7 @@ static void deregistering_leaves_errno_alone(void **state)
 static const unsigned char reference[21] = {0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0x00, 0x0f, 0x0e, 0x0d, 0x0c,
         0x0b, 0x0a, 0x09, 0x08, 0x13, 0x12, 0x11, 0x10, 0x21};
 
-static void a_descriptor_has_its_layout_at_every_alignment(void **state)
+TEST(a_descriptor_has_its_layout_at_every_alignment)
 {
     peer = make_peer();
     struct rpma_mr_local *mr = NULL;
@@ -283,14 +283,14 @@ static void a_descriptor_has_its_layout_at_every_alignment(void **state)
     drop_peer(peer);
 }
 
-static void the_descriptor_size_is_known_without_an_object(void **state)
+TEST(the_descriptor_size_is_known_without_an_object)
 {
     size_t size = 0;
     assert_int_equal(rpma_mr_get_descriptor_size(BOGUS, &size), 0);
     assert_int_equal(size, 21);
 }
 
-static void a_descriptor_is_read_at_every_alignment(void **state)
+TEST(a_descriptor_is_read_at_every_alignment)
 {
     for (size_t at = 0; at < 21; ++at) {
         unsigned char room[64] = {0};
@@ -307,7 +307,7 @@ static void a_descriptor_is_read_at_every_alignment(void **state)
     }
 }
 
-static void a_parsed_descriptor_is_logged_in_full(void **state)
+TEST(a_parsed_descriptor_is_logged_in_full)
 {
     drop_remote(make_remote(0x0001020304050607, 0x08090a0b0c0d0e0f, 0x21));
     assert_int_equal(log_count(RPMA_LOG_LEVEL_DEBUG), 1);
@@ -316,7 +316,7 @@ static void a_parsed_descriptor_is_logged_in_full(void **state)
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "10111213"));
 }
 
-static void flush_types_are_told_of_every_usage(void **state)
+TEST(flush_types_are_told_of_every_usage)
 {
     for (int usage = 1; usage <= ALL_USAGES; ++usage) {
         struct rpma_mr_remote *mr = make_remote(0, 8, usage);
@@ -327,7 +327,7 @@ static void flush_types_are_told_of_every_usage(void **state)
     }
 }
 
-static void a_short_descriptor_is_refused_unread(void **state)
+TEST(a_short_descriptor_is_refused_unread)
 {
     struct rpma_mr_remote *mr = BOGUS;
     assert_int_equal(rpma_mr_remote_from_descriptor(BOGUS, 0, &mr), RPMA_E_INVAL);
@@ -336,7 +336,7 @@ static void a_short_descriptor_is_refused_unread(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2);
 }
 
-static void a_descriptor_without_usage_is_refused(void **state)
+TEST(a_descriptor_without_usage_is_refused)
 {
     unsigned char desc[21];
     memcpy(desc, reference, sizeof(desc));
@@ -347,7 +347,7 @@ static void a_descriptor_without_usage_is_refused(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
 }
 
-static void a_remote_region_without_memory_leaves_the_output_alone(void **state)
+TEST(a_remote_region_without_memory_leaves_the_output_alone)
 {
     struct rpma_mr_remote *mr = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, false);
@@ -355,41 +355,10 @@ static void a_remote_region_without_memory_leaves_the_output_alone(void **state)
     assert_ptr_equal(mr, BOGUS);
 }
 
-static void deleting_nothing_succeeds(void **state)
+TEST(deleting_nothing_succeeds)
 {
     struct rpma_mr_local *local = NULL;
     struct rpma_mr_remote *remote = NULL;
     assert_int_equal(rpma_mr_dereg(&local), 0);
     assert_int_equal(rpma_mr_remote_delete(&remote), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            TEST(each_usage_grants_the_access_it_needs),
-            TEST(iwarp_answers_a_read_by_a_remote_write),
-            TEST(native_flush_keeps_the_region_readable_for_emulated_flush),
-            TEST(a_bad_usage_or_size_is_refused),
-            TEST(a_failed_registration_leaves_the_output_alone),
-            TEST(memory_that_cannot_be_pinned_is_registered_on_demand),
-            TEST(without_on_demand_paging_there_is_one_attempt),
-            TEST(memory_refused_for_persistent_flush_is_flushed_to_visibility),
-            TEST(the_fallback_keeps_everything_else_the_usage_needs),
-            TEST(the_descriptor_of_a_region_shows_that_it_reaches_visibility_only),
-            TEST(a_region_reports_the_level_of_native_flushes),
-            TEST(another_refusal_of_persistent_flush_is_final),
-            TEST(a_region_reports_its_address),
-            TEST(a_failed_deregistration_still_forgets_the_region),
-            TEST(deregistering_leaves_errno_alone),
-            TEST(a_descriptor_has_its_layout_at_every_alignment),
-            TEST(the_descriptor_size_is_known_without_an_object),
-            TEST(a_descriptor_is_read_at_every_alignment),
-            TEST(a_parsed_descriptor_is_logged_in_full),
-            TEST(flush_types_are_told_of_every_usage),
-            TEST(a_short_descriptor_is_refused_unread),
-            TEST(a_descriptor_without_usage_is_refused),
-            TEST(a_remote_region_without_memory_leaves_the_output_alone),
-            TEST(deleting_nothing_succeeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static int end(void **state)
     return end_conn_test(state);
 }
 
-#define OPERATION_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define OPERATION_TEST(name) DEFINE_TEST(name, begin, end)
 
 // All operations that move data, with one signature.
 typedef int transfer(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
@@ -108,7 +108,7 @@ static void assert_work(const struct row *row, unsigned flags)
         assert_int_equal(work->imm_data, htonl(IMM));
 }
 
-static void each_operation_posts_one_request(void **state)
+OPERATION_TEST(each_operation_posts_one_request)
 {
     FOR_EACH_ROW(row)
     {
@@ -132,7 +132,7 @@ static void each_operation_posts_one_request(void **state)
     assert_calls("ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_recv");
 }
 
-static void without_regions_each_operation_moves_no_bytes(void **state)
+OPERATION_TEST(without_regions_each_operation_moves_no_bytes)
 {
     FOR_EACH_ROW(row)
     {
@@ -146,7 +146,7 @@ static void without_regions_each_operation_moves_no_bytes(void **state)
     }
 }
 
-static void no_bytes_of_a_region_are_an_element_without_length(void **state)
+OPERATION_TEST(no_bytes_of_a_region_are_an_element_without_length)
 {
     FOR_EACH_ROW(row)
     {
@@ -157,7 +157,7 @@ static void no_bytes_of_a_region_are_an_element_without_length(void **state)
     }
 }
 
-static void only_the_always_flag_signals(void **state)
+OPERATION_TEST(only_the_always_flag_signals)
 {
     const struct {
         int flags;
@@ -173,7 +173,7 @@ static void only_the_always_flag_signals(void **state)
     }
 }
 
-static void bad_arguments_are_refused_without_touching_the_connection(void **state)
+OPERATION_TEST(bad_arguments_are_refused_without_touching_the_connection)
 {
     FOR_EACH_ROW(row)
     {
@@ -192,7 +192,7 @@ static void bad_arguments_are_refused_without_touching_the_connection(void **sta
     assert_calls("");
 }
 
-static void what_lies_outside_a_region_is_refused_before_posting(void **state)
+OPERATION_TEST(what_lies_outside_a_region_is_refused_before_posting)
 {
     const struct {
         size_t local_offset;
@@ -249,12 +249,12 @@ static void assert_max_length(uint32_t longest)
     drop_remote(huge_remote);
 }
 
-static void a_message_is_at_most_2_gib_long(void **state)
+OPERATION_TEST(a_message_is_at_most_2_gib_long)
 {
     assert_max_length(0x80000000);
 }
 
-static void a_message_is_at_most_as_long_as_the_smallest_port_allows(void **state)
+OPERATION_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows)
 {
     drop_conn(conn);
     drop_mr(local);
@@ -270,7 +270,7 @@ static void a_message_is_at_most_as_long_as_the_smallest_port_allows(void **stat
     assert_max_length(1U << 20);
 }
 
-static void a_device_that_claims_more_than_the_transport_is_not_believed(void **state)
+OPERATION_TEST(a_device_that_claims_more_than_the_transport_is_not_believed)
 {
     drop_conn(conn);
     drop_mr(local);
@@ -295,7 +295,7 @@ static void *place_next(unsigned bit)
     return page;
 }
 
-static void objects_whose_addresses_have_no_common_bit_are_all_there(void **state)
+OPERATION_TEST(objects_whose_addresses_have_no_common_bit_are_all_there)
 {
     static const char word[8];
     void *pages[3];
@@ -330,7 +330,7 @@ static void objects_whose_addresses_have_no_common_bit_are_all_there(void **stat
         munmap(pages[i], MR_SIZE);
 }
 
-static void a_refused_request_is_a_provider_error(void **state)
+OPERATION_TEST(a_refused_request_is_a_provider_error)
 {
     FOR_EACH_ROW(row)
     {
@@ -343,7 +343,7 @@ static void a_refused_request_is_a_provider_error(void **state)
     }
 }
 
-static void a_receive_on_a_connection_with_srq_is_refused_by_the_provider(void **state)
+OPERATION_TEST(a_receive_on_a_connection_with_srq_is_refused_by_the_provider)
 {
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
@@ -354,23 +354,4 @@ static void a_receive_on_a_connection_with_srq_is_refused_by_the_provider(void *
     drop_conn(with_srq);
     drop_cfg(cfg);
     assert_int_equal(rpma_srq_delete(&srq), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            OPERATION_TEST(each_operation_posts_one_request),
-            OPERATION_TEST(without_regions_each_operation_moves_no_bytes),
-            OPERATION_TEST(no_bytes_of_a_region_are_an_element_without_length),
-            OPERATION_TEST(only_the_always_flag_signals),
-            OPERATION_TEST(bad_arguments_are_refused_without_touching_the_connection),
-            OPERATION_TEST(what_lies_outside_a_region_is_refused_before_posting),
-            OPERATION_TEST(a_message_is_at_most_2_gib_long),
-            OPERATION_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows),
-            OPERATION_TEST(a_device_that_claims_more_than_the_transport_is_not_believed),
-            OPERATION_TEST(objects_whose_addresses_have_no_common_bit_are_all_there),
-            OPERATION_TEST(a_refused_request_is_a_provider_error),
-            OPERATION_TEST(a_receive_on_a_connection_with_srq_is_refused_by_the_provider),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@ static bool direct_write(const struct rpma_peer_cfg *pcfg)
     return supported;
 }
 
-static void direct_write_to_pmem_is_off_at_first_and_can_be_switched(void **state)
+TEST(direct_write_to_pmem_is_off_at_first_and_can_be_switched)
 {
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
@@ -21,7 +21,7 @@ static void direct_write_to_pmem_is_off_at_first_and_can_be_switched(void **stat
     assert_null(pcfg);
 }
 
-static void the_descriptor_is_one_byte_of_0_or_1(void **state)
+TEST(the_descriptor_is_one_byte_of_0_or_1)
 {
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
@@ -34,14 +34,14 @@ static void the_descriptor_is_one_byte_of_0_or_1(void **state)
     assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
 }
 
-static void the_descriptor_size_is_known_without_an_object(void **state)
+TEST(the_descriptor_size_is_known_without_an_object)
 {
     size_t size = 0;
     assert_int_equal(rpma_peer_cfg_get_descriptor_size(BOGUS, &size), 0);
     assert_int_equal(size, 1);
 }
 
-static void any_byte_but_0_means_supported(void **state)
+TEST(any_byte_but_0_means_supported)
 {
     for (int byte = 0; byte < 256; ++byte) {
         const unsigned char desc[2] = {(unsigned char)byte, 0xff};
@@ -56,7 +56,7 @@ static void any_byte_but_0_means_supported(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_INFO), 256);
 }
 
-static void an_empty_descriptor_is_refused_unread(void **state)
+TEST(an_empty_descriptor_is_refused_unread)
 {
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_from_descriptor(BOGUS, 0, &pcfg), RPMA_E_INVAL);
@@ -64,7 +64,7 @@ static void an_empty_descriptor_is_refused_unread(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
 }
 
-static void constructors_leave_their_output_alone_without_memory(void **state)
+TEST(constructors_leave_their_output_alone_without_memory)
 {
     struct rpma_peer_cfg *pcfg = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, true);
@@ -73,22 +73,8 @@ static void constructors_leave_their_output_alone_without_memory(void **state)
     assert_ptr_equal(pcfg, BOGUS);
 }
 
-static void deleting_nothing_succeeds(void **state)
+TEST(deleting_nothing_succeeds)
 {
     struct rpma_peer_cfg *pcfg = NULL;
     assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            TEST(direct_write_to_pmem_is_off_at_first_and_can_be_switched),
-            TEST(the_descriptor_is_one_byte_of_0_or_1),
-            TEST(the_descriptor_size_is_known_without_an_object),
-            TEST(any_byte_but_0_means_supported),
-            TEST(an_empty_descriptor_is_refused_unread),
-            TEST(constructors_leave_their_output_alone_without_memory),
-            TEST(deleting_nothing_succeeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

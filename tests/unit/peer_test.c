@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static void a_peer_is_one_query_and_a_protection_domain(void **state)
+TEST(a_peer_is_one_query_and_a_protection_domain)
 {
     peer = NULL;
     errno = 77;
@@ -14,14 +14,14 @@ static void a_peer_is_one_query_and_a_protection_domain(void **state)
     drop_peer(peer);
 }
 
-static void every_port_is_asked_for_its_limit(void **state)
+TEST(every_port_is_asked_for_its_limit)
 {
     fake_device()->ports = 3;
     drop_peer(make_peer());
     assert_calls("ibv_query_device_ex ibv_query_port ibv_query_port ibv_query_port ibv_alloc_pd ibv_dealloc_pd");
 }
 
-static void a_port_that_cannot_be_queried_is_passed_over(void **state)
+TEST(a_port_that_cannot_be_queried_is_passed_over)
 {
     fake_device()->ports = 2;
     fake_device()->max_msg_sz[1] = 100;
@@ -37,7 +37,7 @@ static void a_port_that_cannot_be_queried_is_passed_over(void **state)
     drop_peer(peer);
 }
 
-static void a_device_without_extended_query_has_no_capabilities(void **state)
+TEST(a_device_without_extended_query_has_no_capabilities)
 {
     fake_make_native();
     fake_device()->without_extended_query = true;
@@ -48,7 +48,7 @@ static void a_device_without_extended_query_has_no_capabilities(void **state)
     drop_peer(peer);
 }
 
-static void a_failed_query_is_a_provider_error(void **state)
+TEST(a_failed_query_is_a_provider_error)
 {
     peer = BOGUS;
     fake_fail_call(1, EIO, false);
@@ -57,7 +57,7 @@ static void a_failed_query_is_a_provider_error(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
 }
 
-static void a_protection_domain_without_memory_is_nomem(void **state)
+TEST(a_protection_domain_without_memory_is_nomem)
 {
     peer = BOGUS;
     fake_fail_call(3, ENOMEM, false);
@@ -66,7 +66,7 @@ static void a_protection_domain_without_memory_is_nomem(void **state)
     assert_string_equal(fake_failed_call(), "ibv_alloc_pd");
 }
 
-static void a_refused_protection_domain_is_a_provider_error(void **state)
+TEST(a_refused_protection_domain_is_a_provider_error)
 {
     peer = BOGUS;
     fake_fail_call(3, EACCES, false);
@@ -74,7 +74,7 @@ static void a_refused_protection_domain_is_a_provider_error(void **state)
     assert_ptr_equal(peer, BOGUS);
 }
 
-static void a_missing_protection_domain_without_errno_is_unknown(void **state)
+TEST(a_missing_protection_domain_without_errno_is_unknown)
 {
     peer = BOGUS;
     fake_device()->alloc_pd_is_silent = true;
@@ -83,7 +83,7 @@ static void a_missing_protection_domain_without_errno_is_unknown(void **state)
     assert_ptr_equal(peer, BOGUS);
 }
 
-static void deleting_a_peer_in_use_fails_and_forgets_it(void **state)
+TEST(deleting_a_peer_in_use_fails_and_forgets_it)
 {
     peer = make_peer();
     struct rpma_mr_local *mr = make_mr(peer);
@@ -95,14 +95,14 @@ static void deleting_a_peer_in_use_fails_and_forgets_it(void **state)
     fake_abandon(FAKE_PD);
 }
 
-static void deleting_nothing_succeeds(void **state)
+TEST(deleting_nothing_succeeds)
 {
     peer = NULL;
     assert_int_equal(rpma_peer_delete(&peer), 0);
     assert_calls("");
 }
 
-static void missing_capabilities_are_told(void **state)
+TEST(missing_capabilities_are_told)
 {
     drop_peer(make_peer());
     assert_int_equal(log_count(RPMA_LOG_LEVEL_INFO), 2);
@@ -124,7 +124,7 @@ static uint64_t asked_ops(void)
     return attributes->send_ops_flags & ~(uint64_t)FAKE_SEND_OPS_CLASSIC;
 }
 
-static void native_operations_are_asked_for_when_the_device_has_them(void **state)
+TEST(native_operations_are_asked_for_when_the_device_has_them)
 {
     const uint64_t global = 1ULL << FAKE_CAP_FLUSH_GLOBAL;
     const uint64_t persistent = 1ULL << FAKE_CAP_FLUSH_PERSISTENT;
@@ -146,7 +146,7 @@ static void native_operations_are_asked_for_when_the_device_has_them(void **stat
     }
 }
 
-static void the_environment_can_ask_for_emulated_flush(void **state)
+TEST(the_environment_can_ask_for_emulated_flush)
 {
     fake_make_native();
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
@@ -157,7 +157,7 @@ static void the_environment_can_ask_for_emulated_flush(void **state)
     assert_int_equal(asked_ops(), FAKE_SEND_OPS_FLUSH | FAKE_SEND_OPS_ATOMIC_WRITE);
 }
 
-static void the_environment_can_ask_for_emulated_atomic_writes(void **state)
+TEST(the_environment_can_ask_for_emulated_atomic_writes)
 {
     fake_make_native();
     setenv("RPMA_ATOMIC_WRITE_METHOD", "emulated", 1);
@@ -170,7 +170,7 @@ static void the_environment_can_ask_for_emulated_atomic_writes(void **state)
 
 static const char *const methods[] = {"RPMA_FLUSH_METHOD", "RPMA_ATOMIC_WRITE_METHOD"};
 
-static void insisting_on_a_native_operation_fails_without_it(void **state)
+TEST(insisting_on_a_native_operation_fails_without_it)
 {
     for (unsigned i = 0; i < 2; ++i) {
         peer = BOGUS;
@@ -183,7 +183,7 @@ static void insisting_on_a_native_operation_fails_without_it(void **state)
     }
 }
 
-static void an_unknown_method_is_refused_before_anything_is_called(void **state)
+TEST(an_unknown_method_is_refused_before_anything_is_called)
 {
     const char *const wrong[] = {"", "Native", "apm", "auto "};
     unsigned refusals = 0;
@@ -199,27 +199,4 @@ static void an_unknown_method_is_refused_before_anything_is_called(void **state)
         unsetenv(methods[m]);
     }
     assert_calls("");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            TEST(a_peer_is_one_query_and_a_protection_domain),
-            TEST(every_port_is_asked_for_its_limit),
-            TEST(a_port_that_cannot_be_queried_is_passed_over),
-            TEST(a_device_without_extended_query_has_no_capabilities),
-            TEST(a_failed_query_is_a_provider_error),
-            TEST(a_protection_domain_without_memory_is_nomem),
-            TEST(a_refused_protection_domain_is_a_provider_error),
-            TEST(a_missing_protection_domain_without_errno_is_unknown),
-            TEST(deleting_a_peer_in_use_fails_and_forgets_it),
-            TEST(deleting_nothing_succeeds),
-            TEST(missing_capabilities_are_told),
-            TEST(native_operations_are_asked_for_when_the_device_has_them),
-            TEST(the_environment_can_ask_for_emulated_flush),
-            TEST(the_environment_can_ask_for_emulated_atomic_writes),
-            TEST(insisting_on_a_native_operation_fails_without_it),
-            TEST(an_unknown_method_is_refused_before_anything_is_called),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

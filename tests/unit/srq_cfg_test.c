@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-static void both_sizes_are_20_at_first(void **state)
+TEST(both_sizes_are_20_at_first)
 {
     struct rpma_srq_cfg *cfg = NULL;
     uint32_t rq_size = 0, rcq_size = 0;
@@ -14,7 +14,7 @@ static void both_sizes_are_20_at_first(void **state)
     assert_null(cfg);
 }
 
-static void sizes_are_kept_as_set(void **state)
+TEST(sizes_are_kept_as_set)
 {
     struct rpma_srq_cfg *cfg = NULL;
     uint32_t rq_size = 0, rcq_size = 0;
@@ -28,7 +28,7 @@ static void sizes_are_kept_as_set(void **state)
     assert_int_equal(rpma_srq_cfg_delete(&cfg), 0);
 }
 
-static void new_leaves_its_output_alone_without_memory(void **state)
+TEST(new_leaves_its_output_alone_without_memory)
 {
     struct rpma_srq_cfg *cfg = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, false);
@@ -36,19 +36,8 @@ static void new_leaves_its_output_alone_without_memory(void **state)
     assert_ptr_equal(cfg, BOGUS);
 }
 
-static void deleting_nothing_succeeds(void **state)
+TEST(deleting_nothing_succeeds)
 {
     struct rpma_srq_cfg *cfg = NULL;
     assert_int_equal(rpma_srq_cfg_delete(&cfg), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            TEST(both_sizes_are_20_at_first),
-            TEST(sizes_are_kept_as_set),
-            TEST(new_leaves_its_output_alone_without_memory),
-            TEST(deleting_nothing_succeeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

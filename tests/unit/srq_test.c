@@ -15,7 +15,7 @@ static int end(void **state)
     return end_test(state);
 }
 
-#define SRQ_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define SRQ_TEST(name) DEFINE_TEST(name, begin, end)
 
 static struct rpma_srq *make_srq(uint32_t rq_size, uint32_t rcq_size)
 {
@@ -35,7 +35,7 @@ static void drop_srq(struct rpma_srq *srq)
     assert_null(srq);
 }
 
-static void without_a_configuration_the_defaults_apply(void **state)
+SRQ_TEST(without_a_configuration_the_defaults_apply)
 {
     struct rpma_srq *srq = NULL;
     struct rpma_cq *rcq = NULL;
@@ -56,7 +56,7 @@ static void without_a_configuration_the_defaults_apply(void **state)
     assert_calls("ibv_destroy_cq ibv_destroy_comp_channel ibv_destroy_srq");
 }
 
-static void a_size_of_0_means_no_receive_queue_of_its_own(void **state)
+SRQ_TEST(a_size_of_0_means_no_receive_queue_of_its_own)
 {
     struct rpma_srq *srq = make_srq(5, 0);
     struct rpma_cq *rcq = BOGUS;
@@ -67,7 +67,7 @@ static void a_size_of_0_means_no_receive_queue_of_its_own(void **state)
     drop_srq(srq);
 }
 
-static void the_receive_queue_is_clamped_to_what_an_int_holds(void **state)
+SRQ_TEST(the_receive_queue_is_clamped_to_what_an_int_holds)
 {
     struct rpma_srq *srq = make_srq(UINT32_MAX, UINT32_MAX);
     assert_int_equal(fake_seen()->srq_attributes.attr.max_wr, UINT32_MAX);
@@ -75,7 +75,7 @@ static void the_receive_queue_is_clamped_to_what_an_int_holds(void **state)
     drop_srq(srq);
 }
 
-static void a_receive_is_posted_to_the_shared_queue(void **state)
+SRQ_TEST(a_receive_is_posted_to_the_shared_queue)
 {
     struct rpma_srq *srq = make_srq(5, 5);
     struct rpma_mr_local *mr = make_mr(peer);
@@ -97,7 +97,7 @@ static void a_receive_is_posted_to_the_shared_queue(void **state)
     drop_srq(srq);
 }
 
-static void a_receive_without_buffer_takes_an_empty_message(void **state)
+SRQ_TEST(a_receive_without_buffer_takes_an_empty_message)
 {
     struct rpma_srq *srq = make_srq(5, 5);
     assert_int_equal(rpma_srq_recv(srq, NULL, 0, 0, NULL), 0);
@@ -109,7 +109,7 @@ static void a_receive_without_buffer_takes_an_empty_message(void **state)
     drop_srq(srq);
 }
 
-static void a_receive_outside_the_region_is_refused(void **state)
+SRQ_TEST(a_receive_outside_the_region_is_refused)
 {
     struct rpma_srq *srq = make_srq(5, 5);
     struct rpma_mr_local *mr = make_mr(peer);
@@ -122,7 +122,7 @@ static void a_receive_outside_the_region_is_refused(void **state)
     drop_srq(srq);
 }
 
-static void a_refused_receive_is_a_provider_error(void **state)
+SRQ_TEST(a_refused_receive_is_a_provider_error)
 {
     struct rpma_srq *srq = make_srq(5, 5);
     fake_fail_call(1, ENOMEM, false);
@@ -130,7 +130,7 @@ static void a_refused_receive_is_a_provider_error(void **state)
     drop_srq(srq);
 }
 
-static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
+SRQ_TEST(deletion_goes_on_after_a_failure_and_reports_the_first)
 {
     for (unsigned failing = 1; failing <= 3; ++failing) {
         struct rpma_srq *srq = make_srq(5, 5);
@@ -146,25 +146,9 @@ static void deletion_goes_on_after_a_failure_and_reports_the_first(void **state)
     peer = make_peer();
 }
 
-static void deleting_nothing_succeeds(void **state)
+SRQ_TEST(deleting_nothing_succeeds)
 {
     struct rpma_srq *srq = NULL;
     assert_int_equal(rpma_srq_delete(&srq), 0);
     assert_calls("");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            SRQ_TEST(without_a_configuration_the_defaults_apply),
-            SRQ_TEST(a_size_of_0_means_no_receive_queue_of_its_own),
-            SRQ_TEST(the_receive_queue_is_clamped_to_what_an_int_holds),
-            SRQ_TEST(a_receive_is_posted_to_the_shared_queue),
-            SRQ_TEST(a_receive_without_buffer_takes_an_empty_message),
-            SRQ_TEST(a_receive_outside_the_region_is_refused),
-            SRQ_TEST(a_refused_receive_is_a_provider_error),
-            SRQ_TEST(deletion_goes_on_after_a_failure_and_reports_the_first),
-            SRQ_TEST(deleting_nothing_succeeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,13 +17,14 @@
 #include "fake_libc.h"
 #include "fake_rdma.h"
 #include "librpma.h"
+#include "registered_tests.h"
 
 int begin_test(void **state);
 
 /* Fails the test if an object is left over or was misused. */
 int end_test(void **state);
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
+#define TEST(name) DEFINE_TEST(name, begin_test, end_test)
 
 /* Tests of a server: begin with a peer and an endpoint. */
 extern struct rpma_peer *peer;
@@ -32,7 +33,7 @@ extern struct rpma_ep *ep;
 int begin_server_test(void **state);
 int end_server_test(void **state);
 
-#define SERVER_TEST(name) cmocka_unit_test_setup_teardown(name, begin_server_test, end_server_test)
+#define SERVER_TEST(name) DEFINE_TEST(name, begin_server_test, end_server_test)
 
 /* Tests of a connection: begin with a peer and an outgoing connection with the default configuration. */
 extern struct rpma_conn *conn;

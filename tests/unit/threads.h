@@ -17,7 +17,7 @@ extern struct rpma_mr_remote *remote;
 int begin_threads_test(void **state);
 int end_threads_test(void **state);
 
-#define THREADS_TEST(name) cmocka_unit_test_setup_teardown(name, begin_threads_test, end_threads_test)
+#define THREADS_TEST(name) DEFINE_TEST(name, begin_threads_test, end_threads_test)
 
 /* cmocka's assertions work on the main thread only: other threads count what goes wrong. */
 void expect(bool right);

@@ -20,13 +20,13 @@ static void post(unsigned index)
     }
 }
 
-static void operations_are_posted_concurrently_on_one_connection(void **state)
+THREADS_TEST(operations_are_posted_concurrently_on_one_connection)
 {
     run_all(post);
     assert_int_equal(fake_work_count(), THREADS * ROUNDS * 8);
 }
 
-static void native_operations_are_posted_concurrently_on_one_connection(void **state)
+THREADS_TEST(native_operations_are_posted_concurrently_on_one_connection)
 {
     drop_conn(conn);
     drop_mr(mr);
@@ -46,7 +46,7 @@ static void warn_of_unaligned_base(unsigned index)
         expect(rpma_atomic_write(conn, remote, 8, word, 3, NULL) == 0);
 }
 
-static void an_unaligned_region_is_warned_of_once_by_all_threads(void **state)
+THREADS_TEST(an_unaligned_region_is_warned_of_once_by_all_threads)
 {
     drop_remote(remote);
     remote = make_remote(0x1001, MR_SIZE, 0xff);
@@ -76,7 +76,7 @@ static void flush_persistently(unsigned index)
     }
 }
 
-static void a_peer_configuration_is_applied_while_others_flush(void **state)
+THREADS_TEST(a_peer_configuration_is_applied_while_others_flush)
 {
     static void (*const runs[THREADS])(unsigned) = {
             change_direct_write, flush_persistently, change_direct_write, flush_persistently};
@@ -102,7 +102,7 @@ static void give_events(unsigned index)
         fake_event(id, RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
 }
 
-static void events_of_one_connection_are_taken_concurrently(void **state)
+THREADS_TEST(events_of_one_connection_are_taken_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {take_events, give_events, take_events, give_events};
     run_together(runs);
@@ -129,7 +129,7 @@ static void complete(unsigned index)
     }
 }
 
-static void completions_of_one_queue_are_collected_concurrently(void **state)
+THREADS_TEST(completions_of_one_queue_are_collected_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {collect_completions, complete, collect_completions, complete};
     run_together(runs);
@@ -150,7 +150,7 @@ static void fire(unsigned index)
         fake_fire(face);
 }
 
-static void completion_events_of_one_queue_are_taken_concurrently(void **state)
+THREADS_TEST(completion_events_of_one_queue_are_taken_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {wait_for_completions, fire, wait_for_completions, fire};
     run_together(runs);
@@ -174,23 +174,8 @@ static void query(unsigned index)
     }
 }
 
-static void one_connection_is_looked_at_while_others_use_it(void **state)
+THREADS_TEST(one_connection_is_looked_at_while_others_use_it)
 {
     static void (*const runs[THREADS])(unsigned) = {query, post, query, post};
     run_together(runs);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            THREADS_TEST(operations_are_posted_concurrently_on_one_connection),
-            THREADS_TEST(native_operations_are_posted_concurrently_on_one_connection),
-            THREADS_TEST(an_unaligned_region_is_warned_of_once_by_all_threads),
-            THREADS_TEST(a_peer_configuration_is_applied_while_others_flush),
-            THREADS_TEST(events_of_one_connection_are_taken_concurrently),
-            THREADS_TEST(completions_of_one_queue_are_collected_concurrently),
-            THREADS_TEST(completion_events_of_one_queue_are_taken_concurrently),
-            THREADS_TEST(one_connection_is_looked_at_while_others_use_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

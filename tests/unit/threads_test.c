@@ -16,7 +16,7 @@ static void register_memory(unsigned index)
     }
 }
 
-static void regions_of_one_peer_are_registered_concurrently(void **state)
+THREADS_TEST(regions_of_one_peer_are_registered_concurrently)
 {
     run_all(register_memory);
     assert_int_equal(fake_count(FAKE_MR), 2);
@@ -36,7 +36,7 @@ static void connect_and_delete(unsigned index)
     }
 }
 
-static void connections_of_one_peer_are_made_concurrently(void **state)
+THREADS_TEST(connections_of_one_peer_are_made_concurrently)
 {
     run_all(connect_and_delete);
     assert_int_equal(fake_count(FAKE_QP), 1);
@@ -76,7 +76,7 @@ static void find_device_and_make_peers(unsigned index)
     }
 }
 
-static void distinct_objects_of_every_kind_are_made_concurrently(void **state)
+THREADS_TEST(distinct_objects_of_every_kind_are_made_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {
             listen_and_accept, make_srqs, find_device_and_make_peers, connect_and_delete};
@@ -114,7 +114,7 @@ static void change_configurations(unsigned index)
     }
 }
 
-static void one_configuration_is_changed_and_read_concurrently(void **state)
+THREADS_TEST(one_configuration_is_changed_and_read_concurrently)
 {
     assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
     assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
@@ -143,7 +143,7 @@ static void provoke_errors(unsigned index)
     }
 }
 
-static void logging_is_changed_while_others_log(void **state)
+THREADS_TEST(logging_is_changed_while_others_log)
 {
     static void (*const runs[THREADS])(unsigned) = {change_logging, provoke_errors, change_logging, provoke_errors};
     run_together(runs);
@@ -161,24 +161,11 @@ static void serve_requests(unsigned index)
     }
 }
 
-static void a_server_answers_while_clients_connect(void **state)
+THREADS_TEST(a_server_answers_while_clients_connect)
 {
     static void (*const runs[THREADS])(unsigned) = {
             serve_requests, connect_and_delete, register_memory, connect_and_delete};
     ep = make_ep(peer);
     run_together(runs);
     drop_ep(ep);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            THREADS_TEST(regions_of_one_peer_are_registered_concurrently),
-            THREADS_TEST(connections_of_one_peer_are_made_concurrently),
-            THREADS_TEST(distinct_objects_of_every_kind_are_made_concurrently),
-            THREADS_TEST(one_configuration_is_changed_and_read_concurrently),
-            THREADS_TEST(logging_is_changed_while_others_log),
-            THREADS_TEST(a_server_answers_while_clients_connect),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

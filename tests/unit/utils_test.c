@@ -5,7 +5,7 @@
 
 static const enum rpma_util_ibv_context_type both[] = {RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_UTIL_IBV_CONTEXT_REMOTE};
 
-static void a_local_address_is_bound(void **state)
+TEST(a_local_address_is_bound)
 {
     struct ibv_context *context = NULL;
     errno = 77;
@@ -21,7 +21,7 @@ static void a_local_address_is_bound(void **state)
     assert_int_equal(fake_seen()->hints.ai_port_space, RDMA_PS_TCP);
 }
 
-static void a_remote_address_is_resolved(void **state)
+TEST(a_remote_address_is_resolved)
 {
     struct ibv_context *context = NULL;
     assert_int_equal(rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &context), 0);
@@ -31,7 +31,7 @@ static void a_remote_address_is_resolved(void **state)
     assert_int_equal(fake_seen()->resolve_addr_timeout_ms, 1000);
 }
 
-static void an_unknown_type_is_refused(void **state)
+TEST(an_unknown_type_is_refused)
 {
     struct ibv_context *context = BOGUS;
     const int types[] = {-1, 2};
@@ -42,7 +42,7 @@ static void an_unknown_type_is_refused(void **state)
     assert_calls("");
 }
 
-static void a_wildcard_address_names_no_device(void **state)
+TEST(a_wildcard_address_names_no_device)
 {
     const char *const addresses[] = {"0.0.0.0", "::"};
     for (int v6 = 0; v6 < 2; ++v6)
@@ -55,7 +55,7 @@ static void a_wildcard_address_names_no_device(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 4);
 }
 
-static void every_resolved_address_is_tried(void **state)
+TEST(every_resolved_address_is_tried)
 {
     fake_device()->addresses = 3;
     fake_device()->bad_addresses = 2;
@@ -66,7 +66,7 @@ static void every_resolved_address_is_tried(void **state)
     }
 }
 
-static void the_first_error_counts_when_no_address_works(void **state)
+TEST(the_first_error_counts_when_no_address_works)
 {
     const int errors[] = {EADDRNOTAVAIL, EHOSTUNREACH};
     fake_device()->addresses = 3;
@@ -78,7 +78,7 @@ static void the_first_error_counts_when_no_address_works(void **state)
     }
 }
 
-static void failed_addresses_are_logged_in_numbers(void **state)
+TEST(failed_addresses_are_logged_in_numbers)
 {
     struct ibv_context *context = NULL;
     fake_device()->bad_addresses = 1;
@@ -90,7 +90,7 @@ static void failed_addresses_are_logged_in_numbers(void **state)
     assert_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "null"));
 }
 
-static void a_name_that_does_not_resolve_is_a_provider_error(void **state)
+TEST(a_name_that_does_not_resolve_is_a_provider_error)
 {
     struct ibv_context *context = BOGUS;
     fake_device()->name_error = EAI_NONAME;
@@ -115,7 +115,7 @@ static void a_name_that_does_not_resolve_is_a_provider_error(void **state)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 7);
 }
 
-static void on_demand_paging_needs_reads_and_writes(void **state)
+TEST(on_demand_paging_needs_reads_and_writes)
 {
     const struct {
         uint64_t general;
@@ -140,7 +140,7 @@ static void on_demand_paging_needs_reads_and_writes(void **state)
     }
 }
 
-static void a_device_that_cannot_be_queried_is_a_provider_error(void **state)
+TEST(a_device_that_cannot_be_queried_is_a_provider_error)
 {
     int capable = -1;
     fake_fail_call(1, EIO, false);
@@ -155,7 +155,7 @@ static struct ibv_context *of_kind(enum rpma_device_kind kind)
     return context;
 }
 
-static void an_rdma_device_is_hardware(void **state)
+TEST(an_rdma_device_is_hardware)
 {
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     assert_ptr_equal(of_kind(RPMA_DEVICE_KERNEL), fake_context());
@@ -164,7 +164,7 @@ static void an_rdma_device_is_hardware(void **state)
     assert_int_equal(kind, RPMA_DEVICE_KERNEL);
 }
 
-static void without_an_rdma_device_there_is_no_hardware(void **state)
+TEST(without_an_rdma_device_there_is_no_hardware)
 {
     struct ibv_context *context = BOGUS;
     fake_device()->absent = true;
@@ -175,7 +175,7 @@ static void without_an_rdma_device_there_is_no_hardware(void **state)
     assert_ptr_equal(context, BOGUS);
 }
 
-static void unknown_kinds_and_types_are_refused(void **state)
+TEST(unknown_kinds_and_types_are_refused)
 {
     struct ibv_context *context = BOGUS;
     assert_int_equal(
@@ -191,7 +191,7 @@ static void unknown_kinds_and_types_are_refused(void **state)
     assert_calls("");
 }
 
-static void the_environment_chooses_for_programs_that_do_not(void **state)
+TEST(the_environment_chooses_for_programs_that_do_not)
 {
     struct ibv_context *context = NULL;
     static const char *const kinds[] = {"any", "kernel"};
@@ -207,7 +207,7 @@ static void the_environment_chooses_for_programs_that_do_not(void **state)
 }
 
 // The last test: what it finds is kept for the life of the process.
-static void softrdma_in_the_place_of_the_libraries_is_the_software_device(void **state)
+TEST(softrdma_in_the_place_of_the_libraries_is_the_software_device)
 {
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     // These tests have no libsoftrdma.so beside them.
@@ -224,26 +224,4 @@ static void softrdma_in_the_place_of_the_libraries_is_the_software_device(void *
     assert_ptr_equal(of_kind(RPMA_DEVICE_ANY), fake_context());
     assert_int_equal(rpma_utils_ibv_context_get_kind(fake_context(), &kind), 0);
     assert_int_equal(kind, RPMA_DEVICE_SOFTRDMA);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            TEST(a_local_address_is_bound),
-            TEST(a_remote_address_is_resolved),
-            TEST(an_unknown_type_is_refused),
-            TEST(a_wildcard_address_names_no_device),
-            TEST(every_resolved_address_is_tried),
-            TEST(the_first_error_counts_when_no_address_works),
-            TEST(failed_addresses_are_logged_in_numbers),
-            TEST(a_name_that_does_not_resolve_is_a_provider_error),
-            TEST(on_demand_paging_needs_reads_and_writes),
-            TEST(a_device_that_cannot_be_queried_is_a_provider_error),
-            TEST(an_rdma_device_is_hardware),
-            TEST(without_an_rdma_device_there_is_no_hardware),
-            TEST(unknown_kinds_and_types_are_refused),
-            TEST(the_environment_chooses_for_programs_that_do_not),
-            TEST(softrdma_in_the_place_of_the_libraries_is_the_software_device),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

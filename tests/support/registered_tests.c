@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "registered_tests.h"
+
+enum {
+    MAX_TESTS = 64
+};
+
+static struct CMUnitTest tests[MAX_TESTS];
+static int lines[MAX_TESTS];
+static size_t test_count;
+
+void register_test(int line, struct CMUnitTest test)
+{
+    if (test_count == MAX_TESTS)
+        abort();
+    size_t at = test_count++;
+    for (; at > 0 && lines[at - 1] > line; --at) {
+        tests[at] = tests[at - 1];
+        lines[at] = lines[at - 1];
+    }
+    tests[at] = test;
+    lines[at] = line;
+}
+
+int run_registered_tests(void)
+{
+    return _cmocka_run_group_tests(program_invocation_short_name, tests, test_count, NULL, NULL);
+}
+
+__attribute__((weak)) int main(void)
+{
+    return run_registered_tests();
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests that are registered by their definition. Include <cmocka.h> first. */
+#ifndef TEST_SUPPORT_REGISTERED_TESTS_H
+#define TEST_SUPPORT_REGISTERED_TESTS_H
+
+/* Defines a test with its functions for setup and teardown, which may be NULL. The function body follows. */
+#define DEFINE_TEST(name, setup, teardown)                                                                             \
+    static void name(void **state);                                                                                    \
+    __attribute__((constructor)) static void register_##name(void)                                                     \
+    {                                                                                                                  \
+        register_test(__LINE__, (struct CMUnitTest)cmocka_unit_test_setup_teardown(name, setup, teardown));            \
+    }                                                                                                                  \
+    static void name(void **state)
+
+void register_test(int line, struct CMUnitTest test);
+
+/* Runs the tests in the order of their lines. Returns the number of failed ones. A program without main() calls it. */
+int run_registered_tests(void);
+
+#endif
