@@ -91,8 +91,8 @@ public:
             h.qp_offset ^= in.number<std::uint64_t>();
             h.qp_size ^= in.number<std::uint64_t>();
         }
-        std::string why;
-        return open_channel(i_, h, ends, why);
+        std::string reason;
+        return open_channel(i_, h, ends, reason);
     }
 
 private:
@@ -104,9 +104,9 @@ private:
         i_ = make_impostor();
         memcpy(&header_, i_.memory, sizeof(header_));
         restore();
-        std::string why;
-        if (open_channel(i_, i_.h, ends, why) == nullptr) {
-            printf("skipped: no process can be reached here: %s\n", why.c_str());
+        std::string reason;
+        if (open_channel(i_, i_.h, ends, reason) == nullptr) {
+            printf("skipped: no process can be reached here: %s\n", reason.c_str());
             exit(77);
         }
     }

@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     if (decode(input, direct) && size > encode(direct).size)
         abort();
     shm_decision decision;
-    if (decode(input, decision) && (size > 2 || (decision.shares && decision.why != no_shm_reason::none)))
+    if (decode(input, decision) && (size > 2 || (decision.shares && decision.reason != no_shm_reason::none)))
         abort();
     cm_rejection rejection;
     if (decode(input, rejection) && rejection.data.size > rejection.data.bytes.size())

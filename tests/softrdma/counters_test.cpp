@@ -72,9 +72,9 @@ struct receiver {
         h.owner = own_identity();
         h.token = arena::instance().token();
         assert_true(qp->describe(ends, h));
-        std::string why;
-        peer = shm_ep::open(h, ends.reversed(), why);
-        assert_string_equal(why.c_str(), "");
+        std::string reason;
+        peer = shm_ep::open(h, ends.reversed(), reason);
+        assert_string_equal(reason.c_str(), "");
         qp->expect(peer);
     }
     std::byte *place(std::uint64_t id) { return bytes.data() + id % receives * size; }

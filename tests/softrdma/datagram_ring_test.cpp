@@ -420,7 +420,7 @@ struct ring_peer {
     unique_fd file = create_ring_file();
     ring_writer writer{map_ring(file.get())};
     ring_memory raw = map_ring(file.get());
-    descriptors given;
+    descriptors fds;
 
     bool offer(int fd, std::uint32_t port = peer_port, std::uint32_t version = ring_offer{}.version)
     {
@@ -437,7 +437,7 @@ struct ring_peer {
         for (int i = 0; i < 5000 && r == reception::nothing; ++i) {
             pollfd end{.fd = socket.get(), .events = POLLIN, .revents = 0};
             poll(&end, 1, 10);
-            r = receive(socket.get(), answer, given);
+            r = receive(socket.get(), answer, fds);
         }
         assert_true(r != reception::nothing);
         return r == reception::message;
@@ -450,7 +450,7 @@ struct ring_peer {
         const auto outcome = writer.put(d, to, {&piece, 1}, length);
         assert_true(outcome == ring_writer::outcome::sent || outcome == ring_writer::outcome::sent_to_sleeper);
         const std::uint64_t one = 1;
-        assert_int_equal(write(given[0].get(), &one, sizeof(one)), sizeof(one));
+        assert_int_equal(write(fds[0].get(), &one, sizeof(one)), sizeof(one));
     }
 };
 
@@ -492,7 +492,7 @@ void test_peers_that_violate_the_protocol_are_disconnected(void **)
     reinterpret_cast<ring_record *>(s.raw.get() + page)->sequence = 1;
     expect_nothing();
     const std::uint64_t one = 1;
-    assert_int_equal(write(s.given[0].get(), &one, sizeof(one)), sizeof(one));
+    assert_int_equal(write(s.fds[0].get(), &one, sizeof(one)), sizeof(one));
     assert_false(s.ends_with_answer());
     valid.put(qkey);
     assert_arrives(1);

@@ -90,15 +90,15 @@ public:
     handover visit_it()
     {
         std::promise<handover> promise;
-        const no_shm_reason why = request_fds(i.h, [&](handover passed) { promise.set_value(std::move(passed)); });
-        assert_true(why == no_shm_reason::none);
+        const no_shm_reason reason = request_fds(i.h, [&](handover passed) { promise.set_value(std::move(passed)); });
+        assert_true(reason == no_shm_reason::none);
         return promise.get_future().get();
     }
     std::shared_ptr<shm_ep> open(handover passed)
     {
-        std::string why;
-        auto c = shm_ep::open(i.h, ends, std::move(passed), why);
-        assert_true(c != nullptr || !why.empty());
+        std::string reason;
+        auto c = shm_ep::open(i.h, ends, std::move(passed), reason);
+        assert_true(c != nullptr || !reason.empty());
         return c;
     }
 

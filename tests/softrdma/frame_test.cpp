@@ -328,12 +328,12 @@ void handshakes_survive_the_wire(void **)
 void handshakes_without_the_connection_manager_survive_the_wire(void **)
 {
     direct_handshake sent{.from = 0x123456, .to = 0xfedcba, .shm_address = {}};
-    sent.shm_address.why_absent = no_shm_reason::user;
+    sent.shm_address.absence_reason = no_shm_reason::user;
     const cm_payload payload = encode(sent);
     direct_handshake got;
     assert_true(decode(payload, got));
     assert_true(got.from == sent.from && got.to == sent.to);
-    assert_true(got.shm_address.why_absent == no_shm_reason::user);
+    assert_true(got.shm_address.absence_reason == no_shm_reason::user);
     const std::size_t without_reason = payload.size - 1; // valid without a reason, too
     for (std::size_t size = 0; size < payload.size; ++size)
         assert_int_equal(decode(std::span(payload.bytes).first(size), got), size == without_reason);
@@ -347,13 +347,13 @@ void decisions_survive_the_wire(void **)
     shm_decision got;
     assert_true(decode(encode(shm_decision{.shares = true}), got));
     assert_true(got.shares);
-    for (const auto why : {no_shm_reason::none, no_shm_reason::refused}) {
-        assert_true(decode(encode(shm_decision{.shares = false, .why = why}), got));
-        assert_true(!got.shares && got.why == why);
+    for (const auto reason : {no_shm_reason::none, no_shm_reason::refused}) {
+        assert_true(decode(encode(shm_decision{.shares = false, .reason = reason}), got));
+        assert_true(!got.shares && got.reason == reason);
     }
     const std::byte payload[] = {std::byte{0}, std::byte{0xff}, std::byte{0}};
     assert_true(decode(std::span(payload).first(2), got)); // an unknown reason is accepted
-    assert_true(!got.shares && got.why == no_shm_reason::none);
+    assert_true(!got.shares && got.reason == no_shm_reason::none);
     assert_false(decode(std::span(payload).first(0), got));
     assert_false(decode(payload, got));
 }

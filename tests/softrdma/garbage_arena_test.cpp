@@ -41,9 +41,9 @@ void a_valid_arena_is_accepted(void **)
 {
     impostor i = make_impostor();
     const connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
-    std::string why;
+    std::string reason;
     write_blocks(i, ends);
-    assert_non_null(open_channel(i, i.h, ends, why).get());
+    assert_non_null(open_channel(i, i.h, ends, reason).get());
     end_impostor(i);
 }
 
@@ -52,13 +52,13 @@ void a_forged_introduction_is_refused(void **)
     impostor i = make_impostor();
     const connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
     const connection_ends another{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 5};
-    std::string why;
+    std::string reason;
     write_blocks(i, ends);
-    assert_null(open_channel(i, i.h, another, why).get());
+    assert_null(open_channel(i, i.h, another, reason).get());
     const auto refused = [&](auto change) {
         shm_address forged = i.h;
         change(forged);
-        return open_channel(i, forged, ends, why) == nullptr && !why.empty();
+        return open_channel(i, forged, ends, reason) == nullptr && !reason.empty();
     };
     assert_true(refused([](shm_address &h) { h.token[1] ^= 1; }));
     assert_true(refused([](shm_address &h) { h.owner.start_time += 1; }));
@@ -97,8 +97,8 @@ void invalid_data_ends_only_its_connection(void **)
         for (unsigned slot = 0; slot < 16; ++slot) // receives that look posted, with arbitrary elements
             reinterpret_cast<receive_slot *>(i.memory + impostor::qp_offset + ring_offset + slot * 512)->posted =
                     slot + 1;
-        std::string why;
-        const auto c = open_channel(i, i.h, ends, why);
+        std::string reason;
+        const auto c = open_channel(i, i.h, ends, reason);
         if (c == nullptr)
             continue;
         ++opened;
@@ -270,10 +270,10 @@ void an_arena_of_another_version_is_rejected_with_both_versions(void **)
     impostor i = make_impostor();
     write_blocks(i, {});
     reinterpret_cast<arena_header *>(i.memory)->version = arena_version + 1;
-    std::string why;
-    assert_null(open_channel(i, i.h, {}, why).get());
-    assert_true(why.find("version " + std::to_string(arena_version) + ' ') != std::string::npos);
-    assert_true(why.find("version " + std::to_string(arena_version + 1) + ',') != std::string::npos);
+    std::string reason;
+    assert_null(open_channel(i, i.h, {}, reason).get());
+    assert_true(reason.find("version " + std::to_string(arena_version) + ' ') != std::string::npos);
+    assert_true(reason.find("version " + std::to_string(arena_version + 1) + ',') != std::string::npos);
     end_impostor(i);
 }
 

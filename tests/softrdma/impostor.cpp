@@ -28,15 +28,15 @@ public:
 handover hand_over(const impostor &i)
 {
     const int completion_fd = reinterpret_cast<const cq_block *>(i.memory + impostor::cq_offset)->event_fd;
-    unique_fd given(is_event_descriptor(completion_fd) ? fcntl(completion_fd, F_DUPFD_CLOEXEC, 0) : -1);
-    return {unique_fd(fcntl(i.arena, F_DUPFD_CLOEXEC, 0)), std::move(given), std::make_unique<silent_line>(),
+    unique_fd passed_fd(is_event_descriptor(completion_fd) ? fcntl(completion_fd, F_DUPFD_CLOEXEC, 0) : -1);
+    return {unique_fd(fcntl(i.arena, F_DUPFD_CLOEXEC, 0)), std::move(passed_fd), std::make_unique<silent_line>(),
             static_cast<std::uint32_t>(i.pid)};
 }
 
 std::shared_ptr<shm_ep> open_channel(
-        const impostor &i, const shm_address &h, const connection_ends &ends, std::string &why)
+        const impostor &i, const shm_address &h, const connection_ends &ends, std::string &reason)
 {
-    return shm_ep::open(h, ends, hand_over(i), why);
+    return shm_ep::open(h, ends, hand_over(i), reason);
 }
 
 impostor make_impostor()

@@ -28,6 +28,6 @@ void end_impostor(impostor &i);
 softrdma::handover hand_over(const impostor &i);
 // Like hand_over(), for a peer that accepts the descriptors.
 std::shared_ptr<softrdma::shm_ep> open_channel(
-        const impostor &i, const softrdma::shm_address &h, const softrdma::connection_ends &ends, std::string &why);
+        const impostor &i, const softrdma::shm_address &h, const softrdma::connection_ends &ends, std::string &reason);
 // Writes the blocks that a valid process would have for a connection between these endpoints.
 void write_blocks(impostor &i, const softrdma::connection_ends &ends);

@@ -71,7 +71,7 @@ int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t leng
 {
     if (!abi::usable(mr->context))
         return IBV_REREG_MR_ERR_INPUT;
-    const region_table::change change{.what = flags, .pd = pd, .addr = addr, .length = length, .access = access};
+    const region_table::change change{.flags = flags, .pd = pd, .addr = addr, .length = length, .access = access};
     const int error = or_no_memory(ENOMEM, [&] {
         window_table::instance().unbind_invalidated(mr);
         const int result = region_table::instance().change_region(mr, change);

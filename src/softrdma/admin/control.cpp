@@ -45,8 +45,8 @@ std::string report()
 
 std::string inject(std::string_view rules)
 {
-    std::string why;
-    return fault::add(rules, why) ? "ok\n" : "error " + why + "\n";
+    std::string reason;
+    return fault::add(rules, reason) ? "ok\n" : "error " + reason + "\n";
 }
 
 class control_socket : public event_handler

@@ -135,9 +135,9 @@ parsed parse()
     return result;
 }
 
-[[noreturn]] void refuse(const entry &e, const char *why)
+[[noreturn]] void refuse(const entry &e, const char *reason)
 {
-    fprintf(stderr, "softrdma: %s is '%s': %s\n", name_in_use(e), variable(e), why);
+    fprintf(stderr, "softrdma: %s is '%s': %s\n", name_in_use(e), variable(e), reason);
     exit(exit_usage);
 }
 
@@ -185,9 +185,9 @@ void report_unknown()
     }
 }
 
-void refuse(setting s, const char *why)
+void refuse(setting s, const char *reason)
 {
-    refuse(entry_of(s), why);
+    refuse(entry_of(s), reason);
 }
 
 } // namespace softrdma::config

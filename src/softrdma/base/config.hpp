@@ -93,7 +93,7 @@ const char *name(setting s) noexcept;
 void check();
 // Prints a line for each variable with the prefix SOFTRDMA_ that is not a setting, because its name may be misspelled.
 void report_unknown();
-// Like check(), for a string that its module found invalid; `why` is the reason.
-[[noreturn]] void refuse(setting s, const char *why);
+// Like check(), for a string that its module found invalid; `reason` is printed.
+[[noreturn]] void refuse(setting s, const char *reason);
 
 } // namespace softrdma::config

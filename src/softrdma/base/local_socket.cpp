@@ -21,16 +21,16 @@ union control_space {
     std::byte bytes[CMSG_SPACE(max_passed * sizeof(int))];
 };
 
-void take_descriptors(msghdr &message, std::span<unique_fd> given) noexcept
+void take_descriptors(msghdr &message, std::span<unique_fd> fds) noexcept
 {
     const cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
         return;
-    const std::size_t count = std::min((header->cmsg_len - CMSG_LEN(0)) / sizeof(int), given.size());
+    const std::size_t count = std::min((header->cmsg_len - CMSG_LEN(0)) / sizeof(int), fds.size());
     for (std::size_t i = 0; i < count; ++i) {
         int fd = -1;
         memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
-        given[i] = unique_fd(fd);
+        fds[i] = unique_fd(fd);
     }
 }
 
@@ -61,43 +61,43 @@ std::optional<std::uint32_t> process_of_own_user(int socket) noexcept
     return static_cast<std::uint32_t>(who.pid);
 }
 
-bool send_with_descriptors(int socket, const void *from, std::size_t size, std::span<const int> given) noexcept
+bool send_with_descriptors(int socket, const void *from, std::size_t size, std::span<const int> fds) noexcept
 {
-    SOFTRDMA_ASSERT(given.size() <= max_passed);
+    SOFTRDMA_ASSERT(fds.size() <= max_passed);
     iovec segment{const_cast<void *>(from), size};
     control_space control{};
     msghdr message{};
     message.msg_iov = &segment;
     message.msg_iovlen = 1;
-    if (!given.empty()) {
+    if (!fds.empty()) {
         message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(given.size_bytes());
+        message.msg_controllen = CMSG_SPACE(fds.size_bytes());
         cmsghdr *header = CMSG_FIRSTHDR(&message);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(given.size_bytes());
-        memcpy(CMSG_DATA(header), given.data(), given.size_bytes());
+        header->cmsg_len = CMSG_LEN(fds.size_bytes());
+        memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
     }
     return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(size);
 }
 
-reception receive_with_descriptors(int socket, void *to, std::size_t size, std::span<unique_fd> given) noexcept
+reception receive_with_descriptors(int socket, void *to, std::size_t size, std::span<unique_fd> fds) noexcept
 {
-    SOFTRDMA_ASSERT(given.size() <= max_passed);
+    SOFTRDMA_ASSERT(fds.size() <= max_passed);
     iovec segment{to, size};
     control_space control{};
     msghdr message{};
     message.msg_iov = &segment;
     message.msg_iovlen = 1;
     message.msg_control = &control;
-    message.msg_controllen = CMSG_SPACE(given.size_bytes()); // the kernel closes descriptors that do not fit
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes()); // the kernel closes descriptors that do not fit
     ssize_t n = -1;
     do {
         n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (n < 0 && errno == EINTR);
     if (n < 0)
         return errno == EAGAIN ? reception::nothing : reception::end;
-    take_descriptors(message, given);
+    take_descriptors(message, fds);
     const bool whole = n == static_cast<ssize_t>(size) && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
     return whole ? reception::message : reception::end;
 }

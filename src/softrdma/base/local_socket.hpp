@@ -37,7 +37,7 @@ enum class reception {
 inline constexpr std::size_t max_passed = 33; // descriptors of one message
 
 // These functions do not wait. Received descriptors are closed with their owners.
-bool send_with_descriptors(int socket, const void *from, std::size_t size, std::span<const int> given) noexcept;
-reception receive_with_descriptors(int socket, void *to, std::size_t size, std::span<unique_fd> given) noexcept;
+bool send_with_descriptors(int socket, const void *from, std::size_t size, std::span<const int> fds) noexcept;
+reception receive_with_descriptors(int socket, void *to, std::size_t size, std::span<unique_fd> fds) noexcept;
 
 } // namespace softrdma

@@ -83,7 +83,7 @@ public:
 
     bool received(const packet &p) override REQUIRES(cm::lock());
     void lost(const std::shared_ptr<packet_receiver> &carried, int error) override REQUIRES(cm::lock());
-    void send_address(const shm_address &own) override REQUIRES(cm::lock());
+    void send_address(const shm_address &local_address) override REQUIRES(cm::lock());
     void searched() override REQUIRES(cm::lock());
 
     const process::birth birth;

@@ -187,10 +187,10 @@ int resolve_address(cm_id &id, const sockaddr *source, const sockaddr *destinati
             id.route.addr.src_storage = chosen;
         }
     } else if (error == 0) {
-        const bool given = source != nullptr && !detail::is_wildcard(source);
-        if (source != nullptr && !given)
+        const bool has_source = source != nullptr && !detail::is_wildcard(source);
+        if (source != nullptr && !has_source)
             port_of(chosen) = reinterpret_cast<const sockaddr_in *>(source)->sin_port; // same offset in both families
-        const auto *from = given ? source : reinterpret_cast<const sockaddr *>(&chosen);
+        const auto *from = has_source ? source : reinterpret_cast<const sockaddr *>(&chosen);
         error = detail::open_bound(id, from) == 0 ? 0 : errno;
     }
     if (error == 0 && detail::adopt_device(id) != 0)

@@ -38,9 +38,9 @@ bool is_too_deep(std::uint8_t depth)
     return depth != device_maximum && depth > limits::max_reads;
 }
 
-std::uint8_t granted(std::uint8_t asked, std::uint8_t peer = device_maximum)
+std::uint8_t granted(std::uint8_t requested, std::uint8_t peer = device_maximum)
 {
-    return static_cast<std::uint8_t>(std::min<int>({asked, peer, limits::max_reads}));
+    return static_cast<std::uint8_t>(std::min<int>({requested, peer, limits::max_reads}));
 }
 
 // Fills id.local from the program's parameters. Returns 0 or an errno value.

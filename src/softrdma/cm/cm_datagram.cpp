@@ -70,13 +70,13 @@ void detail::not_resolved(cm_id &id, int status)
 ibv_ah_attr detail::address_of_peer(const cm_id &id)
 {
     const auto &gids = gid_table();
-    const auto own = std::find_if(gids.begin(), gids.end(),
+    const auto local = std::find_if(gids.begin(), gids.end(),
             [&](const gid_entry &entry) { return same(entry.gid, id.route.addr.addr.ibaddr.sgid); });
     ibv_ah_attr attr{};
     attr.port_num = 1;
     attr.is_global = 1;
     attr.grh.dgid = id.route.addr.addr.ibaddr.dgid;
-    attr.grh.sgid_index = static_cast<std::uint8_t>(own == gids.end() ? 0 : own - gids.begin());
+    attr.grh.sgid_index = static_cast<std::uint8_t>(local == gids.end() ? 0 : local - gids.begin());
     attr.grh.hop_limit = 64;
     attr.grh.traffic_class = id.traffic_class;
     return attr;

@@ -132,16 +132,16 @@ cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, c
     }
     if (start_event_loop() == nullptr)
         return nullptr;
-    std::unique_ptr<event_channel> own;
+    std::unique_ptr<event_channel> created;
     if (channel == nullptr) {
-        own = std::make_unique<event_channel>();
-        if (own->fd < 0)
+        created = std::make_unique<event_channel>();
+        if (created->fd < 0)
             return nullptr;
     }
     const lock_guard guard(lock());
-    cm_id *id = detail::new_id(channel != nullptr ? channel : own.get(), context, space, device);
+    cm_id *id = detail::new_id(channel != nullptr ? channel : created.get(), context, space, device);
     id->sync = channel == nullptr;
-    static_cast<void>(own.release());
+    static_cast<void>(created.release());
     return id;
 }
 
@@ -153,7 +153,7 @@ int destroy_id(cm_id &id)
     while (id.events_completed != id.events_reported)
         acknowledged().wait(lock());
     detail::drop_events(id);
-    const std::unique_ptr<event_channel> own(id.sync ? id.events() : nullptr);
+    const std::unique_ptr<event_channel> private_channel(id.sync ? id.events() : nullptr);
     detail::discard(&id);
     return 0;
 }
@@ -162,16 +162,16 @@ int migrate_id(cm_id &id, event_channel *channel)
 {
     if (id.sync && channel == nullptr)
         return detail::fail(EINVAL);
-    std::unique_ptr<event_channel> own;
+    std::unique_ptr<event_channel> created;
     if (channel == nullptr) {
-        own = std::make_unique<event_channel>();
-        if (own->fd < 0)
+        created = std::make_unique<event_channel>();
+        if (created->fd < 0)
             return -1;
     }
     const lock_guard guard(lock());
     detail::acknowledge_stored(id);
     event_channel *from = id.events();
-    event_channel *to = channel != nullptr ? channel : own.get();
+    event_channel *to = channel != nullptr ? channel : created.get();
     for (auto next = from->queue_.begin(); next != from->queue_.end();) {
         const auto at = next++;
         if ((*at)->counted_on != &id)
@@ -181,7 +181,7 @@ int migrate_id(cm_id &id, event_channel *channel)
         from->ready_->withdraw(1);
     }
     id.channel = to;
-    static_cast<void>(own.release());
+    static_cast<void>(created.release());
     while (id.events_completed != id.events_reported)
         acknowledged().wait(lock());
     if (id.sync)

@@ -103,9 +103,9 @@ int over_roce::listen(cm_id &id)
     sockaddr_storage &address = id.route.addr.src_storage;
     const bool is_any = detail::is_wildcard(&id.route.addr.src_addr);
     const std::uint64_t number = service_of(id, address);
-    std::optional<network_address> own;
+    std::optional<network_address> bound_address;
     if (!is_any)
-        own = std::bit_cast<network_address>(gid_of(address));
+        bound_address = std::bit_cast<network_address>(gid_of(address));
     auto &services = state().services;
     std::erase_if(services, [](const auto &entry) { return entry.second.expired(); });
     const bool takes_v4 = is_any && (address.ss_family == AF_INET || !id.v6_only);
@@ -113,8 +113,8 @@ int over_roce::listen(cm_id &id)
     const auto [first, last] = services.equal_range(number);
     for (auto at = first; at != last; ++at) { // a connection of an earlier listener is not established yet
         const auto service = at->second.lock();
-        if (service == nullptr || service->listener != 0 || service->address != own || service->takes_v4 != takes_v4 ||
-                service->takes_v6 != takes_v6)
+        if (service == nullptr || service->listener != 0 || service->address != bound_address ||
+                service->takes_v4 != takes_v4 || service->takes_v6 != takes_v6)
             continue;
         service->listener = id.serial;
         id.service = service;
@@ -122,13 +122,13 @@ int over_roce::listen(cm_id &id)
     }
     auto service = std::make_shared<roce_service>();
     service->number = number;
-    service->address = own;
+    service->address = bound_address;
     service->takes_v4 = takes_v4;
     service->takes_v6 = takes_v6;
     service->listener = id.serial;
     std::vector<local_address> names;
-    if (own)
-        names.push_back(name_of_service(number, &*own, false));
+    if (bound_address)
+        names.push_back(name_of_service(number, &*bound_address, false));
     for (const bool v4 : {true, false}) {
         if (v4 ? takes_v4 : takes_v6)
             names.push_back(name_of_service(number, nullptr, v4));

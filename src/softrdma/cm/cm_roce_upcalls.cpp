@@ -55,17 +55,17 @@ std::uint16_t check_request(
                                                                               : std::uint16_t{0};
 }
 
-void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t why, roce::cm_subject subject)
+void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t reason, roce::cm_subject subject)
         REQUIRES(lock())
 {
     const bool resolves = to.attribute == cm_attribute::resolve_request;
     cm_mad m = make_mad(
             resolves ? cm_attribute::resolve_reply : cm_attribute::reject, to.transaction, to.remote_id, to.local_id);
     m.subject = subject;
-    m.reason = why;
+    m.reason = reason;
     if (resolves)
-        m.reason = why == reject_reason::invalid_service_id ? roce::resolve_status::service_unknown
-                                                            : roce::resolve_status::rejected;
+        m.reason = reason == reject_reason::invalid_service_id ? roce::resolve_status::service_unknown
+                                                               : roce::resolve_status::rejected;
     send_message(route_to(flow), m);
 }
 

@@ -164,9 +164,9 @@ void cm_id::searched()
     cm::detail::queue_event(*this, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &remote.data);
 }
 
-void cm_id::send_address(const shm_address &own)
+void cm_id::send_address(const shm_address &local_address)
 {
-    local.shm_address = own;
+    local.shm_address = local_address;
     const opcode first = cm::detail::is_datagram(*this) ? opcode::resolve_request : opcode::cm_request;
     path->send_control(active ? first : opcode::cm_reply, encode(local));
 }

@@ -178,7 +178,7 @@ bool handshake::search(const shm_address &peer)
         path->hold(); // input waits until the queue pair is ready
     else if (qp != nullptr)
         qp->suspend();
-    no_shm_reason_ = peer.why_absent;
+    no_shm_reason_ = peer.absence_reason;
     if (peer.present || discovery::required())
         searching_ = discovery::reach(
                 peer, *path, ep_, no_shm_reason_, [weak = std::weak_ptr(path)](discovery::shm_ep_ptr found) {
@@ -214,14 +214,14 @@ void handshake::answer()
 {
     SOFTRDMA_ASSERT(!active && !searching_);
     const auto qp = local_qp.lock();
-    shm_address own;
+    shm_address local;
     if (ep_ != nullptr && qp != nullptr) {
-        own = own_address();
+        local = own_address();
         qp->expect(ep_);
-        return send_address(own);
+        return send_address(local);
     }
-    own.why_absent = no_shm_reason_;
-    send_address(own);
+    local.absence_reason = no_shm_reason_;
+    send_address(local);
     log_fall_back();
     if (qp != nullptr)
         qp->select_transport(nullptr, no_shm_reason_);
@@ -256,7 +256,7 @@ bool handshake::take_decision(const packet &p)
     if (ep == nullptr) // this side has responded that it has no endpoint
         return true;
     if (!decision.shares) {
-        no_shm_reason_ = decision.why;
+        no_shm_reason_ = decision.reason;
         log_fall_back();
     }
     if (const auto qp = local_qp.lock(); qp != nullptr)

@@ -31,7 +31,7 @@ public:
     virtual bool received(const packet &p) REQUIRES(cm::lock()) = 0;
     virtual void lost(const std::shared_ptr<packet_receiver> &carried, int error) REQUIRES(cm::lock()) = 0;
     // Sends message 1 or, on the passive side, 2.
-    virtual void send_address(const shm_address &own) REQUIRES(cm::lock()) = 0;
+    virtual void send_address(const shm_address &local_address) REQUIRES(cm::lock()) = 0;
     // Called when an asynchronous search has ended.
     virtual void searched() REQUIRES(cm::lock()) = 0;
 

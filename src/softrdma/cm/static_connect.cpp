@@ -33,7 +33,7 @@ constexpr auto max_pause = milliseconds(64);
 struct connection final : handshake, std::enable_shared_from_this<connection> {
     bool received(const packet &p) override REQUIRES(cm::lock());
     void lost(const std::shared_ptr<packet_receiver> &carried, int error) override REQUIRES(cm::lock());
-    void send_address(const shm_address &own) override REQUIRES(cm::lock());
+    void send_address(const shm_address &local_address) override REQUIRES(cm::lock());
     void searched() override REQUIRES(cm::lock());
     bool takes(const direct_handshake &from_peer) const REQUIRES(cm::lock());
 
@@ -100,10 +100,10 @@ void try_connecting(connection &c)
     c.begin();
 }
 
-void connection::send_address(const shm_address &own)
+void connection::send_address(const shm_address &local_address)
 {
-    path->send_control(
-            active ? opcode::direct_request : opcode::direct_reply, encode(direct_handshake{number, remote, own}));
+    path->send_control(active ? opcode::direct_request : opcode::direct_reply,
+            encode(direct_handshake{number, remote, local_address}));
 }
 
 bool connection::takes(const direct_handshake &from_peer) const
@@ -225,8 +225,8 @@ std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
         c->destination = address_of(gid_of_lid(av.dlid), 0);
     }
     c->peer = gid_of(c->destination);
-    const ibv_gid own = gid_of(c->source);
-    c->active = c->number != c->remote ? c->number > c->remote : memcmp(own.raw, c->peer.raw, sizeof(own.raw)) > 0;
+    const ibv_gid local = gid_of(c->source);
+    c->active = c->number != c->remote ? c->number > c->remote : memcmp(local.raw, c->peer.raw, sizeof(local.raw)) > 0;
     port_of(c->destination) = htons(static_cast<std::uint16_t>(c->remote >> 8));
     return c;
 }

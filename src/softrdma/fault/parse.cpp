@@ -12,7 +12,7 @@ namespace
 
 struct action_name {
     std::string_view text;
-    action what;
+    action kind;
     bool has_value;
 };
 
@@ -110,22 +110,22 @@ std::string in_quotes(std::string_view text)
     return "'" + std::string(text) + "'";
 }
 
-bool set_action(rule &r, std::string_view text, std::string &why)
+bool set_action(rule &r, std::string_view text, std::string &reason)
 {
     const std::string_view name = take_until(text, '=');
     const auto found = find(actions, name);
     if (found == std::end(actions)) {
-        why = "unknown action " + in_quotes(name) +
-              "; use status, drop, delay, rnr, disconnect, late, duplicate, reject, unreachable or overflow";
+        reason = "unknown action " + in_quotes(name) +
+                 "; use status, drop, delay, rnr, disconnect, late, duplicate, reject, unreachable or overflow";
         return false;
     }
-    r.result.what = found->what;
-    if (found->what == action::status) {
+    r.result.kind = found->kind;
+    if (found->kind == action::status) {
         const auto status = find(statuses, text);
         if (status == std::end(statuses)) {
-            why = "unknown status " + in_quotes(text) +
-                  "; use loc_len, loc_qp_op, loc_prot, rem_inv_req, rem_access, rem_op, retry_exc, rnr_retry_exc or "
-                  "fatal";
+            reason = "unknown status " + in_quotes(text) +
+                     "; use loc_len, loc_qp_op, loc_prot, rem_inv_req, rem_access, rem_op, retry_exc, rnr_retry_exc or "
+                     "fatal";
             return false;
         }
         r.result.status = status->status;
@@ -134,17 +134,17 @@ bool set_action(rule &r, std::string_view text, std::string &why)
     constexpr std::uint64_t hour_us = 3600ull * 1000 * 1000;
     std::uint64_t microseconds = 0;
     if (found->has_value ? !to_number(text, microseconds) || microseconds > hour_us : !text.empty()) {
-        why = found->has_value ? std::string(name) + " needs a number of microseconds up to an hour"
-                               : std::string(name) + " takes no value";
+        reason = found->has_value ? std::string(name) + " needs a number of microseconds up to an hour"
+                                  : std::string(name) + " takes no value";
         return false;
     }
     r.result.delay = std::chrono::microseconds(microseconds);
-    if (r.result.what == action::late)
+    if (r.result.kind == action::late)
         r.operations = bit(IBV_WR_RDMA_READ);
     return true;
 }
 
-bool set_condition(rule &r, std::string_view text, std::string &why)
+bool set_condition(rule &r, std::string_view text, std::string &reason)
 {
     const std::string_view key = take_until(text, '=');
     std::uint64_t number = 0;
@@ -161,19 +161,19 @@ bool set_condition(rule &r, std::string_view text, std::string &why)
     else if (key == "count" && positive)
         r.count = number;
     else if (key != "p" || !to_probability(text, r.probability)) {
-        why = "no condition " + in_quotes(std::string(key) + "=" + std::string(text)) +
-              "; use op=NAME, qp=N, nth=N, every=N, count=N or p=0.5";
+        reason = "no condition " + in_quotes(std::string(key) + "=" + std::string(text)) +
+                 "; use op=NAME, qp=N, nth=N, every=N, count=N or p=0.5";
         return false;
     }
     if (r.operations != 0)
         return true;
-    why = "late is for op=read only";
+    reason = "late is for op=read only";
     return false;
 }
 
 } // namespace
 
-std::optional<parsed> parse(std::string_view text, std::string &why)
+std::optional<parsed> parse(std::string_view text, std::string &reason)
 {
     parsed result;
     while (!text.empty()) {
@@ -183,17 +183,17 @@ std::optional<parsed> parse(std::string_view text, std::string &why)
         if (item.starts_with("seed=")) {
             std::uint64_t seed = 0;
             if (!to_number(item.substr(5), seed)) {
-                why = "seed needs a number";
+                reason = "seed needs a number";
                 return std::nullopt;
             }
             result.seed = seed;
             continue;
         }
         rule r;
-        if (!set_action(r, take_until(item, ':'), why))
+        if (!set_action(r, take_until(item, ':'), reason))
             return std::nullopt;
         while (!item.empty()) {
-            if (!set_condition(r, take_until(item, ','), why))
+            if (!set_condition(r, take_until(item, ','), reason))
                 return std::nullopt;
         }
         result.rules.push_back(r);

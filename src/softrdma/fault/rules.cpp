@@ -78,23 +78,23 @@ bool is_of_requests(action a) noexcept
 std::optional<verdict> on_request(ibv_wr_opcode opcode, std::uint32_t qpn)
 {
     return decide([&](const rule &r) {
-        return is_of_requests(r.result.what) && concerns(r, qpn) && (r.operations >> opcode & 1) != 0;
+        return is_of_requests(r.result.kind) && concerns(r, qpn) && (r.operations >> opcode & 1) != 0;
     });
 }
 
 std::optional<action> on_handshake()
 {
     const auto found = decide(
-            [](const rule &r) { return r.result.what == action::reject || r.result.what == action::unreachable; });
-    return found ? std::optional(found->what) : std::nullopt;
+            [](const rule &r) { return r.result.kind == action::reject || r.result.kind == action::unreachable; });
+    return found ? std::optional(found->kind) : std::nullopt;
 }
 
 bool on_completion(std::uint32_t qpn)
 {
-    return decide([&](const rule &r) { return r.result.what == action::overflow && concerns(r, qpn); }).has_value();
+    return decide([&](const rule &r) { return r.result.kind == action::overflow && concerns(r, qpn); }).has_value();
 }
 
-bool add(std::string_view text, std::string &why)
+bool add(std::string_view text, std::string &reason)
 {
     state &s = current();
     if (text == "off") {
@@ -103,7 +103,7 @@ bool add(std::string_view text, std::string &why)
         any_rules.store(false, std::memory_order_relaxed);
         return true;
     }
-    const auto found = parse(text, why);
+    const auto found = parse(text, reason);
     if (!found)
         return false;
     const lock_guard guard(s.lock);
@@ -126,10 +126,10 @@ void configure()
     static constinit process::single<const bool> done;
     done.get([] {
         using config::setting;
-        std::string why;
+        std::string reason;
         const char *text = config::text(setting::fault);
-        if (text != nullptr && !add(text, why))
-            config::refuse(setting::fault, why.c_str());
+        if (text != nullptr && !add(text, reason))
+            config::refuse(setting::fault, reason.c_str());
         return &process::yes;
     });
 }

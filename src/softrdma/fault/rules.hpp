@@ -30,7 +30,7 @@ enum class action {
 };
 
 struct verdict {
-    action what;
+    action kind;
     ibv_wc_status status;
     std::chrono::microseconds delay;
 };
@@ -48,8 +48,8 @@ std::optional<verdict> on_request(ibv_wr_opcode opcode, std::uint32_t qpn);
 std::optional<action> on_handshake();
 bool on_completion(std::uint32_t qpn);
 
-// Adds rules, all or none. Returns false, with the reason in `why`, if a rule is invalid. "off" removes all.
-bool add(std::string_view text, std::string &why);
+// Adds rules, all or none. Returns false and stores the reason if a rule is invalid. "off" removes all.
+bool add(std::string_view text, std::string &reason);
 // Like add(), for SOFTRDMA_FAULT, once. Exits the process if it is invalid.
 void configure();
 

@@ -68,15 +68,15 @@ std::string try_direct_path()
         pause();
         _exit(0);
     }
-    std::string why;
+    std::string reason;
     int seen = 0;
     const iovec here{&seen, sizeof(seen)};
     const iovec there{const_cast<int *>(&word), sizeof(word)};
     if (process_vm_readv(child, &here, 1, &there, 1, 0) != static_cast<ssize_t>(sizeof(seen)))
-        why = std::string("process_vm_readv: ") + strerror(errno);
+        reason = std::string("process_vm_readv: ") + strerror(errno);
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    return why;
+    return reason;
 }
 
 // Tests whether descriptors can be passed. Returns the reason if not, otherwise an empty string.
@@ -95,12 +95,12 @@ std::string probe_fd_passing()
     return {};
 }
 
-void print_path(const char *label, const char *setting, const std::string &why, const char *use)
+void print_path(const char *label, const char *setting, const std::string &reason, const char *use)
 {
     if (setting != nullptr)
         printf("%-14s not used: %s\n", label, setting);
-    else if (!why.empty())
-        printf("%-14s not available: %s\n", label, why.c_str());
+    else if (!reason.empty())
+        printf("%-14s not available: %s\n", label, reason.c_str());
     else
         printf("%-14s %s\n", label, use);
 }

@@ -69,15 +69,15 @@ int answer_to(const ibv_wc &wc, const ibv_grh &grh, std::uint8_t port, ibv_ah_at
     if (port != 1 || (wc.wc_flags & IBV_WC_GRH) == 0 || !parse(header, sender, receiver))
         return EINVAL;
     const auto &gids = gid_table();
-    const auto own = std::find_if(gids.begin(), gids.end(),
+    const auto source = std::find_if(gids.begin(), gids.end(),
             [&](const gid_entry &e) { return std::bit_cast<network_address>(e.gid) == receiver; });
-    if (own == gids.end())
+    if (source == gids.end())
         return ENOENT;
     attr = {};
     attr.port_num = port;
     attr.sl = wc.sl;
     attr.is_global = 1;
-    attr.grh.sgid_index = static_cast<std::uint8_t>(own - gids.begin());
+    attr.grh.sgid_index = static_cast<std::uint8_t>(source - gids.begin());
     attr.grh.hop_limit = UINT8_MAX;
     memcpy(attr.grh.dgid.raw, sender.data(), sender.size());
     return 0;

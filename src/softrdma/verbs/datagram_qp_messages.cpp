@@ -177,12 +177,12 @@ ibv_wc_status datagram_qp::send_with_fault(
         const fault::verdict &verdict, const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {
     using fault::action;
-    if (verdict.what == action::status)
+    if (verdict.kind == action::status)
         return verdict.status;
-    if (verdict.what == action::drop)
+    if (verdict.kind == action::drop)
         return IBV_WC_SUCCESS;
-    if (verdict.what != action::delay) {
-        if (verdict.what == action::duplicate)
+    if (verdict.kind != action::delay) {
+        if (verdict.kind == action::duplicate)
             send_on(*path_, d, route, payload);
         return send_on(*path_, d, route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
     }

@@ -133,21 +133,21 @@ region_table::region_table() : slots_(static_cast<slot *>(std::calloc(region_slo
 }
 
 // Returns false if another region uses the slot.
-bool region_table::claim(slot &own, memory_region &region) noexcept
+bool region_table::claim(slot &s, memory_region &region) noexcept
 {
-    memory_region *const user = own.region.load(std::memory_order_relaxed);
+    memory_region *const user = s.region.load(std::memory_order_relaxed);
     if (user == nullptr)
-        own.region.store(&region, std::memory_order_relaxed);
+        s.region.store(&region, std::memory_order_relaxed);
     return user == nullptr || user == &region;
 }
 
 void region_table::publish(memory_region &region)
 {
     SOFTRDMA_ASSERT(!region.withdrawn_);
-    slot &own = slot_of(region.key_);
-    if (!claim(own, region))
+    slot &s = slot_of(region.key_);
+    if (!claim(s, region))
         return; // too many regions: this one is found in the map, and its owner executes the requests
-    own.key.store(region.key_, std::memory_order_release);
+    s.key.store(region.key_, std::memory_order_release);
     context_of(region.context)
             .memory.publish({.key = region.key_,
                     .domain = region.domain_,
@@ -161,11 +161,11 @@ void region_table::publish(memory_region &region)
 void region_table::withdraw(memory_region &region)
 {
     SOFTRDMA_ASSERT(region.withdrawn_); // pins are rejected before the key disappears
-    slot &own = slot_of(region.key_);
-    if (own.region.load(std::memory_order_relaxed) != &region)
+    slot &s = slot_of(region.key_);
+    if (s.region.load(std::memory_order_relaxed) != &region)
         return;
     context_of(region.context).memory.withdraw(region.key_);
-    own.key.store(0, std::memory_order_seq_cst);
+    s.key.store(0, std::memory_order_seq_cst);
     removals_.fetch_add(1, std::memory_order_seq_cst); // after the key is cleared: a thread that reads the new number
                                                        // cannot find the region
 }
@@ -301,10 +301,10 @@ int region_table::remove(ibv_mr *mr)
 
 int region_table::change_region(ibv_mr *mr, const change &to)
 {
-    const bool moves = (to.what & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
-    const bool has_new_pd = (to.what & IBV_REREG_MR_CHANGE_PD) != 0;
-    const bool has_new_access = (to.what & IBV_REREG_MR_CHANGE_ACCESS) != 0;
-    if (to.what == 0 || (to.what & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+    const bool moves = (to.flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+    const bool has_new_pd = (to.flags & IBV_REREG_MR_CHANGE_PD) != 0;
+    const bool has_new_access = (to.flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+    if (to.flags == 0 || (to.flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
             (moves && (to.addr == nullptr || to.length == 0)) || (has_new_pd && to.pd == nullptr))
         return EINVAL;
     auto &now = static_cast<memory_region &>(*mr);

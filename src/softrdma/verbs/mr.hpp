@@ -135,7 +135,7 @@ public:
     // EOPNOTSUPP, EFAULT, EBUSY, or the errno value of a failed last sync. On error the region is unchanged. EBUSY: a
     // window is bound to it, or a peer is stopped inside an access.
     struct change {
-        int what;
+        int flags;
         ibv_pd *pd;
         void *addr;
         std::size_t length;
@@ -216,7 +216,7 @@ private:
     {
         return slot_of(region.key_).region.load(std::memory_order_relaxed) == &region;
     }
-    static bool claim(slot &own, memory_region &region) noexcept;
+    static bool claim(slot &s, memory_region &region) noexcept;
     void publish(memory_region &region) REQUIRES(mutex_);
     // Removes the region from the table: later lookups do not find it.
     void withdraw(memory_region &region) REQUIRES(mutex_);
@@ -240,10 +240,10 @@ private:
 inline const memory_region *region_table::find(
         std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
 {
-    const slot &own = slot_of(key);
-    if (key == 0 || own.key.load(std::memory_order_acquire) != key)
+    const slot &s = slot_of(key);
+    if (key == 0 || s.key.load(std::memory_order_acquire) != key)
         return nullptr;
-    const memory_region *region = own.region.load(std::memory_order_relaxed);
+    const memory_region *region = s.region.load(std::memory_order_relaxed);
     return region->grants(domain, access, va, bytes) ? region : nullptr;
 }
 

@@ -61,7 +61,7 @@ public:
     void suspend();
     // Selects where requests are executed: in the memory of the expected peer, or over the path (NULL, with the reason
     // for report()).
-    void select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_reason why);
+    void select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_reason reason);
     bool has_path();
     // Fails a peer that is silent for longer than timeout and retry count allow, even if its host still responds.
     void limit_answers();

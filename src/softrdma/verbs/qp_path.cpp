@@ -71,10 +71,10 @@ void queue_pair::suspend()
     ep_.transport_pending = true;
 }
 
-void queue_pair::select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_reason why)
+void queue_pair::select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_reason reason)
 {
     const lock_guard lock(lock_);
-    ep_.no_shm_reason = why;
+    ep_.no_shm_reason = reason;
     ep_.transport_pending = false;
     if (destroyed_)
         return;

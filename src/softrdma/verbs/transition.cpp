@@ -106,20 +106,20 @@ bool is_type(const ibv_qp_type &type) noexcept
     return number_of(type) <= IBV_QPT_DRIVER;
 }
 
-int check_change(ibv_qp_type type, const ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept
+int check_change(ibv_qp_type type, const ibv_qp_attr &current, const ibv_qp_attr &requested, int mask) noexcept
 {
-    const ibv_qp_state from = own.qp_state;
-    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? asked.qp_state : from;
-    if ((mask & IBV_QP_CUR_STATE) != 0 && asked.cur_qp_state != from)
+    const ibv_qp_state from = current.qp_state;
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? requested.qp_state : from;
+    if ((mask & IBV_QP_CUR_STATE) != 0 && requested.cur_qp_state != from)
         return EINVAL;
-    return may_change(type, from, to, mask) && in_range(asked, mask) ? 0 : EINVAL;
+    return may_change(type, from, to, mask) && in_range(requested, mask) ? 0 : EINVAL;
 }
 
-void take_attributes(ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept
+void take_attributes(ibv_qp_attr &current, const ibv_qp_attr &requested, int mask) noexcept
 {
     const auto take = [&](int bit, auto member) {
         if ((mask & bit) != 0)
-            own.*member = asked.*member;
+            current.*member = requested.*member;
     };
     take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
     take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);

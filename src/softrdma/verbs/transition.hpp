@@ -14,9 +14,9 @@ bool is_type(const ibv_qp_type &type) noexcept;
 // Checks whether a queue pair of that type (RC or UD) may take these attributes. Returns 0 or EINVAL. Applies the table
 // of the InfiniBand specification (11.2.5.2) as the kernel does: required attributes must be set, and only required or
 // optional ones.
-int check_change(ibv_qp_type type, const ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept;
+int check_change(ibv_qp_type type, const ibv_qp_attr &current, const ibv_qp_attr &requested, int mask) noexcept;
 
 // Copies the attributes in the mask, except the state.
-void take_attributes(ibv_qp_attr &own, const ibv_qp_attr &asked, int mask) noexcept;
+void take_attributes(ibv_qp_attr &current, const ibv_qp_attr &requested, int mask) noexcept;
 
 } // namespace softrdma

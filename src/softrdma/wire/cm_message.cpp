@@ -65,8 +65,8 @@ cm_payload encode(const shm_decision &d) noexcept
     cm_payload p;
     byte_writer w(p.bytes.data());
     w.put(static_cast<std::uint8_t>(d.shares));
-    if (!d.shares && d.why != no_shm_reason::none)
-        w.put(static_cast<std::uint8_t>(d.why));
+    if (!d.shares && d.reason != no_shm_reason::none)
+        w.put(static_cast<std::uint8_t>(d.reason));
     p.size = w.size();
     return p;
 }
@@ -112,8 +112,8 @@ bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept
 {
     byte_reader r(payload);
     d.shares = r.get<std::uint8_t>() != 0;
-    const std::uint8_t why = d.shares || r.rest().empty() ? 0 : r.get<std::uint8_t>();
-    d.why = why < static_cast<std::uint8_t>(no_shm_reason::count) ? no_shm_reason{why} : no_shm_reason::none;
+    const std::uint8_t reason = d.shares || r.rest().empty() ? 0 : r.get<std::uint8_t>();
+    d.reason = reason < static_cast<std::uint8_t>(no_shm_reason::count) ? no_shm_reason{reason} : no_shm_reason::none;
     return r.good() && r.rest().empty();
 }
 

@@ -66,7 +66,7 @@ struct direct_handshake {
 // Payload of cm_ready and direct_ready: whether the peers share memory, and the reason if not.
 struct shm_decision {
     bool shares = false;
-    no_shm_reason why{};
+    no_shm_reason reason{};
 };
 
 // Reasons to reject a request or a reply, as numbered by InfiniBand.

@@ -12,25 +12,25 @@ constexpr auto reasons = static_cast<std::size_t>(no_shm_reason::count);
 
 } // namespace
 
-const char *text_of(no_shm_reason why) noexcept
+const char *text_of(no_shm_reason reason) noexcept
 {
     constexpr std::array<const char *, reasons> texts{"unknown reason", "one of them shares no memory",
             "they are on different hosts", "they belong to different users", "they are in different network namespaces",
             "access between the processes is denied by the system"};
-    return texts[static_cast<std::size_t>(why)];
+    return texts[static_cast<std::size_t>(reason)];
 }
 
-const char *name_of(no_shm_reason why) noexcept
+const char *name_of(no_shm_reason reason) noexcept
 {
     constexpr std::array<const char *, reasons> names{
             "unknown", "not-shared", "other-host", "other-user", "other-netns", "denied"};
-    return names[static_cast<std::size_t>(why)];
+    return names[static_cast<std::size_t>(reason)];
 }
 
 void put(byte_writer &w, const shm_address &h) noexcept
 {
-    if (!h.present && h.why_absent != no_shm_reason::none)
-        w.put(static_cast<std::uint8_t>(h.why_absent));
+    if (!h.present && h.absence_reason != no_shm_reason::none)
+        w.put(static_cast<std::uint8_t>(h.absence_reason));
     if (!h.present)
         return;
     w.put_raw(h.owner.boot.data(), h.owner.boot.size()).put(h.owner.uid).put(h.owner.pid);
@@ -44,9 +44,9 @@ bool get(byte_reader &r, shm_address &h) noexcept
     if (r.rest().empty())
         return true;
     if (r.rest().size() == sizeof(no_shm_reason)) {
-        const auto why = r.get<std::uint8_t>();
-        h.why_absent = static_cast<no_shm_reason>(why);
-        return why > 0 && why < reasons;
+        const auto reason = r.get<std::uint8_t>();
+        h.absence_reason = static_cast<no_shm_reason>(reason);
+        return reason > 0 && reason < reasons;
     }
     h.present = true;
     r.get_raw(h.owner.boot.data(), h.owner.boot.size());

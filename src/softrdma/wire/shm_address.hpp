@@ -38,7 +38,7 @@ enum class no_shm_reason : std::uint8_t {
 // Location of the shared memory of a process, which it sends to its peer over their connection.
 struct shm_address {
     bool present = false;
-    no_shm_reason why_absent = no_shm_reason::none; // set if it is not present
+    no_shm_reason absence_reason = no_shm_reason::none; // set if it is not present
     identity owner;
     token_bytes token{};
     std::uint64_t qp_offset = 0;
@@ -50,9 +50,9 @@ struct shm_address {
 };
 
 // Description of the reason, for operators.
-const char *text_of(no_shm_reason why) noexcept;
+const char *text_of(no_shm_reason reason) noexcept;
 // Keyword of the reason.
-const char *name_of(no_shm_reason why) noexcept;
+const char *name_of(no_shm_reason reason) noexcept;
 
 // Encodes and decodes at the end of a message: an absent address takes one byte if it contains a reason, otherwise
 // none. get() returns false for bytes that put() cannot produce.

@@ -26,18 +26,18 @@ bool requester::injected(wqe &w, outcome &o)
     if (injection_ == nullptr)
         injection_ = std::make_unique<injection>();
     const auto verdict = fault::on_request(w.op, ep_.qp->qp_num);
-    if (verdict && verdict->what == fault::action::rnr) {
+    if (verdict && verdict->kind == fault::action::rnr) {
         o = refuse_once(w);
         return true;
     }
-    if (verdict && verdict->what == fault::action::status) {
+    if (verdict && verdict->kind == fault::action::status) {
         w.reject(verdict->status);
         return false;
     }
     w.enter(wqe_state::network_only);
     if (!verdict)
         return false;
-    switch (verdict->what) {
+    switch (verdict->kind) {
     case fault::action::drop:
         w.late_us = wqe::response_lost;
         return false;

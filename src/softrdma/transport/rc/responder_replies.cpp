@@ -81,8 +81,8 @@ void responder::report(std::uint8_t code)
 
 void responder::announce_to_waiting()
 {
-    const bool asked = receives_.shared().receive_requested.exchange(0) != 0;
-    announces_ = announces_ || receiver_not_ready_ || asked;
+    const bool requested = receives_.shared().receive_requested.exchange(0) != 0;
+    announces_ = announces_ || receiver_not_ready_ || requested;
     send_receive_posted();
 }
 

@@ -29,13 +29,13 @@ poll_result datagram_peer::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
     ring_offer offer;
-    descriptors given;
-    const reception r = receive(socket_, offer, given);
+    descriptors fds;
+    const reception r = receive(socket_, offer, fds);
     if (r == reception::nothing) // another thread has received the message
         return poll_result::idle;
     // A peer sends one message, the offer. Afterwards only the end of the connection is expected.
     const auto owner = owner_.lock();
-    if (r == reception::message && on_message() && owner != nullptr && !added_ && take(offer, given[0].get(), *owner))
+    if (r == reception::message && on_message() && owner != nullptr && !added_ && take(offer, fds[0].get(), *owner))
         return poll_result::progress;
     if (owner != nullptr && added_)
         owner->remove(*this);

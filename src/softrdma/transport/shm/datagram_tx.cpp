@@ -92,14 +92,14 @@ poll_result datagram_tx::channel::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
     ring_offer answer;
-    descriptors given;
-    const reception r = receive(socket_.get(), answer, given);
+    descriptors fds;
+    const reception r = receive(socket_.get(), answer, fds);
     if (r == reception::nothing)
         return poll_result::idle;
     const bool taken = r == reception::message && state_.load(std::memory_order_relaxed) == state::offered &&
-                       answer.version == ring_offer{}.version && is_event_descriptor(given[0].get());
+                       answer.version == ring_offer{}.version && is_event_descriptor(fds[0].get());
     if (taken) {
-        wake_ = std::move(given[0]);
+        wake_ = std::move(fds[0]);
         state_.store(state::open, std::memory_order_release);
     } else {
         state_.store(state::closed, std::memory_order_release);

@@ -33,11 +33,11 @@ void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address
     }
 }
 
-void complain(const address_text &peer, const char *why)
+void complain(const address_text &peer, const char *reason)
 {
-    log::write(log::level::info, "peer %s: shared memory not used: %s", peer.data(), why);
+    log::write(log::level::info, "peer %s: shared memory not used: %s", peer.data(), reason);
     if (required())
-        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_TRANSPORT=%s\n", why,
+        fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_TRANSPORT=%s\n", reason,
                 policy() == path_policy::direct ? "shm" : "shm-fd");
 }
 
@@ -50,17 +50,17 @@ address_text name_of_peer(const packet_path &path)
 }
 
 // Returns NULL if shared memory cannot be used: TCP then carries all traffic.
-shm_ep_ptr open_handed(const shm_address &h, const connection_ends &ends, handover given, const address_text &peer)
+shm_ep_ptr open_handed(const shm_address &h, const connection_ends &ends, handover passed, const address_text &peer)
 {
-    if (given.arena.get() < 0) {
+    if (passed.arena.get() < 0) {
         complain(peer, "peer did not pass its memory descriptor");
         return nullptr;
     }
     try {
-        std::string why;
-        shm_ep_ptr handed = shm_ep::open(h, ends, std::move(given), why);
+        std::string reason;
+        shm_ep_ptr handed = shm_ep::open(h, ends, std::move(passed), reason);
         if (handed == nullptr)
-            complain(peer, why.c_str());
+            complain(peer, reason.c_str());
         return handed;
     } catch (const std::bad_alloc &) {
         complain(peer, strerror(ENOMEM));
@@ -87,7 +87,7 @@ shm_address own_shm_address(queue_pair &qp, const packet_path &path)
 {
     const arena &arena = arena::instance();
     shm_address h;
-    h.why_absent = check_local_shm();
+    h.absence_reason = check_local_shm();
     if (!arena.shared() || !qp.describe(ends_of(path), h))
         return h;
     h.present = true;
@@ -97,7 +97,7 @@ shm_address own_shm_address(queue_pair &qp, const packet_path &path)
     return h;
 }
 
-bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, no_shm_reason &why,
+bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, no_shm_reason &reason,
         const std::function<void(shm_ep_ptr)> &later)
 {
     std::string text;
@@ -106,13 +106,13 @@ bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, no_
     found = policy() == path_policy::descriptors ? nullptr : shm_ep::open(h, ends, text);
     if (found != nullptr)
         return false;
-    const auto take = [=](handover given) { later(open_handed(h, ends, std::move(given), peer)); };
-    why = check_shm(h);
-    if (why == no_shm_reason::none)
-        why = request_fds(h, take);
-    if (why == no_shm_reason::none)
+    const auto take = [=](handover passed) { later(open_handed(h, ends, std::move(passed), peer)); };
+    reason = check_shm(h);
+    if (reason == no_shm_reason::none)
+        reason = request_fds(h, take);
+    if (reason == no_shm_reason::none)
         return true;
-    complain(peer, text_of(why));
+    complain(peer, text_of(reason));
     return false;
 }
 

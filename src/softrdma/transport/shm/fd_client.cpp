@@ -54,7 +54,7 @@ public:
 
 private:
     void take_replies();
-    void take_arena(const std::function<void(handover)> &done, descriptors given) EXCLUDES(mutex_);
+    void take_arena(const std::function<void(handover)> &done, descriptors fds) EXCLUDES(mutex_);
     void take_file() REQUIRES(mutex_);
 
     const int socket_;
@@ -116,12 +116,12 @@ void fd_client::take_replies()
             continue;
         }
         fd_reply g;
-        descriptors given;
-        if (receive(socket_, g, given) != reception::message)
+        descriptors fds;
+        if (receive(socket_, g, fds) != reception::message)
             break;
         const auto done = std::exchange(done_, nullptr);
         lock.unlock();
-        return take_arena(done, std::move(given));
+        return take_arena(done, std::move(fds));
     }
     lock.unlock();
     leave();
@@ -135,18 +135,18 @@ void fd_client::take_file()
     const auto requester = requester_.lock();
     const bool taken = with_own_descriptors([&] {
         fd_reply g;
-        descriptors given;
-        if (receive(socket_, g, given) == reception::message && g.kind == fd_request_kind::file && requester != nullptr)
-            requester->take_file(g.key, g.generation, {std::move(given[0]), g.offset});
+        descriptors fds;
+        if (receive(socket_, g, fds) == reception::message && g.kind == fd_request_kind::file && requester != nullptr)
+            requester->take_file(g.key, g.generation, {std::move(fds[0]), g.offset});
     });
     if (!taken)
         recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without installing them
 }
 
-void fd_client::take_arena(const std::function<void(handover)> &done, descriptors given)
+void fd_client::take_arena(const std::function<void(handover)> &done, descriptors fds)
 {
-    if (!is_event_descriptor(given[1].get()))
-        given[1] = unique_fd();
+    if (!is_event_descriptor(fds[1].get()))
+        fds[1] = unique_fd();
     std::unique_ptr<fd_client_line> line;
     try {
         line = std::make_unique<fd_client_line>(shared_from_this());
@@ -154,7 +154,7 @@ void fd_client::take_arena(const std::function<void(handover)> &done, descriptor
         leave();
         return done({});
     }
-    done({std::move(given[0]), std::move(given[1]), std::move(line), owner_});
+    done({std::move(fds[0]), std::move(fds[1]), std::move(line), owner_});
 }
 
 void fd_client::out_of_memory() noexcept

@@ -11,19 +11,19 @@ bool send_message(int socket, const fd_request &w) noexcept
     return send_with_descriptors(socket, &w, sizeof(w), {});
 }
 
-bool send_message(int socket, const fd_reply &g, std::span<const int> given) noexcept
+bool send_message(int socket, const fd_reply &g, std::span<const int> fds) noexcept
 {
-    return send_with_descriptors(socket, &g, sizeof(g), given);
+    return send_with_descriptors(socket, &g, sizeof(g), fds);
 }
 
-bool send_message(int socket, const ring_offer &o, int given) noexcept
+bool send_message(int socket, const ring_offer &o, int fd) noexcept
 {
-    return send_with_descriptors(socket, &o, sizeof(o), {&given, 1});
+    return send_with_descriptors(socket, &o, sizeof(o), {&fd, 1});
 }
 
-reception receive(int socket, ring_offer &o, descriptors &given) noexcept
+reception receive(int socket, ring_offer &o, descriptors &fds) noexcept
 {
-    return receive_with_descriptors(socket, &o, sizeof(o), given);
+    return receive_with_descriptors(socket, &o, sizeof(o), fds);
 }
 
 reception upcoming(int socket, fd_request_kind &kind) noexcept
@@ -42,9 +42,9 @@ reception receive(int socket, fd_request &w) noexcept
     return receive_with_descriptors(socket, &w, sizeof(w), unwanted);
 }
 
-reception receive(int socket, fd_reply &g, descriptors &given) noexcept
+reception receive(int socket, fd_reply &g, descriptors &fds) noexcept
 {
-    return receive_with_descriptors(socket, &g, sizeof(g), given);
+    return receive_with_descriptors(socket, &g, sizeof(g), fds);
 }
 
 } // namespace softrdma

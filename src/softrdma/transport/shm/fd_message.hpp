@@ -48,8 +48,8 @@ struct fd_server_address : local_address {
     static fd_server_address of_datagrams(std::uint16_t port) noexcept { return {"datagrams", port}; }
 
 private:
-    fd_server_address(const char *what, std::uint64_t number) noexcept
-        : local_address("softrdma-%s/%016llx", what, static_cast<unsigned long long>(number))
+    fd_server_address(const char *service, std::uint64_t number) noexcept
+        : local_address("softrdma-%s/%016llx", service, static_cast<unsigned long long>(number))
     {
     }
 };
@@ -59,12 +59,12 @@ using descriptors = std::array<unique_fd, max_fds>;
 
 // These functions do not wait. Received descriptors are closed with their owners.
 bool send_message(int socket, const fd_request &w) noexcept;
-bool send_message(int socket, const fd_reply &g, std::span<const int> given) noexcept;
-bool send_message(int socket, const ring_offer &o, int given) noexcept;
-reception receive(int socket, ring_offer &o, descriptors &given) noexcept;
+bool send_message(int socket, const fd_reply &g, std::span<const int> fds) noexcept;
+bool send_message(int socket, const ring_offer &o, int fd) noexcept;
+reception receive(int socket, ring_offer &o, descriptors &fds) noexcept;
 // Returns the kind of the next reply, which stays in the socket.
 reception upcoming(int socket, fd_request_kind &kind) noexcept;
 reception receive(int socket, fd_request &w) noexcept;
-reception receive(int socket, fd_reply &g, descriptors &given) noexcept;
+reception receive(int socket, fd_reply &g, descriptors &fds) noexcept;
 
 } // namespace softrdma

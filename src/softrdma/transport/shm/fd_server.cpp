@@ -63,9 +63,9 @@ bool fd_peer::grant(const fd_request &w) const
 
 bool fd_peer::pass_arena(const fd_request &w) const
 {
-    const std::array<int, max_fds> given{arena::instance().fd(), w.completion_fd};
+    const std::array<int, max_fds> fds{arena::instance().fd(), w.completion_fd};
     const bool rings = is_event_descriptor(w.completion_fd);
-    return send_message(socket_, {.kind = w.kind}, std::span(given).first(rings ? 2 : 1));
+    return send_message(socket_, {.kind = w.kind}, std::span(fds).first(rings ? 2 : 1));
 }
 
 // Passes the file behind a region, or no descriptor if the region has none. Uses a private descriptor table: closing
@@ -79,11 +79,11 @@ bool fd_peer::pass_file(const fd_request &w) const
     const fd_reply nothing{.kind = w.kind, .key = w.key, .generation = w.generation};
     bool sent = false;
     const auto hand_over = [&] {
-        const auto own = static_cast<std::uint32_t>(getpid());
-        const auto part = is_file ? file_part::find(own, begin, region->length) : file_part{};
-        const int given = part.file.get();
+        const auto pid = static_cast<std::uint32_t>(getpid());
+        const auto part = is_file ? file_part::find(pid, begin, region->length) : file_part{};
+        const int fd = part.file.get();
         sent = send_message(socket_, {.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
-                std::span(&given, given < 0 ? 0 : 1));
+                std::span(&fd, fd < 0 ? 0 : 1));
     };
     return (with_own_descriptors(hand_over) && sent) || send_message(socket_, nothing, {});
 }

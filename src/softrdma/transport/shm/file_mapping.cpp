@@ -62,7 +62,7 @@ int duplicate_same(int fd, const mapped_area &area)
 
 int open_descriptor_of(std::uint32_t pid, const mapped_area &area)
 {
-    const bool own = pid == static_cast<std::uint32_t>(getpid());
+    const bool is_local = pid == static_cast<std::uint32_t>(getpid());
     const std::string directory = "/proc/" + std::to_string(pid) + "/fd";
     DIR *entries = opendir(directory.c_str());
     int fd = -1;
@@ -71,7 +71,8 @@ int open_descriptor_of(std::uint32_t pid, const mapped_area &area)
         if (entry == nullptr)
             break;
         if (entry->d_name[0] != '.')
-            fd = own ? duplicate_same(atoi(entry->d_name), area) : open_same(directory + "/" + entry->d_name, area);
+            fd = is_local ? duplicate_same(atoi(entry->d_name), area)
+                          : open_same(directory + "/" + entry->d_name, area);
     }
     if (entries != nullptr)
         closedir(entries);

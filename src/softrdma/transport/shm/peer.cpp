@@ -22,9 +22,9 @@ namespace softrdma
 namespace
 {
 
-bool refuse(std::string &why, const char *what, int error)
+bool refuse(std::string &reason, const char *operation, int error)
 {
-    why = std::string(what) + ": " + strerror(error);
+    reason = std::string(operation) + ": " + strerror(error);
     return false;
 }
 
@@ -80,7 +80,7 @@ no_shm_reason check_shm(const shm_address &h)
 {
     const identity &own = own_identity();
     if (!h.present)
-        return h.why_absent == no_shm_reason::none ? no_shm_reason::unshared : h.why_absent;
+        return h.absence_reason == no_shm_reason::none ? no_shm_reason::unshared : h.absence_reason;
     if (const no_shm_reason here = check_local_shm(); here != no_shm_reason::none)
         return here;
     if (h.owner.boot != own.boot)
@@ -104,14 +104,14 @@ bool takes_event(int fd) noexcept
     return fd >= 0 && poll(&writable, 1, 0) > 0;
 }
 
-std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::string &why)
+std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::string &reason)
 {
     if (const no_shm_reason apart = check_shm(h); apart != no_shm_reason::none) {
-        why = text_of(apart);
+        reason = text_of(apart);
         return nullptr;
     }
     if (h.token != arena::instance().token()) {
-        why = "another process";
+        reason = "another process";
         return nullptr;
     }
     static const auto own = [] {
@@ -124,10 +124,10 @@ std::shared_ptr<peer_process> peer_process::self(const shm_address &h, std::stri
     return own;
 }
 
-std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover &given, std::string &why)
+std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover &passed, std::string &reason)
 {
     if (const no_shm_reason apart = check_shm(h); apart != no_shm_reason::none) {
-        why = text_of(apart);
+        reason = text_of(apart);
         return nullptr;
     }
     peer_cache &all = cache();
@@ -137,53 +137,53 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
         return peer;
     std::shared_ptr<peer_process> peer(new peer_process);
     peer->identity_ = h.owner;
-    peer->arena_ = std::move(given.arena);
-    peer->line_ = std::move(given.to_peer);
-    if (!peer->map_tables(h, why))
+    peer->arena_ = std::move(passed.arena);
+    peer->line_ = std::move(passed.to_peer);
+    if (!peer->map_tables(h, reason))
         return nullptr;
-    if (policy() != path_policy::descriptors && peer->reaches_memory(given.pid, h, why))
-        peer->memory_pid_ = given.pid;
+    if (policy() != path_policy::descriptors && peer->reaches_memory(passed.pid, h, reason))
+        peer->memory_pid_ = passed.pid;
     else if (policy() == path_policy::direct)
         return nullptr;
     else if (policy() == path_policy::automatic)
         log::write(log::level::info, "process %u: private memory not accessible: %s (mapped files only)", h.owner.pid,
-                why.c_str());
+                reason.c_str());
     peer->line_->serve(peer);
     known = peer;
     return peer;
 }
 
-bool peer_process::map_tables(const shm_address &h, std::string &why)
+bool peer_process::map_tables(const shm_address &h, std::string &reason)
 {
     struct stat file {
     };
     const int seals = fcntl(arena_.get(), F_GET_SEALS);
     if (fstat(arena_.get(), &file) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || file.st_uid != geteuid() ||
             static_cast<std::uint64_t>(file.st_size) < tables_size) {
-        why = "passed descriptor is not an arena";
+        reason = "passed descriptor is not an arena";
         return false;
     }
     arena_size_ = static_cast<std::uint64_t>(file.st_size);
     tables_ = map(0, tables_size);
     if (tables_ == nullptr)
-        return refuse(why, "mmap", errno);
+        return refuse(reason, "mmap", errno);
     slots_ = reinterpret_cast<region_slot *>(tables_ + page);
     arena_header header;
     memcpy(&header, tables_, sizeof(header));
     if (header.magic == arena_magic && header.version != arena_version) {
-        why = "the peer shares memory of version " + std::to_string(header.version) + ", this process of version " +
-              std::to_string(arena_version) + " (use the same release of softrdma on both sides)";
+        reason = "the peer shares memory of version " + std::to_string(header.version) + ", this process of version " +
+                 std::to_string(arena_version) + " (use the same release of softrdma on both sides)";
         return false;
     }
     if (header.magic == arena_magic && header.token == h.token && header.pid == h.owner.pid &&
             header.start_time == h.owner.start_time)
         return true;
-    why = "the arena is not the one announced";
+    reason = "the arena is not the one announced";
     return false;
 }
 
 // Checks that the process with this ID owns the arena: its own memory contains the secret of the arena.
-bool peer_process::reaches_memory(std::uint32_t pid, const shm_address &h, std::string &why) const
+bool peer_process::reaches_memory(std::uint32_t pid, const shm_address &h, std::string &reason) const
 {
     std::uint64_t token_address = 0;
     memcpy(&token_address, tables_ + offsetof(arena_header, token_address), sizeof(token_address));
@@ -191,13 +191,13 @@ bool peer_process::reaches_memory(std::uint32_t pid, const shm_address &h, std::
     const iovec to{seen.data(), sizeof(seen)};
     const iovec from{reinterpret_cast<void *>(token_address), sizeof(seen)};
     if (pid == 0) {
-        why = "another PID namespace";
+        reason = "another PID namespace";
         return false;
     }
     if (process_vm_readv(static_cast<pid_t>(pid), &to, 1, &from, 1, 0) != static_cast<ssize_t>(sizeof(seen)))
-        return refuse(why, "process_vm_readv", errno);
+        return refuse(reason, "process_vm_readv", errno);
     if (seen != h.token)
-        why = "the process is not the one announced";
+        reason = "the process is not the one announced";
     return seen == h.token;
 }
 

@@ -49,11 +49,11 @@ bool takes_event(int fd) noexcept;
 class peer_process
 {
 public:
-    // Returns this process itself, or NULL with the reason in `why` if its identity does not match `h`.
-    static std::shared_ptr<peer_process> self(const shm_address &h, std::string &why);
-    // Returns a process that has passed its arena. Returns NULL with the reason in `why` if its identity does not
+    // Returns this process itself, or NULL and stores the reason if its identity does not match `h`.
+    static std::shared_ptr<peer_process> self(const shm_address &h, std::string &reason);
+    // Returns a process that has passed its arena. Returns NULL and stores the reason if its identity does not
     // match, or its private memory is required but not accessible.
-    static std::shared_ptr<peer_process> adopt(const shm_address &h, handover &given, std::string &why);
+    static std::shared_ptr<peer_process> adopt(const shm_address &h, handover &passed, std::string &reason);
     ~peer_process();
 
     bool is_self() const noexcept { return tables_ == nullptr; }
@@ -95,8 +95,8 @@ public:
 private:
     peer_process() = default;
     std::byte *map(std::uint64_t offset, std::size_t size) const noexcept;
-    bool map_tables(const shm_address &h, std::string &why);
-    bool reaches_memory(std::uint32_t pid, const shm_address &h, std::string &why) const;
+    bool map_tables(const shm_address &h, std::string &reason);
+    bool reaches_memory(std::uint32_t pid, const shm_address &h, std::string &reason) const;
 
     identity identity_;
     std::uint32_t memory_pid_ = 0; // process ID with which the kernel accesses its memory; 0 if it cannot

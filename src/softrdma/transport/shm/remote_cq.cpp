@@ -8,7 +8,7 @@ namespace softrdma
 {
 
 std::shared_ptr<remote_cq> remote_cq::open(
-        const std::shared_ptr<peer_process> &peer, std::uint64_t offset, unique_fd given)
+        const std::shared_ptr<peer_process> &peer, std::uint64_t offset, unique_fd passed_fd)
 {
     auto cq = std::make_shared<remote_cq>();
     cq->peer_ = peer;
@@ -20,7 +20,8 @@ std::shared_ptr<remote_cq> remote_cq::open(
         return nullptr;
     const int completion_fd = cq->block_->event_fd.load(std::memory_order_relaxed);
     if (completion_fd >= 0)
-        cq->completion_fd_ = peer->is_self() ? unique_fd(fcntl(completion_fd, F_DUPFD_CLOEXEC, 0)) : std::move(given);
+        cq->completion_fd_ =
+                peer->is_self() ? unique_fd(fcntl(completion_fd, F_DUPFD_CLOEXEC, 0)) : std::move(passed_fd);
     return completion_fd < 0 || cq->completion_fd_.get() >= 0 ? cq : nullptr;
 }
 

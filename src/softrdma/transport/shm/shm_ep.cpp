@@ -66,31 +66,31 @@ private:
 
 } // namespace
 
-std::shared_ptr<shm_ep> shm_ep::open(const shm_address &h, const connection_ends &ends, std::string &why)
+std::shared_ptr<shm_ep> shm_ep::open(const shm_address &h, const connection_ends &ends, std::string &reason)
 {
-    return open(peer_process::self(h, why), h, ends, unique_fd(), why);
+    return open(peer_process::self(h, reason), h, ends, unique_fd(), reason);
 }
 
 std::shared_ptr<shm_ep> shm_ep::open(
-        const shm_address &h, const connection_ends &ends, handover given, std::string &why)
+        const shm_address &h, const connection_ends &ends, handover passed, std::string &reason)
 {
-    auto peer = peer_process::adopt(h, given, why);
-    return open(std::move(peer), h, ends, std::move(given.completion_fd), why);
+    auto peer = peer_process::adopt(h, passed, reason);
+    return open(std::move(peer), h, ends, std::move(passed.completion_fd), reason);
 }
 
 std::shared_ptr<shm_ep> shm_ep::open(std::shared_ptr<peer_process> peer, const shm_address &h,
-        const connection_ends &ends, unique_fd completion_fd, std::string &why)
+        const connection_ends &ends, unique_fd completion_fd, std::string &reason)
 {
     if (peer == nullptr)
         return nullptr;
     auto c = std::make_shared<shm_ep>();
     c->peer_ = std::move(peer);
-    return c->attach(h, ends, std::move(completion_fd), why) ? c : nullptr;
+    return c->attach(h, ends, std::move(completion_fd), reason) ? c : nullptr;
 }
 
-bool shm_ep::attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &why)
+bool shm_ep::attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &reason)
 {
-    why = "the queue pair is not the one announced";
+    reason = "the queue pair is not the one announced";
     constexpr std::uint64_t largest = std::uint64_t{1} << 32;
     if (h.qp_size < page || h.qp_size > largest)
         return false;
@@ -124,7 +124,7 @@ bool shm_ep::attach(const shm_address &h, const connection_ends &ends, unique_fd
         return false;
     watched_ = reader_list::instance().add(reader_of_peer());
     watching_ = true;
-    why.clear();
+    reason.clear();
     return true;
 }
 

@@ -30,12 +30,12 @@ struct message {
 class alignas(cache_line) shm_ep final : public shm_peer, public request_path
 {
 public:
-    // Opens a queue pair of this process. Returns NULL with the reason in `why` if it is not accessible. `ends` are the
-    // endpoints of the local connection.
-    static std::shared_ptr<shm_ep> open(const shm_address &h, const connection_ends &ends, std::string &why);
+    // Opens a queue pair of this process. Returns NULL and stores the reason if it is not accessible. `ends` are
+    // the endpoints of the local connection.
+    static std::shared_ptr<shm_ep> open(const shm_address &h, const connection_ends &ends, std::string &reason);
     // Opens a queue pair of the process that passed these descriptors.
     static std::shared_ptr<shm_ep> open(
-            const shm_address &h, const connection_ends &ends, handover given, std::string &why);
+            const shm_address &h, const connection_ends &ends, handover passed, std::string &reason);
     ~shm_ep() override;
 
     reader reader_of_peer() const noexcept override;
@@ -96,8 +96,8 @@ public:
 
 private:
     static std::shared_ptr<shm_ep> open(std::shared_ptr<peer_process> peer, const shm_address &h,
-            const connection_ends &ends, unique_fd completion_fd, std::string &why);
-    bool attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &why);
+            const connection_ends &ends, unique_fd completion_fd, std::string &reason);
+    bool attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &reason);
     bool peer_is_open() const noexcept
     {
         return block_->state.load(std::memory_order_seq_cst) == state_word(connection_, true) && !peer_->dead();
