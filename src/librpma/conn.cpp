@@ -91,7 +91,7 @@ errc rpma_conn::accept(const rpma_conn_private_data *pdata)
 errc rpma_conn::disconnect()
 {
     // Queued operations complete with an error, like posted ones.
-    (void)ring();
+    (void)submit();
     STATIC_PROBE(librpma, disconnect, 1, parts_.id->qp->qp_num);
     (void)transition(accept_state::accepted, accept_state::left_early);
     RPMA_RETURN_IF_ERROR(rdma::disconnect(parts_.id));
@@ -151,7 +151,7 @@ result<rpma_conn::completion> rpma_conn::wait()
     if (!parts_.shared_channel)
         return errc::not_shared_channel;
     // Otherwise the caller could wait for operations that are only queued.
-    if (ring() != 0)
+    if (submit() != 0)
         return errc::provider;
     RPMA_ASSIGN_OR_RETURN(ibv_cq *const fired, rdma::next_completion_event(parts_.shared_channel.get()));
     completion found{};
@@ -292,7 +292,7 @@ int rpma_conn_submit(struct rpma_conn *conn)
 {
     if (conn == nullptr)
         return RPMA_E_INVAL;
-    return conn->ring();
+    return conn->submit();
 }
 
 int rpma_conn_delete(struct rpma_conn **conn_ptr)

@@ -43,7 +43,7 @@ errc rpma_cq::wait() const
 {
     if (!own_channel_)
         return errc::shared_channel;
-    if (batch_ != nullptr && rdma::ring(*batch_) != 0)
+    if (batch_ != nullptr && rdma::submit(*batch_) != 0)
         return errc::provider;
     auto event = rdma::next_completion_event(channel_);
     return event.ok() ? rdma::arm_cq(event.value()) : event.error();

@@ -80,7 +80,7 @@ TEST(null_has_a_meaning)
     MEANINGFUL(rpma_conn_req_connect, pdata, the_passive_side_accepts_last);
     MEANINGFUL(rpma_conn_req_connect, conn_ptr, bad_arguments_consume_and_reject_the_request);
     MEANINGFUL(rpma_ep_next_conn_req, cfg, a_request_is_built_and_moved_to_its_own_channel);
-    MEANINGFUL(rpma_conn_wait, is_rcq, the_queue_that_fired_is_told_and_armed_again);
+    MEANINGFUL(rpma_conn_wait, is_rcq, the_queue_with_the_event_is_returned_and_armed);
     CONTEXT_OF(rpma_read);
     CONTEXT_OF(rpma_write);
     CONTEXT_OF(rpma_write_with_imm);
@@ -89,7 +89,7 @@ TEST(null_has_a_meaning)
     CONTEXT_OF(rpma_send);
     CONTEXT_OF(rpma_send_with_imm);
     CONTEXT_OF(rpma_recv);
-    MEANINGFUL(rpma_log_set_function, log_function, the_default_function_comes_back_with_null);
+    MEANINGFUL(rpma_log_set_function, log_function, null_restores_the_default_function);
 }
 
 static char *read_file(const char *name)

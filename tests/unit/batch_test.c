@@ -7,10 +7,10 @@
 // RPMA_F_MORE: operations are queued and posted together.
 
 enum {
-    KEEP = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE,
+    QUEUED = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE,
     KEEP_ALWAYS = RPMA_F_COMPLETION_ALWAYS | RPMA_F_MORE,
     ALWAYS = RPMA_F_COMPLETION_ALWAYS,
-    KEPT_AT_MOST = 64
+    MAX_QUEUED = 64
 };
 
 static struct rpma_mr_local *local;
@@ -72,9 +72,9 @@ static void assert_write(unsigned index, uintptr_t context, unsigned flags)
     assert_int_equal(work->sge.addr, (uintptr_t)test_memory + 16 * context);
 }
 
-BATCH_TEST(what_is_kept_is_posted_with_the_next_operation)
+BATCH_TEST(queued_operations_are_posted_with_the_next_one)
 {
-    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
     assert_int_equal(write_one(KEEP_ALWAYS, 2), 0);
     assert_calls("");
     assert_int_equal(fake_work_count(), 0);
@@ -92,16 +92,16 @@ BATCH_TEST(what_is_kept_is_posted_with_the_next_operation)
     assert_false(fake_work_at(3)->has_next);
 }
 
-BATCH_TEST(every_operation_can_be_kept)
+BATCH_TEST(every_operation_can_be_queued)
 {
     char word[8] = "ABCDEFG";
-    assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, KEEP, CONTEXT), 0);
-    assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, KEEP, 7, CONTEXT), 0);
-    assert_int_equal(rpma_atomic_write(on, remote, 16, word, KEEP, CONTEXT), 0);
-    assert_int_equal(rpma_send(on, local, 1, 2, KEEP, CONTEXT), 0);
-    assert_int_equal(rpma_send_with_imm(on, local, 1, 2, KEEP, 9, CONTEXT), 0);
-    assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, KEEP, CONTEXT), 0);
-    assert_int_equal(rpma_send(on, NULL, 0, 0, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, QUEUED, 7, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(on, remote, 16, word, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_send(on, local, 1, 2, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_send_with_imm(on, local, 1, 2, QUEUED, 9, CONTEXT), 0);
+    assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_send(on, NULL, 0, 0, QUEUED, CONTEXT), 0);
     assert_int_equal(rpma_flush(on, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, KEEP_ALWAYS, CONTEXT), 0);
     // The caller may change the word as soon as the call has returned.
     memset(word, 0, sizeof(word));
@@ -127,13 +127,13 @@ BATCH_TEST(every_operation_can_be_kept)
 NATIVE_TEST(native_operations_are_posted_with_the_others)
 {
     char word[8] = "ABCDEFG";
-    assert_int_equal(write_one(KEEP, 1), 0);
-    assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, KEEP, CONTEXT), 0);
-    assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, KEEP, 7, CONTEXT), 0);
-    assert_int_equal(rpma_send(on, local, 1, 2, KEEP, CONTEXT), 0);
-    assert_int_equal(rpma_send_with_imm(on, local, 1, 2, KEEP, 9, CONTEXT), 0);
-    assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, KEEP, CONTEXT), 0);
-    assert_int_equal(rpma_atomic_write(on, remote, 16, word, KEEP, CONTEXT), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
+    assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, QUEUED, 7, CONTEXT), 0);
+    assert_int_equal(rpma_send(on, local, 1, 2, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_send_with_imm(on, local, 1, 2, QUEUED, 9, CONTEXT), 0);
+    assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(on, remote, 16, word, QUEUED, CONTEXT), 0);
     memset(word, 0, sizeof(word));
     assert_calls("");
     assert_int_equal(rpma_flush(on, remote, 24, 32, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, CONTEXT), 0);
@@ -160,20 +160,20 @@ NATIVE_TEST(native_operations_are_posted_with_the_others)
 
 NATIVE_TEST(a_batch_without_native_operations_is_a_chain)
 {
-    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
     assert_int_equal(write_one(ALWAYS, 2), 0);
     assert_calls("ibv_post_send");
     assert_write(0, 1, 0);
     assert_write(1, 2, IBV_SEND_SIGNALED);
 }
 
-NATIVE_TEST(a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush)
+NATIVE_TEST(a_queued_native_atomic_write_waits_for_an_emulated_flush)
 {
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
     unsetenv("RPMA_FLUSH_METHOD");
     char word[8] = "ABCDEFG";
-    assert_int_equal(rpma_flush(path.conn, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, KEEP, CONTEXT), 0);
+    assert_int_equal(rpma_flush(path.conn, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, QUEUED, CONTEXT), 0);
     assert_int_equal(rpma_atomic_write(path.conn, path.remote, 0, word, ALWAYS, CONTEXT), 0);
     assert_int_equal(fake_work_count(), 2);
     assert_int_equal(fake_work_at(0)->opcode, IBV_WR_RDMA_READ);
@@ -181,56 +181,56 @@ NATIVE_TEST(a_native_atomic_write_that_is_kept_waits_for_an_emulated_flush)
     drop_path(path);
 }
 
-BATCH_TEST(receives_are_not_kept)
+BATCH_TEST(receives_are_not_queued)
 {
-    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
     assert_int_equal(rpma_recv(on, local, 0, 8, CONTEXT), 0);
     assert_calls("ibv_post_recv");
     assert_ptr_equal(fake_last_work()->queue, newest_qp());
 }
 
-BATCH_TEST(arguments_are_checked_before_anything_is_kept)
+BATCH_TEST(arguments_are_checked_before_queueing)
 {
     const char word[8] = "";
-    assert_int_equal(rpma_write(on, remote, MR_SIZE, local, 0, 1, KEEP, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_read(on, local, MR_SIZE, remote, 0, 1, KEEP, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_write(NULL, remote, 0, local, 0, 1, KEEP, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_atomic_write(on, remote, 4, word, KEEP, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_flush(on, remote, MR_SIZE, 1, RPMA_FLUSH_TYPE_PERSISTENT, KEEP, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_send(on, local, MR_SIZE, 1, KEEP, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_write(on, remote, MR_SIZE, local, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_read(on, local, MR_SIZE, remote, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_write(NULL, remote, 0, local, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_atomic_write(on, remote, 4, word, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_flush(on, remote, MR_SIZE, 1, RPMA_FLUSH_TYPE_PERSISTENT, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_send(on, local, MR_SIZE, 1, QUEUED, NULL), RPMA_E_INVAL);
     assert_int_equal(rpma_conn_submit(on), 0);
     assert_calls("");
 }
 
-BATCH_TEST(a_connection_keeps_so_many_and_then_posts)
+BATCH_TEST(a_full_batch_is_posted)
 {
-    for (unsigned i = 1; i < KEPT_AT_MOST; ++i)
-        assert_int_equal(write_one(KEEP, i), 0);
+    for (unsigned i = 1; i < MAX_QUEUED; ++i)
+        assert_int_equal(write_one(QUEUED, i), 0);
     assert_calls("");
-    assert_int_equal(write_one(KEEP, KEPT_AT_MOST), 0);
+    assert_int_equal(write_one(QUEUED, MAX_QUEUED), 0);
     assert_calls("ibv_post_send");
-    assert_int_equal(fake_work_count(), KEPT_AT_MOST);
-    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(fake_work_count(), MAX_QUEUED);
+    assert_int_equal(write_one(QUEUED, 1), 0);
     assert_int_equal(rpma_conn_submit(on), 0);
-    assert_int_equal(fake_work_count(), KEPT_AT_MOST + 1);
+    assert_int_equal(fake_work_count(), MAX_QUEUED + 1);
     assert_calls("ibv_post_send ibv_post_send");
 }
 
-BATCH_TEST(ringing_for_nothing_does_nothing)
+BATCH_TEST(submitting_an_empty_batch_does_nothing)
 {
     assert_int_equal(rpma_conn_submit(on), 0);
-    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
     assert_int_equal(rpma_conn_submit(on), 0);
     assert_int_equal(rpma_conn_submit(on), 0);
     assert_calls("ibv_post_send");
 }
 
-BATCH_TEST(what_the_device_refuses_is_dropped_with_all_after_it)
+BATCH_TEST(operations_after_a_rejected_one_are_dropped)
 {
     fake_device()->send_room = 2;
-    assert_int_equal(write_one(KEEP, 1), 0);
-    assert_int_equal(write_one(KEEP, 2), 0);
-    assert_int_equal(write_one(KEEP, 3), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
+    assert_int_equal(write_one(QUEUED, 2), 0);
+    assert_int_equal(write_one(QUEUED, 3), 0);
     assert_provider(write_one(ALWAYS, 4), ENOMEM);
     assert_int_equal(fake_work_count(), 2);
     assert_non_null(strstr(log_texts(), "2 of 4 work requests"));
@@ -241,9 +241,9 @@ BATCH_TEST(what_the_device_refuses_is_dropped_with_all_after_it)
     assert_write(2, 5, IBV_SEND_SIGNALED);
 }
 
-BATCH_TEST(a_failed_ring_returns_an_error)
+BATCH_TEST(a_failed_submission_returns_an_error)
 {
-    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
     fake_fail_only("ibv_post_send");
     fake_fail_call(1, EINVAL, false);
     assert_provider(rpma_conn_submit(on), EINVAL);
@@ -251,9 +251,9 @@ BATCH_TEST(a_failed_ring_returns_an_error)
     assert_int_equal(rpma_conn_submit(on), 0);
 }
 
-NATIVE_TEST(a_refused_native_batch_is_dropped_as_a_whole)
+NATIVE_TEST(a_rejected_native_batch_is_dropped_as_a_whole)
 {
-    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
     fake_fail_only("ibv_wr_complete");
     fake_fail_call(1, ENOMEM, false);
     assert_provider(rpma_flush(on, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, CONTEXT), ENOMEM);
@@ -271,7 +271,7 @@ BATCH_TEST(without_memory_operations_are_posted_at_once)
     assert_write(0, 1, IBV_SEND_SIGNALED);
 }
 
-BATCH_TEST(waiting_posts_what_is_kept)
+BATCH_TEST(waiting_posts_queued_operations)
 {
     struct rpma_cq *cq = NULL;
     assert_int_equal(rpma_conn_get_cq(on, &cq), 0);
@@ -289,7 +289,7 @@ BATCH_TEST(waiting_posts_what_is_kept)
     assert_int_equal(fake_work_count(), 1);
 }
 
-BATCH_TEST(waiting_for_either_queue_posts_what_is_kept)
+BATCH_TEST(waiting_for_either_queue_posts_queued_operations)
 {
     for (int shared = 0; shared < 2; ++shared) {
         struct rpma_conn_cfg *cfg = make_cfg(shared, 5);
@@ -299,7 +299,7 @@ BATCH_TEST(waiting_for_either_queue_posts_what_is_kept)
         assert_int_equal(rpma_conn_get_rcq(both, &rcq), 0);
         fake_fire(newest_qp()->recv_cq);
         fake_forget_calls();
-        assert_int_equal(rpma_write(both, remote, 0, local, 0, 1, KEEP, NULL), 0);
+        assert_int_equal(rpma_write(both, remote, 0, local, 0, 1, QUEUED, NULL), 0);
         struct rpma_cq *fired = rcq;
         assert_int_equal(shared ? rpma_conn_wait(both, 0, &fired, NULL) : rpma_cq_wait(rcq), 0);
         assert_ptr_equal(fired, rcq);
@@ -308,17 +308,17 @@ BATCH_TEST(waiting_for_either_queue_posts_what_is_kept)
     }
 }
 
-BATCH_TEST(disconnecting_posts_what_is_kept)
+BATCH_TEST(disconnecting_posts_queued_operations)
 {
-    assert_int_equal(write_one(KEEP, 1), 0);
+    assert_int_equal(write_one(QUEUED, 1), 0);
     assert_int_equal(rpma_conn_disconnect(on), 0);
     assert_calls("ibv_post_send rdma_disconnect");
 }
 
-BATCH_TEST(deleting_drops_what_is_kept)
+BATCH_TEST(deleting_drops_queued_operations)
 {
     struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
-    assert_int_equal(rpma_write(path.conn, path.remote, 0, local, 0, 1, KEEP, NULL), 0);
+    assert_int_equal(rpma_write(path.conn, path.remote, 0, local, 0, 1, QUEUED, NULL), 0);
     drop_path(path);
     assert_int_equal(fake_work_count(), 0);
 }
@@ -332,7 +332,7 @@ static void *writes(void *state)
 {
     int failed = 0;
     for (unsigned i = 0; i < ROUNDS; ++i)
-        failed |= write_one(KEEP, 1) | write_one(KEEP, 2) | write_one(ALWAYS, 3);
+        failed |= write_one(QUEUED, 1) | write_one(QUEUED, 2) | write_one(ALWAYS, 3);
     return failed == 0 ? NULL : local;
 }
 

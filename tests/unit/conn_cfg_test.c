@@ -28,7 +28,7 @@ TEST(defaults_are_the_documented_ones)
     drop_cfg(cfg);
 }
 
-TEST(sizes_are_kept_as_set)
+TEST(sizes_are_stored)
 {
     static int (*const setters[])(struct rpma_conn_cfg *, uint32_t) = {rpma_conn_cfg_set_cq_size,
             rpma_conn_cfg_set_rcq_size, rpma_conn_cfg_set_sq_size, rpma_conn_cfg_set_rq_size};

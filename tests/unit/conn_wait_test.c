@@ -30,7 +30,7 @@ static void fire(void *queue)
     fake_fire(queue);
 }
 
-WAIT_TEST(the_queue_that_fired_is_told_and_armed_again)
+WAIT_TEST(the_queue_with_the_event_is_returned_and_armed)
 {
     struct ibv_cq *const faces[] = {main_face, receive_face};
     struct rpma_cq *const queues[] = {cq, rcq};
@@ -64,7 +64,7 @@ WAIT_TEST(the_shared_descriptor_reports_both_queues)
     assert_false(is_readable(fd));
 }
 
-WAIT_TEST(a_connection_without_shared_channel_is_told_so)
+WAIT_TEST(waiting_without_a_shared_channel_fails)
 {
     struct rpma_conn *plain = make_conn(peer, NULL);
     struct rpma_cq *fired = BOGUS;
@@ -97,7 +97,7 @@ WAIT_TEST(a_signal_does_not_end_the_wait)
     assert_ptr_equal(fired, rcq);
 }
 
-WAIT_TEST(an_unexpected_error_of_the_channel_is_told_and_left_in_errno)
+WAIT_TEST(an_unexpected_error_of_the_channel_is_returned_and_left_in_errno)
 {
     struct rpma_cq *fired = BOGUS;
     fake_fail_call(1, EBADF, false);
@@ -117,7 +117,7 @@ WAIT_TEST(a_queue_that_cannot_be_armed_again_is_a_provider_error)
     assert_false(is_rcq);
 }
 
-WAIT_TEST(the_event_of_a_foreign_queue_is_acknowledged_and_unknown)
+WAIT_TEST(the_event_of_another_queue_is_acknowledged_and_unknown)
 {
     struct rpma_cq *fired = BOGUS;
     bool is_rcq = true;

@@ -139,7 +139,7 @@ SERVER_TEST(a_disconnect_before_the_establishment_is_reported_as_both)
     drop_conn(conn);
 }
 
-SERVER_TEST(an_end_after_the_beginning_is_told_once)
+SERVER_TEST(a_disconnection_after_establishment_is_reported_once)
 {
     conn = accepted();
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
@@ -152,7 +152,7 @@ SERVER_TEST(an_end_after_the_beginning_is_told_once)
     drop_conn(conn);
 }
 
-SERVER_TEST(an_end_that_this_side_asked_for_has_no_beginning)
+SERVER_TEST(a_local_disconnection_before_establishment_reports_no_establishment)
 {
     conn = accepted();
     assert_int_equal(rpma_conn_disconnect(conn), 0);

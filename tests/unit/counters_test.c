@@ -7,7 +7,7 @@
 
 enum {
     ALWAYS = RPMA_F_COMPLETION_ALWAYS,
-    KEEP = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE,
+    QUEUED = RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE,
 };
 
 static struct path path;
@@ -88,9 +88,9 @@ static void every_operation_is_counted_with_its_bytes(void **state)
     assert_counters(&posted_once);
 }
 
-static void what_is_kept_is_counted_when_it_is_kept(void **state)
+static void queued_operations_are_counted_when_queued(void **state)
 {
-    post(KEEP);
+    post(QUEUED);
     assert_counters(&posted_once);
     assert_int_equal(rpma_conn_submit(path.conn), 0);
     assert_counters(&posted_once);
@@ -109,7 +109,7 @@ static void wrong_arguments_are_not_counted(void **state)
     assert_counters(&(struct rpma_conn_counters){0});
 }
 
-static void what_the_device_refuses_is_counted(void **state)
+static void operations_that_the_device_rejects_are_counted(void **state)
 {
     fake_fail_only("ibv_post_send");
     fake_fail_call(1, ENOMEM, false);
@@ -150,10 +150,10 @@ int main(void)
             COUNTERS_TEST(a_new_connection_has_counted_nothing),
             COUNTERS_TEST(every_operation_is_counted_with_its_bytes),
             NATIVE_TEST(every_operation_is_counted_with_its_bytes),
-            COUNTERS_TEST(what_is_kept_is_counted_when_it_is_kept),
-            NATIVE_TEST(what_is_kept_is_counted_when_it_is_kept),
+            COUNTERS_TEST(queued_operations_are_counted_when_queued),
+            NATIVE_TEST(queued_operations_are_counted_when_queued),
             COUNTERS_TEST(wrong_arguments_are_not_counted),
-            COUNTERS_TEST(what_the_device_refuses_is_counted),
+            COUNTERS_TEST(operations_that_the_device_rejects_are_counted),
             COUNTERS_TEST(programs_of_other_versions_have_other_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ CQ_TEST(an_interrupted_call_is_repeated)
     assert_calls("ibv_get_cq_event ibv_get_cq_event ibv_ack_cq_events ibv_req_notify_cq");
 }
 
-CQ_TEST(an_unexpected_error_of_the_channel_is_told_and_left_in_errno)
+CQ_TEST(an_unexpected_error_of_the_channel_is_returned_and_left_in_errno)
 {
     fake_fail_call(1, EBADF, false);
     assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
@@ -116,7 +116,7 @@ CQ_TEST(completions_come_unchanged_and_in_order)
     }
 }
 
-CQ_TEST(fewer_completions_than_asked_for_are_enough)
+CQ_TEST(fewer_completions_than_requested_are_returned)
 {
     const struct ibv_wc in = {.wr_id = 5};
     struct ibv_wc out[4];
@@ -170,7 +170,7 @@ CQ_TEST(a_failed_poll_is_a_provider_error)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2);
 }
 
-CQ_TEST(more_completions_than_asked_for_are_unknown)
+CQ_TEST(more_completions_than_requested_are_unknown)
 {
     struct ibv_wc wc[2];
     int got = 7;

@@ -79,7 +79,7 @@ FAKES_TEST(an_allocation_that_is_left_over_is_noticed)
     assert_int_equal(fake_libc_allocations(), before);
 }
 
-FAKES_TEST(calls_fail_where_and_as_long_as_asked)
+FAKES_TEST(calls_fail_as_configured)
 {
     fake_fail_call(2, 50, true);
     struct ibv_pd *const pd = ibv_alloc_pd(fake_context());

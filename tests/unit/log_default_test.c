@@ -152,7 +152,7 @@ DEFAULT_TEST(every_level_has_its_tag_and_severity)
     }
 }
 
-DEFAULT_TEST(a_failing_clock_is_told_in_the_line)
+DEFAULT_TEST(a_failing_clock_is_reported_in_the_line)
 {
     const enum fake_libc_call calls[] = {FAKE_CLOCK_GETTIME, FAKE_LOCALTIME_R, FAKE_STRFTIME};
     assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
@@ -164,7 +164,7 @@ DEFAULT_TEST(a_failing_clock_is_told_in_the_line)
     }
 }
 
-DEFAULT_TEST(an_unprintable_place_is_told_in_the_line)
+DEFAULT_TEST(an_unprintable_place_is_reported_in_the_line)
 {
     fake_libc_fail(FAKE_SNPRINTF, 1, false);
     provoke_error();

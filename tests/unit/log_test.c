@@ -80,7 +80,7 @@ TEST(a_message_passes_up_to_its_level)
     assert_int_equal(got, 1);
 }
 
-TEST(the_default_function_comes_back_with_null)
+TEST(null_restores_the_default_function)
 {
     assert_int_equal(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION), 0);
     provoke_error();

@@ -316,7 +316,7 @@ TEST(a_parsed_descriptor_is_logged_in_full)
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "10111213"));
 }
 
-TEST(flush_types_are_told_of_every_usage)
+TEST(flush_types_are_those_of_the_usage)
 {
     for (int usage = 1; usage <= ALL_USAGES; ++usage) {
         struct rpma_mr_remote *mr = make_remote(0, 8, usage);

@@ -14,7 +14,7 @@ TEST(a_peer_is_one_query_and_a_protection_domain)
     drop_peer(peer);
 }
 
-TEST(every_port_is_asked_for_its_limit)
+TEST(the_limit_of_every_port_is_queried)
 {
     fake_device()->ports = 3;
     drop_peer(make_peer());
@@ -102,7 +102,7 @@ TEST(deleting_nothing_succeeds)
     assert_calls("");
 }
 
-TEST(missing_capabilities_are_told)
+TEST(missing_capabilities_are_logged)
 {
     drop_peer(make_peer());
     assert_int_equal(log_count(RPMA_LOG_LEVEL_INFO), 2);
@@ -124,7 +124,7 @@ static uint64_t asked_ops(void)
     return attributes->send_ops_flags & ~(uint64_t)FAKE_SEND_OPS_CLASSIC;
 }
 
-TEST(native_operations_are_asked_for_when_the_device_has_them)
+TEST(native_operations_are_requested_if_the_device_supports_them)
 {
     const uint64_t global = 1ULL << FAKE_CAP_FLUSH_GLOBAL;
     const uint64_t persistent = 1ULL << FAKE_CAP_FLUSH_PERSISTENT;

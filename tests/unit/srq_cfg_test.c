@@ -14,7 +14,7 @@ TEST(both_sizes_are_20_at_first)
     assert_null(cfg);
 }
 
-TEST(sizes_are_kept_as_set)
+TEST(sizes_are_stored)
 {
     struct rpma_srq_cfg *cfg = NULL;
     uint32_t rq_size = 0, rcq_size = 0;

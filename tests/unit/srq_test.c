@@ -56,7 +56,7 @@ SRQ_TEST(without_a_configuration_the_defaults_apply)
     assert_calls("ibv_destroy_cq ibv_destroy_comp_channel ibv_destroy_srq");
 }
 
-SRQ_TEST(a_size_of_0_means_no_receive_queue_of_its_own)
+SRQ_TEST(a_size_of_0_means_no_receive_queue)
 {
     struct rpma_srq *srq = make_srq(5, 0);
     struct rpma_cq *rcq = BOGUS;

@@ -41,14 +41,14 @@ batch::batch(post_targets &targets, const device_targets &device)
     view_.owner = this;
 }
 
-int ring(const batch_pointer &queued)
+int submit(const batch_pointer &queued)
 {
     batch *const created = queued.load();
-    const int returned = created != nullptr ? created->ring() : 0;
+    const int returned = created != nullptr ? created->submit() : 0;
     return returned == 0 ? 0 : post_failed("posting a batch", returned);
 }
 
-int batch::ring()
+int batch::submit()
 {
     const guard locked(lock_);
     return post_all();

@@ -35,7 +35,7 @@ class batch;
 // Created by the first operation of a connection with RPMA_F_MORE; NULL before.
 using batch_pointer = std::atomic<batch *>;
 // Posts what the batch, if any, queued. Returns 0 or RPMA_E_PROVIDER.
-int ring(const batch_pointer &queued);
+int submit(const batch_pointer &queued);
 
 // Queues work requests and posts them as one chain. Callers use it like a queue pair.
 class batch : public heap_object
@@ -53,7 +53,7 @@ public:
 
     // Posts the queued work requests. Returns 0, or the errno value of the device; requests that were not posted are
     // dropped.
-    int ring();
+    int submit();
 
 private:
     static constexpr std::size_t capacity = 64;

@@ -134,7 +134,7 @@ static void the_program_s_function_replaces_the_default(void **state)
     assert_int_equal(syslog_messages(), 0);
 }
 
-static void the_default_function_comes_back_with_null(void **state)
+static void null_restores_the_default_function(void **state)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     assert_done(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION));
@@ -308,7 +308,7 @@ static const struct test_case cases[] = {
         CASE(an_unknown_threshold_has_no_level),
         CASE(the_program_s_function_gets_the_messages),
         CASE(the_program_s_function_replaces_the_default),
-        CASE(the_default_function_comes_back_with_null),
+        CASE(null_restores_the_default_function),
         CASE(a_message_above_the_threshold_is_dropped),
         CASE(a_disabled_threshold_drops_everything),
         CASE(the_auxiliary_threshold_does_not_bind_the_program_s_function),
