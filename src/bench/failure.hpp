@@ -30,9 +30,9 @@ private:
     exit_status status_;
 };
 
-inline failure system_failure(const std::string &what, int error = errno)
+inline failure system_failure(const std::string &message, int error = errno)
 {
-    return failure(what + ": " + std::strerror(error));
+    return failure(message + ": " + std::strerror(error));
 }
 
 } // namespace bench

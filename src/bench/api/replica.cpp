@@ -94,10 +94,10 @@ public:
     library(const library &) = delete;
     library &operator=(const library &) = delete;
 
-    void check(int result, const char *what) const
+    void check(int result, const char *call) const
     {
         if (result != 0) [[unlikely]]
-            throw failure(std::string(what) + ": " + errormsg());
+            throw failure(std::string(call) + ": " + errormsg());
     }
 
     decltype(&rpmem_create) create;

@@ -110,9 +110,9 @@ json describe_process(const std::string &device)
 
 setup setup_in(const json &request)
 {
-    auto what = request.at("setup").get<setup>();
-    check_setup(what);
-    return what;
+    auto point_setup = request.at("setup").get<setup>();
+    check_setup(point_setup);
+    return point_setup;
 }
 
 // Limits the memory of a client's setup, so that other processes keep enough.
@@ -174,13 +174,13 @@ private:
     }
 
     // Another process may take the free port before its use: tries another one.
-    std::string open(const setup &what)
+    std::string open(const setup &point_setup)
     {
         point_.reset();
-        check_memory(layout(what), what.parameters.connections);
-        const bool in_dram = what.parameters.target == "dram";
-        if (!in_dram && what.parameters.target != target_.word)
-            throw failure("the server lacks a target of the kind " + what.parameters.target +
+        check_memory(layout(point_setup), point_setup.parameters.connections);
+        const bool in_dram = point_setup.parameters.target == "dram";
+        if (!in_dram && point_setup.parameters.target != target_.word)
+            throw failure("the server lacks a target of the kind " + point_setup.parameters.target +
                                   " (start it with --target DIRECTORY or PMEM-DEVICE)",
                     exit_cannot_run);
         server_options options{
@@ -189,7 +189,7 @@ private:
             if (settings_.rdma_port.empty())
                 options.at.port = free_port(settings_.host);
             try {
-                point_ = open_server(what, options);
+                point_ = open_server(point_setup, options);
                 return options.at.port;
             } catch (const failure &) {
                 if (attempt == port_attempts || !settings_.rdma_port.empty())
@@ -275,9 +275,9 @@ void serve_client(const client_settings &settings)
     };
     known["open"] = [&](const json &request) {
         point.reset();
-        const setup what = setup_in(request);
-        point = open_client(what, {settings.server_host, request.value("port", std::string())},
-                what.parameters.target == "dram" ? "" : settings.target_path);
+        const setup point_setup = setup_in(request);
+        point = open_client(point_setup, {settings.server_host, request.value("port", std::string())},
+                point_setup.parameters.target == "dram" ? "" : settings.target_path);
         return json::object();
     };
     known["begin"] = [&](const json &request) {

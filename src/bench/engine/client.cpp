@@ -95,8 +95,8 @@ template<class Api>
 class connected_client final : public timed_client
 {
 public:
-    connected_client(const setup &what, const address &to)
-        : timed_client(what), device_(to.host, end::client),
+    connected_client(const setup &point_setup, const address &to)
+        : timed_client(point_setup), device_(to.host, end::client),
           data_region_(device_, data_.data(), data_.size(), region_use::local_data),
           message_region_(device_, messages_.data(), messages_.size(), region_use::messages), to_(to)
     {
@@ -141,8 +141,8 @@ private:
 class memcpy_client final : public timed_client
 {
 public:
-    memcpy_client(const setup &what, const std::string &target_path)
-        : timed_client(what),
+    memcpy_client(const setup &point_setup, const std::string &target_path)
+        : timed_client(point_setup),
           target_(target_path.empty() ? std::make_unique<target_memory>(shape_.data_size())
                                       : std::make_unique<target_memory>(shape_.data_size(), target_path))
     {
@@ -173,21 +173,21 @@ private:
 
 } // namespace
 
-std::unique_ptr<client> open_client(const setup &what, const address &to, const std::string &target_path)
+std::unique_ptr<client> open_client(const setup &point_setup, const address &to, const std::string &target_path)
 {
-    if (is_replica(workload_from(what.workload)))
-        return open_replica_client(what, target_path);
-    switch (what.api) {
+    if (is_replica(workload_from(point_setup.workload)))
+        return open_replica_client(point_setup, target_path);
+    switch (point_setup.api) {
     case api::librpma:
-        return std::make_unique<connected_client<rpma_api>>(what, to);
+        return std::make_unique<connected_client<rpma_api>>(point_setup, to);
     case api::verbs:
-        return std::make_unique<connected_client<verbs_api>>(what, to);
+        return std::make_unique<connected_client<verbs_api>>(point_setup, to);
     case api::tcp:
-        return std::make_unique<connected_client<tcp_api>>(what, to);
+        return std::make_unique<connected_client<tcp_api>>(point_setup, to);
     case api::memcpy:
         break;
     }
-    return std::make_unique<memcpy_client>(what, target_path);
+    return std::make_unique<memcpy_client>(point_setup, target_path);
 }
 
 } // namespace bench

@@ -33,6 +33,6 @@ public:
 
 // to: the server's RDMA address. target_path: location of the target's memory for memcpy and librpmem; empty means
 // anonymous memory.
-std::unique_ptr<client> open_client(const setup &what, const address &to, const std::string &target_path);
+std::unique_ptr<client> open_client(const setup &point_setup, const address &to, const std::string &target_path);
 
 } // namespace bench

@@ -74,10 +74,10 @@ workload workload_from(const std::string &name)
     throw failure("unknown workload '" + name + "' (choose from " + known + ")", exit_usage);
 }
 
-void check_setup(const setup &what)
+void check_setup(const setup &point_setup)
 {
-    const parameters &p = what.parameters;
-    if (workload_from(what.workload) != workload::connect) {
+    const parameters &p = point_setup.parameters;
+    if (workload_from(point_setup.workload) != workload::connect) {
         check_range("block size", p.block_size, 8, largest_block);
         if (p.block_size % 8 != 0)
             throw failure(fmt::format("block size {} is not a multiple of 8", p.block_size), exit_usage);
@@ -104,19 +104,20 @@ bool is_replica(workload kind)
     return kind == workload::rpmem_persist || kind == workload::rpmem_flush_drain;
 }
 
-std::string unsupported_reason(const setup &what)
+std::string unsupported_reason(const setup &point_setup)
 {
-    const workload kind = workload_from(what.workload);
-    if (what.api == api::memcpy && (needs_responder(kind) || kind == workload::connect))
+    const workload kind = workload_from(point_setup.workload);
+    if (point_setup.api == api::memcpy && (needs_responder(kind) || kind == workload::connect))
         return "memcpy has only one end";
-    if (what.api != api::librpma && is_replica(kind))
+    if (point_setup.api != api::librpma && is_replica(kind))
         return "librpmem uses librpma only";
     return {};
 }
 
-layout::layout(const setup &what) : kind_(workload_from(what.workload)), connections_(what.parameters.connections)
+layout::layout(const setup &point_setup)
+    : kind_(workload_from(point_setup.workload)), connections_(point_setup.parameters.connections)
 {
-    const parameters &p = what.parameters;
+    const parameters &p = point_setup.parameters;
     block_ = kind_ == workload::atomic_write || kind_ == workload::connect ? 8 : p.block_size;
     if (kind_ == workload::log_append || kind_ == workload::aof)
         header_ = log_header;

@@ -31,20 +31,20 @@ const std::vector<std::string> &workload_names();
 workload workload_from(const std::string &name);
 
 // Throws failure if a value is out of range.
-void check_setup(const setup &what);
+void check_setup(const setup &point_setup);
 
 // Returns whether the server's program takes part in each operation.
 bool needs_responder(workload kind);
 // Returns whether the workload uses librpmem, whose daemon is the peer.
 bool is_replica(workload kind);
 // Returns the reason why the api does not support the workload; empty if it does.
-std::string unsupported_reason(const setup &what);
+std::string unsupported_reason(const setup &point_setup);
 
 // Sizes of memory and queues, which both ends derive from a setup.
 class layout
 {
 public:
-    explicit layout(const setup &what);
+    explicit layout(const setup &point_setup);
 
     bench::workload kind() const { return kind_; }
     std::size_t block() const { return block_; }

@@ -59,8 +59,8 @@ private:
 class replica_client final : public timed_client
 {
 public:
-    replica_client(const setup &what, const std::string &target_path)
-        : timed_client(what),
+    replica_client(const setup &point_setup, const std::string &target_path)
+        : timed_client(point_setup),
           // Anonymous memory extends to the end of its last page.
           pool_({data_.data(), (shape_.data_size() + page - 1) / page * page}, params().connections, target_path)
     {
@@ -89,9 +89,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<client> open_replica_client(const setup &what, const std::string &target_path)
+std::unique_ptr<client> open_replica_client(const setup &point_setup, const std::string &target_path)
 {
-    return std::make_unique<replica_client>(what, target_path);
+    return std::make_unique<replica_client>(point_setup, target_path);
 }
 
 } // namespace bench

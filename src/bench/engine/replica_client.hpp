@@ -8,6 +8,6 @@ namespace bench
 
 // Creates a client that measures librpmem, whose daemon is the peer. target_path: location of the replica; empty: in
 // memory.
-std::unique_ptr<client> open_replica_client(const setup &what, const std::string &target_path);
+std::unique_ptr<client> open_replica_client(const setup &point_setup, const std::string &target_path);
 
 } // namespace bench

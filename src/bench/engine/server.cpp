@@ -29,8 +29,8 @@ template<class Api>
 class serving_server final : public server
 {
 public:
-    serving_server(const setup &what, const server_options &options)
-        : setup_(what), shape_(what), direct_write_(options.direct_write),
+    serving_server(const setup &point_setup, const server_options &options)
+        : setup_(point_setup), shape_(point_setup), direct_write_(options.direct_write),
           target_(make_target(shape_.data_size(), options.target_path)),
           messages_(shape_.server_messages() * params().connections), device_(options.at.host, end::server),
           data_region_(device_, target_->data(), shape_.data_size(),
@@ -97,11 +97,11 @@ private:
     const parameters &params() const { return setup_.parameters; }
     bool is_connecting() const { return shape_.kind() == workload::connect; }
 
-    void record_error(const std::string &what)
+    void record_error(const std::string &message)
     {
         const std::scoped_lock lock(mutex_);
         if (error_.empty())
-            error_ = what;
+            error_ = message;
         arrived_.notify_all();
     }
 
@@ -206,15 +206,15 @@ private:
 
 } // namespace
 
-std::unique_ptr<server> open_server(const setup &what, const server_options &options)
+std::unique_ptr<server> open_server(const setup &point_setup, const server_options &options)
 {
-    switch (what.api) {
+    switch (point_setup.api) {
     case api::librpma:
-        return std::make_unique<serving_server<rpma_api>>(what, options);
+        return std::make_unique<serving_server<rpma_api>>(point_setup, options);
     case api::verbs:
-        return std::make_unique<serving_server<verbs_api>>(what, options);
+        return std::make_unique<serving_server<verbs_api>>(point_setup, options);
     case api::tcp:
-        return std::make_unique<serving_server<tcp_api>>(what, options);
+        return std::make_unique<serving_server<tcp_api>>(point_setup, options);
     case api::memcpy:
         break;
     }

@@ -33,6 +33,6 @@ struct server_options {
     bool direct_write;       // whether to declare direct write to PMem
 };
 
-std::unique_ptr<server> open_server(const setup &what, const server_options &options);
+std::unique_ptr<server> open_server(const setup &point_setup, const server_options &options);
 
 } // namespace bench

@@ -65,9 +65,9 @@ bench::measure measure_of(const histogram &h, std::uint64_t operations, double d
 
 } // namespace
 
-timed_client::timed_client(const setup &what)
-    : setup_(what), shape_(what), data_(shape_.data_size()),
-      messages_(shape_.client_messages() * what.parameters.connections)
+timed_client::timed_client(const setup &point_setup)
+    : setup_(point_setup), shape_(point_setup), data_(shape_.data_size()),
+      messages_(shape_.client_messages() * point_setup.parameters.connections)
 {
     for (std::uint32_t c = 0; c < params().connections; ++c)
         lanes_.emplace_back(shape_, params(), c, data_.data(), messages_.data());

@@ -23,7 +23,7 @@ public:
     run_result measure(double duration_s) override;
 
 protected:
-    explicit timed_client(const setup &what);
+    explicit timed_client(const setup &point_setup);
 
     const parameters &params() const { return setup_.parameters; }
     // The target's memory if this process can read it: the client then compares it directly.
