@@ -19,7 +19,7 @@ rpmem_pool::replica_mask rpmem_pool::on_each_target(replica_mask of, int timeout
                     return true;
                 rep.save_error();
                 if (count_ > 1)
-                    rpmem::log_line(rpmem::log_level::warning, "%s: %s", rep.name(), rep.why.c_str());
+                    rpmem::log_line(rpmem::log_level::warning, "%s: %s", rep.name(), rep.reason.c_str());
                 return false;
             },
             is_complete);

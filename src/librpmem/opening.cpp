@@ -81,7 +81,7 @@ int rpmem_pool::open(const open_params &params)
 int rpmem_pool::rollback()
 {
     const int error = errno;
-    const replica::error_text why(last_failure());
+    const replica::error_text reason(last_failure());
     replica_mask opened = 0;
     for (unsigned i = 0; i < count_; ++i)
         if (replicas_[i]->is_open())
@@ -91,8 +91,8 @@ int rpmem_pool::rollback()
         return 0;
     };
     on_each_target(opened, settings_.session_timeout_ms(), rollback_one, [](replica_mask) { return false; });
-    if (why.view() != last_failure())
-        return fail(error, "%s", why.c_str());
+    if (reason.view() != last_failure())
+        return fail(error, "%s", reason.c_str());
     errno = error;
     return -1;
 }
@@ -100,7 +100,7 @@ int rpmem_pool::rollback()
 int rpmem_pool::fail_open(unsigned index, int error)
 {
     const remote_replica &rep = *replicas_[index];
-    return count_ == 1 ? fail(error, "%s", rep.why.c_str()) : fail(error, "%s: %s", rep.name(), rep.why.c_str());
+    return count_ == 1 ? fail(error, "%s", rep.reason.c_str()) : fail(error, "%s: %s", rep.name(), rep.reason.c_str());
 }
 
 int rpmem_pool::create_all(const open_params &params, const target_list &targets)
@@ -259,7 +259,7 @@ int rpmem_pool::find_in_sync(replica_mask *found) const
         const remote_replica &rep = *replicas_[i];
         if (!rep.record_fetched && (!any || (record_.in_sync & ~responded) != 0))
             return fail(rep.error, "%s: target in sync is unreachable: %s (restore it or remove it from the list)",
-                    rep.name(), rep.why.c_str());
+                    rep.name(), rep.reason.c_str());
         const bool has_all =
                 !any || (rep.last_state().committed.epoch != 0 && (record_.in_sync >> rep.number & 1) != 0);
         if (rep.is_open() && has_all && !rep.recorded_lost)
@@ -267,7 +267,7 @@ int rpmem_pool::find_in_sync(replica_mask *found) const
     }
     for (unsigned i = 0; i < count_ && *found == 0; ++i)
         if (replicas_[i]->error != 0)
-            return fail(replicas_[i]->error, "%s: %s", replicas_[i]->name(), replicas_[i]->why.c_str());
+            return fail(replicas_[i]->error, "%s: %s", replicas_[i]->name(), replicas_[i]->reason.c_str());
     if (*found == 0)
         return fail(ESTALE, "%s: no target is in sync (recreate the replicas, for example with pmempool sync)",
                 name_.c_str());
@@ -297,8 +297,8 @@ int rpmem_pool::begin_epoch(replica_mask in_sync)
     ++record_.epoch;
     if (commit(in_sync, 0, false) == 0)
         return 0;
-    const replica::error_text why(last_failure());
-    return fail(errno, "%s: cannot store the membership record: %s", name_.c_str(), why.c_str());
+    const replica::error_text reason(last_failure());
+    return fail(errno, "%s: cannot store the membership record: %s", name_.c_str(), reason.c_str());
 }
 
 // Creates the pool on targets that lost their parts or never had any.

@@ -26,7 +26,7 @@ remote_replica::remote_replica(const call_settings &settings, std::string_view t
 void remote_replica::save_error()
 {
     error = errno;
-    why.assign(last_failure());
+    reason.assign(last_failure());
     kill_unresponsive_daemon(error);
     errno = error;
 }
@@ -109,9 +109,9 @@ int remote_replica::connect(const session_params &params, const replica::deadlin
     memory.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, max_queue_depth));
     memory.devices = settings_.devices;
     memory.timeout_ms = settings_.timeout_ms;
-    replica::error_text reason;
-    if (const int failed = region_.open(target_, memory, until, &reason); failed != 0)
-        return fail(failed, "%s", reason.c_str());
+    replica::error_text open_error;
+    if (const int failed = region_.open(target_, memory, until, &open_error); failed != 0)
+        return fail(failed, "%s", open_error.c_str());
     connected_ = check_level() == 0 && session_.watch() == 0;
     return connected_ ? 0 : -1;
 }

@@ -60,7 +60,7 @@ public:
     bool record_fetched = false;
     bool recorded_lost = false;
     int error = 0;
-    replica::error_text why;
+    replica::error_text reason;
     // Stores the failure that was just reported, and kills the daemon of an unresponsive target.
     void save_error();
 

@@ -55,7 +55,7 @@ void make_directories_of(const path &file)
     }
 }
 
-void append(const char *replica_name, std::string_view what)
+void append(const char *replica_name, std::string_view entry)
 {
     const path file = state_file();
     make_directories_of(file);
@@ -66,8 +66,8 @@ void append(const char *replica_name, std::string_view what)
     char when[32] = "";
     std::strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
     replica::short_text<767> line;
-    line.format("%s pid %d: %s: %.*s\n", when, static_cast<int>(getpid()), replica_name, static_cast<int>(what.size()),
-            what.data());
+    line.format("%s pid %d: %s: %.*s\n", when, static_cast<int>(getpid()), replica_name, static_cast<int>(entry.size()),
+            entry.data());
     if (fd < 0 || write(fd, line.c_str(), line.view().size()) < 0)
         log_line(log_level::error, "cannot write the state file '%s': %s", file.c_str(), std::strerror(errno));
     if (fd >= 0)
@@ -103,11 +103,11 @@ int open_state_file(std::FILE **to)
     return *to != nullptr || stat(file.c_str(), &facts) != 0 ? 0 : error;
 }
 
-void record_end(const char *replica_name, std::string_view what)
+void record_end(const char *replica_name, std::string_view entry)
 {
-    replica::error_text why;
-    if (recorded_fault(replica_name, &why) != 0)
-        append(replica_name, what);
+    replica::error_text reason;
+    if (recorded_fault(replica_name, &reason) != 0)
+        append(replica_name, entry);
 }
 
 } // namespace
@@ -127,26 +127,26 @@ void record_removed(const char *replica_name)
     record_end(replica_name, removed);
 }
 
-int recorded_fault(const char *replica_name, replica::error_text *why)
+int recorded_fault(const char *replica_name, replica::error_text *reason)
 {
     std::FILE *file = nullptr;
     int error = open_state_file(&file);
     char line[1024];
     while (file != nullptr && std::fgets(line, sizeof(line), file) != nullptr) {
         line[std::strcspn(line, "\n")] = '\0';
-        const std::string_view what = entry_of(line, replica_name);
-        if (what.empty())
+        const std::string_view entry = entry_of(line, replica_name);
+        if (entry.empty())
             continue;
-        error = what == rebuilt || what == removed ? 0 : ESTALE;
-        why->format(
-                "replica out of date since %.20s: %s (recreate it, for example with pmempool sync)", line, what.data());
+        error = entry == rebuilt || entry == removed ? 0 : ESTALE;
+        reason->format("replica out of date since %.20s: %s (recreate it, for example with pmempool sync)", line,
+                entry.data());
     }
     if (file != nullptr && std::ferror(file) != 0)
         error = errno;
     if (file != nullptr)
         std::fclose(file);
     if (error != 0 && error != ESTALE)
-        why->format(
+        reason->format(
                 "state file '%s': cannot read: %s (replica state unknown)", state_file().c_str(), std::strerror(error));
     return error;
 }

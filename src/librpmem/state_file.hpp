@@ -18,6 +18,6 @@ void record_removed(const char *replica_name);
 
 // Returns 0 if the state file permits the use of the replica, otherwise an errno value and a message. ESTALE means that
 // the replica is recorded as lost.
-int recorded_fault(const char *replica_name, replica::error_text *why);
+int recorded_fault(const char *replica_name, replica::error_text *reason);
 
 } // namespace rpmem

@@ -21,11 +21,11 @@ const char *registration_remedy(int error)
                                               : "";
 }
 
-[[gnu::format(printf, 3, 4)]] int fail(error_text *why, int error, const char *pattern, ...)
+[[gnu::format(printf, 3, 4)]] int fail(error_text *reason, int error, const char *pattern, ...)
 {
     std::va_list arguments;
     va_start(arguments, pattern);
-    why->format_list(pattern, arguments);
+    reason->format_list(pattern, arguments);
     va_end(arguments);
     return error;
 }
@@ -53,30 +53,30 @@ ibv_context *find_device(const char *address, std::uint32_t allowed, std::uint32
 
 } // namespace
 
-int region::open(const wire::region &target, const terms &params, const deadline &until, error_text *why)
+int region::open(const wire::region &target, const terms &params, const deadline &until, error_text *reason)
 {
     path_.data_begin = target.has_header() ? header_size : 0;
     path_.window = std::min(target.window(), 8U);
     path_.depth = std::max(params.depth, 2U);
     path_.timeout_ms = params.timeout_ms;
-    if (const int error = prepare_peer(target, params, why); error != 0)
+    if (const int error = prepare_peer(target, params, reason); error != 0)
         return error;
-    return connect_lanes(target, params, until, why);
+    return connect_lanes(target, params, until, reason);
 }
 
-int region::prepare_peer(const wire::region &target, const terms &params, error_text *why)
+int region::prepare_peer(const wire::region &target, const terms &params, error_text *reason)
 {
     ibv_context *const device = find_device(target.address().c_str(), params.devices, target.device());
     if (device == nullptr)
-        return fail(why, ENOMEDIUM, "RDMA device that reaches %s not found%s", target.address().c_str(),
+        return fail(reason, ENOMEDIUM, "RDMA device that reaches %s not found%s", target.address().c_str(),
                 (params.devices & device_software) != 0 ? " (install softrdma)" : "");
     if (rpma_peer_new(device, &path_.peer) != 0)
-        return fail(why, ENOMEDIUM, "RDMA device that reaches %s: cannot be used", target.address().c_str());
+        return fail(reason, ENOMEDIUM, "RDMA device that reaches %s: cannot be used", target.address().c_str());
     address_ = params.address;
     size_ = params.size;
     usage_ = RPMA_MR_USAGE_WRITE_SRC | (params.fetches ? RPMA_MR_USAGE_READ_DST : 0);
     if (const int error = register_memory(); error != 0)
-        return fail(why, error, "cannot register the memory of the pool: %s%s", std::strerror(error),
+        return fail(reason, error, "cannot register the memory of the pool: %s%s", std::strerror(error),
                 registration_remedy(error));
     const auto remote = [](const std::string &descriptor, rpma_mr_remote **to) {
         return rpma_mr_remote_from_descriptor(descriptor.data(), descriptor.size(), to) == 0;
@@ -85,10 +85,10 @@ int region::prepare_peer(const wire::region &target, const terms &params, error_
     if (!remote(target.data_descriptor(), &path_.data) ||
             (target.has_header() && !remote(target.header_descriptor(), &path_.header)) ||
             rpma_mr_remote_get_size(path_.data, &data_size) != 0 || data_size < params.size - path_.data_begin)
-        return fail(why, EPROTO, "target: invalid descriptor of its memory");
+        return fail(reason, EPROTO, "target: invalid descriptor of its memory");
     const std::string &peer = target.peer_descriptor();
     if (!peer.empty() && rpma_peer_cfg_from_descriptor(peer.data(), peer.size(), &path_.peer_cfg) != 0)
-        return fail(why, EPROTO, "target: invalid peer descriptor");
+        return fail(reason, EPROTO, "target: invalid peer descriptor");
     return 0;
 }
 
@@ -109,11 +109,11 @@ int region::register_again(const deadline &until)
     return register_memory();
 }
 
-int region::connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *why)
+int region::connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *reason)
 {
     lanes_ = static_cast<region_lane *>(std::calloc(target.lanes(), sizeof(region_lane)));
     if (lanes_ == nullptr)
-        return fail(why, ENOMEM, "out of memory");
+        return fail(reason, ENOMEM, "out of memory");
     char port[12];
     std::snprintf(port, sizeof(port), "%u", target.port());
     int error = 0;
@@ -127,7 +127,7 @@ int region::connect_lanes(const wire::region &target, const terms &params, const
     for (unsigned i = 0; i < lane_count_ && error == 0; ++i)
         error = lanes_[i].connected(until);
     if (error != 0)
-        return fail(why, error, "cannot connect lane to port %s of %s: %s", port, target.address().c_str(),
+        return fail(reason, error, "cannot connect lane to port %s of %s: %s", port, target.address().c_str(),
                 std::strerror(error));
     return 0;
 }

@@ -27,9 +27,9 @@ public:
     region(const region &) = delete;
     region &operator=(const region &) = delete;
 
-    // Connects all lanes before `until`. Returns 0, or an errno value and the reason in `why`. The caller must have
+    // Connects all lanes before `until`. Returns 0, or an errno value and stores the reason. The caller must have
     // opened lost(), and must call close() after a failure.
-    int open(const wire::region &target, const terms &params, const deadline &until, error_text *why);
+    int open(const wire::region &target, const terms &params, const deadline &until, error_text *reason);
     // Registers the local memory again after pages were replaced, because a device keeps the old pages pinned. Waits
     // for outstanding requests or declares the target lost. The caller must not use a lane during the call. Returns 0
     // or an errno value, after which the memory cannot be sent until a later call succeeds.
@@ -47,9 +47,9 @@ public:
     const replica::loss &lost() const { return path_.lost; }
 
 private:
-    int prepare_peer(const wire::region &target, const terms &params, error_text *why);
+    int prepare_peer(const wire::region &target, const terms &params, error_text *reason);
     int register_memory();
-    int connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *why);
+    int connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *reason);
     void choose_method(const wire::region &target);
 
     data_path path_;
