@@ -124,45 +124,32 @@ static void query_the_timeout(void)
     stop_server(&r);
 }
 
-static void a_stopped_peer_times_out(void **state)
+DEFINE_TEST(a_stopped_peer_times_out, NULL, NULL)
 {
     in_own_process(give_up_a_stopped_peer);
 }
 
-static void a_peer_stopped_in_a_long_write_times_out(void **state)
+DEFINE_TEST(a_peer_stopped_in_a_long_write_times_out, NULL, NULL)
 {
     in_own_process(give_up_a_stopped_peer_in_a_long_write);
 }
 
-static void an_idle_peer_does_not_time_out(void **state)
+DEFINE_TEST(an_idle_peer_does_not_time_out, NULL, NULL)
 {
     in_own_process(idle_peer_does_not_time_out);
 }
 
-static void without_the_option_a_peer_has_all_time(void **state)
+DEFINE_TEST(without_the_option_a_peer_has_all_time, NULL, NULL)
 {
     in_own_process(wait_without_a_limit);
 }
 
-static void zero_means_all_time(void **state)
+DEFINE_TEST(zero_means_all_time, NULL, NULL)
 {
     in_own_process(wait_with_a_limit_of_zero);
 }
 
-static void the_time_out_is_the_queue_pairs(void **state)
+DEFINE_TEST(the_time_out_is_the_queue_pairs, NULL, NULL)
 {
     in_own_process(query_the_timeout);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_stopped_peer_times_out),
-            cmocka_unit_test(a_peer_stopped_in_a_long_write_times_out),
-            cmocka_unit_test(an_idle_peer_does_not_time_out),
-            cmocka_unit_test(without_the_option_a_peer_has_all_time),
-            cmocka_unit_test(zero_means_all_time),
-            cmocka_unit_test(the_time_out_is_the_queue_pairs),
-    };
-    return cmocka_run_group_tests_name("ack_timeout", tests, NULL, NULL);
 }

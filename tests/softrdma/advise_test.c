@@ -67,7 +67,7 @@ static unsigned present(const struct world *w)
     return count;
 }
 
-static void every_prefetch_is_accepted(void **state)
+DEFINE_TEST(every_prefetch_is_accepted, opened, closed)
 {
     struct world *w = *state;
     const enum ibv_advise_mr_advice advices[] = {
@@ -80,7 +80,7 @@ static void every_prefetch_is_accepted(void **state)
     }
 }
 
-static void a_flushed_prefetch_faults_the_pages_in(void **state)
+DEFINE_TEST(a_flushed_prefetch_faults_the_pages_in, opened, closed)
 {
     struct world *w = *state;
     if (madvise(w->memory, w->page, 23 /* MADV_POPULATE_WRITE */) != 0 && errno == EINVAL) {
@@ -95,7 +95,7 @@ static void a_flushed_prefetch_faults_the_pages_in(void **state)
     assert_int_equal(present(w), pages);
 }
 
-static void what_is_unknown_or_outside_is_refused(void **state)
+DEFINE_TEST(what_is_unknown_or_outside_is_refused, opened, closed)
 {
     struct world *w = *state;
     const enum ibv_advise_mr_advice prefetch = IBV_ADVISE_MR_ADVICE_PREFETCH;
@@ -112,7 +112,7 @@ static void what_is_unknown_or_outside_is_refused(void **state)
     assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-static void only_what_may_be_written_is_prefetched_for_writing(void **state)
+DEFINE_TEST(only_what_may_be_written_is_prefetched_for_writing, opened, closed)
 {
     struct world *w = *state;
     struct ibv_mr *mr = ibv_reg_mr(w->pd, w->memory, w->page, IBV_ACCESS_REMOTE_READ);
@@ -124,7 +124,7 @@ static void only_what_may_be_written_is_prefetched_for_writing(void **state)
 }
 
 /* A page beyond the end of a truncated file, and unmapped memory. */
-static void memory_that_is_not_there_is_refused(void **state)
+DEFINE_TEST(memory_that_is_not_there_is_refused, opened, closed)
 {
     struct world *w = *state;
     int file = -1;
@@ -137,16 +137,4 @@ static void memory_that_is_not_there_is_refused(void **state)
     assert_true(error == EFAULT || error == 0); /* a kernel without the advice cannot detect it */
     assert_int_equal(ibv_dereg_mr(mr), 0);
     close(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(every_prefetch_is_accepted, opened, closed),
-            cmocka_unit_test_setup_teardown(a_flushed_prefetch_faults_the_pages_in, opened, closed),
-            cmocka_unit_test_setup_teardown(what_is_unknown_or_outside_is_refused, opened, closed),
-            cmocka_unit_test_setup_teardown(only_what_may_be_written_is_prefetched_for_writing, opened, closed),
-            cmocka_unit_test_setup_teardown(memory_that_is_not_there_is_refused, opened, closed),
-    };
-    return cmocka_run_group_tests_name("advise", tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static void create_qp(struct rdma_cm_id *id, enum ibv_qp_type type)
     assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
 }
 
-static void numbers_and_messages_are_exchanged(void **state)
+DEFINE_TEST(numbers_and_messages_are_exchanged, listening, stopped)
 {
     static uint8_t memory[size];
     struct rdma_cm_id *client = resolved(RDMA_PS_UDP);
@@ -107,7 +107,7 @@ static void numbers_and_messages_are_exchanged(void **state)
     assert_int_equal(rdma_destroy_id(client), 0);
 }
 
-static void refusals_are_told(void **state)
+DEFINE_TEST(refusals_are_told, listening, stopped)
 {
     struct rdma_cm_id *client = resolved(RDMA_PS_UDP);
     assert_int_equal(rdma_connect(client, NULL), 0);
@@ -121,7 +121,7 @@ static void refusals_are_told(void **state)
     assert_int_equal(rdma_destroy_id(client), 0);
 }
 
-static void a_connection_is_no_datagram(void **state)
+DEFINE_TEST(a_connection_is_no_datagram, listening, stopped)
 {
     struct rdma_cm_id *client = resolved(RDMA_PS_TCP);
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = {1, 1, 1, 1, 0}};
@@ -136,7 +136,7 @@ static void a_connection_is_no_datagram(void **state)
     assert_int_equal(rdma_destroy_id(client), 0);
 }
 
-static void without_a_listener(void **state)
+DEFINE_TEST(without_a_listener, listening, NULL)
 {
     struct rdma_cm_id *client = resolved(RDMA_PS_UDP);
     assert_int_equal(rdma_destroy_id(listener), 0);
@@ -147,21 +147,9 @@ static void without_a_listener(void **state)
     rdma_destroy_event_channel(channel);
 }
 
-static void multicast_is_refused(void **state)
+DEFINE_TEST(multicast_is_refused, listening, stopped)
 {
     struct sockaddr_in group = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr("239.1.2.3")};
     assert_int_equal(rdma_join_multicast(listener, (struct sockaddr *)&group, NULL), -1);
     assert_int_equal(errno, EOPNOTSUPP);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(numbers_and_messages_are_exchanged, listening, stopped),
-            cmocka_unit_test_setup_teardown(refusals_are_told, listening, stopped),
-            cmocka_unit_test_setup_teardown(a_connection_is_no_datagram, listening, stopped),
-            cmocka_unit_test_setup_teardown(multicast_is_refused, listening, stopped),
-            cmocka_unit_test_setup(without_a_listener, listening),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,7 +126,7 @@ static int start(struct ibv_cq_ex *cq)
     return found;
 }
 
-static void entries_are_read_field_by_field(void **state)
+DEFINE_TEST(entries_are_read_field_by_field, NULL, NULL)
 {
     struct ends e = {0};
     open_ends(&e, NULL, 0);
@@ -176,7 +176,7 @@ static void entries_are_read_field_by_field(void **state)
 }
 
 /* One thread polls both queues: it starts the second before it ends the first. Both orders of ending are tested. */
-static void two_queues_are_polled_at_once(void **state)
+DEFINE_TEST(two_queues_are_polled_at_once, NULL, NULL)
 {
     struct ends e[2] = {0};
     open_ends(&e[0], NULL, 0);
@@ -202,7 +202,7 @@ static void two_queues_are_polled_at_once(void **state)
     assert_int_equal(ibv_close_device(e[0].context), 0);
 }
 
-static void what_is_not_offered_is_refused(void **state)
+DEFINE_TEST(what_is_not_offered_is_refused, NULL, NULL)
 {
     struct ibv_context *context = open_device_of_its_own();
     struct ibv_pd *pd = ibv_alloc_pd(context);
@@ -274,7 +274,7 @@ static void *take_entries(void *argument)
     return NULL;
 }
 
-static void threads_take_entries_of_one_queue(void **state)
+DEFINE_TEST(threads_take_entries_of_one_queue, NULL, NULL)
 {
     struct ends e = {0};
     pthread_t threads[2];
@@ -298,7 +298,7 @@ static void threads_take_entries_of_one_queue(void **state)
     assert_int_equal(ibv_close_device(e.context), 0);
 }
 
-static void a_queue_of_one_thread_is_polled_without_a_lock(void **state)
+DEFINE_TEST(a_queue_of_one_thread_is_polled_without_a_lock, NULL, NULL)
 {
     struct ends e = {0};
     open_ends(&e, NULL, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
@@ -314,7 +314,7 @@ static void a_queue_of_one_thread_is_polled_without_a_lock(void **state)
     assert_int_equal(ibv_close_device(e.context), 0);
 }
 
-static void a_parent_domain_stands_for_its_domain(void **state)
+DEFINE_TEST(a_parent_domain_stands_for_its_domain, NULL, NULL)
 {
     struct ibv_td_init_attr no_hint = {0}, unknown = {.comp_mask = 1};
     struct ends e = {.context = open_device_of_its_own()};
@@ -356,17 +356,4 @@ static void a_parent_domain_stands_for_its_domain(void **state)
     assert_int_equal(ibv_dealloc_td(td), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
     assert_int_equal(ibv_close_device(e.context), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(entries_are_read_field_by_field),
-            cmocka_unit_test(two_queues_are_polled_at_once),
-            cmocka_unit_test(what_is_not_offered_is_refused),
-            cmocka_unit_test(threads_take_entries_of_one_queue),
-            cmocka_unit_test(a_queue_of_one_thread_is_polled_without_a_lock),
-            cmocka_unit_test(a_parent_domain_stands_for_its_domain),
-    };
-    return cmocka_run_group_tests_name("cq_ex", tests, NULL, NULL);
 }

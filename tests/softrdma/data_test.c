@@ -15,7 +15,7 @@ static int connected_large(void **state)
     return set_up_pair(state, &(struct options){.size = 5u << 20});
 }
 
-static void write_places_the_bytes_and_no_others(void **state)
+DEFINE_TEST(write_places_the_bytes_and_no_others, connected, tear_down_pair)
 {
     struct pair *p = *state;
     fill(p->client.memory, 100, 1);
@@ -30,7 +30,7 @@ static void write_places_the_bytes_and_no_others(void **state)
         assert_true((i >= 1001 && i < 1101) || p->server.memory[i] == 0);
 }
 
-static void read_fetches_the_bytes(void **state)
+DEFINE_TEST(read_fetches_the_bytes, connected, tear_down_pair)
 {
     struct pair *p = *state;
     fill(p->server.memory, p->server.size, 3);
@@ -44,7 +44,7 @@ static void read_fetches_the_bytes(void **state)
     assert_int_equal(p->client.memory[8 + 333], 0);
 }
 
-static void send_fills_the_posted_receive(void **state)
+DEFINE_TEST(send_fills_the_posted_receive, connected, tear_down_pair)
 {
     struct pair *p = *state;
     fill(p->client.memory, 200, 5);
@@ -61,7 +61,7 @@ static void send_fills_the_posted_receive(void **state)
 }
 
 /* Each entry of the receive queue is used in each round, so that each receive reuses an entry with older contents. */
-static void reposted_receives_use_their_new_buffers(void **state)
+DEFINE_TEST(reposted_receives_use_their_new_buffers, connected, tear_down_pair)
 {
     struct pair *p = *state;
     const struct {
@@ -99,7 +99,7 @@ static void reposted_receives_use_their_new_buffers(void **state)
 }
 
 /* Short, medium and long messages take different paths through memory. */
-static void messages_of_every_length_arrive_whole(void **state)
+DEFINE_TEST(messages_of_every_length_arrive_whole, connected_large, tear_down_pair)
 {
     struct pair *p = *state;
     const size_t lengths[] = {1, 255, 256, 257, 4096, 16383, 16384, 16385, 100000};
@@ -120,7 +120,7 @@ static void messages_of_every_length_arrive_whole(void **state)
 }
 
 /* Sends more messages than the shared memory can contain, and reuses the send buffers at once. */
-static void messages_wait_for_who_takes_them(void **state)
+DEFINE_TEST(messages_wait_for_who_takes_them, connected_large, tear_down_pair)
 {
     enum {
         count = 12,
@@ -168,13 +168,13 @@ static void immediate_data_arrives(struct pair *p, uint32_t length)
     expect_completion(p->client.cq, 4, IBV_WC_SUCCESS);
 }
 
-static void immediate_data_arrives_in_network_order(void **state)
+DEFINE_TEST(immediate_data_arrives_in_network_order, connected_large, tear_down_pair)
 {
     immediate_data_arrives(*state, 64);
     immediate_data_arrives(*state, 10000); /* several packets */
 }
 
-static void operations_without_elements_complete(void **state)
+DEFINE_TEST(operations_without_elements_complete, connected, tear_down_pair)
 {
     struct pair *p = *state;
     const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND};
@@ -190,7 +190,7 @@ static void operations_without_elements_complete(void **state)
     assert_int_equal(wc.byte_len, 0);
 }
 
-static void inline_data_is_taken_at_the_call(void **state)
+DEFINE_TEST(inline_data_is_taken_at_the_call, connected, tear_down_pair)
 {
     struct pair *p = *state;
     uint64_t value = 0x1122334455667788;
@@ -211,7 +211,7 @@ static void inline_data_is_taken_at_the_call(void **state)
     assert_true(got == 0x1122334455667788);
 }
 
-static void scatter_lists_join_and_split(void **state)
+DEFINE_TEST(scatter_lists_join_and_split, connected, tear_down_pair)
 {
     struct pair *p = *state;
     fill(p->client.memory, 4096, 2);
@@ -236,7 +236,7 @@ static void scatter_lists_join_and_split(void **state)
         assert_int_equal(p->server.memory[i / 101 * 1000 + 1 + i % 101], p->client.memory[i / 150 * 2000 + i % 150]);
 }
 
-static void messages_larger_than_a_segment_arrive_whole(void **state)
+DEFINE_TEST(messages_larger_than_a_segment_arrive_whole, connected_large, tear_down_pair)
 {
     struct pair *p = *state;
     const size_t size = p->client.size - 7;
@@ -256,7 +256,7 @@ static void messages_larger_than_a_segment_arrive_whole(void **state)
 }
 
 /* Data must arrive at its destination and nowhere else, for all alignments and all splits into elements. */
-static void transfers_of_every_length_and_place_arrive_whole(void **state)
+DEFINE_TEST(transfers_of_every_length_and_place_arrive_whole, connected_large, tear_down_pair)
 {
     struct pair *p = *state;
     const size_t lengths[] = {4095, 4097, 16384 - 32, 16384, 24 * 1024, 100001, 1048575, 1048585, 2500000};
@@ -288,7 +288,7 @@ static void transfers_of_every_length_and_place_arrive_whole(void **state)
 }
 
 /* Arriving data is distributed to the elements of a request. */
-static void long_transfers_are_divided_among_elements(void **state)
+DEFINE_TEST(long_transfers_are_divided_among_elements, connected_large, tear_down_pair)
 {
     enum {
         count = 4,
@@ -327,7 +327,7 @@ static void long_transfers_are_divided_among_elements(void **state)
     test_free(expected);
 }
 
-static void both_directions_carry_bulk_at_once(void **state)
+DEFINE_TEST(both_directions_carry_bulk_at_once, connected_large, tear_down_pair)
 {
     struct pair *p = *state;
     fill(p->client.memory, p->client.size / 2, 1);
@@ -344,7 +344,7 @@ static void both_directions_carry_bulk_at_once(void **state)
     assert_memory_equal(p->server.memory + half, p->client.memory, half);
 }
 
-static void operations_of_a_queue_pair_take_effect_in_order(void **state)
+DEFINE_TEST(operations_of_a_queue_pair_take_effect_in_order, connected, tear_down_pair)
 {
     struct pair *p = *state;
     for (uint64_t round = 0; round < 200; ++round) {
@@ -357,7 +357,7 @@ static void operations_of_a_queue_pair_take_effect_in_order(void **state)
     }
 }
 
-static void unsignalled_operations_complete_silently(void **state)
+DEFINE_TEST(unsignalled_operations_complete_silently, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 8, .lkey = p->client.mr->lkey};
@@ -371,7 +371,7 @@ static void unsignalled_operations_complete_silently(void **state)
     assert_int_equal(ibv_poll_cq(p->client.cq, 1, &wc), 0);
 }
 
-static void an_armed_queue_reports_once_per_arming(void **state)
+DEFINE_TEST(an_armed_queue_reports_once_per_arming, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_cq *cq = NULL;
@@ -394,7 +394,7 @@ static void an_armed_queue_reports_once_per_arming(void **state)
     ibv_ack_cq_events(p->client.cq, 1);
 }
 
-static void solicited_arming_ignores_plain_messages(void **state)
+DEFINE_TEST(solicited_arming_ignores_plain_messages, connected, tear_down_pair)
 {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 2; ++i)
@@ -410,31 +410,4 @@ static void solicited_arming_ignores_plain_messages(void **state)
     void *cookie = NULL;
     assert_int_equal(ibv_get_cq_event(p->server.completions, &cq, &cookie), 0);
     ibv_ack_cq_events(cq, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(write_places_the_bytes_and_no_others, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(read_fetches_the_bytes, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(send_fills_the_posted_receive, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(reposted_receives_use_their_new_buffers, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(messages_of_every_length_arrive_whole, connected_large, tear_down_pair),
-            cmocka_unit_test_setup_teardown(messages_wait_for_who_takes_them, connected_large, tear_down_pair),
-            cmocka_unit_test_setup_teardown(immediate_data_arrives_in_network_order, connected_large, tear_down_pair),
-            cmocka_unit_test_setup_teardown(operations_without_elements_complete, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(inline_data_is_taken_at_the_call, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(scatter_lists_join_and_split, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(
-                    messages_larger_than_a_segment_arrive_whole, connected_large, tear_down_pair),
-            cmocka_unit_test_setup_teardown(
-                    transfers_of_every_length_and_place_arrive_whole, connected_large, tear_down_pair),
-            cmocka_unit_test_setup_teardown(long_transfers_are_divided_among_elements, connected_large, tear_down_pair),
-            cmocka_unit_test_setup_teardown(both_directions_carry_bulk_at_once, connected_large, tear_down_pair),
-            cmocka_unit_test_setup_teardown(operations_of_a_queue_pair_take_effect_in_order, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(unsignalled_operations_complete_silently, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(an_armed_queue_reports_once_per_arming, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(solicited_arming_ignores_plain_messages, connected, tear_down_pair),
-    };
-    return cmocka_run_group_tests_name("data", tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static void *release_soon(void *unused)
     return unused;
 }
 
-static void a_read_completes_after_the_file_was_synced(void **state)
+DEFINE_TEST(a_read_completes_after_the_file_was_synced, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -76,7 +76,7 @@ static void a_read_completes_after_the_file_was_synced(void **state)
     munmap(memory, file_size);
 }
 
-static void every_written_page_is_covered(void **state)
+DEFINE_TEST(every_written_page_is_covered, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -93,7 +93,7 @@ static void every_written_page_is_covered(void **state)
 
 /* On an RNIC, which has pinned the pages, READs by peers succeed in this case. Memory that is still mapped is
  * written. */
-static void a_program_may_unmap_what_is_registered(void **state)
+DEFINE_TEST(a_program_may_unmap_what_is_registered, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -111,7 +111,7 @@ static void a_program_may_unmap_what_is_registered(void **state)
     munmap(memory, file_size);
 }
 
-static void a_read_without_new_writes_syncs_nothing(void **state)
+DEFINE_TEST(a_read_without_new_writes_syncs_nothing, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -126,7 +126,7 @@ static void a_read_without_new_writes_syncs_nothing(void **state)
     munmap(memory, file_size);
 }
 
-static void received_messages_are_durable_too(void **state)
+DEFINE_TEST(received_messages_are_durable_too, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -141,7 +141,7 @@ static void received_messages_are_durable_too(void **state)
     munmap(memory, file_size);
 }
 
-static void a_failed_sync_fails_the_read(void **state)
+DEFINE_TEST(a_failed_sync_fails_the_read, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -154,7 +154,7 @@ static void a_failed_sync_fails_the_read(void **state)
     munmap(memory, file_size);
 }
 
-static void deregistering_makes_unflushed_writes_durable(void **state)
+DEFINE_TEST(deregistering_makes_unflushed_writes_durable, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -169,7 +169,7 @@ static void deregistering_makes_unflushed_writes_durable(void **state)
     munmap(memory, file_size);
 }
 
-static void private_mappings_need_no_sync(void **state)
+DEFINE_TEST(private_mappings_need_no_sync, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_PRIVATE, NULL);
@@ -181,7 +181,7 @@ static void private_mappings_need_no_sync(void **state)
     munmap(memory, file_size);
 }
 
-static void a_region_may_span_mappings_of_both_kinds(void **state)
+DEFINE_TEST(a_region_may_span_mappings_of_both_kinds, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -198,20 +198,4 @@ static void a_region_may_span_mappings_of_both_kinds(void **state)
     assert_true(last.end <= (uintptr_t)memory + file_size / 2);
     close_pair(&p);
     munmap(memory, file_size);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_read_completes_after_the_file_was_synced),
-            cmocka_unit_test(every_written_page_is_covered),
-            cmocka_unit_test(a_program_may_unmap_what_is_registered),
-            cmocka_unit_test(a_read_without_new_writes_syncs_nothing),
-            cmocka_unit_test(received_messages_are_durable_too),
-            cmocka_unit_test(a_failed_sync_fails_the_read),
-            cmocka_unit_test(deregistering_makes_unflushed_writes_durable),
-            cmocka_unit_test(private_mappings_need_no_sync),
-            cmocka_unit_test(a_region_may_span_mappings_of_both_kinds),
-    };
-    return cmocka_run_group_tests_name("durability", tests, NULL, NULL);
 }

@@ -63,37 +63,37 @@ static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t a
     expect_completion(p->client.cq, 3, IBV_WC_WR_FLUSH_ERR);
 }
 
-static void a_wrong_key_is_a_remote_access_error(void **state)
+DEFINE_TEST(a_wrong_key_is_a_remote_access_error, connected, tear_down_pair)
 {
     struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, p->server.mr->rkey ^ 1, 8);
 }
 
-static void a_write_past_the_end_is_a_remote_access_error(void **state)
+DEFINE_TEST(a_write_past_the_end_is_a_remote_access_error, connected, tear_down_pair)
 {
     struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory + p->server.size - 7, p->server.mr->rkey, 8);
 }
 
-static void a_read_before_the_start_is_a_remote_access_error(void **state)
+DEFINE_TEST(a_read_before_the_start_is_a_remote_access_error, connected, tear_down_pair)
 {
     struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_READ, (uintptr_t)p->server.memory - 1, p->server.mr->rkey, 8);
 }
 
-static void a_range_that_wraps_around_is_a_remote_access_error(void **state)
+DEFINE_TEST(a_range_that_wraps_around_is_a_remote_access_error, connected, tear_down_pair)
 {
     struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_WRITE, UINT64_MAX - 3, p->server.mr->rkey, 8);
 }
 
-static void a_region_without_the_right_is_a_remote_access_error(void **state)
+DEFINE_TEST(a_region_without_the_right_is_a_remote_access_error, connected_for_reading_only, tear_down_pair)
 {
     struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, p->server.mr->rkey, 8);
 }
 
-static void a_region_of_another_domain_is_a_remote_access_error(void **state)
+DEFINE_TEST(a_region_of_another_domain_is_a_remote_access_error, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_pd *other = ibv_alloc_pd(p->server.id->verbs);
@@ -105,7 +105,7 @@ static void a_region_of_another_domain_is_a_remote_access_error(void **state)
     assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-static void a_deregistered_region_is_a_remote_access_error(void **state)
+DEFINE_TEST(a_deregistered_region_is_a_remote_access_error, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_mr *mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
@@ -115,7 +115,7 @@ static void a_deregistered_region_is_a_remote_access_error(void **state)
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, rkey, 8);
 }
 
-static void local_errors_come_after_what_was_posted_before(void **state)
+DEFINE_TEST(local_errors_come_after_what_was_posted_before, connected, tear_down_pair)
 {
     struct pair *p = *state;
     const uint32_t good = p->client.mr->lkey;
@@ -130,7 +130,7 @@ static void local_errors_come_after_what_was_posted_before(void **state)
     assert_int_equal(p->server.memory[8], 0);
 }
 
-static void reading_into_memory_without_local_write_is_a_protection_error(void **state)
+DEFINE_TEST(reading_into_memory_without_local_write_is_a_protection_error, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_mr *mr = ibv_reg_mr(p->client.pd, p->client.memory, 64, 0);
@@ -143,7 +143,7 @@ static void reading_into_memory_without_local_write_is_a_protection_error(void *
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void a_message_longer_than_its_receive_fails_on_both_sides(void **state)
+DEFINE_TEST(a_message_longer_than_its_receive_fails_on_both_sides, connected, tear_down_pair)
 {
     struct pair *p = *state;
     assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
@@ -153,7 +153,7 @@ static void a_message_longer_than_its_receive_fails_on_both_sides(void **state)
     expect_async(p->server.qp, IBV_EVENT_QP_REQ_ERR);
 }
 
-static void a_receive_without_a_valid_key_is_an_operation_error_at_the_sender(void **state)
+DEFINE_TEST(a_receive_without_a_valid_key_is_an_operation_error_at_the_sender, connected, tear_down_pair)
 {
     struct pair *p = *state;
     const uint32_t good = p->server.mr->lkey;
@@ -176,7 +176,7 @@ static void use_all_receives(struct pair *p, size_t length)
     }
 }
 
-static void a_receive_posted_again_with_another_key_needs_its_rights(void **state)
+DEFINE_TEST(a_receive_posted_again_with_another_key_needs_its_rights, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_mr *good = p->server.mr;
@@ -192,7 +192,7 @@ static void a_receive_posted_again_with_another_key_needs_its_rights(void **stat
     assert_int_equal(ibv_dereg_mr(constant), 0);
 }
 
-static void a_reposted_receive_has_its_new_length(void **state)
+DEFINE_TEST(a_reposted_receive_has_its_new_length, connected, tear_down_pair)
 {
     struct pair *p = *state;
     use_all_receives(p, 8);
@@ -202,7 +202,8 @@ static void a_reposted_receive_has_its_new_length(void **state)
     expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
 }
 
-static void a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender(void **state)
+DEFINE_TEST(
+        a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender, connected, tear_down_pair)
 {
     struct pair *p = *state;
     const uint32_t gone = p->server.mr->lkey;
@@ -219,7 +220,7 @@ static void a_receive_posted_again_in_a_deregistered_region_is_an_operation_erro
     expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
 }
 
-static void a_deregistered_region_does_not_change_when_its_message_is_taken(void **state)
+DEFINE_TEST(a_deregistered_region_does_not_change_when_its_message_is_taken, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_mr *good = p->server.mr;
@@ -237,7 +238,7 @@ static void a_deregistered_region_does_not_change_when_its_message_is_taken(void
     assert_memory_equal(p->server.memory, p->server.memory + 1, 7);
 }
 
-static void a_full_send_queue_refuses_with_enomem(void **state)
+DEFINE_TEST(a_full_send_queue_refuses_with_enomem, connected, tear_down_pair)
 {
     struct pair *p = *state;
     int error = 0;
@@ -264,7 +265,7 @@ static int post_unsignalled_write(struct pair *p)
 }
 
 /* The program has no completion for these requests yet: on every path they keep their entries in the queue. */
-static void requests_without_completions_fill_the_send_queue(void **state)
+DEFINE_TEST(requests_without_completions_fill_the_send_queue, connected, tear_down_pair)
 {
     struct pair *p = *state;
     for (unsigned round = 0; round < 3; ++round) {
@@ -278,7 +279,7 @@ static void requests_without_completions_fill_the_send_queue(void **state)
     }
 }
 
-static void a_full_receive_queue_refuses_with_enomem(void **state)
+DEFINE_TEST(a_full_receive_queue_refuses_with_enomem, connected, tear_down_pair)
 {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 16; ++i)
@@ -286,7 +287,7 @@ static void a_full_receive_queue_refuses_with_enomem(void **state)
     assert_int_equal(post_receive(&p->server, 99, 0, 8), ENOMEM);
 }
 
-static void a_refused_chain_names_its_first_bad_request(void **state)
+DEFINE_TEST(a_refused_chain_names_its_first_bad_request, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_send_wr bad_one = {.wr_id = 2, .opcode = IBV_WR_TSO};
@@ -298,7 +299,7 @@ static void a_refused_chain_names_its_first_bad_request(void **state)
     expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
 }
 
-static void too_much_inline_data_is_refused(void **state)
+DEFINE_TEST(too_much_inline_data_is_refused, connected, tear_down_pair)
 {
     struct pair *p = *state;
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 65, &p->server, 0, IBV_SEND_INLINE), EINVAL);
@@ -306,7 +307,7 @@ static void too_much_inline_data_is_refused(void **state)
     expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
 }
 
-static void a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries(void **state)
+DEFINE_TEST(a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries, connected, tear_down_pair)
 {
     struct pair *p = *state;
     rdma_destroy_qp(p->server.id);
@@ -314,7 +315,7 @@ static void a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries(void *
     expect_completion(p->client.cq, 1, IBV_WC_RETRY_EXC_ERR);
 }
 
-static void a_peer_in_error_makes_the_sender_run_out_of_retries(void **state)
+DEFINE_TEST(a_peer_in_error_makes_the_sender_run_out_of_retries, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -336,20 +337,19 @@ static void expect_protection_error(struct pair *p, enum ibv_wr_opcode opcode)
     expect_completion(p->client.cq, 1, IBV_WC_LOC_PROT_ERR);
 }
 
-static void a_message_with_a_wrong_key_is_a_protection_error_without_a_receive(void **state)
+DEFINE_TEST(a_message_with_a_wrong_key_is_a_protection_error_without_a_receive, connected_once, tear_down_pair)
 {
     expect_protection_error(*state, IBV_WR_SEND);
 }
 
-static void a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_a_receive(void **state)
+DEFINE_TEST(
+        a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_a_receive, connected_once, tear_down_pair)
 {
     expect_protection_error(*state, IBV_WR_RDMA_WRITE_WITH_IMM);
 }
 
-#define with(setup, test) cmocka_unit_test_setup_teardown(test, setup, tear_down_pair)
-
 /* UndefinedBehaviorSanitizer reports a load of such a value as its enumeration. */
-static void values_outside_of_their_enumerations_are_rejected(void **state)
+DEFINE_TEST(values_outside_of_their_enumerations_are_rejected, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_send_wr *bad = NULL;
@@ -369,36 +369,4 @@ static void values_outside_of_their_enumerations_are_rejected(void **state)
     assert_null(ibv_create_qp(p->client.pd, &init));
     assert_int_equal(errno, EOPNOTSUPP);
     assert_int_equal(state_of(p->client.qp), IBV_QPS_RTS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            with(connected, a_wrong_key_is_a_remote_access_error),
-            with(connected, a_write_past_the_end_is_a_remote_access_error),
-            with(connected, a_read_before_the_start_is_a_remote_access_error),
-            with(connected, a_range_that_wraps_around_is_a_remote_access_error),
-            with(connected_for_reading_only, a_region_without_the_right_is_a_remote_access_error),
-            with(connected, a_region_of_another_domain_is_a_remote_access_error),
-            with(connected, a_deregistered_region_is_a_remote_access_error),
-            with(connected, values_outside_of_their_enumerations_are_rejected),
-            with(connected, local_errors_come_after_what_was_posted_before),
-            with(connected, reading_into_memory_without_local_write_is_a_protection_error),
-            with(connected_once, a_message_with_a_wrong_key_is_a_protection_error_without_a_receive),
-            with(connected_once, a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_a_receive),
-            with(connected, a_message_longer_than_its_receive_fails_on_both_sides),
-            with(connected, a_receive_without_a_valid_key_is_an_operation_error_at_the_sender),
-            with(connected, a_receive_posted_again_with_another_key_needs_its_rights),
-            with(connected, a_reposted_receive_has_its_new_length),
-            with(connected, a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender),
-            with(connected, a_deregistered_region_does_not_change_when_its_message_is_taken),
-            with(connected, a_full_send_queue_refuses_with_enomem),
-            with(connected, requests_without_completions_fill_the_send_queue),
-            with(connected, a_full_receive_queue_refuses_with_enomem),
-            with(connected, a_refused_chain_names_its_first_bad_request),
-            with(connected, too_much_inline_data_is_refused),
-            with(connected, a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries),
-            with(connected, a_peer_in_error_makes_the_sender_run_out_of_retries),
-    };
-    return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
 }

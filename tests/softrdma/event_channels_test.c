@@ -22,7 +22,7 @@ static void expect_unreadable(int fd)
     assert_int_equal(poll(&ready, 1, 0), 0);
 }
 
-static void a_channel_whose_events_moved_is_not_readable(void **state)
+DEFINE_TEST(a_channel_whose_events_moved_is_not_readable, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -38,7 +38,7 @@ static void a_channel_whose_events_moved_is_not_readable(void **state)
     close_pair(&p);
 }
 
-static void events_of_other_ids_stay_readable(void **state)
+DEFINE_TEST(events_of_other_ids_stay_readable, NULL, NULL)
 {
     struct rdma_event_channel *first = rdma_create_event_channel();
     struct rdma_event_channel *second = rdma_create_event_channel();
@@ -62,7 +62,7 @@ static void events_of_other_ids_stay_readable(void **state)
     rdma_destroy_event_channel(second);
 }
 
-static void a_channel_whose_events_were_dropped_is_not_readable(void **state)
+DEFINE_TEST(a_channel_whose_events_were_dropped_is_not_readable, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -75,7 +75,7 @@ static void a_channel_whose_events_were_dropped_is_not_readable(void **state)
     close_pair(&p);
 }
 
-static void requests_destroyed_with_their_listener_leak_nothing(void **state)
+DEFINE_TEST(requests_destroyed_with_their_listener_leak_nothing, NULL, NULL)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -88,7 +88,7 @@ static void requests_destroyed_with_their_listener_leak_nothing(void **state)
     close_pair(&p);
 }
 
-static void an_asynchronous_event_goes_with_its_object(void **state)
+DEFINE_TEST(an_asynchronous_event_goes_with_its_object, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -102,7 +102,7 @@ static void an_asynchronous_event_goes_with_its_object(void **state)
     close_pair(&p);
 }
 
-static void a_completion_event_goes_with_its_queue(void **state)
+DEFINE_TEST(a_completion_event_goes_with_its_queue, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -166,12 +166,12 @@ static bool leave_completion(void)
 }
 
 /* At DISCONNECTED, programs free the objects to which their completions refer. */
-static void the_end_of_a_connection_waits_for_completions(void **state)
+DEFINE_TEST(the_end_of_a_connection_waits_for_completions, NULL, NULL)
 {
     repeat_until_decided(leave_completion);
 }
 
-static void the_end_of_a_connection_comes_without_a_reader(void **state)
+DEFINE_TEST(the_end_of_a_connection_comes_without_a_reader, NULL, NULL)
 {
     struct pair p;
     receive_and_be_left(&p);
@@ -179,7 +179,7 @@ static void the_end_of_a_connection_comes_without_a_reader(void **state)
     close_pair(&p);
 }
 
-static void the_end_of_timewait_follows_that_of_the_connection(void **state)
+DEFINE_TEST(the_end_of_timewait_follows_that_of_the_connection, NULL, NULL)
 {
     struct pair p;
     receive_and_be_left(&p);
@@ -249,7 +249,7 @@ static bool disconnect_reader(void)
     return decided;
 }
 
-static void the_end_of_a_connection_waits_for_flushed_completions(void **state)
+DEFINE_TEST(the_end_of_a_connection_waits_for_flushed_completions, NULL, NULL)
 {
     repeat_until_decided(disconnect_reader);
 }
@@ -271,25 +271,7 @@ static bool reject_reader(void)
     return decided;
 }
 
-static void a_rejection_waits_for_flushed_completions(void **state)
+DEFINE_TEST(a_rejection_waits_for_flushed_completions, NULL, NULL)
 {
     repeat_until_decided(reject_reader);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_channel_whose_events_moved_is_not_readable),
-            cmocka_unit_test(events_of_other_ids_stay_readable),
-            cmocka_unit_test(a_channel_whose_events_were_dropped_is_not_readable),
-            cmocka_unit_test(requests_destroyed_with_their_listener_leak_nothing),
-            cmocka_unit_test(an_asynchronous_event_goes_with_its_object),
-            cmocka_unit_test(a_completion_event_goes_with_its_queue),
-            cmocka_unit_test(the_end_of_a_connection_waits_for_completions),
-            cmocka_unit_test(the_end_of_a_connection_comes_without_a_reader),
-            cmocka_unit_test(the_end_of_timewait_follows_that_of_the_connection),
-            cmocka_unit_test(the_end_of_a_connection_waits_for_flushed_completions),
-            cmocka_unit_test(a_rejection_waits_for_flushed_completions),
-    };
-    return cmocka_run_group_tests_name("event_channels", tests, NULL, NULL);
 }

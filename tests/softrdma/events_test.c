@@ -39,7 +39,7 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 }
 
 /* The process has one context of the connection manager, so the pairs of this program exist one at a time. */
-static void a_full_completion_queue_overflows(void **state)
+DEFINE_TEST(a_full_completion_queue_overflows, NULL, NULL)
 {
     struct pair p;
     struct ibv_wc wc[8];
@@ -64,7 +64,7 @@ static void a_full_completion_queue_overflows(void **state)
     close_pair(&p);
 }
 
-static void an_overflow_spares_the_other_queues(void **state)
+DEFINE_TEST(an_overflow_spares_the_other_queues, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, &(struct options){.depth = 8});
@@ -83,7 +83,7 @@ static void an_overflow_spares_the_other_queues(void **state)
     close_pair(&p);
 }
 
-static void a_drained_send_queue_is_announced(void **state)
+DEFINE_TEST(a_drained_send_queue_is_announced, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -141,7 +141,7 @@ static void expect_to_wait(void *(*destroy)(void *), void *object, struct ibv_as
     assert_null(result);
 }
 
-static void destroying_waits_for_acknowledgements(void **state)
+DEFINE_TEST(destroying_waits_for_acknowledgements, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, &(struct options){.server_srq = true});
@@ -168,15 +168,4 @@ static void destroying_waits_for_acknowledgements(void **state)
     expect_to_wait(destroy_srq, p.srq, &reached);
     p.srq = NULL;
     close_pair(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_full_completion_queue_overflows),
-            cmocka_unit_test(an_overflow_spares_the_other_queues),
-            cmocka_unit_test(a_drained_send_queue_is_announced),
-            cmocka_unit_test(destroying_waits_for_acknowledgements),
-    };
-    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
 }

@@ -227,7 +227,7 @@ static void run_one(void (*effect)(void))
     _exit(0);
 }
 
-static void faults_follow_the_rules(void **state)
+DEFINE_TEST(faults_follow_the_rules, NULL, NULL)
 {
     unsigned failed = 0;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
@@ -247,12 +247,4 @@ static void faults_follow_the_rules(void **state)
         }
     }
     assert_int_equal(failed, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(faults_follow_the_rules),
-    };
-    return cmocka_run_group_tests_name("fault", tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 
 #include "clock.h"
 #include "environment.h"
+#include "registered_tests.h"
 #include "resources.h"
 
 enum {

@@ -121,7 +121,7 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
     return attr.qp_state;
 }
 
-static void invalid_packets_change_nothing(void **state)
+DEFINE_TEST(invalid_packets_change_nothing, NULL, NULL)
 {
     struct pair p;
     static uint8_t expected[4096];
@@ -177,12 +177,4 @@ static void invalid_packets_change_nothing(void **state)
     close(stranger.fd);
     assert_int_equal(ibv_destroy_qp(datagrams), 0);
     close_pair(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(invalid_packets_change_nothing),
-    };
-    return cmocka_run_group_tests_name("flood", tests, NULL, NULL);
 }

@@ -404,87 +404,68 @@ static void as_root(void)
     }
 }
 
-static void a_file_is_handed_over(void **state)
+DEFINE_TEST(a_file_is_handed_over, NULL, NULL)
 {
     as_root();
     in_own_process(write_and_read_a_file);
 }
 
-static void a_small_message_needs_no_process(void **state)
+DEFINE_TEST(a_small_message_needs_no_process, NULL, NULL)
 {
     as_root();
     in_own_process(send_small_messages);
 }
 
-static void private_memory_is_left_to_its_owner(void **state)
+DEFINE_TEST(private_memory_is_left_to_its_owner, NULL, NULL)
 {
     as_root();
     in_own_process(leave_private_memory_to_its_owner);
 }
 
-static void what_is_handed_over_belongs_to_a_registration(void **state)
+DEFINE_TEST(what_is_handed_over_belongs_to_a_registration, NULL, NULL)
 {
     as_root();
     in_own_process(follow_registrations);
 }
 
-static void a_stopped_peer_is_reached_over_the_network(void **state)
+DEFINE_TEST(a_stopped_peer_is_reached_over_the_network, NULL, NULL)
 {
     as_root();
     in_own_process(drop_rights_and_accept_a_stopped_caller);
 }
 
-static void a_slow_peer_shares_its_memory(void **state)
+DEFINE_TEST(a_slow_peer_shares_its_memory, NULL, NULL)
 {
     in_own_process(accept_a_slow_caller_by_memory_only);
 }
 
-static void a_wrong_token_gets_nothing(void **state)
+DEFINE_TEST(a_wrong_token_gets_nothing, NULL, NULL)
 {
     receive(ask_with_a_wrong_token);
 }
 
-static void another_message_gets_nothing(void **state)
+DEFINE_TEST(another_message_gets_nothing, NULL, NULL)
 {
     receive(send_another_protocol);
 }
 
-static void silence_is_ended(void **state)
+DEFINE_TEST(silence_is_ended, NULL, NULL)
 {
     receive(send_no_bytes);
 }
 
-static void silent_peers_are_disconnected(void **state)
+DEFINE_TEST(silent_peers_are_disconnected, NULL, NULL)
 {
     in_own_process(receive_a_silent_crowd);
 }
 
-static void peers_without_rings_are_disconnected(void **state)
+DEFINE_TEST(peers_without_rings_are_disconnected, NULL, NULL)
 {
     in_own_process(receive_a_silent_crowd_without_rings);
 }
 
-static void another_user_gets_nothing(void **state)
+DEFINE_TEST(another_user_gets_nothing, NULL, NULL)
 {
     as_root();
     receive(come_as_another_user);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_file_is_handed_over),
-            cmocka_unit_test(a_small_message_needs_no_process),
-            cmocka_unit_test(private_memory_is_left_to_its_owner),
-            cmocka_unit_test(what_is_handed_over_belongs_to_a_registration),
-            cmocka_unit_test(a_stopped_peer_is_reached_over_the_network),
-            cmocka_unit_test(a_slow_peer_shares_its_memory),
-            cmocka_unit_test(a_wrong_token_gets_nothing),
-            cmocka_unit_test(another_message_gets_nothing),
-            cmocka_unit_test(silence_is_ended),
-            cmocka_unit_test(silent_peers_are_disconnected),
-            cmocka_unit_test(peers_without_rings_are_disconnected),
-            cmocka_unit_test(another_user_gets_nothing),
-    };
-    return cmocka_run_group_tests_name("handover", tests, NULL, NULL);
 }

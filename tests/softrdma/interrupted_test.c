@@ -310,21 +310,12 @@ static void rounds(bool kills)
     assert_int_equal(entries_in("/dev/shm", "softrdma"), shared);
 }
 
-static void a_side_that_is_stopped_for_a_moment_loses_nothing(void **state)
+DEFINE_TEST(a_side_that_is_stopped_for_a_moment_loses_nothing, NULL, NULL)
 {
     rounds(false);
 }
 
-static void a_side_that_is_killed_ends_the_other(void **state)
+DEFINE_TEST(a_side_that_is_killed_ends_the_other, NULL, NULL)
 {
     rounds(true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_side_that_is_stopped_for_a_moment_loses_nothing),
-            cmocka_unit_test(a_side_that_is_killed_ends_the_other),
-    };
-    return cmocka_run_group_tests_name("interrupted", tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void one_round(unsigned moment_us, bool kill_server)
     expect_no_listener(server.port);
 }
 
-static void a_killed_side_leaves_nothing_behind(void **state)
+DEFINE_TEST(a_killed_side_leaves_nothing_behind, NULL, NULL)
 {
     const unsigned count = number_from("TEST_KILL_ROUNDS", 20);
     const unsigned start = number_from("TEST_SEED", (unsigned)getpid());
@@ -157,10 +157,4 @@ static void a_killed_side_leaves_nothing_behind(void **state)
         one_round((unsigned)(rand() % 20000), i % 2 == 0);
     assert_int_equal(entries_in("/proc/self/fd", ""), own);
     assert_int_equal(entries_in("/dev/shm", "softrdma"), shared);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_killed_side_leaves_nothing_behind)};
-    return cmocka_run_group_tests_name("killed", tests, NULL, NULL);
 }

@@ -45,8 +45,8 @@ static pid_t holder_of(off_t byte)
     const pid_t pid = fork();
     if (pid == 0) {
         struct flock lock = lock_of(byte);
-        const int asked = fcntl(file, F_GETLK, &lock);
-        holder = asked != 0 ? -1 : lock.l_type == F_UNLCK ? 0 : lock.l_pid;
+        const int failed = fcntl(file, F_GETLK, &lock);
+        holder = failed != 0 ? -1 : lock.l_type == F_UNLCK ? 0 : lock.l_pid;
         _exit(write(ends[1], &holder, sizeof(holder)) != sizeof(holder));
     }
     assert_int_equal(read(ends[0], &holder, sizeof(holder)), sizeof(holder));
@@ -81,15 +81,7 @@ static void share_a_locked_file(void)
     close(file);
 }
 
-static void peers_keep_their_locks(void **state)
+DEFINE_TEST(peers_keep_their_locks, NULL, NULL)
 {
     in_own_process(share_a_locked_file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(peers_keep_their_locks),
-    };
-    return cmocka_run_group_tests_name("locks", tests, NULL, NULL);
 }

@@ -142,24 +142,24 @@ static void try(enum ibv_wr_opcode opcode, size_t length, enum missing missing)
     in_own_process(meet_what_is_missing);
 }
 
-static void a_write_into_a_truncated_file(void **state)
+DEFINE_TEST(a_write_into_a_truncated_file, NULL, NULL)
 {
     try(IBV_WR_RDMA_WRITE, 8, truncated);
     try(IBV_WR_RDMA_WRITE, size, truncated);
 }
 
-static void a_read_of_a_truncated_file(void **state)
+DEFINE_TEST(a_read_of_a_truncated_file, NULL, NULL)
 {
     try(IBV_WR_RDMA_READ, 8, truncated);
     try(IBV_WR_RDMA_READ, size, truncated);
 }
 
-static void a_message_into_a_truncated_file(void **state)
+DEFINE_TEST(a_message_into_a_truncated_file, NULL, NULL)
 {
     try(IBV_WR_SEND, 64, truncated);
 }
 
-static void an_addition_in_a_truncated_file(void **state)
+DEFINE_TEST(an_addition_in_a_truncated_file, NULL, NULL)
 {
     try(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, truncated);
 }
@@ -174,12 +174,12 @@ static void try_everything(enum missing missing)
     try(IBV_WR_SEND, 64, missing);
 }
 
-static void a_private_mapping_of_a_truncated_file(void **state)
+DEFINE_TEST(a_private_mapping_of_a_truncated_file, NULL, NULL)
 {
     try_everything(truncated_private);
 }
 
-static void a_file_on_a_full_file_system(void **state)
+DEFINE_TEST(a_file_on_a_full_file_system, NULL, NULL)
 {
     if (geteuid() != 0) {
         print_message("skipped: only root can mount a file system\n");
@@ -207,7 +207,7 @@ static bool has_huge_pages(void)
     return count > 0;
 }
 
-static void huge_pages_that_cannot_be_had(void **state)
+DEFINE_TEST(huge_pages_that_cannot_be_had, NULL, NULL)
 {
     if (has_huge_pages()) {
         print_message("skipped: this system has huge pages of 2 MiB, or none of this size\n");
@@ -263,31 +263,15 @@ static void try_own(enum missing missing)
     }
 }
 
-static void own_memory_in_a_truncated_file(void **state)
+DEFINE_TEST(own_memory_in_a_truncated_file, NULL, NULL)
 {
     try_own(truncated);
     try_own(truncated_private);
 }
 
-static void own_huge_pages_that_cannot_be_had(void **state)
+DEFINE_TEST(own_huge_pages_that_cannot_be_had, NULL, NULL)
 {
     if (has_huge_pages())
         skip();
     try_own(no_huge_pages);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_write_into_a_truncated_file),
-            cmocka_unit_test(a_read_of_a_truncated_file),
-            cmocka_unit_test(a_message_into_a_truncated_file),
-            cmocka_unit_test(an_addition_in_a_truncated_file),
-            cmocka_unit_test(a_private_mapping_of_a_truncated_file),
-            cmocka_unit_test(a_file_on_a_full_file_system),
-            cmocka_unit_test(huge_pages_that_cannot_be_had),
-            cmocka_unit_test(own_memory_in_a_truncated_file),
-            cmocka_unit_test(own_huge_pages_that_cannot_be_had),
-    };
-    return cmocka_run_group_tests_name("missing_pages", tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static void expect_flushed(struct pair *p, uint64_t wr_id)
     assert_int_equal(wc.opcode, wc_opcode_flush);
 }
 
-static void the_device_reports_flush_and_atomic_write(void **state)
+DEFINE_TEST(the_device_reports_flush_and_atomic_write, NULL, NULL)
 {
     struct pair p;
     open_with(&p, NULL, all_access);
@@ -74,7 +74,7 @@ static void the_device_reports_flush_and_atomic_write(void **state)
     close_pair(&p);
 }
 
-static void a_persistent_flush_syncs_its_range(void **state)
+DEFINE_TEST(a_persistent_flush_syncs_its_range, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -90,7 +90,7 @@ static void a_persistent_flush_syncs_its_range(void **state)
     munmap(memory, file_size);
 }
 
-static void a_flush_of_the_region_syncs_all_of_it(void **state)
+DEFINE_TEST(a_flush_of_the_region_syncs_all_of_it, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -102,7 +102,7 @@ static void a_flush_of_the_region_syncs_all_of_it(void **state)
     munmap(memory, file_size);
 }
 
-static void a_global_flush_syncs_nothing(void **state)
+DEFINE_TEST(a_global_flush_syncs_nothing, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -118,7 +118,7 @@ static void a_global_flush_syncs_nothing(void **state)
     munmap(memory, file_size);
 }
 
-static void a_flush_that_cannot_be_written_fails(void **state)
+DEFINE_TEST(a_flush_that_cannot_be_written_fails, NULL, NULL)
 {
     struct pair p;
     uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
@@ -140,7 +140,7 @@ static void expect_refused(int access, size_t offset, size_t length, uint8_t typ
     close_pair(&p);
 }
 
-static void a_flush_needs_its_right_and_its_range(void **state)
+DEFINE_TEST(a_flush_needs_its_right_and_its_range, NULL, NULL)
 {
     expect_refused(everything | access_flush_global, 0, 8, flush_persistent, flush_range);
     expect_refused(everything | access_flush_global, 0, 8, flush_persistent | flush_global, flush_range);
@@ -150,7 +150,7 @@ static void a_flush_needs_its_right_and_its_range(void **state)
     expect_refused(all_access, file_size + 8, 0, flush_global, flush_range);
 }
 
-static void volatile_memory_may_be_flushed_by_default(void **state)
+DEFINE_TEST(volatile_memory_may_be_flushed_by_default, NULL, NULL)
 {
     struct pair p;
     open_with(&p, NULL, all_access);
@@ -160,7 +160,7 @@ static void volatile_memory_may_be_flushed_by_default(void **state)
     close_pair(&p);
 }
 
-static void impossible_flushes_are_not_posted(void **state)
+DEFINE_TEST(impossible_flushes_are_not_posted, NULL, NULL)
 {
     struct pair p;
     open_with(&p, NULL, all_access);
@@ -187,7 +187,7 @@ static int atomic_write(struct pair *p, uint64_t wr_id, size_t offset, const voi
     return ibv_wr_complete(qp);
 }
 
-static void an_atomic_write_places_its_word(void **state)
+DEFINE_TEST(an_atomic_write_places_its_word, NULL, NULL)
 {
     struct pair p;
     open_with(&p, NULL, all_access);
@@ -207,7 +207,7 @@ static void an_atomic_write_places_its_word(void **state)
     close_pair(&p);
 }
 
-static void an_atomic_write_is_one_aligned_word(void **state)
+DEFINE_TEST(an_atomic_write_is_one_aligned_word, NULL, NULL)
 {
     struct pair p;
     open_with(&p, NULL, all_access);
@@ -252,7 +252,7 @@ static uint64_t found(struct pair *p, enum ibv_wc_opcode opcode)
     return value;
 }
 
-static void atomic_operations_return_what_they_found(void **state)
+DEFINE_TEST(atomic_operations_return_what_they_found, NULL, NULL)
 {
     struct pair p;
     open_with(&p, NULL, all_access);
@@ -283,7 +283,7 @@ static void atomic_operations_return_what_they_found(void **state)
     close_pair(&p);
 }
 
-static void atomic_operations_need_their_right_and_alignment(void **state)
+DEFINE_TEST(atomic_operations_need_their_right_and_alignment, NULL, NULL)
 {
     struct pair p;
     open_with(&p, NULL, everything);
@@ -297,7 +297,7 @@ static void atomic_operations_need_their_right_and_alignment(void **state)
     close_pair(&p);
 }
 
-static void an_atomic_operation_takes_eight_bytes(void **state)
+DEFINE_TEST(an_atomic_operation_takes_eight_bytes, NULL, NULL)
 {
     for (uint32_t length = 7; length <= 9; length += 2) {
         struct pair p;
@@ -318,7 +318,7 @@ static void an_atomic_operation_takes_eight_bytes(void **state)
 }
 
 /* More requests with round trips than can be in flight, mixed with requests that are only acknowledged. */
-static void round_trips_keep_their_order(void **state)
+DEFINE_TEST(round_trips_keep_their_order, NULL, NULL)
 {
     struct pair p;
     memset(&p, 0, sizeof(p));
@@ -333,25 +333,4 @@ static void round_trips_keep_their_order(void **state)
         expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
     assert_int_equal(p.server.memory[8], 100);
     close_pair(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(the_device_reports_flush_and_atomic_write),
-            cmocka_unit_test(a_persistent_flush_syncs_its_range),
-            cmocka_unit_test(a_flush_of_the_region_syncs_all_of_it),
-            cmocka_unit_test(a_global_flush_syncs_nothing),
-            cmocka_unit_test(a_flush_that_cannot_be_written_fails),
-            cmocka_unit_test(a_flush_needs_its_right_and_its_range),
-            cmocka_unit_test(volatile_memory_may_be_flushed_by_default),
-            cmocka_unit_test(impossible_flushes_are_not_posted),
-            cmocka_unit_test(an_atomic_write_places_its_word),
-            cmocka_unit_test(an_atomic_write_is_one_aligned_word),
-            cmocka_unit_test(atomic_operations_return_what_they_found),
-            cmocka_unit_test(atomic_operations_need_their_right_and_alignment),
-            cmocka_unit_test(an_atomic_operation_takes_eight_bytes),
-            cmocka_unit_test(round_trips_keep_their_order),
-    };
-    return cmocka_run_group_tests_name("native", tests, NULL, NULL);
 }

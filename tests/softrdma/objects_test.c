@@ -26,269 +26,6 @@ static int closed(void **state)
     return 0;
 }
 
-static void the_device_describes_itself(void **state)
-{
-    struct ibv_context *context = *state;
-    struct ibv_device_attr attr;
-    struct ibv_device_attr_ex extended;
-    struct ibv_port_attr port;
-    union ibv_gid gid;
-    assert_int_equal(context->device->transport_type, IBV_TRANSPORT_IB);
-    assert_int_equal(ibv_query_device(context, &attr), 0);
-    assert_true(attr.max_qp_wr > 0 && attr.max_sge > 0 && attr.phys_port_cnt == 1);
-    assert_int_equal(attr.atomic_cap, IBV_ATOMIC_HCA);
-    assert_int_equal(ibv_query_device_ex(context, NULL, &extended), 0);
-    assert_memory_equal(&extended.orig_attr, &attr, sizeof(attr));
-    assert_int_equal(extended.odp_caps.general_caps, 0);
-    assert_int_equal(extended.device_cap_flags_ex >> 38, 7); /* flush to both places, atomic write */
-    assert_int_equal(ibv_query_port(context, 1, &port), 0);
-    assert_int_equal(port.state, IBV_PORT_ACTIVE);
-    assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
-    assert_true(port.gid_tbl_len > 0);
-    assert_int_not_equal(ibv_query_port(context, 2, &port), 0);
-    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
-    assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
-}
-
-/* The receive capacities of a queue pair are ignored if it has a shared receive queue. */
-static void receive_capacities_are_ignored_with_a_shared_queue(void **state)
-{
-    struct ibv_context *context = *state;
-    struct ibv_device_attr device_attr;
-    assert_int_equal(ibv_query_device(context, &device_attr), 0);
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
-    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
-    struct ibv_srq *srq = ibv_create_srq(pd, &shared);
-    assert_non_null(srq);
-    for (int type = IBV_QPT_RC; type <= IBV_QPT_UD; type += IBV_QPT_UD - IBV_QPT_RC) {
-        struct ibv_qp_init_attr attr = {.send_cq = cq,
-                .recv_cq = cq,
-                .srq = srq,
-                .qp_type = (enum ibv_qp_type)type,
-                .cap = {.max_send_wr = 4,
-                        .max_send_sge = 1,
-                        .max_recv_wr = 10 * (uint32_t)device_attr.max_qp_wr,
-                        .max_recv_sge = 10 * (uint32_t)device_attr.max_sge}};
-        struct ibv_qp *qp = ibv_create_qp(pd, &attr);
-        assert_non_null(qp);
-        assert_int_equal(ibv_destroy_qp(qp), 0);
-        attr.srq = NULL;
-        assert_null(ibv_create_qp(pd, &attr));
-        assert_int_equal(errno, EINVAL);
-        attr.srq = srq;
-        attr.cap.max_send_wr = 10 * (uint32_t)device_attr.max_qp_wr;
-        assert_null(ibv_create_qp(pd, &attr));
-        assert_int_equal(errno, EINVAL);
-    }
-    assert_int_equal(ibv_destroy_srq(srq), 0);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
-
-static void the_device_has_a_vendor_and_a_descriptor(void **state)
-{
-    struct ibv_context *context = *state;
-    struct ibv_device_attr attr;
-    assert_int_equal(ibv_query_device(context, &attr), 0);
-    assert_int_not_equal(attr.vendor_id, 0);
-    assert_int_equal(attr.vendor_id, be64toh(attr.node_guid) >> 40);
-    /* Programs set or clear close-on-exec for programs that they execute. */
-    assert_true((fcntl(context->cmd_fd, F_GETFD) & FD_CLOEXEC) != 0);
-    assert_int_equal(fcntl(context->cmd_fd, F_SETFD, FD_CLOEXEC), 0);
-}
-
-static void a_table_of_addresses_is_read_whole_or_not_at_all(void **state)
-{
-    struct ibv_context *context = *state;
-    struct ibv_port_attr port;
-    assert_int_equal(ibv_query_port(context, 1, &port), 0);
-    const size_t count = (size_t)port.gid_tbl_len;
-    struct ibv_gid_entry *entries = calloc(count + 1, sizeof(*entries));
-    assert_non_null(entries);
-    assert_int_equal(ibv_query_gid_table(context, entries, count + 1, 0), count);
-    assert_int_equal(entries[count - 1].gid_index, count - 1);
-    assert_int_equal(ibv_query_gid_table(context, entries, count, 0), count);
-    assert_int_equal(ibv_query_gid_table(context, entries, count - 1, 0), -EINVAL);
-    assert_int_equal(ibv_query_gid_table(context, entries, count, 1), -EINVAL);
-    free(entries);
-}
-
-/* Programs use the first RoCE v2 address for other hosts, and prefer some of these to private addresses. */
-static void loopback_addresses_are_of_roce_v1_if_there_are_others(void **state)
-{
-    struct ibv_context *context = *state;
-    static const uint8_t loopback_v4[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
-    struct ibv_port_attr port;
-    assert_int_equal(ibv_query_port(context, 1, &port), 0);
-    bool has_others = false;
-    for (int i = 0; i < port.gid_tbl_len; ++i) {
-        struct ibv_gid_entry entry;
-        assert_int_equal(ibv_query_gid_ex(context, 1, (uint32_t)i, &entry, 0), 0);
-        const bool loopback = memcmp(entry.gid.raw, loopback_v4, sizeof(loopback_v4)) == 0 ||
-                              memcmp(entry.gid.raw, in6addr_loopback.s6_addr, sizeof(entry.gid.raw)) == 0;
-        has_others = has_others || !loopback; /* they come first */
-        assert_int_equal(entry.gid_type, loopback && has_others ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2);
-    }
-}
-
-static void a_shorter_port_structure_is_not_overrun(void **state)
-{
-    struct ibv_context *context = *state;
-    struct {
-        struct ibv_port_attr attr;
-        uint8_t guard[16];
-    } port;
-    memset(&port, 0x5a, sizeof(port));
-    /* The function that programs compiled with old headers call. */
-    assert_int_equal((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr *)&port.attr), 0);
-    const uint8_t *bytes = (const uint8_t *)&port;
-    for (size_t i = offsetof(struct ibv_port_attr, port_cap_flags2); i < sizeof(port); ++i)
-        assert_int_equal(bytes[i], 0x5a);
-}
-
-/* perftest closes the device first, and continues to use the objects. */
-static void a_device_closes_whatever_is_left_open(void **state)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    struct ibv_context *context = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    assert_non_null(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
-    assert_non_null(cq);
-    assert_int_equal(ibv_close_device(context), 0);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-}
-
-static void parents_with_children_are_busy(void **state)
-{
-    struct ibv_context *context = *state;
-    uint8_t memory[64];
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, channel, 0);
-    struct ibv_qp_init_attr attr = {.send_cq = cq,
-            .recv_cq = cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-    struct ibv_qp *qp = ibv_create_qp(pd, &attr);
-    assert_non_null(qp);
-    assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
-    assert_int_equal(ibv_destroy_cq(cq), EBUSY);
-    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
-    assert_int_equal(ibv_destroy_qp(qp), 0);
-    struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
-    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
-
-static void expect_no_region(struct ibv_pd *pd, void *addr, size_t length, int access, int error)
-{
-    errno = 0;
-    assert_null((ibv_reg_mr)(pd, addr, length, access));
-    assert_int_equal(errno, error);
-}
-
-static void registration_checks_rights_and_mappings(void **state)
-{
-    struct ibv_pd *pd = ibv_alloc_pd(*state);
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uint8_t *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(memory, MAP_FAILED);
-    expect_no_region(pd, memory, page, IBV_ACCESS_REMOTE_WRITE, EINVAL);
-    expect_no_region(pd, memory, page, 1 << 10, EOPNOTSUPP); /* unknown flag */
-    expect_no_region(pd, memory, page, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP);
-    expect_no_region(pd, memory, SIZE_MAX, everything, EFAULT);
-    assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
-    expect_no_region(pd, memory, 2 * page, everything, EFAULT);
-    struct ibv_mr *mr = ibv_reg_mr(pd, memory, 2 * page, IBV_ACCESS_REMOTE_READ);
-    assert_non_null(mr);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
-    /* A region may allow memory windows before any is created. */
-    mr = ibv_reg_mr(pd, memory, page, IBV_ACCESS_MW_BIND);
-    assert_non_null(mr);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
-    assert_int_equal(munmap(memory + page, page), 0);
-    expect_no_region(pd, memory, 3 * page, 0, EFAULT);
-    expect_no_region(pd, memory + page, 1, 0, EFAULT);
-    munmap(memory, 3 * page);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
-
-static void keys_are_not_handed_out_in_a_row(void **state)
-{
-    struct ibv_pd *pd = ibv_alloc_pd(*state);
-    uint8_t memory[8];
-    struct ibv_mr *mrs[64];
-    unsigned near = 0;
-    for (unsigned i = 0; i < 64; ++i) {
-        mrs[i] = ibv_reg_mr(pd, memory, sizeof(memory), everything);
-        assert_non_null(mrs[i]);
-        if (i > 0 && mrs[i]->rkey - mrs[i - 1]->rkey + 0x10000 < 0x20000)
-            ++near;
-    }
-    assert_true(near < 4);
-    for (unsigned i = 0; i < 64; ++i)
-        assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
-
-static void impossible_objects_are_refused(void **state)
-{
-    struct ibv_context *context = *state;
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    assert_null(ibv_create_cq(context, 0, NULL, NULL, 0));
-    assert_int_equal(errno, EINVAL);
-    assert_null(ibv_create_cq(context, 4, NULL, NULL, 99));
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
-    struct ibv_qp_init_attr attr = {
-            .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC, .cap = {.max_send_wr = 1, .max_send_sge = 1}};
-    assert_null(ibv_create_qp(pd, &attr));
-    assert_int_equal(errno, EOPNOTSUPP);
-    attr.qp_type = IBV_QPT_RC;
-    attr.cap.max_send_wr = UINT32_MAX;
-    assert_null(ibv_create_qp(pd, &attr));
-    assert_int_equal(errno, EINVAL);
-    struct ibv_srq_init_attr srq = {.attr = {.max_wr = 0, .max_sge = 1}};
-    assert_null(ibv_create_srq(pd, &srq));
-    assert_null(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0));
-    assert_int_equal(errno, EOPNOTSUPP);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
-
-static void states_change_only_along_the_table(void **state)
-{
-    struct ibv_context *context = *state;
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = {.send_cq = cq,
-            .recv_cq = cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .port_num = 1};
-    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
-    struct ibv_recv_wr receive = {.wr_id = 5}, *bad_receive = NULL;
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
-    assert_int_equal(ibv_post_recv(qp, &receive, &bad_receive), EINVAL);
-    attr.qp_state = IBV_QPS_INIT;
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL); /* attributes missing */
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-    assert_int_equal(ibv_post_recv(qp, &receive, &bad_receive), 0);
-    assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
-    assert_ptr_equal(bad, &wr);
-    attr.qp_state = IBV_QPS_ERR;
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-    expect_completion(cq, 5, IBV_WC_WR_FLUSH_ERR);
-    assert_int_equal(ibv_destroy_qp(qp), 0);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
-
 /* Without /proc. Only root can remove it; otherwise its files cannot be opened because no descriptor is left. */
 static int remove_proc(void)
 {
@@ -328,27 +65,271 @@ static void fail_to_register(void)
     _exit(0); /* LeakSanitizer needs /proc */
 }
 
-static void registration_without_proc_fails_with_a_reason(void **state)
+/* The first test, because it forks: the device has no thread yet. */
+DEFINE_TEST(registration_without_proc_fails_with_a_reason, NULL, NULL)
 {
     in_own_process(fail_to_register);
 }
 
-int main(void)
+DEFINE_TEST(the_device_describes_itself, opened, closed)
 {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(registration_without_proc_fails_with_a_reason),
-            cmocka_unit_test_setup_teardown(the_device_describes_itself, opened, closed),
-            cmocka_unit_test_setup_teardown(receive_capacities_are_ignored_with_a_shared_queue, opened, closed),
-            cmocka_unit_test_setup_teardown(the_device_has_a_vendor_and_a_descriptor, opened, closed),
-            cmocka_unit_test_setup_teardown(a_table_of_addresses_is_read_whole_or_not_at_all, opened, closed),
-            cmocka_unit_test_setup_teardown(loopback_addresses_are_of_roce_v1_if_there_are_others, opened, closed),
-            cmocka_unit_test_setup_teardown(a_shorter_port_structure_is_not_overrun, opened, closed),
-            cmocka_unit_test(a_device_closes_whatever_is_left_open),
-            cmocka_unit_test_setup_teardown(parents_with_children_are_busy, opened, closed),
-            cmocka_unit_test_setup_teardown(registration_checks_rights_and_mappings, opened, closed),
-            cmocka_unit_test_setup_teardown(keys_are_not_handed_out_in_a_row, opened, closed),
-            cmocka_unit_test_setup_teardown(impossible_objects_are_refused, opened, closed),
-            cmocka_unit_test_setup_teardown(states_change_only_along_the_table, opened, closed),
-    };
-    return cmocka_run_group_tests_name("objects", tests, NULL, NULL);
+    struct ibv_context *context = *state;
+    struct ibv_device_attr attr;
+    struct ibv_device_attr_ex extended;
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    assert_int_equal(context->device->transport_type, IBV_TRANSPORT_IB);
+    assert_int_equal(ibv_query_device(context, &attr), 0);
+    assert_true(attr.max_qp_wr > 0 && attr.max_sge > 0 && attr.phys_port_cnt == 1);
+    assert_int_equal(attr.atomic_cap, IBV_ATOMIC_HCA);
+    assert_int_equal(ibv_query_device_ex(context, NULL, &extended), 0);
+    assert_memory_equal(&extended.orig_attr, &attr, sizeof(attr));
+    assert_int_equal(extended.odp_caps.general_caps, 0);
+    assert_int_equal(extended.device_cap_flags_ex >> 38, 7); /* flush to both places, atomic write */
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    assert_int_equal(port.state, IBV_PORT_ACTIVE);
+    assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    assert_true(port.gid_tbl_len > 0);
+    assert_int_not_equal(ibv_query_port(context, 2, &port), 0);
+    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
+    assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
+}
+
+/* The receive capacities of a queue pair are ignored if it has a shared receive queue. */
+DEFINE_TEST(receive_capacities_are_ignored_with_a_shared_queue, opened, closed)
+{
+    struct ibv_context *context = *state;
+    struct ibv_device_attr device_attr;
+    assert_int_equal(ibv_query_device(context, &device_attr), 0);
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(pd, &shared);
+    assert_non_null(srq);
+    for (int type = IBV_QPT_RC; type <= IBV_QPT_UD; type += IBV_QPT_UD - IBV_QPT_RC) {
+        struct ibv_qp_init_attr attr = {.send_cq = cq,
+                .recv_cq = cq,
+                .srq = srq,
+                .qp_type = (enum ibv_qp_type)type,
+                .cap = {.max_send_wr = 4,
+                        .max_send_sge = 1,
+                        .max_recv_wr = 10 * (uint32_t)device_attr.max_qp_wr,
+                        .max_recv_sge = 10 * (uint32_t)device_attr.max_sge}};
+        struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+        assert_non_null(qp);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+        attr.srq = NULL;
+        assert_null(ibv_create_qp(pd, &attr));
+        assert_int_equal(errno, EINVAL);
+        attr.srq = srq;
+        attr.cap.max_send_wr = 10 * (uint32_t)device_attr.max_qp_wr;
+        assert_null(ibv_create_qp(pd, &attr));
+        assert_int_equal(errno, EINVAL);
+    }
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+DEFINE_TEST(the_device_has_a_vendor_and_a_descriptor, opened, closed)
+{
+    struct ibv_context *context = *state;
+    struct ibv_device_attr attr;
+    assert_int_equal(ibv_query_device(context, &attr), 0);
+    assert_int_not_equal(attr.vendor_id, 0);
+    assert_int_equal(attr.vendor_id, be64toh(attr.node_guid) >> 40);
+    /* Programs set or clear close-on-exec for programs that they execute. */
+    assert_true((fcntl(context->cmd_fd, F_GETFD) & FD_CLOEXEC) != 0);
+    assert_int_equal(fcntl(context->cmd_fd, F_SETFD, FD_CLOEXEC), 0);
+}
+
+DEFINE_TEST(a_table_of_addresses_is_read_whole_or_not_at_all, opened, closed)
+{
+    struct ibv_context *context = *state;
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    const size_t count = (size_t)port.gid_tbl_len;
+    struct ibv_gid_entry *entries = calloc(count + 1, sizeof(*entries));
+    assert_non_null(entries);
+    assert_int_equal(ibv_query_gid_table(context, entries, count + 1, 0), count);
+    assert_int_equal(entries[count - 1].gid_index, count - 1);
+    assert_int_equal(ibv_query_gid_table(context, entries, count, 0), count);
+    assert_int_equal(ibv_query_gid_table(context, entries, count - 1, 0), -EINVAL);
+    assert_int_equal(ibv_query_gid_table(context, entries, count, 1), -EINVAL);
+    free(entries);
+}
+
+/* Programs use the first RoCE v2 address for other hosts, and prefer some of these to private addresses. */
+DEFINE_TEST(loopback_addresses_are_of_roce_v1_if_there_are_others, opened, closed)
+{
+    struct ibv_context *context = *state;
+    static const uint8_t loopback_v4[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    bool has_others = false;
+    for (int i = 0; i < port.gid_tbl_len; ++i) {
+        struct ibv_gid_entry entry;
+        assert_int_equal(ibv_query_gid_ex(context, 1, (uint32_t)i, &entry, 0), 0);
+        const bool loopback = memcmp(entry.gid.raw, loopback_v4, sizeof(loopback_v4)) == 0 ||
+                              memcmp(entry.gid.raw, in6addr_loopback.s6_addr, sizeof(entry.gid.raw)) == 0;
+        has_others = has_others || !loopback; /* they come first */
+        assert_int_equal(entry.gid_type, loopback && has_others ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2);
+    }
+}
+
+DEFINE_TEST(a_shorter_port_structure_is_not_overrun, opened, closed)
+{
+    struct ibv_context *context = *state;
+    struct {
+        struct ibv_port_attr attr;
+        uint8_t guard[16];
+    } port;
+    memset(&port, 0x5a, sizeof(port));
+    /* The function that programs compiled with old headers call. */
+    assert_int_equal((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr *)&port.attr), 0);
+    const uint8_t *bytes = (const uint8_t *)&port;
+    for (size_t i = offsetof(struct ibv_port_attr, port_cap_flags2); i < sizeof(port); ++i)
+        assert_int_equal(bytes[i], 0x5a);
+}
+
+/* perftest closes the device first, and continues to use the objects. */
+DEFINE_TEST(a_device_closes_whatever_is_left_open, NULL, NULL)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    assert_non_null(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    assert_non_null(cq);
+    assert_int_equal(ibv_close_device(context), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+DEFINE_TEST(parents_with_children_are_busy, opened, closed)
+{
+    struct ibv_context *context = *state;
+    uint8_t memory[64];
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, channel, 0);
+    struct ibv_qp_init_attr attr = {.send_cq = cq,
+            .recv_cq = cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+    assert_non_null(qp);
+    assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
+    assert_int_equal(ibv_destroy_cq(cq), EBUSY);
+    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void expect_no_region(struct ibv_pd *pd, void *addr, size_t length, int access, int error)
+{
+    errno = 0;
+    assert_null((ibv_reg_mr)(pd, addr, length, access));
+    assert_int_equal(errno, error);
+}
+
+DEFINE_TEST(registration_checks_rights_and_mappings, opened, closed)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(*state);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    expect_no_region(pd, memory, page, IBV_ACCESS_REMOTE_WRITE, EINVAL);
+    expect_no_region(pd, memory, page, 1 << 10, EOPNOTSUPP); /* unknown flag */
+    expect_no_region(pd, memory, page, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP);
+    expect_no_region(pd, memory, SIZE_MAX, everything, EFAULT);
+    assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
+    expect_no_region(pd, memory, 2 * page, everything, EFAULT);
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, 2 * page, IBV_ACCESS_REMOTE_READ);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    /* A region may allow memory windows before any is created. */
+    mr = ibv_reg_mr(pd, memory, page, IBV_ACCESS_MW_BIND);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(munmap(memory + page, page), 0);
+    expect_no_region(pd, memory, 3 * page, 0, EFAULT);
+    expect_no_region(pd, memory + page, 1, 0, EFAULT);
+    munmap(memory, 3 * page);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+DEFINE_TEST(keys_are_not_handed_out_in_a_row, opened, closed)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(*state);
+    uint8_t memory[8];
+    struct ibv_mr *mrs[64];
+    unsigned near = 0;
+    for (unsigned i = 0; i < 64; ++i) {
+        mrs[i] = ibv_reg_mr(pd, memory, sizeof(memory), everything);
+        assert_non_null(mrs[i]);
+        if (i > 0 && mrs[i]->rkey - mrs[i - 1]->rkey + 0x10000 < 0x20000)
+            ++near;
+    }
+    assert_true(near < 4);
+    for (unsigned i = 0; i < 64; ++i)
+        assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+DEFINE_TEST(impossible_objects_are_refused, opened, closed)
+{
+    struct ibv_context *context = *state;
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    assert_null(ibv_create_cq(context, 0, NULL, NULL, 0));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ibv_create_cq(context, 4, NULL, NULL, 99));
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = {
+            .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC, .cap = {.max_send_wr = 1, .max_send_sge = 1}};
+    assert_null(ibv_create_qp(pd, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap.max_send_wr = UINT32_MAX;
+    assert_null(ibv_create_qp(pd, &attr));
+    assert_int_equal(errno, EINVAL);
+    struct ibv_srq_init_attr srq = {.attr = {.max_wr = 0, .max_sge = 1}};
+    assert_null(ibv_create_srq(pd, &srq));
+    assert_null(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+DEFINE_TEST(states_change_only_along_the_table, opened, closed)
+{
+    struct ibv_context *context = *state;
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {.send_cq = cq,
+            .recv_cq = cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .port_num = 1};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
+    struct ibv_recv_wr receive = {.wr_id = 5}, *bad_receive = NULL;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+    assert_int_equal(ibv_post_recv(qp, &receive, &bad_receive), EINVAL);
+    attr.qp_state = IBV_QPS_INIT;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL); /* attributes missing */
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    assert_int_equal(ibv_post_recv(qp, &receive, &bad_receive), 0);
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+    assert_ptr_equal(bad, &wr);
+    attr.qp_state = IBV_QPS_ERR;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    expect_completion(cq, 5, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
 }

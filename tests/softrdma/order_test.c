@@ -62,15 +62,7 @@ static void keep_messages_in_order(void)
     stop_server(&r);
 }
 
-static void messages_of_both_directions_keep_their_order(void **state)
+DEFINE_TEST(messages_of_both_directions_keep_their_order, NULL, NULL)
 {
     in_own_process(keep_messages_in_order);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(messages_of_both_directions_keep_their_order),
-    };
-    return cmocka_run_group_tests_name("order", tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static uint64_t remote(const struct pair *p, size_t offset)
     return (uintptr_t)p->server.memory + offset;
 }
 
-static void only_queue_pairs_created_with_send_ops_have_the_interface(void **state)
+DEFINE_TEST(only_queue_pairs_created_with_send_ops_have_the_interface, NULL, NULL)
 {
     struct pair p;
     struct ibv_qp_ex *qp = open_for(&p, IBV_QP_EX_WITH_RDMA_WRITE);
@@ -46,7 +46,7 @@ static void only_queue_pairs_created_with_send_ops_have_the_interface(void **sta
     close_pair(&p);
 }
 
-static void unknown_operations_are_rejected(void **state)
+DEFINE_TEST(unknown_operations_are_rejected, NULL, NULL)
 {
     struct pair p;
     memset(&p, 0, sizeof(p));
@@ -58,7 +58,7 @@ static void unknown_operations_are_rejected(void **state)
     close_pair(&p);
 }
 
-static void one_sided_operations_move_data(void **state)
+DEFINE_TEST(one_sided_operations_move_data, NULL, NULL)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -81,7 +81,7 @@ static void one_sided_operations_move_data(void **state)
     close_pair(&p);
 }
 
-static void messages_carry_inline_and_immediate_data(void **state)
+DEFINE_TEST(messages_carry_inline_and_immediate_data, NULL, NULL)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -114,7 +114,7 @@ static void messages_carry_inline_and_immediate_data(void **state)
 }
 
 /* One thread builds a batch on each of two queue pairs, and polls both. */
-static void batches_of_two_queue_pairs_can_interleave(void **state)
+DEFINE_TEST(batches_of_two_queue_pairs_can_interleave, NULL, NULL)
 {
     struct pair p[2];
     struct ibv_wc wc;
@@ -137,7 +137,7 @@ static void batches_of_two_queue_pairs_can_interleave(void **state)
     close_pair(&p[1]);
 }
 
-static void an_aborted_batch_posts_no_request(void **state)
+DEFINE_TEST(an_aborted_batch_posts_no_request, NULL, NULL)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -158,7 +158,7 @@ static void an_aborted_batch_posts_no_request(void **state)
     close_pair(&p);
 }
 
-static void a_batch_that_exceeds_the_queue_is_rejected_whole(void **state)
+DEFINE_TEST(a_batch_that_exceeds_the_queue_is_rejected_whole, NULL, NULL)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -194,7 +194,7 @@ static void sleep_until_completed(const struct side *side)
     ibv_ack_cq_events(cq, 1);
 }
 
-static void a_polled_completion_frees_its_entry(void **state)
+DEFINE_TEST(a_polled_completion_frees_its_entry, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = 2});
@@ -213,7 +213,7 @@ static void a_polled_completion_frees_its_entry(void **state)
     close_pair(&p);
 }
 
-static void an_inapplicable_setter_fails_the_batch(void **state)
+DEFINE_TEST(an_inapplicable_setter_fails_the_batch, NULL, NULL)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -261,7 +261,7 @@ static int write_bytes(struct pair *p, unsigned count)
     return ibv_wr_complete(qp);
 }
 
-static void unpolled_completions_limit_a_batch(void **state)
+DEFINE_TEST(unpolled_completions_limit_a_batch, NULL, NULL)
 {
     struct pair p;
     open_for(&p, plain_ops);
@@ -296,7 +296,7 @@ static void *write_many(void *argument)
     return NULL;
 }
 
-static void threads_share_the_interface(void **state)
+DEFINE_TEST(threads_share_the_interface, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = batches}); /* the CQ has capacity for all of them */
@@ -310,7 +310,7 @@ static void threads_share_the_interface(void **state)
     close_pair(&p);
 }
 
-static void posting_before_the_connection_fails(void **state)
+DEFINE_TEST(posting_before_the_connection_fails, NULL, NULL)
 {
     struct pair p;
     memset(&p, 0, sizeof(p));
@@ -320,23 +320,4 @@ static void posting_before_the_connection_fails(void **state)
     ibv_wr_send(qp);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     close_pair(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(only_queue_pairs_created_with_send_ops_have_the_interface),
-            cmocka_unit_test(unknown_operations_are_rejected),
-            cmocka_unit_test(one_sided_operations_move_data),
-            cmocka_unit_test(messages_carry_inline_and_immediate_data),
-            cmocka_unit_test(batches_of_two_queue_pairs_can_interleave),
-            cmocka_unit_test(an_aborted_batch_posts_no_request),
-            cmocka_unit_test(a_batch_that_exceeds_the_queue_is_rejected_whole),
-            cmocka_unit_test(a_polled_completion_frees_its_entry),
-            cmocka_unit_test(an_inapplicable_setter_fails_the_batch),
-            cmocka_unit_test(unpolled_completions_limit_a_batch),
-            cmocka_unit_test(threads_share_the_interface),
-            cmocka_unit_test(posting_before_the_connection_fails),
-    };
-    return cmocka_run_group_tests_name("post_ex", tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-static void a_sender_with_infinite_retries_waits_for_the_receive(void **state)
+DEFINE_TEST(a_sender_with_infinite_retries_waits_for_the_receive, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -23,7 +23,7 @@ static void a_sender_with_infinite_retries_waits_for_the_receive(void **state)
     close_pair(&p);
 }
 
-static void requests_behind_a_waiting_message_stay_in_order(void **state)
+DEFINE_TEST(requests_behind_a_waiting_message_stay_in_order, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -44,7 +44,7 @@ static void requests_behind_a_waiting_message_stay_in_order(void **state)
     close_pair(&p);
 }
 
-static void a_receiver_can_send_while_a_message_waits(void **state)
+DEFINE_TEST(a_receiver_can_send_while_a_message_waits, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -60,7 +60,7 @@ static void a_receiver_can_send_while_a_message_waits(void **state)
 }
 
 /* The notification arrives before the next retry of the sender, which is due after 655 ms. */
-static void a_sleeping_sender_is_notified_of_the_receive(void **state)
+DEFINE_TEST(a_sleeping_sender_is_notified_of_the_receive, NULL, NULL)
 {
     struct pair p;
     struct ibv_cq *cq = NULL;
@@ -83,7 +83,7 @@ static void a_sleeping_sender_is_notified_of_the_receive(void **state)
     close_pair(&p);
 }
 
-static void a_sender_with_few_retries_fails(void **state)
+DEFINE_TEST(a_sender_with_few_retries_fails, NULL, NULL)
 {
     for (int shared = 0; shared < 2; ++shared) {
         struct pair p;
@@ -98,7 +98,7 @@ static void a_sender_with_few_retries_fails(void **state)
     }
 }
 
-static void a_large_message_is_retransmitted_completely(void **state)
+DEFINE_TEST(a_large_message_is_retransmitted_completely, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, &(struct options){.size = 2u << 20});
@@ -110,17 +110,4 @@ static void a_large_message_is_retransmitted_completely(void **state)
     assert_memory_equal(p.server.memory, p.client.memory, p.client.size);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     close_pair(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_sender_with_infinite_retries_waits_for_the_receive),
-            cmocka_unit_test(requests_behind_a_waiting_message_stay_in_order),
-            cmocka_unit_test(a_receiver_can_send_while_a_message_waits),
-            cmocka_unit_test(a_sleeping_sender_is_notified_of_the_receive),
-            cmocka_unit_test(a_sender_with_few_retries_fails),
-            cmocka_unit_test(a_large_message_is_retransmitted_completely),
-    };
-    return cmocka_run_group_tests_name("receiver_not_ready", tests, NULL, NULL);
 }

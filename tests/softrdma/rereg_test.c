@@ -29,7 +29,7 @@ static int change(struct pair *p, int what, struct ibv_pd *pd, void *addr, size_
     return ibv_rereg_mr(p->server.mr, what, pd, addr, length, access);
 }
 
-static void a_right_that_is_taken_away_is_gone(void **state)
+DEFINE_TEST(a_right_that_is_taken_away_is_gone, open_plain, close_it)
 {
     struct pair *p = *state;
     use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
@@ -40,7 +40,7 @@ static void a_right_that_is_taken_away_is_gone(void **state)
     assert_int_equal(p->server.memory[0], 0);
 }
 
-static void a_right_that_is_given_is_there(void **state)
+DEFINE_TEST(a_right_that_is_given_is_there, open_plain, close_it)
 {
     struct pair *p = *state;
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
@@ -50,7 +50,7 @@ static void a_right_that_is_given_is_there(void **state)
     assert_memory_equal(p->server.memory, p->client.memory, 8);
 }
 
-static void a_region_can_be_elsewhere(void **state)
+DEFINE_TEST(a_region_can_be_elsewhere, open_plain, close_it)
 {
     struct pair *p = *state;
     uint8_t *elsewhere = calloc(1, 8192);
@@ -67,7 +67,7 @@ static void a_region_can_be_elsewhere(void **state)
     free(elsewhere);
 }
 
-static void a_region_can_go_to_another_domain(void **state)
+DEFINE_TEST(a_region_can_go_to_another_domain, open_plain, close_it)
 {
     struct pair *p = *state;
     struct ibv_pd *pd = ibv_alloc_pd(p->server.id->verbs);
@@ -79,7 +79,7 @@ static void a_region_can_go_to_another_domain(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is(void **state)
+DEFINE_TEST(a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is, open_plain, close_it)
 {
     struct pair *p = *state;
     struct ibv_pd *pd = ibv_alloc_pd(p->server.id->verbs);
@@ -89,7 +89,7 @@ static void a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is(void **
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void a_receive_that_is_posted_already_is_looked_up_anew(void **state)
+DEFINE_TEST(a_receive_that_is_posted_already_is_looked_up_anew, open_plain, close_it)
 {
     struct pair *p = *state;
     uint8_t *elsewhere = calloc(1, 4096);
@@ -104,7 +104,7 @@ static void a_receive_that_is_posted_already_is_looked_up_anew(void **state)
     free(elsewhere);
 }
 
-static void what_makes_no_sense_changes_nothing(void **state)
+DEFINE_TEST(what_makes_no_sense_changes_nothing, open_plain, close_it)
 {
     struct pair *p = *state;
     const struct {
@@ -128,20 +128,4 @@ static void what_makes_no_sense_changes_nothing(void **state)
     fill(p->client.memory, 8, 5);
     use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
     assert_memory_equal(p->server.memory, p->client.memory, 8);
-}
-
-#define with_pair(test) cmocka_unit_test_setup_teardown(test, open_plain, close_it)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            with_pair(a_right_that_is_taken_away_is_gone),
-            with_pair(a_right_that_is_given_is_there),
-            with_pair(a_region_can_be_elsewhere),
-            with_pair(a_region_can_go_to_another_domain),
-            with_pair(a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is),
-            with_pair(a_receive_that_is_posted_already_is_looked_up_anew),
-            with_pair(what_makes_no_sense_changes_nothing),
-    };
-    return cmocka_run_group_tests_name("rereg", tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static int post_shared(struct pair *p, uint64_t wr_id, size_t offset, size_t len
     return post_shared_receive(p->srq, &p->server, wr_id, offset, length);
 }
 
-static void messages_consume_shared_receives_in_order(void **state)
+DEFINE_TEST(messages_consume_shared_receives_in_order, connected, tear_down_pair)
 {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 3; ++i)
@@ -27,13 +27,13 @@ static void messages_consume_shared_receives_in_order(void **state)
     }
 }
 
-static void a_queue_pair_with_a_shared_queue_rejects_own_receives(void **state)
+DEFINE_TEST(a_queue_pair_with_a_shared_queue_rejects_own_receives, connected, tear_down_pair)
 {
     struct pair *p = *state;
     assert_int_equal(post_receive(&p->server, 1, 0, 8), EINVAL);
 }
 
-static void posting_to_the_shared_queue_wakes_a_waiting_sender(void **state)
+DEFINE_TEST(posting_to_the_shared_queue_wakes_a_waiting_sender, connected, tear_down_pair)
 {
     struct pair *p = *state;
     assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
@@ -43,7 +43,7 @@ static void posting_to_the_shared_queue_wakes_a_waiting_sender(void **state)
     expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
 }
 
-static void shared_receives_survive_a_broken_queue_pair(void **state)
+DEFINE_TEST(shared_receives_survive_a_broken_queue_pair, connected, tear_down_pair)
 {
     struct pair *p = *state;
     assert_int_equal(post_shared(p, 5, 0, 64), 0);
@@ -58,7 +58,7 @@ static void shared_receives_survive_a_broken_queue_pair(void **state)
 }
 
 /* The keys of a shared receive belong to the protection domain of the shared queue, not to that of the queue pair. */
-static void receives_use_the_domain_of_their_queue(void **state)
+DEFINE_TEST(receives_use_the_domain_of_their_queue, NULL, NULL)
 {
     struct pair p;
     open_pair(&p, &(struct options){.server_srq = true, .srq_apart = true});
@@ -81,7 +81,7 @@ static void receives_use_the_domain_of_their_queue(void **state)
     close_pair(&p);
 }
 
-static void the_limit_is_reported_once(void **state)
+DEFINE_TEST(the_limit_is_reported_once, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_srq_attr attr = {.srq_limit = 2};
@@ -102,7 +102,7 @@ static void the_limit_is_reported_once(void **state)
 }
 
 /* A program may wait for the event and post without polling. */
-static void the_limit_is_reported_to_a_program_that_does_not_poll(void **state)
+DEFINE_TEST(the_limit_is_reported_to_a_program_that_does_not_poll, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct ibv_srq_attr attr = {.srq_limit = 3};
@@ -127,7 +127,7 @@ static void the_limit_is_reported_to_a_program_that_does_not_poll(void **state)
         expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
 }
 
-static void a_message_longer_than_its_receive_is_rejected(void **state)
+DEFINE_TEST(a_message_longer_than_its_receive_is_rejected, connected, tear_down_pair)
 {
     struct pair *p = *state;
     assert_int_equal(post_shared(p, 1, 0, 128), 0);
@@ -142,7 +142,7 @@ static void a_message_longer_than_its_receive_is_rejected(void **state)
 }
 
 /* Long messages use TCP, and must not overtake short ones. */
-static void messages_of_all_lengths_arrive_in_order(void **state)
+DEFINE_TEST(messages_of_all_lengths_arrive_in_order, NULL, NULL)
 {
     enum {
         longest = 100000,
@@ -169,7 +169,7 @@ static void messages_of_all_lengths_arrive_in_order(void **state)
 
 /* In shared memory, each of these receives becomes available to the next queue pair. Over a network, as on hardware,
  * the message has consumed its receive. */
-static void receives_of_unpolled_messages_survive_a_reset(void **state)
+DEFINE_TEST(receives_of_unpolled_messages_survive_a_reset, connected, tear_down_pair)
 {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 16; ++i)
@@ -195,32 +195,11 @@ static void receives_of_unpolled_messages_survive_a_reset(void **state)
     assert_int_equal(post_shared(p, 100, 0, 64), ENOMEM);
 }
 
-static void a_full_or_used_shared_queue_returns_an_error(void **state)
+DEFINE_TEST(a_full_or_used_shared_queue_returns_an_error, connected, tear_down_pair)
 {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 16; ++i)
         assert_int_equal(post_shared(p, i, 0, 8), 0);
     assert_int_equal(post_shared(p, 99, 0, 8), ENOMEM);
     assert_int_equal(ibv_destroy_srq(p->srq), EBUSY);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(messages_consume_shared_receives_in_order, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(
-                    a_queue_pair_with_a_shared_queue_rejects_own_receives, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(
-                    posting_to_the_shared_queue_wakes_a_waiting_sender, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(shared_receives_survive_a_broken_queue_pair, connected, tear_down_pair),
-            cmocka_unit_test(receives_use_the_domain_of_their_queue),
-            cmocka_unit_test_setup_teardown(the_limit_is_reported_once, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(
-                    the_limit_is_reported_to_a_program_that_does_not_poll, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(a_message_longer_than_its_receive_is_rejected, connected, tear_down_pair),
-            cmocka_unit_test(messages_of_all_lengths_arrive_in_order),
-            cmocka_unit_test_setup_teardown(receives_of_unpolled_messages_survive_a_reset, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(a_full_or_used_shared_queue_returns_an_error, connected, tear_down_pair),
-    };
-    return cmocka_run_group_tests_name("shared_receive_queue", tests, NULL, NULL);
 }

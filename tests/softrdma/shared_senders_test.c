@@ -292,21 +292,12 @@ static void lose_no_receive_with_a_sender(void)
     free(children);
 }
 
-static void messages_arrive_in_order_while_either_side_is_stopped(void **state)
+DEFINE_TEST(messages_arrive_in_order_while_either_side_is_stopped, NULL, NULL)
 {
     in_own_process(arrive_in_order_though_either_side_is_stopped);
 }
 
-static void killed_senders_lose_no_receive(void **state)
+DEFINE_TEST(killed_senders_lose_no_receive, NULL, NULL)
 {
     in_own_process(lose_no_receive_with_a_sender);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(messages_arrive_in_order_while_either_side_is_stopped),
-            cmocka_unit_test(killed_senders_lose_no_receive),
-    };
-    return cmocka_run_group_tests_name("shared_senders", tests, NULL, NULL);
 }

@@ -73,21 +73,12 @@ static void write_under_watch(size_t local_offset, size_t length, unsigned round
     close_pair(&p);
 }
 
-static void a_written_word_is_never_torn(void **state)
+DEFINE_TEST(a_written_word_is_never_torn, NULL, NULL)
 {
     write_under_watch(0, 8, 3000);
 }
 
-static void words_of_a_large_write_from_an_odd_source_are_never_torn(void **state)
+DEFINE_TEST(words_of_a_large_write_from_an_odd_source_are_never_torn, NULL, NULL)
 {
     write_under_watch(3, 600 * 1024, 60);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_written_word_is_never_torn),
-            cmocka_unit_test(words_of_a_large_write_from_an_odd_source_are_never_torn),
-    };
-    return cmocka_run_group_tests_name("word", tests, NULL, NULL);
 }

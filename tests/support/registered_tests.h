@@ -12,9 +12,17 @@
     }                                                                                                                  \
     static void name(void **state)
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 void register_test(int line, struct CMUnitTest test);
 
 /* Runs the tests in the order of their lines. Returns the number of failed ones. A program without main() calls it. */
 int run_registered_tests(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
