@@ -100,7 +100,7 @@ static void the_main_queue_stays_the_same(void **state)
     assert_ptr_not_equal(pair.client.cq, pair.server.cq);
 }
 
-static void there_is_no_receive_queue_unless_asked_for(void **state)
+static void the_receive_queue_is_optional(void **state)
 {
     struct pair pair = connect_pair();
     struct rpma_cq *rcq = NO_QUEUE;
@@ -235,7 +235,7 @@ static const struct test_case cases[] = {
         CASE(queue_pair_numbers_differ),
         CASE(the_queue_pair_number_outlives_the_end),
         CASE(the_main_queue_stays_the_same),
-        CASE(there_is_no_receive_queue_unless_asked_for),
+        CASE(the_receive_queue_is_optional),
         CASE(the_receive_queue_is_another_one),
         CASE(queues_may_be_as_small_as_1),
         CASE(queues_may_be_as_large_as_1000),

@@ -89,7 +89,7 @@ static void several_entries_are_collected_at_once(void **state)
         ;
 }
 
-static void no_more_entries_are_collected_than_asked_for(void **state)
+static void at_most_the_requested_entries_are_polled(void **state)
 {
     struct pair pair = connect_pair();
     while (collect_in_calls_for(&pair, 2) < 2)
@@ -237,7 +237,7 @@ static const struct test_case cases[] = {
         CASE(one_entry_needs_no_counter),
         CASE(one_entry_is_counted),
         CASE(several_entries_are_collected_at_once),
-        CASE(no_more_entries_are_collected_than_asked_for),
+        CASE(at_most_the_requested_entries_are_polled),
         CASE(waiting_ends_with_a_completion),
         CASE(waiting_arms_the_queue_again),
         CASE(the_descriptor_is_readable_when_a_completion_waits),

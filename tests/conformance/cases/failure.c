@@ -39,9 +39,9 @@ KEY_BYTES(KEY_CASES)
             rpma_write(conn, forged, MEMORY_SIZE - 4, mr, 0, 8, ALWAYS, &pair))                                        \
     ROW(a_read_beyond_the_registered_memory, LENGTH_AT + 2, 0x10,                                                      \
             rpma_read(conn, mr, 0, forged, MEMORY_SIZE - 4, 8, ALWAYS, &pair))                                         \
-    ROW(a_failing_write_that_asked_for_no_completion, KEY_AT, 1,                                                       \
+    ROW(a_failing_write_without_a_requested_completion, KEY_AT, 1,                                                     \
             rpma_write(conn, forged, 0, mr, 0, 8, ON_ERROR, &pair))                                                    \
-    ROW(a_failing_read_that_asked_for_no_completion, KEY_AT, 1, rpma_read(conn, mr, 0, forged, 0, 8, ON_ERROR, &pair))
+    ROW(a_failing_read_without_a_requested_completion, KEY_AT, 1, rpma_read(conn, mr, 0, forged, 0, 8, ON_ERROR, &pair))
 
 #define FORGED_CASE(name, byte, bits, call)                                                                            \
     static void name##_is_an_access_error(void **state)                                                                \

@@ -183,7 +183,7 @@ static void a_region_to_write_and_flush_need_not_be_readable(void **state)
     expect_flushed(pair.client.cq, &pair);
 }
 
-static void flushes_can_outnumber_the_reads_a_device_keeps_going(void **state)
+static void flushes_can_outnumber_the_outstanding_reads_of_a_device(void **state)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_sq_size(cfg, 200));
@@ -210,7 +210,7 @@ static const struct test_case cases[] = {
         CASE(the_peer_configuration_holds_for_one_connection),
         CASE(a_refused_flush_posts_nothing),
         EDGES(EDGE_ENTRY) CASE(a_region_to_write_and_flush_need_not_be_readable),
-        CASE(flushes_can_outnumber_the_reads_a_device_keeps_going),
+        CASE(flushes_can_outnumber_the_outstanding_reads_of_a_device),
 };
 
 SUITE(flush, cases);

@@ -137,7 +137,7 @@ static void a_message_longer_than_its_receive_breaks_both_sides(void **state)
     assert_filled(pair.server.memory.ptr + 64, 64, 0);
 }
 
-static void a_successful_send_completes_only_if_asked_to(void **state)
+static void a_successful_send_completes_only_if_requested(void **state)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -217,7 +217,7 @@ static const struct test_case cases[] = {
         CASE(a_message_waits_for_its_receive),
         CASE(a_write_with_immediate_waits_for_its_receive),
         CASE(a_message_longer_than_its_receive_breaks_both_sides),
-        CASE(a_successful_send_completes_only_if_asked_to),
+        CASE(a_successful_send_completes_only_if_requested),
         CASE(receives_complete_on_the_receive_queue_if_there_is_one),
         CASE(sends_complete_on_the_main_queue),
         CASE(both_sides_send_at_once),

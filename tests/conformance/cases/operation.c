@@ -189,7 +189,7 @@ static void assert_only_the_last_completes(struct pair *pair)
     ROW(flush, rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ON_ERROR, NULL))
 
 #define UNSIGNALLED_CASE(name, call)                                                                                   \
-    static void a_successful_##name##_completes_only_if_asked_to(void **state)                                         \
+    static void a_successful_##name##_completes_only_if_requested(void **state)                                        \
     {                                                                                                                  \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_conn *conn = pair.client.conn;                                                                     \
@@ -204,7 +204,7 @@ UNSIGNALLED(UNSIGNALLED_CASE)
 #define SIZE_ENTRIES(length)                                                                                           \
     CASE(a_write_of_##length##_bytes_arrives), CASE(a_read_of_##length##_bytes_arrives),                               \
             CASE(a_write_with_immediate_of_##length##_bytes_arrives),
-#define UNSIGNALLED_ENTRY(name, call) CASE(a_successful_##name##_completes_only_if_asked_to),
+#define UNSIGNALLED_ENTRY(name, call) CASE(a_successful_##name##_completes_only_if_requested),
 static const struct test_case cases[] = {
         SIZES(SIZE_ENTRIES) UNSIGNALLED(UNSIGNALLED_ENTRY) CASE(a_write_of_8_mib_arrives),
         CASE(a_read_of_8_mib_arrives),

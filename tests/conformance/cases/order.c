@@ -5,7 +5,7 @@
 
 #include <endian.h>
 
-static void completions_come_in_the_order_of_posting(void **state)
+static void completions_have_the_order_of_posting(void **state)
 {
     struct pair pair = connect_pair();
     char *contexts = pair.client.memory.ptr;
@@ -172,7 +172,7 @@ static void a_full_receive_queue_refuses_the_next_receive(void **state)
 }
 
 static const struct test_case cases[] = {
-        CASE(completions_come_in_the_order_of_posting),
+        CASE(completions_have_the_order_of_posting),
         CASE(a_read_sees_the_writes_before_it),
         CASE(the_last_of_several_writes_wins),
         CASE(a_message_follows_the_writes_before_it),

@@ -132,7 +132,7 @@ static void the_request_s_bytes_stay_in_place_in_the_connection(void **state)
     assert_arrived(&before, 17, REQUEST_LIMIT);
 }
 
-static void they_can_be_asked_for_again(void **state)
+static void they_can_be_queried_again(void **state)
 {
     struct exchange exchange = exchange_of(4, 4);
     struct rpma_conn_private_data first = of_connection(exchange.active);
@@ -220,7 +220,7 @@ static const struct test_case cases[] = {
         CASE(the_active_side_has_none_before_it_is_established),
         CASE(a_rejected_connection_has_none),
         CASE(the_request_s_bytes_stay_in_place_in_the_connection),
-        CASE(they_can_be_asked_for_again),
+        CASE(they_can_be_queried_again),
         CASE(they_outlive_the_end_of_the_connection),
         CASE(a_request_does_not_carry_57_bytes),
         CASE(a_request_does_not_carry_255_bytes),

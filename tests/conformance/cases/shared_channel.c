@@ -78,17 +78,17 @@ static void waiting_ignores_its_flags(void **state)
 static void both_queues_get_events(void **state)
 {
     struct shared shared = connect_shared(4);
-    bool told[2] = {false, false};
+    bool signaled[2] = {false, false};
     post(&shared);
     receive(&shared);
-    while (!told[0] || !told[1]) {
+    while (!signaled[0] || !signaled[1]) {
         struct rpma_cq *cq = NULL;
         bool is_rcq = false;
         assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
         assert_ptr_equal(cq, is_rcq ? shared.rcq : shared.pair.client.cq);
-        if (!told[is_rcq])
+        if (!signaled[is_rcq])
             expect_success(cq, is_rcq ? IBV_WC_RECV : IBV_WC_RDMA_WRITE, &shared);
-        told[is_rcq] = true;
+        signaled[is_rcq] = true;
     }
 }
 

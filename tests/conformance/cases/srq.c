@@ -69,7 +69,7 @@ static void its_own_queue_stays_the_same(void **state)
     assert_ptr_equal(own_cq(srq), own_cq(srq));
 }
 
-static void with_size_0_it_has_no_queue_of_its_own(void **state)
+static void with_size_0_it_has_no_receive_cq(void **state)
 {
     assert_null(own_cq(new_srq(new_peer(), 4, 0)));
 }
@@ -169,7 +169,7 @@ static void its_queue_can_be_waited_for(void **state)
     expect_success(cq, IBV_WC_RECV, &pool);
 }
 
-static void a_connection_on_it_takes_no_receives_of_its_own(void **state)
+static void a_connection_on_it_rejects_receives(void **state)
 {
     struct pool pool = connect_to_pool(8, 0);
     assert_rpma(rpma_recv(pool.pair.server.conn, pool.pair.server.memory.mr, 0, 64, NULL), RPMA_E_PROVIDER);
@@ -212,7 +212,7 @@ static const struct test_case cases[] = {
         CASE(it_is_made_with_the_defaults_and_deleted),
         CASE(deleting_nothing_succeeds),
         CASE(its_own_queue_stays_the_same),
-        CASE(with_size_0_it_has_no_queue_of_its_own),
+        CASE(with_size_0_it_has_no_receive_cq),
         CASE(more_receives_than_the_device_has_are_a_provider_error),
         CASE(a_larger_queue_than_the_device_has_is_a_provider_error),
         CASE(a_receive_needs_a_region_for_its_bytes),
@@ -224,7 +224,7 @@ static const struct test_case cases[] = {
         CASE(without_its_own_receives_complete_on_that_of_the_connection),
         CASE(without_any_receives_complete_on_the_main_queue),
         CASE(its_queue_can_be_waited_for),
-        CASE(a_connection_on_it_takes_no_receives_of_its_own),
+        CASE(a_connection_on_it_rejects_receives),
         CASE(connections_share_its_receives),
         CASE(it_can_be_deleted_after_its_connections),
         CASE(deleting_it_under_a_connection_fails_and_consumes_it),

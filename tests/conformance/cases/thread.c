@@ -185,7 +185,7 @@ static void *write_and_collect(void *argument)
     return NULL;
 }
 
-static void each_thread_uses_a_connection_of_its_own(void **state)
+static void threads_use_separate_connections(void **state)
 {
     struct pair pairs[THREADS];
     pairs[0] = connect_pair();
@@ -348,7 +348,7 @@ static const struct test_case cases[] = {
         CASE(one_peer_cfg_is_changed_and_read_at_once),
         CASE(log_thresholds_are_changed_and_read_at_once),
         CASE(messages_are_logged_at_once),
-        CASE(each_thread_uses_a_connection_of_its_own),
+        CASE(threads_use_separate_connections),
         CASE(threads_post_on_one_connection_at_once),
         CASE(threads_collect_from_one_queue_at_once),
         CASE(one_thread_waits_for_events_while_another_operates),

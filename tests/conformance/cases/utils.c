@@ -70,15 +70,15 @@ static void the_ipv6_wildcard_names_no_device(void **state)
     refused("::", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
-static void on_demand_paging_is_told_as_the_device_has_it(void **state)
+static void the_support_of_on_demand_paging_is_that_of_the_device(void **state)
 {
     struct ibv_device_attr_ex attributes = device_attributes();
     uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
     bool capable = (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) &&
                    (attributes.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
-    int told = -1;
-    assert_done(rpma_utils_ibv_context_is_odp_capable(device(), &told));
-    assert_int_equal(told, capable);
+    int reported = -1;
+    assert_done(rpma_utils_ibv_context_is_odp_capable(device(), &reported));
+    assert_int_equal(reported, capable);
 }
 
 static int context_of_kind(const char *addr, enum rpma_util_ibv_context_type type, enum rpma_device_kind kind,
@@ -105,7 +105,7 @@ static void any_device_is_of_one_kind_or_the_other(void **state)
     assert_true(kind == RPMA_DEVICE_KERNEL || kind == RPMA_DEVICE_SOFTRDMA);
 }
 
-static void a_device_that_is_asked_for_by_its_kind_is_of_that_kind(void **state)
+static void a_device_selected_by_kind_is_of_that_kind(void **state)
 {
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     assert_done(kind_of(device(), &kind));
@@ -135,9 +135,9 @@ static const struct test_case cases[] = {
         CASE(an_address_of_another_machine_is_not_local),
         CASE(the_ipv4_wildcard_names_no_device),
         CASE(the_ipv6_wildcard_names_no_device),
-        CASE(on_demand_paging_is_told_as_the_device_has_it),
+        CASE(the_support_of_on_demand_paging_is_that_of_the_device),
         CASE(any_device_is_of_one_kind_or_the_other),
-        CASE(a_device_that_is_asked_for_by_its_kind_is_of_that_kind),
+        CASE(a_device_selected_by_kind_is_of_that_kind),
         CASE(an_unknown_kind_is_refused),
 };
 
