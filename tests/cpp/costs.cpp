@@ -10,11 +10,11 @@ namespace
 {
 
 // Handles a status as a program would.
-int told(int code)
+int checked(int code)
 {
     return code == 0 ? 7 : 9;
 }
-int told(rpma::status status)
+int checked(rpma::status status)
 {
     return status.ok() ? 7 : 9;
 }
@@ -27,12 +27,12 @@ extern "C" {
     int c_##name parameters;                                                                                           \
     int c_##name parameters                                                                                            \
     {                                                                                                                  \
-        return told(c);                                                                                                \
+        return checked(c);                                                                                             \
     }                                                                                                                  \
     int cpp_##name parameters;                                                                                         \
     int cpp_##name parameters                                                                                          \
     {                                                                                                                  \
-        return told(cpp);                                                                                              \
+        return checked(cpp);                                                                                           \
     }
 
 // Compares functions that store a result. `otherwise` is the result after a failure.

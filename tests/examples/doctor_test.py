@@ -117,8 +117,8 @@ class MachineTest(support.ExamplesTest):
         (port / "state").write_text(f"{state}\n", encoding="ascii")
         (port / "gids" / "0").write_text("0000:0000:0000:0000:0000:ffff:c0a8:0107\n", encoding="ascii")
 
-    def findings(self, devices: list[dict], why: str | None = None) -> tuple[dict[str, doctor.Finding], bool]:
-        with unittest.mock.patch.object(doctor, "query_devices", return_value=(devices, why)):
+    def findings(self, devices: list[dict], reason: str | None = None) -> tuple[dict[str, doctor.Finding], bool]:
+        with unittest.mock.patch.object(doctor, "query_devices", return_value=(devices, reason)):
             found, is_ready = doctor.kernel_devices(FACTS)
         return {finding.topic: finding for finding in found}, is_ready
 

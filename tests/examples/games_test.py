@@ -21,8 +21,8 @@ class GamesTest(support.ExamplesTest):
             self.assert_status(outcome.server, 0)
             count = rounds if client in ("08srq", "13") else rounds - 1
             numbers = range(7, 7 + count)
-            asked = [line for n in numbers for line in (f"Value sent: {n}", f"Value received: {n + 1}")]
-            self.assertEqual(asked, outcome.client.stdout.splitlines())
+            expected = [line for n in numbers for line in (f"Value sent: {n}", f"Value received: {n + 1}")]
+            self.assertEqual(expected, outcome.client.stdout.splitlines())
             if server != "13":
                 answered = [line for n in numbers for line in (f"Value received: {n}", f"Value sent: {n + 1}")]
                 self.assertEqual(answered, outcome.server.stdout.splitlines())

@@ -58,9 +58,10 @@ void the_function_is_called_before_a_copy_is_evicted(void **)
     b.kill();
     m.put(0, "after!");
     assert_int_equal(program.evictions.size(), 1);
-    const rpma_mirror_error &why = program.evictions[0];
-    assert_true(why.size == sizeof(why) && why.copy == 2 && why.code == RPMA_MIRROR_E_CONNECTION);
-    assert_true(why.kind == RPMA_MIRROR_ERROR_CONNECTION && why.contained == 1 && why.live == 1 && why.precise == 0);
+    const rpma_mirror_error &error = program.evictions[0];
+    assert_true(error.size == sizeof(error) && error.copy == 2 && error.code == RPMA_MIRROR_E_CONNECTION);
+    assert_true(error.kind == RPMA_MIRROR_ERROR_CONNECTION && error.contained == 1 && error.live == 1 &&
+                error.precise == 0);
     assert_int_equal(program.in_sync_there, 15);
     assert_true(program.events == std::vector{RPMA_MIRROR_EVENT_EVICTED});
     assert_int_equal(inspected(there.get())->in_sync, 11);

@@ -379,9 +379,9 @@ void pages_that_cannot_be_read_are_repaired(void **)
     assert_int_equal(n, 1);
     assert_true(errors[0].kind == RPMA_MIRROR_ERROR_MEDIA && errors[0].precise && errors[0].offset == 3 * 4096 &&
                 errors[0].length == 4096);
-    const rpma_mirror_error told = m.expect(RPMA_MIRROR_EVENT_MEDIA).error;
-    assert_true(told.kind == RPMA_MIRROR_ERROR_MEDIA && told.precise && told.contained && told.live);
-    assert_true(told.offset == 3 * 4096 && told.length == 4096);
+    const rpma_mirror_error reported = m.expect(RPMA_MIRROR_EVENT_MEDIA).error;
+    assert_true(reported.kind == RPMA_MIRROR_ERROR_MEDIA && reported.precise && reported.contained && reported.live);
+    assert_true(reported.offset == 3 * 4096 && reported.length == 4096);
     // The error is reported once.
     n = 4;
     assert_ok(rpma_mirror_check(m.get(), 0, 0, length, errors, &n));

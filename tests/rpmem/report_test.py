@@ -48,9 +48,9 @@ class Report(unittest.TestCase):
         self.reported("cannot open the set 'none.set'", name="none.set")
         silent = self.create(name="none.set", RPMEM_LOG_LEVEL="0")
         self.assertNotIn("librpmem[", silent.stderr)
-        asked = self.create(name="none.set", RPMEM_LOG_LEVEL="1")
-        self.assertIn("librpmem[", asked.stderr)
-        self.assertNotIn("rpmem-doctor", asked.stderr)
+        result = self.create(name="none.set", RPMEM_LOG_LEVEL="1")
+        self.assertIn("librpmem[", result.stderr)
+        self.assertNotIn("rpmem-doctor", result.stderr)
         self.assertIn("open", self.create().stdout)
 
     def test_how_the_daemon_ended_is_reported(self):

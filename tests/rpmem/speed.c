@@ -51,11 +51,11 @@ static double median(size_t count)
     return times[count / 2];
 }
 
-static void check(int failed, const char *what, const char *why)
+static void check(int failed, const char *call, const char *reason)
 {
     if (!failed)
         return;
-    fprintf(stderr, "%s: %s\n", what, why);
+    fprintf(stderr, "%s: %s\n", call, reason);
     exit(1);
 }
 

@@ -14,15 +14,15 @@ void headers_of_the_original_are_understood(void **)
         const header_page page = original_header(name);
         assert_true(checksum_matches(page));
         const pool_header header = decode(page);
-        const pool_attributes given = original_attributes(name[0] == 's');
-        assert_true(header.signature == given.signature);
+        const pool_attributes attributes = original_attributes(name[0] == 's');
+        assert_true(header.signature == attributes.signature);
         assert_int_equal(header.major, 3);
         assert_int_equal(header.compat_features, 1);
-        assert_int_equal(header.incompat_features, given.incompat_features);
+        assert_int_equal(header.incompat_features, attributes.incompat_features);
         assert_int_equal(header.ro_compat_features, 0);
-        assert_true(header.poolset_uuid == given.poolset_uuid);
-        assert_true(header.next_replica_uuid == given.next_uuid);
-        assert_true(header.prev_replica_uuid == given.prev_uuid);
+        assert_true(header.poolset_uuid == attributes.poolset_uuid);
+        assert_true(header.next_replica_uuid == attributes.next_uuid);
+        assert_true(header.prev_replica_uuid == attributes.prev_uuid);
         assert_true(header.creation_time > 1'700'000'000 && header.creation_time < 4'000'000'000);
         assert_true(header.shutdown == shutdown_state{});
 #ifdef __x86_64__
@@ -81,13 +81,13 @@ void a_new_header_keeps_the_rest_of_the_page(void **)
 
 void attributes_survive(void **)
 {
-    pool_attributes given = original_attributes();
-    given.ro_compat_features = 0x12345678;
-    given.user_flags = {1, 2, 3};
+    pool_attributes attributes = original_attributes();
+    attributes.ro_compat_features = 0x12345678;
+    attributes.user_flags = {1, 2, 3};
     pool_header header;
-    set_attributes(header, given);
-    header.part_uuid = given.first_uuid;
-    assert_true(attributes_of(decode(encode(header))) == given);
+    set_attributes(header, attributes);
+    header.part_uuid = attributes.first_uuid;
+    assert_true(attributes_of(decode(encode(header))) == attributes);
 }
 
 } // namespace

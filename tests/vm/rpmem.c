@@ -18,9 +18,9 @@
 #define SIZE ((size_t)8 * 1024 * 1024) /* used size of each set */
 #define WORDS (PAGE / sizeof(uint64_t))
 
-static void give_up(const char *what, const char *why)
+static void give_up(const char *call, const char *reason)
 {
-    fprintf(stderr, "%s: %s\n", what, why);
+    fprintf(stderr, "%s: %s\n", call, reason);
     exit(1);
 }
 

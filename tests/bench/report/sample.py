@@ -14,9 +14,9 @@ APIS = {"librpma": 1.0, "verbs": 0.99, "tcp": 0.8, "memcpy": 0.01}
 RANKS = [50, 90, 99, 99.9, 99.99, 99.999]
 
 
-def parameters(**given):
+def parameters(**changes):
     return {"block_size": 4096, "depth": 1, "connections": 1, "threads": 1, "flush": "none", "flush_interval": 1,
-            "polling": "busy", "access": "sequential", "cpu_load": 0, "target": "dram"} | given
+            "polling": "busy", "access": "sequential", "cpu_load": 0, "target": "dram"} | changes
 
 
 def latency_at(mean, rank):
@@ -33,8 +33,8 @@ def measure(mean, in_flight, size):
                            "percentiles": [[rank, latency_at(mean, rank)] for rank in RANKS], "histogram": histogram}}
 
 
-def point(workload, api, mean, given, halves=False):
-    setup = parameters(**given)
+def point(workload, api, mean, changes, halves=False):
+    setup = parameters(**changes)
     in_flight = setup["depth"] * setup["connections"]
     repeats = []
     for drift in (1.0, 1.01, 0.985):
@@ -99,8 +99,8 @@ def points():
 def pairs():
     cases = [("read", {}, 0.93), ("read", {"block_size": 65536}, 1.004), ("write_flush", {"flush": "persistent"}, 0.88),
              ("write_flush", {"flush": "persistent", "depth": 16}, 1.06)]
-    for workload, given, ratio in cases:
-        sides = [{"workload": workload, "api": "librpma", "library": label, "parameters": parameters(**given)}
+    for workload, changes, ratio in cases:
+        sides = [{"workload": workload, "api": "librpma", "library": label, "parameters": parameters(**changes)}
                  for label in ("ours", "debian")]
         yield {"ours": sides[0], "other": sides[1], "metric": "latency_p50", "ours_value": 15000 * ratio,
                "other_value": 15000, "ratio": ratio, "ratio_low": ratio * 0.98, "ratio_high": ratio * 1.03, "runs": 9}

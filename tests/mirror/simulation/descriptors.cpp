@@ -119,18 +119,18 @@ int eventfd_read(int fd, eventfd_t *value)
     return *value != 0 ? 0 : fail(EAGAIN);
 }
 
-int poll(pollfd *asked, nfds_t n, int timeout)
+int poll(pollfd *fds, nfds_t n, int timeout)
 {
     if (!inside())
-        return REAL(poll)(asked, n, timeout);
+        return REAL(poll)(fds, n, timeout);
     world &in = *world::present;
     int found = 0;
     const auto collect_ready = [&] {
         found = 0;
         for (nfds_t i = 0; i < n; ++i) {
-            const descriptor *const d = in.find(asked[i].fd);
-            asked[i].revents = d == nullptr ? short{0} : static_cast<short>(d->ready() & asked[i].events);
-            found += asked[i].revents != 0;
+            const descriptor *const d = in.find(fds[i].fd);
+            fds[i].revents = d == nullptr ? short{0} : static_cast<short>(d->ready() & fds[i].events);
+            found += fds[i].revents != 0;
         }
         return found != 0;
     };

@@ -98,13 +98,13 @@ void queue_pair::deliver_event(rpma_conn_event event)
     adapter->over.in.touch(*owner);
 }
 
-void queue_pair::fail(ibv_wc_status why)
+void queue_pair::fail(ibv_wc_status status)
 {
     if (now == state::failed || gone)
         return;
     now = state::failed;
     ibv_wc wc{};
-    wc.status = why;
+    wc.status = status;
     for (const auto &o : posted) {
         wc.wr_id = o->context;
         cq->push(wc);

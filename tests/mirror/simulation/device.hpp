@@ -65,7 +65,7 @@ struct queue_pair : std::enable_shared_from_this<queue_pair> {
 
     void open(process &in, unsigned peer);
     void deliver_event(rpma_conn_event event);
-    void fail(ibv_wc_status why);
+    void fail(ibv_wc_status status);
     // Completes the posted operations, in order, up to the one that the peer has confirmed.
     void confirm(const std::shared_ptr<operation> &o);
     void disconnect();

@@ -160,7 +160,7 @@ void history::marked(std::uint64_t epoch, std::uint64_t mark, time_us began)
     known_mark_ = std::max(known_mark_, mark);
 }
 
-void history::asked(std::uint64_t epoch, unsigned copy) const
+void history::before_eviction(std::uint64_t epoch, unsigned copy) const
 {
     replica::mirror_record newest;
     for (const place &p : copies)
@@ -168,7 +168,7 @@ void history::asked(std::uint64_t epoch, unsigned copy) const
                 r.epoch == epoch && is_newer(r, newest))
             newest = r;
     if (newest.epoch != 0 && (newest.in_sync >> copy & 1) == 0)
-        in_.violated("the program of epoch %lu is asked about copy %u, but a record without this copy exists already",
+        in_.violated("the program of epoch %lu is called for copy %u, but a record without this copy exists already",
                 epoch, copy);
 }
 

@@ -32,7 +32,7 @@ struct keeper {
 //   a writer that acknowledges an operation that it began after the next one had the set;
 //   a local copy that opens alone while the targets can be opened without it;
 //   a word that a power failure during a write leaves torn;
-//   a program that is asked about a copy after that has left, or that continues although it wanted to stop;
+//   a program that is called for a copy after it has left, or that continues although it wanted to stop;
 //   an opened set whose consistency point is older than one that was acknowledged or found before;
 //   a response that reports data that is not durable, or lacks data that an earlier response reported.
 class history
@@ -76,7 +76,7 @@ public:
     std::uint64_t next_mark() { return ++marks_; }
     void marked(std::uint64_t epoch, std::uint64_t mark, time_us began);
     // Records that the program of that epoch was called before a copy leaves.
-    void asked(std::uint64_t epoch, unsigned copy) const;
+    void before_eviction(std::uint64_t epoch, unsigned copy) const;
     void check_claims() const;
     // Returns whether a copy has made a promise to a higher epoch.
     bool overtaken(std::uint64_t epoch) const;

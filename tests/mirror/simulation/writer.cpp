@@ -71,12 +71,12 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
     rpma_mirror_cfg_set_eviction_function(
             s.cfg,
             [](void *context, const rpma_mirror_error *error) {
-                auto &asked = *static_cast<session *>(context);
-                asked.observer->asked(asked.epoch, error->copy);
-                if (!asked.may_stop || !world::present->one_in(8))
+                auto &writer = *static_cast<session *>(context);
+                writer.observer->before_eviction(writer.epoch, error->copy);
+                if (!writer.may_stop || !world::present->one_in(8))
                     return 0;
                 world::present->log("stops rather than lose copy %u", error->copy);
-                asked.stopped_at = world::present->now();
+                writer.stopped_at = world::present->now();
                 return 1;
             },
             &s);
