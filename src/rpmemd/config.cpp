@@ -109,8 +109,8 @@ bool read_forced(config &to)
     std::reverse(arguments.begin(), arguments.end());
     try {
         app.parse(arguments);
-    } catch (const CLI::Success &asked) {
-        app.exit(asked, std::cerr, std::cerr);
+    } catch (const CLI::Success &help) {
+        app.exit(help, std::cerr, std::cerr);
         return false;
     } catch (const CLI::ParseError &wrong) {
         throw config_error(exit_refused, std::string(wrong.what()) + ", in SSH_ORIGINAL_COMMAND");
@@ -147,7 +147,7 @@ void apply(config &to, const std::string &key, const std::string &value)
 unsigned thread_count(const std::string &value)
 {
     try {
-        return small_number(value, 0, max_threads);
+        return parse_number(value, 0, max_threads);
     } catch (const std::invalid_argument &problem) {
         throw config_error(exit_refused, std::string("--nthreads: ") + problem.what());
     }
@@ -179,9 +179,9 @@ std::optional<config> read_config(int argc, const char *const *argv)
     add_options(app, given, to);
     try {
         app.parse(argc, argv);
-    } catch (const CLI::Success &asked) {
+    } catch (const CLI::Success &help) {
         // Help goes to standard error: standard output is the control channel.
-        app.exit(asked, std::cerr, std::cerr);
+        app.exit(help, std::cerr, std::cerr);
         return std::nullopt;
     } catch (const CLI::ParseError &wrong) {
         throw config_error(exit_refused, std::string(wrong.what()) + " (see rpmemd --help)");

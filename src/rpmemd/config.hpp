@@ -80,7 +80,7 @@ std::optional<config> read_config(int argc, const char *const *argv);
 void set_value(config &to, const std::string &key, const std::string &value);
 
 // Parses a decimal number from `lowest` to `highest`. Throws std::invalid_argument for any other value.
-unsigned small_number(const std::string &value, unsigned lowest, unsigned highest);
+unsigned parse_number(const std::string &value, unsigned lowest, unsigned highest);
 
 // Throws config_error with file and line for a file that cannot be read or has an invalid line.
 void read_config_file(config &to, const std::string &path);

@@ -70,7 +70,7 @@ log_level level(const std::string &value)
 template<unsigned limits::*limit>
 void set_limit(config &to, const std::string &value)
 {
-    to.limits.*limit = small_number(value, 1, max_threads);
+    to.limits.*limit = parse_number(value, 1, max_threads);
 }
 
 template<std::uint64_t limits::*limit>
@@ -103,7 +103,7 @@ const std::map<std::string, setter> &setters()
                               const std::string &value) { to.umask = static_cast<mode_t>(number(value, 0, 0777, 8)); }},
             {"session-timeout",
                     [](config &to, const std::string &value) {
-                        to.session_timeout_s = small_number(value, 0, 24 * 3600);
+                        to.session_timeout_s = parse_number(value, 0, 24 * 3600);
                     }},
             {"identity", [](config &to, const std::string &value) { to.grants.push_back(parse_grant(value)); }},
             {"metrics",
@@ -143,7 +143,7 @@ void read_line(config &to, const std::string &line)
 
 } // namespace
 
-unsigned small_number(const std::string &value, unsigned lowest, unsigned highest)
+unsigned parse_number(const std::string &value, unsigned lowest, unsigned highest)
 {
     return static_cast<unsigned>(number(value, lowest, highest));
 }
