@@ -13,9 +13,9 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
-extern "C" {
-#include <cmocka.h>
+#include "cmocka_headers.hpp"
 
+extern "C" {
 int __real_fallocate(int fd, int mode, off_t offset, off_t length);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t length);
 }
@@ -55,7 +55,7 @@ void expect_zeros_at(std::uint64_t offset)
     assert_true(is_zero(*next));
 }
 
-void a_block_is_emptied(void **)
+DEFINE_TEST(a_block_is_emptied, nullptr, nullptr)
 {
     refuses = false;
     calls = 0;
@@ -65,7 +65,7 @@ void a_block_is_emptied(void **)
 
 // In a single test, because cmocka replaces the handler of SIGBUS after each test. The pages of the second block are
 // missing, as on a host without memory for them.
-void a_block_that_cannot_be_emptied_is_cleared_or_never_used_again(void **)
+DEFINE_TEST(a_block_that_cannot_be_emptied_is_cleared_or_never_used_again, nullptr, nullptr)
 {
     refuses = true;
     expect_zeros_at(use_block([](const block &) {}));
@@ -89,13 +89,4 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
         return __real_fallocate(fd, mode, offset, length);
     errno = EPERM;
     return -1;
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_block_is_emptied),
-            cmocka_unit_test(a_block_that_cannot_be_emptied_is_cleared_or_never_used_again),
-    };
-    return cmocka_run_group_tests_name("softrdma arena", tests, nullptr, nullptr);
 }

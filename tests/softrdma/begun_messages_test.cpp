@@ -134,7 +134,7 @@ struct receiver {
     }
 };
 
-void a_destroyed_queue_pair_returns_it(void **)
+DEFINE_TEST(a_destroyed_queue_pair_returns_it, nullptr, nullptr)
 {
     receiver r;
     r.arrives(opcode::send_only);
@@ -143,7 +143,7 @@ void a_destroyed_queue_pair_returns_it(void **)
     r.expect_all(1);
 }
 
-void a_reset_returns_it(void **)
+DEFINE_TEST(a_reset_returns_it, nullptr, nullptr)
 {
     receiver r;
     r.arrives(opcode::send_first);
@@ -152,7 +152,7 @@ void a_reset_returns_it(void **)
     r.expect_all(0);
 }
 
-void the_next_connection_begins_with_a_message_of_its_own(void **)
+DEFINE_TEST(the_next_connection_begins_with_a_message_of_its_own, nullptr, nullptr)
 {
     receiver r;
     r.arrives(opcode::send_first);
@@ -164,7 +164,7 @@ void the_next_connection_begins_with_a_message_of_its_own(void **)
     r.expect_all(1);
 }
 
-void the_error_state_completes_it(void **)
+DEFINE_TEST(the_error_state_completes_it, nullptr, nullptr)
 {
     receiver r;
     r.arrives(opcode::send_first);
@@ -174,7 +174,7 @@ void the_error_state_completes_it(void **)
 }
 
 // The peer may have been killed. Other queue pairs get the receive before the program destroys this one.
-void a_lost_path_returns_it(void **)
+DEFINE_TEST(a_lost_path_returns_it, nullptr, nullptr)
 {
     receiver r;
     r.arrives(opcode::send_first);
@@ -185,7 +185,7 @@ void a_lost_path_returns_it(void **)
 }
 
 // While the message can still end, its receive occupies a slot of the queue.
-void the_program_cannot_post_in_its_place(void **)
+DEFINE_TEST(the_program_cannot_post_in_its_place, nullptr, nullptr)
 {
     receiver r;
     r.arrives(opcode::send_first);
@@ -200,16 +200,3 @@ void the_program_cannot_post_in_its_place(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_destroyed_queue_pair_returns_it),
-            cmocka_unit_test(a_reset_returns_it),
-            cmocka_unit_test(the_next_connection_begins_with_a_message_of_its_own),
-            cmocka_unit_test(the_error_state_completes_it),
-            cmocka_unit_test(a_lost_path_returns_it),
-            cmocka_unit_test(the_program_cannot_post_in_its_place),
-    };
-    return cmocka_run_group_tests_name("softrdma begun messages", tests, nullptr, nullptr);
-}

@@ -113,7 +113,7 @@ struct receiver {
 };
 
 // The receive queue is empty before each message, so the peer finds no receive.
-void each_message_has_its_receive(void **)
+DEFINE_TEST(each_message_has_its_receive, nullptr, nullptr)
 {
     for (const bool shares : {false, true}) {
         receiver r({.position = wrap - 3}, shares);
@@ -135,7 +135,7 @@ void each_message_has_its_receive(void **)
 }
 
 // The peer delivers no message to it, however often the receive was lent.
-void a_reclaimed_receive_gets_no_message(void **)
+DEFINE_TEST(a_reclaimed_receive_gets_no_message, nullptr, nullptr)
 {
     for (std::uint32_t before = 0; before < 3; ++before) {
         receiver r({.position = wrap - before}, true);
@@ -155,7 +155,7 @@ void a_reclaimed_receive_gets_no_message(void **)
 }
 
 // The slot of a receive that was used by a message over the network is unchanged.
-void messages_over_the_network_leave_no_message_behind(void **)
+DEFINE_TEST(messages_over_the_network_leave_no_message_behind, nullptr, nullptr)
 {
     receiver r({.position = wrap - 3}, false);
     for (std::uint64_t id = 0; id < 8; ++id) {
@@ -171,7 +171,7 @@ void messages_over_the_network_leave_no_message_behind(void **)
 }
 
 // Tokens of lent receives do not repeat.
-void a_token_does_not_come_again(void **)
+DEFINE_TEST(a_token_does_not_come_again, nullptr, nullptr)
 {
     const auto first_token = [](std::uint32_t tokens) {
         receiver r({.tokens = tokens}, true);
@@ -185,7 +185,7 @@ void a_token_does_not_come_again(void **)
 }
 
 // Messages that fill the bounce buffer, one for which it lacks space, and messages of all lengths.
-void the_bounce_buffer_is_used_in_turn(void **)
+DEFINE_TEST(the_bounce_buffer_is_used_in_turn, nullptr, nullptr)
 {
     constexpr std::uint32_t length = max_bounced / 2;
     receiver r({.bounced = UINT32_MAX / cache_line * cache_line - 2 * length}, true);
@@ -212,7 +212,7 @@ void the_bounce_buffer_is_used_in_turn(void **)
 }
 
 // A file registered in the same slot after 2^32 registrations is another region, even if the peer has the old key.
-void a_region_is_not_taken_for_an_earlier_one(void **)
+DEFINE_TEST(a_region_is_not_taken_for_an_earlier_one, nullptr, nullptr)
 {
     constexpr std::uint32_t key = 0x1234 << key_variant_bits;
     receiver r({}, false);
@@ -244,7 +244,7 @@ void a_region_is_not_taken_for_an_earlier_one(void **)
 }
 
 // An operation that is in progress when its section word wraps is waited for, but not longer than necessary.
-void a_section_word_wraps(void **)
+DEFINE_TEST(a_section_word_wraps, nullptr, nullptr)
 {
     const auto word = std::make_shared<std::atomic<std::uint32_t>>(UINT32_MAX - 1);
     std::optional<grace_period> seen;
@@ -262,17 +262,3 @@ void a_section_word_wraps(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(each_message_has_its_receive),
-            cmocka_unit_test(a_reclaimed_receive_gets_no_message),
-            cmocka_unit_test(messages_over_the_network_leave_no_message_behind),
-            cmocka_unit_test(a_token_does_not_come_again),
-            cmocka_unit_test(the_bounce_buffer_is_used_in_turn),
-            cmocka_unit_test(a_region_is_not_taken_for_an_earlier_one),
-            cmocka_unit_test(a_section_word_wraps),
-    };
-    return cmocka_run_group_tests_name("softrdma counters", tests, nullptr, nullptr);
-}

@@ -14,9 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace softrdma;
 
@@ -74,7 +72,7 @@ void take_away_again_and_again(board &b, std::uint32_t least_uses)
     }
 }
 
-void memory_in_use_by_another_process_is_waited_for(void **)
+DEFINE_TEST(memory_in_use_by_another_process_is_waited_for, nullptr, nullptr)
 {
     void *memory = mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
@@ -94,11 +92,3 @@ void memory_in_use_by_another_process_is_waited_for(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(memory_in_use_by_another_process_is_waited_for),
-    };
-    return cmocka_run_group_tests_name("softrdma epochs", tests, nullptr, nullptr);
-}

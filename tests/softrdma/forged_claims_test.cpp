@@ -105,7 +105,7 @@ pid_t start_unknown_peer(int &out)
     return pid;
 }
 
-void a_caller_of_another_user_reaches_nothing(void **)
+DEFINE_TEST(a_caller_of_another_user_reaches_nothing, nullptr, nullptr)
 {
     if (geteuid() != 0) {
         print_message("skipped: only root can become another user\n");
@@ -140,11 +140,3 @@ void a_caller_of_another_user_reaches_nothing(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_caller_of_another_user_reaches_nothing),
-    };
-    return cmocka_run_group_tests_name("forged_claims", tests, nullptr, nullptr);
-}

@@ -9,9 +9,7 @@
 #include <random>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace softrdma;
 using namespace softrdma;
@@ -65,7 +63,7 @@ bool has_payload(opcode op)
            op != opcode::atomic_acknowledge && op != opcode::receive_posted && op != opcode::ack_request;
 }
 
-void every_packet_survives_the_wire(void **)
+DEFINE_TEST(every_packet_survives_the_wire, nullptr, nullptr)
 {
     for (const opcode op : all_opcodes) {
         const packet sent = full_packet(op);
@@ -96,7 +94,7 @@ void every_packet_survives_the_wire(void **)
     }
 }
 
-void a_write_has_the_infiniband_headers(void **)
+DEFINE_TEST(a_write_has_the_infiniband_headers, nullptr, nullptr)
 {
     const bytes frame = frame_of(full_packet(opcode::write_only_imm), bytes(2, std::byte{0xee}));
     const std::uint8_t expected[] = {0, 0, 0, 34,                                   // length of what follows
@@ -108,7 +106,7 @@ void a_write_has_the_infiniband_headers(void **)
     assert_memory_equal(frame.data(), expected, sizeof(expected));
 }
 
-void a_flush_has_the_infiniband_headers(void **)
+DEFINE_TEST(a_flush_has_the_infiniband_headers, nullptr, nullptr)
 {
     const bytes frame = frame_of(full_packet(opcode::flush));
     const std::uint8_t expected[] = {0, 0, 0, 32,                                   // length of what follows
@@ -119,7 +117,7 @@ void a_flush_has_the_infiniband_headers(void **)
     assert_memory_equal(frame.data(), expected, sizeof(expected));
 }
 
-void truncated_frames_are_refused(void **)
+DEFINE_TEST(truncated_frames_are_refused, nullptr, nullptr)
 {
     for (const opcode op : all_opcodes) {
         const bytes frame = frame_of(full_packet(op), bytes(has_payload(op) ? 8 : 0));
@@ -136,7 +134,7 @@ void truncated_frames_are_refused(void **)
     }
 }
 
-void impossible_frames_are_refused(void **)
+DEFINE_TEST(impossible_frames_are_refused, nullptr, nullptr)
 {
     packet got;
     bytes huge(4, std::byte{0xff});
@@ -211,7 +209,7 @@ std::vector<std::pair<packet, bytes>> packets_of(frame_reader &reader, const byt
     return packets;
 }
 
-void long_segments_are_handed_on_as_they_arrive(void **)
+DEFINE_TEST(long_segments_are_handed_on_as_they_arrive, nullptr, nullptr)
 {
     std::mt19937 random(20260102);
     bytes payload(6 * frame_reader::whole + 1000);
@@ -250,7 +248,7 @@ void long_segments_are_handed_on_as_they_arrive(void **)
     }
 }
 
-void long_frames_that_cannot_be_divided_are_refused(void **)
+DEFINE_TEST(long_frames_that_cannot_be_divided_are_refused, nullptr, nullptr)
 {
     for (const opcode op : all_opcodes) {
         if (std::any_of(std::begin(divisions), std::end(divisions), [&](const division &d) { return d.whole == op; }))
@@ -269,7 +267,7 @@ void long_frames_that_cannot_be_divided_are_refused(void **)
 }
 
 // The sanitizers check that no input causes a read out of bounds.
-void garbage_is_read_within_its_bounds(void **)
+DEFINE_TEST(garbage_is_read_within_its_bounds, nullptr, nullptr)
 {
     std::mt19937 random(20260101);
     unsigned accepted = 0;
@@ -302,7 +300,7 @@ void garbage_is_read_within_its_bounds(void **)
     assert_true(accepted > 0);
 }
 
-void handshakes_survive_the_wire(void **)
+DEFINE_TEST(handshakes_survive_the_wire, nullptr, nullptr)
 {
     cm_handshake sent;
     sent.key.fill(std::byte{0x42});
@@ -325,7 +323,7 @@ void handshakes_survive_the_wire(void **)
     assert_false(sent.data.assign("x", request_private_size + 1, request_private_size));
 }
 
-void handshakes_without_the_connection_manager_survive_the_wire(void **)
+DEFINE_TEST(handshakes_without_the_connection_manager_survive_the_wire, nullptr, nullptr)
 {
     direct_handshake sent{.from = 0x123456, .to = 0xfedcba, .shm_address = {}};
     sent.shm_address.absence_reason = no_shm_reason::user;
@@ -342,7 +340,7 @@ void handshakes_without_the_connection_manager_survive_the_wire(void **)
     assert_false(decode(newer, got));
 }
 
-void decisions_survive_the_wire(void **)
+DEFINE_TEST(decisions_survive_the_wire, nullptr, nullptr)
 {
     shm_decision got;
     assert_true(decode(encode(shm_decision{.shares = true}), got));
@@ -358,7 +356,7 @@ void decisions_survive_the_wire(void **)
     assert_false(decode(payload, got));
 }
 
-void a_message_of_another_version_is_rejected_with_its_version(void **)
+DEFINE_TEST(a_message_of_another_version_is_rejected_with_its_version, nullptr, nullptr)
 {
     cm_payload message = encode(direct_handshake{.from = 1, .to = 2, .shm_address = {}});
     direct_handshake decoded;
@@ -372,7 +370,7 @@ void a_message_of_another_version_is_rejected_with_its_version(void **)
 }
 
 // The packet was sent to SoftRoCE of Linux 6.12, which drops it unless its CRC counts the packet twice.
-void a_flush_has_the_crc_of_either_rule(void **)
+DEFINE_TEST(a_flush_has_the_crc_of_either_rule, nullptr, nullptr)
 {
     packet p{.op = opcode::flush, .dest_qpn = 0x11, .psn = 0x8fd9b7, .remote_addr = 0x7f5c4e600011};
     p.rkey = 0x2ee;
@@ -407,23 +405,3 @@ void a_flush_has_the_crc_of_either_rule(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_message_of_another_version_is_rejected_with_its_version),
-            cmocka_unit_test(every_packet_survives_the_wire),
-            cmocka_unit_test(a_write_has_the_infiniband_headers),
-            cmocka_unit_test(a_flush_has_the_infiniband_headers),
-            cmocka_unit_test(truncated_frames_are_refused),
-            cmocka_unit_test(impossible_frames_are_refused),
-            cmocka_unit_test(long_segments_are_handed_on_as_they_arrive),
-            cmocka_unit_test(long_frames_that_cannot_be_divided_are_refused),
-            cmocka_unit_test(garbage_is_read_within_its_bounds),
-            cmocka_unit_test(handshakes_survive_the_wire),
-            cmocka_unit_test(handshakes_without_the_connection_manager_survive_the_wire),
-            cmocka_unit_test(decisions_survive_the_wire),
-            cmocka_unit_test(a_flush_has_the_crc_of_either_rule),
-    };
-    return cmocka_run_group_tests_name("frame", tests, nullptr, nullptr);
-}

@@ -18,9 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 namespace
 {
@@ -103,33 +101,23 @@ void check_in_child(unsigned close_range_unshare, unsigned unshare, bool expecte
     }));
 }
 
-void a_thread_gets_a_table_by_either_call(void **)
+DEFINE_TEST(a_thread_gets_a_table_by_either_call, nullptr, nullptr)
 {
     check_in_child(works, works, true);
     check_in_child(refuses, works, true);
     check_in_child(works, refuses, true);
 }
 
-void a_call_that_only_pretends_is_found_out(void **)
+DEFINE_TEST(a_call_that_only_pretends_is_found_out, nullptr, nullptr)
 {
     check_in_child(pretends, works, true);
     check_in_child(pretends, refuses, false);
     check_in_child(pretends, pretends, false);
 }
 
-void nothing_is_called_without_a_table(void **)
+DEFINE_TEST(nothing_is_called_without_a_table, nullptr, nullptr)
 {
     check_in_child(refuses, refuses, false);
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_thread_gets_a_table_by_either_call),
-            cmocka_unit_test(a_call_that_only_pretends_is_found_out),
-            cmocka_unit_test(nothing_is_called_without_a_table),
-    };
-    return cmocka_run_group_tests_name("own_descriptors", tests, nullptr, nullptr);
-}

@@ -6,9 +6,7 @@
 #include <cstdarg>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace softrdma;
 
@@ -56,7 +54,7 @@ void assert_same_list(const wqe &a, const wqe &b)
     assert_memory_equal(a.sg_list().data(), b.sg_list().data(), a.sg_list().size_bytes());
 }
 
-void both_post_interfaces_build_the_same_request(void **)
+DEFINE_TEST(both_post_interfaces_build_the_same_request, nullptr, nullptr)
 {
     queue q;
     const char text[] = "sixteen letters!";
@@ -83,7 +81,7 @@ void both_post_interfaces_build_the_same_request(void **)
     assert_int_equal(q.batch.error(), 0);
 }
 
-void inline_data_is_copied_contiguously(void **)
+DEFINE_TEST(inline_data_is_copied_contiguously, nullptr, nullptr)
 {
     queue q;
     char text[] = "first half, second half";
@@ -106,7 +104,7 @@ void inline_data_is_copied_contiguously(void **)
     assert_int_equal(two.length, 3);
 }
 
-void fields_that_an_opcode_does_not_use_are_ignored(void **)
+DEFINE_TEST(fields_that_an_opcode_does_not_use_are_ignored, nullptr, nullptr)
 {
     std::vector<ibv_sge> list;
     ibv_send_wr wr = request(IBV_WR_SEND, list);
@@ -125,7 +123,7 @@ void fields_that_an_opcode_does_not_use_are_ignored(void **)
     assert_int_equal(w.imm_data, 0);
 }
 
-void posted_requests_are_counted_by_kind(void **)
+DEFINE_TEST(posted_requests_are_counted_by_kind, nullptr, nullptr)
 {
     queue q;
     const char text[] = "sixteen letters!";
@@ -144,7 +142,7 @@ void posted_requests_are_counted_by_kind(void **)
     assert_int_equal(q.sq.posted({IBV_WR_RDMA_READ}).requests, 0);
 }
 
-void invalid_requests_are_rejected_or_complete_with_an_error(void **)
+DEFINE_TEST(invalid_requests_are_rejected_or_complete_with_an_error, nullptr, nullptr)
 {
     std::vector<ibv_sge> list{sge_of(nullptr, 33)};
     const auto refusal = [&](ibv_wr_opcode opcode, unsigned flags = 0) {
@@ -173,7 +171,7 @@ void invalid_requests_are_rejected_or_complete_with_an_error(void **)
     assert_int_equal(status(IBV_WR_RDMA_WRITE), IBV_WC_LOC_LEN_ERR);
 }
 
-void a_batch_rejects_requests_that_do_not_fit(void **)
+DEFINE_TEST(a_batch_rejects_requests_that_do_not_fit, nullptr, nullptr)
 {
     queue q;
     q.batch.start();
@@ -200,7 +198,7 @@ void a_batch_rejects_requests_that_do_not_fit(void **)
     q.batch.unlock();
 }
 
-void the_ring_keeps_order_and_reuses_entries(void **)
+DEFINE_TEST(the_ring_keeps_order_and_reuses_entries, nullptr, nullptr)
 {
     queue q;
     std::uint64_t next = 0;
@@ -224,7 +222,7 @@ void the_ring_keeps_order_and_reuses_entries(void **)
     assert_int_equal(q.sq.posted({IBV_WR_RDMA_WRITE}).requests, next);
 }
 
-void a_batch_survives_a_queue_that_drains_concurrently(void **)
+DEFINE_TEST(a_batch_survives_a_queue_that_drains_concurrently, nullptr, nullptr)
 {
     queue q;
     q.post(1);
@@ -247,18 +245,3 @@ void a_batch_survives_a_queue_that_drains_concurrently(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(both_post_interfaces_build_the_same_request),
-            cmocka_unit_test(inline_data_is_copied_contiguously),
-            cmocka_unit_test(fields_that_an_opcode_does_not_use_are_ignored),
-            cmocka_unit_test(posted_requests_are_counted_by_kind),
-            cmocka_unit_test(invalid_requests_are_rejected_or_complete_with_an_error),
-            cmocka_unit_test(a_batch_rejects_requests_that_do_not_fit),
-            cmocka_unit_test(the_ring_keeps_order_and_reuses_entries),
-            cmocka_unit_test(a_batch_survives_a_queue_that_drains_concurrently),
-    };
-    return cmocka_run_group_tests_name("send queue", tests, nullptr, nullptr);
-}

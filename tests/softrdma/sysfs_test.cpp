@@ -27,9 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 namespace
 {
@@ -189,7 +187,7 @@ const path_function path_functions[] = {
         {"exists", [](const char *p) { return fs::exists(p); }},
 };
 
-void each_function_finds_a_file(void **)
+DEFINE_TEST(each_function_finds_a_file, nullptr, nullptr)
 {
     const std::string file = port + "/state";
     for (const path_function &f : path_functions) {
@@ -214,7 +212,7 @@ std::set<std::string> names_of(const std::string &directory)
     return names;
 }
 
-void directories_are_listed(void **)
+DEFINE_TEST(directories_are_listed, nullptr, nullptr)
 {
     assert_true(closed(opendir("/sys/class/infiniband")));
     assert_null(opendir("/sys/class/infiniband/other"));
@@ -265,7 +263,7 @@ void directories_are_listed(void **)
 }
 
 // Listings of the parent directories contain the device and the entries of the system.
-void parents_are_listed(void **)
+DEFINE_TEST(parents_are_listed, nullptr, nullptr)
 {
     const auto has = [](const std::set<std::string> &names, const char *name) { return names.count(name) == 1; };
     for (const char *path : {"/sys/class", "/sys/class//", "/sys/./class/.", "/sys/class/infiniband/.."}) {
@@ -296,7 +294,7 @@ void parents_are_listed(void **)
 }
 
 // Programs open files relative to a directory descriptor; hwloc uses one of the root directory.
-void relative_paths_work(void **)
+DEFINE_TEST(relative_paths_work, nullptr, nullptr)
 {
     const int ports = open((device + "/ports").c_str(), O_RDONLY | O_DIRECTORY);
     assert_true(ports >= 0 && closed(openat(ports, "1/state", O_RDONLY)));
@@ -321,7 +319,7 @@ void relative_paths_work(void **)
     assert_int_equal(chdir(before), 0);
 }
 
-void links_resolve_to_the_device(void **)
+DEFINE_TEST(links_resolve_to_the_device, nullptr, nullptr)
 {
     char out[PATH_MAX];
     assert_non_null(realpath((device + "/device").c_str(), out));
@@ -352,7 +350,7 @@ void links_resolve_to_the_device(void **)
 }
 
 // open() of a FIFO waits for a writer. It is a cancellation point.
-void a_thread_can_be_canceled_in_open(void **)
+DEFINE_TEST(a_thread_can_be_canceled_in_open, nullptr, nullptr)
 {
     const std::string fifo = "canceled." + std::to_string(getpid());
     assert_int_equal(mkfifo(fifo.c_str(), 0600), 0);
@@ -374,7 +372,7 @@ void a_thread_can_be_canceled_in_open(void **)
 }
 
 // Calls with paths outside the device reach the C library unchanged.
-void other_paths_are_not_replaced(void **)
+DEFINE_TEST(other_paths_are_not_replaced, nullptr, nullptr)
 {
     struct stat status {
     };
@@ -404,7 +402,7 @@ std::string in_groups(const std::uint8_t *bytes, size_t count)
     return text;
 }
 
-void files_agree_with_the_queries(void **)
+DEFINE_TEST(files_agree_with_the_queries, nullptr, nullptr)
 {
     int count = 0;
     ibv_device **list = ibv_get_device_list(&count);
@@ -482,7 +480,7 @@ void write_directory(int out)
         abort();
 }
 
-void the_files_are_removed_with_their_process(void **)
+DEFINE_TEST(the_files_are_removed_with_their_process, nullptr, nullptr)
 {
     const std::string own = private_directory();
     std::string of_killed;
@@ -500,7 +498,7 @@ void the_files_are_removed_with_their_process(void **)
     assert_true(fs::exists(own));
 }
 
-void many_threads_can_start_concurrently(void **)
+DEFINE_TEST(many_threads_can_start_concurrently, nullptr, nullptr)
 {
     const auto open_all = [](int out) {
         std::atomic<int> good{0};
@@ -518,7 +516,7 @@ void many_threads_can_start_concurrently(void **)
     assert_string_equal(good.c_str(), "8");
 }
 
-void queries_work_after_programs_close_all_descriptors(void **)
+DEFINE_TEST(queries_work_after_programs_close_all_descriptors, nullptr, nullptr)
 {
     const auto close_all = [](int out) {
         contents(port + "/state");
@@ -534,21 +532,3 @@ void queries_work_after_programs_close_all_descriptors(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(many_threads_can_start_concurrently),
-            cmocka_unit_test(queries_work_after_programs_close_all_descriptors),
-            cmocka_unit_test(each_function_finds_a_file),
-            cmocka_unit_test(directories_are_listed),
-            cmocka_unit_test(parents_are_listed),
-            cmocka_unit_test(relative_paths_work),
-            cmocka_unit_test(links_resolve_to_the_device),
-            cmocka_unit_test(a_thread_can_be_canceled_in_open),
-            cmocka_unit_test(other_paths_are_not_replaced),
-            cmocka_unit_test(files_agree_with_the_queries),
-            cmocka_unit_test(the_files_are_removed_with_their_process),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

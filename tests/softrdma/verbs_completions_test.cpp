@@ -10,7 +10,7 @@ using namespace softrdma;
 namespace
 {
 
-void an_armed_queue_fires_once(void **)
+DEFINE_TEST(an_armed_queue_fires_once, nullptr, nullptr)
 {
     verbs_device device;
     completion_channel events(device.context());
@@ -30,7 +30,7 @@ void an_armed_queue_fires_once(void **)
     }
 }
 
-void only_solicited_messages_wake_a_wait_for_solicited_ones(void **)
+DEFINE_TEST(only_solicited_messages_wake_a_wait_for_solicited_ones, nullptr, nullptr)
 {
     verbs_device device;
     completion_channel events(device.context());
@@ -50,7 +50,7 @@ void only_solicited_messages_wake_a_wait_for_solicited_ones(void **)
     }
 }
 
-void an_overflow_is_reported_and_stops_the_queue_pairs(void **)
+DEFINE_TEST(an_overflow_is_reported_and_stops_the_queue_pairs, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 2});
@@ -66,7 +66,7 @@ void an_overflow_is_reported_and_stops_the_queue_pairs(void **)
 }
 
 // Peers were killed after they had counted messages and before they delivered them.
-void undelivered_messages_of_killed_peers_use_no_entry(void **)
+DEFINE_TEST(undelivered_messages_of_killed_peers_use_no_entry, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 4}); // fewer entries than requests, so that entries are counted
@@ -83,7 +83,7 @@ void undelivered_messages_of_killed_peers_use_no_entry(void **)
 }
 
 // Delivered messages occupy entries until they are polled.
-void delivered_messages_use_entries(void **)
+DEFINE_TEST(delivered_messages_use_entries, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 4});
@@ -101,7 +101,7 @@ void delivered_messages_use_entries(void **)
     device.later.run();
 }
 
-void a_queue_grows_and_shrinks(void **)
+DEFINE_TEST(a_queue_grows_and_shrinks, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device, {.cqe = 2});
@@ -116,7 +116,7 @@ void a_queue_grows_and_shrinks(void **)
 }
 
 // Each thread sends to the other and polls for its messages.
-void two_threads_can_use_both_ends(void **)
+DEFINE_TEST(two_threads_can_use_both_ends, nullptr, nullptr)
 {
     constexpr std::uint64_t messages = 2000;
     verbs_device device;
@@ -151,17 +151,3 @@ void two_threads_can_use_both_ends(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(an_armed_queue_fires_once),
-            cmocka_unit_test(only_solicited_messages_wake_a_wait_for_solicited_ones),
-            cmocka_unit_test(an_overflow_is_reported_and_stops_the_queue_pairs),
-            cmocka_unit_test(undelivered_messages_of_killed_peers_use_no_entry),
-            cmocka_unit_test(delivered_messages_use_entries),
-            cmocka_unit_test(a_queue_grows_and_shrinks),
-            cmocka_unit_test(two_threads_can_use_both_ends),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

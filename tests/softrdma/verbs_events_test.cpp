@@ -60,7 +60,7 @@ void write_event(side &to)
     assert_int_equal(write(to.cq->event_descriptor(), &one, sizeof(one)), sizeof(one));
 }
 
-void events_come_in_the_order_of_arrival(void **)
+DEFINE_TEST(events_come_in_the_order_of_arrival, nullptr, nullptr)
 {
     shared_channel c;
     for (unsigned round = 0; round < 8; ++round) {
@@ -76,7 +76,7 @@ void events_come_in_the_order_of_arrival(void **)
     }
 }
 
-void a_rearmed_queue_keeps_the_order_of_its_events(void **)
+DEFINE_TEST(a_rearmed_queue_keeps_the_order_of_its_events, nullptr, nullptr)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -95,7 +95,7 @@ void a_rearmed_queue_keeps_the_order_of_its_events(void **)
     c.expect_nothing();
 }
 
-void arming_without_a_completion_reports_no_event(void **)
+DEFINE_TEST(arming_without_a_completion_reports_no_event, nullptr, nullptr)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -109,7 +109,7 @@ void arming_without_a_completion_reports_no_event(void **)
     c.expect_nothing();
 }
 
-void destroying_a_queue_removes_only_its_own_events(void **)
+DEFINE_TEST(destroying_a_queue_removes_only_its_own_events, nullptr, nullptr)
 {
     shared_channel c;
     completion_queue ending(c.device.context(), 4, &c.channel, nullptr);
@@ -128,7 +128,7 @@ void destroying_a_queue_removes_only_its_own_events(void **)
 }
 
 // The sender was killed after it wrote the event and before it set `signaled`. The next sender writes a second event.
-void a_sender_killed_before_it_sets_signaled_loses_no_event(void **)
+DEFINE_TEST(a_sender_killed_before_it_sets_signaled_loses_no_event, nullptr, nullptr)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -144,7 +144,7 @@ void a_sender_killed_before_it_sets_signaled_loses_no_event(void **)
 }
 
 // The sender was stopped before it wrote the event, and continues after the program got the event of another sender.
-void a_sender_that_continues_late_reports_no_event(void **)
+DEFINE_TEST(a_sender_that_continues_late_reports_no_event, nullptr, nullptr)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -164,7 +164,7 @@ void a_sender_that_continues_late_reports_no_event(void **)
 }
 
 // The event of a late sender counts as the event of the current arming.
-void a_late_event_is_the_only_event_of_the_arming(void **)
+DEFINE_TEST(a_late_event_is_the_only_event_of_the_arming, nullptr, nullptr)
 {
     shared_channel c;
     c.a.cq->arm(false);
@@ -178,7 +178,7 @@ void a_late_event_is_the_only_event_of_the_arming(void **)
     c.expect_nothing();
 }
 
-void only_a_solicited_completion_fires_a_solicited_arming(void **)
+DEFINE_TEST(only_a_solicited_completion_fires_a_solicited_arming, nullptr, nullptr)
 {
     shared_channel c;
     c.a.cq->arm(true);
@@ -191,7 +191,7 @@ void only_a_solicited_completion_fires_a_solicited_arming(void **)
 }
 
 // The release must report the message, because no other event wakes the program.
-void a_held_message_is_reported_on_release(void **)
+DEFINE_TEST(a_held_message_is_reported_on_release, nullptr, nullptr)
 {
     shared_channel c;
     receive_queue &ring = c.b.qp->receives();
@@ -210,7 +210,7 @@ void a_held_message_is_reported_on_release(void **)
 }
 
 // The sender was stopped before it announced the message. A queue pair that needs the receive detects the message.
-void an_unannounced_message_is_found_when_its_receive_is_needed(void **)
+DEFINE_TEST(an_unannounced_message_is_found_when_its_receive_is_needed, nullptr, nullptr)
 {
     verbs_device device;
     shared_receive_queue srq(&device.pd, {.srq_context = nullptr, .attr = {.max_wr = 1, .max_sge = 1, .srq_limit = 0}});
@@ -269,28 +269,10 @@ bool wait_lasts(int flags)
     return result == 0;
 }
 
-void a_signal_ends_the_wait_unless_sa_restart_is_set(void **)
+DEFINE_TEST(a_signal_ends_the_wait_unless_sa_restart_is_set, nullptr, nullptr)
 {
     assert_true(wait_lasts(SA_RESTART));
     assert_false(wait_lasts(0));
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(events_come_in_the_order_of_arrival),
-            cmocka_unit_test(a_rearmed_queue_keeps_the_order_of_its_events),
-            cmocka_unit_test(arming_without_a_completion_reports_no_event),
-            cmocka_unit_test(destroying_a_queue_removes_only_its_own_events),
-            cmocka_unit_test(a_sender_killed_before_it_sets_signaled_loses_no_event),
-            cmocka_unit_test(a_sender_that_continues_late_reports_no_event),
-            cmocka_unit_test(a_late_event_is_the_only_event_of_the_arming),
-            cmocka_unit_test(only_a_solicited_completion_fires_a_solicited_arming),
-            cmocka_unit_test(a_held_message_is_reported_on_release),
-            cmocka_unit_test(an_unannounced_message_is_found_when_its_receive_is_needed),
-            cmocka_unit_test(a_signal_ends_the_wait_unless_sa_restart_is_set),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

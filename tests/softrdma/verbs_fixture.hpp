@@ -14,9 +14,7 @@
 #include <optional>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 // Queues deferred calls until the test runs them.
 class deferred_calls final : public softrdma::progress

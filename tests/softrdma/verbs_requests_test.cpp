@@ -24,7 +24,7 @@ void set_word(connected_pair::side &s, std::uint64_t value)
     memcpy(s.memory.data(), &value, sizeof(value));
 }
 
-void memory_is_written_and_read(void **)
+DEFINE_TEST(memory_is_written_and_read, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -40,7 +40,7 @@ void memory_is_written_and_read(void **)
     assert_nothing(p.b);
 }
 
-void atomic_operations_exchange_words(void **)
+DEFINE_TEST(atomic_operations_exchange_words, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -55,7 +55,7 @@ void atomic_operations_exchange_words(void **)
     assert_int_equal(word(p.b), 14);
 }
 
-void a_message_consumes_a_receive(void **)
+DEFINE_TEST(a_message_consumes_a_receive, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -78,7 +78,7 @@ void a_message_consumes_a_receive(void **)
     assert_int_equal(word(p.b), 77);
 }
 
-void a_message_waits_for_its_receive(void **)
+DEFINE_TEST(a_message_waits_for_its_receive, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -92,7 +92,7 @@ void a_message_waits_for_its_receive(void **)
     assert_completion(p.b.poll(), 10, IBV_WC_SUCCESS);
 }
 
-void a_message_is_retried_up_to_the_limit(void **)
+DEFINE_TEST(a_message_is_retried_up_to_the_limit, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device, {.rnr_retry = 2});
@@ -102,7 +102,7 @@ void a_message_is_retried_up_to_the_limit(void **)
     assert_int_equal(p.a.qp->qp_base.state, IBV_QPS_ERR);
 }
 
-void a_message_is_not_longer_than_its_receive(void **)
+DEFINE_TEST(a_message_is_not_longer_than_its_receive, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -118,7 +118,7 @@ void a_message_is_not_longer_than_its_receive(void **)
 }
 
 // Covers missing access rights of the queue pair and of the region, and a region that is too short.
-void requests_without_access_rights_are_rejected(void **)
+DEFINE_TEST(requests_without_access_rights_are_rejected, nullptr, nullptr)
 {
     verbs_device device;
     const auto refused = [&](const connected_pair::options &o, ibv_wr_opcode opcode, std::uint32_t length) {
@@ -148,7 +148,7 @@ void requests_without_access_rights_are_rejected(void **)
     assert_completion(p.a.poll(), 0, IBV_WC_REM_ACCESS_ERR);
 }
 
-void requests_with_unregistered_local_memory_are_rejected(void **)
+DEFINE_TEST(requests_with_unregistered_local_memory_are_rejected, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -158,7 +158,7 @@ void requests_with_unregistered_local_memory_are_rejected(void **)
     assert_completion(p.a.poll(), 1, IBV_WC_LOC_PROT_ERR);
 }
 
-void the_send_queue_fills(void **)
+DEFINE_TEST(the_send_queue_fills, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device, {.max_send_wr = 3});
@@ -171,7 +171,7 @@ void the_send_queue_fills(void **)
     assert_completion(p.a.poll(), 5, IBV_WC_SUCCESS);
 }
 
-void receives_may_be_shared(void **)
+DEFINE_TEST(receives_may_be_shared, nullptr, nullptr)
 {
     verbs_device device;
     ibv_srq_init_attr attr{};
@@ -208,7 +208,7 @@ int post_bind(connected_pair::side &owner, ibv_mw *mw, std::uint32_t key)
     return owner.qp->post_send(&wr, &bad);
 }
 
-void a_window_is_bound_used_and_invalidated(void **)
+DEFINE_TEST(a_window_is_bound_used_and_invalidated, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device, {.peer_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND});
@@ -253,21 +253,3 @@ void a_window_is_bound_used_and_invalidated(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(memory_is_written_and_read),
-            cmocka_unit_test(atomic_operations_exchange_words),
-            cmocka_unit_test(a_message_consumes_a_receive),
-            cmocka_unit_test(a_message_waits_for_its_receive),
-            cmocka_unit_test(a_message_is_retried_up_to_the_limit),
-            cmocka_unit_test(a_message_is_not_longer_than_its_receive),
-            cmocka_unit_test(requests_without_access_rights_are_rejected),
-            cmocka_unit_test(requests_with_unregistered_local_memory_are_rejected),
-            cmocka_unit_test(the_send_queue_fills),
-            cmocka_unit_test(receives_may_be_shared),
-            cmocka_unit_test(a_window_is_bound_used_and_invalidated),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

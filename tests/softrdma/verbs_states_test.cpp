@@ -18,7 +18,7 @@ int enter(queue_pair &qp, ibv_qp_state state, int mask = 0)
     return qp.modify(attr, IBV_QP_STATE | mask);
 }
 
-void states_follow_in_their_order(void **)
+DEFINE_TEST(states_follow_in_their_order, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -33,7 +33,7 @@ void states_follow_in_their_order(void **)
     assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
 }
 
-void an_error_flushes_both_queues(void **)
+DEFINE_TEST(an_error_flushes_both_queues, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -47,7 +47,7 @@ void an_error_flushes_both_queues(void **)
     assert_nothing(p.a);
 }
 
-void a_reset_discards_posted_requests(void **)
+DEFINE_TEST(a_reset_discards_posted_requests, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -61,7 +61,7 @@ void a_reset_discards_posted_requests(void **)
     assert_nothing(p.b); // the receive was discarded, too
 }
 
-void a_drained_queue_starts_no_request(void **)
+DEFINE_TEST(a_drained_queue_starts_no_request, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -78,7 +78,7 @@ void a_drained_queue_starts_no_request(void **)
     assert_completion(p.a.poll(), 2, IBV_WC_SUCCESS);
 }
 
-void a_lost_peer_sends_no_response(void **)
+DEFINE_TEST(a_lost_peer_sends_no_response, nullptr, nullptr)
 {
     verbs_device device;
     for (const bool destroyed : {false, true}) {
@@ -112,7 +112,7 @@ public:
     void cut() noexcept override {}
 };
 
-void the_loss_of_an_earlier_path_is_ignored(void **)
+DEFINE_TEST(the_loss_of_an_earlier_path_is_ignored, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -128,7 +128,7 @@ void the_loss_of_an_earlier_path_is_ignored(void **)
     assert_completion(p.a.poll(), 1, IBV_WC_RETRY_EXC_ERR);
 }
 
-void a_number_is_found_until_its_queue_pair_is_destroyed(void **)
+DEFINE_TEST(a_number_is_found_until_its_queue_pair_is_destroyed, nullptr, nullptr)
 {
     verbs_device device;
     connected_pair p(device);
@@ -141,17 +141,3 @@ void a_number_is_found_until_its_queue_pair_is_destroyed(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(states_follow_in_their_order),
-            cmocka_unit_test(an_error_flushes_both_queues),
-            cmocka_unit_test(a_reset_discards_posted_requests),
-            cmocka_unit_test(a_drained_queue_starts_no_request),
-            cmocka_unit_test(a_lost_peer_sends_no_response),
-            cmocka_unit_test(the_loss_of_an_earlier_path_is_ignored),
-            cmocka_unit_test(a_number_is_found_until_its_queue_pair_is_destroyed),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -10,3 +10,5 @@
 extern "C" {
 #include <cmocka.h>
 }
+
+#include "registered_tests.h"

@@ -3,14 +3,23 @@
 #ifndef TEST_SUPPORT_REGISTERED_TESTS_H
 #define TEST_SUPPORT_REGISTERED_TESTS_H
 
+#ifdef __cplusplus
+#define REGISTERED_TEST(name, setup, teardown) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define UNUSED_STATE [[maybe_unused]] void **state
+#else
+#define REGISTERED_TEST(name, setup, teardown)                                                                         \
+    (struct CMUnitTest) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define UNUSED_STATE void **state
+#endif
+
 /* Defines a test with its functions for setup and teardown, which may be NULL. The function body follows. */
 #define DEFINE_TEST(name, setup, teardown)                                                                             \
-    static void name(void **state);                                                                                    \
+    static void name(UNUSED_STATE);                                                                                    \
     __attribute__((constructor)) static void register_##name(void)                                                     \
     {                                                                                                                  \
-        register_test(__LINE__, (struct CMUnitTest)cmocka_unit_test_setup_teardown(name, setup, teardown));            \
+        register_test(__LINE__, REGISTERED_TEST(name, setup, teardown));                                               \
     }                                                                                                                  \
-    static void name(void **state)
+    static void name(UNUSED_STATE)
 
 #ifdef __cplusplus
 extern "C" {
