@@ -29,7 +29,7 @@ ending ending_of(const std::vector<const char *> &words)
     return {};
 }
 
-void there_are_defaults(void **)
+DEFINE_TEST(there_are_defaults, nullptr, nullptr)
 {
     const scratch home;
     setenv("HOME", home.path.c_str(), 1);
@@ -41,7 +41,7 @@ void there_are_defaults(void **)
     assert_true(c.read_only_header && !c.follow_symlinks && !c.umask);
 }
 
-void a_file_sets_everything(void **)
+DEFINE_TEST(a_file_sets_everything, nullptr, nullptr)
 {
     const scratch home;
     home.write("c",
@@ -63,7 +63,7 @@ void a_file_sets_everything(void **)
     assert_true(c.limits.readers == 2 && c.limits.reader_bytes == std::uint64_t{1} << 32);
 }
 
-void bad_lines_name_file_and_line(void **)
+DEFINE_TEST(bad_lines_name_file_and_line, nullptr, nullptr)
 {
     const scratch home;
     setenv("HOME", home.path.c_str(), 1);
@@ -95,7 +95,7 @@ void bad_lines_name_file_and_line(void **)
     assert_int_equal(ending_of({"--config", ""}).status, exit_failed);
 }
 
-void later_wins(void **)
+DEFINE_TEST(later_wins, nullptr, nullptr)
 {
     const scratch home;
     setenv("HOME", home.path.c_str(), 1);
@@ -117,7 +117,7 @@ void later_wins(void **)
     assert_false(read({"--log-file", "/tmp/line"}).use_syslog);
 }
 
-void home_is_expanded_in_the_directory_only(void **)
+DEFINE_TEST(home_is_expanded_in_the_directory_only, nullptr, nullptr)
 {
     const scratch home;
     setenv("HOME", home.path.c_str(), 1);
@@ -128,7 +128,7 @@ void home_is_expanded_in_the_directory_only(void **)
     assert_string_equal(c.log_file.c_str(), "$HOME/log");
 }
 
-void a_wrong_command_line_is_refused(void **)
+DEFINE_TEST(a_wrong_command_line_is_refused, nullptr, nullptr)
 {
     const scratch home;
     setenv("HOME", home.path.c_str(), 1);
@@ -146,7 +146,7 @@ void a_wrong_command_line_is_refused(void **)
     assert_string_equal(read({"--poolset-dir", "/tmp"}).poolset_dir.c_str(), "/tmp");
 }
 
-void a_forced_command_takes_a_removal_only(void **)
+DEFINE_TEST(a_forced_command_takes_a_removal_only, nullptr, nullptr)
 {
     const scratch home;
     setenv("HOME", home.path.c_str(), 1);
@@ -175,7 +175,7 @@ void a_forced_command_takes_a_removal_only(void **)
 }
 
 // Quoted words of the client are unchanged; librpmem quotes each word, and so does rpmem-doctor.
-void a_forced_command_is_read_as_a_shell_does(void **)
+DEFINE_TEST(a_forced_command_is_read_as_a_shell_does, nullptr, nullptr)
 {
     const scratch home;
     setenv("HOME", home.path.c_str(), 1);
@@ -203,18 +203,3 @@ void a_forced_command_is_read_as_a_shell_does(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(there_are_defaults),
-            cmocka_unit_test(a_file_sets_everything),
-            cmocka_unit_test(bad_lines_name_file_and_line),
-            cmocka_unit_test(later_wins),
-            cmocka_unit_test(home_is_expanded_in_the_directory_only),
-            cmocka_unit_test(a_wrong_command_line_is_refused),
-            cmocka_unit_test(a_forced_command_takes_a_removal_only),
-            cmocka_unit_test(a_forced_command_is_read_as_a_shell_does),
-    };
-    return cmocka_run_group_tests_name("config", tests, nullptr, nullptr);
-}

@@ -8,7 +8,7 @@ namespace
 
 constexpr const char *names[] = {"plain.part0", "two.part0", "two.part1", "singlehdr.part0"};
 
-void headers_of_the_original_are_understood(void **)
+DEFINE_TEST(headers_of_the_original_are_understood, nullptr, nullptr)
 {
     for (const char *const name : names) {
         const header_page page = original_header(name);
@@ -35,7 +35,7 @@ void headers_of_the_original_are_understood(void **)
     assert_true(second.next_part_uuid == first.part_uuid && second.prev_part_uuid == first.part_uuid);
 }
 
-void headers_are_written_as_the_original_does(void **)
+DEFINE_TEST(headers_are_written_as_the_original_does, nullptr, nullptr)
 {
     for (const char *const name : names) {
         const header_page page = original_header(name);
@@ -43,7 +43,7 @@ void headers_are_written_as_the_original_does(void **)
     }
 }
 
-void every_changed_byte_of_the_checked_half_is_noticed(void **)
+DEFINE_TEST(every_changed_byte_of_the_checked_half_is_noticed, nullptr, nullptr)
 {
     const header_page page = original_header("plain.part0");
     for (std::size_t at = 0; at < page.size(); ++at) {
@@ -54,7 +54,7 @@ void every_changed_byte_of_the_checked_half_is_noticed(void **)
     }
 }
 
-void without_the_feature_the_checksum_covers_the_page(void **)
+DEFINE_TEST(without_the_feature_the_checksum_covers_the_page, nullptr, nullptr)
 {
     pool_header header = decode(original_header("plain.part0"));
     header.incompat_features = 0;
@@ -67,7 +67,7 @@ void without_the_feature_the_checksum_covers_the_page(void **)
     }
 }
 
-void a_new_header_keeps_the_rest_of_the_page(void **)
+DEFINE_TEST(a_new_header_keeps_the_rest_of_the_page, nullptr, nullptr)
 {
     header_page page = original_header("plain.part0");
     page[4024] = 7; // number of unsafe shutdowns
@@ -79,7 +79,7 @@ void a_new_header_keeps_the_rest_of_the_page(void **)
     assert_true(encode(header, page) == page);
 }
 
-void attributes_survive(void **)
+DEFINE_TEST(attributes_survive, nullptr, nullptr)
 {
     pool_attributes attributes = original_attributes();
     attributes.ro_compat_features = 0x12345678;
@@ -91,16 +91,3 @@ void attributes_survive(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(headers_of_the_original_are_understood),
-            cmocka_unit_test(headers_are_written_as_the_original_does),
-            cmocka_unit_test(every_changed_byte_of_the_checked_half_is_noticed),
-            cmocka_unit_test(without_the_feature_the_checksum_covers_the_page),
-            cmocka_unit_test(a_new_header_keeps_the_rest_of_the_page),
-            cmocka_unit_test(attributes_survive),
-    };
-    return cmocka_run_group_tests_name("header", tests, nullptr, nullptr);
-}

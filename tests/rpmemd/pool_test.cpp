@@ -27,7 +27,7 @@ void assert_same_but_times(const header_page &ours, const header_page &original)
     assert_true(encode(header, ours) == original);
 }
 
-void a_pool_is_created_as_the_original_does(void **)
+DEFINE_TEST(a_pool_is_created_as_the_original_does, nullptr, nullptr)
 {
     const struct {
         std::string set;
@@ -51,7 +51,7 @@ void a_pool_is_created_as_the_original_does(void **)
     }
 }
 
-void pools_of_the_original_are_opened(void **)
+DEFINE_TEST(pools_of_the_original_are_opened, nullptr, nullptr)
 {
     const struct {
         std::string set;
@@ -75,7 +75,7 @@ void pools_of_the_original_are_opened(void **)
     }
 }
 
-void parts_are_one_range_without_their_headers(void **)
+DEFINE_TEST(parts_are_one_range_without_their_headers, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two);
@@ -93,7 +93,7 @@ void parts_are_one_range_without_their_headers(void **)
     assert_string_equal(place.read("p1").substr(4096, 5).c_str(), "right");
 }
 
-void a_pool_without_headers_is_all_data(void **)
+DEFINE_TEST(a_pool_without_headers_is_all_data, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two + "OPTION NOHDRS\n");
@@ -114,7 +114,7 @@ void a_pool_without_headers_is_all_data(void **)
     assert_true(pool::open(place.settings, "a.set", 16 * mib).attributes() == pool_attributes{});
 }
 
-void wrong_requests_leave_nothing_behind(void **)
+DEFINE_TEST(wrong_requests_leave_nothing_behind, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two);
@@ -146,7 +146,7 @@ void wrong_requests_leave_nothing_behind(void **)
     }
 }
 
-void what_is_there_is_not_overwritten(void **)
+DEFINE_TEST(what_is_there_is_not_overwritten, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two);
@@ -167,7 +167,7 @@ void what_is_there_is_not_overwritten(void **)
     assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, original_attributes()); }), EEXIST);
 }
 
-void a_part_is_used_by_one_only(void **)
+DEFINE_TEST(a_part_is_used_by_one_only, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two);
@@ -181,7 +181,7 @@ void a_part_is_used_by_one_only(void **)
     assert_true(place.has("p0") && place.has("p1"));
 }
 
-void damaged_and_mixed_headers_are_refused(void **)
+DEFINE_TEST(damaged_and_mixed_headers_are_refused, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two);
@@ -225,7 +225,7 @@ void damaged_and_mixed_headers_are_refused(void **)
     assert_int_equal(open("a.set", "checksum"), EIO);
 }
 
-void a_pool_that_lost_power_in_use_is_refused(void **)
+DEFINE_TEST(a_pool_that_lost_power_in_use_is_refused, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", plain);
@@ -246,7 +246,7 @@ void a_pool_that_lost_power_in_use_is_refused(void **)
     assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }), 0);
 }
 
-void attributes_are_replaced_in_every_header(void **)
+DEFINE_TEST(attributes_are_replaced_in_every_header, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two);
@@ -267,7 +267,7 @@ void attributes_are_replaced_in_every_header(void **)
 }
 
 // Other files that can be opened for writing are rejected.
-void only_files_and_dax_devices_are_parts(void **)
+DEFINE_TEST(only_files_and_dax_devices_are_parts, nullptr, nullptr)
 {
     const scratch place;
     const std::string fifo = place.path + "/fifo";
@@ -282,7 +282,7 @@ void only_files_and_dax_devices_are_parts(void **)
     }
 }
 
-void modes_links_and_places_are_checked(void **)
+DEFINE_TEST(modes_links_and_places_are_checked, nullptr, nullptr)
 {
     scratch place;
     place.write("sub/a.set", two);
@@ -323,7 +323,7 @@ void modes_links_and_places_are_checked(void **)
     assert_int_equal(open("l.set", ""), 0);
 }
 
-void directories_are_opened_and_not_created(void **)
+DEFINE_TEST(directories_are_opened_and_not_created, nullptr, nullptr)
 {
     const scratch place;
     place.write("d.set", "PMEMPOOLSET\n1G @one\n1G @two\nOPTION SINGLEHDR\n");
@@ -348,7 +348,7 @@ void directories_are_opened_and_not_created(void **)
     assert_int_equal(open("d.set"), ENOENT);
 }
 
-void the_medium_is_told(void **)
+DEFINE_TEST(the_medium_is_told, nullptr, nullptr)
 {
     scratch place;
     place.write("shm.set", "PMEMPOOLSET\n8M /dev/shm" + place.path.substr(place.path.rfind('/')) + "\n");
@@ -367,7 +367,7 @@ void the_medium_is_told(void **)
     }
 }
 
-void a_part_is_created_as_a_whole(void **)
+DEFINE_TEST(a_part_is_created_as_a_whole, nullptr, nullptr)
 {
     scratch place;
     place.write("a.set", two);
@@ -397,25 +397,3 @@ void a_part_is_created_as_a_whole(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_pool_is_created_as_the_original_does),
-            cmocka_unit_test(pools_of_the_original_are_opened),
-            cmocka_unit_test(parts_are_one_range_without_their_headers),
-            cmocka_unit_test(a_pool_without_headers_is_all_data),
-            cmocka_unit_test(wrong_requests_leave_nothing_behind),
-            cmocka_unit_test(a_part_is_created_as_a_whole),
-            cmocka_unit_test(what_is_there_is_not_overwritten),
-            cmocka_unit_test(a_part_is_used_by_one_only),
-            cmocka_unit_test(damaged_and_mixed_headers_are_refused),
-            cmocka_unit_test(a_pool_that_lost_power_in_use_is_refused),
-            cmocka_unit_test(attributes_are_replaced_in_every_header),
-            cmocka_unit_test(only_files_and_dax_devices_are_parts),
-            cmocka_unit_test(modes_links_and_places_are_checked),
-            cmocka_unit_test(directories_are_opened_and_not_created),
-            cmocka_unit_test(the_medium_is_told),
-    };
-    return cmocka_run_group_tests_name("pool", tests, nullptr, nullptr);
-}

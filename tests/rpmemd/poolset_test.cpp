@@ -18,7 +18,7 @@ namespace
 
 const std::string start = "PMEMPOOLSET\n";
 
-void a_set_is_read(void **)
+DEFINE_TEST(a_set_is_read, nullptr, nullptr)
 {
     const poolset set = parse_poolset(start + "# comment\n\n \t8M\t/a/b # at the end\nOPTION SINGLEHDR\n10MB  /c\n");
     assert_int_equal(set.parts.size(), 2);
@@ -32,7 +32,7 @@ void a_set_is_read(void **)
     assert_int_equal(parse_poolset(start + "AUTO /dev/dax0.0\n").parts.at(0).size, 0);
 }
 
-void sizes_have_units(void **)
+DEFINE_TEST(sizes_have_units, nullptr, nullptr)
 {
     const struct {
         const char *word;
@@ -48,7 +48,7 @@ void sizes_have_units(void **)
         assert_int_equal(error_of([word] { parse_poolset(start + word + " /a\n"); }, "line 2"), EINVAL);
 }
 
-void what_is_no_set_is_refused_with_its_line(void **)
+DEFINE_TEST(what_is_no_set_is_refused_with_its_line, nullptr, nullptr)
 {
     const struct {
         std::string text, part;
@@ -111,7 +111,7 @@ void check_set_files(const scratch &place, int error)
 }
 
 // Simulates Linux before 5.6, and container runtimes that do not know the call.
-void set_files_are_read_without_openat2(void **)
+DEFINE_TEST(set_files_are_read_without_openat2, nullptr, nullptr)
 {
     const scratch elsewhere;
     elsewhere.write("a.set", "text");
@@ -133,14 +133,3 @@ void set_files_are_read_without_openat2(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_set_is_read),
-            cmocka_unit_test(sizes_have_units),
-            cmocka_unit_test(what_is_no_set_is_refused_with_its_line),
-            cmocka_unit_test(set_files_are_read_without_openat2),
-    };
-    return cmocka_run_group_tests_name("poolset", tests, nullptr, nullptr);
-}
