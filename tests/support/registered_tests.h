@@ -5,21 +5,19 @@
 
 #ifdef __cplusplus
 #define REGISTERED_TEST(name, setup, teardown) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define UNUSED_STATE [[maybe_unused]] void **state
 #else
 #define REGISTERED_TEST(name, setup, teardown)                                                                         \
     (struct CMUnitTest) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define UNUSED_STATE void **state
 #endif
 
 /* Defines a test with its functions for setup and teardown, which may be NULL. The function body follows. */
 #define DEFINE_TEST(name, setup, teardown)                                                                             \
-    static void name(UNUSED_STATE);                                                                                    \
+    static void name(__attribute__((unused)) void **state);                                                            \
     __attribute__((constructor)) static void register_##name(void)                                                     \
     {                                                                                                                  \
         register_test(__LINE__, REGISTERED_TEST(name, setup, teardown));                                               \
     }                                                                                                                  \
-    static void name(UNUSED_STATE)
+    static void name(__attribute__((unused)) void **state)
 
 #ifdef __cplusplus
 extern "C" {
