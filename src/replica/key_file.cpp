@@ -97,7 +97,7 @@ tls_keys read_key_file(const std::string &path)
         throw key_file_error(errno, "cannot read the key file " + path + ": " + std::strerror(errno));
     text.resize(size);
     try {
-        const tls_keys keys = parse_keys(text);
+        tls_keys keys = parse_keys(text);
         explicit_bzero(text.data(), text.size());
         return keys;
     } catch (const std::invalid_argument &problem) {
