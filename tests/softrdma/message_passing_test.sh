@@ -26,6 +26,7 @@ for program in $compiler ${starter%% *}; do
 done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+export TMPDIR="$work" # where Open MPI creates a directory of sessions: two tests at a time failed to create the same one
 if [ -n "$5" ]; then
     # Replacement for ssh: the arguments are options, a host, and a command for the shell there.
     printf '#!/bin/sh\nwhile [ "$1" != %s ]; do shift; done\nshift\nexec %s sh -c "$*"\n' "$4" "$5" >"$work/shell"
