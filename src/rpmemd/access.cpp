@@ -51,6 +51,7 @@ unsigned permitting_roles(replica::request::BodyCase kind)
     case request::kCommit:
         return role_write | role_administer;
     case request::kAttach:
+    case request::kResize:
     case request::kHash:
     case request::kCursor:
         return role_write;

@@ -12,7 +12,7 @@ namespace rpmemd
 // Roles of a client for a mirrored set, as bits.
 enum role : unsigned {
     role_read = 1U << 0,       // read images and the state
-    role_write = 1U << 1,      // open the set as its writer
+    role_write = 1U << 1,      // open the set as its writer, and grow it
     role_administer = 1U << 2, // create copies, and fence writers
 };
 

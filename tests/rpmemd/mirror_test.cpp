@@ -417,6 +417,10 @@ void each_identity_has_its_roles(void **)
     assert_int_equal(reader.prepare(first), status::no_access);
     assert_rejected(reader.attach(first), "does not have the role write (see identity in rpmemd.conf on the target)");
     assert_int_equal(w.prepare(first), status::success);
+    // An opening gives each copy the length of its source.
+    const auto resize = writer::resize_to(length, false, first);
+    assert_rejected(admin.ask(resize), "identity 'admin' does not have the role write");
+    assert_int_equal(status_of(w.ask(resize)), status::success);
     assert_int_equal(status_of(w.attach(first)), status::success);
     assert_rejected(admin.attach(first), "identity 'admin' does not have the role write");
     assert_rejected(admin.attach_reader(), "identity 'admin' does not have the role read or write");
