@@ -170,9 +170,10 @@ DEFINE_TEST(invalid_packets_change_nothing, NULL, NULL)
     expect_completion(p.server.cq, 77, IBV_WC_SUCCESS);
     put_write(bytes, &p, psn);
     send_bytes(&peer, bytes, with_crc(bytes, write_size, &peer.own));
-    for (unsigned i = 0; i < time_limit_ms && p.server.memory[target + 7] != 0xff; ++i)
+    for (unsigned i = 0; i < time_limit_ms && __atomic_load_n(&p.server.memory[target + 7], __ATOMIC_ACQUIRE) != 0xff;
+            ++i)
         usleep(1000);
-    assert_int_equal(p.server.memory[target + 7], 0xff);
+    assert_int_equal(__atomic_load_n(&p.server.memory[target + 7], __ATOMIC_ACQUIRE), 0xff);
     close(peer.fd);
     close(stranger.fd);
     assert_int_equal(ibv_destroy_qp(datagrams), 0);
