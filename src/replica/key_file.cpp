@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <gnutls/gnutls.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,14 +22,6 @@ constexpr std::size_t max_key_size = 64;
 constexpr std::size_t max_name_len = 128;
 constexpr std::size_t max_file_size = 1 << 20;
 
-int digit_of(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 // Rejects '#', which begins a name in hexadecimal digits, because no other program uses such names.
 bool is_name(const std::string &name)
 {
@@ -39,14 +32,13 @@ bool is_name(const std::string &name)
 // Returns an empty key if the digits are invalid.
 std::string key_from(const std::string &digits)
 {
-    const std::size_t size = digits.size() / 2;
-    if (digits.size() % 2 != 0 || size < min_key_size || size > max_key_size ||
-            std::ranges::any_of(digits, [](char c) { return digit_of(c) < 0; }))
+    std::size_t size = digits.size() / 2;
+    if (digits.size() % 2 != 0 || size < min_key_size || size > max_key_size)
         return {};
     std::string key(size, '\0');
-    for (std::size_t i = 0; i < size; ++i)
-        key[i] = static_cast<char>(digit_of(digits[2 * i]) * 16 + digit_of(digits[2 * i + 1]));
-    return key;
+    const gnutls_datum_t hex{
+            reinterpret_cast<unsigned char *>(const_cast<char *>(digits.data())), static_cast<unsigned>(digits.size())};
+    return gnutls_hex_decode(&hex, key.data(), &size) == 0 ? key : std::string();
 }
 
 } // namespace
