@@ -109,10 +109,12 @@ void newcomers::serve(const std::function<void(std::unique_ptr<replica::tls_stre
     for (int i = 0; i < count; ++i) {
         auto *const at = static_cast<newcomer *>(events[static_cast<std::size_t>(i)].data.ptr);
         const replica::handshake result = at->shake_hands();
+        const bool is_pending = result == replica::handshake::pending;
+        if (is_pending && !at->has_proven_key())
+            continue;
         const auto entry = std::ranges::find(connections_, at, [](const newcomer &n) { return &n; });
-        if (result == replica::handshake::pending) {
-            if (at->has_proven_key())
-                connections_.splice(connections_.end(), connections_, entry);
+        if (is_pending) {
+            connections_.splice(connections_.end(), connections_, entry);
             continue;
         }
         if (result == replica::handshake::complete) {
