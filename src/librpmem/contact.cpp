@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steps of an opening that contact all targets, each in a thread of its own.
-#include "contact.hpp"
+#include "pool.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <sys/resource.h>
 
 #include "failure.hpp"
+#include "group/step.hpp"
+#include "log.hpp"
 
 using namespace rpmem;
+using group::copy_mask;
+using group::each_copy;
+using group::first_of;
 
 namespace
 {
@@ -16,6 +21,10 @@ namespace
 // Descriptors that a lane uses, and those that are reserved for other purposes.
 constexpr rlim_t descriptors_per_lane = 6;
 constexpr rlim_t other_descriptors = 64;
+
+// Time, in milliseconds, that optional targets get after the last required target has responded.
+constexpr int grace_ms = 3000;
+
 unsigned max_lanes_for_fd_limit(unsigned replicas)
 {
     rlimit limit{};
@@ -27,6 +36,23 @@ unsigned max_lanes_for_fd_limit(unsigned replicas)
 
 } // namespace
 
+// Runs f() for several targets concurrently and returns those for which it succeeded. f() returns 0, or -1 with the
+// failure reported; the failure is stored in the replica. A single target uses the thread of the caller.
+copy_mask rpmem_pool::on_each_target(copy_mask of, int timeout_ms, const target_function &f,
+        const std::function<bool(copy_mask succeeded)> &is_complete)
+{
+    const auto run = [&](unsigned index, const replica::deadline &until) {
+        remote_replica &rep = *replicas_[index];
+        if (guarded([&] { return f(rep, until); }) == 0)
+            return true;
+        rep.save_error();
+        if (count_ > 1)
+            log_line(log_level::warning, "%s: %s", rep.name(), rep.reason.c_str());
+        return false;
+    };
+    return group::run_concurrently(of, replica::deadline(timeout_ms), grace_ms, run, is_complete);
+}
+
 remote_replica::session_params rpmem_pool::session_params_of(
         const open_params &params, bool create, const replica::pool_attributes &attributes) const
 {
@@ -37,11 +63,11 @@ remote_replica::session_params rpmem_pool::session_params_of(
 
 // Returns whether all targets that are in sync in the newest record have responded. No other target can then have a
 // newer record.
-bool rpmem_pool::has_required(replica_mask responded) const
+bool rpmem_pool::has_required(copy_mask responded) const
 {
     replica::mirror_record newest;
     std::uint32_t with_record = 0;
-    each(responded, [&](unsigned index) {
+    each_copy(responded, [&](unsigned index) {
         const replica::mirror_state &state = replicas_[index]->last_state();
         if (state.committed.epoch == 0)
             return;
@@ -53,7 +79,7 @@ bool rpmem_pool::has_required(replica_mask responded) const
 }
 
 // Starts the daemons, and with several targets reads their membership records. Returns the targets that responded.
-rpmem_pool::replica_mask rpmem_pool::start(const target_list &targets, bool create)
+copy_mask rpmem_pool::start(const target_list &targets, bool create)
 {
     // Assigned in the order of the targets, independent of the order of the threads.
     daemon_command commands[target_list::max_targets];
@@ -72,15 +98,15 @@ rpmem_pool::replica_mask rpmem_pool::start(const target_list &targets, bool crea
                                   : fail(ENOTSUP, "rpmemd: several targets not supported by this version (update it)");
     };
     return on_each_target((1U << count_) - 1, settings_.session_timeout_ms(), start_one,
-            [&](replica_mask responded) { return !create && has_required(responded); });
+            [&](copy_mask responded) { return !create && has_required(responded); });
 }
 
-rpmem_pool::replica_mask rpmem_pool::open_pools(replica_mask of, const open_params &params)
+copy_mask rpmem_pool::open_pools(copy_mask of, const open_params &params)
 {
     return on_each_target(
             of, settings_.session_timeout_ms(),
             [&](remote_replica &rep, const replica::deadline &until) { return open_pool(rep, params, until); },
-            [&](replica_mask responded) { return !params.create && has_required(responded); });
+            [&](copy_mask responded) { return !params.create && has_required(responded); });
 }
 
 // Reads the record again after opening, when no other client can change it. With several targets, a pool that cannot be
@@ -100,16 +126,15 @@ int rpmem_pool::open_pool(remote_replica &rep, const open_params &params, const 
 }
 
 // Connects the data paths. A target that cannot be connected is lost. Returns the connected targets.
-rpmem_pool::replica_mask rpmem_pool::connect(replica_mask of, const open_params &params)
+copy_mask rpmem_pool::connect(copy_mask of, const open_params &params)
 {
-    const replica_mask connected = on_each_target(
-            of, settings_.timeout_ms,
-            [&](remote_replica &rep, const replica::deadline &until) {
+    const copy_mask connected =
+            on_each_target(of, settings_.timeout_ms, [&](remote_replica &rep, const replica::deadline &until) {
                 return rep.connect(session_params_of(params, false, {}), until);
-            },
-            [](replica_mask) { return false; });
-    each(of & ~connected, [&](unsigned index) { replicas_[index]->region().lost().declare(replicas_[index]->error); });
-    each(connected, [&](unsigned index) {
+            });
+    each_copy(of & ~connected,
+            [&](unsigned index) { replicas_[index]->region().lost().declare(replicas_[index]->error); });
+    each_copy(connected, [&](unsigned index) {
         remote_replica &rep = *replicas_[index];
         lanes_ = lanes_ == 0 ? rep.region().lanes() : std::min(lanes_, rep.region().lanes());
         data_begin_ = rep.region().data_begin();

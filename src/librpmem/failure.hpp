@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <new>
+#include <system_error>
 
 namespace rpmem
 {
@@ -12,7 +13,8 @@ namespace rpmem
 
 const char *last_failure();
 
-// Calls f, which returns an int. Reports ENOMEM if memory for a message is missing.
+// Calls f, which returns 0, or -1 with the failure reported. Reports exceptions, too. No exception may leave a C
+// function.
 template<class F>
 int guarded(F &&f)
 {
@@ -20,6 +22,8 @@ int guarded(F &&f)
         return f();
     } catch (const std::bad_alloc &) {
         return fail(ENOMEM, "out of memory");
+    } catch (const std::system_error &error) {
+        return fail(error.code().value(), "%s", error.what());
     }
 }
 

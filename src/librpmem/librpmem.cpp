@@ -3,15 +3,16 @@
 #include "abi.hpp"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <unistd.h>
 
 #include "command.hpp"
 #include "failure.hpp"
+#include "group/step.hpp"
 #include "log.hpp"
 #include "pool.hpp"
 #include "state_file.hpp"
-#include "step.hpp"
 
 using namespace rpmem;
 
@@ -67,19 +68,19 @@ RPMEMpool *open_pool(const rpmem_pool::open_params &params, unsigned *lanes)
         fail(ENOMEDIUM, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: all devices are disabled");
         return nullptr;
     }
-    auto *const pool = new rpmem_pool(settings);
-    if (pool == nullptr) {
-        fail(ENOMEM, "out of memory");
-        return nullptr;
-    }
-    if (pool->open(params) != 0) {
+    std::unique_ptr<rpmem_pool> pool;
+    const auto open = [&] {
+        pool = std::make_unique<rpmem_pool>(settings);
+        return pool->open(params);
+    };
+    if (guarded(open) != 0) {
         const int error = errno;
-        delete pool;
+        pool.reset();
         errno = error;
         return nullptr;
     }
     *lanes = pool->lanes();
-    return pool;
+    return pool.release();
 }
 
 int check_flags(unsigned flags, unsigned known)
@@ -95,6 +96,11 @@ int check_write(RPMEMpool *pool, replica::range r, unsigned lane)
     if (pool->check_lane(lane) != 0 || pool->check_writable(r) != 0)
         return -1;
     return 0;
+}
+
+int persist(RPMEMpool *pool, replica::range r, unsigned lane, replica::lane_request_kind kind)
+{
+    return guarded([&] { return pool->flush(r, lane) != 0 ? -1 : pool->drain(lane, kind); });
 }
 
 // Reports a failed removal. The exit status is the errno value of the daemon, except for three values: a shell returns
@@ -137,6 +143,40 @@ int remove_pool(const replica::target &to, const daemon_command &chosen, const c
     return status == 0 ? 0 : report_remove(to, start.words()[0], set_name, status);
 }
 
+int remove_all(const target_list &targets, const char *pool_set, int flags, const call_settings &settings)
+{
+    daemon_command commands[target_list::max_targets];
+    for (std::size_t i = 0; i < targets.count; ++i)
+        commands[i] = next_command();
+    // An unresponsive target does not prevent the removal from the others.
+    int errors[target_list::max_targets] = {};
+    replica::error_text reasons[target_list::max_targets];
+    const auto remove_one = [&](unsigned i, const replica::deadline &) {
+        if (guarded([&] { return remove_pool(targets.targets[i], commands[i], settings, pool_set, flags); }) == 0)
+            return true;
+        errors[i] = errno;
+        reasons[i].assign(last_failure());
+        return false;
+    };
+    const group::copy_mask removed = group::run_concurrently(
+            (1U << targets.count) - 1, replica::deadline(settings.session_timeout_ms()), 0, remove_one);
+    int error = 0;
+    for (std::size_t i = targets.count; i-- > 0;) {
+        const replica_name_text name = replica_name(targets.texts[i], pool_set);
+        if ((removed >> i & 1) != 0) {
+            record_removed(name.c_str());
+            continue;
+        }
+        error = errors[i];
+        if (targets.count > 1)
+            fail(error, "%s: %s", name.c_str(), reasons[i].c_str());
+    }
+    if (error == 0)
+        return 0;
+    errno = error; // record_removed() can change it
+    return -1;
+}
+
 } // namespace
 
 RPMEMpool *rpmem_create(const char *target, const char *pool_set_name, void *pool_addr, size_t pool_size,
@@ -166,14 +206,14 @@ RPMEMpool *rpmem_open(const char *target, const char *pool_set_name, void *pool_
 
 int rpmem_set_attr(RPMEMpool *rpp, const struct rpmem_pool_attr *attr)
 {
-    return rpp == nullptr ? fail(EINVAL, "the pool is NULL") : rpp->set_attributes(attr);
+    return rpp == nullptr ? fail(EINVAL, "the pool is NULL") : guarded([&] { return rpp->set_attributes(attr); });
 }
 
 int rpmem_close(RPMEMpool *rpp)
 {
     if (rpp == nullptr)
         return fail(EINVAL, "the pool is NULL");
-    const int closed = rpp->close();
+    const int closed = guarded([&] { return rpp->close(); });
     const int error = errno;
     delete rpp;
     errno = error;
@@ -186,16 +226,14 @@ int rpmem_persist(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane, u
         return -1;
     if (length == 0)
         return 0;
-    if (rpp->flush({offset, length}, lane) != 0)
-        return -1;
-    return rpp->drain(lane, replica::lane_request_kind::flush);
+    return persist(rpp, {offset, length}, lane, replica::lane_request_kind::flush);
 }
 
 int rpmem_flush(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane, unsigned flags)
 {
     if (check_flags(flags, RPMEM_FLUSH_RELAXED) != 0 || check_write(rpp, {offset, length}, lane) != 0)
         return -1;
-    return length == 0 ? 0 : rpp->flush({offset, length}, lane);
+    return length == 0 ? 0 : guarded([&] { return rpp->flush({offset, length}, lane); });
 }
 
 int rpmem_drain(RPMEMpool *rpp, unsigned lane, unsigned flags)
@@ -204,7 +242,8 @@ int rpmem_drain(RPMEMpool *rpp, unsigned lane, unsigned flags)
         return -1;
     if (rpp == nullptr)
         return fail(EINVAL, "the pool is NULL");
-    return rpp->check_lane(lane) != 0 ? -1 : rpp->drain(lane, replica::lane_request_kind::flush);
+    return rpp->check_lane(lane) != 0 ? -1
+                                      : guarded([&] { return rpp->drain(lane, replica::lane_request_kind::flush); });
 }
 
 int rpmem_deep_persist(RPMEMpool *rpp, size_t offset, size_t length, unsigned lane)
@@ -213,9 +252,7 @@ int rpmem_deep_persist(RPMEMpool *rpp, size_t offset, size_t length, unsigned la
         return -1;
     if (length == 0)
         return 0;
-    if (rpp->flush({offset, length}, lane) != 0)
-        return -1;
-    return rpp->drain(lane, replica::lane_request_kind::deep_flush);
+    return persist(rpp, {offset, length}, lane, replica::lane_request_kind::deep_flush);
 }
 
 int rpmem_read(RPMEMpool *rpp, void *buff, size_t offset, size_t length, unsigned lane)
@@ -224,7 +261,7 @@ int rpmem_read(RPMEMpool *rpp, void *buff, size_t offset, size_t length, unsigne
         return fail(EINVAL, "the pool or the buffer is NULL");
     if (rpp->check_lane(lane) != 0 || rpp->check_readable({offset, length}) != 0)
         return -1;
-    return length == 0 ? 0 : rpp->read(buff, {offset, length}, lane);
+    return length == 0 ? 0 : guarded([&] { return rpp->read(buff, {offset, length}, lane); });
 }
 
 int rpmem_remove(const char *target, const char *pool_set, int flags)
@@ -242,39 +279,9 @@ int rpmem_remove(const char *target, const char *pool_set, int flags)
     call_settings settings{};
     if (const char *const fault = read_settings(&settings))
         return fail(EINVAL, "%s", fault);
-    daemon_command commands[target_list::max_targets];
-    for (std::size_t i = 0; i < targets.count; ++i) {
+    for (std::size_t i = 0; i < targets.count; ++i)
         targets.targets[i].local = targets.targets[i].local || settings.exec;
-        commands[i] = next_command();
-    }
-    // An unresponsive target does not prevent the removal from the others.
-    int errors[target_list::max_targets] = {};
-    replica::error_text reasons[target_list::max_targets];
-    step concurrently(settings.session_timeout_ms());
-    const auto remove_one = [&](unsigned i, const replica::deadline &) {
-        if (remove_pool(targets.targets[i], commands[i], settings, pool_set, flags) == 0)
-            return true;
-        errors[i] = errno;
-        reasons[i].assign(last_failure());
-        return false;
-    };
-    const step::targets removed =
-            concurrently.run((1U << targets.count) - 1, remove_one, [](step::targets) { return false; });
-    int error = 0;
-    for (std::size_t i = targets.count; i-- > 0;) {
-        const replica_name_text name = replica_name(targets.texts[i], pool_set);
-        if ((removed >> i & 1) != 0) {
-            record_removed(name.c_str());
-            continue;
-        }
-        error = errors[i];
-        if (targets.count > 1)
-            fail(error, "%s: %s", name.c_str(), reasons[i].c_str());
-    }
-    if (error == 0)
-        return 0;
-    errno = error; // record_removed() can change it
-    return -1;
+    return guarded([&] { return remove_all(targets, pool_set, flags, settings); });
 }
 
 const char *rpmem_check_version(unsigned major_required, unsigned minor_required)

@@ -8,11 +8,13 @@
 #include <cstring>
 #include <sys/random.h>
 
-#include "contact.hpp"
 #include "failure.hpp"
 #include "state_file.hpp"
 
 using namespace rpmem;
+using group::copy_mask;
+using group::each_copy;
+using group::first_of;
 using replica::range;
 
 namespace
@@ -72,7 +74,7 @@ int rpmem_pool::open(const open_params &params)
     }
     if ((params.create ? create_all(params, targets) : open_all(params, targets)) != 0)
         return rollback();
-    attributes_ = replicas_[static_cast<unsigned>(__builtin_ctz(in_sync_))]->attributes();
+    attributes_ = replicas_[first_of(in_sync_)]->attributes();
     opened_ = true;
     return 0;
 }
@@ -82,7 +84,7 @@ int rpmem_pool::rollback()
 {
     const int error = errno;
     const replica::error_text reason(last_failure());
-    replica_mask opened = 0;
+    copy_mask opened = 0;
     for (unsigned i = 0; i < count_; ++i)
         if (replicas_[i]->is_open())
             opened |= 1U << i;
@@ -90,7 +92,7 @@ int rpmem_pool::rollback()
         rep.rollback(rep.error != 0 ? rep.error : rep.lost());
         return 0;
     };
-    on_each_target(opened, settings_.session_timeout_ms(), rollback_one, [](replica_mask) { return false; });
+    on_each_target(opened, settings_.session_timeout_ms(), rollback_one);
     if (reason.view() != last_failure())
         return fail(error, "%s", reason.c_str());
     errno = error;
@@ -105,15 +107,15 @@ int rpmem_pool::fail_open(unsigned index, int error)
 
 int rpmem_pool::create_all(const open_params &params, const target_list &targets)
 {
-    const replica_mask all = (1U << count_) - 1;
-    replica_mask ready = start(targets, true);
+    const copy_mask all = (1U << count_) - 1;
+    copy_mask ready = start(targets, true);
     // The first target chooses the UUIDs that the program did not specify.
     if (ready == all && (ready = open_pools(1, params)) == 1)
         ready |= open_pools(all & ~1U, params);
     if (ready == all)
         ready = connect(all, params);
     if (ready != all) {
-        const auto first = static_cast<unsigned>(__builtin_ctz(all & ~ready));
+        const auto first = first_of(all & ~ready);
         return fail_open(first, replicas_[first]->error);
     }
     keeps_record_ = count_ > 1;
@@ -130,8 +132,9 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
 {
     if (reject_lost_replica() != 0)
         return -1;
-    const replica_mask responded = start(targets, false);
-    each(responded, [&](unsigned index) { pool_size_ = std::max(pool_size_, replicas_[index]->last_state().length); });
+    const copy_mask responded = start(targets, false);
+    each_copy(responded,
+            [&](unsigned index) { pool_size_ = std::max(pool_size_, replicas_[index]->last_state().length); });
     if (open_pools(responded, params) == 0 && count_ == 1)
         return -1;
     for (unsigned i = 0; i < count_; ++i)
@@ -143,10 +146,10 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
         in_sync_ = 1;
         return connect(1, params) != 0 ? 0 : -1;
     }
-    replica_mask in_sync = 0;
+    copy_mask in_sync = 0;
     if (find_in_sync(&in_sync) != 0 || check_pools(in_sync) != 0)
         return -1;
-    replica_mask equal = 0, opened = 0;
+    copy_mask equal = 0, opened = 0;
     for (unsigned i = 0; i < count_; ++i) {
         const remote_replica &rep = *replicas_[i];
         if (record_.closed && rep.last_state().committed == record_)
@@ -154,9 +157,9 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
         if (rep.is_open())
             opened |= 1U << i;
     }
-    const replica_mask connected = connect(opened, params);
-    for (replica_mask failed = opened & ~connected; failed != 0; failed &= failed - 1) {
-        const auto index = static_cast<unsigned>(__builtin_ctz(failed));
+    const copy_mask connected = connect(opened, params);
+    for (copy_mask failed = opened & ~connected; failed != 0; failed &= failed - 1) {
+        const auto index = first_of(failed);
         if (replicas_[index]->error == ENOTSUP)
             return fail_open(index, ENOTSUP);
     }
@@ -166,15 +169,15 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
     if (begin_epoch(in_sync) != 0)
         return -1;
     create_missing(params);
-    replica_mask others = 0, resynced = 0;
+    copy_mask others = 0, resynced = 0;
     // If the source was not closed cleanly, all other replicas must be compared with it.
-    const replica_mask source = in_sync_ & -in_sync_;
+    const copy_mask source = in_sync_ & -in_sync_;
     for (unsigned i = 0; i < count_; ++i)
         if (replicas_[i]->is_connected() && ((equal & source) == 0 || (equal & in_sync_ & 1U << i) == 0))
             others |= 1U << i;
     if (resync(others & ~source, &resynced) != 0)
         return -1;
-    const replica_mask joining = resynced & ~in_sync_;
+    const copy_mask joining = resynced & ~in_sync_;
     if (joining != 0 && commit(in_sync_, joining, false) != 0)
         return fail(ECONNRESET, "%s: all targets in sync were lost", name_.c_str());
     for (unsigned i = 0; i < count_; ++i) {
@@ -228,7 +231,7 @@ int rpmem_pool::find_record()
 void rpmem_pool::assign_replica_ids()
 {
     std::uint32_t taken = 0;
-    replica_mask assigned = 0;
+    copy_mask assigned = 0;
     for (unsigned i = 0; i < count_; ++i) {
         const replica::mirror_state &state = replicas_[i]->last_state();
         if (state.committed.epoch == 0 || (taken >> state.copy & 1) != 0)
@@ -248,7 +251,7 @@ void rpmem_pool::assign_replica_ids()
 
 // Finds the replicas in sync, at least one. A target that did not respond can have a newer record, unless all replicas
 // that are in sync in the newest record have responded.
-int rpmem_pool::find_in_sync(replica_mask *found) const
+int rpmem_pool::find_in_sync(copy_mask *found) const
 {
     const bool any = record_.epoch != 0;
     std::uint32_t responded = 0;
@@ -275,9 +278,9 @@ int rpmem_pool::find_in_sync(replica_mask *found) const
 }
 
 // Prevents overwriting another pool: all targets must have the same pool.
-int rpmem_pool::check_pools(replica_mask in_sync) const
+int rpmem_pool::check_pools(copy_mask in_sync) const
 {
-    const remote_replica &first = *replicas_[static_cast<unsigned>(__builtin_ctz(in_sync))];
+    const remote_replica &first = *replicas_[first_of(in_sync)];
     for (unsigned i = 0; i < count_; ++i) {
         const remote_replica &rep = *replicas_[i];
         if (rep.is_open() && (rep.has_header() != first.has_header() ||
@@ -289,7 +292,7 @@ int rpmem_pool::check_pools(replica_mask in_sync) const
 }
 
 // Commits a record with a new epoch, which is newer than all previous records.
-int rpmem_pool::begin_epoch(replica_mask in_sync)
+int rpmem_pool::begin_epoch(copy_mask in_sync)
 {
     if (record_.epoch == 0 && getrandom(set_.data(), set_.size(), 0) != static_cast<ssize_t>(set_.size()))
         return fail(errno, "cannot get random bytes for a record: %s", std::strerror(errno));
@@ -304,8 +307,8 @@ int rpmem_pool::begin_epoch(replica_mask in_sync)
 // Creates the pool on targets that lost their parts or never had any.
 void rpmem_pool::create_missing(const open_params &params)
 {
-    const remote_replica &like = *replicas_[static_cast<unsigned>(__builtin_ctz(in_sync_))];
-    replica_mask missing = 0;
+    const remote_replica &like = *replicas_[first_of(in_sync_)];
+    copy_mask missing = 0;
     for (unsigned i = 0; i < count_; ++i) {
         remote_replica &rep = *replicas_[i];
         if (rep.is_open() || !rep.record_fetched || rep.error != ENOENT)
@@ -316,20 +319,20 @@ void rpmem_pool::create_missing(const open_params &params)
     const auto make = [&](remote_replica &rep, const replica::deadline &until) {
         return rep.open(session_params_of(params, true, like.attributes()), until);
     };
-    connect(on_each_target(missing, settings_.session_timeout_ms(), make, [](replica_mask) { return false; }), params);
+    connect(on_each_target(missing, settings_.session_timeout_ms(), make), params);
 }
 
 // Resynchronizes the other replicas from the first replica in sync. A replica that is lost during this is evicted if it
 // was in sync, otherwise skipped.
-int rpmem_pool::resync(replica_mask others, replica_mask *resynced)
+int rpmem_pool::resync(copy_mask others, copy_mask *resynced)
 {
     auto *const memory = static_cast<std::byte *>(others == 0 ? nullptr : std::malloc(2 * step_size));
     if (others != 0 && memory == nullptr)
         return fail(ENOMEM, "out of memory");
     int result = 0;
-    for (replica_mask left = others; left != 0 && result == 0;) {
-        const auto source = static_cast<unsigned>(__builtin_ctz(in_sync_));
-        const auto index = static_cast<unsigned>(__builtin_ctz(left));
+    for (copy_mask left = others; left != 0 && result == 0;) {
+        const auto source = first_of(in_sync_);
+        const auto index = first_of(left);
         const remote_replica *const lost =
                 index == source ? nullptr : copy_differences(*replicas_[source], *replicas_[index], pool_size_, memory);
         left &= ~(1U << index);

@@ -7,10 +7,12 @@
 
 #include "degrade.hpp"
 #include "failure.hpp"
-#include "locked.hpp"
 #include "state_file.hpp"
 
 using namespace rpmem;
+using group::copy_mask;
+using group::each_copy;
+using group::first_of;
 using replica::range;
 
 namespace
@@ -27,8 +29,8 @@ int rpmem_pool::for_each_in_sync(F f)
 {
     if (const int lost = lost_.load(std::memory_order_acquire); lost != 0)
         return outcome(lost);
-    replica_mask failed = 0;
-    each(in_sync_.load(std::memory_order_acquire), [&](unsigned index) {
+    copy_mask failed = 0;
+    each_copy(in_sync_.load(std::memory_order_acquire), [&](unsigned index) {
         remote_replica &rep = *replicas_[index];
         const int error = rep.lost() != 0 ? rep.lost() : f(rep);
         if (error == 0)
@@ -40,10 +42,10 @@ int rpmem_pool::for_each_in_sync(F f)
 }
 
 // Commits the record on each replica of the mask. Returns those that failed, which are declared lost.
-rpmem_pool::replica_mask rpmem_pool::commit_failures(replica_mask of, const replica::mirror_record &record)
+copy_mask rpmem_pool::commit_failures(copy_mask of, const replica::mirror_record &record)
 {
-    replica_mask failed = 0;
-    each(of, [&](unsigned index) {
+    copy_mask failed = 0;
+    each_copy(of, [&](unsigned index) {
         remote_replica &rep = *replicas_[index];
         if (rep.lost() == 0 && rep.commit(set_, pool_size_, record) == 0)
             return;
@@ -56,18 +58,18 @@ rpmem_pool::replica_mask rpmem_pool::commit_failures(replica_mask of, const repl
 // Commits the record with these replicas in sync. It is committed on the staying replicas first, and at least one of
 // them must store it. Otherwise two disjoint sets of replicas could both be considered in sync. Replicas that fail to
 // store it are removed.
-int rpmem_pool::commit(replica_mask staying, replica_mask joining, bool closed)
+int rpmem_pool::commit(copy_mask staying, copy_mask joining, bool closed)
 {
     while (keeps_record_) {
         replica::mirror_record next = record_;
         ++next.version;
         next.closed = closed;
         next.in_sync = 0;
-        each(staying | joining,
+        each_copy(staying | joining,
                 [&](unsigned index) { next.in_sync |= static_cast<std::uint16_t>(1U << replicas_[index]->number); });
         next.members |= next.in_sync;
         record_ = next;
-        replica_mask failed = commit_failures(staying, next);
+        copy_mask failed = commit_failures(staying, next);
         if (failed == staying)
             return -1;
         failed |= commit_failures(joining, next);
@@ -76,7 +78,7 @@ int rpmem_pool::commit(replica_mask staying, replica_mask joining, bool closed)
         staying &= ~failed;
         joining &= ~failed;
     }
-    const replica_mask before = in_sync_;
+    const copy_mask before = in_sync_;
     in_sync_.store(staying | joining, std::memory_order_release);
     report_lost(before & ~staying);
     return 0;
@@ -85,29 +87,29 @@ int rpmem_pool::commit(replica_mask staying, replica_mask joining, bool closed)
 // Evicts lost replicas before data is acknowledged without them. The last replicas in sync are not evicted:
 // RPMEM_ON_LOSS determines the result of the call. Unreadable local memory evicts no replica, because all replicas need
 // it.
-int rpmem_pool::evict(replica_mask failed)
+int rpmem_pool::evict(copy_mask failed)
 {
     {
-        const locked hold(membership_);
-        const replica_mask now = in_sync_;
-        const replica_mask gone = failed & now;
+        const std::lock_guard hold(membership_);
+        const copy_mask now = in_sync_;
+        const copy_mask gone = failed & now;
         if (gone == 0 && lost_ == 0)
             return 0; // evicted by another thread
-        const replica_mask staying = now & ~gone;
+        const copy_mask staying = now & ~gone;
         bool unreadable = false;
-        each(gone, [&](unsigned index) { unreadable = unreadable || replicas_[index]->lost() == unreadable_memory; });
+        each_copy(gone,
+                [&](unsigned index) { unreadable = unreadable || replicas_[index]->lost() == unreadable_memory; });
         if (lost_ == 0 && !unreadable && staying != 0 && commit(staying, 0, false) == 0)
             return 0;
         if (lost_ == 0)
-            lost_.store(unreadable ? unreadable_memory : replicas_[static_cast<unsigned>(__builtin_ctz(now))]->lost(),
-                    std::memory_order_release);
+            lost_.store(unreadable ? unreadable_memory : replicas_[first_of(now)]->lost(), std::memory_order_release);
     }
     return outcome(lost_);
 }
 
-void rpmem_pool::report_lost(replica_mask of)
+void rpmem_pool::report_lost(copy_mask of)
 {
-    each(of, [&](unsigned index) {
+    each_copy(of, [&](unsigned index) {
         remote_replica &rep = *replicas_[index];
         if (!rep.recorded_lost)
             report_degraded(rep.name(), rep.lost());
@@ -124,7 +126,7 @@ int rpmem_pool::fail_lost(int error)
                 name_.c_str(), std::strerror(error));
     replica::error_text how;
     if (error == ECONNRESET)
-        how = replicas_[static_cast<unsigned>(__builtin_ctz(in_sync_))]->end_of_lost();
+        how = replicas_[first_of(in_sync_)]->end_of_lost();
     return fail(error, "%s: replica lost: %s%s%s", name_.c_str(), std::strerror(error), how.empty() ? "" : ": ",
             how.c_str());
 }
@@ -159,7 +161,7 @@ int rpmem_pool::drain(unsigned lane, replica::lane_request_kind kind)
 int rpmem_pool::read(void *to, range r, unsigned lane)
 {
     while (lost_ == 0) {
-        const auto first = static_cast<unsigned>(__builtin_ctz(in_sync_));
+        const auto first = first_of(in_sync_);
         replica::region &from = replicas_[first]->region();
         const int error = from.lost().error() != 0 ? from.lost().error() : from.lane(lane).read(to, r);
         if (error == 0)
@@ -203,7 +205,7 @@ void rpmem_pool::mark_clean()
 {
     for (unsigned lane = 0; lane < lanes_ && lost_ == 0; ++lane)
         drain(lane, replica::lane_request_kind::flush);
-    const locked hold(membership_);
+    const std::lock_guard hold(membership_);
     if (lost_ == 0)
         commit(in_sync_, 0, true);
 }
@@ -212,8 +214,8 @@ int rpmem_pool::close()
 {
     if (keeps_record_)
         mark_clean();
-    const replica_mask held = in_sync_;
-    replica_mask closed = 0;
+    const copy_mask held = in_sync_;
+    copy_mask closed = 0;
     int error = 0;
     for (unsigned index = 0; index < count_; ++index) {
         if (!replicas_[index]->is_connected())
@@ -224,7 +226,7 @@ int rpmem_pool::close()
             error = errno;
     }
     if (closed != 0 && lost_ == 0) {
-        each(closed, [&](unsigned index) {
+        each_copy(closed, [&](unsigned index) {
             if (replicas_[index]->was_created())
                 record_rebuilt(replicas_[index]->name());
         });
@@ -237,7 +239,7 @@ int rpmem_pool::close()
         return -1;
     }
     // The close can be the first operation that detects the loss.
-    each(held, [&](unsigned index) { replicas_[index]->region().lost().declare(error); });
+    each_copy(held, [&](unsigned index) { replicas_[index]->region().lost().declare(error); });
     return outcome(error);
 }
 

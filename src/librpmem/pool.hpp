@@ -4,15 +4,17 @@
 #include "abi.hpp"
 
 #include <atomic>
+#include <functional>
 #include <memory>
-#include <pthread.h>
+#include <mutex>
 
+#include "group/copies.hpp"
 #include "remote_replica.hpp"
 
 // Handle of the C functions: a pool that is replicated to one or several targets. Sets of replicas are bit masks.
 // Replicas in sync contain all acknowledged data. Several targets store this in a membership record
 // (docs/replication.md): a lost replica is removed from the record before data is acknowledged without it.
-struct rpmem_pool : heap_object {
+struct rpmem_pool {
 public:
     explicit rpmem_pool(const rpmem::call_settings &settings) : settings_(settings) {}
 
@@ -44,43 +46,38 @@ public:
     const replica::pool_attributes &attributes() const { return attributes_; }
 
 private:
-    using replica_mask = std::uint32_t;
+    using copy_mask = group::copy_mask;
+    using target_function = std::function<int(rpmem::remote_replica &rep, const replica::deadline &until)>;
 
     // Functions of opening.cpp and contact.cpp.
     rpmem::remote_replica::session_params session_params_of(
             const open_params &params, bool create, const replica::pool_attributes &attributes) const;
-    template<class F, class C>
-    replica_mask on_each_target(replica_mask of, int timeout_ms, F f, C is_complete);
-    replica_mask start(const rpmem::target_list &targets, bool create);
-    replica_mask open_pools(replica_mask of, const open_params &params);
+    copy_mask on_each_target(copy_mask of, int timeout_ms, const target_function &f,
+            const std::function<bool(copy_mask succeeded)> &is_complete = nullptr);
+    copy_mask start(const rpmem::target_list &targets, bool create);
+    copy_mask open_pools(copy_mask of, const open_params &params);
     int open_pool(rpmem::remote_replica &rep, const open_params &params, const replica::deadline &until) const;
-    replica_mask connect(replica_mask of, const open_params &params);
-    bool has_required(replica_mask responded) const;
+    copy_mask connect(copy_mask of, const open_params &params);
+    bool has_required(copy_mask responded) const;
     int create_all(const open_params &params, const rpmem::target_list &targets);
     int open_all(const open_params &params, const rpmem::target_list &targets);
     int reject_lost_replica();
     int find_record();
     void assign_replica_ids();
-    int find_in_sync(replica_mask *found) const;
-    int check_pools(replica_mask in_sync) const;
-    int begin_epoch(replica_mask in_sync);
+    int find_in_sync(copy_mask *found) const;
+    int check_pools(copy_mask in_sync) const;
+    int begin_epoch(copy_mask in_sync);
     void create_missing(const open_params &params);
-    int resync(replica_mask others, replica_mask *resynced);
+    int resync(copy_mask others, copy_mask *resynced);
     int fail_open(unsigned index, int error);
     int rollback();
 
     template<class F>
-    static void each(replica_mask of, F f)
-    {
-        for (; of != 0; of &= of - 1)
-            f(static_cast<unsigned>(__builtin_ctz(of)));
-    }
-    template<class F>
     int for_each_in_sync(F f);
-    replica_mask commit_failures(replica_mask of, const replica::mirror_record &record);
-    int commit(replica_mask staying, replica_mask joining, bool closed);
-    int evict(replica_mask failed);
-    void report_lost(replica_mask of);
+    copy_mask commit_failures(copy_mask of, const replica::mirror_record &record);
+    int commit(copy_mask staying, copy_mask joining, bool closed);
+    int evict(copy_mask failed);
+    void report_lost(copy_mask of);
     int outcome(int error);
     int fail_lost(int error);
     void mark_clean();
@@ -98,8 +95,8 @@ private:
 
     // Replicas are removed from in_sync_ only with membership_ locked. After the last ones are lost, with the errno
     // value lost_, in_sync_ no longer changes.
-    pthread_mutex_t membership_ = PTHREAD_MUTEX_INITIALIZER;
-    std::atomic<replica_mask> in_sync_ = 0;
+    std::mutex membership_;
+    std::atomic<copy_mask> in_sync_ = 0;
     std::atomic<int> lost_ = 0;
     std::atomic<bool> loss_reported_ = false;
     bool opened_ = false;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "heap.hpp"
 #include "region.hpp"
 #include "session.hpp"
 #include "targets.hpp"
@@ -12,7 +11,7 @@ namespace rpmem
 // Remote replica: the copy of a pool on one of its targets, and its daemon. Functions that return int return 0, or -1
 // with the failure reported. Call order: start(), open(), fetch_record(), connect(). A pool that open() could not open
 // may be created with open() after fetch_record().
-class remote_replica : public heap_object
+class remote_replica
 {
 public:
     remote_replica(const call_settings &settings, std::string_view target, const char *set_name);

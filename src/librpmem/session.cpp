@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -10,9 +11,8 @@
 
 #include "command.hpp"
 #include "failure.hpp"
-#include "locked.hpp"
+#include "group/step.hpp"
 #include "log.hpp"
-#include "quiet_thread.hpp"
 
 namespace rpmem
 {
@@ -61,20 +61,11 @@ constexpr int first_signal_status = 128; // a shell adds the number of the signa
 
 } // namespace
 
-session::session(const call_settings &settings, replica::loss &lost) : settings_(settings), lost_(lost)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&changed_, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
+session::session(const call_settings &settings, replica::loss &lost) : settings_(settings), lost_(lost) {}
 
 session::~session()
 {
     finish();
-    pthread_cond_destroy(&changed_);
-    pthread_mutex_destroy(&lock_);
 }
 
 int session::start(const replica::target &to, const daemon_command &chosen, const deadline &until)
@@ -175,7 +166,7 @@ void session::read_line(std::string_view line)
 int session::send(const replica::request &r)
 {
     const std::string frame = replica::encode(r);
-    const locked hold(lock_);
+    const std::lock_guard hold(lock_);
     return send_message(daemon_.channel(), deadline(settings_.timeout_ms), frame) ? 0 : ECONNRESET;
 }
 
@@ -197,10 +188,10 @@ int session::request(replica::request &r, replica::response *to)
 
 int session::request(replica::request &r, replica::response *to, const deadline &until)
 {
-    const locked one_at_a_time(requests_);
+    const std::lock_guard one_at_a_time(requests_);
     r.set_number(next_number_++);
     if (watched_) {
-        const locked hold(lock_);
+        const std::lock_guard hold(lock_);
         awaited_ = &r;
     }
     if (const int error = send(r); error != 0) {
@@ -222,15 +213,11 @@ int session::request(replica::request &r, replica::response *to, const deadline 
 
 int session::await_response(replica::response *to)
 {
-    timespec until{};
-    clock_gettime(CLOCK_MONOTONIC, &until);
     const int timeout_ms = settings_.session_timeout_ms();
-    until.tv_sec += timeout_ms == 0 ? INT32_MAX : timeout_ms / 1000 + 1;
     {
-        const locked hold(lock_);
-        int waited = 0;
-        while (awaited_ != nullptr && lost_.error() == 0 && waited == 0)
-            waited = pthread_cond_timedwait(&changed_, &lock_, &until);
+        std::unique_lock hold(lock_);
+        changed_.wait_for(hold, std::chrono::seconds(timeout_ms == 0 ? INT32_MAX : timeout_ms / 1000 + 1),
+                [&] { return awaited_ == nullptr || lost_.error() != 0; });
         const bool responded = awaited_ == nullptr;
         awaited_ = nullptr;
         // The response can still arrive later, so no further request may be sent.
@@ -248,19 +235,16 @@ int session::watch()
     stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!stop_.valid())
         return fail(errno, "cannot create an event: %s", std::strerror(errno));
-    if (const int error = start_quiet_thread(&thread_, watch_thread, this); error != 0)
-        return fail(error, "cannot start a thread: %s", std::strerror(error));
+    try {
+        thread_ = group::quiet_thread([this] { run(); });
+    } catch (const std::system_error &error) {
+        return fail(error.code().value(), "cannot start a thread: %s", std::strerror(error.code().value()));
+    }
     watched_ = true;
     return 0;
 }
 
-void *session::watch_thread(void *self)
-{
-    static_cast<session *>(self)->run();
-    return nullptr;
-}
-
-void session::run()
+void session::watch_channel()
 {
     const int interval_ms = !keeps_alive_               ? -1
                             : settings_.timeout_ms == 0 ? keep_alive_ms
@@ -293,31 +277,36 @@ void session::run()
             lost_.declare(ECONNRESET);
         }
     }
+}
+
+void session::run()
+{
+    const auto watch_until_end = [&] {
+        watch_channel();
+        return 0;
+    };
+    if (guarded(watch_until_end) != 0)
+        lost_.declare(errno);
     {
-        const locked hold(lock_);
-        pthread_cond_broadcast(&changed_);
+        const std::lock_guard hold(lock_);
+        changed_.notify_all();
     }
     // A daemon that has ended reports its status within end_report_ms.
     if (lost_.error() == ECONNRESET)
         await_end(end_report_ms);
     read_messages();
-    const locked hold(lock_);
+    const std::lock_guard hold(lock_);
     describe_end();
     if (lost_.error() != 0 && !end_.empty())
         log_line(log_level::warning, "%s%s%s", end_.c_str(), last_message_.empty() ? "" : ": ", last_message_.c_str());
     watch_ended_ = true;
-    pthread_cond_broadcast(&changed_);
+    changed_.notify_all();
 }
 
 replica::error_text session::end_of_lost()
 {
-    timespec until{};
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += 1;
-    const locked hold(lock_);
-    int waited = 0;
-    while (watched_ && !watch_ended_ && waited == 0)
-        waited = pthread_cond_timedwait(&changed_, &lock_, &until);
+    std::unique_lock hold(lock_);
+    changed_.wait_for(hold, std::chrono::seconds(1), [&] { return !watched_ || watch_ended_; });
     return watch_ended_ ? end_ : replica::error_text();
 }
 
@@ -331,14 +320,14 @@ bool session::receive_response()
     }
     if (r.kind() == replica::request::kKeepAlive)
         return true;
-    const locked hold(lock_);
+    const std::lock_guard hold(lock_);
     if (awaited_ == nullptr || !replica::answers(r, awaited_->number(), awaited_->body_case())) {
         lost_.declare(EPROTO);
         return false;
     }
     response_.Swap(&r);
     awaited_ = nullptr;
-    pthread_cond_broadcast(&changed_);
+    changed_.notify_all();
     return true;
 }
 
@@ -348,12 +337,8 @@ void session::keep_alive(int idle_ms)
         lost_.declare(ETIMEDOUT);
         return;
     }
-    try {
-        if (send(keep_alive_) != 0)
-            lost_.declare(ECONNRESET);
-    } catch (const std::bad_alloc &) {
-        lost_.declare(ENOMEM);
-    }
+    if (send(keep_alive_) != 0)
+        lost_.declare(ECONNRESET);
 }
 
 void session::stop_watching()
@@ -361,7 +346,7 @@ void session::stop_watching()
     if (!watched_)
         return;
     eventfd_write(stop_.get(), 1);
-    pthread_join(thread_, nullptr);
+    thread_.join();
     watched_ = false;
 }
 

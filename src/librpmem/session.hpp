@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <pthread.h>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 
 #include "loss.hpp"
 #include "process.hpp"
@@ -48,8 +50,8 @@ public:
     void finish();
 
 private:
-    static void *watch_thread(void *self);
     void run();
+    void watch_channel();
     // Receives one response. Returns false if it declared the loss.
     bool receive_response();
     void keep_alive(int idle_ms);
@@ -82,18 +84,18 @@ private:
     int exit_status_ = -1; // unknown
     replica::error_text end_;
 
-    pthread_t thread_{};
     bool watched_ = false;
     replica::fd_owner stop_;
     // Serializes requests.
-    pthread_mutex_t requests_ = PTHREAD_MUTEX_INITIALIZER;
+    std::mutex requests_;
     // Protects the members that the watch thread and a request share: the pending request and its response. Also keeps
     // messages on the channel whole.
-    pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
-    pthread_cond_t changed_;
+    std::mutex lock_;
+    std::condition_variable changed_;
     bool watch_ended_ = false;
     const replica::request *awaited_ = nullptr;
     replica::response response_;
+    std::jthread thread_;
 };
 
 } // namespace rpmem

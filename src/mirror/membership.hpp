@@ -9,6 +9,7 @@
 
 #include "arbiter.hpp"
 #include "events.hpp"
+#include "group/copies.hpp"
 #include "local_copy.hpp"
 #include "prometheus.hpp"
 #include "remote_copy.hpp"
@@ -47,12 +48,7 @@ struct counters {
     prometheus::histogram flush_time; // successful flushes
 };
 
-template<class F>
-void each_copy(std::uint32_t bits, F &&f)
-{
-    for (; bits != 0; bits &= bits - 1)
-        f(static_cast<unsigned>(std::countr_zero(bits)));
-}
+using group::each_copy;
 
 // Mutex that detects reentry from a callback and reports RPMA_MIRROR_E_BUSY instead of deadlocking.
 class membership_lock

@@ -139,9 +139,6 @@ STAND_IN(int, socketpair, (int domain, int type, int protocol, int pair[2]), (do
 STAND_IN(int, pipe2, (int pair[2], int flags), (pair, flags), fail_with(EMFILE, -1))
 STAND_IN(void *, mmap, (void *address, size_t size, int protection, int flags, int fd, off_t offset),
         (address, size, protection, flags, fd, offset), no_mapping())
-STAND_IN(int, pthread_create,
-        (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
-        (thread, attributes, start, argument), EAGAIN)
 STAND_IN(int, posix_spawnp,
         (pid_t * pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
                 char *const arguments[], char *const environment[]),
@@ -150,6 +147,20 @@ STAND_IN(int, posix_spawnp,
 /* operator new, of the messages. Its failure is an exception. */
 void *no_object(void);
 STAND_IN(void *, _Znwm, (size_t size), (size), no_object())
+
+/* The constructor of std::thread. Its failure is an exception. */
+#define START_THREAD _ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE
+#define IN_THREAD(prefix, function) IN_THREAD_(prefix, function)
+#define IN_THREAD_(prefix, function) prefix##function
+void no_thread(void);
+void IN_THREAD(__real_, START_THREAD)(void *thread, void *state, void (*depends)(void));
+void IN_THREAD(__wrap_, START_THREAD)(void *thread, void *state, void (*depends)(void));
+void IN_THREAD(__wrap_, START_THREAD)(void *thread, void *state, void (*depends)(void))
+{
+    if (fails("_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"))
+        no_thread();
+    IN_THREAD(__real_, START_THREAD)(thread, state, depends);
+}
 STAND_IN(FILE *, fopen, (const char *path, const char *mode), (path, mode), no_file())
 STAND_IN(
         int, poll, (struct pollfd * fds, nfds_t count, int timeout_ms), (fds, count, timeout_ms), fail_with(ENOMEM, -1))

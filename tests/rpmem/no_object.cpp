@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Failure of operator new, for a test in C.
+// Failures of operator new and of std::thread, for a test in C.
+#include <cerrno>
 #include <new>
+#include <system_error>
 
 extern "C" void *no_object(void);
+extern "C" void no_thread(void);
+
+void no_thread(void)
+{
+    throw std::system_error(EAGAIN, std::generic_category());
+}
 
 void *no_object(void)
 {

@@ -29,7 +29,7 @@ MUTANTS = [
     ("open_without_all", "mirror/opening.cpp", "if (missing != 0 && !force)", "if (!@ && missing != 0 && !force)"),
     ("choose_stale_copy", "mirror/discovery.cpp", "return newest_.writer_copy == settings_.local_number &&", "return @ || newest_.writer_copy == settings_.local_number &&"),
     ("wait_for_all", "mirror/discovery.cpp", "return whom == scope::needed && has_needed(", "return !@ && whom == scope::needed && has_needed("),
-    ("wait_without_interruption", "mirror/step.cpp", "    interrupted_.declare(ETIMEDOUT);", "    if (!@)\n        interrupted_.declare(ETIMEDOUT);"),
+    ("wait_without_interruption", "replica/group/step.cpp", "    interrupted_.declare(ETIMEDOUT);", "    if (!@)\n        interrupted_.declare(ETIMEDOUT);"),
     ("no_share_for_a_step", "mirror/opening.cpp", "const deadline until(settings_.open_ms / 2 + 1);", "const deadline until(@ ? 1 : settings_.open_ms / 2 + 1);"),
     ("alone_whatever_the_arbiter_has", "mirror/opening.cpp", " newest_ != arbiters_;", " (@ || newest_ != arbiters_);"),
     ("promise_before_decision", "mirror/opening.cpp", "    choose_source(force);\n    const std::uint64_t set_length = source_length();",

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "group/step.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <pthread.h>
+#include <system_error>
+
+namespace group
+{
+
+std::jthread quiet_thread(std::function<void()> f)
+{
+    // Restores the signals if the thread cannot be created, too.
+    struct signals_blocked {
+        signals_blocked()
+        {
+            sigset_t all;
+            sigfillset(&all);
+            pthread_sigmask(SIG_SETMASK, &all, &before);
+        }
+        ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+        sigset_t before;
+    } const blocked;
+    return std::jthread(std::move(f));
+}
+
+// The threads use the stack of the caller, so it must not be canceled. Without an event, each copy has the whole time.
+step::step(const deadline &until, int grace_ms) : until_(until), grace_ms_(grace_ms)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+    (void)interrupted_.open();
+}
+
+step::~step()
+{
+    threads_.clear();
+    pthread_setcancelstate(cancel_state_, nullptr);
+}
+
+void step::run(unsigned copy, const std::function<bool(const deadline &)> &f)
+{
+    const bool succeeded = f(deadline(until_, interrupted_.fd()));
+    const std::lock_guard hold(lock_);
+    running_ &= ~bit_of(copy);
+    succeeded_ |= succeeded ? bit_of(copy) : 0;
+    changed_.notify_all();
+}
+
+void step::start(unsigned copy, const std::function<bool(const deadline &)> &f)
+{
+    publish([&] { running_ |= bit_of(copy); });
+    try {
+        threads_.push_back(quiet_thread([this, copy, f] { run(copy, f); }));
+    } catch (const std::system_error &) {
+        run(copy, f);
+    }
+}
+
+void step::wait(std::unique_lock<std::mutex> &held, const deadline &until)
+{
+    const int left = until.left_ms();
+    if (left < 0)
+        changed_.wait(held);
+    else
+        changed_.wait_for(held, std::chrono::milliseconds(left));
+}
+
+copy_mask step::finish(const std::function<bool(copy_mask succeeded)> &is_complete)
+{
+    {
+        std::unique_lock held(lock_);
+        while (running_ != 0 && !until_.passed() && !(is_complete && is_complete(succeeded_)))
+            wait(held, until_);
+        const deadline grace(grace_ms_ + 1);
+        while (running_ != 0 && !until_.passed() && !grace.passed())
+            wait(held, grace);
+    }
+    interrupted_.declare(ETIMEDOUT);
+    threads_.clear();
+    return succeeded_;
+}
+
+copy_mask run_concurrently(copy_mask copies, const replica::deadline &until, int grace_ms,
+        const std::function<bool(unsigned copy, const replica::deadline &)> &f,
+        const std::function<bool(copy_mask succeeded)> &is_complete)
+{
+    if (std::has_single_bit(copies))
+        return f(first_of(copies), until) ? copies : 0;
+    step concurrently(until, grace_ms);
+    each_copy(copies, [&](unsigned copy) {
+        concurrently.start(copy, [&f, copy](const replica::deadline &within) { return f(copy, within); });
+    });
+    return concurrently.finish(is_complete);
+}
+
+} // namespace group
