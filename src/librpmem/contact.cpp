@@ -66,16 +66,16 @@ remote_replica::session_params rpmem_pool::session_params_of(
 bool rpmem_pool::has_required(copy_mask responded) const
 {
     replica::mirror_record newest;
-    std::uint32_t with_record = 0;
+    copy_mask with_record = 0;
     each_copy(responded, [&](unsigned index) {
         const replica::mirror_state &state = replicas_[index]->last_state();
         if (state.committed.epoch == 0)
             return;
-        with_record |= 1U << state.copy;
+        with_record |= group::bit_of(state.copy);
         if (is_newer(state.committed, newest))
             newest = state.committed;
     });
-    return newest.epoch != 0 && (newest.in_sync & ~with_record) == 0;
+    return group::has_required(newest, newest.in_sync, ~copy_mask{0}, with_record);
 }
 
 // Starts the daemons, and with several targets reads their membership records. Returns the targets that responded.

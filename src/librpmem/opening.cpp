@@ -99,7 +99,7 @@ int rpmem_pool::rollback()
     return -1;
 }
 
-int rpmem_pool::fail_open(unsigned index, int error)
+int rpmem_pool::fail_open(unsigned index, int error) const
 {
     const remote_replica &rep = *replicas_[index];
     return count_ == 1 ? fail(error, "%s", rep.reason.c_str()) : fail(error, "%s: %s", rep.name(), rep.reason.c_str());
@@ -152,7 +152,7 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
     copy_mask equal = 0, opened = 0;
     for (unsigned i = 0; i < count_; ++i) {
         const remote_replica &rep = *replicas_[i];
-        if (record_.closed && rep.last_state().committed == record_)
+        if (group::is_equal(record_, rep.last_state().committed))
             equal |= 1U << i;
         if (rep.is_open())
             opened |= 1U << i;
@@ -249,28 +249,37 @@ void rpmem_pool::assign_replica_ids()
     }
 }
 
-// Finds the replicas in sync, at least one. A target that did not respond can have a newer record, unless all replicas
-// that are in sync in the newest record have responded.
+// Finds the replicas in sync, at least one. Without a record, all targets are required. A record can require a replica
+// that is not in the list of targets: the operator removed it, or it is one of those that did not respond.
 int rpmem_pool::find_in_sync(copy_mask *found) const
 {
     const bool any = record_.epoch != 0;
-    std::uint32_t responded = 0;
-    for (unsigned i = 0; i < count_; ++i)
-        if (replicas_[i]->last_state().committed.epoch != 0)
-            responded |= 1U << replicas_[i]->number;
-    for (unsigned i = 0; i < count_; ++i) {
+    group::opening_facts facts;
+    facts.newest = record_;
+    copy_mask all = 0;
+    const remote_replica *silent = nullptr;
+    for (unsigned i = count_; i-- > 0;) {
         const remote_replica &rep = *replicas_[i];
-        if (!rep.record_fetched && (!any || (record_.in_sync & ~responded) != 0))
-            return fail(rep.error, "%s: target in sync is unreachable: %s (restore it or remove it from the list)",
-                    rep.name(), rep.reason.c_str());
-        const bool has_all =
-                !any || (rep.last_state().committed.epoch != 0 && (record_.in_sync >> rep.number & 1) != 0);
-        if (rep.is_open() && has_all && !rep.recorded_lost)
-            *found |= 1U << i;
+        const copy_mask number = group::bit_of(rep.number);
+        all |= number;
+        if (!rep.record_fetched)
+            silent = &rep;
+        else if (!any || rep.last_state().committed.epoch != 0)
+            facts.responded |= number;
+        if (!rep.is_open() || rep.recorded_lost)
+            facts.changed |= number;
     }
+    facts.required = (any ? record_.in_sync : all) & (silent == nullptr ? facts.responded : ~copy_mask{0});
+    const group::source_choice choice = group::choose_source(facts);
+    if (choice.obstacle == group::obstacle::silent)
+        return fail(silent->error, "%s: target in sync is unreachable: %s (restore it or remove it from the list)",
+                silent->name(), silent->reason.c_str());
+    for (unsigned i = 0; i < count_; ++i)
+        if (replicas_[i]->record_fetched && (choice.candidates & group::bit_of(replicas_[i]->number)) != 0)
+            *found |= group::bit_of(i);
     for (unsigned i = 0; i < count_ && *found == 0; ++i)
         if (replicas_[i]->error != 0)
-            return fail(replicas_[i]->error, "%s: %s", replicas_[i]->name(), replicas_[i]->reason.c_str());
+            return fail_open(i, replicas_[i]->error);
     if (*found == 0)
         return fail(ESTALE, "%s: no target is in sync (recreate the replicas, for example with pmempool sync)",
                 name_.c_str());
@@ -296,8 +305,7 @@ int rpmem_pool::begin_epoch(copy_mask in_sync)
 {
     if (record_.epoch == 0 && getrandom(set_.data(), set_.size(), 0) != static_cast<ssize_t>(set_.size()))
         return fail(errno, "cannot get random bytes for a record: %s", std::strerror(errno));
-    record_.version = 0;
-    ++record_.epoch;
+    record_ = group::first_record({record_.epoch + 1, 0}, record_, 0);
     if (commit(in_sync, 0, false) == 0)
         return 0;
     const replica::error_text reason(last_failure());

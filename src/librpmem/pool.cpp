@@ -55,32 +55,36 @@ copy_mask rpmem_pool::commit_failures(copy_mask of, const replica::mirror_record
     return failed;
 }
 
-// Commits the record with these replicas in sync. It is committed on the staying replicas first, and at least one of
-// them must store it. Otherwise two disjoint sets of replicas could both be considered in sync. Replicas that fail to
-// store it are removed.
+// Returns the copy numbers of replicas.
+copy_mask rpmem_pool::numbers_of(copy_mask of) const
+{
+    copy_mask numbers = 0;
+    each_copy(of, [&](unsigned index) { numbers |= group::bit_of(replicas_[index]->number); });
+    return numbers;
+}
+
+// Commits the record with these replicas in sync. At least one of the staying replicas must store it. Otherwise two
+// disjoint sets of replicas could both be considered in sync. Replicas that fail to store it are removed.
 int rpmem_pool::commit(copy_mask staying, copy_mask joining, bool closed)
 {
-    while (keeps_record_) {
-        replica::mirror_record next = record_;
-        ++next.version;
-        next.closed = closed;
-        next.in_sync = 0;
-        each_copy(staying | joining,
-                [&](unsigned index) { next.in_sync |= static_cast<std::uint16_t>(1U << replicas_[index]->number); });
-        next.members |= next.in_sync;
-        record_ = next;
-        copy_mask failed = commit_failures(staying, next);
-        if (failed == staying)
-            return -1;
-        failed |= commit_failures(joining, next);
-        if (failed == 0)
-            break;
-        staying &= ~failed;
-        joining &= ~failed;
+    copy_mask next = staying | joining;
+    if (keeps_record_) {
+        replica::mirror_record wanted = record_;
+        wanted.closed = closed;
+        wanted.in_sync = static_cast<std::uint16_t>(numbers_of(next));
+        wanted.members |= wanted.in_sync;
+        group::record_change change(wanted, 0, numbers_of(staying));
+        for (copy_mask failed = next; failed != 0; next &= ~failed) {
+            if (change.judge() != group::record_change::verdict::commit)
+                return -1;
+            record_ = change.propose(record_.version + 1);
+            failed = commit_failures(next, record_);
+            change.remove(numbers_of(failed));
+        }
     }
     const copy_mask before = in_sync_;
-    in_sync_.store(staying | joining, std::memory_order_release);
-    report_lost(before & ~staying);
+    in_sync_.store(next, std::memory_order_release);
+    report_lost(before & ~next);
     return 0;
 }
 

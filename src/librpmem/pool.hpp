@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "group/copies.hpp"
+#include "group/membership.hpp"
 #include "remote_replica.hpp"
 
 // Handle of the C functions: a pool that is replicated to one or several targets. Sets of replicas are bit masks.
@@ -69,12 +69,13 @@ private:
     int begin_epoch(copy_mask in_sync);
     void create_missing(const open_params &params);
     int resync(copy_mask others, copy_mask *resynced);
-    int fail_open(unsigned index, int error);
+    int fail_open(unsigned index, int error) const;
     int rollback();
 
     template<class F>
     int for_each_in_sync(F f);
     copy_mask commit_failures(copy_mask of, const replica::mirror_record &record);
+    copy_mask numbers_of(copy_mask of) const;
     int commit(copy_mask staying, copy_mask joining, bool closed);
     int evict(copy_mask failed);
     void report_lost(copy_mask of);

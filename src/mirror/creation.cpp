@@ -116,16 +116,10 @@ void creation::create_copies(const replica::mirror_state &own, bool resuming)
 
 creation::record creation::first_record() const
 {
-    record first;
-    first.epoch = membership_.promise().epoch;
+    record first = group::first_record(membership_.promise(), {}, membership_.local_bit() | settings_.target_copies());
     first.version = 1;
-    first.writer = membership_.promise().writer;
     first.writer_copy = settings_.local_number;
     first.policy = settings_.policy;
-    first.members = static_cast<std::uint16_t>(membership_.local_bit());
-    for (const target_settings &t : settings_.targets)
-        first.members = static_cast<std::uint16_t>(first.members | 1U << t.copy);
-    first.in_sync = first.members;
     return first;
 }
 

@@ -66,24 +66,15 @@ std::uint32_t discovery::changed() const
     return bits;
 }
 
-// Returns whether all required targets of the newest known record have responded; targets without a request are
-// ignored. If the local copy is not the source and no required target has a request, waits for all: one must be the
-// source.
-bool discovery::has_needed(std::uint32_t asked, std::uint32_t answered) const
-{
-    const std::uint32_t needed = needed_targets(newest_);
-    if (newest_.epoch == 0 || ((needed & asked) == 0 && (needed != 0 || !local_is_newest())))
-        return false;
-    return (needed & asked & ~answered) == 0;
-}
-
 // Calls f for each of the copies concurrently. With scope::needed, an optional target gets a grace period after the
 // required targets have responded.
 void discovery::each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
         const std::function<void(remote_copy &, const deadline &)> &f)
 {
-    query_copies(copies_, copies, until, newest_, f,
-            [&](std::uint32_t answered) { return whom == scope::needed && has_needed(copies, answered); });
+    query_copies(copies_, copies, until, newest_, f, [&](std::uint32_t answered) {
+        return whom == scope::needed &&
+               group::has_required(newest_, needed_targets(newest_), copies, answered, local_is_newest());
+    });
     // These errors concern the whole set, not one copy.
     for (const auto &c : copies_)
         if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL_TOO_LOW ||
@@ -94,12 +85,9 @@ void discovery::each_in_parallel(std::uint32_t copies, scope whom, const deadlin
 void discovery::connect_all(scope whom, const deadline &until)
 {
     const replica::tls_keys key = read_key(settings_.key_file);
-    std::uint32_t all = 0;
-    for (const target_settings &t : settings_.targets) {
+    for (const target_settings &t : settings_.targets)
         copies_[t.copy] = std::make_unique<remote_copy>(t);
-        all |= 1U << t.copy;
-    }
-    each_in_parallel(all, whom, until, [&](remote_copy &c, const deadline &within) {
+    each_in_parallel(settings_.target_copies(), whom, until, [&](remote_copy &c, const deadline &within) {
         c.control = std::make_unique<channel>(c.where, key, within);
         c.known = replica::from_wire(c.control->ask(c.make_state_request({}), within).state());
     });

@@ -38,7 +38,6 @@ protected:
     void prepare_all(const deadline &until);
     [[noreturn]] void throw_incomplete(std::uint32_t missing, int code, const char *consequence) const;
     bool local_is_newest() const;
-    bool has_needed(std::uint32_t asked, std::uint32_t answered) const;
     void each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
             const std::function<void(remote_copy &, const deadline &)> &f);
     // Targets that responded and found their parts changed, and are in sync in the newest record or had it.

@@ -145,32 +145,40 @@ void membership::call_eviction_function(std::uint32_t leaving)
     });
 }
 
+// Throws failure if the record must not be committed.
+void membership::check_change(const group::record_change &change) const
+{
+    using verdict = group::record_change::verdict;
+    switch (change.judge()) {
+    case verdict::no_target:
+        throw failure(RPMA_MIRROR_E_NO_TARGET, "no target is in sync (policy safety)");
+    case verdict::none_left:
+        throw failure(RPMA_MIRROR_E_NO_TARGET, "all targets that were in sync before are lost");
+    case verdict::unclean:
+        throw failure(RPMA_MIRROR_E_UNCLEAN,
+                "no target confirmed the close (open the set once more while a target that was in sync responds)");
+    case verdict::required_lost:
+        throw failure(RPMA_MIRROR_E_INTERRUPTED,
+                settings_.names_of(change.required_lost()) +
+                        " was in sync and was lost during the opening (open the set again; force opens without it)");
+    case verdict::commit:
+        return;
+    }
+}
+
 // Commits the record at the arbiter, in the local copy and on every target in sync. A target that does not respond is
 // removed from the record, and the next version is committed. Each copy that leaves needs the consent of the program,
 // except `exempt`. See docs/replication.md for the conditions that the remaining targets must meet.
 void membership::commit_record(
-        replica::mirror_record next, std::uint16_t before, std::uint16_t needed, std::uint32_t exempt)
+        const replica::mirror_record &wanted, std::uint16_t before, std::uint16_t needed, std::uint32_t exempt)
 {
-    for (std::uint32_t gone = 0, consented = exempt;;) {
-        const std::uint32_t targets = next.in_sync & ~local_bit();
-        if (targets == 0 && next.policy == replica::mirror_policy::safety)
-            throw failure(RPMA_MIRROR_E_NO_TARGET, "no target is in sync (policy safety)");
-        if (targets != 0 && before != 0 && (targets & before) == 0)
-            throw failure(RPMA_MIRROR_E_NO_TARGET, "all targets that were in sync before are lost");
-        // The target might have stored the clean record, with which another machine can open the set. The local record
-        // must therefore require it.
-        if (targets == 0 && before != 0 && next.closed)
-            throw failure(RPMA_MIRROR_E_UNCLEAN,
-                    "no target confirmed the close (open the set once more while a target that was in sync responds)");
-        if (const std::uint32_t lost = needed & ~targets; lost != 0)
-            throw failure(RPMA_MIRROR_E_INTERRUPTED,
-                    settings_.names_of(lost) +
-                            " was in sync and was lost during the opening (open the set again; force "
-                            "opens without it)");
-        const std::uint32_t leaving = record_.in_sync & ~next.in_sync & ~consented;
+    group::record_change change(wanted, local_bit(), before, needed);
+    for (std::uint32_t consented = exempt;;) {
+        check_change(change);
+        const std::uint32_t leaving = record_.in_sync & ~change.next().in_sync & ~consented;
         call_eviction_function(leaving);
         consented |= leaving;
-        next.version = ++last_version_;
+        const replica::mirror_record &next = change.propose(++last_version_);
         // Half of the time: after a timeout, another round might follow.
         const deadline until(settings_.operation_ms / 2 + 1);
         arbiter_.commit(next, until);
@@ -180,12 +188,11 @@ void membership::commit_record(
         const std::uint32_t failed = commit_on_targets(next, until);
         if (failed == 0) {
             record_ = next;
-            if (gone != 0)
-                leave(gone);
+            if (change.removed() != 0)
+                leave(change.removed());
             return;
         }
-        gone |= failed;
-        next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~failed);
+        change.remove(failed);
         each_copy(failed, [&](unsigned copy) {
             if (copies_[copy]->region)
                 copies_[copy]->region->lost().declare(ECONNRESET);

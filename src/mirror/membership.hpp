@@ -9,7 +9,7 @@
 
 #include "arbiter.hpp"
 #include "events.hpp"
-#include "group/copies.hpp"
+#include "group/membership.hpp"
 #include "local_copy.hpp"
 #include "prometheus.hpp"
 #include "remote_copy.hpp"
@@ -113,8 +113,8 @@ public:
     int check_usable() const noexcept;
     void set_roles(std::uint32_t awaited, std::uint32_t syncing);
 
-    void commit_record(
-            replica::mirror_record next, std::uint16_t before, std::uint16_t needed = 0, std::uint32_t exempt = 0);
+    void commit_record(const replica::mirror_record &wanted, std::uint16_t before, std::uint16_t needed = 0,
+            std::uint32_t exempt = 0);
     void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);
     // Marks the ranges as dirty on the copies. The caller must not hold the lock. Returns 0 or an error code.
     int evict(const failed_copies &failed, const posted_ranges &unconfirmed = {}) noexcept;
@@ -130,6 +130,7 @@ private:
     template<class F>
     std::uint32_t ask_targets(
             std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes);
+    void check_change(const group::record_change &change) const;
     std::uint32_t commit_on_targets(const replica::mirror_record &next, const deadline &until);
     int evict_or_fail(const failed_copies &failed) noexcept;
     void call_eviction_function(std::uint32_t leaving);

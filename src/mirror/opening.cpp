@@ -35,59 +35,65 @@ void opening::create_local_copy(std::uint64_t length)
 
 void opening::choose_source(bool force)
 {
+    if (newest_.epoch == 0)
+        throw failure(RPMA_MIRROR_E_NOT_FOUND, "set creation incomplete (run create again)");
+    group::opening_facts facts;
+    facts.newest = newest_;
+    facts.required = needed_targets(newest_);
+    facts.responded = answered();
+    facts.changed = changed();
+    each_copy(facts.responded, [&](unsigned copy) { facts.records[copy] = copies_[copy]->known.committed; });
+    const replica::stamp_match match = local_.match();
+    facts.local_is_newest = local_is_newest();
+    facts.local_is_same = match == replica::stamp_match::same;
+    facts.local_may_be_same = match == replica::stamp_match::unknown;
+    facts.newest_is_arbiters = newest_ == arbiters_;
+    facts.force = force;
+    const group::source_choice choice = group::choose_source(facts);
+    check_choice(choice);
+    needed_ = choice.candidates;
+    overrides_ = choice.overrides;
+    source_ = choice.is_local ? settings_.local_number : choice.source;
     const auto sentence = [&](rpma_mirror_source_reason reason, const std::string &why) {
         report_.reason = reason;
         report_.reason_text[why.copy(report_.reason_text, sizeof(report_.reason_text) - 1)] = '\0';
     };
-    if (newest_.epoch == 0)
-        throw failure(RPMA_MIRROR_E_NOT_FOUND, "set creation incomplete (run create again)");
-    needed_ = needed_targets(newest_);
-    const std::uint32_t missing = needed_ & ~answered();
-    if (missing != 0 && !force)
-        throw_incomplete(missing, RPMA_MIRROR_E_INCOMPLETE, "opening may lose data");
-    overrides_ = missing != 0;
-    needed_ &= answered() & ~changed();
-    using replica::stamp_match;
-    const bool own = local_is_newest();
-    const stamp_match match = local_.match();
-    if (own && (match == stamp_match::same || (needed_ == 0 && (force || match == stamp_match::unknown)))) {
-        source_ = settings_.local_number;
-        if (match == stamp_match::changed)
-            sentence(RPMA_MIRROR_SOURCE_FORCED, "the local file was replaced or changed, and force was used");
-        else
-            sentence(RPMA_MIRROR_SOURCE_LOCAL_NEWEST, "the local copy was in sync in the newest record");
-        return;
-    }
-    if (own && needed_ == 0)
+    if (choice.is_local && match == replica::stamp_match::changed)
+        sentence(RPMA_MIRROR_SOURCE_FORCED, "the local file was replaced or changed, and force was used");
+    else if (choice.is_local)
+        sentence(RPMA_MIRROR_SOURCE_LOCAL_NEWEST, "the local copy was in sync in the newest record");
+    else if (overrides_)
+        sentence(RPMA_MIRROR_SOURCE_FORCED, "not all copies in sync responded, and force was used");
+    else if (facts.local_is_newest)
+        sentence(RPMA_MIRROR_SOURCE_LOCAL_CHANGED, "the local file may have changed while the set was closed");
+    else
+        sentence(RPMA_MIRROR_SOURCE_TARGET_NEWEST, "this target has the newest record, which the local copy lacks");
+}
+
+// Throws failure if the set must not be opened.
+void opening::check_choice(const group::source_choice &choice) const
+{
+    using group::obstacle;
+    switch (choice.obstacle) {
+    case obstacle::silent:
+        throw_incomplete(choice.missing, RPMA_MIRROR_E_INCOMPLETE, "opening may lose data");
+    case obstacle::local_changed:
         local_.reject_changed();
-    if (needed_ == 0 && changed() != 0 && !force)
+    case obstacle::targets_changed:
         throw failure(RPMA_MIRROR_E_CHANGED, settings_.names_of(changed()) +
                                                      ": was replaced or changed while no writer used it (open the set "
                                                      "on the machine that wrote last; "
                                                      "force uses the copy as it is)");
-    // The newest record at the arbiter shows whether its writer continued alone: it then has no target in sync.
-    const bool alone =
-            !own && newest_.policy == replica::mirror_policy::availability && !newest_.closed && newest_ != arbiters_;
-    if ((alone || needed_ == 0) && !force)
+    case obstacle::writer_alone:
         throw failure(RPMA_MIRROR_E_UNFOUND,
                 "copy " + std::to_string(newest_.writer_copy) +
                         ", which wrote last, may have continued alone (open the set on its machine; force uses another "
                         "copy and loses newer data)");
-    overrides_ = missing != 0 || alone || needed_ == 0;
-    const std::uint32_t candidates = needed_ != 0 ? needed_ : answered();
-    if (candidates == 0)
+    case obstacle::no_source:
         throw failure(RPMA_MIRROR_E_DOWN, "no copy that was in sync responds (start a target)");
-    source_ = static_cast<unsigned>(std::countr_zero(candidates));
-    each_copy(candidates, [&](unsigned copy) {
-        if (is_newer(copies_[copy]->known.committed, copies_[source_]->known.committed))
-            source_ = copy;
-    });
-    if (overrides_)
-        sentence(RPMA_MIRROR_SOURCE_FORCED, "not all copies in sync responded, and force was used");
-    else if (own)
-        sentence(RPMA_MIRROR_SOURCE_LOCAL_CHANGED, "the local file may have changed while the set was closed");
-    else
-        sentence(RPMA_MIRROR_SOURCE_TARGET_NEWEST, "this target has the newest record, which the local copy lacks");
+    case obstacle::none:
+        return;
+    }
 }
 
 // Length of the set: that of each copy in sync in the newest record, unless growth was interrupted.
@@ -155,14 +161,9 @@ void opening::grow(std::uint64_t length)
 
 void opening::commit_first_record(bool force)
 {
-    record first;
-    first.epoch = membership_.promise().epoch;
-    first.writer = membership_.promise().writer;
+    record first = group::first_record(
+            membership_.promise(), newest_, answered() | membership_.local_bit(), settings_.target_copies());
     first.writer_copy = settings_.local_number;
-    first.in_sync = static_cast<std::uint16_t>(answered() | membership_.local_bit());
-    first.members = static_cast<std::uint16_t>(newest_.members | first.in_sync);
-    for (const target_settings &t : settings_.targets)
-        first.members = static_cast<std::uint16_t>(first.members | 1U << t.copy);
     first.policy = settings_.policy;
     // A forced source might not have been in sync in the newest record, so its own consistency point is used.
     const bool has_newest = source_ == settings_.local_number || (newest_.in_sync >> source_ & 1) != 0;

@@ -21,12 +21,12 @@ private:
     bool open_local_copy();
     void create_local_copy(std::uint64_t length);
     void choose_source(bool force);
+    void check_choice(const group::source_choice &choice) const;
     std::uint64_t source_length() const;
     void map_local_copy(void *hint, void *mapped, std::uint64_t length, std::uint64_t wanted);
     void check_local_level() const;
     void grow(std::uint64_t length);
     void attach_all(const deadline &until);
-    bool is_equal(const record &held) const;
     bool local_is_equal() const;
     bool fetch_from(remote_copy &source);
     void resync_copies(bool force);

@@ -84,20 +84,16 @@ void rpma_mirror_reader::query(
         std::uint32_t copies, const deadline &until, const std::function<void(remote_copy &, const deadline &)> &f)
 {
     query_copies(copies_, copies, until, newest_, f, [&](std::uint32_t responded) {
-        const std::uint32_t needed = replica::needed_targets(newest_);
-        return newest_.epoch != 0 && needed != 0 && (needed & ~responded) == 0;
+        return group::has_required(newest_, replica::needed_targets(newest_), ~0U, responded);
     });
 }
 
 // Connects the targets, and identifies the set.
 void rpma_mirror_reader::connect(const deadline &until)
 {
-    std::uint32_t all = 0;
-    for (const target_settings &t : settings_.targets) {
+    for (const target_settings &t : settings_.targets)
         copies_[t.copy] = std::make_unique<remote_copy>(t);
-        all |= 1U << t.copy;
-    }
-    query(all, until, [&](remote_copy &c, const deadline &within) {
+    query(settings_.target_copies(), until, [&](remote_copy &c, const deadline &within) {
         c.control = std::make_unique<channel>(c.where, key_, within);
         c.known = replica::from_wire(c.control->ask(c.make_state_request({}), within).state());
     });

@@ -9,23 +9,16 @@
 
 using namespace mirror;
 
-// Returns whether the copy is equal to the source: only with the clean record. Otherwise caches can have written back
-// unflushed data, so it is compared.
-bool opening::is_equal(const record &held) const
-{
-    return newest_.closed && held == newest_;
-}
-
 bool opening::local_is_equal() const
 {
-    return is_equal(local_.state().committed) && local_.match() == replica::stamp_match::same;
+    return group::is_equal(newest_, local_.state().committed) && local_.match() == replica::stamp_match::same;
 }
 
 // Copies the source to the local copy. Returns false if the source was lost, which then no longer counts as responded.
 bool opening::fetch_from(remote_copy &source)
 {
     comparison job(source, direction::from_target, settings_.resync_limits);
-    job.total = local_is_equal() && is_equal(source.known.committed) ? 0 : local_.length();
+    job.total = local_is_equal() && group::is_equal(newest_, source.known.committed) ? 0 : local_.length();
     try {
         comparer_.compare(job, 0, job.total);
     } catch (const failure &problem) {
@@ -65,7 +58,8 @@ void opening::resync_copies(bool force)
     const std::uint32_t changed_copies = changed();
     each_in_parallel(answered() & ~(1U << source_), scope::all, deadline(0), [&](remote_copy &c, const deadline &) {
         comparison job(c, direction::to_target, settings_.resync_limits);
-        job.total = is_equal(c.known.committed) && (changed_copies & c.bit()) == 0 ? 0 : local_.length();
+        job.total =
+                group::is_equal(newest_, c.known.committed) && (changed_copies & c.bit()) == 0 ? 0 : local_.length();
         comparer_.compare(job, 0, job.total);
         // The target then knows that its copy is complete, even if the first record reaches only the arbiter.
         if (job.total != 0) {

@@ -31,6 +31,14 @@ void check_copy(unsigned copy)
 
 } // namespace
 
+std::uint32_t settings::target_copies() const
+{
+    std::uint32_t copies = 0;
+    for (const target_settings &t : targets)
+        copies |= 1U << t.copy;
+    return copies;
+}
+
 const target_settings *settings::target_of(unsigned copy) const
 {
     const auto found = std::ranges::find(targets, copy, &target_settings::copy);

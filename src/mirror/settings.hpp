@@ -77,6 +77,8 @@ struct settings {
     std::string admin_path() const;
 
     const target_settings *target_of(unsigned copy) const;
+    // Returns the copies on targets, as bits.
+    std::uint32_t target_copies() const;
     // Returns the names of the copies in a bit mask, for messages.
     std::string names_of(std::uint32_t copies) const;
 };

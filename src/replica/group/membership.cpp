@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "group/membership.hpp"
+
+namespace group
+{
+
+bool has_required(
+        const mirror_record &newest, copy_mask required, copy_mask asked, copy_mask responded, bool local_is_source)
+{
+    if (newest.epoch == 0 || ((required & asked) == 0 && (required != 0 || !local_is_source)))
+        return false;
+    return (required & asked & ~responded) == 0;
+}
+
+bool is_equal(const mirror_record &newest, const mirror_record &held)
+{
+    return newest.closed && held == newest;
+}
+
+source_choice choose_source(const opening_facts &facts)
+{
+    source_choice choice;
+    const auto stop = [&](obstacle reason) {
+        choice.obstacle = reason;
+        return choice;
+    };
+    const mirror_record &newest = facts.newest;
+    const bool own = facts.local_is_newest, force = facts.force;
+    choice.missing = facts.required & ~facts.responded;
+    choice.candidates = facts.required & facts.responded & ~facts.changed;
+    const bool alone = choice.candidates == 0;
+    if (choice.missing != 0 && !force)
+        return stop(obstacle::silent);
+    choice.overrides = choice.missing != 0;
+    if (own && (facts.local_is_same || (alone && (force || facts.local_may_be_same)))) {
+        choice.is_local = true;
+        return choice;
+    }
+    if (own && alone)
+        return stop(obstacle::local_changed);
+    if (alone && facts.changed != 0 && !force)
+        return stop(obstacle::targets_changed);
+    // The newest record at the arbiter shows whether its writer continued alone: it then has no target in sync.
+    const bool may_lack_data = !own && newest.policy == replica::mirror_policy::availability && !newest.closed &&
+                               !facts.newest_is_arbiters;
+    if ((may_lack_data || alone) && !force)
+        return stop(obstacle::writer_alone);
+    choice.overrides = choice.missing != 0 || may_lack_data || alone;
+    const copy_mask sources = alone ? facts.responded : choice.candidates;
+    if (sources == 0)
+        return stop(obstacle::no_source);
+    choice.source = first_of(sources);
+    each_copy(sources, [&](unsigned copy) {
+        if (is_newer(facts.records[copy], facts.records[choice.source]))
+            choice.source = copy;
+    });
+    return choice;
+}
+
+mirror_record first_record(
+        const replica::mirror_promise &promise, const mirror_record &newest, copy_mask in_sync, copy_mask joined)
+{
+    mirror_record first;
+    first.epoch = promise.epoch;
+    first.writer = promise.writer;
+    first.in_sync = static_cast<std::uint16_t>(in_sync);
+    first.members = static_cast<std::uint16_t>(newest.members | in_sync | joined);
+    return first;
+}
+
+record_change::verdict record_change::judge() const
+{
+    if (targets() == 0 && next_.policy == replica::mirror_policy::safety)
+        return verdict::no_target;
+    if (targets() != 0 && before_ != 0 && (targets() & before_) == 0)
+        return verdict::none_left;
+    // A target might have stored the clean record, with which another machine can open the set. The local record must
+    // therefore require it.
+    if (targets() == 0 && before_ != 0 && next_.closed)
+        return verdict::unclean;
+    return required_lost() != 0 ? verdict::required_lost : verdict::commit;
+}
+
+const mirror_record &record_change::propose(std::uint64_t version)
+{
+    next_.version = version;
+    return next_;
+}
+
+void record_change::remove(copy_mask failed)
+{
+    removed_ |= failed;
+    next_.in_sync = static_cast<std::uint16_t>(next_.in_sync & ~failed);
+}
+
+} // namespace group

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rules of membership, over tables of facts about the copies.
+#include "group/membership.hpp"
+
+#include <csetjmp>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+using namespace group;
+
+namespace
+{
+
+constexpr auto safety = replica::mirror_policy::safety;
+constexpr auto availability = replica::mirror_policy::availability;
+
+mirror_record record_of(std::uint64_t epoch, std::uint64_t version, std::uint16_t in_sync)
+{
+    mirror_record r;
+    r.epoch = epoch;
+    r.version = version;
+    r.members = 0b1111;
+    r.in_sync = in_sync;
+    return r;
+}
+
+void an_opening_waits_for_the_copies_that_the_newest_record_requires(void **)
+{
+    struct {
+        std::uint64_t epoch;
+        copy_mask required, asked, responded;
+        bool local_is_source, expected;
+    } const table[] = {
+            {1, 0b0110, 0b1110, 0b0110, false, true}, {1, 0b0110, 0b1110, 0b0010, false, false},
+            {1, 0b0110, 0b1110, 0b1010, true, false},
+            {1, 0b0110, 0b1010, 0b0010, false, true}, // the other one has no request
+            {1, 0b0110, 0b1000, 0, false, false},     // one of the others must be the source
+            {1, 0b0110, 0b1000, 0, true, false}, {1, 0, 0b1110, 0, true, true}, {1, 0, 0b1110, 0b1110, false, false},
+            {0, 0, 0b1110, 0b1110, false, false}, // no record yet
+    };
+    for (const auto &row : table)
+        assert_int_equal(
+                has_required(record_of(row.epoch, 1, 0), row.required, row.asked, row.responded, row.local_is_source),
+                row.expected);
+}
+
+void only_copies_with_the_clean_record_are_equal(void **)
+{
+    mirror_record newest = record_of(3, 2, 0b11);
+    assert_false(is_equal(newest, newest));
+    newest.closed = true;
+    assert_true(is_equal(newest, newest));
+    mirror_record older = newest;
+    older.version = 1;
+    assert_false(is_equal(newest, older));
+}
+
+opening_facts facts_of(copy_mask required, copy_mask responded, copy_mask changed = 0)
+{
+    opening_facts facts;
+    facts.newest = record_of(5, 1, static_cast<std::uint16_t>(required));
+    facts.required = required;
+    facts.responded = responded;
+    facts.changed = changed;
+    return facts;
+}
+
+opening_facts forced(opening_facts facts)
+{
+    facts.force = true;
+    return facts;
+}
+
+opening_facts with_local(opening_facts facts, bool same, bool may_be_same = false)
+{
+    facts.local_is_newest = true;
+    facts.local_is_same = same;
+    facts.local_may_be_same = may_be_same;
+    return facts;
+}
+
+opening_facts available(opening_facts facts, bool closed = false, bool arbiters = false)
+{
+    facts.newest.policy = availability;
+    facts.newest.closed = closed;
+    facts.newest_is_arbiters = arbiters;
+    return facts;
+}
+
+void the_source_has_all_acknowledged_data(void **)
+{
+    constexpr unsigned local = 15; // stands for the local copy
+    struct {
+        opening_facts facts;
+        group::obstacle obstacle;
+        unsigned source;
+        bool overrides;
+    } const table[] = {
+            // Without a local copy.
+            {facts_of(0b0110, 0b1111), obstacle::none, 1, false},
+            {facts_of(0b0110, 0b1101), obstacle::silent, 0, false},
+            {forced(facts_of(0b0110, 0b1101)), obstacle::none, 2, true},
+            {facts_of(0b0110, 0b1111, 0b0010), obstacle::none, 2, false},
+            {facts_of(0b0110, 0b1111, 0b0110), obstacle::targets_changed, 0, false},
+            {forced(facts_of(0b0110, 0b1111, 0b0110)), obstacle::none, 0, true},
+            {facts_of(0, 0b1111), obstacle::writer_alone, 0, false},
+            {forced(facts_of(0, 0b1000)), obstacle::none, 3, true},
+            {forced(facts_of(0b0110, 0)), obstacle::no_source, 0, true},
+            // The local copy has the newest record.
+            {with_local(facts_of(0b0110, 0b1111), true), obstacle::none, local, false},
+            {with_local(facts_of(0b0110, 0b1101), true), obstacle::silent, 0, false},
+            {with_local(facts_of(0b0110, 0b1111), false), obstacle::none, 1, false},
+            {with_local(facts_of(0b0110, 0b1111, 0b0110), false, true), obstacle::none, local, false},
+            {with_local(facts_of(0, 0b1111), false), obstacle::local_changed, 0, false},
+            {forced(with_local(facts_of(0, 0b1111), false)), obstacle::none, local, false},
+            {with_local(facts_of(0, 0), false, true), obstacle::none, local, false},
+            // The writer may have continued without a target, unless it has the local copy, it has ended, or the
+            // arbiter
+            // has its record.
+            {available(facts_of(0b0110, 0b1111)), obstacle::writer_alone, 0, false},
+            {forced(available(facts_of(0b0110, 0b1111))), obstacle::none, 1, true},
+            {available(facts_of(0b0110, 0b1111), true), obstacle::none, 1, false},
+            {available(facts_of(0b0110, 0b1111), false, true), obstacle::none, 1, false},
+            {available(with_local(facts_of(0b0110, 0b1111), false)), obstacle::none, 1, false},
+    };
+    for (const auto &row : table) {
+        const source_choice choice = choose_source(row.facts);
+        assert_int_equal(choice.obstacle, row.obstacle);
+        if (choice.obstacle != obstacle::none)
+            continue;
+        assert_int_equal(choice.is_local ? local : choice.source, row.source);
+        assert_int_equal(choice.overrides, row.overrides);
+    }
+    // The newest of several.
+    opening_facts facts = facts_of(0b1110, 0b1111);
+    facts.records[1] = record_of(5, 1, 0b1110);
+    facts.records[2] = record_of(5, 2, 0b1110);
+    facts.records[3] = record_of(4, 9, 0b1110);
+    assert_int_equal(choose_source(facts).source, 2);
+}
+
+void an_epoch_begins_with_a_record_of_its_writer(void **)
+{
+    mirror_record before = record_of(5, 7, 0b0110);
+    before.closed = true;
+    const mirror_record first = first_record({6, 99}, before, 0b0011, 0b10000);
+    assert_int_equal(first.epoch, 6);
+    assert_int_equal(first.version, 0);
+    assert_int_equal(first.writer, 99);
+    assert_int_equal(first.in_sync, 0b0011);
+    assert_int_equal(first.members, 0b11111);
+    assert_false(first.closed);
+    assert_true(is_newer(first, before));
+}
+
+void a_record_shares_a_target_with_the_one_before(void **)
+{
+    using verdict = record_change::verdict;
+    struct {
+        replica::mirror_policy policy;
+        bool closed;
+        copy_mask in_sync, local, before, required, failed;
+        verdict expected;
+    } const table[] = {
+            {safety, false, 0b0111, 0b0001, 0b0110, 0, 0, verdict::commit},
+            {safety, false, 0b0111, 0b0001, 0b0110, 0, 0b0010, verdict::commit},
+            {safety, false, 0b0111, 0b0001, 0b0110, 0, 0b0110, verdict::no_target},
+            {availability, false, 0b0111, 0b0001, 0b0110, 0, 0b0110, verdict::commit},
+            {availability, true, 0b0111, 0b0001, 0b0110, 0, 0b0110, verdict::unclean},
+            {availability, true, 0b0001, 0b0001, 0, 0, 0, verdict::commit},
+            // Target 3 joins, and the others are lost.
+            {availability, false, 0b1111, 0b0001, 0b0110, 0, 0b0110, verdict::none_left},
+            {safety, false, 0b1110, 0, 0b0110, 0, 0b0110, verdict::none_left},
+            {safety, false, 0b1110, 0, 0b0110, 0, 0b1010, verdict::commit},
+            {safety, false, 0b0110, 0, 0b0110, 0, 0b0110, verdict::no_target},
+            {safety, false, 0b0111, 0b0001, 0b0110, 0b0110, 0b0100, verdict::required_lost},
+            {safety, false, 0b0111, 0b0001, 0, 0, 0b0010, verdict::commit},
+    };
+    for (const auto &row : table) {
+        mirror_record next = record_of(2, 1, static_cast<std::uint16_t>(row.in_sync));
+        next.policy = row.policy;
+        next.closed = row.closed;
+        record_change change(next, row.local, row.before, row.required);
+        assert_int_equal(change.propose(4).version, 4);
+        change.remove(row.failed);
+        assert_int_equal(change.judge(), row.expected);
+        assert_int_equal(change.next().in_sync, row.in_sync & ~row.failed);
+        assert_int_equal(change.removed(), row.failed);
+        assert_int_equal(change.targets(), row.in_sync & ~row.failed & ~row.local);
+        assert_int_equal(change.required_lost(), row.required & row.failed);
+    }
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(an_opening_waits_for_the_copies_that_the_newest_record_requires),
+            cmocka_unit_test(only_copies_with_the_clean_record_are_equal),
+            cmocka_unit_test(the_source_has_all_acknowledged_data),
+            cmocka_unit_test(an_epoch_begins_with_a_record_of_its_writer),
+            cmocka_unit_test(a_record_shares_a_target_with_the_one_before),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
