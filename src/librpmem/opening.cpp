@@ -119,6 +119,7 @@ int rpmem_pool::create_all(const open_params &params, const target_list &targets
         return fail_open(first, replicas_[first]->error);
     }
     keeps_record_ = count_ > 1;
+    promise_ = {1, group::new_writer_id()};
     if (keeps_record_ && begin_epoch(all) != 0)
         return -1;
     for (unsigned i = 0; i < count_ && keeps_record_; ++i)
@@ -149,13 +150,16 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
     copy_mask in_sync = 0;
     if (find_in_sync(&in_sync) != 0 || check_pools(in_sync) != 0)
         return -1;
+    // A promise can fence another client, so the conditions are checked before, too.
+    if (acquire_epoch() != 0 || find_record() != 0 || find_in_sync(&in_sync) != 0)
+        return -1;
     copy_mask equal = 0, opened = 0;
     for (unsigned i = 0; i < count_; ++i) {
         const remote_replica &rep = *replicas_[i];
         if (group::is_equal(record_, rep.last_state().committed))
-            equal |= 1U << i;
-        if (rep.is_open())
-            opened |= 1U << i;
+            equal |= group::bit_of(i);
+        if (rep.is_open() && rep.record_fetched)
+            opened |= group::bit_of(i);
     }
     const copy_mask connected = connect(opened, params);
     for (copy_mask failed = opened & ~connected; failed != 0; failed &= failed - 1) {
@@ -212,6 +216,7 @@ int rpmem_pool::reject_lost_replica()
 // Selects the newest record of all replicas.
 int rpmem_pool::find_record()
 {
+    record_ = {};
     for (unsigned i = 0; i < count_; ++i) {
         const replica::mirror_state &state = replicas_[i]->last_state();
         if (state.committed.epoch == 0)
@@ -274,6 +279,7 @@ int rpmem_pool::find_in_sync(copy_mask *found) const
     if (choice.obstacle == group::obstacle::silent)
         return fail(silent->error, "%s: target in sync is unreachable: %s (restore it or remove it from the list)",
                 silent->name(), silent->reason.c_str());
+    *found = 0;
     for (unsigned i = 0; i < count_; ++i)
         if (replicas_[i]->record_fetched && (choice.candidates & group::bit_of(replicas_[i]->number)) != 0)
             *found |= group::bit_of(i);
@@ -300,12 +306,37 @@ int rpmem_pool::check_pools(copy_mask in_sync) const
     return 0;
 }
 
+// Acquires an epoch above each known one, and the promise of each target that has a record, so that another client,
+// which might only be silent, can no longer commit a record. A target that does not promise counts as unreachable.
+int rpmem_pool::acquire_epoch()
+{
+    promise_ = {record_.epoch + 1, group::new_writer_id()};
+    copy_mask with_record = 0;
+    for (unsigned i = 0; i < count_; ++i) {
+        const replica::mirror_state &state = replicas_[i]->last_state();
+        promise_.epoch = std::max({promise_.epoch, state.promised.epoch + 1, state.committed.epoch + 1});
+        if (replicas_[i]->record_fetched && state.committed.epoch != 0)
+            with_record |= group::bit_of(i);
+    }
+    const copy_mask promised = on_each_target(
+            with_record, settings_.session_timeout_ms(),
+            [&](remote_replica &rep, const replica::deadline &until) { return rep.prepare(promise_, until); },
+            [&](copy_mask responded) { return has_required(responded); });
+    copy_mask fenced = 0;
+    each_copy(with_record & ~promised, [&](unsigned index) {
+        remote_replica &rep = *replicas_[index];
+        rep.record_fetched = false;
+        fenced |= rep.error == ESTALE ? group::bit_of(index) : 0;
+    });
+    return fenced == 0 ? 0 : fail_open(first_of(fenced), ESTALE);
+}
+
 // Commits a record with a new epoch, which is newer than all previous records.
 int rpmem_pool::begin_epoch(copy_mask in_sync)
 {
     if (record_.epoch == 0 && getrandom(set_.data(), set_.size(), 0) != static_cast<ssize_t>(set_.size()))
         return fail(errno, "cannot get random bytes for a record: %s", std::strerror(errno));
-    record_ = group::first_record({record_.epoch + 1, 0}, record_, 0);
+    record_ = group::first_record(promise_, record_, 0);
     if (commit(in_sync, 0, false) == 0)
         return 0;
     const replica::error_text reason(last_failure());

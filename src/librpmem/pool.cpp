@@ -20,6 +20,8 @@ namespace
 
 // Error of a lane if the device cannot read the local memory.
 constexpr int unreadable_memory = EFAULT;
+// Error of a target that has promised the pool to another client.
+constexpr int fenced = ESTALE;
 
 } // namespace
 
@@ -100,13 +102,17 @@ int rpmem_pool::evict(copy_mask failed)
         if (gone == 0 && lost_ == 0)
             return 0; // evicted by another thread
         const copy_mask staying = now & ~gone;
-        bool unreadable = false;
-        each_copy(gone,
-                [&](unsigned index) { unreadable = unreadable || replicas_[index]->lost() == unreadable_memory; });
+        const auto has = [&](copy_mask of, int error) {
+            bool found = false;
+            each_copy(of, [&](unsigned index) { found = found || replicas_[index]->lost() == error; });
+            return found;
+        };
+        const bool unreadable = has(gone, unreadable_memory);
         if (lost_ == 0 && !unreadable && staying != 0 && commit(staying, 0, false) == 0)
             return 0;
+        const int error = unreadable ? unreadable_memory : has(now, fenced) ? fenced : replicas_[first_of(now)]->lost();
         if (lost_ == 0)
-            lost_.store(unreadable ? unreadable_memory : replicas_[first_of(now)]->lost(), std::memory_order_release);
+            lost_.store(error, std::memory_order_release);
     }
     return outcome(lost_);
 }
@@ -128,6 +134,8 @@ int rpmem_pool::fail_lost(int error)
                 "%s: cannot read the memory of the program: %s (close the pool, make the memory readable, for example "
                 "extend a truncated file, and open the pool again)",
                 name_.c_str(), std::strerror(error));
+    if (error == fenced)
+        return fail(error, "%s: another client has opened the pool (close the pool, and open it again)", name_.c_str());
     replica::error_text how;
     if (error == ECONNRESET)
         how = replicas_[first_of(in_sync_)]->end_of_lost();

@@ -66,6 +66,7 @@ private:
     void assign_replica_ids();
     int find_in_sync(copy_mask *found) const;
     int check_pools(copy_mask in_sync) const;
+    int acquire_epoch();
     int begin_epoch(copy_mask in_sync);
     void create_missing(const open_params &params);
     int resync(copy_mask others, copy_mask *resynced);
@@ -103,5 +104,6 @@ private:
     bool opened_ = false;
     bool keeps_record_ = false;
     replica::set_uuid set_{};
+    replica::mirror_promise promise_;
     replica::mirror_record record_;
 };

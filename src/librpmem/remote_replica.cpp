@@ -81,6 +81,19 @@ int remote_replica::fetch_record(const replica::deadline &until)
     return 0;
 }
 
+int remote_replica::prepare(const replica::mirror_promise &promise, const replica::deadline &until)
+{
+    if (!session_.serves_group())
+        return fail(ENOTSUP, "rpmemd: several targets not supported by this version (update it)");
+    return guarded([&] {
+        replica::request r;
+        r.set_set_name(set_name_.c_str());
+        to_wire(promise, *r.mutable_promise());
+        r.mutable_prepare();
+        return request_state(r, until);
+    });
+}
+
 // Sends a request whose response contains the state of the replica.
 int remote_replica::request_state(replica::request &r, const replica::deadline &until)
 {

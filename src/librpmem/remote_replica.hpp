@@ -30,6 +30,8 @@ public:
     int open(const session_params &params, const replica::deadline &until);
     // Reads the membership record from the target.
     int fetch_record(const replica::deadline &until);
+    // Gets the promise of the target, and its record.
+    int prepare(const replica::mirror_promise &promise, const replica::deadline &until);
     // Connects the data path.
     int connect(const session_params &params, const replica::deadline &until);
     // Stores the membership record on the target.

@@ -88,6 +88,7 @@ int session::start(const replica::target &to, const daemon_command &chosen, cons
         return fail(static_cast<int>(g.error()), "rpmemd did not start: %s", g.text().c_str());
     keep_alive_.mutable_keep_alive();
     keeps_alive_ = (g.features() & replica::feature_keep_alive) != 0;
+    serves_group_ = (g.features() & replica::feature_group) != 0;
     keeps_record_ = (g.features() & replica::feature_record) != 0;
     return 0;
 }

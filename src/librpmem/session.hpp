@@ -39,6 +39,8 @@ public:
     bool keeps_alive() const { return keeps_alive_; }
     // Returns whether the daemon stores membership records of pools with several targets.
     bool keeps_record() const { return keeps_record_; }
+    // Returns whether the daemon stores promises and returns hashes of these pools.
+    bool serves_group() const { return serves_group_; }
 
     // Returns how the daemon of a lost replica ended, or an empty text if it runs. Waits up to 1 s for the report. Call
     // only after watch().
@@ -75,6 +77,7 @@ private:
     replica::request keep_alive_;
     bool keeps_alive_ = false;
     bool keeps_record_ = false;
+    bool serves_group_ = false;
     // Last line that the daemon or ssh wrote to standard error, and an incomplete line.
     replica::error_text last_message_;
     char line_[255]{};

@@ -105,7 +105,7 @@ void creation::create_copies(const replica::mirror_state &own, bool resuming)
     for (const auto &c : copies_)
         if (c && c->answered)
             highest = std::max(highest, c->known.promised.epoch);
-    membership_.acquire({highest + 1, new_writer_id()});
+    membership_.acquire({highest + 1, group::new_writer_id()});
     const std::uint32_t created = answered();
     each_of_all(deadline(settings_.open_ms / 2 + 1), [&](const remote_copy &c, const deadline &until) {
         if ((created & c.bit()) == 0)

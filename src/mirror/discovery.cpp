@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <sys/random.h>
 
 #include "failure.hpp"
 #include "step.hpp"
@@ -23,20 +22,6 @@ std::uint64_t epoch_of_time()
 }
 
 } // namespace
-
-namespace mirror
-{
-
-std::uint64_t new_writer_id()
-{
-    std::uint64_t number = 0;
-    while (number == 0)
-        if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-            throw system_failure("cannot get random bytes");
-    return number;
-}
-
-} // namespace mirror
 
 discovery::discovery(set_parts &of)
     : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), local_(of.local), copies_(of.copies)
@@ -145,7 +130,7 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
     // Copies missing in a forced opening can have higher epochs. The records of this opening must be newer when they
     // return.
     const std::uint64_t epoch = std::max(highest + 1, overrides ? epoch_of_time() : 0);
-    membership_.acquire(arbiter_.take({epoch, new_writer_id()}, seize, arbiters_, until));
+    membership_.acquire(arbiter_.take({epoch, group::new_writer_id()}, seize, arbiters_, until));
     if (is_newer(arbiters_, newest_))
         newest_ = arbiters_;
 }

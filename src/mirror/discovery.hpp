@@ -8,9 +8,6 @@
 namespace mirror
 {
 
-// Returns a random number for a new writer.
-std::uint64_t new_writer_id();
-
 // Finds the newest record of a set that is not open, and acquires an epoch. Throws failure.
 class discovery
 {

@@ -45,6 +45,7 @@ enum feature : std::uint64_t {
     // allows.
     feature_native_flush = 1U << 2,
     feature_record = 1U << 3, // records of pools with several targets
+    feature_group = 1U << 4,  // promises and hashes of pools with several targets
 };
 
 // Kinds of device for the data path, as a bit mask.

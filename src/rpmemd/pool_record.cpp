@@ -26,6 +26,23 @@ replica::mirror_state pool_record::read() const
     return error == 0 ? file.state() : replica::mirror_state();
 }
 
+replica::mirror_state pool_record::prepare(const replica::mirror_promise &asked) const
+{
+    replica::mirror_file file;
+    int error = file.open(path_.c_str());
+    if (error == ENOENT)
+        return {};
+    replica::mirror_state next = file.state();
+    if (error == 0 && !may_promise(next, asked))
+        throw failure(ESTALE, "promise rejected: another client has opened the pool");
+    next.promised = asked;
+    if (error == 0 && next != file.state())
+        error = file.store(next);
+    if (error != 0)
+        throw system_failure("cannot write the record " + path_, error);
+    return next;
+}
+
 replica::mirror_state pool_record::commit(
         const replica::set_uuid &set, const replica::wire::commit_request &asked) const
 {
@@ -34,6 +51,7 @@ replica::mirror_state pool_record::commit(
     next.copy = asked.copy();
     next.length = asked.length();
     next.committed = replica::from_wire(asked.record());
+    next.promised = {next.committed.epoch, next.committed.writer};
     replica::mirror_file file;
     int error = file.open(path_.c_str());
     if (error == ENOENT) {
@@ -42,6 +60,8 @@ replica::mirror_state pool_record::commit(
         const replica::mirror_state &held = file.state();
         if (held.set != next.set)
             throw failure(EINVAL, "record " + path_ + ": belongs to another set of targets");
+        if (held.promised != next.promised && !may_promise(held, next.promised))
+            throw failure(ESTALE, "record rejected: another client has opened the pool");
         if (held.committed != next.committed && !is_newer(next.committed, held.committed))
             throw failure(ESTALE, "record rejected: " + path_ + " contains a newer one");
         if (held != next)

@@ -10,7 +10,7 @@ namespace rpmemd
 {
 
 // Membership record of a pool with several targets, stored beside the set file. Only the session that has the pool open
-// writes it. Functions throw failure.
+// commits a record. Functions throw failure.
 class pool_record
 {
 public:
@@ -18,7 +18,11 @@ public:
 
     // Returns the record, with epoch 0 if none is stored.
     replica::mirror_state read() const;
-    // Throws ESTALE if the stored record is newer, and EINVAL if it belongs to another set.
+    // Stores a promise: clients of lower epochs can no longer commit. Without a record the pool has no other client,
+    // and nothing is stored. Throws ESTALE if this epoch or a higher one is promised to another client.
+    replica::mirror_state prepare(const replica::mirror_promise &asked) const;
+    // Throws ESTALE if the promise of another client or the stored record is newer, and EINVAL if it belongs to another
+    // set. A record of a higher epoch includes its promise, because its client has the pool open.
     replica::mirror_state commit(const replica::set_uuid &set, const replica::wire::commit_request &asked) const;
     void remove() const;
 

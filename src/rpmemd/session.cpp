@@ -12,6 +12,7 @@
 #include "log.hpp"
 #include "pool_record.hpp"
 #include "process_count.hpp"
+#include "segments.hpp"
 #include "stream.hpp"
 #include "takeover.hpp"
 
@@ -62,7 +63,7 @@ private:
     bool greet()
     {
         replica::greeting greeting;
-        greeting.set_features(replica::feature_keep_alive | replica::feature_record);
+        greeting.set_features(replica::feature_keep_alive | replica::feature_record | replica::feature_group);
         const unsigned others = processes_like_this();
         if (others >= settings_.limits.sessions) {
             greeting.set_error(EUSERS);
@@ -178,6 +179,11 @@ private:
             return close(request.close().remove());
         case kind::kGetState:
             return to_wire(pool_record(settings_, name).read(), *response.mutable_state());
+        case kind::kPrepare:
+            return to_wire(pool_record(settings_, name).prepare(replica::from_wire(request.promise())),
+                    *response.mutable_state());
+        case kind::kHash:
+            return response.set_hashes(hash({request.hash().offset(), request.hash().length()}));
         case kind::kCommit:
             return to_wire(commit(request), *response.mutable_state());
         case kind::kKeepAlive:
@@ -245,6 +251,16 @@ private:
         if (!pool_)
             throw failure(EINVAL, "no pool is open");
         return record_->commit(replica::array_of<replica::set_uuid>(request.set()), request.commit());
+    }
+
+    std::string hash(replica::range of) const
+    {
+        if (!pool_)
+            throw failure(EINVAL, "no pool is open");
+        const pool_memory &memory = pool_->memory();
+        if (!replica::range_fits(of, 0, memory.size()))
+            throw failure(EINVAL, "hash request rejected: range outside the pool");
+        return replica::hash_segments({memory.address() + of.offset, of.length});
     }
 
     // When the response is sent, the client can no longer access the pool.

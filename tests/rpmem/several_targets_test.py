@@ -13,6 +13,7 @@ import time
 import unittest
 
 import two_replicas_test
+from common import wait_until
 from two_replicas_test import HEADER_SIZE, LIMIT_S, LOG_IN_POOL, RPMEMD, SEED, TRANSACTIONS, Worker, is_alive
 
 ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "4"))
@@ -295,6 +296,63 @@ class Changed(SeveralTargets):
         self.assertEqual(self.append(10), 20)
         self.expect_equal(*self.names)
         self.expect_no_daemon()
+
+
+class Fenced(SeveralTargets):
+    """A client that does not respond, while another one on another machine opens the pool."""
+
+    def setUp(self):
+        super().setUp()
+        ssh = self.write("other-ssh", SSH.format(place=self.place).replace('"127.0.0.1 1', '"127.0.0.2 1'))
+        ssh.chmod(0o700)
+        self.other = self.write("other.set", f"PMEMPOOLSET\n32M {self.place / 'other.part'}\nREPLICA {','.join(self.names)} pool.set\n")
+        self.others = {"SSH_PROGRAM": str(ssh), "RPMEM_STATE_FILE": str(self.place / "others-lost")}
+
+    def append_elsewhere(self, count):
+        """Runs the program on the other machine, with a copy of the local part."""
+        shutil.copyfile(self.parts["local"], self.place / "other.part")
+        return self.append(count, self.other, **self.others)
+
+    def end_daemons(self, *names):
+        """Ends the sessions of the client at these targets, as after a timeout."""
+        for name in names:
+            pid = self.pid_of(name)
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda pid=pid: not is_alive(pid), f"the end of the daemon {pid}", LIMIT_S)
+
+    def test_a_stopped_client_cannot_continue_with_the_target_that_is_left(self):
+        self.append(10)
+        with Worker(self) as worker:
+            worker.wait_until(worker.before + 100)
+            worker.process.send_signal(signal.SIGSTOP)
+            committed = worker.reported()
+            self.end_daemons("a", "b")
+            # The daemon at c waits for the stopped client, so the parts are in use.
+            now = self.append_elsewhere(10)
+            self.assertIn(now, (committed + 10, committed + 11))
+            worker.process.send_signal(signal.SIGCONT)
+            self.assertNotEqual(worker.end(), 0)
+            self.assertLessEqual(worker.reported(), committed + 1)
+        self.assertIn("another client has opened the pool", self.library_log.read_text())
+        self.expect_no_daemon()
+        self.assertEqual(self.append(0, self.other, **self.others), now)
+        self.expect_equal(*self.names)
+
+    def test_a_stopped_client_cannot_continue_with_most_targets(self):
+        self.append(10)
+        with Worker(self) as worker:
+            worker.wait_until(worker.before + 100)
+            worker.process.send_signal(signal.SIGSTOP)
+            self.end_daemons("a")
+            committed = worker.reported()
+            now = self.append_elsewhere(10)
+            self.assertIn(now, (committed + 10, committed + 11))
+            worker.process.send_signal(signal.SIGCONT)
+            self.assertNotEqual(worker.end(), 0)
+            self.assertLessEqual(worker.reported(), committed + 1)
+        self.expect_no_daemon()
+        self.assertEqual(self.append(0, self.other, **self.others), now)
+        self.expect_equal(*self.names)
 
 
 class Killed(SeveralTargets):

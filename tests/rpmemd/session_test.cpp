@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "client.hpp"
+#include "segments.hpp"
 
 using replica::lane_request_kind;
 using replica::status;
@@ -139,6 +140,74 @@ void each_refusal_has_its_status_and_a_text(void **)
         other.greet();
         assert_int_equal(status_of(other.ask(pool_request(false, "a.set", 8 * mib))), status::busy);
     }
+}
+
+replica::request commit_request(const replica::mirror_record &record)
+{
+    replica::request r;
+    r.set_set_name("a.set");
+    to_wire(record, *r.mutable_commit()->mutable_record());
+    return r;
+}
+
+replica::request prepare_request(const replica::mirror_promise &promise)
+{
+    replica::request r;
+    r.set_set_name("a.set");
+    to_wire(promise, *r.mutable_promise());
+    r.mutable_prepare();
+    return r;
+}
+
+// Pools with several targets.
+void a_promise_fences_clients_of_lower_epochs(void **)
+{
+    const place at;
+    daemon_process older(at), newer(at);
+    older.greet();
+    newer.greet();
+    // Without a record, nothing is promised.
+    assert_int_equal(newer.ask(prepare_request({5, 9})).state().promised().epoch(), 0);
+    assert_int_equal(status_of(older.ask(pool_request(true, "a.set", 8 * mib))), status::success);
+    assert_int_equal(status_of(older.ask(commit_request({1, 1, 7}))), status::success);
+    assert_int_equal(status_of(older.ask(commit_request({1, 2, 8}))), status::fenced);
+    // The parts are in use, which does not prevent the promise.
+    replica::request open = pool_request(false, "a.set", 8 * mib);
+    open.mutable_open()->set_features(replica::feature_record);
+    assert_int_equal(status_of(newer.ask(open)), status::busy);
+    assert_int_equal(status_of(newer.ask(prepare_request({1, 9}))), status::fenced);
+    const replica::response promised = newer.ask(prepare_request({2, 9}));
+    assert_int_equal(status_of(promised), status::success);
+    assert_int_equal(promised.state().promised().epoch(), 2);
+    assert_int_equal(promised.state().committed().epoch(), 1);
+    assert_int_equal(status_of(older.ask(commit_request({1, 2, 7}))), status::fenced);
+    assert_int_equal(status_of(older.ask(prepare_request({2, 7}))), status::fenced);
+    replica::request close;
+    close.mutable_close();
+    assert_int_equal(status_of(older.ask(close)), status::success);
+    assert_int_equal(status_of(newer.ask(commit_request({2, 1, 9}))), status::bad_config); // it has no pool open
+    assert_int_equal(status_of(newer.ask(open)), status::success);
+    assert_int_equal(status_of(newer.ask(commit_request({2, 1, 9}))), status::success);
+    // A client of an earlier version requests no promise.
+    assert_int_equal(status_of(newer.ask(commit_request({3, 1, 0}))), status::success);
+    assert_int_equal(status_of(newer.ask(commit_request({2, 2, 9}))), status::fenced);
+    newer.ask(close);
+}
+
+void the_client_of_a_pool_compares_it_by_hash(void **)
+{
+    const place at;
+    daemon_process daemon(at);
+    daemon.greet();
+    replica::request hash;
+    hash.mutable_hash()->set_offset(4096);
+    hash.mutable_hash()->set_length(replica::segment_size + 1);
+    assert_int_equal(status_of(daemon.ask(hash)), status::bad_config);
+    assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
+    const std::vector<std::byte> zeros(replica::segment_size + 1);
+    assert_true(daemon.ask(hash).hashes() == replica::hash_segments(zeros));
+    hash.mutable_hash()->set_offset(16 * mib - replica::segment_size);
+    assert_int_equal(status_of(daemon.ask(hash)), status::bad_config);
 }
 
 void an_unused_pool_is_removed_with_its_client(void **)
@@ -392,6 +461,8 @@ int main()
             cmocka_unit_test(a_session_goes_from_greeting_to_close),
             cmocka_unit_test(the_attributes_come_back_and_change),
             cmocka_unit_test(each_refusal_has_its_status_and_a_text),
+            cmocka_unit_test(a_promise_fences_clients_of_lower_epochs),
+            cmocka_unit_test(the_client_of_a_pool_compares_it_by_hash),
             cmocka_unit_test(an_unused_pool_is_removed_with_its_client),
             cmocka_unit_test(strangers_get_no_lane),
             cmocka_unit_test(a_bad_request_closes_its_lane_only),

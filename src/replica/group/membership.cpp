@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "group/membership.hpp"
 
+#include <cerrno>
+#include <sys/random.h>
+#include <system_error>
+
 namespace group
 {
 
@@ -55,6 +59,15 @@ source_choice choose_source(const opening_facts &facts)
             choice.source = copy;
     });
     return choice;
+}
+
+std::uint64_t new_writer_id()
+{
+    std::uint64_t number = 0;
+    while (number == 0)
+        if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+            throw std::system_error(errno, std::generic_category(), "cannot get random bytes");
+    return number;
 }
 
 mirror_record first_record(

@@ -57,6 +57,9 @@ struct source_choice {
 
 source_choice choose_source(const opening_facts &facts);
 
+// Returns a random number for a new writer. Throws std::system_error.
+std::uint64_t new_writer_id();
+
 // Returns the record with which an epoch begins, of version 0: record_change adds 1. `joined`: further members.
 mirror_record first_record(
         const replica::mirror_promise &promise, const mirror_record &newest, copy_mask in_sync, copy_mask joined = 0);
