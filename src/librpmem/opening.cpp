@@ -4,11 +4,14 @@
 #include "pool.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <sys/random.h>
+#include <vector>
 
 #include "failure.hpp"
+#include "group/batch.hpp"
+#include "group/step.hpp"
 #include "state_file.hpp"
 
 using namespace rpmem;
@@ -20,41 +23,61 @@ using replica::range;
 namespace
 {
 
-// Size of the chunks, in bytes, that are read from two replicas and compared.
-constexpr std::uint64_t step_size = 1024 * 1024;
+// Size of the chunks, in bytes, in which differences are copied.
+constexpr std::uint64_t chunk_size = 1024 * 1024;
 
 bool differ(const replica::pool_attributes &a, const replica::pool_attributes &b)
 {
     return std::memcmp(&a, &b, sizeof(a)) != 0;
 }
 
-// Copies the differences from one replica to another. Returns the replica that was lost, or NULL. `memory` has two
-// chunks.
-remote_replica *copy_differences(remote_replica &from, remote_replica &to, std::uint64_t size, std::byte *memory)
+// Copies a range from one replica to another. Returns the replica that was lost, or NULL.
+remote_replica *copy_range(remote_replica &from, remote_replica &to, range r, std::vector<std::byte> &memory)
 {
-    if (differ(from.attributes(), to.attributes()) && to.set_attributes(from.attributes()) != 0) {
-        to.region().lost().declare(errno);
-        return &to;
-    }
-    std::byte *const source_chunk = memory, *const target_chunk = memory + step_size;
-    for (std::uint64_t at = from.region().data_begin(); at < size; at += step_size) {
-        const range r{at, std::min(step_size, size - at)};
-        if (from.region().lane(0).read(source_chunk, r) != 0)
+    for (const std::uint64_t end = r.offset + r.length; r.offset < end; r.offset += memory.size()) {
+        const range chunk{r.offset, std::min<std::uint64_t>(memory.size(), end - r.offset)};
+        if (from.region().lane(0).read(memory.data(), chunk) != 0)
             return &from;
-        replica::region_lane &lane = to.region().lane(0);
-        int error = lane.read(target_chunk, r);
-        if (error == 0 && std::memcmp(source_chunk, target_chunk, r.length) != 0) {
-            error = lane.write(source_chunk, r);
-        } else if (error == 0) {
-            // Equal data might not be durable: its flush can have been lost.
-            error = lane.include(r);
-            if (error == 0)
-                error = lane.drain();
-        }
-        if (error != 0)
+        if (to.region().lane(0).write(memory.data(), chunk) != 0)
             return &to;
     }
     return nullptr;
+}
+
+// Compares a batch by hash, and copies the segments that differ. Returns the replica that was lost, or NULL.
+remote_replica *resync_batch(remote_replica &from, remote_replica &to, range batch, std::vector<std::byte> &memory)
+{
+    remote_replica *const both[] = {&from, &to};
+    std::string hashes[2];
+    const auto hash_one = [&](unsigned i, const replica::deadline &) { return both[i]->hash(batch, &hashes[i]) == 0; };
+    const copy_mask hashed = group::run_concurrently(0b11, replica::deadline(0), 0, hash_one);
+    if (hashed != 0b11)
+        return both[first_of(~hashed)];
+    const std::optional<std::uint64_t> different = group::different_segments(hashes[0], hashes[1]);
+    if (!different)
+        return &to;
+    remote_replica *lost = nullptr;
+    group::each_run(*different, batch, [&](range run) {
+        lost = copy_range(from, to, run, memory);
+        return lost == nullptr ? 0 : -1;
+    });
+    // Equal data might not be durable: its flush can have been lost.
+    replica::region_lane &lane = to.region().lane(0);
+    if (lost == nullptr && (lane.include(batch) != 0 || lane.drain() != 0))
+        return &to;
+    return lost;
+}
+
+// Makes a replica equal to another one. Returns the replica that was lost, or NULL.
+remote_replica *resync_replica(remote_replica &from, remote_replica &to, std::uint64_t size)
+{
+    if (differ(from.attributes(), to.attributes()) && to.set_attributes(from.attributes()) != 0)
+        return &to;
+    std::vector<std::byte> memory(chunk_size);
+    remote_replica *lost = nullptr;
+    for (std::uint64_t at = from.region().data_begin(); at < size && lost == nullptr; at += group::max_batch_size)
+        lost = resync_batch(from, to, {at, std::min(group::max_batch_size, size - at)}, memory);
+    return lost;
 }
 
 } // namespace
@@ -365,16 +388,16 @@ void rpmem_pool::create_missing(const open_params &params)
 // was in sync, otherwise skipped.
 int rpmem_pool::resync(copy_mask others, copy_mask *resynced)
 {
-    auto *const memory = static_cast<std::byte *>(others == 0 ? nullptr : std::malloc(2 * step_size));
-    if (others != 0 && memory == nullptr)
-        return fail(ENOMEM, "out of memory");
     int result = 0;
     for (copy_mask left = others; left != 0 && result == 0;) {
         const auto source = first_of(in_sync_);
         const auto index = first_of(left);
-        const remote_replica *const lost =
-                index == source ? nullptr : copy_differences(*replicas_[source], *replicas_[index], pool_size_, memory);
+        remote_replica *const lost =
+                index == source ? nullptr : resync_replica(*replicas_[source], *replicas_[index], pool_size_);
         left &= ~(1U << index);
+        // A target that rejected a request is lost, too.
+        if (lost != nullptr)
+            lost->region().lost().declare(EPROTO);
         if (lost == nullptr) {
             *resynced |= 1U << index;
         } else if (lost == replicas_[source].get()) {
@@ -386,6 +409,5 @@ int rpmem_pool::resync(copy_mask others, copy_mask *resynced)
             result = evict(1U << index);
         }
     }
-    std::free(memory);
     return result;
 }

@@ -153,6 +153,19 @@ int remote_replica::set_attributes(const replica::pool_attributes &attributes)
     });
 }
 
+int remote_replica::hash(replica::range of, std::string *hashes)
+{
+    return guarded([&] {
+        replica::request r;
+        r.mutable_hash()->set_offset(of.offset);
+        r.mutable_hash()->set_length(of.length);
+        replica::response response;
+        const int result = session_.request(r, &response);
+        *hashes = response.hashes();
+        return result;
+    });
+}
+
 int remote_replica::send_close(bool remove)
 {
     return guarded([&] {

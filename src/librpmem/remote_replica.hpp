@@ -37,6 +37,8 @@ public:
     // Stores the membership record on the target.
     int commit(const replica::set_uuid &set, std::uint64_t pool_size, const replica::mirror_record &record);
     int set_attributes(const replica::pool_attributes &attributes);
+    // Computes the hashes of segments at the target.
+    int hash(replica::range of, std::string *hashes);
     int close();
     // Closes the pool after opening failed with `error`, and removes what was created.
     void rollback(int error);

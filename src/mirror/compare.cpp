@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "failure.hpp"
+#include "group/batch.hpp"
 
 using namespace mirror;
 
@@ -27,14 +28,6 @@ void sleep_ms(std::uint64_t ms)
     timespec left{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
     while (nanosleep(&left, &left) != 0) {
     }
-}
-
-// Returns the range of `count` segments of `place`, from segment `first` on.
-replica::range segments_of(replica::range place, int first, int count)
-{
-    const std::uint64_t begin = static_cast<std::uint64_t>(first) * replica::segment_size;
-    const std::uint64_t length = static_cast<std::uint64_t>(count) * replica::segment_size;
-    return {place.offset + begin, std::min(length, place.length - begin)};
 }
 
 [[noreturn]] void lost(const remote_copy &c, int error)
@@ -106,7 +99,7 @@ void comparer::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
 batch comparer::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
 {
     batch created;
-    created.place = {at, std::min(batch::max_size, end - at)};
+    created.place = {at, std::min(group::max_batch_size, end - at)};
     if (c.unchecked > 0)
         --c.unchecked;
     else
@@ -191,17 +184,12 @@ void comparer::post_batch(comparison &c, batch &b, int error)
 // Returns a bit mask of the segments that differ.
 std::uint64_t comparer::diff_batch(comparison &c, batch &b)
 {
-    static_assert(replica::max_hashes <= 64);
-    constexpr std::size_t hash_size = sizeof(replica::segment_hash);
     const std::string local = replica::hash_segments({local_.address() + b.place.offset, b.place.length});
     const std::string remote = c.copy.control->finish(std::move(*b.asked), deadline(settings_.operation_ms)).hashes();
-    if (remote.size() != local.size())
+    const std::optional<std::uint64_t> bits = group::different_segments(local, remote);
+    if (!bits)
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.copy.where.name() + ": wrong number of segment hashes");
-    std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < local.size() / hash_size; ++i)
-        if (local.compare(i * hash_size, hash_size, remote, i * hash_size, hash_size) != 0)
-            bits |= std::uint64_t{1} << i;
-    return bits;
+    return *bits;
 }
 
 void comparer::compare_hashes(comparison &c, batch &b)
@@ -215,18 +203,14 @@ void comparer::compare_hashes(comparison &c, batch &b)
     const auto different = static_cast<std::uint64_t>(std::popcount(bits));
     c.different += different;
     if (bits != 0)
-        c.first = std::min(c.first, segments_of(b.place, std::countr_zero(bits), 1).offset);
+        c.first = std::min(
+                c.first, b.place.offset + static_cast<std::uint64_t>(std::countr_zero(bits)) * replica::segment_size);
     if (c.dir == direction::none)
         return;
     c.all_different = different * replica::segment_size >= b.place.length ? c.all_different + 1 : 0;
     c.unchecked = std::min(c.all_different, max_unchecked);
     const std::lock_guard hold(c.copy.resync_lane_lock);
-    int error = 0;
-    while (bits != 0 && error == 0) {
-        const int at = std::countr_zero(bits), count = std::countr_one(bits >> at);
-        error = copy_chunk(c, b, segments_of(b.place, at, count));
-        bits &= bits + (std::uint64_t{1} << at); // clears the lowest run of ones
-    }
+    int error = group::each_run(bits, b.place, [&](range run) { return copy_chunk(c, b, run); });
     // Flushes equal segments, too: they might not be durable after a lost flush.
     if (error == 0)
         error = c.copy.lane().include(b.place);

@@ -12,8 +12,6 @@ namespace mirror
 
 // Batch of consecutive segments of a comparison, aligned to a segment.
 struct batch {
-    static constexpr std::uint64_t max_size = replica::max_hashes * replica::segment_size;
-
     replica::range place{};
     // Pending hash request. Without one, the batch is sent without comparing.
     std::optional<channel::question> asked;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rules of membership, over tables of facts about the copies.
+// Rules of membership, over tables of facts about the copies, and the comparison of their segments.
+#include "group/batch.hpp"
 #include "group/membership.hpp"
 
 #include <csetjmp>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 extern "C" {
 #include <cmocka.h>
@@ -196,6 +199,35 @@ void a_record_shares_a_target_with_the_one_before(void **)
     }
 }
 
+void segments_with_other_hashes_differ(void **)
+{
+    constexpr std::uint64_t size = replica::segment_size;
+    const std::string zeros(4 * 16, '\0');
+    std::string other = zeros;
+    assert_int_equal(*different_segments(zeros, other), 0);
+    other[0] = other[31] = other[63] = 1;
+    assert_int_equal(*different_segments(zeros, other), 0b1011);
+    assert_false(different_segments(zeros, other.substr(16)).has_value());
+    // The last segment is shorter.
+    std::vector<replica::range> runs;
+    const auto add = [&](replica::range run) {
+        runs.push_back(run);
+        return 0;
+    };
+    const replica::range batch{4096, 3 * size + 100};
+    assert_int_equal(each_run(0b1011, batch, add), 0);
+    assert_int_equal(runs.size(), 2);
+    assert_int_equal(runs[0].offset, 4096);
+    assert_int_equal(runs[0].length, 2 * size);
+    assert_int_equal(runs[1].offset, 4096 + 3 * size);
+    assert_int_equal(runs[1].length, 100);
+    int calls = 0;
+    const auto fail_once = [&](replica::range) { return ++calls == 1 ? 7 : 0; };
+    assert_int_equal(each_run(0b1011, batch, fail_once), 7);
+    assert_int_equal(calls, 1);
+    assert_int_equal(each_run(0, batch, [&](replica::range) { return 7; }), 0);
+}
+
 } // namespace
 
 int main()
@@ -206,6 +238,7 @@ int main()
             cmocka_unit_test(the_source_has_all_acknowledged_data),
             cmocka_unit_test(an_epoch_begins_with_a_record_of_its_writer),
             cmocka_unit_test(a_record_shares_a_target_with_the_one_before),
+            cmocka_unit_test(segments_with_other_hashes_differ),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -48,7 +48,7 @@ MUTANTS = [
     ("equal_is_not_durable", "mirror/compare.cpp", "    if (error == 0)\n        error = c.copy.lane().include(",
      "    if (!@ && error == 0)\n        error = c.copy.lane().include("),
     ("answers_of_the_batch_before", "mirror/compare.cpp", "    hash.set_offset(r.offset);\n",
-     "    hash.set_offset(@ && r.offset != 0 ? r.offset - batch::max_size : r.offset);\n"),
+     "    hash.set_offset(@ && r.offset != 0 ? r.offset - group::max_batch_size : r.offset);\n"),
     ("resync_ends_early", "mirror/resync.cpp", "    comparer_.compare(job, resumed_at, local_.length());\n",
      "    if (!@)\n        comparer_.compare(job, resumed_at, local_.length());\n"),
     ("create_once", "mirror/creation.cpp", "if (own.committed.epoch != 0 && own", "if (@ || own.committed.epoch != 0 && own"),
