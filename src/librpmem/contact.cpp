@@ -82,7 +82,7 @@ bool rpmem_pool::has_required(copy_mask responded) const
 copy_mask rpmem_pool::start(const target_list &targets, bool create)
 {
     // Assigned in the order of the targets, independent of the order of the threads.
-    daemon_command commands[target_list::max_targets];
+    std::string commands[target_list::max_targets];
     for (unsigned i = 0; i < count_; ++i) {
         replicas_[i]->number = i;
         commands[i] = next_command();

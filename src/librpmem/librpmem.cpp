@@ -3,7 +3,6 @@
 #include "abi.hpp"
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <unistd.h>
 
@@ -122,21 +121,15 @@ int report_remove(const replica::target &to, const char *program, const char *se
     }
 }
 
-int remove_pool(const replica::target &to, const daemon_command &chosen, const call_settings &settings,
+int remove_pool(const replica::target &to, const std::string &daemon, const call_settings &settings,
         const char *set_name, int flags)
 {
-    const char *arguments[5] = {"--remove", set_name};
-    std::size_t count = 2;
+    std::vector<std::string> arguments = {"--remove", set_name};
     if ((flags & RPMEM_REMOVE_FORCE) != 0)
-        arguments[count++] = "--force";
+        arguments.push_back("--force");
     if ((flags & RPMEM_REMOVE_POOL_SET) != 0)
-        arguments[count++] = "--pool-set";
-    char *const line = strndup(chosen.text, chosen.length);
-    replica::command start;
-    const bool built = line != nullptr && start.build(to, settings.ssh, line, arguments);
-    std::free(line);
-    if (!built)
-        return fail(ENOMEM, "out of memory");
+        arguments.push_back("--pool-set");
+    replica::command start(replica::daemon_words(to, settings.ssh, daemon, arguments));
     const int status = replica::process::run(start.words(), settings.session_timeout_ms());
     if (status < 0)
         return fail(errno, "cannot run %s: %s", start.words()[0], std::strerror(errno));
@@ -145,7 +138,7 @@ int remove_pool(const replica::target &to, const daemon_command &chosen, const c
 
 int remove_all(const target_list &targets, const char *pool_set, int flags, const call_settings &settings)
 {
-    daemon_command commands[target_list::max_targets];
+    std::string commands[target_list::max_targets];
     for (std::size_t i = 0; i < targets.count; ++i)
         commands[i] = next_command();
     // An unresponsive target does not prevent the removal from the others.
@@ -162,7 +155,7 @@ int remove_all(const target_list &targets, const char *pool_set, int flags, cons
             (1U << targets.count) - 1, replica::deadline(settings.session_timeout_ms()), 0, remove_one);
     int error = 0;
     for (std::size_t i = targets.count; i-- > 0;) {
-        const replica_name_text name = replica_name(targets.texts[i], pool_set);
+        const std::string name = replica_name(targets.texts[i], pool_set);
         if ((removed >> i & 1) != 0) {
             record_removed(name.c_str());
             continue;

@@ -85,7 +85,7 @@ private:
     void mark_clean();
 
     const rpmem::call_settings settings_;
-    rpmem::replica_name_text name_;
+    std::string name_;
     unsigned count_ = 0;
     std::unique_ptr<rpmem::remote_replica> replicas_[rpmem::target_list::max_targets];
     std::uint64_t size_ = 0;

@@ -31,18 +31,18 @@ void remote_replica::save_error()
     errno = error;
 }
 
-int remote_replica::start(const replica::target &to, const daemon_command &chosen, const replica::deadline &until)
+int remote_replica::start(const replica::target &to, const std::string &daemon, const replica::deadline &until)
 {
     if (const int failed = region_.lost().open(); failed != 0)
         return fail(failed, "cannot create an event: %s", std::strerror(failed));
-    return guarded([&] { return session_.start(to, chosen, until); });
+    return guarded([&] { return session_.start(to, daemon, until); });
 }
 
 int remote_replica::open(const session_params &params, const replica::deadline &until)
 {
     return guarded([&] {
         replica::request r;
-        r.set_set_name(set_name_.c_str());
+        r.set_set_name(set_name_);
         replica::wire::open_request &body = params.create ? *r.mutable_create() : *r.mutable_open();
         body.set_features(replica::feature_keep_alive | replica::feature_record);
         body.set_pool_size(params.pool_size);
@@ -70,7 +70,7 @@ int remote_replica::fetch_record(const replica::deadline &until)
     if (session_.keeps_record()) {
         const int result = guarded([&] {
             replica::request r;
-            r.set_set_name(set_name_.c_str());
+            r.set_set_name(set_name_);
             r.mutable_get_state();
             return request_state(r, until);
         });
@@ -87,7 +87,7 @@ int remote_replica::prepare(const replica::mirror_promise &promise, const replic
         return fail(ENOTSUP, "rpmemd: several targets not supported by this version (update it)");
     return guarded([&] {
         replica::request r;
-        r.set_set_name(set_name_.c_str());
+        r.set_set_name(set_name_);
         to_wire(promise, *r.mutable_promise());
         r.mutable_prepare();
         return request_state(r, until);
@@ -133,7 +133,7 @@ int remote_replica::commit(const replica::set_uuid &set, std::uint64_t pool_size
 {
     return guarded([&] {
         replica::request r;
-        r.set_set_name(set_name_.c_str());
+        r.set_set_name(set_name_);
         r.set_set(replica::bytes_of(set));
         replica::wire::commit_request &body = *r.mutable_commit();
         body.set_copy(number);

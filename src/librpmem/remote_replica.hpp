@@ -25,7 +25,7 @@ public:
         replica::pool_attributes attributes; // create
     };
     // Starts the daemon.
-    int start(const replica::target &to, const daemon_command &chosen, const replica::deadline &until);
+    int start(const replica::target &to, const std::string &daemon, const replica::deadline &until);
     // Opens or creates the pool at the target.
     int open(const session_params &params, const replica::deadline &until);
     // Reads the membership record from the target.
@@ -74,8 +74,8 @@ private:
     void kill_unresponsive_daemon(int error);
 
     const call_settings settings_;
-    const replica_name_text name_;
-    const replica::short_text<replica::max_set_name_len> set_name_;
+    const std::string name_;
+    const std::string set_name_;
     replica::region region_;
     session session_;
     replica::wire::region target_; // description in the response to open()

@@ -68,18 +68,15 @@ session::~session()
     finish();
 }
 
-int session::start(const replica::target &to, const daemon_command &chosen, const deadline &until)
+int session::start(const replica::target &to, const std::string &daemon, const deadline &until)
 {
-    char *const line = strndup(chosen.text, chosen.length);
-    const char *const no_arguments[] = {nullptr};
-    replica::command start;
-    const bool built = line != nullptr && start.build(to, settings_.ssh, line, no_arguments);
-    std::free(line);
-    if (!built)
-        return fail(ENOMEM, "out of memory");
-    program_.assign(to.local ? "rpmemd" : settings_.ssh);
-    if (const int error = start_reporting(start.words()); error != 0)
-        return fail(error, "cannot start %s: %s", start.words()[0], std::strerror(error));
+    program_ = to.local ? "rpmemd" : settings_.ssh;
+    std::vector<std::string> words = replica::daemon_words(to, settings_.ssh, daemon);
+    const std::string first = words.front();
+    words.insert(words.begin(), {"/bin/sh", "-c", reporting_script, "sh"});
+    replica::command start(std::move(words));
+    if (const int error = daemon_.start(start.words()); error != 0)
+        return fail(error, "cannot start %s: %s", first.c_str(), std::strerror(error));
     replica::greeting g;
     const received got = receive(daemon_.channel(), until, g);
     if (got != received::message)
@@ -91,16 +88,6 @@ int session::start(const replica::target &to, const daemon_command &chosen, cons
     serves_group_ = (g.features() & replica::feature_group) != 0;
     keeps_record_ = (g.features() & replica::feature_record) != 0;
     return 0;
-}
-
-int session::start_reporting(char *const words[])
-{
-    char shell[] = "/bin/sh", option[] = "-c", name[] = "sh";
-    char script[sizeof(reporting_script)];
-    std::copy_n(reporting_script, sizeof(script), script);
-    char *all[replica::command::max_words + 5] = {shell, option, script, name};
-    std::copy_n(words, replica::command::max_words, &all[4]);
-    return daemon_.start(all);
 }
 
 // Reports the failure of a start with the last output of the daemon or ssh and its exit status, which give the cause.

@@ -30,7 +30,7 @@ public:
     static constexpr int end_report_ms = 200;
 
     // Return 0, or -1 with the failure reported. request() is thread-safe. The deadline applies only before watch().
-    int start(const replica::target &to, const daemon_command &chosen, const replica::deadline &until);
+    int start(const replica::target &to, const std::string &daemon, const replica::deadline &until);
     int request(replica::request &r, replica::response *to, const replica::deadline &until);
     int request(replica::request &r, replica::response *to);
     int watch();
@@ -62,7 +62,6 @@ private:
     void await_end(int timeout_ms);
     const char *describe_end();
 
-    int start_reporting(char *const words[]);
     int send(const replica::request &r);
     int await_response(replica::response *to);
     int fail_received(replica::received got);
@@ -83,7 +82,7 @@ private:
     char line_[255]{};
     std::size_t line_size_ = 0;
     // Name of the daemon or ssh, and how it ended.
-    replica::short_text<63> program_;
+    std::string program_;
     int exit_status_ = -1; // unknown
     replica::error_text end_;
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "settings.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <unistd.h>
 
 #include "control.hpp"
@@ -74,18 +76,15 @@ const load_settings &settings()
     return loaded;
 }
 
-daemon_command next_command()
+std::string next_command()
 {
-    const char *const all = loaded.commands;
-    if (all == nullptr || *all == '\0')
-        return {"rpmemd", std::strlen("rpmemd")};
-    unsigned count = 1;
-    for (const char *at = all; *at != '\0'; ++at)
-        count += *at == '|' ? 1 : 0;
-    const char *begin = all;
+    std::string_view left = loaded.commands == nullptr ? "" : loaded.commands;
+    if (left.empty())
+        return "rpmemd";
+    const auto count = static_cast<unsigned>(std::count(left.begin(), left.end(), '|')) + 1;
     for (unsigned skip = turn.fetch_add(1, std::memory_order_relaxed) % count; skip > 0; --skip)
-        begin = std::strchr(begin, '|') + 1;
-    return {begin, std::strcspn(begin, "|")};
+        left.remove_prefix(left.find('|') + 1);
+    return std::string(left.substr(0, left.find('|')));
 }
 
 const char *read_settings(call_settings *to)

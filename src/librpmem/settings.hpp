@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace rpmem
 {
@@ -17,13 +18,8 @@ struct load_settings {
 };
 const load_settings &settings();
 
-// Next command that starts the daemon. Points into the loaded settings, which stay valid. `length` excludes the
-// separator.
-struct daemon_command {
-    const char *text;
-    std::size_t length;
-};
-daemon_command next_command();
+// Returns the next command that starts the daemon.
+std::string next_command();
 
 // Settings that each call that starts a daemon reads.
 enum class on_loss {

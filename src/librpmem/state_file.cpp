@@ -7,11 +7,11 @@
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
+#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "log.hpp"
-#include "short_text.hpp"
 
 namespace rpmem
 {
@@ -19,45 +19,30 @@ namespace rpmem
 namespace
 {
 
-using path = replica::short_text<4095>;
-
 constexpr std::string_view rebuilt = "rebuilt";
 constexpr std::string_view removed = "removed";
 
-// Returns the state directory of the user, or an empty path if it is unknown.
-path states_directory()
+// Returns RPMEM_STATE_FILE, or librpmem/lost in the state directory of the user, or an empty path if it is unknown.
+std::string state_file()
 {
-    path directory;
-    if (const char *const states = getenv("XDG_STATE_HOME"); states != nullptr && *states == '/')
-        directory.assign(states);
-    else if (const char *const user_dir = getenv("HOME"); user_dir != nullptr && *user_dir == '/')
-        directory.format("%s/.local/state", user_dir);
-    return directory;
-}
-
-// Returns RPMEM_STATE_FILE, or librpmem/lost in the state directory, or an empty path.
-path state_file()
-{
-    path file;
     if (const char *const chosen = getenv("RPMEM_STATE_FILE"); chosen != nullptr && *chosen != '\0')
-        file.assign(chosen);
-    else if (const path states = states_directory(); !states.empty())
-        file.format("%s/librpmem/lost", states.c_str());
-    return file;
+        return chosen;
+    if (const char *const states = getenv("XDG_STATE_HOME"); states != nullptr && *states == '/')
+        return std::string(states) + "/librpmem/lost";
+    if (const char *const user_dir = getenv("HOME"); user_dir != nullptr && *user_dir == '/')
+        return std::string(user_dir) + "/.local/state/librpmem/lost";
+    return "";
 }
 
-void make_directories_of(const path &file)
+void make_directories_of(const std::string &file)
 {
-    for (std::size_t slash = file.view().find('/', 1); slash != std::string_view::npos;
-            slash = file.view().find('/', slash + 1)) {
-        const path directory(file.view().substr(0, slash));
-        mkdir(directory.c_str(), 0700);
-    }
+    for (std::size_t slash = file.find('/', 1); slash != file.npos; slash = file.find('/', slash + 1))
+        mkdir(file.substr(0, slash).c_str(), 0700);
 }
 
 void append(const char *replica_name, std::string_view entry)
 {
-    const path file = state_file();
+    const std::string file = state_file();
     make_directories_of(file);
     const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     const std::time_t now = std::time(nullptr);
@@ -65,10 +50,9 @@ void append(const char *replica_name, std::string_view entry)
     gmtime_r(&now, &utc);
     char when[32] = "";
     std::strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    replica::short_text<767> line;
-    line.format("%s pid %d: %s: %.*s\n", when, static_cast<int>(getpid()), replica_name, static_cast<int>(entry.size()),
-            entry.data());
-    if (fd < 0 || write(fd, line.c_str(), line.view().size()) < 0)
+    const std::string line = std::string(when) + " pid " + std::to_string(getpid()) + ": " + replica_name + ": " +
+                             std::string(entry) + "\n";
+    if (fd < 0 || write(fd, line.data(), line.size()) < 0)
         log_line(log_level::error, "cannot write the state file '%s': %s", file.c_str(), std::strerror(errno));
     if (fd >= 0)
         close(fd);
@@ -95,7 +79,7 @@ std::string_view entry_of(std::string_view line, std::string_view replica_name)
 // search permission on the directory has never written the file.
 int open_state_file(std::FILE **to)
 {
-    const path file = state_file();
+    const std::string file = state_file();
     *to = std::fopen(file.c_str(), "re");
     const int error = errno;
     struct stat facts {

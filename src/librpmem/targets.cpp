@@ -10,13 +10,11 @@
 namespace rpmem
 {
 
-replica_name_text replica_name(std::string_view target, const char *set_name)
+std::string replica_name(std::string_view target, const char *set_name)
 {
     if (target == "local:")
         target = "this machine";
-    replica_name_text name;
-    name.format("replica %s on %.*s", set_name, static_cast<int>(target.size()), target.data());
-    return name;
+    return std::string("replica ") + set_name + " on " + std::string(target);
 }
 
 int target_list::parse(const char *text)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "control.hpp"
@@ -11,8 +12,7 @@ namespace rpmem
 {
 
 // Name of a replica in messages and in the state file.
-using replica_name_text = replica::short_text<320>;
-replica_name_text replica_name(std::string_view target, const char *set_name);
+std::string replica_name(std::string_view target, const char *set_name);
 
 // Targets of a pool: one, or several separated by commas.
 struct target_list {

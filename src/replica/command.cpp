@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "command.hpp"
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <utility>
 
 namespace replica
 {
@@ -11,80 +9,41 @@ namespace replica
 namespace
 {
 
-// Appends the text as one quoted word of a shell command line and returns its length. Only counts if `to` is NULL.
-std::size_t quote(char *to, const char *text)
+// Returns the text as one quoted word of a shell command line.
+std::string quote(const std::string &text)
 {
-    std::size_t length = 0;
-    const auto put = [&](char c) {
-        if (to != nullptr)
-            to[length] = c;
-        ++length;
-    };
-    put(' ');
-    put('\'');
-    for (; *text != '\0'; ++text) {
-        if (*text != '\'') {
-            put(*text);
-            continue;
-        }
-        for (const char c : {'\'', '\\', '\'', '\''})
-            put(c);
-    }
-    put('\'');
-    return length;
-}
-
-// Returns the command line for a shell, which the caller must free, or NULL if out of memory.
-char *command_line(const char *daemon, const char *const arguments[])
-{
-    std::size_t size = std::strlen(daemon) + 1;
-    for (const char *const *argument = arguments; *argument != nullptr; ++argument)
-        size += quote(nullptr, *argument);
-    auto *const line = static_cast<char *>(std::malloc(size));
-    if (line == nullptr)
-        return nullptr;
-    char *at = stpcpy(line, daemon);
-    for (const char *const *argument = arguments; *argument != nullptr; ++argument)
-        at += quote(at, *argument);
-    *at = '\0';
-    return line;
+    std::string quoted = "'";
+    for (const char c : text)
+        if (c == '\'')
+            quoted += "'\\''";
+        else
+            quoted += c;
+    return quoted + "'";
 }
 
 } // namespace
 
-command::~command()
+command::command(std::vector<std::string> words) : words_(std::move(words))
 {
-    for (char *const word : words_)
-        std::free(word);
+    for (std::string &word : words_)
+        pointers_.push_back(word.data());
+    pointers_.push_back(nullptr);
 }
 
-bool command::add(const char *text)
+std::vector<std::string> daemon_words(
+        const target &to, const std::string &ssh, const std::string &daemon, const std::vector<std::string> &arguments)
 {
-    if (count_ == max_words)
-        return false;
-    words_[count_] = strdup(text);
-    return words_[count_++] != nullptr;
-}
-
-bool command::build(const target &to, const char *ssh, const char *daemon, const char *const arguments[])
-{
-    char *const line = command_line(daemon, arguments);
-    if (line == nullptr)
-        return false;
-    bool built = true;
-    if (to.local) {
-        built = add("/bin/sh") && add("-c");
-    } else {
-        char login[sizeof(to.user) + sizeof(to.node)];
-        std::snprintf(login, sizeof(login), "%s%s%s", to.user.c_str(), to.user.empty() ? "" : "@", to.node.c_str());
-        built = add(ssh);
-        if (!to.service.empty())
-            built = built && add("-p") && add(to.service.c_str());
-        built = built && add("-T") && add("-oBatchMode=yes") && add(login);
-    }
-    built = built && add(line);
-    std::free(line);
-    return built;
+    std::string line = daemon;
+    for (const std::string &argument : arguments)
+        line += " " + quote(argument);
+    if (to.local)
+        return {"/bin/sh", "-c", line};
+    std::vector<std::string> words = {ssh};
+    if (!to.service.empty())
+        words.insert(words.end(), {"-p", to.service.c_str()});
+    const std::string user = to.user.empty() ? "" : to.user.c_str() + std::string("@");
+    words.insert(words.end(), {"-T", "-oBatchMode=yes", user + to.node.c_str(), line});
+    return words;
 }
 
 } // namespace replica

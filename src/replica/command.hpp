@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <cstddef>
+#include <string>
+#include <vector>
 
 #include "target.hpp"
 
 namespace replica
 {
 
-// Argument vector that starts the daemon at a target.
+// Argument vector of a program.
 class command
 {
 public:
-    command() = default;
+    explicit command(std::vector<std::string> words);
     command(const command &) = delete;
     command &operator=(const command &) = delete;
-    ~command();
 
-    // Builds the arguments. A shell at the target runs `daemon`. Each of the NULL-terminated arguments becomes one
-    // quoted word. Returns false if out of memory.
-    bool build(const target &to, const char *ssh, const char *daemon, const char *const arguments[]);
-
-    static constexpr std::size_t max_words = 12;
     // Returns the NULL-terminated array.
-    char *const *words() const { return words_; }
+    char *const *words() { return pointers_.data(); }
 
 private:
-    bool add(const char *text);
-
-    char *words_[max_words + 1]{};
-    std::size_t count_ = 0;
+    std::vector<std::string> words_;
+    std::vector<char *> pointers_;
 };
+
+// Returns the words that start the daemon at a target. A shell at the target runs `daemon`. Each argument becomes one
+// quoted word.
+std::vector<std::string> daemon_words(const target &to, const std::string &ssh, const std::string &daemon,
+        const std::vector<std::string> &arguments = {});
 
 } // namespace replica

@@ -78,9 +78,7 @@ void ssh_gets_one_quoted_line(void **)
 {
     target t;
     assert_null(parse_target("user@host:222", t));
-    command c;
-    const char *const arguments[] = {"--remove", "a'b; rm c", nullptr};
-    assert_true(c.build(t, "ssh", "rpmemd", arguments));
+    command c(daemon_words(t, "ssh", "rpmemd", {"--remove", "a'b; rm c"}));
     const char *const expected[] = {
             "ssh", "-p", "222", "-T", "-oBatchMode=yes", "user@host", "rpmemd '--remove' 'a'\\''b; rm c'", nullptr};
     for (std::size_t i = 0; i < 7; ++i)
@@ -93,16 +91,15 @@ void quoted_words_come_back(void **)
 {
     target t;
     assert_null(parse_target("local:", t));
-    const char *const arguments[] = {"a'b;c $x `y` \"z\"", nullptr};
-    command c;
-    assert_true(c.build(t, "ssh", "printf %s", arguments));
+    const std::string argument = "a'b;c $x `y` \"z\"";
+    command c(daemon_words(t, "ssh", "printf %s", {argument}));
     process p;
     assert_int_equal(p.start(c.words()), 0);
     char got[64] = "";
     std::size_t size = 0;
     for (ssize_t n; (n = read(p.channel(), got + size, sizeof(got) - 1 - size)) > 0;)
         size += static_cast<std::size_t>(n);
-    assert_string_equal(got, arguments[0]);
+    assert_string_equal(got, argument.c_str());
     p.finish(deadline(10000));
 }
 
@@ -119,17 +116,14 @@ void programs_are_not_children(void **)
     std::signal(SIGCHLD, count_child);
     target t;
     assert_null(parse_target("local:", t));
-    command c;
-    const char *const none[] = {nullptr};
-    assert_true(c.build(t, "ssh", "cat", none));
+    command c(daemon_words(t, "ssh", "cat"));
     process p;
     assert_int_equal(p.start(c.words()), 0);
     assert_int_equal(waitpid(-1, nullptr, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
     p.finish(deadline(10000));
 
-    command failing;
-    assert_true(failing.build(t, "ssh", "exit 7;", none));
+    command failing(daemon_words(t, "ssh", "exit 7;"));
     assert_int_equal(process::run(failing.words(), 10000), 7);
     assert_int_equal(waitpid(-1, nullptr, WNOHANG), -1);
     assert_int_equal(child_signals, 0);
@@ -141,9 +135,7 @@ void a_failure_is_reported_where_children_are_ignored(void **)
 {
     target t;
     assert_null(parse_target("local:", t));
-    command failing;
-    const char *const none[] = {nullptr};
-    assert_true(failing.build(t, "ssh", "exit 7;", none));
+    command failing(daemon_words(t, "ssh", "exit 7;"));
     std::signal(SIGCHLD, SIG_IGN);
     const int status = process::run(failing.words(), 10000);
     std::signal(SIGCHLD, SIG_DFL);
@@ -154,9 +146,7 @@ void programs_that_go_on_are_killed(void **)
 {
     target t;
     assert_null(parse_target("local:", t));
-    command c;
-    const char *const none[] = {nullptr};
-    assert_true(c.build(t, "ssh", "sleep 1000", none));
+    command c(daemon_words(t, "ssh", "sleep 1000"));
     assert_int_equal(process::run(c.words(), 100), -1);
     assert_int_equal(errno, ETIMEDOUT);
     process p;

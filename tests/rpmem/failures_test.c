@@ -129,9 +129,7 @@ STAND_IN(int, rpma_flush,
         (struct rpma_conn * conn, struct rpma_mr_remote *of, size_t offset, size_t size, enum rpma_flush_type type,
                 int flags, const void *context),
         (conn, of, offset, size, type, flags, context), PROVIDER)
-STAND_IN(void *, malloc, (size_t size), (size), no_memory())
 STAND_IN(void *, calloc, (size_t count, size_t size), (count, size), no_memory())
-STAND_IN(char *, strndup, (const char *text, size_t size), (text, size), no_memory())
 STAND_IN(int, posix_memalign, (void **memory, size_t alignment, size_t size), (memory, alignment, size), ENOMEM)
 STAND_IN(int, eventfd, (unsigned initial, int flags), (initial, flags), fail_with(EMFILE, -1))
 STAND_IN(int, socketpair, (int domain, int type, int protocol, int pair[2]), (domain, type, protocol, pair),
@@ -230,7 +228,7 @@ static bool good(int result)
 
 static void expect_in_part(size_t offset, size_t length)
 {
-    char *const copy = __real_malloc(length);
+    char *const copy = malloc(length);
     read_part("pool.part", offset, copy, length);
     assert_memory_equal(copy, pool_memory + offset, length);
     free(copy);
