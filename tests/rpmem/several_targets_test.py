@@ -6,6 +6,7 @@ RPMEM_KILL_ROUNDS is the number of kills (default 4), RPMEM_SEED the seed of the
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -191,23 +192,36 @@ class OneLost(SeveralTargets):
         self.assertIn(self.append(), (committed, committed + 1))
         self.expect_equal(*self.names)
 
-    def test_copies_are_compared_unless_they_were_closed(self):
-        def spoil():
-            """Simulates a write that has not arrived at all targets."""
-            with self.parts["b"].open("r+b") as part:
-                part.seek(-HEADER_SIZE, os.SEEK_END)
-                part.write(os.urandom(100))
+    def spoil(self):
+        """Simulates a write that has not arrived at all targets."""
+        with self.parts["b"].open("r+b") as part:
+            part.seek(-HEADER_SIZE, os.SEEK_END)
+            part.write(os.urandom(100))
 
+    def kill_during_work(self):
         self.append(10)
         with Worker(self) as worker:
             worker.wait_until(worker.before + 100)
             worker.process.kill()
             worker.end()
         self.expect_no_daemon()
-        spoil()
+
+    def test_segments_that_are_equal_are_not_read(self):
+        in_own_network = ("unshare", "-rn", "sh", "-c", 'ip link set lo up && "$@" && cat /proc/net/dev', "sh")
+        if self.run_program(*in_own_network, "true").returncode != 0:
+            self.skipTest("no network namespace can be created here")
+        self.kill_during_work()
+        self.spoil()
+        printed = self.succeeds(*in_own_network, LOG_IN_POOL, self.pool, 0, SOFTRDMA_TRANSPORT="tcp")
+        self.assertLess(int(re.search(r"\blo: *(\d+)", printed)[1]), self.parts["b"].stat().st_size)
+        self.expect_equal(*self.names)
+
+    def test_copies_are_compared_unless_they_were_closed(self):
+        self.kill_during_work()
+        self.spoil()
         self.append(1)
         self.expect_equal(*self.names)
-        spoil()
+        self.spoil()
         self.append(1)
         self.assertFalse(self.parts["b"].read_bytes()[HEADER_SIZE:] == self.parts["a"].read_bytes()[HEADER_SIZE:])
 
