@@ -77,7 +77,7 @@ int rpmem_pool::commit(copy_mask staying, copy_mask joining, bool closed)
         wanted.members |= wanted.in_sync;
         group::record_change change(wanted, 0, numbers_of(staying));
         for (copy_mask failed = next; failed != 0; next &= ~failed) {
-            if (change.judge() != group::record_change::verdict::commit)
+            if (change.check() != group::record_change::verdict::commit)
                 return -1;
             record_ = change.propose(record_.version + 1);
             failed = commit_failures(next, record_);

@@ -149,7 +149,7 @@ void membership::call_eviction_function(std::uint32_t leaving)
 void membership::check_change(const group::record_change &change) const
 {
     using verdict = group::record_change::verdict;
-    switch (change.judge()) {
+    switch (change.check()) {
     case verdict::no_target:
         throw failure(RPMA_MIRROR_E_NO_TARGET, "no target is in sync (policy safety)");
     case verdict::none_left:

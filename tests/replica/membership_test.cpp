@@ -191,7 +191,7 @@ void a_record_shares_a_target_with_the_one_before(void **)
         record_change change(next, row.local, row.before, row.required);
         assert_int_equal(change.propose(4).version, 4);
         change.remove(row.failed);
-        assert_int_equal(change.judge(), row.expected);
+        assert_int_equal(change.check(), row.expected);
         assert_int_equal(change.next().in_sync, row.in_sync & ~row.failed);
         assert_int_equal(change.removed(), row.failed);
         assert_int_equal(change.targets(), row.in_sync & ~row.failed & ~row.local);

@@ -29,23 +29,23 @@ source_choice choose_source(const opening_facts &facts)
         return choice;
     };
     const mirror_record &newest = facts.newest;
-    const bool own = facts.local_is_newest, force = facts.force;
+    const bool is_newest = facts.local_is_newest, force = facts.force;
     choice.missing = facts.required & ~facts.responded;
     choice.candidates = facts.required & facts.responded & ~facts.changed;
     const bool alone = choice.candidates == 0;
     if (choice.missing != 0 && !force)
         return stop(obstacle::silent);
     choice.overrides = choice.missing != 0;
-    if (own && (facts.local_is_same || (alone && (force || facts.local_may_be_same)))) {
+    if (is_newest && (facts.local_is_same || (alone && (force || facts.local_may_be_same)))) {
         choice.is_local = true;
         return choice;
     }
-    if (own && alone)
+    if (is_newest && alone)
         return stop(obstacle::local_changed);
     if (alone && facts.changed != 0 && !force)
         return stop(obstacle::targets_changed);
     // The newest record at the arbiter shows whether its writer continued alone: it then has no target in sync.
-    const bool may_lack_data = !own && newest.policy == replica::mirror_policy::availability && !newest.closed &&
+    const bool may_lack_data = !is_newest && newest.policy == replica::mirror_policy::availability && !newest.closed &&
                                !facts.newest_is_arbiters;
     if ((may_lack_data || alone) && !force)
         return stop(obstacle::writer_alone);
@@ -81,7 +81,7 @@ mirror_record first_record(
     return first;
 }
 
-record_change::verdict record_change::judge() const
+record_change::verdict record_change::check() const
 {
     if (targets() == 0 && next_.policy == replica::mirror_policy::safety)
         return verdict::no_target;

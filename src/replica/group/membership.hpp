@@ -83,7 +83,7 @@ public:
     {
     }
 
-    verdict judge() const;
+    verdict check() const;
     // Returns the next version, for all targets in sync.
     const mirror_record &propose(std::uint64_t version);
     // Removes targets that have not stored the record.

@@ -38,7 +38,7 @@ MUTANTS = [
     ("force_needs_all", "mirror/opening.cpp", "force ? 0 : needed_", "force && !@ ? 0 : needed_"),
     ("force_needs_the_source", "mirror/resync_copies.cpp", "        choose_source(force);\n    }\n    // Flushes the local copy", "        choose_source(force && !@);\n    }\n    // Flushes the local copy"),
     ("force_with_the_next_epoch", "mirror/discovery.cpp", "overrides ? epoch_of_time()", "overrides && !@ ? epoch_of_time()"),
-    ("trust_changed_file", "replica/group/membership.cpp", "if (own && (facts", "if (own && (@ || facts"),
+    ("trust_changed_file", "replica/group/membership.cpp", "if (is_newest && (facts", "if (is_newest && (@ || facts"),
     ("trust_other_file", "mirror/local_copy.cpp", "else if (stored.size != 0 && stored !=", "else if (!@ && stored.size != 0 && stored !="),
     ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && has_changed()))", "(higher && !@ && has_changed()))"),
     ("trust_changed_parts_of_the_arbiters_record", "mirror/discovery.cpp", "(has_newest || (needed", "(has_newest || (!@ && needed"),
