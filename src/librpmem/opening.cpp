@@ -297,6 +297,10 @@ int rpmem_pool::find_in_sync(copy_mask *found) const
         if (!rep.is_open() || rep.recorded_lost)
             facts.changed |= number;
     }
+    // Without a record, a pool that another client has open might be the only one with its data.
+    for (unsigned i = 0; i < count_ && !any; ++i)
+        if (replicas_[i]->record_fetched && replicas_[i]->error == EBUSY)
+            return fail_open(i, EBUSY);
     facts.required = (any ? record_.in_sync : all) & (silent == nullptr ? facts.responded : ~copy_mask{0});
     const group::source_choice choice = group::choose_source(facts);
     if (choice.obstacle == group::obstacle::silent)

@@ -352,6 +352,22 @@ class Fenced(SeveralTargets):
         self.assertEqual(self.append(0, self.other, **self.others), now)
         self.expect_equal(*self.names)
 
+    def test_a_pool_without_a_record_is_not_opened_beside_its_client(self):
+        self.write_pool("pool.set", "a")
+        self.append(10)
+        shutil.copyfile(self.parts["a"], self.parts["b"])
+        self.write("other.set", f"PMEMPOOLSET\n32M {self.place / 'other.part'}\nREPLICA a,b pool.set\n")
+        with Worker(self) as worker:
+            worker.wait_until(worker.before + 100)
+            worker.process.send_signal(signal.SIGSTOP)
+            shutil.copyfile(self.parts["local"], self.place / "other.part")
+            done = self.run_program(LOG_IN_POOL, self.other, 1, **self.others)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertRegex(self.library_log.read_text(), "on a: .* use")
+            worker.process.send_signal(signal.SIGCONT)
+            self.assertEqual(worker.end(), 0, worker.errors)
+            self.assertEqual(worker.reported(), worker.before + TRANSACTIONS)
+
     def test_a_stopped_client_cannot_continue_with_most_targets(self):
         self.append(10)
         with Worker(self) as worker:
