@@ -13,7 +13,6 @@
 using namespace rpmem;
 using group::copy_mask;
 using group::each_copy;
-using group::first_of;
 
 namespace
 {

@@ -90,12 +90,9 @@ int rpmem_pool::open(const open_params &params)
     name_ = replica_name(params.target, params.set_name);
     size_ = pool_size_ = params.size;
     count_ = static_cast<unsigned>(targets.count);
-    for (unsigned i = 0; i < count_; ++i) {
-        replicas_[i].reset(new remote_replica(settings_, targets.texts[i], params.set_name));
-        if (!replicas_[i])
-            return fail(ENOMEM, "out of memory");
-    }
-    if ((params.create ? create_all(params, targets) : open_all(params, targets)) != 0)
+    for (unsigned i = 0; i < count_; ++i)
+        replicas_[i] = std::make_unique<remote_replica>(settings_, targets.texts[i], params.set_name);
+    if (guarded([&] { return params.create ? create_all(params, targets) : open_all(params, targets); }) != 0)
         return rollback();
     attributes_ = replicas_[first_of(in_sync_)]->attributes();
     opened_ = true;

@@ -35,46 +35,41 @@ int remote_replica::start(const replica::target &to, const std::string &daemon, 
 {
     if (const int failed = region_.lost().open(); failed != 0)
         return fail(failed, "cannot create an event: %s", std::strerror(failed));
-    return guarded([&] { return session_.start(to, daemon, until); });
+    return session_.start(to, daemon, until);
 }
 
 int remote_replica::open(const session_params &params, const replica::deadline &until)
 {
-    return guarded([&] {
-        replica::request r;
-        r.set_set_name(set_name_);
-        replica::wire::open_request &body = params.create ? *r.mutable_create() : *r.mutable_open();
-        body.set_features(replica::feature_keep_alive | replica::feature_record);
-        body.set_pool_size(params.pool_size);
-        body.set_lanes(params.lanes);
-        body.set_devices(settings_.devices);
-        body.set_keep_alive_ms(session_.keeps_alive() ? session::keep_alive_ms : 0);
-        if (params.create)
-            to_wire(params.attributes, *body.mutable_attributes());
-        replica::response response;
-        if (session_.request(r, &response, until) != 0)
-            return -1;
-        const replica::wire::region &target = response.region();
-        if (target.lanes() > params.lanes || target.size() < params.pool_size)
-            return fail(EPROTO, "target: invalid response: more lanes, or a smaller pool, than requested");
-        target_ = target;
-        attributes_ = replica::from_wire(target.attributes());
-        open_ = true;
-        created_ = params.create;
-        return 0;
-    });
+    replica::request r;
+    r.set_set_name(set_name_);
+    replica::wire::open_request &body = params.create ? *r.mutable_create() : *r.mutable_open();
+    body.set_features(replica::feature_keep_alive | replica::feature_record);
+    body.set_pool_size(params.pool_size);
+    body.set_lanes(params.lanes);
+    body.set_devices(settings_.devices);
+    body.set_keep_alive_ms(session_.keeps_alive() ? session::keep_alive_ms : 0);
+    if (params.create)
+        to_wire(params.attributes, *body.mutable_attributes());
+    replica::response response;
+    if (session_.request(r, &response, until) != 0)
+        return -1;
+    const replica::wire::region &target = response.region();
+    if (target.lanes() > params.lanes || target.size() < params.pool_size)
+        return fail(EPROTO, "target: invalid response: more lanes, or a smaller pool, than requested");
+    target_ = target;
+    attributes_ = replica::from_wire(target.attributes());
+    open_ = true;
+    created_ = params.create;
+    return 0;
 }
 
 int remote_replica::fetch_record(const replica::deadline &until)
 {
     if (session_.keeps_record()) {
-        const int result = guarded([&] {
-            replica::request r;
-            r.set_set_name(set_name_);
-            r.mutable_get_state();
-            return request_state(r, until);
-        });
-        if (result != 0)
+        replica::request r;
+        r.set_set_name(set_name_);
+        r.mutable_get_state();
+        if (request_state(r, until) != 0)
             return -1;
     }
     record_fetched = true;
@@ -85,13 +80,11 @@ int remote_replica::prepare(const replica::mirror_promise &promise, const replic
 {
     if (!session_.serves_group())
         return fail(ENOTSUP, "rpmemd: several targets not supported by this version (update it)");
-    return guarded([&] {
-        replica::request r;
-        r.set_set_name(set_name_);
-        to_wire(promise, *r.mutable_promise());
-        r.mutable_prepare();
-        return request_state(r, until);
-    });
+    replica::request r;
+    r.set_set_name(set_name_);
+    to_wire(promise, *r.mutable_promise());
+    r.mutable_prepare();
+    return request_state(r, until);
 }
 
 // Sends a request whose response contains the state of the replica.

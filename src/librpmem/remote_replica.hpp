@@ -9,8 +9,8 @@ namespace rpmem
 {
 
 // Remote replica: the copy of a pool on one of its targets, and its daemon. Functions that return int return 0, or -1
-// with the failure reported. Call order: start(), open(), fetch_record(), connect(). A pool that open() could not open
-// may be created with open() after fetch_record().
+// with the failure reported, and can throw std::bad_alloc before connect(). Call order: start(), open(),
+// fetch_record(), connect(). A pool that open() could not open may be created with open() after fetch_record().
 class remote_replica
 {
 public:
