@@ -279,23 +279,24 @@ replica::copy_stamp local_copy::present_stamp(std::uint64_t length) const
 {
     const int files[] = {data_.get()};
     const replica::mirror_record &record = state().committed;
-    return record.closed ? replica::settle(files, {address_, length}, record.epoch)
-                         : replica::stamp_files(files, length);
+    return replica::present_stamp(files, {address_, length}, record.epoch, record.closed);
 }
 
-// Extending the file changes its stamp. Without a stamp, as after a crash in the middle, the file is accepted, but
-// compared with a target.
+// A file without a stamp is accepted, but compared with a target.
 void local_copy::extend_file(std::uint64_t length)
 {
     const auto [size, is_device] = check_kind(data_.get());
     if (is_device)
         throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": a DAX device cannot be extended");
-    const bool has_stamp = file_->stamp().size != 0 && match_ == replica::stamp_match::same;
-    const auto restore_stamp = [&] {
-        if (has_stamp)
-            store(state(), present_stamp(state().length));
-    };
-    store(state(), {});
+    replica::extend_files(
+            file_->stamp().size != 0 && match_ == replica::stamp_match::same,
+            [&](const replica::copy_stamp &stamp) { store(state(), stamp); },
+            [&] { return present_stamp(state().length); }, [&] { allocate(size, length); });
+}
+
+// Allocates the bytes of the copy beyond its length. If it throws failure, the file has its old size.
+void local_copy::allocate(std::uint64_t size, std::uint64_t length) const
+{
     const auto begin = static_cast<off_t>(state().length), end = static_cast<off_t>(length);
     int error = posix_fallocate(data_.get(), begin, end - begin);
     // Bytes that the file had beyond the copy can have any content.
@@ -310,11 +311,9 @@ void local_copy::extend_file(std::uint64_t length)
         error = errno;
     if (error != 0) {
         (void)ftruncate(data_.get(), static_cast<off_t>(size));
-        restore_stamp();
         throw system_failure(
                 "cannot extend " + settings_.local_path + " to " + std::to_string(length) + " bytes", error);
     }
-    restore_stamp();
 }
 
 void local_copy::set_length(std::uint64_t length)

@@ -65,6 +65,7 @@ private:
     void map_memory(void *hint);
     void map_file(void *hint);
     void extend_file(std::uint64_t length);
+    void allocate(std::uint64_t size, std::uint64_t length) const;
     replica::copy_stamp present_stamp(std::uint64_t length) const;
     void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
     bool open_file();

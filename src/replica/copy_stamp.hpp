@@ -37,6 +37,28 @@ copy_stamp stamp_content(std::span<const int> files, std::span<const std::byte> 
 // empty stamp on failure.
 copy_stamp settle(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number);
 
+// Returns the stamp of a copy with or without a writer, like stamp_files() or settle().
+copy_stamp present_stamp(
+        std::span<const int> files, std::span<const std::byte> content, std::uint64_t number, bool is_quiet);
+
+// Calls f, which extends the files of a copy and thus changes their stamp. Removes the stored stamp before the call,
+// and replaces it afterwards, also if f throws. After a crash in the middle, the copy has no stamp. store() stores a
+// stamp.
+template<class Store, class Present, class F>
+void extend_files(bool has_stamp, Store &&store, Present &&present, F &&f)
+{
+    store(copy_stamp());
+    try {
+        f();
+    } catch (...) {
+        if (has_stamp)
+            store(present());
+        throw;
+    }
+    if (has_stamp)
+        store(present());
+}
+
 // Compares the stored stamp of a clean copy with the present one.
 stamp_match match(const copy_stamp &stored, const copy_stamp &found);
 

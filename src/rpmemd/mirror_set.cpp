@@ -107,8 +107,7 @@ replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next) co
 // Returns the stamp of the parts. `is_quiet`: no writer uses them.
 replica::copy_stamp mirror_set::present_stamp(const replica::mirror_state &of, bool is_quiet) const
 {
-    return is_quiet ? replica::settle(pool_->files(), {pool_->memory().address(), of.length}, of.committed.epoch)
-                    : replica::stamp_files(pool_->files(), of.length);
+    return replica::present_stamp(pool_->files(), {pool_->memory().address(), of.length}, of.committed.epoch, is_quiet);
 }
 
 // Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
@@ -282,25 +281,15 @@ replica::mirror_state mirror_set::set_cursor(const set_claim &asked, std::uint64
     return next;
 }
 
-// Makes the parts long enough, which changes their stamp. Without a stamp, as after a crash in the middle, they count
-// as unchanged.
+// Makes the parts long enough. Parts without a stamp count as unchanged.
 void mirror_set::extend(std::uint64_t length)
 {
     const replica::mirror_state held = file_->state();
     const replica::copy_stamp before = file_->stamp();
-    const auto restore_stamp = [&] {
-        if (before.size != 0)
-            store(held, present_stamp(held, before.sample != replica::siphash_result{}));
-    };
-    if (before.size != 0)
-        store(held, {});
-    try {
-        pool_->extend(settings_, name_, held.length, length);
-    } catch (...) {
-        restore_stamp();
-        throw;
-    }
-    restore_stamp();
+    replica::extend_files(
+            before.size != 0, [&](const replica::copy_stamp &stamp) { store(held, stamp); },
+            [&] { return present_stamp(held, before.sample != replica::siphash_result{}); },
+            [&] { pool_->extend(settings_, name_, held.length, length); });
 }
 
 // Repeating the request is safe. Parts that are longer than the copy are harmless.
