@@ -587,7 +587,7 @@ int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struc
  * RPMA_MIRROR_E_INVAL: the set has a larger length. RPMA_MIRROR_E_REJECTED, RPMA_MIRROR_E_SYSTEM: a copy cannot be
  * extended. RPMA_MIRROR_E_CHANGED: the local file was replaced or changed. Other errors are as rpma_mirror_map.
  */
-int rpma_mirror_grow(const struct rpma_mirror_cfg *cfg, size_t length);
+int rpma_mirror_grow_closed(const struct rpma_mirror_cfg *cfg, size_t length);
 
 /* Returns the report of the opening of this mirror. */
 int rpma_mirror_get_recovery_report(const struct rpma_mirror *mirror, struct rpma_mirror_recovery_report *report);

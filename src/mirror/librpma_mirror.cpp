@@ -351,7 +351,7 @@ int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struc
     });
 }
 
-int rpma_mirror_grow(const struct rpma_mirror_cfg *cfg, size_t length)
+int rpma_mirror_grow_closed(const struct rpma_mirror_cfg *cfg, size_t length)
 {
     if (cfg == nullptr)
         return null("cfg");

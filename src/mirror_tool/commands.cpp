@@ -238,7 +238,7 @@ exit_status grow(const options &what)
     check_not_in_use(cfg.get());
     progress shown(what);
     call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
-    call([&] { return rpma_mirror_grow(cfg.get(), what.length); });
+    call([&] { return rpma_mirror_grow_closed(cfg.get(), what.length); });
     shown.end_line();
     const auto state = inspect(cfg.get());
     const std::vector<unsigned> missing = missing_copies(*state);

@@ -121,7 +121,7 @@ void a_growth_whose_answer_was_lost_is_complete_or_reverted(void **)
             t->list_part("16M");
         const faulty_port between(fault::cuts, lost, b);
         const cfg_ptr lossy = h.cfg({&a, nullptr}, "target 2 " + between.place() + " set\n");
-        const int code = rpma_mirror_grow(lossy.get(), 2 * length);
+        const int code = rpma_mirror_grow_closed(lossy.get(), 2 * length);
         // The end can lose a target.
         assert_true((code != 0) == (lost < last) && between.has_struck());
         assert_int_equal(std::filesystem::file_size(h.where.path + "/home"), lost <= reserve ? length : 2 * length);
@@ -136,7 +136,7 @@ void a_growth_whose_answer_was_lost_is_complete_or_reverted(void **)
             }
             m.close();
         }
-        assert_ok(rpma_mirror_grow(cfg.get(), 2 * length));
+        assert_ok(rpma_mirror_grow_closed(cfg.get(), 2 * length));
     }
 }
 

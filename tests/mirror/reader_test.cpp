@@ -401,7 +401,7 @@ void a_reader_follows_a_set_that_grows(void **)
     const reader r(there.get());
     const rpma_mirror_image old = r.image();
     a.list_part("16M");
-    assert_ok(rpma_mirror_grow(here.get(), 2 * length));
+    assert_ok(rpma_mirror_grow_closed(here.get(), 2 * length));
     write_and_close(2 * length - 6, "newest");
     for (int times = 0; times < 3; ++times) {
         assert_int_equal(r.refresh_code(enough_ms), 0);
