@@ -100,11 +100,17 @@ int region::register_memory()
     return errno == 0 ? ENOMEM : errno;
 }
 
-int region::register_again(const deadline &until)
+int region::wait_for_all(const deadline &until)
 {
     for (unsigned i = 0; i < lane_count_; ++i)
         if (lanes_[i].wait(lanes_[i].ticket(), until) == ETIMEDOUT)
             path_.lost.declare(ETIMEDOUT);
+    return path_.lost.error();
+}
+
+int region::register_again(const deadline &until)
+{
+    wait_for_all(until);
     rpma_mr_dereg(&path_.region);
     return register_memory();
 }

@@ -30,6 +30,9 @@ public:
     // Connects all lanes before `until`. Returns 0, or an errno value and stores the reason. The caller must have
     // opened lost(), and must call close() after a failure.
     int open(const wire::region &target, const terms &params, const deadline &until, error_text *reason);
+    // Waits for the outstanding requests of all lanes, and declares the target lost if it does not confirm them. The
+    // caller must not use a lane during the call. Returns 0 or an errno value.
+    int wait_for_all(const deadline &until);
     // Registers the local memory again after pages were replaced, because a device keeps the old pages pinned. Waits
     // for outstanding requests or declares the target lost. The caller must not use a lane during the call. Returns 0
     // or an errno value, after which the memory cannot be sent until a later call succeeds.
