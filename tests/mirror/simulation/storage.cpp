@@ -172,12 +172,14 @@ struct pmem2_source {
 };
 struct pmem2_config {
     pmem2_vm_reservation *range = nullptr;
+    std::size_t length = 0;
 };
 struct pmem2_vm_reservation {
     std::byte *address = nullptr;
 };
 struct pmem2_map {
     file *of;
+    std::size_t length;
 };
 
 extern "C" {
@@ -341,8 +343,9 @@ int pmem2_config_set_required_store_granularity(pmem2_config *, pmem2_granularit
     return 0;
 }
 
-int pmem2_config_set_length(pmem2_config *, size_t)
+int pmem2_config_set_length(pmem2_config *to, size_t length)
 {
+    to->length = length;
     return 0;
 }
 
@@ -379,7 +382,7 @@ int pmem2_map_new(pmem2_map **to, const pmem2_config *how, const pmem2_source *o
     file &f = disks->of(of->fd);
     if (how->range != nullptr)
         how->range->address = f.live;
-    *to = new pmem2_map{&f};
+    *to = new pmem2_map{&f, how->length};
     return 0;
 }
 
@@ -392,6 +395,11 @@ int pmem2_map_delete(pmem2_map **of)
 void *pmem2_map_get_address(pmem2_map *of)
 {
     return of->of->live;
+}
+
+size_t pmem2_map_get_size(pmem2_map *of)
+{
+    return of->length;
 }
 
 pmem2_granularity pmem2_map_get_store_granularity(pmem2_map *)
