@@ -139,6 +139,11 @@ int rpma_mirror_cfg_set_timeouts(struct rpma_mirror_cfg *cfg, unsigned operation
  * another target in sync responds. Default: count 0, which disables this. */
 int rpma_mirror_cfg_set_slow_limit(struct rpma_mirror_cfg *cfg, unsigned count, unsigned late_ms);
 
+/* Reserves addresses for `length` bytes when the set is opened, so that the open set can grow to this length. A
+ * multiple of 4096, at most 64 TiB. The reservation uses no memory. Default: 0, the set has its length until it is
+ * closed. */
+int rpma_mirror_cfg_set_max_length(struct rpma_mirror_cfg *cfg, size_t length);
+
 /* Sets the number of lanes, 1 to 1023, and the maximum of outstanding ranges of each, 2 to 65536 (default 128). */
 int rpma_mirror_cfg_set_lanes(struct rpma_mirror_cfg *cfg, unsigned lanes, unsigned depth);
 
@@ -153,9 +158,10 @@ enum rpma_mirror_event_type {
     RPMA_MIRROR_EVENT_IN_SYNC,        /* a copy is in sync */
     RPMA_MIRROR_EVENT_ADDED,
     RPMA_MIRROR_EVENT_REMOVED,
-    RPMA_MIRROR_EVENT_MEDIA,           /* memory of a copy cannot be read or written back */
-    RPMA_MIRROR_EVENT_REPAIRED,        /* a range was rewritten from another copy */
-    RPMA_MIRROR_EVENT_EVICTION_REFUSED /* the program refused an eviction */
+    RPMA_MIRROR_EVENT_MEDIA,            /* memory of a copy cannot be read or written back */
+    RPMA_MIRROR_EVENT_REPAIRED,         /* a range was rewritten from another copy */
+    RPMA_MIRROR_EVENT_EVICTION_REFUSED, /* the program refused an eviction */
+    RPMA_MIRROR_EVENT_GROWN             /* the set has a new length, see rpma_mirror_get_length */
 };
 
 /* Kind of an error; see the recovery table of librpma_mirror(7) for the possible actions of a program. */
@@ -297,6 +303,18 @@ int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 int rpma_mirror_unmap_flushed(struct rpma_mirror **mirror_ptr);
 
 int rpma_mirror_get_length(const struct rpma_mirror *mirror, size_t *length);
+
+/*
+ * Grows an open set, whose address does not change. When the call returns 0, the length is durable on each copy in
+ * sync, and the new bytes are zero. Other threads can flush during the call; flushes pause while the targets connect
+ * again. The conditions are those of rpma_mirror_grow_closed, and the limit is that of rpma_mirror_cfg_set_max_length.
+ * A target that cannot be extended, or does not respond, leaves the length unchanged. One that is lost later is
+ * evicted. RPMA_MIRROR_E_INVAL: the set is longer, or the limit is exceeded, or the program mapped the memory.
+ * RPMA_MIRROR_E_BUSY: a resync or verification that the program started is running, or another growth.
+ * RPMA_MIRROR_E_REJECTED, RPMA_MIRROR_E_SYSTEM: a copy cannot be extended. RPMA_MIRROR_E_TIMEOUT,
+ * RPMA_MIRROR_E_CONNECTION, and the errors of a flush.
+ */
+int rpma_mirror_grow(struct rpma_mirror *mirror, size_t length);
 
 /* Flushes */
 

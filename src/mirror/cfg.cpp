@@ -113,6 +113,11 @@ int rpma_mirror_cfg_set_slow_limit(struct rpma_mirror_cfg *cfg, unsigned count, 
     return change(cfg, [&](settings &s) { s.set_slow_limit(count, late_ms); });
 }
 
+int rpma_mirror_cfg_set_max_length(struct rpma_mirror_cfg *cfg, size_t length)
+{
+    return change(cfg, [&](settings &s) { s.set_max_length(length); });
+}
+
 int rpma_mirror_cfg_set_lanes(struct rpma_mirror_cfg *cfg, unsigned lanes, unsigned depth)
 {
     return change(cfg, [&](settings &s) { s.set_lanes(lanes, depth); });

@@ -39,6 +39,8 @@ struct program_lane {
 class flusher
 {
 public:
+    using deadline = replica::deadline;
+
     explicit flusher(set_parts &of);
 
     int check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept;
@@ -66,6 +68,23 @@ public:
             holds.emplace_back(lane.lock);
         f();
     }
+    // Calls f(failed) while no flush is in progress. `failed` are those of the copies, given as bits, that have not
+    // confirmed all flushes. The caller must hold the membership lock.
+    template<class F>
+    void with_drained_lanes(std::uint32_t copies, F &&f)
+    {
+        without_lanes([&] {
+            failed_copies failed;
+            const deadline until(settings_.operation_ms);
+            each_copy(copies, [&](unsigned copy) {
+                if (const int error = copies_[copy]->region->wait_for_all(until); error != 0)
+                    failed.add(copy, error);
+            });
+            f(failed);
+            for (unsigned lane = 0; lane < lanes_.size(); ++lane)
+                note_completed(lane, lanes_[lane]);
+        });
+    }
     // Drops the tickets of a copy whose connection ends, and marks the ranges as dirty that it has not confirmed. The
     // caller must hold the locks of all lanes.
     void drop_tickets(remote_copy &c);
@@ -73,7 +92,6 @@ public:
 
 private:
     using range = replica::range;
-    using deadline = replica::deadline;
 
     template<class Send>
     void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, const deadline &until,

@@ -351,13 +351,17 @@ int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struc
     });
 }
 
+int rpma_mirror_grow(struct rpma_mirror *mirror, size_t length)
+{
+    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->growth.grow(length); });
+}
+
 int rpma_mirror_grow_closed(const struct rpma_mirror_cfg *cfg, size_t length)
 {
     if (cfg == nullptr)
         return null("cfg");
-    if (length == 0 || length % replica::page_size != 0)
-        return fail(RPMA_MIRROR_E_INVAL, "the length is not a multiple of 4096");
     return guarded([&] {
+        check_new_length(length);
         rpma_mirror opened(cfg->value);
         opened.open_set(nullptr, nullptr, 0, false, length);
         opened.close(closing::unchanged);

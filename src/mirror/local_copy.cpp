@@ -17,6 +17,8 @@ namespace mirror
 namespace
 {
 
+constexpr std::uint64_t huge_page = 2 << 20;
+
 struct source_deleter {
     void operator()(pmem2_source *source) const { pmem2_source_delete(&source); }
 };
@@ -52,18 +54,8 @@ void sync_directory_of(const std::string &path)
 
 local_copy::~local_copy()
 {
-    release_map();
-}
-
-void local_copy::release_map()
-{
-    if (map_ != nullptr)
-        pmem2_map_delete(&map_);
-    if (reservation_ != nullptr)
-        pmem2_vm_reservation_delete(&reservation_);
     if (anonymous_map_)
-        munmap(address_, length_);
-    anonymous_map_ = false;
+        munmap(address_, reserved_);
 }
 
 bool local_copy::open_state()
@@ -131,7 +123,7 @@ bool local_copy::check_length() const
     if (size < length_ || (known != 0 && size != known))
         throw failure(RPMA_MIRROR_E_CHANGED, settings_.local_path + ": has " + std::to_string(size) +
                                                      " bytes instead of " +
-                                                     std::to_string(known != 0 ? known : length_) + remedy());
+                                                     std::to_string(known != 0 ? known : length()) + remedy());
     return is_device;
 }
 
@@ -227,7 +219,7 @@ void local_copy::store(const replica::mirror_state &next)
     const replica::mirror_record &held = state().committed;
     replica::copy_stamp stamp = file_->stamp();
     // Updates the stamp only with a new record, not with a promise.
-    if (data_.valid() && next.committed != held) {
+    if (data_.valid() && next.committed != held && !extending_) {
         if (!next.committed.closed)
             stamp = replica::stamp_files(files, length_);
         else if (!held.closed)
@@ -242,9 +234,10 @@ void local_copy::store(const replica::mirror_state &next, const replica::copy_st
         throw system_failure("cannot write " + settings_.state_path, error);
 }
 
-void local_copy::map(void *hint)
+void local_copy::map(void *hint, std::uint64_t max_length)
 {
     length_ = state().length;
+    reserved_ = std::max(max_length, state().length);
     if (settings_.local_path.empty())
         return map_memory(hint);
     open_file();
@@ -254,24 +247,45 @@ void local_copy::map(void *hint)
 
 void local_copy::map_memory(void *hint)
 {
-    void *const memory =
-            mmap(hint, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *const memory = mmap(hint, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         throw system_failure("cannot map anonymous memory");
     address_ = static_cast<std::byte *>(memory);
     anonymous_map_ = true;
+    if (mprotect(address_, length_, PROT_READ | PROT_WRITE) != 0)
+        throw system_failure("cannot map anonymous memory");
 }
 
-void local_copy::extend(std::uint64_t length, void *hint)
+void local_copy::check_extension(std::uint64_t length) const
 {
-    if (!settings_.local_path.empty())
-        extend_file(length);
-    release_map();
-    length_ = length;
-    if (settings_.local_path.empty())
-        map_memory(hint);
-    else
-        map_file(hint);
+    if (reserved_ == 0)
+        throw failure(RPMA_MIRROR_E_INVAL,
+                "memory of the program: cannot be extended (close the set, grow it, and map the file again)");
+    if (length > reserved_)
+        throw failure(RPMA_MIRROR_E_INVAL,
+                "length of the set: " + std::to_string(length) + " bytes, but addresses are reserved for " +
+                        std::to_string(reserved_) +
+                        " (increase max-length and open the set again, or grow it while it is closed)");
+    if (data_.valid() && check_kind(data_.get()).is_device)
+        throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": a DAX device cannot be extended");
+}
+
+// Maps the bytes beyond the present mapping.
+void local_copy::create_extension(std::uint64_t length)
+{
+    extension_.reset();
+    if (data_.valid())
+        extension_.reset(new_map(length_, length - length_));
+    else if (mprotect(address_ + length_, length - length_, PROT_READ | PROT_WRITE) != 0)
+        throw system_failure("cannot map anonymous memory");
+    extended_length_ = length;
+}
+
+void local_copy::add_extension()
+{
+    if (extension_)
+        maps_.push_back(std::move(extension_));
+    length_ = extended_length_;
 }
 
 // Returns the stamp of the file that is mapped, of which no writer uses more than `length` bytes.
@@ -282,22 +296,11 @@ replica::copy_stamp local_copy::present_stamp(std::uint64_t length) const
     return replica::present_stamp(files, {address_, length}, record.epoch, record.closed);
 }
 
-// A file without a stamp is accepted, but compared with a target.
-void local_copy::extend_file(std::uint64_t length)
-{
-    const auto [size, is_device] = check_kind(data_.get());
-    if (is_device)
-        throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": a DAX device cannot be extended");
-    replica::extend_files(
-            file_->stamp().size != 0 && match_ == replica::stamp_match::same,
-            [&](const replica::copy_stamp &stamp) { store(state(), stamp); },
-            [&] { return present_stamp(state().length); }, [&] { allocate(size, length); });
-}
-
 // Allocates the bytes of the copy beyond its length. If it throws failure, the file has its old size.
-void local_copy::allocate(std::uint64_t size, std::uint64_t length) const
+void local_copy::allocate(std::uint64_t present, std::uint64_t length) const
 {
-    const auto begin = static_cast<off_t>(state().length), end = static_cast<off_t>(length);
+    const std::uint64_t size = check_kind(data_.get()).size;
+    const auto begin = static_cast<off_t>(present), end = static_cast<off_t>(length);
     int error = posix_fallocate(data_.get(), begin, end - begin);
     // Bytes that the file had beyond the copy can have any content.
     const off_t used = std::min(static_cast<off_t>(size), end);
@@ -321,11 +324,26 @@ void local_copy::set_length(std::uint64_t length)
     replica::mirror_state next = state();
     next.length = length;
     if (file_)
-        return store(next, file_->stamp().size == 0 || map_ == nullptr ? replica::copy_stamp() : present_stamp(length));
+        return store(next, file_->stamp().size == 0 || maps_.empty() ? replica::copy_stamp() : present_stamp(length));
     volatile_state_ = next;
 }
 
-void local_copy::map_file(void *hint)
+// Reserves addresses for the mappings of the file, at `hint` if possible. Without a reservation libpmem2 selects the
+// address.
+void local_copy::reserve(void *hint)
+{
+    pmem2_vm_reservation *created = nullptr;
+    const bool at_hint = hint != nullptr && pmem2_vm_reservation_new(&created, hint, reserved_) == 0;
+    if (!at_hint && reserved_ == length_)
+        return;
+    if (!at_hint)
+        check(pmem2_vm_reservation_new(&created, nullptr, reserved_ + huge_page), "cannot reserve addresses");
+    reservation_.reset(created);
+    if (!at_hint)
+        reservation_offset_ = -reinterpret_cast<std::uintptr_t>(pmem2_vm_reservation_get_address(created)) % huge_page;
+}
+
+pmem2_map *local_copy::new_map(std::uint64_t begin, std::uint64_t length) const
 {
     const std::string what = "cannot map " + settings_.local_path;
     pmem2_source *source = nullptr;
@@ -335,11 +353,20 @@ void local_copy::map_file(void *hint)
     check(pmem2_config_new(&config), what);
     const std::unique_ptr<pmem2_config, config_deleter> owned_config(config);
     check(pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE), what);
-    check(pmem2_config_set_length(config, length_), what);
-    if (hint != nullptr && pmem2_vm_reservation_new(&reservation_, hint, length_) == 0)
-        check(pmem2_config_set_vm_reservation(config, reservation_, 0), what);
-    check(pmem2_map_new(&map_, config, source), what);
-    choose_flush(map_);
+    check(pmem2_config_set_offset(config, begin), what);
+    check(pmem2_config_set_length(config, length), what);
+    if (reservation_)
+        check(pmem2_config_set_vm_reservation(config, reservation_.get(), reservation_offset_ + begin), what);
+    pmem2_map *map = nullptr;
+    check(pmem2_map_new(&map, config, source), what);
+    return map;
+}
+
+void local_copy::map_file(void *hint)
+{
+    reserve(hint);
+    maps_.emplace_back(new_map(0, length_));
+    choose_flush(maps_.back().get());
 }
 
 void local_copy::choose_flush(pmem2_map *map)
@@ -372,8 +399,10 @@ void local_copy::adopt(void *address, std::uint64_t length)
     pmem2_source *source = nullptr;
     check(pmem2_source_from_fd(&source, data_.get()), what);
     const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
-    check(pmem2_map_from_existing(&map_, source, address, length, PMEM2_GRANULARITY_CACHE_LINE), what);
-    choose_flush(map_);
+    pmem2_map *map = nullptr;
+    check(pmem2_map_from_existing(&map, source, address, length, PMEM2_GRANULARITY_CACHE_LINE), what);
+    maps_.emplace_back(map);
+    choose_flush(map);
     check_stamp();
 }
 
@@ -401,10 +430,18 @@ int local_copy::deep_flush(replica::range r) const noexcept
 {
     const int error = flush(r);
     drain();
-    if (error != 0 || !pmem_ || map_ == nullptr)
+    if (error != 0 || !pmem_)
         return error;
-    const int deep = pmem2_deep_flush(map_, address_ + r.offset, r.length);
-    return deep == 0 || deep == PMEM2_E_NOSUPP ? 0 : EIO;
+    std::uint64_t begin = 0;
+    for (const auto &map : maps_) {
+        const std::uint64_t end = begin + pmem2_map_get_size(map.get());
+        const std::uint64_t first = std::max(r.offset, begin), last = std::min(r.offset + r.length, end);
+        const int deep = first < last ? pmem2_deep_flush(map.get(), address_ + first, last - first) : 0;
+        if (deep != 0 && deep != PMEM2_E_NOSUPP)
+            return EIO;
+        begin = end;
+    }
+    return 0;
 }
 
 void local_copy::punch(replica::range r)

@@ -121,6 +121,8 @@ public:
     // Evicts copies that are too slow, if another target responds. The caller must not hold the lock. Returns 0 or an
     // error code.
     int evict_slow(std::uint32_t copies) noexcept;
+    // Like evict(), with the lock held.
+    int evict_or_fail(const failed_copies &failed) noexcept;
     void fail_with(int code, const char *reason, unsigned copy);
     void end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy);
     // The caller must not hold the lock.
@@ -132,7 +134,6 @@ private:
             std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes);
     void check_change(const group::record_change &change) const;
     std::uint32_t commit_on_targets(const replica::mirror_record &next, const deadline &until);
-    int evict_or_fail(const failed_copies &failed) noexcept;
     void call_eviction_function(std::uint32_t leaving);
     void leave(std::uint32_t copies);
 

@@ -103,7 +103,8 @@ std::uint64_t opening::source_length() const
 }
 
 // Maps the local copy with the length of the set. It has another one if the set has grown on another machine.
-void opening::map_local_copy(void *hint, void *mapped, std::uint64_t length, std::uint64_t wanted)
+void opening::map_local_copy(
+        void *hint, void *mapped, std::uint64_t length, std::uint64_t wanted, std::uint64_t max_length)
 {
     if (mapped != nullptr) {
         if (local_.state().length != wanted)
@@ -114,11 +115,16 @@ void opening::map_local_copy(void *hint, void *mapped, std::uint64_t length, std
     }
     if (local_.state().length > wanted)
         local_.set_length(wanted);
-    local_.map(hint);
-    if (local_.length() < wanted) {
-        local_.extend(wanted, hint);
-        local_.set_length(wanted);
-    }
+    local_.map(hint, std::max(wanted, max_length));
+    if (local_.length() < wanted)
+        extend_local_copy(wanted);
+}
+
+void opening::extend_local_copy(std::uint64_t length)
+{
+    local_.extend(length, membership_);
+    local_.add_extension();
+    local_.set_length(length);
 }
 
 // Levels above RPMA_MIRROR_LEVEL_CPU_FLUSHED concern the network, which the local copy does not use.
@@ -155,8 +161,7 @@ void opening::grow(std::uint64_t length)
         throw failure(RPMA_MIRROR_E_CHANGED,
                 settings_.local_path + ": was replaced or changed while the set did not have it open (resynchronize it "
                                        "with rpma-mirror resync before)");
-    local_.extend(length, nullptr);
-    local_.set_length(length);
+    extend_local_copy(length);
 }
 
 void opening::commit_first_record(bool force)
@@ -191,7 +196,7 @@ rpma_mirror_recovery_report opening::open_set(
                                                    " to " + std::to_string(grow_to) + " bytes");
     if (!found)
         create_local_copy(set_length);
-    map_local_copy(hint, mapped, length, set_length);
+    map_local_copy(hint, mapped, length, set_length, std::max(grow_to, settings_.max_length));
     check_local_level();
     // A step leaves the unused part of its share to the steps after it.
     const deadline until(settings_.open_ms / 2 + 1);

@@ -39,6 +39,7 @@ struct set_parts {
     membership members;
     // A flush failed, or a verification found a difference: flushes do not prove that the copies are equal.
     std::atomic<bool> may_differ = false;
+    bool growing = false; // protected by the membership lock
 };
 
 } // namespace mirror

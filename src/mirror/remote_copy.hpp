@@ -101,9 +101,13 @@ public:
         return r;
     }
 
+    // Keeps the marks.
     void set_length(std::uint64_t length)
     {
-        dirty_ = std::vector<std::atomic<std::uint64_t>>(length / replica::segment_size / 64 + 1);
+        std::vector<std::atomic<std::uint64_t>> next(length / replica::segment_size / 64 + 1);
+        for (std::size_t word = 0; word < std::min(next.size(), dirty_.size()); ++word)
+            next[word] = dirty(word);
+        dirty_ = std::move(next);
     }
     // Marks segments as dirty: a flush might not have reached the copy.
     void mark(replica::range r) noexcept

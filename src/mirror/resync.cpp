@@ -35,7 +35,7 @@ remote_copy &claim(membership &of, const remote_copies &copies, unsigned number,
                 return found;
             }
             if (found.preempt == nullptr || preempt != nullptr)
-                throw failure(RPMA_MIRROR_E_BUSY, "a resync or verification of the copy is already running");
+                throw failure(RPMA_MIRROR_E_BUSY, "a resync, verification or growth of the copy is already running");
             found.preempt->declare(ECANCELED);
         }
         nanosleep(&preemption_pause, nullptr);
@@ -281,13 +281,15 @@ void resyncer::create_target(unsigned copy, const char *place, const char *set_n
     }();
     new_settings.add_target(copy, place, set_name);
     auto created = std::make_unique<remote_copy>(new_settings.targets.back());
-    created->set_length(local_.length());
     const deadline until(settings_.open_ms);
     channel control(created->where, read_key(settings_.key_file), until);
     create_copy(membership_, *created, control, local_.length(), until);
     const std::lock_guard hold(membership_);
     if (copies_[copy])
         throw failure(RPMA_MIRROR_E_EXISTS, "copy " + std::to_string(copy) + " already exists");
+    if (parts_.growing)
+        throw failure(RPMA_MIRROR_E_BUSY, "the set is growing (try again later)");
+    created->set_length(local_.length());
     flusher_.without_lanes([&] { copies_[copy] = std::move(created); });
     settings_.targets.push_back(new_settings.targets.back());
     const roles now = membership_.now();

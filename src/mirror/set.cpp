@@ -21,8 +21,8 @@ set_parts::~set_parts()
 
 rpma_mirror::rpma_mirror(const settings &of)
     : parts(of), lanes(parts), comparer_(parts), targets(parts, lanes, comparer_),
-      verification(parts, lanes, comparer_), background_(parts, targets), watcher_(parts, background_),
-      administration_(*this)
+      verification(parts, lanes, comparer_), growth(parts, lanes), background_(parts, targets),
+      watcher_(parts, background_), administration_(*this)
 {
 }
 

@@ -3,6 +3,7 @@
 
 #include "administration.hpp"
 #include "background.hpp"
+#include "growth.hpp"
 #include "verify.hpp"
 #include "watch.hpp"
 
@@ -52,6 +53,7 @@ private:
 public:
     mirror::resyncer targets;
     mirror::verifier verification;
+    mirror::grower growth;
 
 private:
     rpma_mirror_recovery_report report_{};

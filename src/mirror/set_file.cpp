@@ -130,6 +130,8 @@ void apply(settings &to, const line &l)
     }
     need(l, 1, 1, "KEY VALUE");
     const std::string &word = l.words[0];
+    if (l.key == "max-length")
+        return to.set_max_length(number(word, true));
     if (l.key == "key-file")
         to.key_file = word;
     else if (l.key == "policy")

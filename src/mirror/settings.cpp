@@ -17,6 +17,7 @@ namespace
 constexpr unsigned max_lanes = 1023;
 constexpr unsigned max_depth = 65536;
 constexpr unsigned max_timeout_ms = 3'600'000;
+constexpr std::uint64_t max_reserved = std::uint64_t{64} << 40; // half of the addresses of a process on x86-64
 
 [[noreturn]] void reject(const std::string &why)
 {
@@ -131,6 +132,13 @@ void settings::set_slow_limit(unsigned count, unsigned late_ms)
         reject("invalid time of a slow target (1 to 3600000 milliseconds)");
     slow_count = count;
     slow_ms = static_cast<int>(late_ms);
+}
+
+void settings::set_max_length(std::uint64_t bytes)
+{
+    if (bytes % replica::page_size != 0 || bytes > max_reserved)
+        reject("invalid maximum length (a multiple of 4096, at most 64T)");
+    max_length = bytes;
 }
 
 void settings::check() const

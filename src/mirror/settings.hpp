@@ -40,6 +40,7 @@ struct settings {
     std::string local_path; // anonymous memory if empty
     std::string state_path;
     std::uint64_t length = 0;
+    std::uint64_t max_length = 0; // bytes of addresses to reserve, at least the length of the set
     std::vector<target_settings> targets;
     std::string key_file;
     replica::mirror_policy policy = replica::mirror_policy::safety;
@@ -69,6 +70,7 @@ struct settings {
     void set_lanes(unsigned count, unsigned operations);
     void set_timeouts(unsigned operation, unsigned opening);
     void set_slow_limit(unsigned count, unsigned late_ms);
+    void set_max_length(std::uint64_t bytes);
     // Throw failure with E_INVAL if a setting is missing that a writer, or a reader, requires.
     void check() const;
     void check_reader() const;

@@ -391,18 +391,22 @@ void a_reader_follows_a_set_that_grows(void **)
 {
     const target a;
     const host h, other(5);
-    const cfg_ptr here = h.create({&a}), there = other.cfg({&a});
-    const auto write_and_close = [&](std::uint64_t offset, const char *text) {
+    const cfg_ptr here = h.create({&a}, "max-length 16M\n"), there = other.cfg({&a});
+    {
         opened m(here.get());
-        m.put(offset, text);
+        m.put(length - 4, "last");
         m.close();
-    };
-    write_and_close(length - 4, "last");
+    }
     const reader r(there.get());
     const rpma_mirror_image old = r.image();
     a.list_part("16M");
-    assert_ok(rpma_mirror_grow_closed(here.get(), 2 * length));
-    write_and_close(2 * length - 6, "newest");
+    {
+        opened m(here.get());
+        assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+        assert_memory_equal(static_cast<const char *>(old.address) + length - 4, "last", 4);
+        m.put(2 * length - 6, "newest");
+        m.close();
+    }
     for (int times = 0; times < 3; ++times) {
         assert_int_equal(r.refresh_code(enough_ms), 0);
         const rpma_mirror_image now = r.image(2 * length);

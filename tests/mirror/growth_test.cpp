@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Growth of a set that is open: the program flushes in the meantime, and processes are stopped and killed at any moment.
+// MIRROR_KILL_ROUNDS is the number of rounds, MIRROR_KILL_SEED the seed of the first one.
+#include "environment.h"
+#include "workload.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <new>
+#include <random>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace
+{
+
+constexpr std::uint64_t max_length = 3 * length;
+constexpr unsigned writers = 4;
+const std::string growing = "max-length 24M\nlanes 5\n";
+
+using targets_of_set = std::vector<const target *>;
+
+// Creates a set whose targets can extend their parts.
+cfg_ptr new_set(const host &h, const targets_of_set &targets, const std::string &more = growing)
+{
+    cfg_ptr created = h.create(targets, more);
+    for (const target *const t : targets)
+        t->list_part("24M");
+    return created;
+}
+
+std::uint64_t length_of(const opened &m)
+{
+    std::size_t found = 0;
+    assert_ok(rpma_mirror_get_length(m.get(), &found));
+    assert_int_equal(m.state().length, found);
+    return found;
+}
+
+// Every byte of each copy is that of the memory of the program.
+void check_equal(const opened &m, const host &h, const targets_of_set &targets)
+{
+    const std::uint64_t bytes = length_of(m);
+    const std::string ours(m.address(), bytes);
+    assert_true(h.bytes(0, bytes) == ours);
+    for (const target *const t : targets)
+        assert_true(t->bytes(0, bytes) == ours);
+}
+
+// Closes the set without a comparison of its copies, and opens it again: they are equal, and have the length.
+void close_and_check(opened &m, const rpma_mirror_cfg *cfg, const host &h, const targets_of_set &targets)
+{
+    check_equal(m, h, targets);
+    const std::string content(m.address(), length_of(m));
+    rpma_mirror *ended = m.release();
+    assert_ok(rpma_mirror_unmap_flushed(&ended));
+    opened again(cfg);
+    assert_int_equal(again.report().compared_bytes, 0);
+    assert_int_equal(length_of(again), content.size());
+    assert_true(std::memcmp(again.address(), content.data(), content.size()) == 0);
+    check_equal(again, h, targets);
+    again.close();
+}
+
+// Threads that flush all the time, each on its own lane, anywhere in the bytes that they may use.
+class flushing_threads
+{
+public:
+    explicit flushing_threads(const opened &m) : used(length_of(m)), mirror_(m)
+    {
+        for (unsigned lane = 0; lane < writers; ++lane)
+            threads_.emplace_back([this, lane] { flush_all_the_time(lane); });
+    }
+    ~flushing_threads() { stop(); }
+
+    void stop()
+    {
+        done_ = true;
+        threads_.clear();
+    }
+    // Waits until each thread has flushed several times.
+    void wait_for_flushes() const
+    {
+        const std::uint64_t begin = flushes_;
+        while (flushes_ < begin + std::uint64_t{10} * writers && code == 0)
+            usleep(1000);
+    }
+
+    std::atomic<std::uint64_t> used;
+    std::atomic<int> code = 0; // of the first flush that failed
+
+private:
+    int flush_one(unsigned lane, std::mt19937_64 &random)
+    {
+        rpma_mirror_range ranges[4];
+        for (rpma_mirror_range &r : ranges) {
+            // Each thread has its own pages.
+            const std::uint64_t page = random() % (used / 4096 / writers) * writers + lane;
+            r = {page * 4096 + random() % 2048, 1 + random() % 2048};
+            std::memset(mirror_.address() + r.offset, static_cast<int>(random() % 256), r.length);
+        }
+        if (lane != 0)
+            return rpma_mirror_optimized_flush(
+                    mirror_.get(), lane, ranges, 4, random() % 2 == 0 ? RPMA_MIRROR_F_DEEP : 0);
+        // Some tickets are not waited for.
+        std::uint64_t ticket = 0;
+        const int started = rpma_mirror_flush_start(mirror_.get(), lane, ranges, 4, 0, &ticket);
+        return started != 0 || random() % 4 == 0 ? started : rpma_mirror_flush_wait(mirror_.get(), lane, ticket, -1);
+    }
+
+    void flush_all_the_time(unsigned lane)
+    {
+        std::mt19937_64 random(lane);
+        while (!done_ && code == 0) {
+            if (const int failed = flush_one(lane, random); failed != 0)
+                code = failed;
+            ++flushes_;
+        }
+    }
+
+    const opened &mirror_;
+    std::atomic<bool> done_ = false;
+    std::atomic<std::uint64_t> flushes_ = 0;
+    std::vector<std::jthread> threads_;
+};
+
+bool is_zero(const std::string &bytes)
+{
+    return bytes.find_first_not_of('\0') == std::string::npos;
+}
+
+void flushes_continue_while_the_set_grows(void **)
+{
+    const target a, b;
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a, &b});
+    opened m(cfg.get());
+    const char *const address = m.address();
+    {
+        flushing_threads threads(m);
+        for (std::uint64_t next = length + 4096; next <= max_length; next += 2 * megabyte) {
+            threads.wait_for_flushes();
+            const std::uint64_t before = length_of(m);
+            assert_ok(rpma_mirror_grow(m.get(), next));
+            assert_int_equal(length_of(m), next);
+            for (const std::string &bytes : {std::string(address + before, next - before),
+                         h.bytes(before, next - before), a.bytes(before, next - before), b.bytes(before, next - before)})
+                assert_true(is_zero(bytes));
+            threads.used = next;
+        }
+        threads.wait_for_flushes();
+        threads.stop();
+        assert_int_equal(threads.code, 0);
+    }
+    assert_int_equal(m.expect(RPMA_MIRROR_EVENT_GROWN).copy, 0);
+    assert_int_equal(m.state().in_sync, 7);
+    close_and_check(m, cfg.get(), h, {&a, &b});
+}
+
+void assert_rejected(int code, int expected, const char *text)
+{
+    assert_int_equal(code, expected);
+    if (std::strstr(rpma_mirror_error_message(), text) == nullptr)
+        fail_msg("'%s' is not in: %s", text, rpma_mirror_error_message());
+}
+
+void limits_are_checked(void **)
+{
+    const target a;
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a});
+    opened m(cfg.get());
+    m.put(length - 4, "last");
+    assert_rejected(rpma_mirror_grow(nullptr, length), RPMA_MIRROR_E_INVAL, "mirror");
+    assert_rejected(rpma_mirror_grow(m.get(), length + 1), RPMA_MIRROR_E_INVAL, "4096");
+    assert_rejected(rpma_mirror_grow(m.get(), 0), RPMA_MIRROR_E_INVAL, "4096");
+    assert_rejected(rpma_mirror_grow(m.get(), length - 4096), RPMA_MIRROR_E_INVAL, "cannot shrink");
+    assert_rejected(rpma_mirror_grow(m.get(), max_length + 4096), RPMA_MIRROR_E_INVAL, "increase max-length");
+    assert_ok(rpma_mirror_grow(m.get(), length));
+    a.list_part("12M");
+    assert_rejected(rpma_mirror_grow(m.get(), 2 * length), RPMA_MIRROR_E_REJECTED, "the length of the set is unchanged");
+    assert_int_equal(m.flush(length, 1), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(length_of(m), length);
+    m.put(length - 4, "then");
+    close_and_check(m, cfg.get(), h, {&a});
+    assert_int_equal(rpma_mirror_cfg_set_max_length(cfg.get(), 4095), RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_cfg_set_max_length(cfg.get(), SIZE_MAX - 4095), RPMA_MIRROR_E_INVAL);
+    assert_ok(rpma_mirror_cfg_set_max_length(cfg.get(), 0));
+    const opened fixed(cfg.get());
+    assert_rejected(rpma_mirror_grow(fixed.get(), 2 * length), RPMA_MIRROR_E_INVAL, "increase max-length");
+}
+
+void memory_of_the_program_does_not_grow(void **)
+{
+    const target a;
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a});
+    const int file = open((h.where.path + "/home").c_str(), O_RDWR | O_CLOEXEC);
+    void *const memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    assert_true(memory != MAP_FAILED);
+    rpma_mirror *mirror = nullptr;
+    assert_ok(rpma_mirror_map_memory(cfg.get(), memory, length, 0, &mirror));
+    {
+        opened m(mirror, static_cast<char *>(memory));
+        assert_rejected(rpma_mirror_grow(m.get(), 2 * length), RPMA_MIRROR_E_INVAL, "memory of the program");
+        m.put(0, "text");
+        m.close();
+    }
+    munmap(memory, length);
+    close(file);
+}
+
+void a_copy_of_anonymous_memory_grows(void **)
+{
+    const target a;
+    host h;
+    h.anonymous = true;
+    const cfg_ptr cfg = new_set(h, {&a});
+    opened m(cfg.get());
+    assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+    m.put(length - 2, "text");
+    assert_string_equal(a.bytes(length - 2, 4).c_str(), "text");
+    m.close();
+    const opened again(cfg.get());
+    assert_int_equal(length_of(again), 2 * length);
+    assert_memory_equal(again.address() + length - 2, "text", 4);
+}
+
+// A copy that is not in sync grows when it is resynchronized: in the epoch in which it was in sync, and in a later one.
+void a_copy_that_was_evicted_grows_later(void **)
+{
+    const target a;
+    target b;
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a, &b});
+    opened m(cfg.get());
+    b.kill();
+    m.put(0, "before");
+    assert_int_equal(m.expect(RPMA_MIRROR_EVENT_EVICTED).copy, 2);
+    assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+    m.put(length - 2, "text");
+    b.start();
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    check_equal(m, h, {&a, &b});
+    b.kill();
+    m.put(1, "again");
+    assert_ok(rpma_mirror_grow(m.get(), max_length));
+    m.put(max_length - 6, "newest");
+    m.close();
+    b.start();
+    opened next(cfg.get());
+    assert_int_equal(next.state().in_sync, 7);
+    close_and_check(next, cfg.get(), h, {&a, &b});
+}
+
+// The target does not extend its parts in time. The set keeps its length, and the program continues.
+void a_target_is_stopped(void **)
+{
+    const target a;
+    target b;
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a, &b}, growing + "timeouts 2000 4000\n");
+    opened m(cfg.get());
+    m.put(0, "text");
+    b.stop();
+    const int code = rpma_mirror_grow(m.get(), 2 * length);
+    assert_true(code == RPMA_MIRROR_E_TIMEOUT || code == RPMA_MIRROR_E_CONNECTION);
+    assert_int_equal(length_of(m), length);
+    assert_int_equal(std::filesystem::file_size(h.where.path + "/home"), length);
+    m.put(0, "next");
+    b.go_on();
+    const unsigned in_sync = m.state().in_sync;
+    assert_int_equal(in_sync, uses_tcp() ? 3 : 7);
+    assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+    m.put(length - 2, "grown");
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    close_and_check(m, cfg.get(), h, {&a, &b});
+}
+
+// The daemon reads the rights of clients again. Its session with the program continues.
+void the_right_to_write_was_withdrawn(void **)
+{
+    scratch settings;
+    settings.write("conf", "identity = writer write,administer *\n");
+    const target a("--config " + settings.path + "/conf");
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a});
+    opened m(cfg.get());
+    settings.write("conf", "identity = writer read *\n");
+    kill(a.pid(), SIGHUP);
+    int code = 0;
+    for (std::uint64_t next = length + 4096; code == 0; next += 4096)
+        code = rpma_mirror_grow(m.get(), next);
+    assert_rejected(code, RPMA_MIRROR_E_REJECTED, "does not have the role write");
+    m.put(0, "text");
+    check_equal(m, h, {&a});
+}
+
+// State that outlives a writer.
+struct growth_facts : shared_facts {
+    std::atomic<std::uint64_t> length; // that a call returned
+};
+
+void grow_until_killed(const rpma_mirror_cfg *cfg, growth_facts &facts)
+{
+    const opened m(cfg);
+    std::jthread flushing([&] {
+        for (std::uint64_t number = 1; facts.ended_with == 0; ++number)
+            if (const int code = write_one(m, number, facts); code != 0)
+                facts.ended_with = code;
+    });
+    for (std::uint64_t next = length + 65536; next <= max_length; next += 65536) {
+        const int code = rpma_mirror_grow(m.get(), next);
+        std::memcpy(m.address() + next - sizeof(next), &next, sizeof(next));
+        if (code != 0 || m.flush(next - sizeof(next), sizeof(next), 0, 1) != 0)
+            break;
+        facts.length = next;
+    }
+    facts.ended_with = facts.ended_with == 0 ? 1 : facts.ended_with.load();
+}
+
+// Each growth that returned is there, with the word that was flushed to its end.
+void check_lengths(const opened &m, const growth_facts &facts)
+{
+    const std::uint64_t found = length_of(m);
+    assert_true(found >= facts.length && found <= facts.length + 65536);
+    for (std::uint64_t end = length + 65536; end <= facts.length; end += 65536) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, m.address() + end - sizeof(word), sizeof(word));
+        assert_int_equal(word, end);
+    }
+}
+
+void kill_one(std::uint64_t seed, growth_facts &facts)
+{
+    std::mt19937_64 random(seed);
+    const auto choose = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
+    new (&facts) growth_facts{};
+    facts.length = length;
+    target a, b;
+    const host h, other(5);
+    const cfg_ptr here = new_set(h, {&a, &b}), there = other.cfg({&a, &b}, growing);
+    const pid_t writer = fork_writer();
+    if (writer == 0) {
+        grow_until_killed(here.get(), facts);
+        _exit(0);
+    }
+    while (facts.length == length && facts.ended_with == 0)
+        usleep(1000);
+    usleep(choose(100'000));
+    target *const victim = choose(3) == 0 ? &b : nullptr;
+    if (victim != nullptr) {
+        victim->kill();
+        usleep(choose(20'000));
+    }
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    if (victim != nullptr)
+        victim->start();
+    const bool elsewhere = choose(2) == 0;
+    const host &next = elsewhere ? other : h;
+    opened m(elsewhere ? there.get() : here.get());
+    check_all(m, facts);
+    check_lengths(m, facts);
+    const std::uint64_t found = length_of(m);
+    assert_ok(rpma_mirror_grow(m.get(), found + 4096));
+    m.put(found + 4090, "newest");
+    close_and_check(m, elsewhere ? there.get() : here.get(), next, {&a, &b});
+}
+
+void a_writer_is_killed_at_any_moment(void **)
+{
+    void *const memory = mmap(nullptr, sizeof(growth_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    auto *const facts = new (memory) growth_facts{};
+    const std::uint64_t begin = number_from("MIRROR_KILL_SEED", 1), count = number_from("MIRROR_KILL_ROUNDS", 8);
+    for (std::uint64_t i = begin; i < begin + count; ++i) {
+        print_message("seed %lu\n", i);
+        kill_one(i, *facts);
+    }
+    munmap(memory, sizeof(growth_facts));
+}
+
+// A target is killed, or stopped until it is evicted, at any moment. The growth fails without effect or succeeds.
+void a_target_fails_at_any_moment(void **)
+{
+    const target a;
+    target b;
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a, &b}, growing + "timeouts 3000 6000\n");
+    opened m(cfg.get());
+    std::mt19937_64 random(number_from("MIRROR_KILL_SEED", 1));
+    flushing_threads threads(m);
+    const std::uint64_t count = number_from("MIRROR_KILL_ROUNDS", 8);
+    for (std::uint64_t round = 1; round <= count; ++round) {
+        threads.wait_for_flushes();
+        const bool stops = random() % 2 == 0;
+        std::jthread fault([&, pause = random() % 60'000] {
+            usleep(static_cast<useconds_t>(pause));
+            kill(b.pid(), stops ? SIGSTOP : SIGKILL);
+        });
+        const std::uint64_t before = length_of(m), next = before + 4096;
+        const int code = rpma_mirror_grow(m.get(), next);
+        fault.join();
+        assert_int_equal(length_of(m), code == 0 ? next : before);
+        threads.used = length_of(m);
+        threads.wait_for_flushes();
+        assert_int_equal(threads.code, 0);
+        if (stops)
+            b.go_on();
+        else
+            b.kill(), b.start();
+        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    }
+    threads.stop();
+    assert_int_equal(threads.code, 0);
+    close_and_check(m, cfg.get(), h, {&a, &b});
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(flushes_continue_while_the_set_grows),
+            cmocka_unit_test(limits_are_checked),
+            cmocka_unit_test(memory_of_the_program_does_not_grow),
+            cmocka_unit_test(a_copy_of_anonymous_memory_grows),
+            cmocka_unit_test(a_copy_that_was_evicted_grows_later),
+            cmocka_unit_test(a_target_is_stopped),
+            cmocka_unit_test(the_right_to_write_was_withdrawn),
+            cmocka_unit_test(a_writer_is_killed_at_any_moment),
+            cmocka_unit_test(a_target_fails_at_any_moment),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
