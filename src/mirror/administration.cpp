@@ -97,6 +97,10 @@ json execute(rpma_mirror &set, const json &request, const limits &within, std::a
         set.targets.resync(copy_of(request), within);
         return {};
     }
+    if (command == "grow") {
+        set.growth.grow(request.at("length").get<std::uint64_t>());
+        return {};
+    }
     if (command != "add" && command != "remove")
         throw failure(RPMA_MIRROR_E_INVAL, "unknown command '" + command + "' (use rpma-mirror of this version)");
     const exclusive_change change(changes_members);

@@ -233,14 +233,17 @@ exit_status remove_copy(const options &what)
 exit_status grow(const options &what)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);
-    if (writer_set::find(cfg.get()))
-        throw failure("set in use by a program of this machine (end the program first)", exit_failed);
-    check_not_in_use(cfg.get());
     progress shown(what);
-    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
-    call([&] { return rpma_mirror_grow_closed(cfg.get(), what.length); });
+    const auto writer = writer_set::find(cfg.get());
+    if (writer) {
+        writer->grow(what.length, shown);
+    } else {
+        check_not_in_use(cfg.get());
+        call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
+        call([&] { return rpma_mirror_grow_closed(cfg.get(), what.length); });
+    }
     shown.end_line();
-    const auto state = inspect(cfg.get());
+    const auto state = writer ? writer->state() : inspect(cfg.get());
     const std::vector<unsigned> missing = missing_copies(*state);
     print(what,
             fmt::format("length: {} bytes\nin sync: {}\n{}", state->length, list_text(copies_of(state->in_sync)),

@@ -77,7 +77,7 @@ std::optional<options> parse(int argc, const char *const *argv)
     read->add_option("FILE", to.file, "the file, which is replaced when the copy is complete")->required();
     read->add_flag("--any-time", to.any_time, "do not wait for a consistency point; the copy is not consistent");
     read->add_option("--timeout", to.timeout_s, "maximum time in seconds (default: 60)")->check(CLI::Range(1, 86400));
-    CLI::App *const grow = add_long("grow", "increase the length of a set that no program has open");
+    CLI::App *const grow = add_long("grow", "increase the length of a set");
     grow->add_option("LENGTH", to.length, "new length in bytes, such as 2G")
             ->required()
             ->transform(CLI::AsSizeValue(false));

@@ -229,6 +229,11 @@ void writer_set::remove(unsigned copy)
     ask({{"command", "remove"}, {"copy", copy}}, nullptr);
 }
 
+void writer_set::grow(std::uint64_t length, progress &shown)
+{
+    ask({{"command", "grow"}, {"length", length}}, &shown);
+}
+
 std::string writer_set::metrics() const
 {
     return report("metrics").get<std::string>();

@@ -38,6 +38,7 @@ public:
 
     // Returns 0, or the code of the failure, which is described in `reason`.
     int resync(unsigned copy, progress &shown, std::string &reason);
+    void grow(std::uint64_t length, progress &shown);
     std::string metrics() const;
     // Returns the reason why the mirror of the program has failed, or "". Valid after state().
     const std::string &failure_reason() const { return failure_reason_; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rpma-mirror grow: the copies of real targets before, during and after growth, with targets that reject it, stop, or
-die in the middle."""
+"""rpma-mirror grow: the copies of real targets before, during and after growth, of a closed set and of one that a program has
+open, with targets that reject it, stop, or die in the middle."""
 
 import os
 import resource
@@ -31,10 +31,10 @@ class Grow(MirrorTest):
         self.done("resync", host)
         return host
 
-    def with_space(self, size="16M"):
+    def with_space(self, size="16M", more="background-resync off"):
         """Targets whose set files list a larger part."""
         targets = [self.target(), self.target()]
-        host = self.created(*targets)
+        host = self.created(*targets, more=more)
         for target in targets:
             target.list_parts(f"{size} {target.place}/part")
         return host, targets
@@ -116,22 +116,26 @@ class Grow(MirrorTest):
 
     @unittest.skipIf(os.getuid() != 0, "only root can mount a file system")
     def test_a_full_disk_of_a_target_rejects_it(self):
+        host, a, b, part = self.on_small_disk()
+        self.refused(1, "cannot extend the part .* to 16777216 bytes: No space left on device", "grow", host, "16M")
+        self.assertEqual(os.stat(part).st_size, LENGTH)
+        self.unchanged(host, a)
+        b.list_parts(f"12M {b.place}/disk/part")
+        self.done("grow", host, "12M")
+        self.check_content(host, 12 << 20, a)
+        with open(part, "rb") as file:
+            self.assertEqual(file.read(), self.text.encode().ljust(12 << 20, b"\0"))
+
+    def on_small_disk(self, **settings):
+        """A set whose second target lists a part that is larger than its disk."""
         disk = self.place / "target1" / "disk"
         mount = f'mkdir -p {disk} && mount -t tmpfs -o size=12M none {disk} && exec "$@"'
         a, b = self.target(), self.target(at=("unshare", "-m", "sh", "-c", mount, "sh"))
         b.list_parts(f"8M {disk}/part")
         a.list_parts(f"16M {a.place}/part")
-        host = self.created(a, b)
+        host = self.created(a, b, **settings)
         b.list_parts(f"16M {disk}/part")
-        self.refused(1, "cannot extend the part .* to 16777216 bytes: No space left on device", "grow", host, "16M")
-        part = f"/proc/{b.process.pid}/root{disk}/part"
-        self.assertEqual(os.stat(part).st_size, LENGTH)
-        self.unchanged(host, a)
-        b.list_parts(f"12M {disk}/part")
-        self.done("grow", host, "12M")
-        self.check_content(host, 12 << 20, a)
-        with open(part, "rb") as file:
-            self.assertEqual(file.read(), self.text.encode().ljust(12 << 20, b"\0"))
+        return host, a, b, f"/proc/{b.process.pid}/root{disk}/part"
 
     def test_a_full_disk_of_this_machine_rejects_it(self):
         host, (a, b) = self.with_space()
@@ -145,12 +149,49 @@ class Grow(MirrorTest):
 
     def test_a_set_in_use_is_rejected(self):
         host, (a, b) = self.with_space()
+        host.write_text(host.read_text().replace("background-resync", "admin-socket off\nbackground-resync"))
         writer = self.writer(host)
-        self.refused(1, "in use by a program .*end the program", "grow", host, "16M")
+        self.refused(1, "in use by another process", "grow", host, "16M")
         self.assertEqual(self.flush(writer, self.text), 0)
         there = self.host(5, a, b)
         self.refused(1, "rpma-mirror promote", "grow", there, "16M")
         self.assertEqual(self.flush(writer, self.text), 0)
+
+    def grown_in_use(self, host, writer, length):
+        self.assertEqual(self.json("grow", host, length), {"length": length, "in_sync": [0, 1, 2], "not_in_sync": []})
+        self.assertEqual(self.json("status", host, status=0)["length"], length)
+        self.assertEqual(self.flush(writer, self.text), 0)
+
+    def test_a_set_grows_in_use(self):
+        host, (a, b) = self.with_space(more="max-length 16M")
+        writer = self.writer(host)
+        a.list_parts(f"10M {a.place}/part")
+        self.refused(1, "set too small: .*: the length of the set is unchanged$", "grow", host, "12M")
+        a.list_parts(f"16M {a.place}/part")
+        self.grown_in_use(host, writer, 12 << 20)
+        self.refused(1, "cannot shrink from 12582912 to 8388608 bytes", "grow", host, "8M")
+        self.refused(1, "not a multiple of 4096", "grow", host, "12582913")
+        self.refused(1, "addresses are reserved for 16777216 .increase max-length", "grow", host, "17M")
+        self.grown_in_use(host, writer, LARGE)
+        self.assertTrue(self.json("verify", host)["equal"])
+        self.end(writer)
+        self.done("resync", host)
+        self.check_content(host, LARGE, a, b)
+
+    @unittest.skipIf(os.getuid() != 0, "only root can mount a file system")
+    def test_a_full_disk_rejects_it_in_use(self):
+        host, a, b, part = self.on_small_disk(more="max-length 16M")
+        writer = self.writer(host)
+        self.refused(1, "No space left on device: the length of the set is unchanged$", "grow", host, "16M")
+        self.assertEqual(self.json("status", host)["length"], LENGTH)
+        self.assertEqual(self.flush(writer, self.text), 0)
+        b.list_parts(f"12M {b.place}/disk/part")
+        self.grown_in_use(host, writer, 12 << 20)
+        self.end(writer)
+        self.done("resync", host)
+        self.check_content(host, 12 << 20, a)
+        with open(part, "rb") as file:
+            self.assertEqual(file.read(), self.text.encode().ljust(12 << 20, b"\0"))
 
     def test_a_silent_target(self):
         host, (a, b) = self.with_space()
