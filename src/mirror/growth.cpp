@@ -13,6 +13,8 @@ using namespace mirror;
 namespace
 {
 
+constexpr const char *unchanged = ": the length of the set is unchanged";
+
 // Claims all copies, so that no resync runs and no copy is added or removed.
 class exclusive_growth
 {
@@ -107,9 +109,8 @@ std::uint32_t grower::begin(std::uint64_t length)
     if (const int code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
     if (length < local_.length())
-        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " +
-                                                   std::to_string(local_.length()) + " to " + std::to_string(length) +
-                                                   " bytes");
+        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " + std::to_string(local_.length()) +
+                                                   " to " + std::to_string(length) + " bytes");
     local_.check_extension(length);
     return synced();
 }
@@ -128,8 +129,17 @@ void grower::reserve(std::uint32_t copies, std::uint64_t length, channels &targe
         if (found[copy])
             end_if_fenced(*found[copy], copy);
         if (found[copy])
-            throw failure(found[copy]->code(),
-                    std::string(found[copy]->what()) + ": the length of the set is unchanged", found[copy]->system());
+            throw failure(found[copy]->code(), std::string(found[copy]->what()) + unchanged, found[copy]->system());
+    });
+}
+
+// If this machine cannot register the memory, all targets would be lost.
+void grower::check_registration(std::uint64_t length) const
+{
+    each_copy(synced(), [&](unsigned copy) {
+        replica::error_text why;
+        if (const int error = copies_[copy]->region->check_registration(length, &why); error != 0)
+            throw failure(RPMA_MIRROR_E_SYSTEM, std::string(why.c_str()) + unchanged, error);
     });
 }
 
@@ -204,8 +214,9 @@ void grower::grow(std::uint64_t length)
     reserve(copies, length, targets);
     local_.extend(length, membership_);
     {
-        // The next opening completes the growth if this copy is its source.
         const std::lock_guard hold(membership_);
+        check_registration(length);
+        // The next opening completes the growth if this copy is its source.
         local_.set_length(length);
     }
     commit(call(copies, [&](remote_copy &c, const deadline &within) {

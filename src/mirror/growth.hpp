@@ -19,8 +19,8 @@ class grower
 public:
     grower(set_parts &of, flusher &lanes);
 
-    // On return, each copy in sync has the length durably. A failure of a copy before all of them are long enough changes
-    // no length.
+    // On return, each copy in sync has the length durably. A failure of a copy before all of them are long enough
+    // changes no length.
     void grow(std::uint64_t length);
 
 private:
@@ -33,6 +33,7 @@ private:
     problems call(std::uint32_t copies, F f);
     std::uint32_t begin(std::uint64_t length);
     void reserve(std::uint32_t copies, std::uint64_t length, channels &targets);
+    void check_registration(std::uint64_t length) const;
     void commit(const problems &resized);
     void end_if_fenced(const failure &problem, unsigned copy);
     void add_failed(std::uint32_t copies, const problems &of, failed_copies &to) const;

@@ -75,9 +75,8 @@ int region::prepare_peer(const wire::region &target, const terms &params, error_
     address_ = params.address;
     size_ = params.size;
     usage_ = RPMA_MR_USAGE_WRITE_SRC | (params.fetches ? RPMA_MR_USAGE_READ_DST : 0);
-    if (const int error = register_memory(); error != 0)
-        return fail(reason, error, "cannot register the memory of the pool: %s%s", std::strerror(error),
-                registration_remedy(error));
+    if (const int error = register_memory(size_, &path_.region, reason); error != 0)
+        return error;
     const auto remote = [](const std::string &descriptor, rpma_mr_remote **to) {
         return rpma_mr_remote_from_descriptor(descriptor.data(), descriptor.size(), to) == 0;
     };
@@ -92,12 +91,22 @@ int region::prepare_peer(const wire::region &target, const terms &params, error_
     return 0;
 }
 
-int region::register_memory()
+int region::register_memory(std::size_t size, rpma_mr_local **to, error_text *reason) const
 {
     errno = 0;
-    if (rpma_mr_reg(path_.peer, address_, size_, usage_, &path_.region) == 0)
+    if (rpma_mr_reg(path_.peer, address_, size, usage_, to) == 0)
         return 0;
-    return errno == 0 ? ENOMEM : errno;
+    const int error = errno == 0 ? ENOMEM : errno;
+    return fail(reason, error, "cannot register the memory of the pool: %s%s", std::strerror(error),
+            registration_remedy(error));
+}
+
+int region::check_registration(std::size_t size, error_text *reason) const
+{
+    rpma_mr_local *trial = nullptr;
+    const int error = register_memory(size, &trial, reason);
+    rpma_mr_dereg(&trial);
+    return error;
 }
 
 int region::wait_for_all(const deadline &until)
@@ -112,7 +121,8 @@ int region::register_again(const deadline &until)
 {
     wait_for_all(until);
     rpma_mr_dereg(&path_.region);
-    return register_memory();
+    error_text ignored;
+    return register_memory(size_, &path_.region, &ignored);
 }
 
 int region::connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *reason)

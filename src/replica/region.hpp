@@ -33,6 +33,9 @@ public:
     // Waits for the outstanding requests of all lanes, and declares the target lost if it does not confirm them. The
     // caller must not use a lane during the call. Returns 0 or an errno value.
     int wait_for_all(const deadline &until);
+    // Checks whether `size` bytes of local memory can be registered in addition to the present ones. Returns 0, or an
+    // errno value and stores the reason.
+    int check_registration(std::size_t size, error_text *reason) const;
     // Registers the local memory again after pages were replaced, because a device keeps the old pages pinned. Waits
     // for outstanding requests or declares the target lost. The caller must not use a lane during the call. Returns 0
     // or an errno value, after which the memory cannot be sent until a later call succeeds.
@@ -51,7 +54,7 @@ public:
 
 private:
     int prepare_peer(const wire::region &target, const terms &params, error_text *reason);
-    int register_memory();
+    int register_memory(std::size_t size, rpma_mr_local **to, error_text *reason) const;
     int connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *reason);
     void choose_method(const wire::region &target);
 

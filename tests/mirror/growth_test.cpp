@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Growth of a set that is open: the program flushes in the meantime, and processes are stopped and killed at any moment.
-// MIRROR_KILL_ROUNDS is the number of rounds, MIRROR_KILL_SEED the seed of the first one.
+// Growth of a set that is open: the program flushes in the meantime, and processes are stopped and killed at any
+// moment. MIRROR_KILL_ROUNDS is the number of rounds, MIRROR_KILL_SEED the seed of the first one.
 #include "environment.h"
 #include "workload.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <librpma.h>
 #include <new>
 #include <random>
 #include <sys/mman.h>
@@ -21,6 +24,8 @@ namespace
 constexpr std::uint64_t max_length = 3 * length;
 constexpr unsigned writers = 4;
 const std::string growing = "max-length 24M\nlanes 5\n";
+
+std::size_t max_registered = SIZE_MAX;
 
 using targets_of_set = std::vector<const target *>;
 
@@ -91,7 +96,7 @@ public:
     }
 
     std::atomic<std::uint64_t> used;
-    std::atomic<int> code = 0; // of the first flush that failed
+    std::atomic<int> code = 0; // error code of the first failure
 
 private:
     int flush_one(unsigned lane, std::mt19937_64 &random)
@@ -120,6 +125,9 @@ private:
                 code = failed;
             ++flushes_;
         }
+        // Tickets of the lane are complete before this flush.
+        if (const int failed = rpma_mirror_sync(mirror_.get(), lane, 0, 1, 0); failed != 0 && code == 0)
+            code = failed;
     }
 
     const opened &mirror_;
@@ -147,8 +155,9 @@ void flushes_continue_while_the_set_grows(void **)
             const std::uint64_t before = length_of(m);
             assert_ok(rpma_mirror_grow(m.get(), next));
             assert_int_equal(length_of(m), next);
-            for (const std::string &bytes : {std::string(address + before, next - before),
-                         h.bytes(before, next - before), a.bytes(before, next - before), b.bytes(before, next - before)})
+            for (const std::string &bytes :
+                    {std::string(address + before, next - before), h.bytes(before, next - before),
+                            a.bytes(before, next - before), b.bytes(before, next - before)})
                 assert_true(is_zero(bytes));
             threads.used = next;
         }
@@ -182,7 +191,8 @@ void limits_are_checked(void **)
     assert_rejected(rpma_mirror_grow(m.get(), max_length + 4096), RPMA_MIRROR_E_INVAL, "increase max-length");
     assert_ok(rpma_mirror_grow(m.get(), length));
     a.list_part("12M");
-    assert_rejected(rpma_mirror_grow(m.get(), 2 * length), RPMA_MIRROR_E_REJECTED, "the length of the set is unchanged");
+    assert_rejected(
+            rpma_mirror_grow(m.get(), 2 * length), RPMA_MIRROR_E_REJECTED, "the length of the set is unchanged");
     assert_int_equal(m.flush(length, 1), RPMA_MIRROR_E_INVAL);
     assert_int_equal(length_of(m), length);
     m.put(length - 4, "then");
@@ -192,6 +202,24 @@ void limits_are_checked(void **)
     assert_ok(rpma_mirror_cfg_set_max_length(cfg.get(), 0));
     const opened fixed(cfg.get());
     assert_rejected(rpma_mirror_grow(fixed.get(), 2 * length), RPMA_MIRROR_E_INVAL, "increase max-length");
+}
+
+// The limit of locked memory applies to devices of the kernel only, so a function of librpma fails in its place.
+void the_limit_of_locked_memory_is_checked(void **)
+{
+    const target a;
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a});
+    opened m(cfg.get());
+    max_registered = 2 * length;
+    assert_rejected(
+            rpma_mirror_grow(m.get(), 2 * length + 4096), RPMA_MIRROR_E_SYSTEM, "(raise the limit of locked memory");
+    assert_int_equal(length_of(m), length);
+    m.put(length - 4, "text");
+    assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+    max_registered = SIZE_MAX;
+    m.put(2 * length - 4, "last");
+    close_and_check(m, cfg.get(), h, {&a});
 }
 
 void memory_of_the_program_does_not_grow(void **)
@@ -243,6 +271,7 @@ void a_copy_that_was_evicted_grows_later(void **)
     assert_int_equal(m.expect(RPMA_MIRROR_EVENT_EVICTED).copy, 2);
     assert_ok(rpma_mirror_grow(m.get(), 2 * length));
     m.put(length - 2, "text");
+    m.put(2 * length - 4, "last");
     b.start();
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
     check_equal(m, h, {&a, &b});
@@ -302,7 +331,7 @@ void the_right_to_write_was_withdrawn(void **)
 
 // State that outlives a writer.
 struct growth_facts : shared_facts {
-    std::atomic<std::uint64_t> length; // that a call returned
+    std::atomic<std::uint64_t> length; // length of the last growth that succeeded
 };
 
 void grow_until_killed(const rpma_mirror_cfg *cfg, growth_facts &facts)
@@ -423,11 +452,21 @@ void a_target_fails_at_any_moment(void **)
 
 } // namespace
 
+extern "C" int rpma_mr_reg(rpma_peer *peer, void *address, std::size_t size, int usage, rpma_mr_local **created)
+{
+    static const auto real = reinterpret_cast<decltype(&rpma_mr_reg)>(dlsym(RTLD_NEXT, "rpma_mr_reg"));
+    if (size <= max_registered)
+        return real(peer, address, size, usage, created);
+    errno = ENOMEM;
+    return RPMA_E_PROVIDER;
+}
+
 int main()
 {
     const CMUnitTest tests[] = {
             cmocka_unit_test(flushes_continue_while_the_set_grows),
             cmocka_unit_test(limits_are_checked),
+            cmocka_unit_test(the_limit_of_locked_memory_is_checked),
             cmocka_unit_test(memory_of_the_program_does_not_grow),
             cmocka_unit_test(a_copy_of_anonymous_memory_grows),
             cmocka_unit_test(a_copy_that_was_evicted_grows_later),
