@@ -102,12 +102,17 @@ std::uint32_t grower::synced() const
     return membership_.now().awaited & membership_.synced_targets();
 }
 
+void grower::check_usable() const
+{
+    if (const int code = membership_.check_usable(); code != 0)
+        throw failure(code, last_failure());
+}
+
 // Returns the targets in sync.
 std::uint32_t grower::begin(std::uint64_t length)
 {
     const std::lock_guard hold(membership_);
-    if (const int code = membership_.check_usable(); code != 0)
-        throw failure(code, last_failure());
+    check_usable();
     if (length < local_.length())
         throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " + std::to_string(local_.length()) +
                                                    " to " + std::to_string(length) + " bytes");
@@ -125,6 +130,7 @@ void grower::reserve(std::uint32_t copies, std::uint64_t length, channels &targe
         resize(membership_, c, *control, length, true, within);
     });
     const std::lock_guard hold(membership_);
+    check_usable();
     each_copy(synced(), [&](unsigned copy) {
         if (found[copy])
             end_if_fenced(*found[copy], copy);
@@ -197,8 +203,7 @@ void grower::commit(const problems &resized)
     if (failed.bits != 0)
         if (const int code = membership_.evict_or_fail(failed); code != 0)
             throw failure(code, last_failure());
-    if (const int code = membership_.check_usable(); code != 0)
-        throw failure(code, last_failure());
+    check_usable();
     parts_.published.publish(RPMA_MIRROR_EVENT_GROWN, settings_.local_number, membership_.record());
 }
 
@@ -215,6 +220,7 @@ void grower::grow(std::uint64_t length)
     local_.extend(length, membership_);
     {
         const std::lock_guard hold(membership_);
+        check_usable();
         check_registration(length);
         // The next opening completes the growth if this copy is its source.
         local_.set_length(length);
