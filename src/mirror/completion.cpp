@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion of tickets without waiting, for programs with an event loop.
-#include "flush.hpp"
+#include "completion.hpp"
 
 #include <algorithm>
-
-#include "failure.hpp"
 
 using namespace mirror;
 
@@ -16,9 +13,22 @@ constexpr std::int64_t unwatched_ms = 10;
 
 } // namespace
 
+completion::completion(set_parts &of)
+    : settings_(of.configured), membership_(of.members), copies_(of.copies), counted_(of.counted), lost_(of.lost)
+{
+}
+
+void completion::collect(unsigned lane, program_lane &used) noexcept
+{
+    poll(lane, used);
+    confirm(lane, used);
+    find_silent_targets(used);
+    update(lane, used);
+}
+
 // Calls f for each ticket of a target that has not been confirmed, oldest first.
 template<class F>
-void flusher::each_outstanding(program_lane &used, F &&f) const
+void completion::each_outstanding(program_lane &used, F &&f) const
 {
     const roles now = membership_.now();
     for (std::uint64_t number = used.completed; number < used.started; ++number) {
@@ -31,7 +41,7 @@ void flusher::each_outstanding(program_lane &used, F &&f) const
 }
 
 // A target that was evicted has its ranges marked as dirty when its connection is replaced.
-bool flusher::is_complete(unsigned lane, const posted_flush &posted) const noexcept
+bool completion::is_complete(unsigned lane, const posted_flush &posted) const noexcept
 {
     bool complete = true;
     each_copy(membership_.now().awaited, [&](unsigned copy) {
@@ -42,7 +52,7 @@ bool flusher::is_complete(unsigned lane, const posted_flush &posted) const noexc
 }
 
 // Flushes of a lane complete in the order of their start.
-void flusher::note_completed(unsigned lane, program_lane &used) const noexcept
+void completion::update(unsigned lane, program_lane &used) const noexcept
 {
     const std::uint64_t before = used.completed;
     while (used.completed < used.started) {
@@ -58,7 +68,7 @@ void flusher::note_completed(unsigned lane, program_lane &used) const noexcept
 
 // Collects completions of all connections. A connection that failed is evicted by another thread, because that takes
 // time.
-void flusher::collect(unsigned lane, program_lane &used) noexcept
+void completion::poll(unsigned lane, program_lane &used) noexcept
 {
     each_copy(membership_.now().awaited, [&](unsigned copy) {
         replica::region &region = *copies_[copy]->region;
@@ -70,7 +80,7 @@ void flusher::collect(unsigned lane, program_lane &used) noexcept
     });
 }
 
-void flusher::confirm(unsigned lane, program_lane &used) noexcept
+void completion::confirm(unsigned lane, program_lane &used) noexcept
 {
     each_outstanding(used, [&](remote_copy &c, posted_flush &posted) {
         std::uint64_t &ticket = posted.tickets[c.where.copy];
@@ -90,7 +100,7 @@ void flusher::confirm(unsigned lane, program_lane &used) noexcept
 
 // A target is silent if no completion arrived within the timeout of an operation. A confirmation counts as late only if
 // it was found to be outstanding after the limit: the program can call late.
-void flusher::find_silent_targets(program_lane &used) noexcept
+void completion::find_silent_targets(program_lane &used) noexcept
 {
     const std::int64_t now = replica::now_ms();
     each_outstanding(used, [&](remote_copy &c, posted_flush &posted) {
@@ -103,8 +113,7 @@ void flusher::find_silent_targets(program_lane &used) noexcept
     });
 }
 
-// Makes the descriptor readable at the next completion, and when a target must be checked for a timeout.
-void flusher::watch_tickets(unsigned lane, program_lane &used) const noexcept
+void completion::watch(unsigned lane, program_lane &used) const noexcept
 {
     if (!used.watch)
         return;
@@ -119,39 +128,4 @@ void flusher::watch_tickets(unsigned lane, program_lane &used) const noexcept
         if (settings_.slow_count != 0 && (posted.late & c.bit()) == 0)
             watch_until(posted.posted_ms + settings_.slow_ms + 1);
     });
-}
-
-int flusher::descriptor_of(unsigned lane)
-{
-    program_lane &used = lanes_[lane];
-    const std::lock_guard hold(used.lock);
-    if (!used.watch) {
-        used.watch = std::make_unique<lane_watch>(changed_);
-        used.watch->raise(); // tickets can be complete already
-    }
-    return used.watch->fd();
-}
-
-// The descriptor becomes unreadable first, so that it reports each event that is too late for this call.
-int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept
-{
-    program_lane &used = lanes_[lane];
-    const std::lock_guard hold(used.lock);
-    if (used.watch)
-        used.watch->clear();
-    collect(lane, used);
-    confirm(lane, used);
-    find_silent_targets(used);
-    note_completed(lane, used);
-    // After the failure of the mirror no flush waits for a target, and none is acknowledged.
-    if (const int code = membership_.check_usable(); code != 0)
-        return code;
-    const std::uint64_t count = std::min<std::uint64_t>(*n, used.completed - used.taken);
-    for (std::uint64_t i = 0; i < count; ++i)
-        tickets[i] = ++used.taken;
-    *n = count;
-    if (used.watch && used.taken < used.completed)
-        used.watch->raise();
-    watch_tickets(lane, used);
-    return 0;
 }

@@ -14,7 +14,7 @@ using replica::lane_request_kind;
 
 flusher::flusher(set_parts &of)
     : settings_(of.configured), membership_(of.members), events_(of.published), local_(of.local), copies_(of.copies),
-      counted_(of.counted), may_differ_(of.may_differ), changed_(of.changed), lost_(of.lost),
+      counted_(of.counted), may_differ_(of.may_differ), changed_(of.changed), completion_(of),
       lanes_(of.configured.lanes)
 {
 }
@@ -90,6 +90,19 @@ void drop_ticket(remote_copy &c, posted_flush &posted)
         c.mark(posted.ranges);
 }
 
+// Returns 0 or an errno value.
+int flush_local_copy(const local_copy &local, const rpma_mirror_range *ranges, std::size_t n, bool deep)
+{
+    int error = 0;
+    for (std::size_t i = 0; i < n && error == 0; ++i) {
+        const replica::range r{ranges[i].offset, ranges[i].length};
+        if (r.length != 0)
+            error = deep ? local.deep_flush(r) : local.flush(r);
+    }
+    local.drain();
+    return error;
+}
+
 // Functor that posts all ranges, followed by one flush.
 class ranges_to_send
 {
@@ -119,18 +132,6 @@ private:
 };
 
 } // namespace
-
-int flusher::flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept
-{
-    int error = 0;
-    for (std::size_t i = 0; i < n && error == 0; ++i) {
-        const range r{ranges[i].offset, ranges[i].length};
-        if (r.length != 0)
-            error = deep ? local_.deep_flush(r) : local_.flush(r);
-    }
-    local_.drain();
-    return error;
-}
 
 // Reports an error of the local copy for its whole length: the system does not report the failed pages.
 int flusher::on_local_copy_error(int error) noexcept
@@ -202,21 +203,13 @@ int flusher::flush_once(
         const std::lock_guard hold(lanes_[lane].lock);
         const deadline until(settings_.operation_ms);
         post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
-        own = flush_local_copy(ranges, n, deep);
+        own = flush_local_copy(local_, ranges, n, deep);
         await(lane, posted, until, failed);
-        note_completed(lane, lanes_[lane]);
+        completion_.update(lane, lanes_[lane]);
     }
     started_ns = started_ns == 0 ? posted.posted_ns : started_ns;
     const int result = outcome(failed, posted.ranges);
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
-}
-
-void flusher::count(const rpma_mirror_range *ranges, std::size_t n) noexcept
-{
-    ++counted_.flushes;
-    counted_.ranges += n;
-    for (std::size_t i = 0; i < n; ++i)
-        counted_.bytes += ranges[i].length;
 }
 
 int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
@@ -224,7 +217,7 @@ int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
     if (const int code = check_flushable(); code != 0 || n == 0)
         return code;
-    count(ranges, n);
+    counted_.add_flush(ranges, n);
     std::int64_t started_ns = 0;
     const bool ordered = (flags & RPMA_MIRROR_F_LAST_RANGE_ORDERED) != 0 && n > 1;
     int code = flush_once(lane, ranges, ordered ? n - 1 : n, deep, started_ns);
@@ -247,7 +240,7 @@ int flusher::flush_start(
         if (oldest != 0)
             return oldest;
     }
-    count(ranges, n);
+    counted_.add_flush(ranges, n);
     posted_flush &posted = used.in_flight[used.started % program_lane::max_tickets];
     failed_copies failed;
     int own = 0;
@@ -261,15 +254,15 @@ int flusher::flush_start(
                 drop_ticket(*c, posted);
         const deadline until(settings_.operation_ms);
         post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
-        own = flush_local_copy(ranges, n, deep);
+        own = flush_local_copy(local_, ranges, n, deep);
     }
     const int result = outcome(failed, posted.ranges);
     if (result != 0 || own != 0)
         return result != 0 ? result : on_local_copy_error(own);
     const std::lock_guard hold(used.lock);
     *ticket = ++used.started;
-    note_completed(lane, used);
-    watch_tickets(lane, used);
+    completion_.update(lane, used);
+    completion_.watch(lane, used);
     return 0;
 }
 
@@ -299,7 +292,7 @@ int flusher::wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms
         const std::lock_guard hold(used.lock);
         const deadline until(full_timeout ? settings_.operation_ms : std::max(timeout_ms, 1));
         await(lane, waited, until, failed);
-        note_completed(lane, used);
+        completion_.update(lane, used);
     }
     bool late = false;
     each_copy(failed.bits, [&](unsigned copy) {
@@ -345,9 +338,9 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
             return error != 0 ? error : to.submit(lane_request_kind::flush);
         };
         post(lane, &all, 1, send, until, posted, failed);
-        own = flush_local_copy(&all, 1, false);
+        own = flush_local_copy(local_, &all, 1, false);
         await(lane, posted, until, failed);
-        note_completed(lane, used);
+        completion_.update(lane, used);
     }
     const int result = outcome(failed, posted.ranges);
     return result != 0 || own == 0 ? result : on_local_copy_error(own);
@@ -369,12 +362,44 @@ int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
             return fail(RPMA_MIRROR_E_STALE, "copy %u is not in sync", copy);
         if (const int error = copies_[copy]->region->lane(lane).read(to, r); error != 0)
             failed.add(copy, error);
-        note_completed(lane, lanes_[lane]);
+        completion_.update(lane, lanes_[lane]);
     }
     if (failed.bits == 0)
         return 0;
     const int code = membership_.evict(failed);
     return code != 0 ? code : fail(error_code_for(failed.errors[copy]), "copy %u: connection lost: copy evicted", copy);
+}
+
+int flusher::descriptor_of(unsigned lane)
+{
+    program_lane &used = lanes_[lane];
+    const std::lock_guard hold(used.lock);
+    if (!used.watch) {
+        used.watch = std::make_unique<lane_watch>(changed_);
+        used.watch->raise(); // tickets can be complete already
+    }
+    return used.watch->fd();
+}
+
+// The descriptor becomes unreadable first, so that it reports each event that is too late for this call.
+int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept
+{
+    program_lane &used = lanes_[lane];
+    const std::lock_guard hold(used.lock);
+    if (used.watch)
+        used.watch->clear();
+    completion_.collect(lane, used);
+    // After the failure of the mirror no flush waits for a target, and none is acknowledged.
+    if (const int code = membership_.check_usable(); code != 0)
+        return code;
+    const std::uint64_t count = std::min<std::uint64_t>(*n, used.completed - used.taken);
+    for (std::uint64_t i = 0; i < count; ++i)
+        tickets[i] = ++used.taken;
+    *n = count;
+    if (used.watch && used.taken < used.completed)
+        used.watch->raise();
+    completion_.watch(lane, used);
+    return 0;
 }
 
 void flusher::drop_tickets(remote_copy &c)
@@ -403,7 +428,7 @@ void flusher::register_again()
                 failed = error;
         }
         for (unsigned lane = 0; lane < lanes_.size(); ++lane)
-            note_completed(lane, lanes_[lane]);
+            completion_.update(lane, lanes_[lane]);
         reregister_error_ = failed;
     });
 }

@@ -1,39 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <mutex>
 #include <vector>
 
-#include "lane_watch.hpp"
-#include "parts.hpp"
+#include "completion.hpp"
 
 namespace mirror
 {
-
-// Flush in flight: its ranges, and the tickets that the targets have not confirmed, 0 for none.
-struct posted_flush {
-    posted_ranges ranges;
-    std::int64_t posted_ns = 0, posted_ms = 0; // time of the start
-    std::array<std::uint64_t, replica::max_copies> tickets{};
-    std::uint32_t late = 0; // copies that had not confirmed at the limit of late confirmations, as bits
-};
-
-// Lane of the program: uses the same lane of each target.
-struct program_lane {
-    static constexpr std::uint64_t max_tickets = RPMA_MIRROR_MAX_TICKETS;
-
-    // Held by a flush. Code that replaces connections takes the locks of all lanes. Uncontended otherwise, because one
-    // thread at a time uses a lane.
-    std::mutex lock;
-    // Numbers of the last tickets: started, known to be complete, and reported to the program.
-    std::uint64_t started = 0, completed = 0, taken = 0;
-    std::array<posted_flush, max_tickets> in_flight{};
-    // Time of the last completion from each target that flush_take() collected, in milliseconds.
-    std::array<std::int64_t, replica::max_copies> progress_ms{};
-    std::unique_ptr<lane_watch> watch; // NULL until the program requests the descriptor
-};
 
 // Data path: lanes of the program. The functions that return int return 0 or an error code.
 class flusher
@@ -82,7 +57,7 @@ public:
             });
             f(failed);
             for (unsigned lane = 0; lane < lanes_.size(); ++lane)
-                note_completed(lane, lanes_[lane]);
+                completion_.update(lane, lanes_[lane]);
         });
     }
     // Drops the tickets of a copy whose connection ends, and marks the ranges as dirty that it has not confirmed. The
@@ -96,28 +71,15 @@ private:
     template<class Send>
     void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, const deadline &until,
             posted_flush &flush, failed_copies &failed) noexcept;
-    // Returns 0 or an errno value.
-    int flush_local_copy(const rpma_mirror_range *ranges, std::size_t n, bool deep) noexcept;
     int on_local_copy_error(int error) noexcept;
     void await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept;
     void note_confirmation(
             remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept;
-    void count(const rpma_mirror_range *ranges, std::size_t n) noexcept;
     // Sets started_ns to the time of the start, unless it is set.
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep,
             std::int64_t &started_ns) noexcept;
     int outcome(const failed_copies &failed, const posted_ranges &ranges) noexcept;
     int wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;
-
-    // Completion without waiting. The caller must hold the lock of the lane.
-    void collect(unsigned lane, program_lane &used) noexcept;
-    void confirm(unsigned lane, program_lane &used) noexcept;
-    void find_silent_targets(program_lane &used) noexcept;
-    bool is_complete(unsigned lane, const posted_flush &posted) const noexcept;
-    void note_completed(unsigned lane, program_lane &used) const noexcept;
-    void watch_tickets(unsigned lane, program_lane &used) const noexcept;
-    template<class F>
-    void each_outstanding(program_lane &used, F &&f) const;
 
     const settings &settings_;
     membership &membership_;
@@ -127,7 +89,7 @@ private:
     counters &counted_;
     std::atomic<bool> &may_differ_;
     const wakeup &changed_;
-    lost_targets &lost_;
+    completion completion_;
 
     std::vector<program_lane> lanes_;
     // Errno value if a device could not register the local copy again after a page was replaced, otherwise 0.

@@ -46,6 +46,14 @@ struct counters {
     std::atomic<std::uint64_t> flushes = 0, ranges = 0, bytes = 0, evictions = 0, resyncs = 0, compared = 0, sent = 0,
                                repaired = 0, late = 0, slow_evictions = 0;
     prometheus::histogram flush_time; // successful flushes
+
+    void add_flush(const rpma_mirror_range *flushed, std::size_t n) noexcept
+    {
+        ++flushes;
+        ranges += n;
+        for (std::size_t i = 0; i < n; ++i)
+            bytes += flushed[i].length;
+    }
 };
 
 using group::each_copy;
