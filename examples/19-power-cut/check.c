@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "log_layout.h"
+#include "output.h"
 #include "status.h"
 
 static int check_record(FILE *file, uint64_t number)
@@ -52,6 +53,7 @@ static int check_log(FILE *file, uint64_t acknowledged)
 
 int main(int argc, char **argv)
 {
+    check_output_at_exit();
     char *end = NULL;
     const uint64_t acknowledged = argc == 3 ? strtoull(argv[2], &end, 10) : 0;
     if (argc != 3 || *argv[2] == '\0' || *end != '\0') {

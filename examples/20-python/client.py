@@ -24,7 +24,7 @@ def store(addr: str, port: str, text: bytes) -> None:
             batch.write(dst, offset, src, 0, len(memory), rpma.Completions.ON_ERROR)
             batch.flush(dst, offset, len(memory), rpma.FlushType.PERSISTENT)
         conn.cq.next(timeout=60).check()
-        print("durable:", text.decode())
+        print("durable:", text.decode(), flush=True)
         conn.disconnect()
         conn.expect(rpma.ConnectionEvent.CLOSED, timeout=60)
 
@@ -37,7 +37,7 @@ def main() -> int:
         return 2
     try:
         store(arguments[0], arguments[1], text)
-    except rpma.Error as error:
+    except (rpma.Error, OSError) as error:
         print(f"client.py: {error}", file=sys.stderr)
         return 1
     return 0

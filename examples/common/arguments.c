@@ -17,6 +17,7 @@
 
 #include <librpma.h>
 
+#include "output.h"
 #include "status.h"
 
 enum {

@@ -16,7 +16,4 @@ const char *reason(int ret);
 /* Converts a return value of librpma to a status. On error, prints the failed call and the reason. */
 int check(const char *call, int ret);
 
-/* Makes the program exit with STATUS_FAILED if its output could not be written. */
-void check_output_at_exit(void);
-
 #endif /* EXAMPLES_STATUS_H */

@@ -8,6 +8,7 @@
 
 #include <librpma.h>
 
+#include "output.h"
 #include "status.h"
 
 /* librpma may log in any thread */

@@ -9,6 +9,8 @@
 
 #include <librpma_mirror.h>
 
+#include "../common/output.h"
+
 enum {
     KEYS = 100,
     LOG_OFFSET = 4096,
@@ -141,6 +143,7 @@ static int list(struct store *s)
 
 int main(int argc, char **argv)
 {
+    check_output_at_exit();
     const bool puts_values = argc >= 3 && strcmp(argv[1], "put") == 0;
     const bool flushes = argc == 3;
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {

@@ -8,6 +8,8 @@
 
 #include <librpma_mirror.h>
 
+#include "../common/output.h"
+
 enum {
     PAGE = 4096,
     PAGES = 3,
@@ -108,6 +110,7 @@ static int repair(struct steps *s)
 
 int main(int argc, char **argv)
 {
+    check_output_at_exit();
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     struct rpma_mirror_cfg *cfg = NULL;
     if (argc != 2) {

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../common/output.h"
+
 #define POOL_SIZE ((size_t)4 * 1024 * 1024)
 #define HEADER_SIZE ((size_t)4096)
 #define DATA_SIZE (POOL_SIZE - HEADER_SIZE)
@@ -28,6 +30,7 @@ static void require(int done)
 
 int main(int argc, char **argv)
 {
+    check_output_at_exit();
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3)
         errx(2, "usage: basic TARGET SET");

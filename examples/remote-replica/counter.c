@@ -8,8 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../common/output.h"
+
 int main(int argc, char **argv)
 {
+    check_output_at_exit();
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3)
         errx(2, "usage: counter POOLSET N");

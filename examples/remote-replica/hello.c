@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../common/output.h"
+
 #define POOL_SIZE ((size_t)4 * 1024 * 1024)
 #define HEADER_SIZE ((size_t)4096)
 #define TEXT_SIZE ((size_t)64)
@@ -26,6 +28,7 @@ static const char *next_greeting(const char *text)
 
 int main(int argc, char **argv)
 {
+    check_output_at_exit();
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3)
         errx(2, "usage: hello TARGET SET");

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../common/output.h"
+
 #define POOL_SIZE ((size_t)4 * 1024 * 1024)
 #define HEADER_SIZE ((size_t)4096)
 #define RECORD_SIZE ((size_t)64)
@@ -62,6 +64,7 @@ static void append(RPMEMpool *pool, char *memory, uint64_t more)
 
 int main(int argc, char **argv)
 {
+    check_output_at_exit();
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 4)
         errx(2, "usage: log-and-drain TARGET SET N");

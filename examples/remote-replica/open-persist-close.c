@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "../common/output.h"
+
 #define POOL_SIZE ((size_t)32 * 1024 * 1024)
 #define HEADER_SIZE ((size_t)4096)
 #define LANES 4u
 
 int main(int argc, char **argv)
 {
+    check_output_at_exit();
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3)
         errx(2, "usage: open-persist-close TARGET SET");
