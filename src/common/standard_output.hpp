@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <unistd.h>
 
 namespace standard_output
 {
@@ -13,7 +14,10 @@ namespace standard_output
 inline int finish(const char *program, int status)
 {
     const bool lost = std::ferror(stdout) != 0;
-    errno = EIO; // fflush can succeed after an earlier write failed
+    errno = EIO;
+    // The stream does not store the reason of an error. Another write fails for the same reason.
+    if (lost)
+        (void)!write(STDOUT_FILENO, "\n", 1);
     if (std::fflush(stdout) == 0 && !lost)
         return status;
     std::fprintf(stderr, "%s: standard output: %s\n", program, std::strerror(errno));

@@ -143,8 +143,8 @@ void offer_port(const std::string &address)
     if (!listens)
         throw system_failure("the target cannot listen");
     print_finding("data port", true, address + " " + port);
-    std::fflush(stdout);
-    echo(listener.get());
+    if (std::fflush(stdout) == 0)
+        echo(listener.get());
 }
 
 } // namespace

@@ -14,6 +14,7 @@
 #include "mirror_server.hpp"
 #include "pool.hpp"
 #include "session.hpp"
+#include "standard_output.hpp"
 #include "stream.hpp"
 
 namespace rpmemd
@@ -76,7 +77,7 @@ int run(const config &settings)
     if (settings.remove)
         return remove(settings);
     if (settings.check)
-        return check_set(settings, *settings.check);
+        return standard_output::finish("rpmemd", check_set(settings, *settings.check));
     if (!settings.listen && (isatty(STDIN_FILENO) != 0 || isatty(STDOUT_FILENO) != 0)) {
         std::fprintf(stderr,
                 "rpmemd: standard input or output is a terminal: librpmem starts sessions, usually over ssh "

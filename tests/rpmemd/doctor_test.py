@@ -76,6 +76,13 @@ class Doctor(DaemonTest):
         self.found(1, "fail local: set: ", r"fail 127\.0\.0\.1 set: ", target="local:,127.0.0.1", name="none.set")
         self.found(2, target="local:,")
 
+    def test_findings_that_cannot_be_written(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([*shlex.split(DAEMON), "--poolset-dir", self.place, "--check", "a.set"], env=self.environment,
+                                  stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S,
+                                  check=False)
+        self.assertEqual((1, "rpmemd: standard output: No space left on device\n"), (done.returncode, done.stderr))
+
     def test_what_is_wrong_with_the_set(self):
         self.found(1, "fail set: cannot open the set 'none.set'", "not ready", name="none.set")
         self.found(1, "fail set: .*absolute", name="/a.set")
