@@ -81,10 +81,7 @@ add_custom_target(uninstall
   VERBATIM)
 
 rpma_list_built(${PROJECT_SOURCE_DIR} built)
-file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/check_built.cmake CONTENT "if(CMAKE_INSTALL_PREFIX MATCHES \"[;]\")
-  message(FATAL_ERROR \"prefix '\${CMAKE_INSTALL_PREFIX}': unsupported path: it contains a semicolon (use another prefix)\")
-endif()
-set(missing \"\")
+file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/check_built.cmake CONTENT "set(missing \"\")
 foreach(file [==[$<JOIN:${built},]==] [==[>]==])
   if(NOT EXISTS \"\${file}\")
     list(APPEND missing \"\${file}\")
