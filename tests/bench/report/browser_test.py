@@ -69,8 +69,13 @@ class BrowserTest(unittest.TestCase):
         subprocess.run([BENCH, "report", sample, "--out", page], check=True, stdout=subprocess.DEVNULL)
         probe = (HERE / "probe.js").read_text(encoding="utf-8")
         text = page.read_text(encoding="utf-8")
-        (cls.directory / "probed.html").write_text(text.replace("</body>", f"<script>{probe}</script></body>"),
-                                                   encoding="utf-8")
+        probed = text.replace("</body>", f"<script>{probe}</script></body>")
+        (cls.directory / "probed.html").write_text(probed, encoding="utf-8")
+        # A window of the browser has at least 500 pixels, a telephone fewer.
+        (cls.directory / "narrow.html").write_text(
+            f'<!DOCTYPE html><iframe style="width: 390px; height: 900px; border: 0" srcdoc="{html.escape(probed)}"></iframe><script>'
+            "document.querySelector('iframe').onload = event => document.body.append(event.target.contentDocument.getElementById('probe'))"
+            "</script>", encoding="utf-8")
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -87,10 +92,10 @@ class BrowserTest(unittest.TestCase):
         return result.stdout
 
     def test_everything_is_drawn_in_its_place(self) -> None:
-        for width, scheme in ((1280, []), (500, DARK)):
-            with self.subTest(width=width, dark=bool(scheme)):
-                page = self.browse("probed.html", "--dump-dom", f"--window-size={width},900", *scheme)
-                found = re.search(r'<pre id="probe">(.*?)</pre>', page, re.DOTALL)
+        for probed, scheme in (("probed.html", []), ("narrow.html", DARK)):
+            with self.subTest(page=probed, dark=bool(scheme)):
+                page = self.browse(probed, "--dump-dom", "--window-size=1280,900", *scheme)
+                found = re.search(r'<pre id="probe">({.*?)</pre>', page, re.DOTALL)
                 self.assertIsNotNone(found, "the probe did not run")
                 seen = json.loads(html.unescape(found[1]))
                 self.assertEqual(seen["faults"], [])

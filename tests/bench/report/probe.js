@@ -21,7 +21,10 @@ window.addEventListener('load', () => {
 
   const figures = [...document.querySelectorAll('figure')];
   for (const figure of figures) {
-    const svg = figure.querySelector('svg'), box = svg.getBoundingClientRect(), name = figure.querySelector('h3').textContent;
+    const drawing = figure.querySelector('.drawing'), name = figure.querySelector('h3').textContent;
+    const shown = [...drawing.children].filter(svg => svg.getBoundingClientRect().width > 0), [svg] = shown, box = svg.getBoundingClientRect();
+    expect(shown.length === 1, `${name}: shows ${shown.length} drawings`);
+    expect(box.width <= drawing.clientWidth, `${name}: is ${box.width} wide in a place of ${drawing.clientWidth}`);
     expect(box.width > 250 && box.height > 50, `${name}: is ${box.width} by ${box.height}`);
     expect(svg.querySelector('title').textContent && svg.querySelector('desc').textContent, `${name}: has no words for those who cannot see it`);
     const marks = [...svg.querySelectorAll('.line, .mark, .bar')];

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures as SVG. Elements of class "point" contain the text that the page shows at the pointer."""
 
+import dataclasses
 import math
+import textwrap
 from html import escape
 
 from ..common import interval, number, tick
@@ -9,6 +11,7 @@ from ..measure import NOISE
 
 WIDTH, HEIGHT = 460, 290
 LEFT, RIGHT, TOP, BOTTOM = 66, WIDTH - 16, 26, HEIGHT - 44
+LINE = 15  # distance of two lines of text
 COLORS = 8
 # Five shapes and eight colors: forty series differ in one of them. Dashes distinguish the second eight from the first.
 SHAPES = ("m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0", "m-3.2-3.2h6.4v6.4h-6.4z", "m0-4.2l4 7h-8z",
@@ -101,8 +104,8 @@ class Projection:
 
 
 class Svg:
-    def __init__(self, height, figure=None, identity="", box=WIDTH):
-        self.parts = [f'<svg viewBox="0 0 {box} {height:g}" role="img" aria-labelledby="{identity}-t {identity}-d">'
+    def __init__(self, height, figure=None, identity="", box=WIDTH, kind="any"):
+        self.parts = [f'<svg viewBox="0 0 {box} {height:g}" class="{kind}" role="img" aria-labelledby="{identity}-t {identity}-d">'
                       f'<title id="{identity}-t">{escape(figure.title)}</title><desc id="{identity}-d">{escape(figure.caption)}</desc>'
                       if figure else f'<svg viewBox="0 0 {box} {height:g}" class="key" aria-hidden="true">']
 
@@ -218,18 +221,38 @@ def draw_bars(figure, identity):
     return out.finish()
 
 
-def draw_ratios(figure, identity):
-    """Draws ratios on a logarithmic scale, on which 2 and 1/2 have the same distance from 1."""
-    row, head, width, left, right = 22, 26, 900, 340, 640
+@dataclasses.dataclass
+class Layout:
+    """Positions in a figure of ratios. `label`, `value` and `mark` are offsets from the top of a row."""
+    width: int
+    left: int
+    right: int
+    row: int
+    label: int
+    value: int
+    mark: int
+    columns: int  # characters of a line of a label
+
+
+RATIO_LAYOUTS = {"wide": Layout(900, 340, 640, 22, 15, 15, 11, 200),
+                 "narrow": Layout(360, 16, 344, 54, 14, 29, 41, 50)}
+RATIOS_HEAD = 26
+
+
+def draw_ratios(figure, identity, kind):
+    """Draws ratios on a logarithmic scale, on which 2 and 1/2 have the same distance from 1. The wide kind has a label, a mark
+    and a value in each row. The narrow kind has them below each other, for narrow windows."""
+    form, head = RATIO_LAYOUTS[kind], RATIOS_HEAD
     logs = [abs(math.log(v)) for r in figure.rows for v in (r["ratio"], r["low"], r["high"]) if v > 0]
     reach = min(max([math.log(1.12), *(1.05 * v for v in logs)]), math.log(8))
 
     def x(ratio):
         place = max(-reach, min(reach, math.log(ratio))) if ratio > 0 else -reach
-        return (left + right) / 2 + (right - left) / 2 * place / reach
+        return (form.left + form.right) / 2 + (form.right - form.left) / 2 * place / reach
 
-    height = head + row * len(figure.rows) + 6
-    out = Svg(height, figure, identity, width)
+    labels = [textwrap.wrap(r["label"], form.columns) for r in figure.rows]
+    height = head + sum(form.row + LINE * (len(lines) - 1) for lines in labels) + 6
+    out = Svg(height, figure, f"{identity}-{kind}", form.width, kind)
     out.rect("noise", x(1 - NOISE), head, x(1 + NOISE) - x(1 - NOISE), height - head)
     for mark in 0.125, 0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 4, 8:
         fine, middle = mark in (0.8, 0.9, 1.1, 1.2), mark in (0.7, 1.5)
@@ -237,22 +260,30 @@ def draw_ratios(figure, identity):
             continue
         out.line("axis" if mark == 1 else "grid", x(mark), head, x(mark), height)
         out.text(x(mark), head - 8, f"{mark:g}", "tick middle")
-    for i, r in enumerate(figure.rows):
-        y = head + row * i + 15
-        out.text(left - 14, y, r["label"], "end")
-        out.text(right + 14, y, f"{interval(r['ratio'], r['low'], r['high'])} {r['words']}", "value")
+    top = head
+    for r, lines in zip(figure.rows, labels):
+        for words in lines:
+            out.text(*((form.left - 14, top + form.label, words, "end") if kind == "wide" else (4, top + form.label, words, "halo")))
+            top += LINE
+        top -= LINE
+        out.text(form.right + 14 if kind == "wide" else 4, top + form.value, f"{interval(r['ratio'], r['low'], r['high'])} {r['words']}",
+                 "value halo")
+        y = top + form.mark
         out.point(r["style"], f"{r['label']}\n{r['ours']} and {r['other']}\n{interval(r['ratio'], r['low'], r['high'])}, {r['runs']} runs",
-                  x(r["ratio"]), y - 4)
-        out.line("spread", x(r["low"]), y - 4, x(r["high"]), y - 4)
-        out.mark("mark wide" if r["wide"] else "mark", 0, x(r["ratio"]), y - 4)
+                  x(r["ratio"]), y)
+        out.line("spread", x(r["low"]), y, x(r["high"]), y)
+        out.mark("mark wide" if r["wide"] else "mark", 0, x(r["ratio"]), y)
         out.end()
+        top += form.row
     return out.finish()
 
 
 def draw(figure, identity, ceiling=None):
     if figure.kind == "lines":
         return draw_lines(figure, identity, ceiling)
-    return draw_bars(figure, identity) if figure.kind == "bars" else draw_ratios(figure, identity)
+    if figure.kind == "bars":
+        return draw_bars(figure, identity)
+    return "\n".join(draw_ratios(figure, identity, kind) for kind in RATIO_LAYOUTS)
 
 
 def draw_key(line):
