@@ -103,6 +103,18 @@ def check_rejected_prefixes(build, scratch):
             suite.fail(f"cmake --install --prefix '{prefix}', status {rejected.returncode}: {rejected.stderr}")
 
 
+def check_uninstall(build, prefix):
+    command = ("cmake", "--build", build, "--target", "uninstall")
+    suite.command(*command, env=environment())
+    left = [path for path in prefix.rglob("*") if not path.is_dir()]
+    if left:
+        suite.fail(f"uninstall left {left[0]}")
+    for directory, words in (("", "found, for example"), ("relative", "not an absolute path")):
+        useless = subprocess.run(command, env=environment(DESTDIR=directory), capture_output=True, text=True, check=False)
+        if useless.returncode == 0 or words not in " ".join((useless.stdout + useless.stderr).split()):
+            suite.fail(f"uninstall of nothing, status {useless.returncode}: {useless.stdout}{useless.stderr}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, type=pathlib.Path, help="the project's build directory")
@@ -124,10 +136,7 @@ def main():
         shutil.copytree(first, prefix, symlinks=True)
         check_programs(prefix, scratch)
         check_tools(prefix)
-        suite.command("cmake", "--build", options.build, "--target", "uninstall", env=environment())
-        left = [path for path in first.rglob("*") if not path.is_dir()]
-        if left:
-            suite.fail(f"uninstall left {left[0]}")
+        check_uninstall(options.build, first)
 
 
 if __name__ == "__main__":
