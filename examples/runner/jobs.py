@@ -75,6 +75,10 @@ def run_programs(job: Job, setting: Setting, programs: dict[str, list[list[str]]
                     setting.timeout_s, job.example.listens_again)
 
 
+def shell_command(side: Side, command: list[str]) -> str:
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in side.variables().items()), shlex.join(command)])
+
+
 def run_job(job: Job, setting: Setting) -> Verdict:
     started = time.monotonic()
     outcome, level, commands = None, storage.VOLATILE, []
@@ -84,7 +88,7 @@ def run_job(job: Job, setting: Setting) -> Verdict:
             operands = {"server": job.example.server_operands(run), "client": job.example.client_operands(run)}
             level = level_of(memory, operands)
             programs = programs_of(job, setting, operands)
-            commands = [memory.by_hand(shlex.join(command)) for role in programs.values() for command in role]
+            commands = [memory.by_hand(shell_command(job.sides[role], command)) for role in programs for command in programs[role]]
             outcome = run_programs(job, setting, programs)
             check_statuses(outcome)
             detail = f"the {setting.role} succeeded" if setting.role else job.example.judge(run, outcome)

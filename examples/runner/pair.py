@@ -37,13 +37,12 @@ class Side:
     library: pathlib.Path | None = None  # directory of another librpma.so.0
     python: pathlib.Path | None = None  # directory of the package rpma; the programs are scripts
 
+    def variables(self) -> dict[str, str]:
+        """Returns the environment variables that the programs need."""
+        return {name: str(path) for name, path in (("LD_LIBRARY_PATH", self.library), ("PYTHONPATH", self.python)) if path}
+
     def environment(self) -> dict[str, str]:
-        environment = dict(os.environ)
-        if self.library:
-            environment["LD_LIBRARY_PATH"] = str(self.library)
-        if self.python:
-            environment["PYTHONPATH"] = str(self.python)
-        return environment
+        return os.environ | self.variables()
 
     def program(self, topic: str, role: str) -> str:
         path = self.directory / topic / (f"{role}.py" if self.python else role)

@@ -65,8 +65,9 @@ def find_softrdma(build: pathlib.Path) -> str:
 
 
 def why_no_local_path(launcher: str) -> str:
-    """Returns why two programs cannot share memory on the software device here, or an empty string."""
-    said = subprocess.run([launcher, "info"], capture_output=True, text=True, errors="replace", check=False).stdout
+    """Returns why two programs cannot share memory on the software device here, or an empty string. Warnings of the device, for
+    example about a misspelled variable, are visible."""
+    said = subprocess.run([launcher, "info"], stdout=subprocess.PIPE, text=True, errors="replace", check=False).stdout
     for line in said.splitlines():
         if line.startswith("path shm:"):
             use = line.removeprefix("path shm:").strip()
