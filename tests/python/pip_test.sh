@@ -13,8 +13,9 @@ if ! "$python" -c 'import cffi, ensurepip, setuptools, wheel' 2>/dev/null; then
     exit 77
 fi
 unset PYTHONPATH
-directory=$(mktemp -d)
-trap 'rm -rf "$directory"' EXIT
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+directory="$temporary/my tests (1)"
 # Copies the device to a directory without the librpma of the build, which programs could find instead.
 mkdir -p "$directory/device/bin" "$directory/device/lib"
 cp "$softrdma" "$directory/device/bin"
@@ -38,6 +39,13 @@ import pathlib, rpma, sys
 maps = pathlib.Path("/proc/self/maps").read_text()
 assert f"{sys.prefix}/lib" in rpma.__file__, rpma.__file__
 assert str(pathlib.Path(rpma.__file__).with_name("librpma.so.0")) in maps, maps
+'
+"$directory/venv/bin/python" -c '
+import rpma
+try:
+    rpma.Device("127.0.0.1")
+except rpma.Error as error:
+    assert "no RDMA device found (use DeviceKind.ANY" in str(error), error
 '
 cd "$source/tests/python"
 PYTHONPATH=. "$softrdma" run -- "$directory/venv/bin/python" transfer_test.py

@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
+import errno as system
 import os
 import socket
 
 from ._enum import IntEnum
 from ._rpma import ffi, lib
+
+
+# Reasons for which the text of the system names no remedy.
+REASONS = {
+    system.ENODEV: "no RDMA device found (use DeviceKind.ANY with the package softrdma, or start the program with `softrdma run`)",
+    system.ELIBACC: "softrdma not found (install the package softrdma, or start the program with `softrdma run`)",
+}
 
 
 class ErrorCode(IntEnum):
@@ -39,7 +47,7 @@ class Error(Exception):
             self.code = ErrorCode.UNKNOWN
         self.name = f"RPMA_E_{self.code.name}"
         self.errno = errno
-        reason = os.strerror(errno) if errno else ""
+        reason = REASONS.get(errno, os.strerror(errno)) if errno else ""
         if not detail and not reason:
             detail = ffi.string(lib.rpma_err_2str(code)).decode()
         super().__init__(": ".join(part for part in (self.name, detail, reason) if part))
