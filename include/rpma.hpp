@@ -11,7 +11,7 @@
 
 #if __cplusplus < 202002L
 #error "rpma.hpp needs C++20 (compile with -std=c++20 or a newer standard)"
-#endif
+#else
 
 #include <array>
 #include <cerrno>
@@ -618,4 +618,5 @@ private:
 
 } // namespace rpma
 
+#endif
 #endif // LIBRPMA_HPP

@@ -32,9 +32,10 @@ def main():
             print(" ".join(command), "" if result.returncode == 0 else f"\n{result.stderr}")
             failed |= result.returncode != 0
         for compiler in compilers:
-            result = subprocess.run([compiler, "-std=c++17", f"-I{sys.argv[1]}", "-fsyntax-only", source],
+            result = subprocess.run([compiler, "-std=c++17", f"-I{sys.argv[1]}", "-fsyntax-only", "-include", "rpma.hpp", "-xc++",
+                                     "/dev/null"],
                                     stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
-            if result.returncode == 0 or "rpma.hpp needs C++20" not in result.stderr:
+            if result.returncode == 0 or result.stderr.count("error: ") != 1 or "rpma.hpp needs C++20" not in result.stderr:
                 print(f"{compiler} -std=c++17 does not report the standard that is needed:\n{result.stderr}")
                 failed = True
     return 1 if failed else 0
