@@ -34,7 +34,8 @@ def environment(**more):
 def install(build, prefix):
     if not (build / "lib/librpma_mirror.so.0").exists() or not (build / "bin/rpma-bench").exists():
         suite.skip("this build has only some of the components")
-    suite.command("cmake", "--install", build, "--prefix", prefix, env=environment())
+    # A relative prefix is one in the current directory.
+    suite.command("cmake", "--install", build, "--prefix", prefix.name, cwd=prefix.parent, env=environment())
 
 
 def loads_own_library(prefix, program):
