@@ -4,6 +4,7 @@
 import getpass
 import os
 import pathlib
+import pwd
 import shlex
 import shutil
 import socket
@@ -22,6 +23,10 @@ def lacking():
     """Returns the reason why sshd cannot run here; empty if it can."""
     if not pathlib.Path(SSHD).is_file() or not shutil.which("ssh") or not shutil.which("ssh-keygen"):
         return "ssh or sshd is missing: install openssh-client and openssh-server"
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return "ssh needs a name for this user in /etc/passwd"
     return ""
 
 
