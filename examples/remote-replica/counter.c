@@ -3,6 +3,7 @@
 #include <libpmemobj.h>
 
 #include <err.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,11 +17,11 @@ int main(int argc, char **argv)
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3)
         errx(2, "usage: counter POOLSET N");
-    PMEMobjpool *pool = pmemobj_create(argv[1], "counter", 0, 0600);
+    PMEMobjpool *pool = pmemobj_open(argv[1], "counter");
+    if (pool == NULL && errno == ENOENT)
+        pool = pmemobj_create(argv[1], "counter", 0, 0600);
     if (pool == NULL)
-        pool = pmemobj_open(argv[1], "counter");
-    if (pool == NULL)
-        errx(1, "pmemobj_open: %s", pmemobj_errormsg());
+        errx(1, "pmemobj_open or pmemobj_create: %s", pmemobj_errormsg());
     const PMEMoid root = pmemobj_root(pool, sizeof(uint64_t));
     uint64_t *counter = pmemobj_direct(root);
     for (long left = strtol(argv[2], NULL, 10); left > 0; --left) {

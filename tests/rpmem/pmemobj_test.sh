@@ -30,7 +30,7 @@ expect() {
 }
 
 expect "first run" "$("$counter" local.set 2000)" 2000
-expect "second run" "$("$counter" local.set 2000)" 4000
+expect "second run" "$("$counter" local.set 2000 2>&1)" 4000
 
 # The program is killed at any point. The count must continue from the committed value.
 before=4000
