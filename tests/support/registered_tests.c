@@ -17,6 +17,8 @@ enum {
 static struct CMUnitTest tests[MAX_TESTS];
 static int lines[MAX_TESTS];
 static size_t test_count;
+static CMFixtureFunction group_setup;
+static CMFixtureFunction group_teardown;
 
 void register_test(int line, struct CMUnitTest test)
 {
@@ -31,9 +33,15 @@ void register_test(int line, struct CMUnitTest test)
     lines[at] = line;
 }
 
+void set_group_fixture(CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+    group_setup = setup;
+    group_teardown = teardown;
+}
+
 int run_registered_tests(void)
 {
-    return _cmocka_run_group_tests(program_invocation_short_name, tests, test_count, NULL, NULL);
+    return _cmocka_run_group_tests(program_invocation_short_name, tests, test_count, group_setup, group_teardown);
 }
 
 __attribute__((weak)) int main(void)

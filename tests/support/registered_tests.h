@@ -19,11 +19,26 @@
     }                                                                                                                  \
     static void name(__attribute__((unused)) void **state)
 
+/* Defines a test without setup and teardown. A fixture of all tests of a suite defines it before. */
+#if !defined(TEST) && defined(__cplusplus)
+#define TEST(name) DEFINE_TEST(name, nullptr, nullptr)
+#elif !defined(TEST)
+#define TEST(name) DEFINE_TEST(name, NULL, NULL)
+#endif
+
+/* Sets the functions that run before the first and after the last test. They may be NULL. */
+#define GROUP_FIXTURE(setup, teardown)                                                                                 \
+    __attribute__((constructor)) static void register_group_fixture(void)                                              \
+    {                                                                                                                  \
+        set_group_fixture(setup, teardown);                                                                            \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 void register_test(int line, struct CMUnitTest test);
+void set_group_fixture(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 /* Runs the tests in the order of their lines. Returns the number of failed ones. A program without main() calls it. */
 int run_registered_tests(void);

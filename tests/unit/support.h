@@ -3,6 +3,8 @@
 #ifndef UNIT_SUPPORT_H
 #define UNIT_SUPPORT_H 1
 
+#define TEST(name) DEFINE_TEST(name, begin_test, end_test)
+
 #include <errno.h>
 #include <netdb.h>
 #include <setjmp.h>
@@ -23,8 +25,6 @@ int begin_test(void **state);
 
 /* Fails the test if an object is left over or was misused. */
 int end_test(void **state);
-
-#define TEST(name) DEFINE_TEST(name, begin_test, end_test)
 
 /* Tests of a server: begin with a peer and an endpoint. */
 extern struct rpma_peer *peer;
