@@ -135,7 +135,7 @@ void expect_pool(const std::string &path, std::uint64_t number)
     pmemobj_close(pool);
 }
 
-void the_program_goes_back_and_on(void **)
+TEST(the_program_goes_back_and_on)
 {
     const target a, b;
     const host h;
@@ -187,11 +187,3 @@ void the_program_goes_back_and_on(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(the_program_goes_back_and_on),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -71,7 +71,7 @@ int stop_while_the_other_lane_waits(void *context, const rpma_mirror_error *)
     return 1;
 }
 
-void other_lanes_get_the_message_with_the_code(void **)
+TEST(other_lanes_get_the_message_with_the_code)
 {
     target a, b;
     const host h;
@@ -95,7 +95,7 @@ void other_lanes_get_the_message_with_the_code(void **)
 }
 
 // Flushed data is durable on the remaining copies, which are therefore verified.
-void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
+TEST(a_target_that_is_lost_while_it_is_read_leaves_the_set)
 {
     target a, b;
     const host h;
@@ -116,7 +116,7 @@ void a_target_that_is_lost_while_it_is_read_leaves_the_set(void **)
             rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr), RPMA_MIRROR_E_NO_TARGET);
 }
 
-void without_a_target_nothing_is_verified(void **)
+TEST(without_a_target_nothing_is_verified)
 {
     target a;
     const host h;
@@ -129,7 +129,7 @@ void without_a_target_nothing_is_verified(void **)
     assert_int_equal(level, RPMA_MIRROR_VERIFY_NONE);
 }
 
-void an_end_that_no_target_confirms_is_unclean(void **)
+TEST(an_end_that_no_target_confirms_is_unclean)
 {
     target a;
     const host h;
@@ -154,7 +154,7 @@ int kill_the_source(void *context, const rpma_mirror_progress *)
     return 0;
 }
 
-void a_source_that_is_lost_interrupts_the_opening(void **)
+TEST(a_source_that_is_lost_interrupts_the_opening)
 {
     target a;
     const host first, second(5);
@@ -170,7 +170,7 @@ void a_source_that_is_lost_interrupts_the_opening(void **)
 }
 
 // A failed repair leaves a local copy that is not in sync by its own state.
-void without_any_copy_in_sync_the_set_is_down(void **)
+TEST(without_any_copy_in_sync_the_set_is_down)
 {
     target a;
     const host h;
@@ -190,16 +190,3 @@ void without_any_copy_in_sync_the_set_is_down(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(other_lanes_get_the_message_with_the_code),
-            cmocka_unit_test(a_target_that_is_lost_while_it_is_read_leaves_the_set),
-            cmocka_unit_test(without_a_target_nothing_is_verified),
-            cmocka_unit_test(an_end_that_no_target_confirms_is_unclean),
-            cmocka_unit_test(a_source_that_is_lost_interrupts_the_opening),
-            cmocka_unit_test(without_any_copy_in_sync_the_set_is_down),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

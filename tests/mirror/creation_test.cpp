@@ -41,7 +41,7 @@ void check_set(const host &h, const cfg_ptr &cfg, const target &a, const target 
 
 constexpr answer_to each_answer[] = {answer_to::status, answer_to::create, answer_to::prepare, answer_to::commit};
 
-void a_creation_whose_answer_was_lost_is_repeated(void **)
+TEST(a_creation_whose_answer_was_lost_is_repeated)
 {
     for (const answer_to lost : each_answer)
         for (const unsigned lossy : {1U, 2U}) {
@@ -57,7 +57,7 @@ void a_creation_whose_answer_was_lost_is_repeated(void **)
 }
 
 // Responses are lost repeatedly, each time at a later step, and a target restarts in between.
-void a_creation_is_repeated_many_times(void **)
+TEST(a_creation_is_repeated_many_times)
 {
     target a, b;
     const host h;
@@ -71,7 +71,7 @@ void a_creation_is_repeated_many_times(void **)
 }
 
 // Opening a set whose creation is incomplete fails with an error. The creation can be completed after that.
-void a_partial_creation_cannot_be_opened(void **)
+TEST(a_partial_creation_cannot_be_opened)
 {
     target a, b;
     const host h;
@@ -84,18 +84,18 @@ void a_partial_creation_cannot_be_opened(void **)
 }
 
 // An incomplete or complete set of another machine remains unchanged, and that machine can complete it.
-void what_another_machine_creates_is_left_alone(void **)
+TEST(what_another_machine_creates_is_left_alone)
 {
     for (const answer_to lost : {answer_to::create, answer_to::prepare, answer_to::commit}) {
         target a, b;
         const host mine, other;
         other.where.write("home", "others" + std::string(length - 6, '\0'));
         fail_to_create(other, a, b, 2, lost);
-        const std::string state = a.where().read("set.mirror", 0, 8192);
+        const std::string state_file = a.where().read("set.mirror", 0, 8192);
         const cfg_ptr cfg = mine.cfg({&a, &b});
         assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
         assert_non_null(std::strstr(rpma_mirror_error_message(), "remove its state there"));
-        assert_true(a.where().read("set.mirror", 0, 8192) == state);
+        assert_true(a.where().read("set.mirror", 0, 8192) == state_file);
         const cfg_ptr others = other.create({&a, &b});
         check_set(other, others, a, b, "others");
         assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
@@ -105,7 +105,7 @@ void what_another_machine_creates_is_left_alone(void **)
 
 // Requests of growth to each target: status, prepare, reserve, resize, attach, and the records of the opening and of
 // the end.
-void a_growth_whose_answer_was_lost_is_complete_or_reverted(void **)
+TEST(a_growth_whose_answer_was_lost_is_complete_or_reverted)
 {
     constexpr unsigned reserve = 4, resize = 5, last = 8;
     for (unsigned lost = static_cast<unsigned>(answer_to::status); lost <= last; ++lost) {
@@ -140,7 +140,7 @@ void a_growth_whose_answer_was_lost_is_complete_or_reverted(void **)
     }
 }
 
-void a_creation_goes_on_with_the_same_length(void **)
+TEST(a_creation_goes_on_with_the_same_length)
 {
     target a, b;
     const host h;
@@ -152,16 +152,3 @@ void a_creation_goes_on_with_the_same_length(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_creation_whose_answer_was_lost_is_repeated),
-            cmocka_unit_test(a_creation_is_repeated_many_times),
-            cmocka_unit_test(a_partial_creation_cannot_be_opened),
-            cmocka_unit_test(what_another_machine_creates_is_left_alone),
-            cmocka_unit_test(a_growth_whose_answer_was_lost_is_complete_or_reverted),
-            cmocka_unit_test(a_creation_goes_on_with_the_same_length),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

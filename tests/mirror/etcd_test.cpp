@@ -40,7 +40,7 @@ long lease_left_of(const opened &m)
     return left;
 }
 
-void who_has_the_lease_may_write(void **)
+TEST(who_has_the_lease_may_write)
 {
     const etcd e;
     target a, b;
@@ -72,7 +72,7 @@ void put_and_die(void *argument)
     kill(getpid(), SIGKILL);
 }
 
-void the_lease_of_a_dead_writer_runs_out(void **)
+TEST(the_lease_of_a_dead_writer_runs_out)
 {
     const etcd e;
     target a;
@@ -83,7 +83,7 @@ void the_lease_of_a_dead_writer_runs_out(void **)
     assert_true(second.bytes(0, 12) == "acknowledged");
 }
 
-void a_fence_takes_the_right_of_a_living_writer(void **)
+TEST(a_fence_takes_the_right_of_a_living_writer)
 {
     const etcd e;
     target a;
@@ -101,7 +101,7 @@ void a_fence_takes_the_right_of_a_living_writer(void **)
 }
 
 // Runs for longer than the lease. In between, etcd pauses for less than the lease.
-void a_writer_keeps_its_lease(void **)
+TEST(a_writer_keeps_its_lease)
 {
     const etcd e;
     target a;
@@ -119,7 +119,7 @@ void a_writer_keeps_its_lease(void **)
     m.close();
 }
 
-void without_etcd_the_right_runs_out(void **)
+TEST(without_etcd_the_right_runs_out)
 {
     etcd e;
     target a;
@@ -154,7 +154,7 @@ void evict_and_die(void *argument)
 }
 
 // Neither a standby machine nor a machine that fences the writer needs a target that has left the set.
-void a_silent_target_that_left_prevents_nothing(void **)
+TEST(a_silent_target_that_left_prevents_nothing)
 {
     const etcd e;
     target a, b;
@@ -187,7 +187,7 @@ void end_before_record(void *argument)
 }
 
 // The writer dies when etcd has the record in which it is alone, and no copy has this record yet.
-void a_writer_that_continued_alone_at_etcd_opens_again(void **)
+TEST(a_writer_that_continued_alone_at_etcd_opens_again)
 {
     const etcd e;
     target a;
@@ -208,7 +208,7 @@ void a_writer_that_continued_alone_at_etcd_opens_again(void **)
 }
 
 // The record at etcd shows that the writer had a target in sync, so force is not needed.
-void etcd_knows_that_no_writer_was_alone(void **)
+TEST(etcd_knows_that_no_writer_was_alone)
 {
     const etcd e;
     target a, b;
@@ -237,7 +237,7 @@ void replace_part(target &of)
 }
 
 // Only etcd has the record of the eviction of b. The record of a, the last target, has an older version.
-void a_replaced_part_is_no_source_for_the_record_of_etcd(void **)
+TEST(a_replaced_part_is_no_source_for_the_record_of_etcd)
 {
     const etcd e;
     target a, b;
@@ -264,7 +264,7 @@ void end_before_first_record(void *argument)
 }
 
 // Only etcd has the record in which a is in sync again.
-void a_resynchronized_copy_is_a_source_for_the_record_of_etcd(void **)
+TEST(a_resynchronized_copy_is_a_source_for_the_record_of_etcd)
 {
     const etcd e;
     target a, b;
@@ -285,7 +285,7 @@ void a_resynchronized_copy_is_a_source_for_the_record_of_etcd(void **)
 }
 
 // A lost target can be evicted only with the arbiter: without it, the writer does not continue alone.
-void no_eviction_without_etcd(void **)
+TEST(no_eviction_without_etcd)
 {
     const etcd e;
     target a, b;
@@ -311,7 +311,7 @@ struct facts {
 };
 
 // The writer sleeps longer than its lease, and another machine takes the set.
-void a_writer_that_slept_is_fenced(void **)
+TEST(a_writer_that_slept_is_fenced)
 {
     void *const memory = mmap(nullptr, sizeof(facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
@@ -348,7 +348,7 @@ void a_writer_that_slept_is_fenced(void **)
     munmap(memory, sizeof(facts));
 }
 
-void tls_is_checked_on_both_sides(void **)
+TEST(tls_is_checked_on_both_sides)
 {
     const etcd e(true);
     target a;
@@ -363,7 +363,7 @@ void tls_is_checked_on_both_sides(void **)
 
 // With users enabled, etcd accepts only requests with a password; a login is repeated after etcd has forgotten all
 // tokens.
-void a_user_has_a_password(void **)
+TEST(a_user_has_a_password)
 {
     etcd e;
     for (const char *const user : {"root", "writer"}) {
@@ -396,7 +396,7 @@ void a_user_has_a_password(void **)
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_SYSTEM);
 }
 
-void lines_that_are_wrong(void **)
+TEST(lines_that_are_wrong)
 {
     rpma_mirror_cfg *cfg = nullptr;
     assert_ok(rpma_mirror_cfg_new(&cfg));
@@ -425,22 +425,5 @@ int main()
             print_message("skipped: no %s: apt-get install etcd-server openssl\n", program);
             return 77;
         }
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(who_has_the_lease_may_write),
-            cmocka_unit_test(the_lease_of_a_dead_writer_runs_out),
-            cmocka_unit_test(a_fence_takes_the_right_of_a_living_writer),
-            cmocka_unit_test(a_writer_keeps_its_lease),
-            cmocka_unit_test(without_etcd_the_right_runs_out),
-            cmocka_unit_test(a_silent_target_that_left_prevents_nothing),
-            cmocka_unit_test(a_writer_that_continued_alone_at_etcd_opens_again),
-            cmocka_unit_test(etcd_knows_that_no_writer_was_alone),
-            cmocka_unit_test(a_replaced_part_is_no_source_for_the_record_of_etcd),
-            cmocka_unit_test(a_resynchronized_copy_is_a_source_for_the_record_of_etcd),
-            cmocka_unit_test(no_eviction_without_etcd),
-            cmocka_unit_test(a_writer_that_slept_is_fenced),
-            cmocka_unit_test(tls_is_checked_on_both_sides),
-            cmocka_unit_test(a_user_has_a_password),
-            cmocka_unit_test(lines_that_are_wrong),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return run_registered_tests();
 }

@@ -191,7 +191,7 @@ void run(std::array<lane, 2> &lanes, std::uint64_t count, std::uint64_t most, F 
         l.check_quiet();
 }
 
-void ten_thousand_tickets(void **)
+TEST(ten_thousand_tickets)
 {
     const pair p;
     const opened m(p.cfg().get());
@@ -211,7 +211,7 @@ void ten_thousand_tickets(void **)
 
 // With at most 8 outstanding tickets flush_start() does not wait for the target, so the thread of the library must find
 // the loss.
-void a_target_is_lost_in_the_middle(void **)
+TEST(a_target_is_lost_in_the_middle)
 {
     for (const std::uint64_t most : {8U, 64U}) {
         pair p;
@@ -229,7 +229,7 @@ void a_target_is_lost_in_the_middle(void **)
     }
 }
 
-void a_target_that_returns_is_watched(void **)
+TEST(a_target_that_returns_is_watched)
 {
     pair p;
     const opened m(p.cfg().get());
@@ -250,7 +250,7 @@ void a_target_that_returns_is_watched(void **)
 }
 
 // The program waits for the descriptor only. It becomes readable although no target sends anything.
-void silence_is_reported(void **)
+TEST(silence_is_reported)
 {
     needs_tcp();
     const pair p;
@@ -266,7 +266,7 @@ void silence_is_reported(void **)
 }
 
 // Each stop is longer than the limit of late confirmations, and shorter than the timeout.
-void a_slow_target_is_evicted(void **)
+TEST(a_slow_target_is_evicted)
 {
     needs_tcp();
     const pair p;
@@ -291,7 +291,7 @@ void a_slow_target_is_evicted(void **)
 }
 
 // Another lane detects the loss.
-void an_eviction_elsewhere_is_reported(void **)
+TEST(an_eviction_elsewhere_is_reported)
 {
     needs_tcp();
     const pair p;
@@ -306,7 +306,7 @@ void an_eviction_elsewhere_is_reported(void **)
 }
 
 // Calls that wait on the same lane collect the completions of earlier tickets.
-void waits_of_the_lane_lose_no_wakeup(void **)
+TEST(waits_of_the_lane_lose_no_wakeup)
 {
     const pair p;
     const opened m(p.cfg().get());
@@ -328,7 +328,7 @@ void waits_of_the_lane_lose_no_wakeup(void **)
 }
 
 // A call that sleeps consumes the event of the connection, too.
-void a_call_that_sleeps_loses_no_wakeup(void **)
+TEST(a_call_that_sleeps_loses_no_wakeup)
 {
     needs_tcp();
     degraded_pair p;
@@ -349,7 +349,7 @@ void a_call_that_sleeps_loses_no_wakeup(void **)
 }
 
 // The completion of a ticket arrives after the call found none, and before it requests the next notification.
-void a_completion_before_the_notification_is_reported(void **)
+TEST(a_completion_before_the_notification_is_reported)
 {
     needs_tcp();
     degraded_pair p;
@@ -374,7 +374,7 @@ void a_completion_before_the_notification_is_reported(void **)
     }
 }
 
-void tickets_beyond_the_capacity_stay(void **)
+TEST(tickets_beyond_the_capacity_stay)
 {
     const pair p;
     const opened m(p.cfg().get());
@@ -403,7 +403,7 @@ void tickets_beyond_the_capacity_stay(void **)
     assert_int_equal(taken[0], ticket);
 }
 
-void without_any_copy_the_failure_is_reported(void **)
+TEST(without_any_copy_the_failure_is_reported)
 {
     pair p;
     opened m(p.cfg(short_times).get());
@@ -432,7 +432,7 @@ void without_any_copy_the_failure_is_reported(void **)
     assert_int_equal(rpma_mirror_unmap(&failed), RPMA_MIRROR_E_NO_TARGET);
 }
 
-void a_set_is_closed_while_its_descriptor_is_watched(void **)
+TEST(a_set_is_closed_while_its_descriptor_is_watched)
 {
     const pair p;
     for (int round = 0; round < 10; ++round) {
@@ -464,7 +464,7 @@ void a_set_is_closed_while_its_descriptor_is_watched(void **)
     }
 }
 
-void arguments(void **)
+TEST(arguments)
 {
     const pair p;
     const opened m(p.cfg().get());
@@ -483,23 +483,3 @@ void arguments(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(ten_thousand_tickets),
-            cmocka_unit_test(a_target_is_lost_in_the_middle),
-            cmocka_unit_test(a_target_that_returns_is_watched),
-            cmocka_unit_test(silence_is_reported),
-            cmocka_unit_test(a_slow_target_is_evicted),
-            cmocka_unit_test(an_eviction_elsewhere_is_reported),
-            cmocka_unit_test(waits_of_the_lane_lose_no_wakeup),
-            cmocka_unit_test(a_call_that_sleeps_loses_no_wakeup),
-            cmocka_unit_test(a_completion_before_the_notification_is_reported),
-            cmocka_unit_test(tickets_beyond_the_capacity_stay),
-            cmocka_unit_test(without_any_copy_the_failure_is_reported),
-            cmocka_unit_test(a_set_is_closed_while_its_descriptor_is_watched),
-            cmocka_unit_test(arguments),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

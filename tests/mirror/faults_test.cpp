@@ -399,7 +399,7 @@ private:
     bool killed_ = false, healed_ = false, power_cut_ = false, brings_back_ = false;
 };
 
-void no_fault_loses_anything(void **)
+TEST(no_fault_loses_anything)
 {
     const network net(first_target + most_targets);
     void *const memory = mmap(nullptr, sizeof(round_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -418,9 +418,3 @@ void no_fault_loses_anything(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {cmocka_unit_test(no_fault_loses_anything)};
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -89,7 +89,7 @@ void one_round(std::uint64_t seed, shared_facts &facts)
     check_all(again, facts);
 }
 
-void nothing_acknowledged_is_lost(void **)
+TEST(nothing_acknowledged_is_lost)
 {
     void *const memory = mmap(nullptr, sizeof(shared_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
@@ -103,9 +103,3 @@ void nothing_acknowledged_is_lost(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {cmocka_unit_test(nothing_acknowledged_is_lost)};
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

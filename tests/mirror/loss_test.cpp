@@ -40,18 +40,18 @@ void a_lost_target_leaves_the_set(bool stopped)
         b.go_on();
 }
 
-void a_killed_target_leaves_the_set(void **)
+TEST(a_killed_target_leaves_the_set)
 {
     a_lost_target_leaves_the_set(false);
 }
 
-void a_stopped_target_leaves_the_set(void **)
+TEST(a_stopped_target_leaves_the_set)
 {
     needs_tcp();
     a_lost_target_leaves_the_set(true);
 }
 
-void the_last_target_stops_a_safe_writer(void **)
+TEST(the_last_target_stops_a_safe_writer)
 {
     target a;
     const host h;
@@ -72,7 +72,7 @@ void the_last_target_stops_a_safe_writer(void **)
     again.put(0, "again!");
 }
 
-void an_available_writer_goes_on_alone(void **)
+TEST(an_available_writer_goes_on_alone)
 {
     target a;
     const host h, other(5);
@@ -95,7 +95,7 @@ void an_available_writer_goes_on_alone(void **)
     assert_int_equal(back.report().reason, RPMA_MIRROR_SOURCE_LOCAL_NEWEST);
 }
 
-void targets_are_added_and_dropped(void **)
+TEST(targets_are_added_and_dropped)
 {
     target a, b, c;
     const host h;
@@ -130,7 +130,7 @@ void write_and_leak(void *argument)
     kill(getpid(), SIGKILL);
 }
 
-void a_writer_that_crashed_starts_again(void **)
+TEST(a_writer_that_crashed_starts_again)
 {
     target a, b;
     const host h;
@@ -147,7 +147,7 @@ void a_writer_that_crashed_starts_again(void **)
     assert_true(r.sent_bytes == 2 * 65536 && r.compared_bytes == 2 * length && r.in_sync == 7 && r.epoch == 3);
 }
 
-void after_a_clean_end_nothing_is_compared(void **)
+TEST(after_a_clean_end_nothing_is_compared)
 {
     target a;
     const host h;
@@ -163,7 +163,7 @@ void after_a_clean_end_nothing_is_compared(void **)
 }
 
 // Another machine takes the set while the old writer still assumes that it has the set.
-void the_old_writer_is_fenced(void **)
+TEST(the_old_writer_is_fenced)
 {
     target a, b;
     const host first, second(5);
@@ -185,7 +185,7 @@ void the_old_writer_is_fenced(void **)
     assert_true(a.bytes(0, 12) == "the new one.");
 }
 
-void an_old_primary_comes_back_as_a_stale_copy(void **)
+TEST(an_old_primary_comes_back_as_a_stale_copy)
 {
     target a;
     const host first, second(5);
@@ -204,7 +204,7 @@ void an_old_primary_comes_back_as_a_stale_copy(void **)
     assert_int_equal(back.report().source, 1);
 }
 
-void opening_needs_all_that_were_in_sync(void **)
+TEST(opening_needs_all_that_were_in_sync)
 {
     target a, b;
     const host first, second(5);
@@ -233,7 +233,7 @@ void opening_needs_all_that_were_in_sync(void **)
     assert_true(std::string(back.address() + 4096, 9) != "without b" && a.bytes(4096, 9) != "without b");
 }
 
-void a_fence_stops_a_writer_and_opens_nothing(void **)
+TEST(a_fence_stops_a_writer_and_opens_nothing)
 {
     target a, b;
     const host first, second(5);
@@ -251,21 +251,3 @@ void a_fence_stops_a_writer_and_opens_nothing(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_killed_target_leaves_the_set),
-            cmocka_unit_test(a_stopped_target_leaves_the_set),
-            cmocka_unit_test(the_last_target_stops_a_safe_writer),
-            cmocka_unit_test(an_available_writer_goes_on_alone),
-            cmocka_unit_test(targets_are_added_and_dropped),
-            cmocka_unit_test(a_writer_that_crashed_starts_again),
-            cmocka_unit_test(after_a_clean_end_nothing_is_compared),
-            cmocka_unit_test(the_old_writer_is_fenced),
-            cmocka_unit_test(an_old_primary_comes_back_as_a_stale_copy),
-            cmocka_unit_test(opening_needs_all_that_were_in_sync),
-            cmocka_unit_test(a_fence_stops_a_writer_and_opens_nothing),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -24,7 +24,7 @@ void lose_often(pid_t pid, F f)
     expect_resources(pid, &before);
 }
 
-void a_writer_that_loses_targets_holds_no_more(void **)
+TEST(a_writer_that_loses_targets_holds_no_more)
 {
     target a, b;
     const host h;
@@ -39,7 +39,7 @@ void a_writer_that_loses_targets_holds_no_more(void **)
     });
 }
 
-void a_target_that_loses_writers_holds_no_more(void **)
+TEST(a_target_that_loses_writers_holds_no_more)
 {
     target a;
     const host h;
@@ -51,12 +51,3 @@ void a_target_that_loses_writers_holds_no_more(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_writer_that_loses_targets_holds_no_more),
-            cmocka_unit_test(a_target_that_loses_writers_holds_no_more),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -45,7 +45,7 @@ struct callbacks {
 };
 
 // The function is called before any change, and once for each copy.
-void the_function_is_called_before_a_copy_is_evicted(void **)
+TEST(the_function_is_called_before_a_copy_is_evicted)
 {
     target a, b, c;
     const host h, other(5);
@@ -76,7 +76,7 @@ void the_function_is_called_before_a_copy_is_evicted(void **)
 }
 
 // The function is also called for a copy that is lost while the record without another copy is being committed.
-void the_function_is_called_for_each_evicted_copy(void **)
+TEST(the_function_is_called_for_each_evicted_copy)
 {
     const target a;
     target b, c;
@@ -93,7 +93,7 @@ void the_function_is_called_for_each_evicted_copy(void **)
     m.close();
 }
 
-void it_stops_rather_than_lose_a_copy(void **)
+TEST(it_stops_rather_than_lose_a_copy)
 {
     const target a;
     target b;
@@ -137,7 +137,7 @@ void it_stops_rather_than_lose_a_copy(void **)
 }
 
 // The function is called before the writer continues alone.
-void it_does_not_go_on_alone(void **)
+TEST(it_does_not_go_on_alone)
 {
     target a;
     const host h;
@@ -152,7 +152,7 @@ void it_does_not_go_on_alone(void **)
 
 // The function takes longer than the timeout of an operation. Calls that wait for the copy continue when it has
 // returned.
-void a_function_that_takes_long_is_waited_for(void **)
+TEST(a_function_that_takes_long_is_waited_for)
 {
     const target a;
     target b;
@@ -218,7 +218,7 @@ struct calls_back {
     }
 };
 
-void functions_do_not_wait_for_themselves(void **)
+TEST(functions_do_not_wait_for_themselves)
 {
     const target a;
     target b, c;
@@ -272,7 +272,7 @@ void mark_and_go_on(void *cfg)
 }
 
 // The consistency point is durable on each copy. Any machine that opens the set finds it.
-void marks_are_found_after_a_crash(void **)
+TEST(marks_are_found_after_a_crash)
 {
     const target a, b, c;
     const host h, other(5);
@@ -311,7 +311,7 @@ void marks_are_found_after_a_crash(void **)
 }
 
 // A consistency point omits a lost target. The target has it after its return.
-void a_mark_leaves_a_lost_target_out(void **)
+TEST(a_mark_leaves_a_lost_target_out)
 {
     const target a;
     target b;
@@ -336,7 +336,7 @@ void a_mark_leaves_a_lost_target_out(void **)
 }
 
 // If no target has stored a consistency point, the mirror fails, like for a flush.
-void a_mark_that_no_target_takes_is_the_end(void **)
+TEST(a_mark_that_no_target_takes_is_the_end)
 {
     target a;
     const host h;
@@ -351,19 +351,3 @@ void a_mark_that_no_target_takes_is_the_end(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(the_function_is_called_before_a_copy_is_evicted),
-            cmocka_unit_test(the_function_is_called_for_each_evicted_copy),
-            cmocka_unit_test(it_stops_rather_than_lose_a_copy),
-            cmocka_unit_test(it_does_not_go_on_alone),
-            cmocka_unit_test(a_function_that_takes_long_is_waited_for),
-            cmocka_unit_test(functions_do_not_wait_for_themselves),
-            cmocka_unit_test(marks_are_found_after_a_crash),
-            cmocka_unit_test(a_mark_leaves_a_lost_target_out),
-            cmocka_unit_test(a_mark_that_no_target_takes_is_the_end),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -166,7 +166,7 @@ void check_point(const rpma_mirror_image &i)
             fail_msg("word %lu is %lu in the image of point %lu", at, word(i, at), i.consistency_point);
 }
 
-void points_are_read_while_the_writer_writes(void **)
+TEST(points_are_read_while_the_writer_writes)
 {
     const target a, b;
     const host h, other(5);
@@ -204,7 +204,7 @@ void points_are_read_while_the_writer_writes(void **)
 }
 
 // A writer that sets no point: the call fails, and the image is the last one. Data of any time is available.
-void without_a_point_the_old_image_stays(void **)
+TEST(without_a_point_the_old_image_stays)
 {
     const target a;
     const host h, other(5);
@@ -230,7 +230,7 @@ void without_a_point_the_old_image_stays(void **)
     assert_memory_equal(last.address, "store", 5);
 }
 
-void the_writer_is_killed(void **)
+TEST(the_writer_is_killed)
 {
     const target a;
     const host h, other(5);
@@ -252,7 +252,7 @@ void the_writer_is_killed(void **)
     assert_true(now.epoch > any.epoch && now.consistency_point > any.consistency_point);
 }
 
-void another_machine_is_promoted_while_a_reader_waits(void **)
+TEST(another_machine_is_promoted_while_a_reader_waits)
 {
     const target a, b;
     const host h, second(5), other(6);
@@ -276,7 +276,7 @@ void another_machine_is_promoted_while_a_reader_waits(void **)
     waitpid(promoting, nullptr, 0);
 }
 
-void targets_end_under_a_reader(void **)
+TEST(targets_end_under_a_reader)
 {
     target a, b;
     const host h, other(5);
@@ -335,7 +335,7 @@ pid_t start_reader(const std::function<void(const std::function<void()> &)> &f)
 }
 
 // Readers that are stopped or killed while they wait: the writer continues, and their places are free again.
-void stopped_readers_delay_no_other_process(void **)
+TEST(stopped_readers_delay_no_other_process)
 {
     const target a("--max-readers 2");
     const host h, other(5);
@@ -387,7 +387,7 @@ void stopped_readers_delay_no_other_process(void **)
 }
 
 // A target that cannot copy the set rejects readers, and serves the writer.
-void a_reader_follows_a_set_that_grows(void **)
+TEST(a_reader_follows_a_set_that_grows)
 {
     const target a;
     const host h, other(5);
@@ -418,7 +418,7 @@ void a_reader_follows_a_set_that_grows(void **)
     }
 }
 
-void an_image_above_the_limit_is_rejected(void **)
+TEST(an_image_above_the_limit_is_rejected)
 {
     const target a("--max-reader-bytes 4194304");
     const host h, other(5);
@@ -432,7 +432,7 @@ void an_image_above_the_limit_is_rejected(void **)
     m.close();
 }
 
-void arguments_are_checked(void **)
+TEST(arguments_are_checked)
 {
     const target a;
     const host h;
@@ -449,19 +449,3 @@ void arguments_are_checked(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(points_are_read_while_the_writer_writes),
-            cmocka_unit_test(without_a_point_the_old_image_stays),
-            cmocka_unit_test(the_writer_is_killed),
-            cmocka_unit_test(another_machine_is_promoted_while_a_reader_waits),
-            cmocka_unit_test(targets_end_under_a_reader),
-            cmocka_unit_test(stopped_readers_delay_no_other_process),
-            cmocka_unit_test(a_reader_follows_a_set_that_grows),
-            cmocka_unit_test(an_image_above_the_limit_is_rejected),
-            cmocka_unit_test(arguments_are_checked),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

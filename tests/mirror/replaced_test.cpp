@@ -66,14 +66,14 @@ void restore_in_place(const closed_set &s)
     close(fd);
 }
 
-void a_file_that_was_restored_in_place_is_no_source(void **)
+TEST(a_file_that_was_restored_in_place_is_no_source)
 {
     const closed_set s;
     restore_in_place(s);
     s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
-void a_file_that_was_replaced_is_no_source(void **)
+TEST(a_file_that_was_replaced_is_no_source)
 {
     const closed_set s;
     fs::rename(s.backup, s.home);
@@ -82,7 +82,7 @@ void a_file_that_was_replaced_is_no_source(void **)
 
 // In memory, a store through a mapping does not change the time of the file. The case equals a rollback of the device
 // below the file system.
-void older_content_of_the_same_identity_is_no_source(void **)
+TEST(older_content_of_the_same_identity_is_no_source)
 {
     const closed_set s;
     const int fd = open(s.home.c_str(), O_RDWR);
@@ -95,7 +95,7 @@ void older_content_of_the_same_identity_is_no_source(void **)
 }
 
 // Changed times do not indicate changed content: the content is compared, and nothing has to be sent.
-void a_file_with_another_owner_or_mode_is_compared(void **)
+TEST(a_file_with_another_owner_or_mode_is_compared)
 {
     const closed_set s;
     assert_int_equal(chmod(s.home.c_str(), 0640), 0);
@@ -110,28 +110,28 @@ void a_file_with_another_owner_or_mode_is_compared(void **)
 }
 
 // File and state are both of the first clean end, and the target has a newer record.
-void a_file_that_was_restored_with_its_state_is_no_source(void **)
+TEST(a_file_that_was_restored_with_its_state_is_no_source)
 {
     target a;
     const host h;
     const cfg_ptr cfg = h.cfg({&a});
-    const std::string state = h.where.path + "/home.mirror", home = h.where.path + "/home";
+    const std::string state_file = h.where.path + "/home.mirror", home = h.where.path + "/home";
     assert_ok(rpma_mirror_create(cfg.get()));
     for (const char *const text : {"old", "new"}) {
         opened m(cfg.get());
         m.put(0, text);
         m.close();
         if (*text == 'o')
-            for (const std::string &file : {state, home})
+            for (const std::string &file : {state_file, home})
                 fs::copy_file(file, file + ".backup");
     }
-    for (const std::string &file : {state, home})
+    for (const std::string &file : {state_file, home})
         fs::rename(file + ".backup", file);
     const opened m(cfg.get());
     assert_true(std::string(m.address(), 3) == "new" && a.bytes(0, 3) == "new");
 }
 
-void a_file_of_another_length_is_rejected(void **)
+TEST(a_file_of_another_length_is_rejected)
 {
     const closed_set s;
     for (const std::uint64_t size : {length / 2, 2 * length}) {
@@ -148,7 +148,7 @@ void a_file_of_another_length_is_rejected(void **)
     s.expect_new(RPMA_MIRROR_SOURCE_TARGET_NEWEST);
 }
 
-void a_larger_length_in_the_set_file_is_rejected(void **)
+TEST(a_larger_length_in_the_set_file_is_rejected)
 {
     const closed_set s;
     const cfg_ptr other = s.h.cfg({&s.a});
@@ -168,7 +168,7 @@ void write_and_die(void *argument)
 }
 
 // After a crash, times and content may differ, but it must be the same file.
-void a_file_that_was_replaced_after_a_crash_is_no_source(void **)
+TEST(a_file_that_was_replaced_after_a_crash_is_no_source)
 {
     closed_set s;
     in_process_that_dies(write_and_die, &s);
@@ -181,7 +181,7 @@ void a_file_that_was_replaced_after_a_crash_is_no_source(void **)
 }
 
 // No other copy has the data that it wrote alone, so neither copy is used without force.
-void the_only_copy_that_was_replaced_needs_force(void **)
+TEST(the_only_copy_that_was_replaced_needs_force)
 {
     closed_set s("policy availability\n");
     {
@@ -223,7 +223,7 @@ void back_up_part(const target &of)
 }
 
 // A target that counts as equal would become the next source. It must be compared first.
-void parts_that_were_restored_are_compared(void **)
+TEST(parts_that_were_restored_are_compared)
 {
     for (const bool same_file : {true, false}) {
         closed_set s;
@@ -240,7 +240,7 @@ void parts_that_were_restored_are_compared(void **)
     }
 }
 
-void parts_that_were_restored_are_no_source(void **)
+TEST(parts_that_were_restored_are_no_source)
 {
     target a, b;
     const host first, second(5);
@@ -270,7 +270,7 @@ void parts_that_were_restored_are_no_source(void **)
 }
 
 // The resync that was canceled had already passed the beginning of the part.
-void a_part_that_was_restored_during_a_resync_is_compared_again(void **)
+TEST(a_part_that_was_restored_during_a_resync_is_compared_again)
 {
     for (const bool same_file : {true, false}) {
         target a, b;
@@ -296,7 +296,7 @@ void a_part_that_was_restored_during_a_resync_is_compared_again(void **)
 }
 
 // Neither copy is known to have the acknowledged data.
-void two_copies_that_were_restored_need_force(void **)
+TEST(two_copies_that_were_restored_need_force)
 {
     closed_set s;
     back_up_part(s.a);
@@ -311,23 +311,3 @@ void two_copies_that_were_restored_need_force(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_file_that_was_restored_in_place_is_no_source),
-            cmocka_unit_test(a_file_that_was_replaced_is_no_source),
-            cmocka_unit_test(older_content_of_the_same_identity_is_no_source),
-            cmocka_unit_test(a_file_with_another_owner_or_mode_is_compared),
-            cmocka_unit_test(a_file_that_was_restored_with_its_state_is_no_source),
-            cmocka_unit_test(a_file_of_another_length_is_rejected),
-            cmocka_unit_test(a_larger_length_in_the_set_file_is_rejected),
-            cmocka_unit_test(a_file_that_was_replaced_after_a_crash_is_no_source),
-            cmocka_unit_test(the_only_copy_that_was_replaced_needs_force),
-            cmocka_unit_test(parts_that_were_restored_are_compared),
-            cmocka_unit_test(parts_that_were_restored_are_no_source),
-            cmocka_unit_test(a_part_that_was_restored_during_a_resync_is_compared_again),
-            cmocka_unit_test(two_copies_that_were_restored_need_force),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -143,7 +143,7 @@ void check_message(const std::string &name)
         fail_msg("the message does not describe the timeout: %s", text.c_str());
 }
 
-void a_name_delays_no_other_target(void **)
+TEST(a_name_delays_no_other_target)
 {
     named_set s;
     s.evict();
@@ -156,7 +156,7 @@ void a_name_delays_no_other_target(void **)
     assert_ok(rpma_mirror_fence(s.cfg().get(), 0, nullptr));
 }
 
-void the_message_names_the_host(void **)
+TEST(the_message_names_the_host)
 {
     const named_set s;
     const timer t;
@@ -165,7 +165,7 @@ void the_message_names_the_host(void **)
     assert_int_equal(map_code(s.cfg().get(), RPMA_MIRROR_F_FORCE), 0);
 }
 
-void the_state_is_reported(void **)
+TEST(the_state_is_reported)
 {
     const named_set s;
     const timer t;
@@ -175,7 +175,7 @@ void the_state_is_reported(void **)
     assert_int_equal(seen->copies[2].last_error, RPMA_MIRROR_E_TIMEOUT);
 }
 
-void a_creation_fails(void **)
+TEST(a_creation_fails)
 {
     const target a;
     const host h;
@@ -187,7 +187,7 @@ void a_creation_fails(void **)
 }
 
 // A pending lookup of the background resync does not delay the end, whatever the deadline is.
-void an_end_cancels_a_lookup(void **)
+TEST(an_end_cancels_a_lookup)
 {
     named_set s;
     s.evict();
@@ -198,7 +198,7 @@ void an_end_cancels_a_lookup(void **)
     m.close();
 }
 
-void an_arbiter_by_name_fails_in_time(void **)
+TEST(an_arbiter_by_name_fails_in_time)
 {
     const named_set s;
     const timer t;
@@ -206,7 +206,7 @@ void an_arbiter_by_name_fails_in_time(void **)
     assert_int_equal(map_code(s.cfg(times + arbiter).get()), RPMA_MIRROR_E_ARBITER);
 }
 
-void a_name_is_used_when_it_is_resolved(void **)
+TEST(a_name_is_used_when_it_is_resolved)
 {
     named_set s;
     s.evict();
@@ -220,18 +220,6 @@ void a_name_is_used_when_it_is_resolved(void **)
     m.close();
 }
 
-} // namespace
+GROUP_FIXTURE(isolate, nullptr)
 
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_name_delays_no_other_target),
-            cmocka_unit_test(the_message_names_the_host),
-            cmocka_unit_test(the_state_is_reported),
-            cmocka_unit_test(a_creation_fails),
-            cmocka_unit_test(an_end_cancels_a_lookup),
-            cmocka_unit_test(an_arbiter_by_name_fails_in_time),
-            cmocka_unit_test(a_name_is_used_when_it_is_resolved),
-    };
-    return cmocka_run_group_tests(tests, isolate, nullptr);
-}
+} // namespace

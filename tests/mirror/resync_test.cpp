@@ -16,7 +16,7 @@
 namespace
 {
 
-void a_target_that_returns_is_brought_level(void **)
+TEST(a_target_that_returns_is_brought_level)
 {
     target a, b;
     const host h;
@@ -55,7 +55,7 @@ int pause_after(void *context, const rpma_mirror_progress *progress)
     return --p->left == 0;
 }
 
-void a_resync_is_paused_and_goes_on(void **)
+TEST(a_resync_is_paused_and_goes_on)
 {
     target a, b;
     const host h;
@@ -93,7 +93,7 @@ rpma_mirror_statistics statistics_of(const opened &m)
 
 // Two batches are compared at once. If both differ completely, the next ones are sent without a comparison. The data
 // sent unnecessarily is at most as much as the data that differed.
-void completely_different_ranges_are_sent_unchecked(void **)
+TEST(completely_different_ranges_are_sent_unchecked)
 {
     target a, b;
     const host h;
@@ -119,7 +119,7 @@ void completely_different_ranges_are_sent_unchecked(void **)
 }
 
 // A target that returns in the same epoch is compared only where flushes did not reach it, unless its daemon restarted.
-void a_return_in_the_same_epoch_copies_only_changes(void **)
+TEST(a_return_in_the_same_epoch_copies_only_changes)
 {
     needs_tcp();
     target a, b;
@@ -232,19 +232,19 @@ void lose_a_target_in_the_middle(bool stopped)
     }
 }
 
-void a_target_is_killed_in_the_middle(void **)
+TEST(a_target_is_killed_in_the_middle)
 {
     lose_a_target_in_the_middle(false);
 }
 
-void a_target_is_stopped_in_the_middle(void **)
+TEST(a_target_is_stopped_in_the_middle)
 {
     needs_tcp();
     lose_a_target_in_the_middle(true);
 }
 
 // The resync waits for the target, while flushes continue on the connection. Five flushes are below its limit.
-void a_target_that_falls_silent_in_a_resync_delays_no_flush(void **)
+TEST(a_target_that_falls_silent_in_a_resync_delays_no_flush)
 {
     needs_tcp();
     target a, b;
@@ -272,7 +272,7 @@ void a_target_that_falls_silent_in_a_resync_delays_no_flush(void **)
 }
 
 // The library resynchronizes targets that return, even while another target is silent.
-void a_target_returns_without_a_call(void **)
+TEST(a_target_returns_without_a_call)
 {
     target a, b, c;
     const host h;
@@ -310,7 +310,7 @@ void put_while_stopped(const opened &m, const target &slow)
     later.join();
 }
 
-void a_slow_target_is_evicted_unless_it_is_the_last(void **)
+TEST(a_slow_target_is_evicted_unless_it_is_the_last)
 {
     needs_tcp();
     target a, b;
@@ -341,7 +341,7 @@ void a_slow_target_is_evicted_unless_it_is_the_last(void **)
 }
 
 // At its own rate, the background resync would take two minutes.
-void a_call_takes_over_from_the_background(void **)
+TEST(a_call_takes_over_from_the_background)
 {
     target a, b;
     const host h;
@@ -363,7 +363,7 @@ void a_call_takes_over_from_the_background(void **)
     b.kill();
 }
 
-void a_set_is_closed_during_a_background_resync(void **)
+TEST(a_set_is_closed_during_a_background_resync)
 {
     target a, b;
     const host h;
@@ -377,7 +377,7 @@ void a_set_is_closed_during_a_background_resync(void **)
 }
 
 // Neither the eviction of another target nor the next writer waits for the resync.
-void a_background_resync_meets_an_eviction_and_a_promotion(void **)
+TEST(a_background_resync_meets_an_eviction_and_a_promotion)
 {
     target a, b, c;
     const host h, elsewhere(5);
@@ -403,7 +403,7 @@ void a_background_resync_meets_an_eviction_and_a_promotion(void **)
 }
 
 // Repeatedly kills a target, also during its resync, while two lanes write.
-void a_target_that_flaps_loses_nothing(void **)
+TEST(a_target_that_flaps_loses_nothing)
 {
     target a, b;
     const host h;
@@ -442,7 +442,7 @@ void a_target_that_flaps_loses_nothing(void **)
 }
 
 // The next writer must not use the copy of b without a comparison.
-void a_writer_dies_in_a_background_resync(void **)
+TEST(a_writer_dies_in_a_background_resync)
 {
     target a, b;
     const host h;
@@ -479,7 +479,7 @@ void a_writer_dies_in_a_background_resync(void **)
 }
 
 // The program continues to write on two lanes during the resync; at the end the copies are equal.
-void a_resync_beside_flushes_loses_nothing(void **)
+TEST(a_resync_beside_flushes_loses_nothing)
 {
     target a, b;
     const host h;
@@ -512,25 +512,3 @@ void a_resync_beside_flushes_loses_nothing(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_target_that_returns_is_brought_level),
-            cmocka_unit_test(a_resync_is_paused_and_goes_on),
-            cmocka_unit_test(completely_different_ranges_are_sent_unchecked),
-            cmocka_unit_test(a_return_in_the_same_epoch_copies_only_changes),
-            cmocka_unit_test(a_target_that_falls_silent_in_a_resync_delays_no_flush),
-            cmocka_unit_test(a_target_returns_without_a_call),
-            cmocka_unit_test(a_slow_target_is_evicted_unless_it_is_the_last),
-            cmocka_unit_test(a_call_takes_over_from_the_background),
-            cmocka_unit_test(a_set_is_closed_during_a_background_resync),
-            cmocka_unit_test(a_background_resync_meets_an_eviction_and_a_promotion),
-            cmocka_unit_test(a_target_that_flaps_loses_nothing),
-            cmocka_unit_test(a_writer_dies_in_a_background_resync),
-            cmocka_unit_test(a_target_is_killed_in_the_middle),
-            cmocka_unit_test(a_target_is_stopped_in_the_middle),
-            cmocka_unit_test(a_resync_beside_flushes_loses_nothing),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -8,7 +8,7 @@
 namespace
 {
 
-void what_is_flushed_is_on_every_copy(void **)
+TEST(what_is_flushed_is_on_every_copy)
 {
     target a, b;
     const host h;
@@ -45,7 +45,7 @@ void what_is_flushed_is_on_every_copy(void **)
     assert_true(a.bytes(0, 6) == "secret" && b.bytes(0, 6) == "secret");
 }
 
-void arguments_are_checked(void **)
+TEST(arguments_are_checked)
 {
     target a;
     const host h;
@@ -68,7 +68,7 @@ void arguments_are_checked(void **)
     assert_ok(o.flush(0, 1));
 }
 
-void tickets_and_order(void **)
+TEST(tickets_and_order)
 {
     target a, b;
     const host h;
@@ -96,7 +96,7 @@ void tickets_and_order(void **)
         assert_true(copy == "\1\2\3\4\5\6\7\10");
 }
 
-void copies_are_read_and_verified(void **)
+TEST(copies_are_read_and_verified)
 {
     target a, b;
     const host h;
@@ -133,7 +133,7 @@ void copies_are_read_and_verified(void **)
 
 // The default state path is PATH.mirror, which is a likely name of a set file, too. The key was "home" in development
 // versions.
-void the_set_file_is_not_the_state(void **)
+TEST(the_set_file_is_not_the_state)
 {
     const host h;
     const std::string path = h.where.path + "/log.mirror";
@@ -151,7 +151,7 @@ void the_set_file_is_not_the_state(void **)
 }
 
 // A set file that was saved by an editor of another system.
-void set_files_of_other_systems(void **)
+TEST(set_files_of_other_systems)
 {
     const host h;
     const std::string path = h.where.path + "/set";
@@ -172,7 +172,7 @@ void set_files_of_other_systems(void **)
     assert_non_null(std::strstr(rpma_mirror_error_message(), "user names are not supported"));
 }
 
-void an_incomplete_set_file_is_named(void **)
+TEST(an_incomplete_set_file_is_named)
 {
     const host h;
     h.where.write("set", "RPMAMIRROR\nkey-file /k\n");
@@ -182,7 +182,7 @@ void an_incomplete_set_file_is_named(void **)
 }
 
 // The other set has a newer record.
-void a_copy_of_another_set_does_not_count(void **)
+TEST(a_copy_of_another_set_does_not_count)
 {
     target a, b;
     const host h, other(5);
@@ -198,7 +198,7 @@ void a_copy_of_another_set_does_not_count(void **)
 }
 
 // The store without a flush shows whether the end compared the copies.
-void a_set_is_closed_as_flushed(void **)
+TEST(a_set_is_closed_as_flushed)
 {
     for (const bool differs : {false, true}) {
         target a;
@@ -226,12 +226,12 @@ void a_set_is_closed_as_flushed(void **)
 }
 
 // Files that cannot contain a copy are rejected.
-void only_files_and_dax_devices_are_local_copies(void **)
+TEST(only_files_and_dax_devices_are_local_copies)
 {
     target a;
     const host h;
     const cfg_ptr cfg = h.cfg({&a});
-    const std::string state = h.where.path + "/state", small = h.where.path + "/small";
+    const std::string state_path = h.where.path + "/state", small = h.where.path + "/small";
     h.where.write("small", "too short");
     const struct {
         std::string path;
@@ -240,11 +240,11 @@ void only_files_and_dax_devices_are_local_copies(void **)
             {"/dev/zero", "neither a regular file nor a DAX device"},
             {h.where.path, "neither a regular file nor a DAX device"}, {small, "9 bytes"}};
     for (const auto &[path, part] : bad) {
-        assert_ok(rpma_mirror_cfg_set_local_copy(cfg.get(), 0, path.c_str(), length, state.c_str()));
+        assert_ok(rpma_mirror_cfg_set_local_copy(cfg.get(), 0, path.c_str(), length, state_path.c_str()));
         assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_INVAL);
         assert_non_null(std::strstr(rpma_mirror_error_message(), path.c_str()));
         assert_non_null(std::strstr(rpma_mirror_error_message(), part));
-        assert_int_equal(access(state.c_str(), F_OK), -1);
+        assert_int_equal(access(state_path.c_str(), F_OK), -1);
         assert_int_equal(access((a.where().path + "/set.mirror").c_str(), F_OK), -1);
     }
 }
@@ -268,7 +268,7 @@ int call_others(void *context, const rpma_mirror_progress *)
 }
 
 // A copy cannot be removed while it is compared.
-void one_call_works_on_a_copy(void **)
+TEST(one_call_works_on_a_copy)
 {
     target a, b;
     const host h;
@@ -288,7 +288,7 @@ void one_call_works_on_a_copy(void **)
     assert_ok(rpma_mirror_remove_target(m.get(), 1));
 }
 
-void memory_of_the_program_is_attached(void **)
+TEST(memory_of_the_program_is_attached)
 {
     target a;
     host h;
@@ -316,7 +316,7 @@ void memory_of_the_program_is_attached(void **)
     assert_int_equal(again.report().reason, RPMA_MIRROR_SOURCE_TARGET_NEWEST);
 }
 
-void a_set_reports_its_state(void **)
+TEST(a_set_reports_its_state)
 {
     target a, b;
     const host h;
@@ -358,7 +358,7 @@ void a_set_reports_its_state(void **)
     assert_int_equal(s.copies[2].state, RPMA_MIRROR_COPY_IN_SYNC);
 }
 
-void pages_that_cannot_be_read_are_repaired(void **)
+TEST(pages_that_cannot_be_read_are_repaired)
 {
     target a;
     const host h;
@@ -410,7 +410,7 @@ void pages_that_cannot_be_read_are_repaired(void **)
 
 // The damaged pages were discarded and new ones cannot be written: the local copy is incomplete, and must not be the
 // source of the others.
-void a_repair_that_fails_is_none(void **)
+TEST(a_repair_that_fails_is_none)
 {
     target a;
     const host h;
@@ -432,25 +432,3 @@ void a_repair_that_fails_is_none(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(what_is_flushed_is_on_every_copy),
-            cmocka_unit_test(arguments_are_checked),
-            cmocka_unit_test(tickets_and_order),
-            cmocka_unit_test(copies_are_read_and_verified),
-            cmocka_unit_test(the_set_file_is_not_the_state),
-            cmocka_unit_test(set_files_of_other_systems),
-            cmocka_unit_test(a_set_is_closed_as_flushed),
-            cmocka_unit_test(an_incomplete_set_file_is_named),
-            cmocka_unit_test(a_copy_of_another_set_does_not_count),
-            cmocka_unit_test(only_files_and_dax_devices_are_local_copies),
-            cmocka_unit_test(one_call_works_on_a_copy),
-            cmocka_unit_test(memory_of_the_program_is_attached),
-            cmocka_unit_test(a_set_reports_its_state),
-            cmocka_unit_test(pages_that_cannot_be_read_are_repaired),
-            cmocka_unit_test(a_repair_that_fails_is_none),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

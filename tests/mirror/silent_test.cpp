@@ -167,7 +167,7 @@ void it_is_not_in_sync(const row &r)
     m.close();
 }
 
-void a_target_that_left_delays_nothing(void **)
+TEST(a_target_that_left_delays_nothing)
 {
     in_processes({std::begin(whole_faults), std::end(whole_faults)}, it_is_not_in_sync);
 }
@@ -183,7 +183,7 @@ void it_gets_stuck_and_is_not_in_sync(const row &r)
     assert_ok(rpma_mirror_recover(s.there().get(), 0, nullptr));
 }
 
-void a_target_that_left_gets_stuck_at_each_step(void **)
+TEST(a_target_that_left_gets_stuck_at_each_step)
 {
     in_processes(steps(), it_gets_stuck_and_is_not_in_sync);
 }
@@ -212,7 +212,7 @@ void it_is_in_sync(const row &r)
     ways[r.way](s);
 }
 
-void a_target_in_sync_is_overridden_by_force(void **)
+TEST(a_target_in_sync_is_overridden_by_force)
 {
     std::vector<row> rows;
     for (row r : whole_faults)
@@ -234,7 +234,7 @@ void it_gets_stuck_and_is_in_sync(const row &r)
     open_and_write(r.answers % 2 == 0 ? here.get() : there.get(), RPMA_MIRROR_F_FORCE);
 }
 
-void a_target_in_sync_gets_stuck_at_each_step(void **)
+TEST(a_target_in_sync_gets_stuck_at_each_step)
 {
     in_processes(steps(), it_gets_stuck_and_is_in_sync);
 }
@@ -250,7 +250,7 @@ void a_creation_names_the_target_that_is_silent(const row &r)
     check_message(good, bad);
 }
 
-void creations_name_the_silent_target(void **)
+TEST(creations_name_the_silent_target)
 {
     std::vector<row> rows(std::begin(whole_faults), std::end(whole_faults));
     // TLS, greeting, status, creation, promise.
@@ -260,7 +260,7 @@ void creations_name_the_silent_target(void **)
 }
 
 // Closing a set continues without a target that became silent after the last flush.
-void an_end_loses_a_silent_target(void **)
+TEST(an_end_loses_a_silent_target)
 {
     target a, b;
     const host h;
@@ -279,7 +279,7 @@ void an_end_loses_a_silent_target(void **)
 }
 
 // A watchdog promotes another machine repeatedly. The failed promotions do not affect the writer.
-void refused_promotions_disturb_no_writer(void **)
+TEST(refused_promotions_disturb_no_writer)
 {
     target a, b;
     const host h, other(5);
@@ -303,17 +303,3 @@ void refused_promotions_disturb_no_writer(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_target_that_left_delays_nothing),
-            cmocka_unit_test(a_target_that_left_gets_stuck_at_each_step),
-            cmocka_unit_test(a_target_in_sync_is_overridden_by_force),
-            cmocka_unit_test(a_target_in_sync_gets_stuck_at_each_step),
-            cmocka_unit_test(creations_name_the_silent_target),
-            cmocka_unit_test(an_end_loses_a_silent_target),
-            cmocka_unit_test(refused_promotions_disturb_no_writer),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -75,7 +75,7 @@ void map_at_requested_address(void *cfg)
 }
 
 // MAP: each process that opens the set maps it at the requested address.
-void a_set_is_mapped_at_the_requested_address(void **)
+TEST(a_set_is_mapped_at_the_requested_address)
 {
     target a;
     const host h;
@@ -88,7 +88,7 @@ void a_set_is_mapped_at_the_requested_address(void **)
     assert_int_not_equal(reinterpret_cast<std::uintptr_t>(m.address()), requested_address);
 }
 
-void flushes_register_nothing(void **)
+TEST(flushes_register_nothing)
 {
     target a, b;
     const host h;
@@ -157,7 +157,7 @@ std::uint32_t level_of_target(const host &h)
     return level_here(h);
 }
 
-void each_attribute_of_each_copy(void **)
+TEST(each_attribute_of_each_copy)
 {
     target a;
     host h;
@@ -189,7 +189,7 @@ void each_attribute_of_each_copy(void **)
     check_attributes(m, {RPMA_MIRROR_ALL_COPIES, RPMA_MIRROR_LEVEL_VOLATILE, 4096, 0, 0, 0, RPMA_MIRROR_VERIFY_CACHE});
 }
 
-void a_level_is_demanded(void **)
+TEST(a_level_is_demanded)
 {
     target a;
     host h;
@@ -210,7 +210,7 @@ void a_level_is_demanded(void **)
 
 // Native flush requires the devices of both ends. A target whose device lacks it flushes on request by messages, and
 // its copy has a lower level. The minimum level applies to each target, also when a target is added or returns.
-void native_flush_takes_both_sides(void **)
+TEST(native_flush_takes_both_sides)
 {
     target a, b("", {}, {"SOFTRDMA_NATIVE_VERBS=off"});
     const host h;
@@ -246,7 +246,7 @@ void native_flush_takes_both_sides(void **)
 }
 
 // The local copy cannot be written back, and the library cannot determine the failing range.
-void an_error_may_not_be_precise(void **)
+TEST(an_error_may_not_be_precise)
 {
     const bool on_disk = [] {
         const host h;
@@ -286,7 +286,7 @@ void an_error_may_not_be_precise(void **)
 }
 
 // DEEP_FLUSH: for a processor flush the target calls no system function. A deep flush calls one, and fails if it fails.
-void a_deep_flush_is_done_by_the_target(void **)
+TEST(a_deep_flush_is_done_by_the_target)
 {
     const char *const failing = getenv("FAILING_MSYNC");
     if (!is_persistent() || failing == nullptr)
@@ -331,7 +331,7 @@ void on_event(void *context, const rpma_mirror_event *event)
 }
 
 // Each change reports its event, to the callback and to the queue.
-void each_action_reports_its_event(void **)
+TEST(each_action_reports_its_event)
 {
     target a, b, c;
     const host h, other(5);
@@ -383,7 +383,7 @@ void each_action_reports_its_event(void **)
 }
 
 // OPTIMIZED_FLUSH_AND_VERIFY: another process changes a copy between the write and the read.
-void what_is_read_back_is_compared(void **)
+TEST(what_is_read_back_is_compared)
 {
     target a;
     const host h;
@@ -417,12 +417,12 @@ void what_is_read_back_is_compared(void **)
 }
 
 // Each setting with its limits, and a configuration that is created by calls.
-void each_setting_and_its_limits(void **)
+TEST(each_setting_and_its_limits)
 {
     target a;
     const host h;
     h.cfg({&a}); // makes the key
-    const std::string home = h.where.path + "/home", key = h.where.path + "/key", state = h.where.path + "/else";
+    const std::string home = h.where.path + "/home", key = h.where.path + "/key", state_file = h.where.path + "/else";
     rpma_mirror_cfg *cfg = nullptr;
     assert_ok(rpma_mirror_cfg_new(&cfg));
     void *address = nullptr;
@@ -436,7 +436,7 @@ void each_setting_and_its_limits(void **)
             {rpma_mirror_cfg_set_local_copy(cfg, 0, home.c_str(), 4097, nullptr), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_set_local_copy(cfg, 0, "", length, nullptr), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_set_local_copy(cfg, 0, nullptr, 0, nullptr), RPMA_MIRROR_E_INVAL},
-            {rpma_mirror_cfg_set_local_copy(cfg, 0, home.c_str(), length, state.c_str()), 0},
+            {rpma_mirror_cfg_set_local_copy(cfg, 0, home.c_str(), length, state_file.c_str()), 0},
             {rpma_mirror_cfg_add_target(cfg, 0, a.place().c_str(), "set"), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_add_target(cfg, 1, "nowhere", "set"), RPMA_MIRROR_E_INVAL},
             {rpma_mirror_cfg_add_target(cfg, 1, "127.0.0.1:72040", "set"), RPMA_MIRROR_E_INVAL},
@@ -463,7 +463,7 @@ void each_setting_and_its_limits(void **)
     for (std::size_t i = 0; i < sizeof(table) / sizeof(table[0]); ++i)
         if (table[i].code != table[i].expected)
             fail_msg("row %zu: %s", i, rpma_mirror_err_2str(table[i].code));
-    assert_int_equal(access(state.c_str(), F_OK), 0);
+    assert_int_equal(access(state_file.c_str(), F_OK), 0);
     std::vector<rpma_mirror_range> most(RPMA_MIRROR_MAX_RANGES + 1, {0, 8});
     assert_ok(rpma_mirror_optimized_flush(m, 2, most.data(), RPMA_MIRROR_MAX_RANGES, 0));
     assert_int_equal(rpma_mirror_optimized_flush(m, 2, most.data(), most.size(), 0), RPMA_MIRROR_E_INVAL);
@@ -485,7 +485,7 @@ void each_setting_and_its_limits(void **)
     assert_null(cfg);
 }
 
-void each_code_has_a_text(void **)
+TEST(each_code_has_a_text)
 {
     for (int code = RPMA_MIRROR_E_INVAL; code >= RPMA_MIRROR_E_AGAIN; --code)
         assert_string_not_equal(rpma_mirror_err_2str(code), "unknown error");
@@ -496,21 +496,3 @@ void each_code_has_a_text(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_set_is_mapped_at_the_requested_address),
-            cmocka_unit_test(flushes_register_nothing),
-            cmocka_unit_test(each_attribute_of_each_copy),
-            cmocka_unit_test(a_level_is_demanded),
-            cmocka_unit_test(native_flush_takes_both_sides),
-            cmocka_unit_test(an_error_may_not_be_precise),
-            cmocka_unit_test(a_deep_flush_is_done_by_the_target),
-            cmocka_unit_test(each_action_reports_its_event),
-            cmocka_unit_test(what_is_read_back_is_compared),
-            cmocka_unit_test(each_setting_and_its_limits),
-            cmocka_unit_test(each_code_has_a_text),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -87,7 +87,7 @@ std::vector<numbers> orders_of(unsigned count)
     return {up, down, mixed, {count - 1}};
 }
 
-void any_number_in_any_order(void **)
+TEST(any_number_in_any_order)
 {
     const target a, b;
     const host h;
@@ -119,7 +119,7 @@ void any_number_in_any_order(void **)
     }
 }
 
-void starts_do_not_wait(void **)
+TEST(starts_do_not_wait)
 {
     needs_tcp();
     const target a, b;
@@ -145,7 +145,7 @@ void starts_do_not_wait(void **)
 }
 
 // A flush beyond the target's limit waits for the oldest one.
-void one_more_waits_for_the_oldest(void **)
+TEST(one_more_waits_for_the_oldest)
 {
     needs_tcp();
     const target a, b;
@@ -169,7 +169,7 @@ void one_more_waits_for_the_oldest(void **)
     assert_int_equal(m.state().in_sync, 7);
 }
 
-void a_target_is_lost_with_outstanding_tickets(void **)
+TEST(a_target_is_lost_with_outstanding_tickets)
 {
     const target a;
     target b;
@@ -201,14 +201,3 @@ void a_target_is_lost_with_outstanding_tickets(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(any_number_in_any_order),
-            cmocka_unit_test(starts_do_not_wait),
-            cmocka_unit_test(one_more_waits_for_the_oldest),
-            cmocka_unit_test(a_target_is_lost_with_outstanding_tickets),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
