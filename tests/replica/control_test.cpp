@@ -2,13 +2,9 @@
 // Control messages: their frames and checks, the greetings of other versions, and the conversion of their parts.
 #include "control.hpp"
 
-#include <csetjmp>
-#include <cstdarg>
 #include <cstring>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace replica;
 
@@ -83,7 +79,7 @@ bool same(const pool_attributes &one, const pool_attributes &two)
     return std::memcmp(&one, &two, sizeof(one)) == 0;
 }
 
-void attributes_come_back(void **)
+TEST(attributes_come_back)
 {
     request got;
     assert_true(decode_again(create_request(), got) == decoded::good);
@@ -93,7 +89,7 @@ void attributes_come_back(void **)
     assert_int_equal(got.create().pool_size(), 0x1122334455667788);
 }
 
-void failures_carry_their_text(void **)
+TEST(failures_carry_their_text)
 {
     for (std::uint32_t number = 1; number <= highest_status; ++number) {
         response sent = response_to(create_request()), got;
@@ -111,7 +107,7 @@ void failures_carry_their_text(void **)
     assert_int_equal(longest.text().size(), error_text::capacity);
 }
 
-void a_response_belongs_to_its_request(void **)
+TEST(a_response_belongs_to_its_request)
 {
     response r = response_to_open();
     assert_true(answers(r, 7, request::kOpen));
@@ -132,7 +128,7 @@ void a_response_belongs_to_its_request(void **)
 }
 
 // Greetings that this version, and older versions of the daemon and of the client, receive and send.
-void other_versions_are_distinguished(void **)
+TEST(other_versions_are_distinguished)
 {
     const std::string wire = encode(greeting{});
     int first = 0;
@@ -164,7 +160,7 @@ void other_versions_are_distinguished(void **)
 }
 
 // A cut message must not be accepted with other values: each field is whole or absent.
-void what_is_cut_is_malformed_or_lacks_fields(void **)
+TEST(what_is_cut_is_malformed_or_lacks_fields)
 {
     const std::string whole = message_in(encode(response_to_open()));
     for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -174,7 +170,7 @@ void what_is_cut_is_malformed_or_lacks_fields(void **)
     }
 }
 
-void unknown_fields_are_ignored(void **)
+TEST(unknown_fields_are_ignored)
 {
     // Field 100 with 5 bytes, and field 101 with a number.
     const std::string unknown("\xa2\x06\x05later\xa8\x06\x07");
@@ -186,7 +182,7 @@ void unknown_fields_are_ignored(void **)
     assert_int_equal(r.body_case(), request::BODY_NOT_SET);
 }
 
-void damaged_requests_are_malformed(void **)
+TEST(damaged_requests_are_malformed)
 {
     const auto fails = [](const auto &damage) {
         request r = create_request(), got;
@@ -205,7 +201,7 @@ void damaged_requests_are_malformed(void **)
     fails([](request &r) { r.mutable_commit()->mutable_record()->set_writer_copy(max_copies); });
 }
 
-void damaged_responses_are_malformed(void **)
+TEST(damaged_responses_are_malformed)
 {
     const auto fails = [](const auto &damage) {
         response r = response_to_open(), got;
@@ -237,7 +233,7 @@ void damaged_responses_are_malformed(void **)
     fails([](response &r, wire::region &) { r.mutable_state()->set_set("short"); });
 }
 
-void sizes_are_capped(void **)
+TEST(sizes_are_capped)
 {
     const auto announced = [](std::uint32_t size) {
         std::array<std::byte, frame_header_size> header{};
@@ -250,7 +246,7 @@ void sizes_are_capped(void **)
         assert_true(announced(size) == size);
 }
 
-void set_names_stay_beneath_the_directory(void **)
+TEST(set_names_stay_beneath_the_directory)
 {
     for (const char *const good : {"pool.set", "a/b/pool.set", "..pool", "a..b/c..", "a b;c", "./pool.set"})
         assert_null(set_name_fault(good));
@@ -263,7 +259,7 @@ void set_names_stay_beneath_the_directory(void **)
 }
 
 // With one allowed kind a client uses no other, whatever the target has.
-void the_kind_of_the_target_is_tried_first(void **)
+TEST(the_kind_of_the_target_is_tried_first)
 {
     constexpr std::uint32_t hardware = device_hardware, software = device_software, any = hardware | software;
     const struct {
@@ -284,7 +280,7 @@ void the_kind_of_the_target_is_tried_first(void **)
     }
 }
 
-void errnos_become_statuses(void **)
+TEST(errnos_become_statuses)
 {
     assert_true(status_of_errno(0) == status::success);
     for (const int error : {EEXIST, EACCES, ENOENT, EINVAL, EFBIG, ENOTSUP, EBUSY, EMEDIUMTYPE})
@@ -294,22 +290,3 @@ void errnos_become_statuses(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(attributes_come_back),
-            cmocka_unit_test(failures_carry_their_text),
-            cmocka_unit_test(a_response_belongs_to_its_request),
-            cmocka_unit_test(other_versions_are_distinguished),
-            cmocka_unit_test(what_is_cut_is_malformed_or_lacks_fields),
-            cmocka_unit_test(unknown_fields_are_ignored),
-            cmocka_unit_test(damaged_requests_are_malformed),
-            cmocka_unit_test(damaged_responses_are_malformed),
-            cmocka_unit_test(sizes_are_capped),
-            cmocka_unit_test(set_names_stay_beneath_the_directory),
-            cmocka_unit_test(the_kind_of_the_target_is_tried_first),
-            cmocka_unit_test(errnos_become_statuses),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

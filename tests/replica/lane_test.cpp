@@ -4,14 +4,10 @@
 #include "lane_proof.hpp"
 #include "siphash.hpp"
 
-#include <csetjmp>
-#include <cstdarg>
 #include <cstring>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace replica;
 
@@ -28,7 +24,7 @@ token some_token(unsigned char first)
 
 // Values from the list of the reference implementation, for the key 00 01 .. 0f and the messages "", 00, .., 00 01 ..
 // 0e.
-void siphash_agrees_with_its_authors(void **)
+TEST(siphash_agrees_with_its_authors)
 {
     siphash_key key;
     for (std::size_t i = 0; i < key.size(); ++i)
@@ -42,7 +38,7 @@ void siphash_agrees_with_its_authors(void **)
     assert_memory_equal(siphash_128(key, {&zero, 1}).data(), of_one, sizeof(of_one));
 }
 
-void a_proof_names_its_lane(void **)
+TEST(a_proof_names_its_lane)
 {
     const token t = some_token(1);
     for (const std::uint32_t lane : {0U, 1U, 1023U, 0xffffffffU}) {
@@ -58,7 +54,7 @@ void a_proof_names_its_lane(void **)
 }
 
 // HMAC-SHA-256 of another implementation, truncated to 16 bytes.
-void a_proof_ends_with_an_hmac(void **)
+TEST(a_proof_ends_with_an_hmac)
 {
     const unsigned char plain[] = {
             0x7d, 0x39, 0x2d, 0x3c, 0xa3, 0x7d, 0xc5, 0xb1, 0xcb, 0xa4, 0x69, 0xff, 0x95, 0x2f, 0x9d, 0xcb};
@@ -68,7 +64,7 @@ void a_proof_ends_with_an_hmac(void **)
     assert_memory_equal(&make_epoch_proof(some_token(1), 5, 9)[20], of_epoch, sizeof(of_epoch));
 }
 
-void nothing_else_is_a_proof(void **)
+TEST(nothing_else_is_a_proof)
 {
     const token t = some_token(1);
     const lane_proof proof = make_lane_proof(t, 5);
@@ -87,7 +83,7 @@ void nothing_else_is_a_proof(void **)
     }
 }
 
-void requests_come_back(void **)
+TEST(requests_come_back)
 {
     lane_request sent;
     sent.kind = lane_request_kind::deep_flush;
@@ -105,7 +101,7 @@ void requests_come_back(void **)
     assert_memory_equal(got.ranges, sent.ranges, sizeof(sent.ranges));
 }
 
-void damaged_requests_are_malformed(void **)
+TEST(damaged_requests_are_malformed)
 {
     lane_request r;
     r.count = 2;
@@ -124,7 +120,7 @@ void damaged_requests_are_malformed(void **)
     assert_false(decode(std::span(wire).first(size), r));
 }
 
-void answers_come_back(void **)
+TEST(answers_come_back)
 {
     lane_answer sent;
     sent.error = EIO;
@@ -140,7 +136,7 @@ void answers_come_back(void **)
     assert_false(decode(wire, got));
 }
 
-void ranges_do_not_wrap(void **)
+TEST(ranges_do_not_wrap)
 {
     constexpr std::uint64_t most = ~std::uint64_t{0};
     assert_true(range_fits({4096, 0}, 4096, 8192));
@@ -156,18 +152,3 @@ void ranges_do_not_wrap(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(siphash_agrees_with_its_authors),
-            cmocka_unit_test(a_proof_names_its_lane),
-            cmocka_unit_test(a_proof_ends_with_an_hmac),
-            cmocka_unit_test(nothing_else_is_a_proof),
-            cmocka_unit_test(requests_come_back),
-            cmocka_unit_test(damaged_requests_are_malformed),
-            cmocka_unit_test(answers_come_back),
-            cmocka_unit_test(ranges_do_not_wrap),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -5,8 +5,6 @@
 #include "lane_proof.hpp"
 #include "mirror_file.hpp"
 
-#include <csetjmp>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -16,9 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace replica;
 
@@ -37,7 +33,7 @@ mirror_state some_state()
     return s;
 }
 
-void an_epoch_is_promised_once(void **)
+TEST(an_epoch_is_promised_once)
 {
     const mirror_state s = some_state();
     assert_true(may_promise(s, {8, 1}));
@@ -47,7 +43,7 @@ void an_epoch_is_promised_once(void **)
     assert_false(may_promise(mirror_state{}, {}));
 }
 
-void only_the_promised_writer_commits(void **)
+TEST(only_the_promised_writer_commits)
 {
     const mirror_state s = some_state();
     mirror_record next = s.committed;
@@ -67,7 +63,7 @@ void only_the_promised_writer_commits(void **)
     assert_false(may_commit(mirror_state{}, mirror_record{}));
 }
 
-void epochs_come_before_versions(void **)
+TEST(epochs_come_before_versions)
 {
     const mirror_record old{3, 9, 0, 0, 0, mirror_policy::safety, false};
     const mirror_record now{4, 1, 0, 0, 0, mirror_policy::safety, false};
@@ -101,7 +97,7 @@ struct place {
     }
 };
 
-void a_state_survives_its_process(void **)
+TEST(a_state_survives_its_process)
 {
     const place at;
     mirror_state s = some_state();
@@ -122,7 +118,7 @@ void a_state_survives_its_process(void **)
     }
 }
 
-void a_torn_slot_leaves_the_state_before(void **)
+TEST(a_torn_slot_leaves_the_state_before)
 {
     const place at;
     const mirror_state first = some_state();
@@ -146,7 +142,7 @@ void a_torn_slot_leaves_the_state_before(void **)
     assert_true(file.state() == second);
 }
 
-void a_file_without_a_whole_slot_is_refused(void **)
+TEST(a_file_without_a_whole_slot_is_refused)
 {
     const place at;
     assert_int_equal(mirror_file().create(at.path.c_str(), some_state()), 0);
@@ -155,7 +151,7 @@ void a_file_without_a_whole_slot_is_refused(void **)
 }
 
 // A file in format 1, which the previous version writes: the checksum follows the state.
-void a_file_without_stamps_is_read(void **)
+TEST(a_file_without_stamps_is_read)
 {
     const place at;
     const mirror_state s = some_state();
@@ -184,7 +180,7 @@ void a_file_without_stamps_is_read(void **)
 }
 
 // Another format describes a copy that a resync completed, until its next record.
-void a_completed_resync_survives(void **)
+TEST(a_completed_resync_survives)
 {
     const place at;
     mirror_state s = some_state();
@@ -204,7 +200,7 @@ void a_completed_resync_survives(void **)
     }
 }
 
-void changed_parts_need_a_resync(void **)
+TEST(changed_parts_need_a_resync)
 {
     mirror_state s = some_state();
     assert_false(has_changed_parts(s));
@@ -216,7 +212,7 @@ void changed_parts_need_a_resync(void **)
 }
 
 // The stamp changes with each property of the files, and with each page of the sample.
-void a_stamp_detects_changes(void **)
+TEST(a_stamp_detects_changes)
 {
     constexpr std::uint64_t pages = 1000, step = pages / 64, number = 7;
     std::vector<std::byte> content(pages * 4096);
@@ -248,7 +244,7 @@ void a_stamp_detects_changes(void **)
     assert_true(match(of_device, stamp_content(devices, content, number)) == stamp_match::changed);
 }
 
-void states_come_back(void **)
+TEST(states_come_back)
 {
     mirror_state s = some_state();
     for (const bool resynced : {false, true}) {
@@ -261,7 +257,7 @@ void states_come_back(void **)
     assert_true(from_wire(wire::state()) == mirror_state());
 }
 
-void a_proof_contains_its_epoch(void **)
+TEST(a_proof_contains_its_epoch)
 {
     token t{};
     t.fill(std::byte{1});
@@ -286,22 +282,3 @@ void a_proof_contains_its_epoch(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(an_epoch_is_promised_once),
-            cmocka_unit_test(only_the_promised_writer_commits),
-            cmocka_unit_test(epochs_come_before_versions),
-            cmocka_unit_test(a_state_survives_its_process),
-            cmocka_unit_test(a_torn_slot_leaves_the_state_before),
-            cmocka_unit_test(a_file_without_a_whole_slot_is_refused),
-            cmocka_unit_test(a_file_without_stamps_is_read),
-            cmocka_unit_test(a_completed_resync_survives),
-            cmocka_unit_test(changed_parts_need_a_resync),
-            cmocka_unit_test(a_stamp_detects_changes),
-            cmocka_unit_test(states_come_back),
-            cmocka_unit_test(a_proof_contains_its_epoch),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -5,24 +5,20 @@
 #include "target.hpp"
 
 #include <cerrno>
-#include <csetjmp>
 #include <csignal>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace replica;
 
 namespace
 {
 
-void valid_targets_are_parsed(void **)
+TEST(valid_targets_are_parsed)
 {
     constexpr struct {
         const char *text, *user, *node, *service;
@@ -52,7 +48,7 @@ void valid_targets_are_parsed(void **)
     assert_true(t.local);
 }
 
-void other_texts_are_no_targets(void **)
+TEST(other_texts_are_no_targets)
 {
     for (const char *const text : {"", "@host", "user@", ":22", "host:", "host:x", "host:0", "host:70000", "host:65536",
                  "user@@host:22", "@user@host", "us er@domain@host", "us er@host", "ho st", " host", "host:22 ",
@@ -74,7 +70,7 @@ void other_texts_are_no_targets(void **)
     assert_non_null(parse_target({longest, 260}, t));
 }
 
-void ssh_gets_one_quoted_line(void **)
+TEST(ssh_gets_one_quoted_line)
 {
     target t;
     assert_null(parse_target("user@host:222", t));
@@ -87,7 +83,7 @@ void ssh_gets_one_quoted_line(void **)
 }
 
 // A shell must split the quoted text into the original arguments.
-void quoted_words_come_back(void **)
+TEST(quoted_words_come_back)
 {
     target t;
     assert_null(parse_target("local:", t));
@@ -111,7 +107,7 @@ void count_child(int)
 }
 
 // wait() and SIGCHLD of the application must not notice the program.
-void programs_are_not_children(void **)
+TEST(programs_are_not_children)
 {
     std::signal(SIGCHLD, count_child);
     target t;
@@ -131,7 +127,7 @@ void programs_are_not_children(void **)
 }
 
 // The exit status of the program is reported even if the application ignores its children.
-void a_failure_is_reported_where_children_are_ignored(void **)
+TEST(a_failure_is_reported_where_children_are_ignored)
 {
     target t;
     assert_null(parse_target("local:", t));
@@ -142,7 +138,7 @@ void a_failure_is_reported_where_children_are_ignored(void **)
     assert_int_equal(status, 7);
 }
 
-void programs_that_go_on_are_killed(void **)
+TEST(programs_that_go_on_are_killed)
 {
     target t;
     assert_null(parse_target("local:", t));
@@ -155,7 +151,7 @@ void programs_that_go_on_are_killed(void **)
     assert_int_equal(p.pidfd(), -1);
 }
 
-void missing_programs_are_reported(void **)
+TEST(missing_programs_are_reported)
 {
     char name[] = "/nowhere/rpmemd";
     char *const words[] = {name, nullptr};
@@ -164,18 +160,3 @@ void missing_programs_are_reported(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(valid_targets_are_parsed),
-            cmocka_unit_test(other_texts_are_no_targets),
-            cmocka_unit_test(ssh_gets_one_quoted_line),
-            cmocka_unit_test(quoted_words_come_back),
-            cmocka_unit_test(programs_are_not_children),
-            cmocka_unit_test(a_failure_is_reported_where_children_are_ignored),
-            cmocka_unit_test(programs_that_go_on_are_killed),
-            cmocka_unit_test(missing_programs_are_reported),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

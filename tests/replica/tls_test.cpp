@@ -3,16 +3,12 @@
 #include "tls_stream.hpp"
 
 #include <cerrno>
-#include <csetjmp>
-#include <cstdarg>
 #include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace replica;
 
@@ -65,7 +61,7 @@ std::string received_from(byte_stream &from, std::size_t size)
 }
 
 // Messages are larger than a record of TLS and than the buffer of the socket, and both directions are used at once.
-void messages_arrive_in_both_directions(void **)
+TEST(messages_arrive_in_both_directions)
 {
     connection c(key, "other:" + std::string(32, '1') + "\n" + key);
     assert_true(c.is_open && c.server->identity() == "writer");
@@ -84,7 +80,7 @@ void messages_arrive_in_both_directions(void **)
     assert_int_equal(c.client.read({&next, 1}), 0);
 }
 
-void both_sides_name_the_reason(void **)
+TEST(both_sides_name_the_reason)
 {
     const connection unknown("reader:000102030405060708090a0b0c0d0e0f"), wrong("writer:" + std::string(32, '1')),
             hostile("a\\b" + std::string(100, 'x') + ":000102030405060708090a0b0c0d0e0f");
@@ -98,7 +94,7 @@ void both_sides_name_the_reason(void **)
     assert_int_equal(hostile.server->failure().size(), std::string("unknown identity ''").size() + 64);
 }
 
-void a_peer_without_tls_is_reported(void **)
+TEST(a_peer_without_tls_is_reported)
 {
     ends e;
     tls_stream client(std::move(e.client), parse_keys(key));
@@ -110,7 +106,7 @@ void a_peer_without_tls_is_reported(void **)
 }
 
 // Records that the server ignores must not occupy it.
-void a_handshake_has_a_limit(void **)
+TEST(a_handshake_has_a_limit)
 {
     ends e;
     const tls_keys keys = parse_keys(key);
@@ -125,14 +121,3 @@ void a_handshake_has_a_limit(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(messages_arrive_in_both_directions),
-            cmocka_unit_test(both_sides_name_the_reason),
-            cmocka_unit_test(a_peer_without_tls_is_reported),
-            cmocka_unit_test(a_handshake_has_a_limit),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
