@@ -60,7 +60,7 @@ static void refused(RPMEMpool *pool, int error)
     assert_int_equal(errno, error);
 }
 
-static void sets_of_every_kind_hold_a_pool(void **state)
+TEST(sets_of_every_kind_hold_a_pool)
 {
     assert_int_equal(mkdir(in_directory("below"), 0700), 0);
     const struct rpmem_pool_attr single = {.signature = "SINGLE", .major = 1, .incompat_features = 1};
@@ -99,7 +99,7 @@ static void sets_of_every_kind_hold_a_pool(void **state)
     assert_int_equal(rmdir(in_directory("below")), 0);
 }
 
-static void attributes_fit_the_set(void **state)
+TEST(attributes_fit_the_set)
 {
     const struct rpmem_pool_attr single = {.signature = "SINGLE", .major = 1, .incompat_features = 1};
     write_set("with.set", "", 1, "fit.part", 0);
@@ -121,7 +121,7 @@ static void attributes_fit_the_set(void **state)
     assert_int_equal(access(in_directory("fit.part0"), F_OK), -1);
 }
 
-static void a_part_of_two_sets_is_used_by_one(void **state)
+TEST(a_part_of_two_sets_is_used_by_one)
 {
     write_set("first.set", "", 1, "shared.part", 0);
     write_set("second.set", "", 1, "shared.part", 0);
@@ -142,7 +142,7 @@ static void a_part_of_two_sets_is_used_by_one(void **state)
     assert_int_equal(rpmem_remove("host", "third.set", 0), 0);
 }
 
-static void a_damaged_header_is_refused(void **state)
+TEST(a_damaged_header_is_refused)
 {
     for (long at = 0; at <= 4088; at += at == 0 ? 24 : 4064) {
         RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
@@ -159,7 +159,7 @@ static void a_damaged_header_is_refused(void **state)
     assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
 }
 
-static void what_is_not_there_cannot_be_removed(void **state)
+TEST(what_is_not_there_cannot_be_removed)
 {
     assert_fails(rpmem_remove("host", "no.set", 0), ENOENT);
     assert_int_equal(rpmem_remove("host", "no.set", RPMEM_REMOVE_FORCE), 0);
@@ -175,7 +175,7 @@ static void what_is_not_there_cannot_be_removed(void **state)
     assert_int_equal(access(in_directory("gone.set"), F_OK), -1);
 }
 
-static void files_without_permission_are_rejected(void **state)
+TEST(files_without_permission_are_rejected)
 {
     /* Programs that are started after this call must obey the modes of files, even as root. */
     (void)prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
@@ -202,7 +202,7 @@ static void files_without_permission_are_rejected(void **state)
 }
 
 /* With few descriptors, a pool opens with fewer lanes. It does not fail in the middle of opening. */
-static void few_descriptors_are_few_lanes(void **state)
+TEST(few_descriptors_are_few_lanes)
 {
     write_set("few.set", "", 1, "few.part", 0);
     struct rlimit before;
@@ -239,7 +239,7 @@ static void *use_a_lane(void *argument)
     return NULL;
 }
 
-static void each_lane_has_a_thread(void **state)
+TEST(each_lane_has_a_thread)
 {
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
     RPMEMpool *const pool = must(create_with("pool.set", &some_attributes));
@@ -262,7 +262,7 @@ static void each_lane_has_a_thread(void **state)
 }
 
 /* Like a stop by an operator: the daemon closes its sessions and notifies the client. */
-static void a_terminated_target_is_an_error(void **state)
+TEST(a_terminated_target_is_an_error)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     const pid_t daemon = daemon_pid();
@@ -276,18 +276,4 @@ static void a_terminated_target_is_an_error(void **state)
     assert_int_equal(rpmem_close(must(open_with("pool.set", POOL_SIZE, NULL))), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(sets_of_every_kind_hold_a_pool),
-            cmocka_unit_test(attributes_fit_the_set),
-            cmocka_unit_test(a_part_of_two_sets_is_used_by_one),
-            cmocka_unit_test(a_damaged_header_is_refused),
-            cmocka_unit_test(what_is_not_there_cannot_be_removed),
-            cmocka_unit_test(files_without_permission_are_rejected),
-            cmocka_unit_test(few_descriptors_are_few_lanes),
-            cmocka_unit_test(each_lane_has_a_thread),
-            cmocka_unit_test(a_terminated_target_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, make_memory, NULL);
-}
+GROUP_FIXTURE(make_memory, NULL)

@@ -5,7 +5,7 @@
  */
 #include "support.h"
 
-static void commands_take_turns(void **state)
+TEST(commands_take_turns)
 {
     char expected[64] = "", turns[64] = "";
     for (int i = 0; i < 5; ++i) {
@@ -18,7 +18,7 @@ static void commands_take_turns(void **state)
     assert_string_equal(turns, expected);
 }
 
-static void a_number_of_lanes_that_is_none_is_ignored(void **state)
+TEST(a_number_of_lanes_that_is_none_is_ignored)
 {
     unsigned lanes = 1000;
     RPMEMpool *const pool = must(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
@@ -27,7 +27,7 @@ static void a_number_of_lanes_that_is_none_is_ignored(void **state)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
-static void each_process_has_a_log_of_its_own(void **state)
+TEST(each_process_has_a_log_of_its_own)
 {
     char name[64], line[512] = "", expected[64];
     snprintf(name, sizeof(name), "log-of-%d", (int)getpid());
@@ -38,12 +38,4 @@ static void each_process_has_a_log_of_its_own(void **state)
     assert_memory_equal(line, expected, strlen(expected));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(commands_take_turns),
-            cmocka_unit_test(a_number_of_lanes_that_is_none_is_ignored),
-            cmocka_unit_test(each_process_has_a_log_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, make_memory, NULL);
-}
+GROUP_FIXTURE(make_memory, NULL)

@@ -287,7 +287,7 @@ static void fail_at(const char *function, int call, const struct resources *befo
     alarm(0);
 }
 
-static void each_call_fails_once(void **state)
+TEST(each_call_fails_once)
 {
     const int most = (int)number_from("RPMEM_FAILURES", 2);
     fail_at("", 0, &(struct resources){UINT_MAX, UINT_MAX, UINT_MAX});
@@ -313,9 +313,10 @@ static void each_call_fails_once(void **state)
             sizeof(functions) / sizeof(functions[0]), harmless);
 }
 
+GROUP_FIXTURE(make_memory, NULL)
+
 int main(void)
 {
     setenv("RPMEM_OP_TIMEOUT_MS", "5000", 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails_once)};
-    return cmocka_run_group_tests(tests, make_memory, NULL);
+    return run_registered_tests();
 }

@@ -246,7 +246,7 @@ static void strike_the_writer(enum action action, unsigned after_us, const char 
         expect_end_of(daemon_pid());
 }
 
-static void every_blow_is_survived(void **state)
+TEST(every_blow_is_survived)
 {
     const unsigned rounds = number_from("RPMEM_KILL_ROUNDS", 5);
     const unsigned seed = number_from("RPMEM_SEED", (unsigned)time(NULL));
@@ -282,6 +282,8 @@ static void every_blow_is_survived(void **state)
             (uintmax_t)shared->acknowledged[0], (uintmax_t)shared->acknowledged[1], longest_s);
 }
 
+GROUP_FIXTURE(make_memory, NULL)
+
 int main(int argc, char **argv)
 {
     char timeout[16];
@@ -290,6 +292,5 @@ int main(int argc, char **argv)
     own_program = argv[0];
     if (argc == 3)
         return run_writer(argv[2]);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_blow_is_survived)};
-    return cmocka_run_group_tests(tests, make_memory, NULL);
+    return run_registered_tests();
 }

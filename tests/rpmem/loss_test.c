@@ -36,7 +36,7 @@ static int error_of_persist(void)
     return 0;
 }
 
-static void a_killed_target_is_an_error(void **state)
+DEFINE_TEST(a_killed_target_is_an_error, open_pool, no_child_was_seen)
 {
     kill(daemon_pid(), SIGKILL);
     assert_int_equal(error_of_persist(), ECONNRESET);
@@ -49,7 +49,7 @@ static void a_killed_target_is_an_error(void **state)
     assert_fails(rpmem_close(pool), ECONNRESET);
 }
 
-static void a_stopped_target_times_out(void **state)
+DEFINE_TEST(a_stopped_target_times_out, open_pool, no_child_was_seen)
 {
     const pid_t stopped = stop_daemon();
     /* This call needs an action of the target. */
@@ -62,7 +62,7 @@ static void a_stopped_target_times_out(void **state)
 
 /* If the target were in the session of this program, the kernel would send SIGHUP to the stopped target when its parent
  * exits. */
-static void the_target_has_a_session_of_its_own(void **state)
+DEFINE_TEST(the_target_has_a_session_of_its_own, open_pool, no_child_was_seen)
 {
     const pid_t session = getsid(daemon_pid());
     assert_int_not_equal(session, getsid(0));
@@ -70,14 +70,14 @@ static void the_target_has_a_session_of_its_own(void **state)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
-static void silence_is_noticed(void **state)
+DEFINE_TEST(silence_is_noticed, open_pool, no_child_was_seen)
 {
     stop_daemon();
     assert_int_equal(error_of_persist(), ETIMEDOUT);
     assert_fails(rpmem_close(pool), ECONNRESET);
 }
 
-static void a_degraded_program_goes_on(void **state)
+DEFINE_TEST(a_degraded_program_goes_on, open_pool, no_child_was_seen)
 {
     char path[4096];
     snprintf(path, sizeof(path), "%s/state", getenv("RPMEM_TEST_DIR"));
@@ -114,7 +114,7 @@ static void expect_last_line(const char *file_name, const char *what)
 }
 
 /* A replica without which a program continued is out of date, even if it looks complete. */
-static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
+DEFINE_TEST(a_lost_replica_is_refused_until_it_is_made_again, open_pool, no_child_was_seen)
 {
     char path[4096], part[4096];
     snprintf(path, sizeof(path), "%s/made/for/it", getenv("RPMEM_TEST_DIR"));
@@ -151,7 +151,7 @@ static void a_lost_replica_is_refused_until_it_is_made_again(void **state)
 }
 
 /* The state of the replica is unknown without the state file. */
-static void a_state_file_that_cannot_be_read_is_an_error(void **state)
+DEFINE_TEST(a_state_file_that_cannot_be_read_is_an_error, open_pool, no_child_was_seen)
 {
     assert_int_equal(rpmem_close(pool), 0);
     setenv("RPMEM_STATE_FILE", getenv("RPMEM_TEST_DIR"), 1);
@@ -166,7 +166,7 @@ static void a_state_file_that_cannot_be_read_is_an_error(void **state)
 }
 
 /* The program calls no function of the library between the loss and the end. */
-static void a_loss_is_told_at_the_end(void **state)
+DEFINE_TEST(a_loss_is_told_at_the_end, open_pool, no_child_was_seen)
 {
     char path[4096];
     snprintf(path, sizeof(path), "%s/state-at-end", getenv("RPMEM_TEST_DIR"));
@@ -188,18 +188,4 @@ static void a_loss_is_told_at_the_end(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(a_killed_target_is_an_error, open_pool, no_child_was_seen),
-            cmocka_unit_test_setup_teardown(a_stopped_target_times_out, open_pool, no_child_was_seen),
-            cmocka_unit_test_setup_teardown(the_target_has_a_session_of_its_own, open_pool, no_child_was_seen),
-            cmocka_unit_test_setup_teardown(silence_is_noticed, open_pool, no_child_was_seen),
-            cmocka_unit_test_setup_teardown(a_degraded_program_goes_on, open_pool, no_child_was_seen),
-            cmocka_unit_test_setup_teardown(
-                    a_lost_replica_is_refused_until_it_is_made_again, open_pool, no_child_was_seen),
-            cmocka_unit_test_setup_teardown(a_state_file_that_cannot_be_read_is_an_error, open_pool, no_child_was_seen),
-            cmocka_unit_test_setup_teardown(a_loss_is_told_at_the_end, open_pool, no_child_was_seen),
-    };
-    return cmocka_run_group_tests(tests, make_memory, NULL);
-}
+GROUP_FIXTURE(make_memory, NULL)

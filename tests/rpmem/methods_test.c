@@ -13,7 +13,7 @@ enum {
 static int level, method;
 static const char *failing;
 
-static void the_level_is_enforced(void **state)
+TEST(the_level_is_enforced)
 {
     char text[64];
     unsigned lanes = 2;
@@ -51,7 +51,7 @@ static void expect_in_part(size_t offset, size_t length)
     free(copy);
 }
 
-static void each_persist_function_reaches_the_replica(void **state)
+TEST(each_persist_function_reaches_the_replica)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     for (size_t i = HEADER_SIZE; i < POOL_SIZE; ++i)
@@ -76,7 +76,7 @@ static void each_persist_function_reaches_the_replica(void **state)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
-static void a_failure_to_flush_reaches_the_caller(void **state)
+TEST(a_failure_to_flush_reaches_the_caller)
 {
     if (strcmp(failing, "fail") != 0)
         skip();
@@ -113,7 +113,7 @@ static void a_failure_to_flush_reaches_the_caller(void **state)
 
 /* The target executes a deep persist even if writes are persistent on arrival, because only the target knows the
  * result. */
-static void a_deep_persist_is_done_by_the_target(void **state)
+TEST(a_deep_persist_is_done_by_the_target)
 {
     if (strcmp(failing, "deep") != 0)
         skip();
@@ -129,6 +129,8 @@ static void a_deep_persist_is_done_by_the_target(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+GROUP_FIXTURE(make_memory, NULL)
+
 int main(int argc, char **argv)
 {
     if (argc != 4)
@@ -136,11 +138,5 @@ int main(int argc, char **argv)
     level = atoi(argv[1]);
     method = atoi(argv[2]);
     failing = argv[3];
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(the_level_is_enforced),
-            cmocka_unit_test(each_persist_function_reaches_the_replica),
-            cmocka_unit_test(a_failure_to_flush_reaches_the_caller),
-            cmocka_unit_test(a_deep_persist_is_done_by_the_target),
-    };
-    return cmocka_run_group_tests(tests, make_memory, NULL);
+    return run_registered_tests();
 }

@@ -14,7 +14,7 @@ static void check_refused(const char *target, const char *set, void *address, si
     assert_true(rpmem_errormsg()[0] != '\0');
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
     const struct rpmem_pool_attr *const a = &some_attributes;
     const struct {
@@ -53,7 +53,7 @@ static void bad_arguments_are_refused(void **state)
     assert_fails(rpmem_close(NULL), EINVAL);
 }
 
-static void what_the_target_refuses_comes_back(void **state)
+TEST(what_the_target_refuses_comes_back)
 {
     unsigned lanes = 1;
     const struct rpmem_pool_attr *const a = &some_attributes;
@@ -79,9 +79,8 @@ static void what_the_target_refuses_comes_back(void **state)
     assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
 }
 
-static void an_open_pool_is_busy(void **state)
+TEST(an_open_pool_is_busy)
 {
-    (void)state;
     if (getenv("RPMEM_TEST_SLOW") != NULL)
         skip(); // a client that misses its keep-alive messages loses the pool
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
@@ -90,7 +89,7 @@ static void an_open_pool_is_busy(void **state)
     assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
 }
 
-static void mistakes_leave_the_pool_usable(void **state)
+TEST(mistakes_leave_the_pool_usable)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     char byte;
@@ -130,7 +129,7 @@ static void fill(size_t seed)
         pool_memory[i] = (char)(i * 31 + i / 4093 + seed);
 }
 
-static void what_is_persisted_is_in_the_part(void **state)
+TEST(what_is_persisted_is_in_the_part)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     char *const copy = malloc(POOL_SIZE);
@@ -164,7 +163,7 @@ static void what_is_persisted_is_in_the_part(void **state)
     free(part);
 }
 
-static void attributes_are_kept(void **state)
+TEST(attributes_are_kept)
 {
     RPMEMpool *pool = create_pool("pool.set", &some_attributes);
     struct rpmem_pool_attr changed = some_attributes;
@@ -184,7 +183,7 @@ static void attributes_are_kept(void **state)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
-static void a_pool_without_header_is_data_from_its_start(void **state)
+TEST(a_pool_without_header_is_data_from_its_start)
 {
     RPMEMpool *pool = create_pool("plain.set", NULL);
     char byte = 0;
@@ -224,7 +223,7 @@ static size_t mapped_here(const char *part)
 }
 
 /* On one host the part is mapped into this process. The first write to a page prepares the following pages, too. */
-static void pages_are_there_before_they_are_written(void **state)
+TEST(pages_are_there_before_they_are_written)
 {
     RPMEMpool *const pool = create_pool("plain.set", NULL);
     size_t mapped = 0;
@@ -236,7 +235,7 @@ static void pages_are_there_before_they_are_written(void **state)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
-static void levels_are_enforced(void **state)
+TEST(levels_are_enforced)
 {
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
     setenv("RPMEM_MIN_LEVEL", "2", 1);
@@ -248,7 +247,7 @@ static void levels_are_enforced(void **state)
     assert_fails(rpmem_remove("host", "pool.set", 0), ENOENT);
 }
 
-static void without_any_device_nothing_is_started(void **state)
+TEST(without_any_device_nothing_is_started)
 {
     setenv("RPMEM_ENABLE_VERBS", "0", 1);
     setenv("RPMEM_ENABLE_SOCKETS", "0", 1);
@@ -272,7 +271,7 @@ static void *set_many_attributes(void *pool)
     return NULL;
 }
 
-static void threads_set_attributes_at_the_same_time(void **state)
+TEST(threads_set_attributes_at_the_same_time)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     pthread_t threads[4];
@@ -294,7 +293,7 @@ static void *fail_in_a_thread(void *unused)
     return strstr(rpmem_errormsg(), "relative") == NULL ? "the error is not there" : NULL;
 }
 
-static void each_thread_has_its_own_error(void **state)
+TEST(each_thread_has_its_own_error)
 {
     assert_fails(rpmem_remove("host", "pool.set", 8), EINVAL);
     const char *const text = rpmem_errormsg();
@@ -309,7 +308,7 @@ static void each_thread_has_its_own_error(void **state)
     assert_non_null(strstr(rpmem_errormsg(), "0x8"));
 }
 
-static void versions_are_compared(void **state)
+TEST(versions_are_compared)
 {
     assert_null(rpmem_check_version(1, 0));
     assert_null(rpmem_check_version(1, 3));
@@ -318,7 +317,7 @@ static void versions_are_compared(void **state)
 }
 
 /* Programs that were compiled for the original rely on these. */
-static void layout_and_constants_are_the_originals(void **state)
+TEST(layout_and_constants_are_the_originals)
 {
 #define IS_AT(field, offset, size)                                                                                     \
     assert_int_equal(offsetof(struct rpmem_pool_attr, field), (offset));                                               \
@@ -346,7 +345,7 @@ static void layout_and_constants_are_the_originals(void **state)
 }
 
 /* The compiler checks that the functions have the types with which programs call them. */
-static void functions_have_the_originals_types(void **state)
+TEST(functions_have_the_originals_types)
 {
     RPMEMpool *(*const creates)(
             const char *, const char *, void *, size_t, unsigned *, const struct rpmem_pool_attr *) = rpmem_create;
@@ -366,24 +365,4 @@ static void functions_have_the_originals_types(void **state)
                 reads && checks_version && gets_message);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(bad_arguments_are_refused),
-            cmocka_unit_test(what_the_target_refuses_comes_back),
-            cmocka_unit_test(an_open_pool_is_busy),
-            cmocka_unit_test(mistakes_leave_the_pool_usable),
-            cmocka_unit_test(what_is_persisted_is_in_the_part),
-            cmocka_unit_test(attributes_are_kept),
-            cmocka_unit_test(a_pool_without_header_is_data_from_its_start),
-            cmocka_unit_test(pages_are_there_before_they_are_written),
-            cmocka_unit_test(levels_are_enforced),
-            cmocka_unit_test(without_any_device_nothing_is_started),
-            cmocka_unit_test(threads_set_attributes_at_the_same_time),
-            cmocka_unit_test(each_thread_has_its_own_error),
-            cmocka_unit_test(versions_are_compared),
-            cmocka_unit_test(layout_and_constants_are_the_originals),
-            cmocka_unit_test(functions_have_the_originals_types),
-    };
-    return cmocka_run_group_tests(tests, make_memory, NULL);
-}
+GROUP_FIXTURE(make_memory, NULL)

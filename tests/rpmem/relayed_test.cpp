@@ -108,50 +108,6 @@ void expect_error(int result, int error, const char *what)
                 strerrorname_np(error));
 }
 
-// A rejected request does not count as a loss of the target.
-void a_refusal_leaves_the_pool_usable(void **)
-{
-    RPMEMpool *const pool = open_pool();
-    std::uint32_t number = first_number;
-    for (const auto &[status, error] : statuses) {
-        replace_response(kind::kSetAttributes, refusal(kind::kSetAttributes, number++, status));
-        expect_error(rpmem_set_attr(pool, &some_attributes), error, "set_attr");
-        assert_non_null(strstr(rpmem_errormsg(), "because"));
-        assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), 0);
-    }
-    remove_replacements();
-    assert_int_equal(rpmem_set_attr(pool, &some_attributes), 0);
-    assert_int_equal(rpmem_close(pool), 0);
-}
-
-void a_spoiled_answer_to_new_attributes_is_a_loss(void **)
-{
-    for (const corruption &c : corruptions) {
-        RPMEMpool *const pool = open_pool(c.error);
-        replace_response(kind::kSetAttributes, c.bytes(response_of(kind::kSetAttributes, first_number)));
-        expect_error(rpmem_set_attr(pool, &some_attributes), c.error, c.what);
-        remove_replacements();
-        expect_error(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), c.error, c.what);
-        expect_error(rpmem_close(pool), ECONNRESET, c.what);
-    }
-}
-
-void closing_returns_the_response_of_the_target(void **)
-{
-    for (const corruption &c : corruptions) {
-        RPMEMpool *const pool = open_pool(c.error);
-        replace_response(kind::kClose, c.bytes(response_of(kind::kClose, first_number)));
-        expect_error(rpmem_close(pool), c.error, c.what);
-        remove_replacements();
-    }
-    for (std::size_t i = 0; i < std::size(statuses); i += 3) {
-        RPMEMpool *const pool = open_pool();
-        replace_response(kind::kClose, refusal(kind::kClose, first_number, statuses[i].first));
-        expect_error(rpmem_close(pool), statuses[i].second, "close");
-        remove_replacements();
-    }
-}
-
 int count_resources(void **state)
 {
     assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
@@ -168,16 +124,50 @@ int expect_the_same(void **state)
     return 0;
 }
 
-} // namespace
-
-int main()
+// A rejected request does not count as a loss of the target.
+DEFINE_TEST(a_refusal_leaves_the_pool_usable, count_resources, expect_the_same)
 {
-    const CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(a_refusal_leaves_the_pool_usable, count_resources, expect_the_same),
-            cmocka_unit_test_setup_teardown(
-                    a_spoiled_answer_to_new_attributes_is_a_loss, count_resources, expect_the_same),
-            cmocka_unit_test_setup_teardown(
-                    closing_returns_the_response_of_the_target, count_resources, expect_the_same),
-    };
-    return cmocka_run_group_tests(tests, make_memory, nullptr);
+    RPMEMpool *const pool = open_pool();
+    std::uint32_t number = first_number;
+    for (const auto &[status, error] : statuses) {
+        replace_response(kind::kSetAttributes, refusal(kind::kSetAttributes, number++, status));
+        expect_error(rpmem_set_attr(pool, &some_attributes), error, "set_attr");
+        assert_non_null(strstr(rpmem_errormsg(), "because"));
+        assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), 0);
+    }
+    remove_replacements();
+    assert_int_equal(rpmem_set_attr(pool, &some_attributes), 0);
+    assert_int_equal(rpmem_close(pool), 0);
 }
+
+DEFINE_TEST(a_spoiled_answer_to_new_attributes_is_a_loss, count_resources, expect_the_same)
+{
+    for (const corruption &c : corruptions) {
+        RPMEMpool *const pool = open_pool(c.error);
+        replace_response(kind::kSetAttributes, c.bytes(response_of(kind::kSetAttributes, first_number)));
+        expect_error(rpmem_set_attr(pool, &some_attributes), c.error, c.what);
+        remove_replacements();
+        expect_error(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), c.error, c.what);
+        expect_error(rpmem_close(pool), ECONNRESET, c.what);
+    }
+}
+
+DEFINE_TEST(closing_returns_the_response_of_the_target, count_resources, expect_the_same)
+{
+    for (const corruption &c : corruptions) {
+        RPMEMpool *const pool = open_pool(c.error);
+        replace_response(kind::kClose, c.bytes(response_of(kind::kClose, first_number)));
+        expect_error(rpmem_close(pool), c.error, c.what);
+        remove_replacements();
+    }
+    for (std::size_t i = 0; i < std::size(statuses); i += 3) {
+        RPMEMpool *const pool = open_pool();
+        replace_response(kind::kClose, refusal(kind::kClose, first_number, statuses[i].first));
+        expect_error(rpmem_close(pool), statuses[i].second, "close");
+        remove_replacements();
+    }
+}
+
+GROUP_FIXTURE(make_memory, nullptr)
+
+} // namespace

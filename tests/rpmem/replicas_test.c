@@ -120,7 +120,7 @@ static void write_with_threads(const char *killed)
     assert_int_equal(failures, 0);
 }
 
-static void both_have_everything(void **state)
+DEFINE_TEST(both_have_everything, NULL, forget)
 {
     create_both();
     write_with_threads(NULL);
@@ -132,7 +132,7 @@ static void both_have_everything(void **state)
     expect_copy("b");
 }
 
-static void either_may_be_lost(void **state)
+DEFINE_TEST(either_may_be_lost, NULL, forget)
 {
     create_both();
     assert_int_equal(rpmem_close(pool), 0);
@@ -151,7 +151,7 @@ static void either_may_be_lost(void **state)
     }
 }
 
-static void attributes_are_those_of_both(void **state)
+DEFINE_TEST(attributes_are_those_of_both, NULL, forget)
 {
     create_both();
     struct rpmem_pool_attr other = {.signature = "RPMEMTS", .major = 7}, found;
@@ -171,7 +171,7 @@ static void attributes_are_those_of_both(void **state)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
-static void what_is_no_list_is_refused(void **state)
+DEFINE_TEST(what_is_no_list_is_refused, NULL, forget)
 {
     unsigned lanes = 1;
     for (size_t i = 0; i < 5; ++i) {
@@ -189,7 +189,7 @@ static void what_is_no_list_is_refused(void **state)
     assert_int_equal(write_sets(state), 0);
 }
 
-static void a_removal_fails_with_the_error_of_the_target(void **state)
+DEFINE_TEST(a_removal_fails_with_the_error_of_the_target, NULL, forget)
 {
     create_both();
     assert_int_equal(rpmem_close(pool), 0);
@@ -199,14 +199,4 @@ static void a_removal_fails_with_the_error_of_the_target(void **state)
     assert_int_equal(write_sets(state), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test_teardown(a_removal_fails_with_the_error_of_the_target, forget),
-            cmocka_unit_test_teardown(both_have_everything, forget),
-            cmocka_unit_test_teardown(either_may_be_lost, forget),
-            cmocka_unit_test_teardown(attributes_are_those_of_both, forget),
-            cmocka_unit_test_teardown(what_is_no_list_is_refused, forget),
-    };
-    return cmocka_run_group_tests(tests, write_sets, NULL);
-}
+GROUP_FIXTURE(write_sets, NULL)

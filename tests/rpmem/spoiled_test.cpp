@@ -107,7 +107,24 @@ void expect_answer(kind::BodyCase type, int error, const char *what, const corru
     expect(type, error, what);
 }
 
-void greetings_are_checked(void **)
+int count_resources(void **state)
+{
+    // Connects once before, so that resources that are created only once exist, such as softrdma's socket for RoCE.
+    script(encode(greeting{}) + encode(good_response(kind::kOpen)), false);
+    assert_null(attempt(kind::kOpen));
+    static resources before;
+    before = resources_of(getpid());
+    *state = &before;
+    return 0;
+}
+
+int expect_the_same(void **state)
+{
+    expect_no_leak(static_cast<resources *>(*state));
+    return 0;
+}
+
+DEFINE_TEST(greetings_are_checked, count_resources, expect_the_same)
 {
     const std::string good = encode(greeting{});
     for (std::size_t size = 0; size < good.size(); ++size) {
@@ -134,7 +151,7 @@ void greetings_are_checked(void **)
     assert_non_null(strstr(rpmem_errormsg(), "too many sessions"));
 }
 
-void each_status_has_its_errno(void **)
+DEFINE_TEST(each_status_has_its_errno, count_resources, expect_the_same)
 {
     const std::pair<status, int> all[] = {{status::bad_version, EPROTONOSUPPORT}, {status::bad_name, EINVAL},
             {status::bad_size, EFBIG}, {status::bad_lanes, EINVAL}, {status::bad_device, EINVAL},
@@ -149,7 +166,7 @@ void each_status_has_its_errno(void **)
         }
 }
 
-void answers_are_checked(void **)
+DEFINE_TEST(answers_are_checked, count_resources, expect_the_same)
 {
     const std::pair<const char *, corruption> all[] = {
             {"the answer to something else", [](response &r) { r.set_kind(kind::kSetAttributes); }},
@@ -180,7 +197,7 @@ void answers_are_checked(void **)
 
 // No RDMA device of the kernel reaches 127.0.0.1. The client continues with softrdma if the setting allows it: it then
 // fails later, when it connects.
-void a_target_with_another_kind_of_device_is_connected(void **)
+DEFINE_TEST(a_target_with_another_kind_of_device_is_connected, count_resources, expect_the_same)
 {
     const corruption on_hardware = [](response &r) { r.mutable_region()->set_device(device_hardware); };
     expect_answer(kind::kOpen, ECONNREFUSED, "a target on hardware", on_hardware);
@@ -193,7 +210,7 @@ void a_target_with_another_kind_of_device_is_connected(void **)
     unsetenv("RPMEM_ENABLE_VERBS");
 }
 
-void an_answer_that_is_cut_is_a_lost_connection(void **)
+DEFINE_TEST(an_answer_that_is_cut_is_a_lost_connection, count_resources, expect_the_same)
 {
     const std::string start = encode(greeting{}), whole = start + encode(good_response(kind::kOpen));
     for (std::size_t size = start.size(); size < whole.size(); size += 16) {
@@ -203,7 +220,7 @@ void an_answer_that_is_cut_is_a_lost_connection(void **)
 }
 
 // With any single byte changed, the call must end with an error, because no process listens at the port.
-void no_wrong_byte_does_harm(void **)
+DEFINE_TEST(no_wrong_byte_does_harm, count_resources, expect_the_same)
 {
     const std::string whole = encode(greeting{}) + encode(good_response(kind::kOpen));
     for (std::size_t at = 0; at < whole.size(); at += at < 100 ? 3 : 11) {
@@ -226,37 +243,12 @@ int make_regions(void **state)
     return 0;
 }
 
-int count_resources(void **state)
-{
-    // Connects once before, so that resources that are created only once exist, such as softrdma's socket for RoCE.
-    script(encode(greeting{}) + encode(good_response(kind::kOpen)), false);
-    assert_null(attempt(kind::kOpen));
-    static resources before;
-    before = resources_of(getpid());
-    *state = &before;
-    return 0;
-}
-
-int expect_the_same(void **state)
-{
-    expect_no_leak(static_cast<resources *>(*state));
-    return 0;
-}
-
 } // namespace
+
+GROUP_FIXTURE(make_regions, nullptr)
 
 int main()
 {
     setenv("RPMEM_OP_TIMEOUT_MS", "5000", 1);
-    const CMUnitTest tests[] = {
-            cmocka_unit_test_setup_teardown(greetings_are_checked, count_resources, expect_the_same),
-            cmocka_unit_test_setup_teardown(each_status_has_its_errno, count_resources, expect_the_same),
-            cmocka_unit_test_setup_teardown(answers_are_checked, count_resources, expect_the_same),
-            cmocka_unit_test_setup_teardown(
-                    a_target_with_another_kind_of_device_is_connected, count_resources, expect_the_same),
-            cmocka_unit_test_setup_teardown(
-                    an_answer_that_is_cut_is_a_lost_connection, count_resources, expect_the_same),
-            cmocka_unit_test_setup_teardown(no_wrong_byte_does_harm, count_resources, expect_the_same),
-    };
-    return cmocka_run_group_tests(tests, make_regions, nullptr);
+    return run_registered_tests();
 }

@@ -22,6 +22,7 @@
 #include <librpmem.h>
 
 #include "environment.h"
+#include "registered_tests.h"
 #include "resources.h"
 
 #define POOL_SIZE ((size_t)8 * 1024 * 1024)
