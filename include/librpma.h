@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * librpma: access to the memory of another machine over RDMA. Reads and writes it, flushes it to persistence, writes
- * eight bytes atomically, and exchanges messages. librpma(7) is the introduction.
+ * librpma: access to the memory of another machine over RDMA. librpma(7) is the introduction. The manual page of each
+ * function describes its behavior, its errors and an example.
  *
- * The following applies to each function unless its comment states an exception.
+ * Functions return 0 or a negative RPMA_E_* code. They check arguments first, and write outputs on success only. After
+ * RPMA_E_PROVIDER, errno is that of the first provider call that failed.
  *
- * Return value   0 on success, or a negative RPMA_E_* code. Arguments are checked first; a NULL argument that must
- *                not be NULL returns RPMA_E_INVAL.
- * Outputs        Written on success only.
- * errno          After RPMA_E_PROVIDER: the value of the first provider call that failed. Success never sets it.
- * Ownership      *_new, *_from_descriptor, *_reg, *_listen and *_connect create an object, which the caller must
- *                release with the matching *_delete, *_dereg or *_shutdown. A peer must outlive the objects created
- *                from it. A cfg is read only during the call.
- * Release        *_delete, *_dereg and *_shutdown take the address of the handle and set the handle to NULL. They
- *                accept a NULL handle, and return RPMA_E_INVAL for a NULL address. If a provider call fails, they
- *                complete the other steps, free the object and return the first error.
- * Threads        Different objects may be used concurrently. One object may be used concurrently, except by functions
- *                marked "Not thread-safe." and by those that release it.
- * Blocking       Functions marked "May block." wait. On a descriptor with O_NONBLOCK, they return RPMA_E_NO_EVENT or
- *                RPMA_E_NO_COMPLETION instead. A signal does not end a wait.
+ * The caller owns what *_new, *_from_descriptor, *_reg, *_listen and *_connect create. The matching *_delete, *_dereg
+ * or *_shutdown sets the handle to NULL, accepts a NULL handle, and frees the object even on error. A peer must outlive
+ * its objects. A cfg is read only during the call.
+ *
+ * Threads may use an object concurrently, except in functions marked "Not thread-safe." and those that release it.
+ * Functions marked "May block." return RPMA_E_NO_EVENT or RPMA_E_NO_COMPLETION instead if the descriptor has
+ * O_NONBLOCK.
  */
 #ifndef LIBRPMA_H
 #define LIBRPMA_H 1
@@ -33,10 +27,8 @@
 extern "C" {
 #endif
 
-/*
- * Version of this header, and of the loaded library, as major << 16 | minor << 8 | patch. Additions after 1.3.0 are
- * marked "Since 1.4."; a program without them runs on 1.3.0, whichever header it was compiled with.
- */
+/* Version of this header, and of the loaded library: major << 16 | minor << 8 | patch. "Since 1.4." marks additions
+ * after 1.3.0; a program without them runs on 1.3.0. */
 #define LIBRPMA_VERSION_MAJOR 1
 #define LIBRPMA_VERSION_MINOR 4
 #define LIBRPMA_VERSION_PATCH 0
@@ -74,12 +66,8 @@ enum rpma_util_ibv_context_type {
     RPMA_UTIL_IBV_CONTEXT_REMOTE /* the device through which a remote address is reached */
 };
 
-/*
- * Finds the device for addr, a host name or a numeric address. librdmacm owns the context; the caller must not close
- * it. May block, up to RPMA_DEFAULT_TIMEOUT_MS per resolved address, plus name resolution.
- * RPMA_E_INVAL: unknown type. RPMA_E_PROVIDER: addr does not resolve, or does not belong to a device (for example a
- * wildcard address).
- */
+/* Finds the device for addr, a host name or a numeric address, of the kind in the environment variable RPMA_DEVICE.
+ * librdmacm owns the context; do not close it. May block. */
 int rpma_utils_get_ibv_context(
         const char *addr, enum rpma_util_ibv_context_type type, struct ibv_context **ibv_ctx_ptr);
 
@@ -89,37 +77,26 @@ enum rpma_device_kind {
     RPMA_DEVICE_SOFTRDMA /* the device of softrdma(1) */
 };
 
-/*
- * Like rpma_utils_get_ibv_context, but selects the kind of device. The library loads softrdma from its own directory,
- * unless the process runs on softrdma already. Its context can be passed to rpma_peer_new, but not to libibverbs.
- * The environment variable RPMA_DEVICE (any, kernel, softrdma) selects the kind for rpma_utils_get_ibv_context, which
- * returns RPMA_E_INVAL for another value. Since 1.4.
- * RPMA_E_INVAL: also an unknown type or kind. RPMA_E_PROVIDER: also ENODEV (RDMA device not found) and ELIBACC
- * (softrdma not found).
- */
+/* Like rpma_utils_get_ibv_context, but selects the kind of device. Do not pass a softrdma context to libibverbs. Since
+ * 1.4. */
 int rpma_utils_get_ibv_context_by_kind(const char *addr, enum rpma_util_ibv_context_type type,
         enum rpma_device_kind kind, struct ibv_context **ibv_ctx_ptr);
 
 /* Stores RPMA_DEVICE_KERNEL or RPMA_DEVICE_SOFTRDMA. Since 1.4. */
 int rpma_utils_ibv_context_get_kind(struct ibv_context *ibv_ctx, enum rpma_device_kind *kind);
 
-/*
- * Stores 1 if the device can register memory that cannot be pinned, such as a file on a DAX file system (On-Demand
- * Paging for READ and WRITE on RC), otherwise 0. RPMA_E_PROVIDER: the device cannot be queried.
- */
+/* Stores 1 if the device can register memory that cannot be pinned, by On-Demand Paging, otherwise 0. */
 int rpma_utils_ibv_context_is_odp_capable(struct ibv_context *ibv_ctx, int *is_odp_capable);
 
 /* Peer configuration: capabilities that a peer sends to the other side */
 
 struct rpma_peer_cfg;
 
-/* Creates a configuration with direct write to PMem off. RPMA_E_NOMEM. */
+/* Creates a configuration with direct write to PMem off. */
 int rpma_peer_cfg_new(struct rpma_peer_cfg **pcfg_ptr);
 int rpma_peer_cfg_delete(struct rpma_peer_cfg **pcfg_ptr);
 
-/*
- * Declares whether data is persistent as soon as it is visible on this peer, which RPMA_FLUSH_TYPE_PERSISTENT requires.
- * True if RDMA writes bypass the CPU caches, if the caches are flushed on a power failure, and on softrdma.
+/* Declares whether data is persistent as soon as it is visible on this peer, which RPMA_FLUSH_TYPE_PERSISTENT requires.
  */
 int rpma_peer_cfg_set_direct_write_to_pmem(struct rpma_peer_cfg *pcfg, bool supported);
 int rpma_peer_cfg_get_direct_write_to_pmem(const struct rpma_peer_cfg *pcfg, bool *supported);
@@ -128,21 +105,15 @@ int rpma_peer_cfg_get_direct_write_to_pmem(const struct rpma_peer_cfg *pcfg, boo
 int rpma_peer_cfg_get_descriptor(const struct rpma_peer_cfg *pcfg, void *desc);
 int rpma_peer_cfg_get_descriptor_size(const struct rpma_peer_cfg *pcfg, size_t *desc_size);
 
-/* Creates a configuration from a descriptor. Surplus bytes are ignored. RPMA_E_INVAL: desc_size is 0. RPMA_E_NOMEM. */
+/* Creates a configuration from a descriptor. Surplus bytes are ignored. */
 int rpma_peer_cfg_from_descriptor(const void *desc, size_t desc_size, struct rpma_peer_cfg **pcfg_ptr);
 
 /* Peer: a protection domain on one device */
 
 struct rpma_peer;
 
-/*
- * Creates a peer on a device. ibv_ctx comes from rpma_utils_get_ibv_context or from librdmacm, and must outlive the
- * peer. The function reads the environment variables RPMA_FLUSH_METHOD and RPMA_ATOMIC_WRITE_METHOD. "auto" (default)
- * uses the native operation if the device has one. "native" requires it. "emulated" never uses it; set this on clients
- * if the device of the server lacks the operation.
- * RPMA_E_INVAL: another value. RPMA_E_NOSUPP: "native", and the device lacks the operation. RPMA_E_PROVIDER,
- * RPMA_E_NOMEM. RPMA_E_UNKNOWN: the protection domain could not be allocated, and the provider did not set errno.
- */
+/* Creates a peer on a device from rpma_utils_get_ibv_context or librdmacm, which must outlive the peer.
+ * RPMA_FLUSH_METHOD and RPMA_ATOMIC_WRITE_METHOD of the environment select native or emulated operations. */
 int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr);
 
 /* Deletes the peer. RPMA_E_PROVIDER: its objects still exist, so the protection domain is not freed. */
@@ -162,42 +133,26 @@ struct rpma_mr_remote;
 #define RPMA_MR_USAGE_SEND (1 << 6)                  /* source of rpma_send */
 #define RPMA_MR_USAGE_RECV (1 << 7)                  /* destination of rpma_recv */
 
-/*
- * Registers size bytes at ptr for a non-empty set of RPMA_MR_USAGE_*. The memory must stay mapped until rpma_mr_dereg.
- * Memory that cannot be pinned is registered with On-Demand Paging if the device supports it. A device with native
- * flush can reject persistence for a region (ordinary DRAM). Such a region is registered with a WARNING in the log, and
- * its descriptor makes peers flush it to visibility when they request persistence.
- * RPMA_E_INVAL: size 0, usage empty or with unknown bits. RPMA_E_NOMEM. RPMA_E_PROVIDER: the device rejected the
- * region, for example with EFAULT (not mapped), ENOMEM (limit of locked memory) or EOPNOTSUPP (file-system DAX without
- * On-Demand Paging).
+/* Registers size bytes at ptr for a non-empty set of RPMA_MR_USAGE_*. The memory must stay mapped until rpma_mr_dereg.
  */
 int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
-/* Deregisters the region, which no posted operation may use. RPMA_E_PROVIDER. */
+/* Deregisters the region, which no posted operation may use. */
 int rpma_mr_dereg(struct rpma_mr_local **mr_ptr);
 
 /* Return the address and the size in bytes that were passed to rpma_mr_reg. */
 int rpma_mr_get_ptr(const struct rpma_mr_local *mr, void **ptr);
 int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size);
 
-/*
- * Stores the RPMA_MR_USAGE_FLUSH_TYPE_* bits that a native flush by a remote peer reaches in the region: the bits of
- * its registration, without PERSISTENT if the device rejected it, and 0 on a device without native flush. The
- * descriptor does not contain these bits; the program must transfer them. Since 1.4.
- */
+/* Stores the RPMA_MR_USAGE_FLUSH_TYPE_* bits that a native flush by a remote peer reaches in the region, or 0. Since
+ * 1.4. */
 int rpma_mr_get_native_flush_type(const struct rpma_mr_local *mr, int *flush_type);
 
-/*
- * Writes the descriptor, 21 bytes, to desc, which can have any alignment. The descriptor contains the location of the
- * region and grants access to it: keep it confidential.
- */
+/* Writes the descriptor, 21 bytes, to desc. It grants access to the region: keep it confidential. */
 int rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc);
 int rpma_mr_get_descriptor_size(const struct rpma_mr_local *mr, size_t *desc_size);
 
-/*
- * Creates a handle for a region of the other side from its descriptor. Surplus bytes are ignored. RPMA_E_INVAL:
- * desc_size is below 21, or the descriptor contains no usage. RPMA_E_NOMEM.
- */
+/* Creates a handle for a region of the other side from its descriptor. Surplus bytes are ignored. */
 int rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rpma_mr_remote **mr_ptr);
 
 /* Deletes the handle. The caller may delete it as soon as the operations that use it are posted. */
@@ -207,11 +162,7 @@ int rpma_mr_remote_get_size(const struct rpma_mr_remote *mr, size_t *size);
 /* Stores the RPMA_MR_USAGE_FLUSH_TYPE_* bits of the region, or 0. */
 int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_type);
 
-/*
- * Passes advice (enum ib_uverbs_advise_mr_advice) and flags (IBV_ADVISE_MR_FLAG_*) about part of the region to the
- * device, for example to fault in pages of a region with On-Demand Paging. RPMA_E_INVAL: the part is not inside the
- * region, or the device rejects the arguments. RPMA_E_NOSUPP. RPMA_E_PROVIDER.
- */
+/* Passes advice (enum ib_uverbs_advise_mr_advice) and IBV_ADVISE_MR_FLAG_* about part of the region to the device. */
 int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags);
 
 /* Shared receive queue: one pool of receive buffers for many connections */
@@ -219,7 +170,7 @@ int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advi
 struct rpma_srq_cfg;
 struct rpma_srq;
 
-/* Creates a configuration with both sizes set to 20. RPMA_E_NOMEM. */
+/* Creates a configuration with both sizes set to 20. */
 int rpma_srq_cfg_new(struct rpma_srq_cfg **cfg_ptr);
 int rpma_srq_cfg_delete(struct rpma_srq_cfg **cfg_ptr);
 
@@ -233,7 +184,7 @@ int rpma_srq_cfg_get_rcq_size(const struct rpma_srq_cfg *cfg, uint32_t *rcq_size
 
 struct rpma_cq;
 
-/* Creates an SRQ. A NULL cfg selects the defaults. It must outlive its connections. RPMA_E_NOMEM, RPMA_E_PROVIDER. */
+/* Creates an SRQ, which must outlive its connections. A NULL cfg selects the defaults. */
 int rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq **srq_ptr);
 int rpma_srq_delete(struct rpma_srq **srq_ptr);
 
@@ -248,19 +199,15 @@ int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
 struct rpma_conn_cfg;
 
 /* Creates a configuration: timeout RPMA_DEFAULT_TIMEOUT_MS, cq, sq and rq size 10, rcq size 0, no shared channel, no
- * SRQ. RPMA_E_NOMEM. */
+ * SRQ. */
 int rpma_conn_cfg_new(struct rpma_conn_cfg **cfg_ptr);
 int rpma_conn_cfg_delete(struct rpma_conn_cfg **cfg_ptr);
 
-/* Timeout of address resolution, and then of route resolution, in milliseconds. RPMA_E_INVAL: negative. */
+/* Timeout of address resolution, and then of route resolution, in milliseconds, not negative. */
 int rpma_conn_cfg_set_timeout(struct rpma_conn_cfg *cfg, int timeout_ms);
 int rpma_conn_cfg_get_timeout(const struct rpma_conn_cfg *cfg, int *timeout_ms);
 
-/*
- * Queue sizes in entries. Values above INT_MAX are reduced to INT_MAX for CQs. The device can reject a size when the
- * connection is created. cq: completions in the main CQ. rcq: completions in a separate receive CQ; 0 for none. sq:
- * operations that are posted, up to the last one whose completion was read. rq: posted receives.
- */
+/* Queue sizes in entries: main CQ, separate receive CQ (0 for none), send queue and receive queue. */
 int rpma_conn_cfg_set_cq_size(struct rpma_conn_cfg *cfg, uint32_t cq_size);
 int rpma_conn_cfg_get_cq_size(const struct rpma_conn_cfg *cfg, uint32_t *cq_size);
 int rpma_conn_cfg_set_rcq_size(struct rpma_conn_cfg *cfg, uint32_t rcq_size);
@@ -289,25 +236,15 @@ struct rpma_conn_private_data {
     uint8_t len;
 };
 
-/*
- * Prepares an outgoing connection to addr (name or numeric address) and port (name or number). Each resolved address is
- * tried. A NULL cfg selects the defaults. May block on name, address and route resolution.
- * The environment variable RPMA_PEER_TIMEOUT_MS, 1 to 3600000 milliseconds, limits the time for which operations are
- * repeated to a peer that does not acknowledge them. If it is unset, the device decides, and might repeat forever.
- * rpma_ep_next_conn_req reads it for incoming requests.
- * RPMA_E_INVAL: cfg shares the completion channel and has an SRQ with its own receive CQ, or RPMA_PEER_TIMEOUT_MS is
- * out of range. RPMA_E_NOMEM. RPMA_E_PROVIDER.
- */
+/* Prepares an outgoing connection to addr (name or numeric address) and port. A NULL cfg selects the defaults. The
+ * environment variable RPMA_PEER_TIMEOUT_MS limits repetitions to a silent peer. May block. */
 int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, const struct rpma_conn_cfg *cfg,
         struct rpma_conn_req **req_ptr);
 
-/* Deletes an outgoing request, or rejects an incoming one. Not thread-safe. May block. RPMA_E_PROVIDER. */
+/* Deletes an outgoing request, or rejects an incoming one. Not thread-safe. May block. */
 int rpma_conn_req_delete(struct rpma_conn_req **req_ptr);
 
-/*
- * Posts a receive before the connection exists, for the first message. Arguments and errors are those of rpma_recv, but
- * dst must not be NULL.
- */
+/* Like rpma_recv, before the connection exists: for the first message. dst must not be NULL. */
 int rpma_conn_req_recv(
         struct rpma_conn_req *req, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context);
 
@@ -315,12 +252,8 @@ int rpma_conn_req_recv(
  */
 int rpma_conn_req_get_private_data(const struct rpma_conn_req *req, struct rpma_conn_private_data *pdata);
 
-/*
- * Converts a request to a connection and starts to establish it; the program must wait for RPMA_CONN_ESTABLISHED. pdata
- * may be NULL; it is copied. The request is consumed even on error; an incoming one is then rejected. Not thread-safe.
- * RPMA_E_INVAL: conn_ptr is NULL, or pdata has a NULL pointer or length 0. RPMA_E_NOMEM. RPMA_E_PROVIDER: for example
- * more private data than the transport supports (on InfiniBand and RoCE 56 bytes in a request, 196 in a reply).
- */
+/* Starts to establish the connection; wait for RPMA_CONN_ESTABLISHED. pdata may be NULL; it is copied. The request is
+ * consumed even on error. Not thread-safe. */
 int rpma_conn_req_connect(
         struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *pdata, struct rpma_conn **conn_ptr);
 
@@ -328,23 +261,16 @@ int rpma_conn_req_connect(
 
 struct rpma_ep;
 
-/*
- * Listens on port at the first resolved address of addr that can be bound. May block on name resolution. RPMA_E_NOMEM,
- * RPMA_E_PROVIDER.
- */
+/* Listens on port at the first resolved address of addr that can be bound. May block on name resolution. */
 int rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, struct rpma_ep **ep_ptr);
 
-/* Stops listening. Requests and connections of the endpoint stay valid. Not thread-safe. May block. RPMA_E_PROVIDER. */
+/* Stops listening. Requests and connections of the endpoint stay valid. Not thread-safe. May block. */
 int rpma_ep_shutdown(struct rpma_ep **ep_ptr);
 
 /* Returns a descriptor that is readable when a request is pending. The endpoint owns it. */
 int rpma_ep_get_fd(const struct rpma_ep *ep, int *fd);
 
-/*
- * Returns the next incoming request. A NULL cfg selects the defaults. If an error occurs, the request is rejected. May
- * block. RPMA_E_NO_EVENT. RPMA_E_INVAL: also if another event arrived (it is dropped), or for a cfg that
- * rpma_conn_req_new rejects. RPMA_E_NOMEM. RPMA_E_PROVIDER.
- */
+/* Returns the next incoming request. A NULL cfg selects the defaults. On error the request is rejected. May block. */
 int rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr);
 
 /* Connections */
@@ -364,11 +290,7 @@ const char *rpma_utils_conn_event_2str(enum rpma_conn_event conn_event);
 /* Returns a descriptor that is readable when an event is pending. The connection owns it. */
 int rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd);
 
-/*
- * Returns the next event. An accepted connection is reported as established before it is reported as closed, unless
- * the caller disconnected it. May block. RPMA_E_NO_EVENT. RPMA_E_UNKNOWN: an unknown event, which is dropped.
- * RPMA_E_NOMEM. RPMA_E_PROVIDER.
- */
+/* Returns the next event. May block. */
 int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event);
 
 /* Returns the private data of the peer, {NULL, 0} before RPMA_CONN_ESTABLISHED. Valid until conn is deleted. */
@@ -380,10 +302,7 @@ int rpma_conn_apply_remote_peer_cfg(struct rpma_conn *conn, const struct rpma_pe
 /* Returns the local queue pair number, which is the qp_num of work completions. */
 int rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num);
 
-/*
- * Stores true if rpma_flush uses the native flush of the local device, as RPMA_FLUSH_METHOD permits. The device of the
- * peer must then support it, too: see rpma_mr_get_native_flush_type. Since 1.4.
- */
+/* Stores true if rpma_flush uses the native flush of the local device. The peer must support it, too. Since 1.4. */
 int rpma_conn_get_native_flush(const struct rpma_conn *conn, bool *native);
 
 /* Operations posted on a connection since its creation. */
@@ -399,51 +318,30 @@ struct rpma_conn_counters {
     uint64_t receives; /* rpma_recv; without those of the request or of an SRQ */
 };
 
-/*
- * Stores the counters. An operation is counted if its arguments are valid, even if RPMA_F_MORE queues it or the device
- * rejects it. Completions are not counted. Counting uses no lock: if two threads post to one connection at the same
- * time, one operation might not be counted. size is sizeof(struct rpma_conn_counters); later versions can append
- * members, and members that the library lacks are set to 0. Since 1.4. RPMA_E_INVAL: also size 0.
- */
+/* Stores the counters of posted operations. size is sizeof(struct rpma_conn_counters). Since 1.4. */
 int rpma_conn_get_counters(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size);
 
 /* Return the main CQ, and the separate receive CQ or NULL. The connection owns them. */
 int rpma_conn_get_cq(const struct rpma_conn *conn, struct rpma_cq **cq_ptr);
 int rpma_conn_get_rcq(const struct rpma_conn *conn, struct rpma_cq **rcq_ptr);
 
-/* Returns the descriptor of the shared completion channel. The connection owns it. RPMA_E_NOT_SHARED_CHNL. */
+/* Returns the descriptor of the shared completion channel. The connection owns it. */
 int rpma_conn_get_compl_fd(const struct rpma_conn *conn, int *fd);
 
-/*
- * Waits for an event on the shared completion channel, rearms its CQ and stores the CQ; is_rcq may be NULL. The caller
- * must then call rpma_cq_get_wc until RPMA_E_NO_COMPLETION. flags is ignored. May block.
- * RPMA_E_NOT_SHARED_CHNL, RPMA_E_NO_COMPLETION. RPMA_E_UNKNOWN: the event belongs to another CQ. RPMA_E_PROVIDER.
- */
+/* Waits for an event on the shared completion channel, rearms its CQ and stores the CQ; is_rcq may be NULL. The caller
+ * must then call rpma_cq_get_wc until RPMA_E_NO_COMPLETION. flags is ignored. May block. */
 int rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq);
 
-/* Starts to disconnect; outstanding operations complete with an error. May follow RPMA_CONN_CLOSED. RPMA_E_PROVIDER. */
+/* Starts to disconnect; outstanding operations complete with an error. May follow RPMA_CONN_CLOSED. */
 int rpma_conn_disconnect(struct rpma_conn *conn);
 
-/* Frees the connection and its objects; breaks an established one. Not thread-safe. May block. RPMA_E_PROVIDER. */
+/* Frees the connection and its objects; breaks an established one. Not thread-safe. May block. */
 int rpma_conn_delete(struct rpma_conn **conn_ptr);
 
 /*
- * Operations on an established connection
- *
- * Ranges         Offsets and lengths are in bytes, and are checked against the local and the remote region. The
- *                maximum len is the smaller of 2^31 and the maximum message size of the device.
- * op_context     Becomes wr_id of the completion.
- * flags          RPMA_F_COMPLETION_ALWAYS, or RPMA_F_COMPLETION_ON_ERROR for a completion on failure only. At least
- *                one of sq_size consecutive operations must use RPMA_F_COMPLETION_ALWAYS.
- * Order          As in RDMA: a read or a flush is executed after the writes that were posted before it.
- * Batches        With RPMA_F_MORE in flags, the operation is only queued. The next operation without the flag, or
- *                rpma_conn_submit, posts the queue. A connection queues up to 64 operations, then posts them.
- *                Arguments are checked, and the 8 bytes of rpma_atomic_write copied, during the call. rpma_cq_wait,
- *                rpma_conn_wait and rpma_conn_disconnect post queued operations first; rpma_conn_delete drops them.
- *                If posting returns RPMA_E_PROVIDER, the rejected operation and all later ones are dropped, including
- *                the operation of the call. If the batch contains a native flush or atomic write, all are dropped.
- * Errors         All: RPMA_E_INVAL: flags is 0, or a range is outside its region. RPMA_E_PROVIDER: the device rejected
- *                the operation, for example with ENOMEM if the queue is full.
+ * Operations on an established connection. Offsets and lengths are in bytes. op_context becomes wr_id of the
+ * completion. flags is RPMA_F_COMPLETION_ALWAYS, at least in one of sq_size consecutive operations, or
+ * RPMA_F_COMPLETION_ON_ERROR. With RPMA_F_MORE, the operation is only queued: rpma_conn_submit(3) describes batches.
  */
 #define RPMA_F_COMPLETION_ON_ERROR (1 << 0)
 #define RPMA_F_COMPLETION_ALWAYS (1 << 1 | RPMA_F_COMPLETION_ON_ERROR)
@@ -464,11 +362,7 @@ int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size
 
 #define RPMA_ATOMIC_WRITE_ALIGNMENT 8
 
-/*
- * Writes 8 bytes atomically: a remote reader sees all or none of them. src is copied during the call. The write takes
- * effect after earlier flushes. The remote address must be a multiple of RPMA_ATOMIC_WRITE_ALIGNMENT. RPMA_E_INVAL: the
- * offset is not. If the address of the region is not, the log contains a WARNING.
- */
+/* Writes 8 bytes atomically, after earlier flushes. src is copied. The remote address must be a multiple of 8. */
 int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
         int flags, const void *op_context);
 
@@ -477,12 +371,8 @@ enum rpma_flush_type {
     RPMA_FLUSH_TYPE_VISIBILITY  /* earlier writes are visible to every thread of the remote */
 };
 
-/*
- * Flushes a range of dst. The completion guarantees that earlier writes to the range have reached the level of the
- * type. Its opcode is IBV_WC_FLUSH (8) on a device with native flush, otherwise IBV_WC_RDMA_READ. RPMA_E_INVAL: also an
- * unknown type. RPMA_E_NOSUPP: dst is not registered for the type, or the type is PERSISTENT and a remote peer
- * configuration with direct write to PMem was not applied.
- */
+/* Flushes a range of dst. The completion guarantees that earlier writes to the range have reached the level of the
+ * type. */
 int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
         enum rpma_flush_type type, int flags, const void *op_context);
 
@@ -494,13 +384,11 @@ int rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t of
 int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
         uint32_t imm, const void *op_context);
 
-/*
- * Posts a buffer for one incoming message, which must not be longer, or for one immediate value: then dst may be NULL
- * with offset and len 0. The receive always generates a completion.
- */
+/* Posts a buffer for one message, which must not be longer; dst may be NULL with offset and len 0 for an immediate
+ * value. */
 int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context);
 
-/* Posts the operations that RPMA_F_MORE queued. Since 1.4. RPMA_E_PROVIDER. */
+/* Posts the operations that RPMA_F_MORE queued. Since 1.4. */
 int rpma_conn_submit(struct rpma_conn *conn);
 
 /* Completion queues, owned by a connection or an SRQ */
@@ -508,19 +396,12 @@ int rpma_conn_submit(struct rpma_conn *conn);
 /* Returns a descriptor that is readable when rpma_cq_wait, or rpma_conn_wait for a shared channel, does not block. */
 int rpma_cq_get_fd(const struct rpma_cq *cq, int *fd);
 
-/*
- * Waits for a completion event and rearms the CQ. The caller must then call rpma_cq_get_wc until RPMA_E_NO_COMPLETION.
- * An event without completions is normal. May block. RPMA_E_SHARED_CHANNEL, RPMA_E_NO_COMPLETION. RPMA_E_PROVIDER: the
- * CQ cannot be rearmed.
- */
+/* Waits for a completion event and rearms the CQ. The caller must then call rpma_cq_get_wc until RPMA_E_NO_COMPLETION.
+ * May block. */
 int rpma_cq_wait(struct rpma_cq *cq);
 
-/*
- * Reads up to num_entries completions into wc. num_entries_got may be NULL if num_entries is 1. If status is not
- * IBV_WC_SUCCESS, only wr_id, status, qp_num and vendor_err are valid.
- * RPMA_E_INVAL: num_entries is below 1. RPMA_E_NO_COMPLETION. RPMA_E_PROVIDER. RPMA_E_UNKNOWN: the device returned more
- * entries than requested.
- */
+/* Reads up to num_entries completions into wc. num_entries_got may be NULL if num_entries is 1. If status is not
+ * IBV_WC_SUCCESS, only wr_id, status, qp_num and vendor_err are valid. */
 int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_entries_got);
 
 /* Logging */
@@ -541,14 +422,12 @@ enum rpma_log_threshold {
     RPMA_LOG_THRESHOLD_MAX
 };
 
-/* Sets a threshold of the process. RPMA_E_INVAL: unknown threshold or level. */
+/* Sets a threshold of the process. */
 int rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level level);
 int rpma_log_get_threshold(enum rpma_log_threshold threshold, enum rpma_log_level *level);
 
-/*
- * Log function. If file_name is NULL, line_no and function_name are undefined. message_format ends with a newline.
- * Threads that use the library call the function concurrently. It must not throw an exception through the library.
- */
+/* Log function, called concurrently. If file_name is NULL, line_no and function_name are undefined. message_format ends
+ * with a newline. */
 typedef void rpma_log_function(enum rpma_log_level level, const char *file_name, const int line_no,
         const char *function_name, const char *message_format, ...);
 

@@ -85,12 +85,12 @@ class Faults(unittest.TestCase):
         self.assert_reported("synopsis", "SYNOPSIS declares rpma_mr_got_ptr, rpma_mr_get_size")
 
     def test_an_error_that_the_header_does_not_know(self):
-        self.damage("man/rpma_read.3.md", "**RPMA_E_PROVIDER**\n:", "**RPMA_E_AGAIN**\n:")
-        self.assert_reported("errors", "the header does not let rpma_read return RPMA_E_AGAIN")
+        self.damage("man/rpma_read.3.md", "**RPMA_E_PROVIDER**\n:", "**RPMA_E_LATER**\n:")
+        self.assert_reported("errors", "the header lacks RPMA_E_LATER of rpma_read")
 
     def test_an_error_that_no_page_knows(self):
         self.damage("man/rpma_flush.3.md", "**RPMA_E_NOSUPP**\n:", "**Not supported**\n:")
-        self.assert_reported("errors", "RPMA_E_NOSUPP of rpma_flush is in the header but on no page")
+        self.assert_reported("errors", "RPMA_E_NOSUPP of rpma_flush is in flush_test.c but on no page")
 
     def test_an_error_that_no_test_expects(self):
         self.damage("tests/unit/conn_test.c", "RPMA_E_NOT_SHARED_CHNL", "RPMA_E_INVAL", -1)
