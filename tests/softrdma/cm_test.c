@@ -181,8 +181,7 @@ static void connecting_to_the_own_port_is_a_rejection(void **state)
 
 static void disconnecting_ends_both_sides_in_turn(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     assert_int_equal(post_receive(&p.client, 1, 0, 8), 0);
     assert_int_equal(post_receive(&p.server, 2, 0, 8), 0);
     assert_int_equal(rdma_disconnect(p.client.id), 0);
@@ -200,7 +199,6 @@ static void disconnecting_ends_both_sides_in_turn(void **state)
     assert_int_equal(rdma_disconnect(p.client.id), 0); /* no effect */
     expect_no_event(p.client.channel);
     expect_no_event(p.server.channel);
-    close_pair(&p);
 }
 
 static void crossing_disconnects_count_for_both_sides(void **state)
@@ -219,8 +217,7 @@ static void crossing_disconnects_count_for_both_sides(void **state)
 
 static void destroying_an_id_disconnects_its_peer(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     rdma_destroy_qp(p.client.id);
     assert_int_equal(rdma_destroy_id(p.client.id), 0);
     p.client.id = NULL;
@@ -228,16 +225,13 @@ static void destroying_an_id_disconnects_its_peer(void **state)
     expect_no_event(p.server.channel);
     assert_int_equal(rdma_disconnect(p.server.id), 0);
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
-    close_pair(&p);
 }
 
 static void a_peer_that_does_not_confirm_the_disconnect_times_out(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     assert_int_equal(rdma_disconnect(p.client.id), 0);
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_DISCONNECTED), -ETIMEDOUT);
-    close_pair(&p);
 }
 
 static void accept_fails_after_the_client_disconnected(void **state)
@@ -263,8 +257,7 @@ static void *destroy_id(void *id)
 
 static void destroying_an_id_waits_for_its_events(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     assert_int_equal(rdma_disconnect(p.client.id), 0);
     struct rdma_cm_event *event = next_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED);
     rdma_destroy_qp(p.server.id);
@@ -281,13 +274,11 @@ static void destroying_an_id_waits_for_its_events(void **state)
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_null(result);
     p.server.id = NULL;
-    close_pair(&p);
 }
 
 static void queued_events_move_with_the_id(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     struct rdma_event_channel *first = p.server.channel;
     assert_int_equal(rdma_disconnect(p.client.id), 0);
     usleep(50000);
@@ -299,7 +290,6 @@ static void queued_events_move_with_the_id(void **state)
     assert_int_equal(rdma_get_cm_event(first, &event), -1);
     assert_int_equal(errno, EAGAIN);
     rdma_destroy_event_channel(first);
-    close_pair(&p);
 }
 
 static void a_non_blocking_channel_returns_eagain(void **state)
@@ -417,15 +407,13 @@ static void a_context_outlives_the_id_it_came_from(void **state)
 
 static void connections_work_over_ipv6(void **state)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.address = "::1"});
+    OPEN_PAIR(p, &(struct options){.address = "::1"});
     fill(p.client.memory, 64, 1);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 64, &p.server, 0, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(p.server.memory, p.client.memory, 64);
     assert_int_equal(rdma_get_local_addr(p.client.id)->sa_family, AF_INET6);
     assert_int_equal(rdma_get_dst_port(p.client.id), rdma_get_src_port(p.listener));
-    close_pair(&p);
 }
 
 int main(void)

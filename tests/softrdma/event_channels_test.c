@@ -24,8 +24,7 @@ static void expect_unreadable(int fd)
 
 DEFINE_TEST(a_channel_whose_events_moved_is_not_readable, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     struct rdma_event_channel *first = p.server.channel;
     assert_int_equal(rdma_disconnect(p.client.id), 0);
     expect_readable(first->fd);
@@ -35,7 +34,6 @@ DEFINE_TEST(a_channel_whose_events_moved_is_not_readable, NULL, NULL)
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     expect_unreadable(p.server.channel->fd);
     rdma_destroy_event_channel(first);
-    close_pair(&p);
 }
 
 DEFINE_TEST(events_of_other_ids_stay_readable, NULL, NULL)
@@ -64,15 +62,13 @@ DEFINE_TEST(events_of_other_ids_stay_readable, NULL, NULL)
 
 DEFINE_TEST(a_channel_whose_events_were_dropped_is_not_readable, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     assert_int_equal(rdma_disconnect(p.client.id), 0);
     expect_readable(p.server.channel->fd);
     rdma_destroy_qp(p.server.id);
     assert_int_equal(rdma_destroy_id(p.server.id), 0);
     p.server.id = NULL;
     expect_unreadable(p.server.channel->fd);
-    close_pair(&p);
 }
 
 DEFINE_TEST(requests_destroyed_with_their_listener_leak_nothing, NULL, NULL)
@@ -90,8 +86,7 @@ DEFINE_TEST(requests_destroyed_with_their_listener_leak_nothing, NULL, NULL)
 
 DEFINE_TEST(an_asynchronous_event_goes_with_its_object, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     const int fd = p.server.id->verbs->async_fd;
     p.server.mr->rkey ^= 1;
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
@@ -99,13 +94,11 @@ DEFINE_TEST(an_asynchronous_event_goes_with_its_object, NULL, NULL)
     expect_readable(fd);
     rdma_destroy_qp(p.server.id);
     expect_unreadable(fd);
-    close_pair(&p);
 }
 
 DEFINE_TEST(a_completion_event_goes_with_its_queue, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     struct ibv_comp_channel *channel = p.server.completions;
     assert_non_null(channel);
     assert_int_equal(ibv_req_notify_cq(p.server.cq, 0), 0);
@@ -116,7 +109,6 @@ DEFINE_TEST(a_completion_event_goes_with_its_queue, NULL, NULL)
     assert_int_equal(ibv_destroy_cq(p.server.cq), 0);
     p.server.cq = NULL;
     expect_unreadable(channel->fd);
-    close_pair(&p);
 }
 
 /* The device delays an event by 100 ms. A round in which a busy machine takes half of that is inconclusive. */

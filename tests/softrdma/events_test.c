@@ -41,9 +41,8 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 /* The process has one context of the connection manager, so the pairs of this program exist one at a time. */
 DEFINE_TEST(a_full_completion_queue_overflows, NULL, NULL)
 {
-    struct pair p;
     struct ibv_wc wc[8];
-    open_pair(&p, &(struct options){.depth = 8});
+    OPEN_PAIR(p, &(struct options){.depth = 8});
     struct ibv_context *context = p.client.id->verbs;
     assert_int_equal(ibv_resize_cq(p.client.cq, 3), 0);
     for (uint64_t i = 0; i < 3; ++i)
@@ -61,13 +60,11 @@ DEFINE_TEST(a_full_completion_queue_overflows, NULL, NULL)
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 4, 0, 8, &p.server, 0, 0), 0);
     assert_int_equal(ibv_poll_cq(p.client.cq, 8, wc), 0); /* the queue is unusable */
     expect_no_async(context);
-    close_pair(&p);
 }
 
 DEFINE_TEST(an_overflow_spares_the_other_queues, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.depth = 8});
+    OPEN_PAIR(p, &(struct options){.depth = 8});
     struct ibv_context *context = p.client.id->verbs;
     assert_int_equal(ibv_resize_cq(p.server.cq, 1), 0);
     for (uint64_t i = 0; i < 2; ++i) {
@@ -80,13 +77,11 @@ DEFINE_TEST(an_overflow_spares_the_other_queues, NULL, NULL)
     assert_int_equal(state_of(p.server.qp), IBV_QPS_ERR);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 7, 0, 8, &p.server, 0, 0), 0);
     expect_completion(p.client.cq, 7, IBV_WC_RETRY_EXC_ERR);
-    close_pair(&p);
 }
 
 DEFINE_TEST(a_drained_send_queue_is_announced, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     struct ibv_context *context = p.client.id->verbs;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
     /* No receive is posted: the message remains in flight. */
@@ -106,7 +101,6 @@ DEFINE_TEST(a_drained_send_queue_is_announced, NULL, NULL)
     attr.qp_state = IBV_QPS_RTS;
     assert_int_equal(ibv_modify_qp(p.client.qp, &attr, IBV_QP_STATE), 0);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
-    close_pair(&p);
 }
 
 static void *destroy_qp(void *qp)
@@ -143,8 +137,7 @@ static void expect_to_wait(void *(*destroy)(void *), void *object, struct ibv_as
 
 DEFINE_TEST(destroying_waits_for_acknowledgements, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.server_srq = true});
+    OPEN_PAIR(p, &(struct options){.server_srq = true});
     struct ibv_context *context = p.server.id->verbs;
     struct ibv_srq_attr limit = {.srq_limit = 1};
     struct ibv_recv_wr wr = {.wr_id = 1}, *bad = NULL;
@@ -167,5 +160,4 @@ DEFINE_TEST(destroying_waits_for_acknowledgements, NULL, NULL)
     p.server.cq = NULL;
     expect_to_wait(destroy_srq, p.srq, &reached);
     p.srq = NULL;
-    close_pair(&p);
 }

@@ -104,15 +104,13 @@ int __lsan_is_turned_off(void)
 /* Opens a device in this process, with both ends of a connection. */
 static void use_a_fresh_device(void)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     fill(p.client.memory, 64, 5);
     assert_int_equal(post_receive(&p.server, 1, 0, 64), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, 64, NULL, 0, 0), 0);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(p.server.memory, p.client.memory, 64);
-    close_pair(&p);
 }
 
 static void expect_child(pid_t child)

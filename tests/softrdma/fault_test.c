@@ -21,33 +21,28 @@ static void write_three(struct pair *p)
 
 static void the_nth_write_fails_with_a_status(void)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     p.client.memory[0] = 1;
     write_three(&p);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_both_flushed(&p, 2, IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(p.server.memory[64], 1);
     assert_int_equal(p.server.memory[128], 0); /* it was not executed */
-    close_pair(&p);
 }
 
 static void an_answer_is_lost(void)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     p.client.memory[0] = 1;
     write_three(&p);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_both_flushed(&p, 2, IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(p.server.memory[128], 1); /* it was executed */
-    close_pair(&p);
 }
 
 static void a_request_waits(void)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     struct timespec before;
     struct timespec after;
     clock_gettime(CLOCK_MONOTONIC, &before);
@@ -57,34 +52,28 @@ static void a_request_waits(void)
     clock_gettime(CLOCK_MONOTONIC, &after);
     const long elapsed_ms = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
     assert_true(elapsed_ms >= 45);
-    close_pair(&p);
 }
 
 static void a_receiver_is_not_ready_for_a_while(void)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     assert_int_equal(post_receive(&p.server, 9, 0, 64), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_completion(p.server.cq, 9, IBV_WC_SUCCESS);
-    close_pair(&p);
 }
 
 static void a_receiver_is_never_ready(void)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.rnr_retry = 2});
+    OPEN_PAIR(p, &(struct options){.rnr_retry = 2});
     assert_int_equal(post_receive(&p.server, 9, 0, 64), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
-    close_pair(&p);
 }
 
 static void the_connection_breaks(void)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.server, 0, 0), 0);
     expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
     write_three(&p);
@@ -95,7 +84,6 @@ static void the_connection_breaks(void)
     if (is_over_roce())
         assert_int_equal(rdma_disconnect(p.server.id), 0);
     expect_event(p.client.channel, RDMA_CM_EVENT_DISCONNECTED);
-    close_pair(&p);
 }
 
 /* A WRITE of data that a READ fetches. Returns 0 without a fence, 7 with the required fence. */
@@ -175,12 +163,10 @@ static void about_half_of_them_fail(void)
 
 static void other_operations_are_left_alone(void)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     write_three(&p);
     for (unsigned i = 1; i <= 3; ++i)
         expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
-    close_pair(&p);
 }
 
 static void the_program_is_ended(void)

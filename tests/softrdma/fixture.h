@@ -71,6 +71,10 @@ bool is_over_roce(void);
 
 void open_pair(struct pair *pair, const struct options *options);
 void close_pair(struct pair *pair);
+/* Defines and opens a pair that is closed at the end of the block. The second argument is for open_pair(). */
+#define OPEN_PAIR(name, ...)                                                                                           \
+    struct pair name __attribute__((cleanup(close_pair)));                                                             \
+    open_pair(&name, __VA_ARGS__)
 
 /* Open the pair that `state` points to, and close it, for one test. */
 int set_up_pair(void **state, const struct options *options);

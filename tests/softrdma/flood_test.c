@@ -123,9 +123,8 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 
 DEFINE_TEST(invalid_packets_change_nothing, NULL, NULL)
 {
-    struct pair p;
     static uint8_t expected[4096];
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     device = p.server.id->verbs;
     struct ibv_qp_init_attr init = {.send_cq = p.server.cq,
             .recv_cq = p.server.cq,
@@ -177,5 +176,4 @@ DEFINE_TEST(invalid_packets_change_nothing, NULL, NULL)
     close(peer.fd);
     close(stranger.fd);
     assert_int_equal(ibv_destroy_qp(datagrams), 0);
-    close_pair(&p);
 }

@@ -23,8 +23,7 @@ int msync(void *addr, size_t length, int flags)
 
 static void a_device_without_native_verbs(void **state)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.send_ops = IBV_QP_EX_WITH_RDMA_WRITE});
+    OPEN_PAIR(p, &(struct options){.send_ops = IBV_QP_EX_WITH_RDMA_WRITE});
     struct ibv_device_attr_ex attr;
     assert_int_equal(ibv_query_device_ex(p.client.qp->context, NULL, &attr), 0);
     assert_true(
@@ -36,13 +35,11 @@ static void a_device_without_native_verbs(void **state)
         expect_no_send_ops(&p.client, ops[i]);
     assert_null(wr_flush_of(ibv_qp_to_qp_ex(p.client.qp)));
     assert_int_not_equal(post(&p.client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 1, 0, 8, &p.server, 0, 0), 0);
-    close_pair(&p);
 }
 
 static void volatile_memory_refused(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     assert_null((ibv_reg_mr)(p.client.pd, p.client.memory, page, everything | access_flush_persistent));
     assert_int_equal(errno, EINVAL);
     struct ibv_mr *mr = (ibv_reg_mr)(p.client.pd, p.client.memory, page, everything | access_flush_global);
@@ -53,7 +50,6 @@ static void volatile_memory_refused(void **state)
     assert_non_null(mr);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     munmap(memory, page);
-    close_pair(&p);
 }
 
 static void reads_that_flush_nothing(void **state)

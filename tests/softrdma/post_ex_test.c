@@ -196,8 +196,7 @@ static void sleep_until_completed(const struct side *side)
 
 DEFINE_TEST(a_polled_completion_frees_its_entry, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = 2});
+    OPEN_PAIR(p, &(struct options){.send_ops = plain_ops, .depth = 2});
     for (unsigned i = 0; i < 10 * batches; ++i) {
         struct ibv_qp_ex *qp = start(&p, i, 0);
         for (unsigned j = 0; j < 2; ++j) {
@@ -210,7 +209,6 @@ DEFINE_TEST(a_polled_completion_frees_its_entry, NULL, NULL)
         sleep_until_completed(&p.client);
         expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
     }
-    close_pair(&p);
 }
 
 DEFINE_TEST(an_inapplicable_setter_fails_the_batch, NULL, NULL)

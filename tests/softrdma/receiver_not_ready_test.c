@@ -6,8 +6,7 @@
 
 DEFINE_TEST(a_sender_with_infinite_retries_waits_for_the_receive, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     fill(p.client.memory, 64, 8);
     for (uint64_t i = 0; i < 5; ++i)
         assert_int_equal(post(&p.client, IBV_WR_SEND, i, i, 8, NULL, 0, 0), 0);
@@ -20,13 +19,11 @@ DEFINE_TEST(a_sender_with_infinite_retries_waits_for_the_receive, NULL, NULL)
         expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
         assert_memory_equal(p.server.memory + i * 8, p.client.memory + i, 8);
     }
-    close_pair(&p);
 }
 
 DEFINE_TEST(requests_behind_a_waiting_message_stay_in_order, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     fill(p.client.memory, 4096, 8);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 1024, 0), 0);
@@ -41,13 +38,11 @@ DEFINE_TEST(requests_behind_a_waiting_message_stay_in_order, NULL, NULL)
     assert_memory_equal(p.client.memory + 2048, p.client.memory, 8);
     assert_int_equal(post_receive(&p.server, 12, 0, 0), 0);
     expect_completion(p.client.cq, 4, IBV_WC_SUCCESS);
-    close_pair(&p);
 }
 
 DEFINE_TEST(a_receiver_can_send_while_a_message_waits, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     usleep(20000);
     assert_int_equal(post_receive(&p.client, 2, 64, 8), 0);
@@ -56,16 +51,14 @@ DEFINE_TEST(a_receiver_can_send_while_a_message_waits, NULL, NULL)
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(post_receive(&p.server, 4, 64, 8), 0);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    close_pair(&p);
 }
 
 /* The notification arrives before the next retry of the sender, which is due after 655 ms. */
 DEFINE_TEST(a_sleeping_sender_is_notified_of_the_receive, NULL, NULL)
 {
-    struct pair p;
     struct ibv_cq *cq = NULL;
     void *cookie = NULL;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     struct pollfd event = {.fd = p.client.completions->fd, .events = POLLIN};
     int left_ms = time_limit_ms;
     for (uint64_t i = 0; i < 40; ++i) {
@@ -80,7 +73,6 @@ DEFINE_TEST(a_sleeping_sender_is_notified_of_the_receive, NULL, NULL)
         expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
         expect_completion(p.server.cq, i, IBV_WC_SUCCESS);
     }
-    close_pair(&p);
 }
 
 DEFINE_TEST(a_sender_with_few_retries_fails, NULL, NULL)
@@ -100,8 +92,7 @@ DEFINE_TEST(a_sender_with_few_retries_fails, NULL, NULL)
 
 DEFINE_TEST(a_large_message_is_retransmitted_completely, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.size = 2u << 20});
+    OPEN_PAIR(p, &(struct options){.size = 2u << 20});
     fill(p.client.memory, p.client.size, 8);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, p.client.size, NULL, 0, 0), 0);
     usleep(20000);
@@ -109,5 +100,4 @@ DEFINE_TEST(a_large_message_is_retransmitted_completely, NULL, NULL)
     assert_int_equal(next_completion(p.server.cq).byte_len, p.client.size);
     assert_memory_equal(p.server.memory, p.client.memory, p.client.size);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    close_pair(&p);
 }

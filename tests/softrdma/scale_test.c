@@ -36,8 +36,7 @@ static void sixty_four_connections_work_concurrently(void **state)
 /* Pacing would only slow down connections within a host. Over RoCE none of them has a TCP connection. */
 static void connections_within_a_host_are_not_paced(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     unsigned ends = 0;
     DIR *descriptors = opendir("/proc/self/fd");
     assert_non_null(descriptors);
@@ -53,7 +52,6 @@ static void connections_within_a_host_are_not_paced(void **state)
     }
     closedir(descriptors);
     assert_int_equal(ends, is_over_roce() ? 0 : 2);
-    close_pair(&p);
 }
 
 struct job {
@@ -85,8 +83,7 @@ static void *write_own_slot(void *argument)
 
 static void threads_can_share_a_connection(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     atomic_uint completed = 0;
     struct job jobs[threads];
     pthread_t ids[threads];
@@ -105,7 +102,6 @@ static void threads_can_share_a_connection(void **state)
         memcpy(&value, p.server.memory + 64 * i, sizeof(value));
         assert_int_equal(value, rounds - 1);
     }
-    close_pair(&p);
 }
 
 static void *connect_and_write(void *argument)
@@ -152,8 +148,7 @@ static void *register_and_deregister(void *argument)
 
 static void registration_works_during_traffic(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     struct churn churn = {.pair = &p};
     pthread_t ids[2];
     for (size_t i = 0; i < 2; ++i)
@@ -165,7 +160,6 @@ static void registration_works_during_traffic(void **state)
     atomic_store(&churn.stop, true);
     for (size_t i = 0; i < 2; ++i)
         pthread_join(ids[i], NULL);
-    close_pair(&p);
 }
 
 static int by_number(const void *a, const void *b)
@@ -182,8 +176,7 @@ static void many_regions_can_be_registered(void **state)
         many = 70000, /* more than the capacity of the table that peers share */
         step = 997,
     };
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     struct ibv_mr **regions = calloc(many, sizeof(struct ibv_mr *));
     uint32_t *keys = calloc(many, sizeof(uint32_t));
     for (size_t round = 0; round < 2; ++round) {
@@ -212,7 +205,6 @@ static void many_regions_can_be_registered(void **state)
     }
     free(keys);
     free(regions);
-    close_pair(&p);
 }
 
 static void take_memory_away(struct side *s)

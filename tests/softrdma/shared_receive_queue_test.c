@@ -60,8 +60,7 @@ DEFINE_TEST(shared_receives_survive_a_broken_queue_pair, connected, tear_down_pa
 /* The keys of a shared receive belong to the protection domain of the shared queue, not to that of the queue pair. */
 DEFINE_TEST(receives_use_the_domain_of_their_queue, NULL, NULL)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.server_srq = true, .srq_apart = true});
+    OPEN_PAIR(p, &(struct options){.server_srq = true, .srq_apart = true});
     uint8_t memory[64] = {0};
     struct ibv_mr *mr = ibv_reg_mr(p.srq_pd, memory, sizeof(memory), everything);
     assert_non_null(mr);
@@ -78,7 +77,6 @@ DEFINE_TEST(receives_use_the_domain_of_their_queue, NULL, NULL)
     expect_completion(p.server.cq, 8, IBV_WC_LOC_PROT_ERR);
     expect_completion(p.client.cq, 2, IBV_WC_REM_OP_ERR);
     assert_int_equal(ibv_dereg_mr(mr), 0);
-    close_pair(&p);
 }
 
 DEFINE_TEST(the_limit_is_reported_once, connected, tear_down_pair)
@@ -148,8 +146,7 @@ DEFINE_TEST(messages_of_all_lengths_arrive_in_order, NULL, NULL)
         longest = 100000,
         count = 12
     };
-    struct pair p;
-    open_pair(&p, &(struct options){.server_srq = true, .size = count * longest});
+    OPEN_PAIR(p, &(struct options){.server_srq = true, .size = count * longest});
     const size_t lengths[] = {8, longest, 8, 300, 16384, 16385};
     fill(p.client.memory, longest, 7);
     for (uint64_t i = 0; i < count; ++i)
@@ -164,7 +161,6 @@ DEFINE_TEST(messages_of_all_lengths_arrive_in_order, NULL, NULL)
         assert_memory_equal(p.server.memory + i * longest, p.client.memory + i, wc.byte_len);
         expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
     }
-    close_pair(&p);
 }
 
 /* In shared memory, each of these receives becomes available to the next queue pair. Over a network, as on hardware,

@@ -47,20 +47,17 @@ static void send_all(int fd, const void *bytes, size_t size)
 
 static void random_bytes_are_disconnected(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     int fd = call(&p);
     send_all(fd, "GET / HTTP/1.1\r\n\r\n", 18);
     expect_hang_up(fd);
     expect_unharmed(&p);
-    close_pair(&p);
 }
 
 /* A well-formed WRITE with a valid key, sent on a connection that belongs to no queue pair. */
 static void data_frames_need_an_established_connection(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     uint8_t frame[4 + 12 + 16 + 8] = {0, 0, 0, 36, 0x0a, 0, 0xff, 0xff};
     const uint32_t qpn = htonl(p.server.qp->qp_num), rkey = htonl(p.server.mr->rkey), length = htonl(8);
     const uint64_t addr = htobe64((uintptr_t)p.server.memory);
@@ -75,28 +72,23 @@ static void data_frames_need_an_established_connection(void **state)
     for (size_t i = 0; i < 8; ++i)
         assert_int_equal(p.server.memory[i], 0);
     expect_unharmed(&p);
-    close_pair(&p);
 }
 
 static void a_request_with_a_wrong_magic_is_disconnected(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
     int fd = call(&p);
     send_all(fd, frame, sizeof(frame));
     expect_hang_up(fd);
     expect_unharmed(&p);
-    close_pair(&p);
 }
 
 static void a_silent_client_is_disconnected_in_time(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     expect_hang_up(call(&p));
     expect_unharmed(&p);
-    close_pair(&p);
 }
 
 /* Sends a complete connection request, and no confirmation of the reply. */
@@ -121,12 +113,10 @@ static void an_accepted_client_must_confirm_in_time(void **state)
 
 static void clients_that_disconnect_immediately_are_harmless(void **state)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     for (unsigned i = 0; i < 100; ++i)
         close(call(&p));
     expect_unharmed(&p);
-    close_pair(&p);
 }
 
 enum {

@@ -33,8 +33,7 @@ static void *watch_words(void *argument)
 /* Writes values with equal halves, and checks that no watched word ever had different halves. */
 static void write_under_watch(size_t local_offset, size_t length, unsigned rounds)
 {
-    struct pair p;
-    open_pair(&p, &(struct options){.size = 1u << 20});
+    OPEN_PAIR(p, &(struct options){.size = 1u << 20});
     uint64_t *aligned = NULL;
     struct ibv_mr *mr = NULL;
     assert_int_equal(posix_memalign((void **)&aligned, 4096, 1u << 20), 0);
@@ -70,7 +69,6 @@ static void write_under_watch(size_t local_offset, size_t length, unsigned round
     assert_int_equal(atomic_load(&w.torn), 0);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     free(aligned);
-    close_pair(&p);
 }
 
 DEFINE_TEST(a_written_word_is_never_torn, NULL, NULL)
