@@ -43,7 +43,7 @@ static void expect_nothing_shared(struct session *session)
     CHECK(cq == NULL && is_rcq);
 }
 
-static void a_shared_channel_reports_the_main_cq(void **state)
+INTEGRATION_TEST(a_shared_channel_reports_the_main_cq)
 {
     struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.shared = true});
@@ -62,7 +62,7 @@ static void a_shared_channel_reports_the_main_cq(void **state)
     expect_nothing_shared(&session);
 }
 
-static void a_shared_channel_distinguishes_both_cqs(void **state)
+INTEGRATION_TEST(a_shared_channel_distinguishes_both_cqs)
 {
     struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10, .shared = true});
@@ -82,7 +82,7 @@ static void a_shared_channel_distinguishes_both_cqs(void **state)
     expect_nothing_shared(&session);
 }
 
-static void receives_complete_on_the_receive_cq_only(void **state)
+INTEGRATION_TEST(receives_complete_on_the_receive_cq_only)
 {
     struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10});
@@ -105,10 +105,4 @@ static void receives_complete_on_the_receive_cq_only(void **state)
     CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(a_shared_channel_reports_the_main_cq),
-        INTEGRATION_TEST(a_shared_channel_distinguishes_both_cqs),
-        INTEGRATION_TEST(receives_complete_on_the_receive_cq_only),
-};
-
-INTEGRATION_MAIN(NULL, tests)
+INTEGRATION_MAIN(NULL)

@@ -21,7 +21,7 @@ static void serve_after_rejecting(struct side *self, const char *argument)
     expect_end(accept_next(self, ep, NULL, NULL));
 }
 
-static void a_deleted_request_rejects_the_client(void **state)
+INTEGRATION_TEST(a_deleted_request_rejects_the_client)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "after rejecting", "3");
@@ -48,7 +48,7 @@ static void serve_after_failing(struct side *self, const char *argument)
     expect_end(accept_next(self, ep, NULL, NULL));
 }
 
-static void a_request_that_cannot_be_built_is_rejected(void **state)
+INTEGRATION_TEST(a_request_that_cannot_be_built_is_rejected)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -59,7 +59,7 @@ static void a_request_that_cannot_be_built_is_rejected(void **state)
     connect_to(self, peer, server->port, NULL);
 }
 
-static void a_port_without_a_listener_rejects_the_client(void **state)
+INTEGRATION_TEST(a_port_without_a_listener_rejects_the_client)
 {
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
@@ -72,7 +72,7 @@ static void a_port_without_a_listener_rejects_the_client(void **state)
     CHECK(pdata.ptr == NULL && pdata.len == 0);
 }
 
-static void a_rejected_connection_takes_no_operations(void **state)
+INTEGRATION_TEST(a_rejected_connection_takes_no_operations)
 {
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
@@ -96,7 +96,7 @@ static void serve_silently(struct side *self, const char *argument)
     expect_line(self->link, "end");
 }
 
-static void a_client_may_give_up_before_the_server_answers(void **state)
+INTEGRATION_TEST(a_client_may_give_up_before_the_server_answers)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "silent", "-");
@@ -111,7 +111,7 @@ static void a_client_may_give_up_before_the_server_answers(void **state)
     send_line(server->link, "end");
 }
 
-static void an_address_that_cannot_be_used_is_refused(void **state)
+INTEGRATION_TEST(an_address_that_cannot_be_used_is_refused)
 {
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
@@ -149,7 +149,7 @@ static void serve_late(struct side *self, const char *argument)
         expect_end(conns[i]);
 }
 
-static void requests_wait_for_a_server_that_is_busy(void **state)
+INTEGRATION_TEST(requests_wait_for_a_server_that_is_busy)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "late", "32");
@@ -184,7 +184,7 @@ static void serve_without_endpoint(struct side *self, const char *argument)
     check_pattern(memory.ptr, 4096, 5);
 }
 
-static void pending_requests_survive_the_shutdown_of_their_endpoint(void **state)
+INTEGRATION_TEST(pending_requests_survive_the_shutdown_of_their_endpoint)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -214,7 +214,7 @@ static bool has_ipv6(void)
     return can;
 }
 
-static void connections_run_over_ipv6(void **state)
+INTEGRATION_TEST(connections_run_over_ipv6)
 {
     struct side *self = *state;
     struct ibv_context *device = NULL;
@@ -242,7 +242,7 @@ static void connect_to_own_process(struct side *self, void *argument)
     disconnect(conn);
 }
 
-static void a_process_may_be_its_own_client(void **state)
+INTEGRATION_TEST(a_process_may_be_its_own_client)
 {
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
@@ -258,7 +258,7 @@ static void a_process_may_be_its_own_client(void **state)
     check_pattern(memory.ptr, 4096, 1);
 }
 
-static void a_receive_posted_on_the_request_gets_the_first_message(void **state)
+INTEGRATION_TEST(a_receive_posted_on_the_request_gets_the_first_message)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "memory", "4096 %d - 4096", USAGE_MEMORY);
@@ -276,20 +276,6 @@ static void a_receive_posted_on_the_request_gets_the_first_message(void **state)
     check_pattern(local.ptr + 64, 512, 3);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(a_deleted_request_rejects_the_client),
-        INTEGRATION_TEST(a_request_that_cannot_be_built_is_rejected),
-        INTEGRATION_TEST(a_port_without_a_listener_rejects_the_client),
-        INTEGRATION_TEST(a_rejected_connection_takes_no_operations),
-        INTEGRATION_TEST(a_client_may_give_up_before_the_server_answers),
-        INTEGRATION_TEST(an_address_that_cannot_be_used_is_refused),
-        INTEGRATION_TEST(requests_wait_for_a_server_that_is_busy),
-        INTEGRATION_TEST(pending_requests_survive_the_shutdown_of_their_endpoint),
-        INTEGRATION_TEST(connections_run_over_ipv6),
-        INTEGRATION_TEST(a_process_may_be_its_own_client),
-        INTEGRATION_TEST(a_receive_posted_on_the_request_gets_the_first_message),
-};
-
 static const struct role roles[] = {
         {"after rejecting", serve_after_rejecting},
         {"after failing", serve_after_failing},
@@ -299,4 +285,4 @@ static const struct role roles[] = {
         {NULL, NULL},
 };
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

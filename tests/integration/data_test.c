@@ -10,7 +10,7 @@
 
 static const size_t lengths[] = {1, 7, 8, 9, 255, 4096, 4097, 40000};
 
-static void write_places_the_bytes_at_the_offset_and_no_others(void **state)
+INTEGRATION_TEST(write_places_the_bytes_at_the_offset_and_no_others)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
@@ -25,7 +25,7 @@ static void write_places_the_bytes_at_the_offset_and_no_others(void **state)
     }
 }
 
-static void read_fetches_the_bytes_at_the_offset_and_no_others(void **state)
+INTEGRATION_TEST(read_fetches_the_bytes_at_the_offset_and_no_others)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
@@ -42,7 +42,7 @@ static void read_fetches_the_bytes_at_the_offset_and_no_others(void **state)
 }
 
 // More operations are queued than the connection queues at once; the flush posts them.
-static void a_batch_of_writes_is_flushed_as_a_whole(void **state)
+INTEGRATION_TEST(a_batch_of_writes_is_flushed_as_a_whole)
 {
     struct rpma_conn_cfg *cfg = NULL;
     CHECK_OK(rpma_conn_cfg_new(&cfg));
@@ -63,7 +63,7 @@ static void a_batch_of_writes_is_flushed_as_a_whole(void **state)
     ask(session.server->link, "check %d %d 0", 5 + COUNT * LENGTH, MEMORY_SIZE - 5 - COUNT * LENGTH);
 }
 
-static void the_last_byte_of_both_regions_can_be_written_and_read(void **state)
+INTEGRATION_TEST(the_last_byte_of_both_regions_can_be_written_and_read)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     fill_pattern(session.local.ptr + MEMORY_SIZE - 1, 1, 5);
@@ -86,7 +86,7 @@ static void check_arrival(struct server *server, enum ibv_wc_opcode opcode, size
     CHECK_EQ(wc.imm_data, imm);
 }
 
-static void write_with_imm_places_the_bytes_and_delivers_the_value(void **state)
+INTEGRATION_TEST(write_with_imm_places_the_bytes_and_delivers_the_value)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     ask(session.server->link, "recv 0 0 1");
@@ -98,7 +98,7 @@ static void write_with_imm_places_the_bytes_and_delivers_the_value(void **state)
     ask(session.server->link, "check 77 5000 3");
 }
 
-static void send_delivers_the_message_into_the_posted_buffer(void **state)
+INTEGRATION_TEST(send_delivers_the_message_into_the_posted_buffer)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
@@ -111,7 +111,7 @@ static void send_delivers_the_message_into_the_posted_buffer(void **state)
     }
 }
 
-static void send_with_imm_delivers_the_message_and_the_value(void **state)
+INTEGRATION_TEST(send_with_imm_delivers_the_message_and_the_value)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     ask(session.server->link, "recv 0 64 1");
@@ -122,7 +122,7 @@ static void send_with_imm_delivers_the_message_and_the_value(void **state)
     ask(session.server->link, "message 0 64 9");
 }
 
-static void recv_gets_what_the_server_sends(void **state)
+INTEGRATION_TEST(recv_gets_what_the_server_sends)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     CHECK_OK(rpma_recv(session.conn, session.local.mr, 10, 4000, &session));
@@ -140,7 +140,7 @@ static void recv_gets_what_the_server_sends(void **state)
     check_pattern(session.local.ptr + 5000, 1, 5);
 }
 
-static void empty_operations_complete_and_touch_nothing(void **state)
+INTEGRATION_TEST(empty_operations_complete_and_touch_nothing)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     CHECK_OK(rpma_read(session.conn, NULL, 0, NULL, 0, 0, ALWAYS, &session));
@@ -155,7 +155,7 @@ static void empty_operations_complete_and_touch_nothing(void **state)
     check_pattern(session.local.ptr, MEMORY_SIZE, 0);
 }
 
-static void empty_messages_carry_their_immediate_value(void **state)
+INTEGRATION_TEST(empty_messages_carry_their_immediate_value)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     ask(session.server->link, "recv 0 0 3");
@@ -175,7 +175,7 @@ static void empty_messages_carry_their_immediate_value(void **state)
     CHECK_EQ(ntohl(wc.imm_data), 3);
 }
 
-static void atomic_write_places_eight_bytes_and_no_others(void **state)
+INTEGRATION_TEST(atomic_write_places_eight_bytes_and_no_others)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     for (unsigned i = 1; i <= 5; ++i) {
@@ -190,7 +190,7 @@ static void atomic_write_places_eight_bytes_and_no_others(void **state)
     CHECK_RPMA(rpma_atomic_write(session.conn, session.remote, 4, "unequal", ALWAYS, NULL), RPMA_E_INVAL);
 }
 
-static void flush_to_visibility_completes_after_the_write(void **state)
+INTEGRATION_TEST(flush_to_visibility_completes_after_the_write)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     fill_pattern(session.local.ptr, 4096, 8);
@@ -201,7 +201,7 @@ static void flush_to_visibility_completes_after_the_write(void **state)
     ask(session.server->link, "check 512 4096 8");
 }
 
-static void flush_of_a_regions_last_bytes_stays_inside(void **state)
+INTEGRATION_TEST(flush_of_a_regions_last_bytes_stays_inside)
 {
     needs_no_older_library();
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
@@ -225,17 +225,17 @@ static void transfer_there_and_back(struct side *self, size_t size)
     check_pattern(session.local.ptr, size, 7);
 }
 
-static void one_mebibyte_goes_there_and_back(void **state)
+INTEGRATION_TEST(one_mebibyte_goes_there_and_back)
 {
     transfer_there_and_back(*state, 1 << 20);
 }
 
-static void sixty_four_mebibytes_go_there_and_back(void **state)
+INTEGRATION_TEST(sixty_four_mebibytes_go_there_and_back)
 {
     transfer_there_and_back(*state, 64 << 20);
 }
 
-static void one_mebibyte_fits_one_message(void **state)
+INTEGRATION_TEST(one_mebibyte_fits_one_message)
 {
     struct side *self = *state;
     size_t size = 1 << 20;
@@ -249,7 +249,7 @@ static void one_mebibyte_fits_one_message(void **state)
     ask(server->link, "message 0 %zu 2", size);
 }
 
-static void a_server_can_start_before_and_after_other_servers(void **state)
+INTEGRATION_TEST(a_server_can_start_before_and_after_other_servers)
 {
     struct side *self = *state;
     struct session sessions[4];
@@ -266,24 +266,4 @@ static void a_server_can_start_before_and_after_other_servers(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(write_places_the_bytes_at_the_offset_and_no_others),
-        INTEGRATION_TEST(read_fetches_the_bytes_at_the_offset_and_no_others),
-        INTEGRATION_TEST(a_batch_of_writes_is_flushed_as_a_whole),
-        INTEGRATION_TEST(the_last_byte_of_both_regions_can_be_written_and_read),
-        INTEGRATION_TEST(write_with_imm_places_the_bytes_and_delivers_the_value),
-        INTEGRATION_TEST(send_delivers_the_message_into_the_posted_buffer),
-        INTEGRATION_TEST(send_with_imm_delivers_the_message_and_the_value),
-        INTEGRATION_TEST(recv_gets_what_the_server_sends),
-        INTEGRATION_TEST(empty_operations_complete_and_touch_nothing),
-        INTEGRATION_TEST(empty_messages_carry_their_immediate_value),
-        INTEGRATION_TEST(atomic_write_places_eight_bytes_and_no_others),
-        INTEGRATION_TEST(flush_to_visibility_completes_after_the_write),
-        INTEGRATION_TEST(flush_of_a_regions_last_bytes_stays_inside),
-        INTEGRATION_TEST(one_mebibyte_goes_there_and_back),
-        INTEGRATION_TEST(sixty_four_mebibytes_go_there_and_back),
-        INTEGRATION_TEST(one_mebibyte_fits_one_message),
-        INTEGRATION_TEST(a_server_can_start_before_and_after_other_servers),
-};
-
-INTEGRATION_MAIN(NULL, tests)
+INTEGRATION_MAIN(NULL)

@@ -9,7 +9,7 @@
 #define MEMORY_SIZE 65536
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 
-static void the_client_disconnects(void **state)
+INTEGRATION_TEST(the_client_disconnects)
 {
     struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
@@ -53,7 +53,7 @@ static void serve_and_disconnect_at_once(struct side *self, const char *argument
     CHECK_EQ(event, RPMA_CONN_CLOSED);
 }
 
-static void the_server_disconnects_at_once(void **state)
+INTEGRATION_TEST(the_server_disconnects_at_once)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -63,12 +63,12 @@ static void the_server_disconnects_at_once(void **state)
     CHECK_OK(rpma_conn_disconnect(conn));
 }
 
-static void the_server_disconnects(void **state)
+INTEGRATION_TEST(the_server_disconnects)
 {
     server_ends_by(*state, "disconnect");
 }
 
-static void the_server_deletes_the_connection(void **state)
+INTEGRATION_TEST(the_server_deletes_the_connection)
 {
     server_ends_by(*state, "delete");
 }
@@ -105,7 +105,7 @@ static void serve_crossings(struct side *self, const char *argument)
     }
 }
 
-static void both_sides_may_disconnect_at_once(void **state)
+INTEGRATION_TEST(both_sides_may_disconnect_at_once)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "crossings", "-");
@@ -119,7 +119,7 @@ static void both_sides_may_disconnect_at_once(void **state)
     }
 }
 
-static void outstanding_receives_are_flushed_in_order(void **state)
+INTEGRATION_TEST(outstanding_receives_are_flushed_in_order)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     for (size_t i = 0; i < 5; ++i)
@@ -132,7 +132,7 @@ static void outstanding_receives_are_flushed_in_order(void **state)
     check_pattern(session.local.ptr, MEMORY_SIZE, 0);
 }
 
-static void operations_after_the_end_fail(void **state)
+INTEGRATION_TEST(operations_after_the_end_fail)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     CHECK_OK(rpma_conn_disconnect(session.conn));
@@ -148,7 +148,7 @@ static void operations_after_the_end_fail(void **state)
     ask(session.server->link, "disconnect");
 }
 
-static void the_queue_pair_number_outlives_the_connection(void **state)
+INTEGRATION_TEST(the_queue_pair_number_outlives_the_connection)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     uint32_t before = 0, after = 1;
@@ -203,7 +203,7 @@ static void expect_posting_to_fail(struct session *session, enum kind kind, bool
     CHECK_EQ(wc.wr_id, (uintptr_t)session);
 }
 
-static void a_killed_server_fails_operations_and_ends_the_connection(void **state)
+INTEGRATION_TEST(a_killed_server_fails_operations_and_ends_the_connection)
 {
     struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
@@ -230,7 +230,7 @@ static void a_killed_server_fails_operations_and_ends_the_connection(void **stat
 }
 
 /* Messages without a posted receive: they are being retried when the server dies. */
-static void a_server_killed_amid_traffic_is_noticed(void **state)
+INTEGRATION_TEST(a_server_killed_amid_traffic_is_noticed)
 {
     struct side *self = *state;
     for (int round = 0; round < 2 * KINDS; ++round) {
@@ -268,7 +268,7 @@ static void serve_and_die(struct side *self, const char *argument)
     expect_line(self->link, "never sent");
 }
 
-static void a_request_pending_at_a_killed_server_fails(void **state)
+INTEGRATION_TEST(a_request_pending_at_a_killed_server_fails)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "dying", "-");
@@ -296,7 +296,7 @@ static void write_for_ever(struct side *self, const char *argument)
     }
 }
 
-static void killed_clients_do_no_harm_to_the_server(void **state)
+INTEGRATION_TEST(killed_clients_do_no_harm_to_the_server)
 {
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
@@ -317,21 +317,6 @@ static void killed_clients_do_no_harm_to_the_server(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(the_client_disconnects),
-        INTEGRATION_TEST(the_server_disconnects),
-        INTEGRATION_TEST(the_server_disconnects_at_once),
-        INTEGRATION_TEST(the_server_deletes_the_connection),
-        INTEGRATION_TEST(both_sides_may_disconnect_at_once),
-        INTEGRATION_TEST(outstanding_receives_are_flushed_in_order),
-        INTEGRATION_TEST(operations_after_the_end_fail),
-        INTEGRATION_TEST(the_queue_pair_number_outlives_the_connection),
-        INTEGRATION_TEST(a_killed_server_fails_operations_and_ends_the_connection),
-        INTEGRATION_TEST(a_server_killed_amid_traffic_is_noticed),
-        INTEGRATION_TEST(killed_clients_do_no_harm_to_the_server),
-        INTEGRATION_TEST(a_request_pending_at_a_killed_server_fails),
-};
-
 static const struct role roles[] = {
         {"endings", serve_endings},
         {"hasty", serve_and_disconnect_at_once},
@@ -341,4 +326,4 @@ static const struct role roles[] = {
         {NULL, NULL},
 };
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

@@ -92,7 +92,7 @@ static void serve_duplex(struct side *self, const char *argument)
     expect_end(duplex.conn);
 }
 
-static void both_sides_write_and_read_megabytes_at_once(void **state)
+INTEGRATION_TEST(both_sides_write_and_read_megabytes_at_once)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "duplex", "-");
@@ -111,10 +111,6 @@ static void both_sides_write_and_read_megabytes_at_once(void **state)
     expect_line(server->link, "played");
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(both_sides_write_and_read_megabytes_at_once),
-};
-
 static const struct role roles[] = {{"duplex", serve_duplex}, {NULL, NULL}};
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

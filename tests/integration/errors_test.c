@@ -30,7 +30,7 @@ static struct rpma_mr_remote *forged_region(struct side *self, struct session *s
     return make_remote(self, descriptor);
 }
 
-static void a_wrong_key_is_a_remote_access_error(void **state)
+INTEGRATION_TEST(a_wrong_key_is_a_remote_access_error)
 {
     struct side *self = *state;
     for (size_t byte = 0; byte < 4; ++byte) {
@@ -43,7 +43,7 @@ static void a_wrong_key_is_a_remote_access_error(void **state)
     }
 }
 
-static void an_access_past_the_registered_region_is_a_remote_access_error(void **state)
+INTEGRATION_TEST(an_access_past_the_registered_region_is_a_remote_access_error)
 {
     struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
@@ -53,7 +53,7 @@ static void an_access_past_the_registered_region_is_a_remote_access_error(void *
             &session, rpma_write(session.conn, forged, MEMORY_SIZE - 4, session.local.mr, 0, 8, ALWAYS, &session));
 }
 
-static void an_unsignalled_operation_completes_when_it_fails(void **state)
+INTEGRATION_TEST(an_unsignalled_operation_completes_when_it_fails)
 {
     struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
@@ -67,7 +67,7 @@ static struct session open_restricted(struct side *self, int usage)
     return open_session_with(self, server, MEMORY_SIZE, NULL);
 }
 
-static void a_region_to_read_from_cannot_be_written(void **state)
+INTEGRATION_TEST(a_region_to_read_from_cannot_be_written)
 {
     struct side *self = *state;
     struct session session = open_restricted(self, RPMA_MR_USAGE_READ_SRC);
@@ -78,14 +78,14 @@ static void a_region_to_read_from_cannot_be_written(void **state)
     expect_access_error(&session, rpma_atomic_write(session.conn, session.remote, 0, "8 bytes", ALWAYS, &session));
 }
 
-static void a_region_to_write_to_cannot_be_read(void **state)
+INTEGRATION_TEST(a_region_to_write_to_cannot_be_read)
 {
     struct session session = open_restricted(*state, RPMA_MR_USAGE_WRITE_DST);
     expect_access_error(
             &session, rpma_read(session.conn, session.local.mr, 0, session.remote, 0, 64, ALWAYS, &session));
 }
 
-static void a_deregistered_region_is_a_remote_access_error(void **state)
+INTEGRATION_TEST(a_deregistered_region_is_a_remote_access_error)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     ask(session.server->link, "deregister");
@@ -93,7 +93,7 @@ static void a_deregistered_region_is_a_remote_access_error(void **state)
             &session, rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
 }
 
-static void a_local_region_without_the_usage_is_a_local_protection_error(void **state)
+INTEGRATION_TEST(a_local_region_without_the_usage_is_a_local_protection_error)
 {
     struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
@@ -102,7 +102,7 @@ static void a_local_region_without_the_usage_is_a_local_protection_error(void **
     expect_failure(session.cq, IBV_WC_LOC_PROT_ERR, &session);
 }
 
-static void a_message_longer_than_the_receive_breaks_both_sides(void **state)
+INTEGRATION_TEST(a_message_longer_than_the_receive_breaks_both_sides)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     ask(session.server->link, "recv 0 64 1");
@@ -117,7 +117,7 @@ static void a_message_longer_than_the_receive_breaks_both_sides(void **state)
     ask(session.server->link, "message 64 64 0");
 }
 
-static void a_message_waits_for_its_receive(void **state)
+INTEGRATION_TEST(a_message_waits_for_its_receive)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     fill_pattern(session.local.ptr, 100, 4);
@@ -131,7 +131,7 @@ static void a_message_waits_for_its_receive(void **state)
     ask(session.server->link, "message 0 100 4");
 }
 
-static void what_follows_a_waiting_message_waits_as_well(void **state)
+INTEGRATION_TEST(what_follows_a_waiting_message_waits_as_well)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     char marks[3];
@@ -151,7 +151,7 @@ static void what_follows_a_waiting_message_waits_as_well(void **state)
     check_pattern(session.local.ptr + 4096, 4096, 4);
 }
 
-static void ranges_outside_a_region_are_refused_before_posting(void **state)
+INTEGRATION_TEST(ranges_outside_a_region_are_refused_before_posting)
 {
     needs_no_older_library();
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
@@ -191,7 +191,7 @@ static void ranges_outside_a_region_are_refused_before_posting(void **state)
     expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
 }
 
-static void a_region_that_is_not_mapped_cannot_be_registered(void **state)
+INTEGRATION_TEST(a_region_that_is_not_mapped_cannot_be_registered)
 {
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
@@ -200,19 +200,4 @@ static void a_region_that_is_not_mapped_cannot_be_registered(void **state)
     CHECK(mr == NULL);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(a_wrong_key_is_a_remote_access_error),
-        INTEGRATION_TEST(an_access_past_the_registered_region_is_a_remote_access_error),
-        INTEGRATION_TEST(an_unsignalled_operation_completes_when_it_fails),
-        INTEGRATION_TEST(a_region_to_read_from_cannot_be_written),
-        INTEGRATION_TEST(a_region_to_write_to_cannot_be_read),
-        INTEGRATION_TEST(a_deregistered_region_is_a_remote_access_error),
-        INTEGRATION_TEST(a_local_region_without_the_usage_is_a_local_protection_error),
-        INTEGRATION_TEST(a_message_longer_than_the_receive_breaks_both_sides),
-        INTEGRATION_TEST(a_message_waits_for_its_receive),
-        INTEGRATION_TEST(what_follows_a_waiting_message_waits_as_well),
-        INTEGRATION_TEST(ranges_outside_a_region_are_refused_before_posting),
-        INTEGRATION_TEST(a_region_that_is_not_mapped_cannot_be_registered),
-};
-
-INTEGRATION_MAIN(NULL, tests)
+INTEGRATION_MAIN(NULL)

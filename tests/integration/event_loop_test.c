@@ -20,7 +20,7 @@ static int event_fd_of(const struct rpma_conn *conn)
     return fd;
 }
 
-static void empty_nonblocking_descriptors_have_nothing(void **state)
+INTEGRATION_TEST(empty_nonblocking_descriptors_have_nothing)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -49,7 +49,7 @@ static void empty_nonblocking_descriptors_have_nothing(void **state)
     CHECK(req == NULL && event == RPMA_CONN_UNDEFINED);
 }
 
-static void completions_give_one_event_until_it_is_taken(void **state)
+INTEGRATION_TEST(completions_give_one_event_until_it_is_taken)
 {
     struct side *self = *state;
     struct session session = open_session(self, 4096, NULL);
@@ -198,7 +198,7 @@ static void serve_event_loop(struct side *self, const char *argument)
     send_line(self->link, "all closed");
 }
 
-static void a_nonblocking_event_loop_serves_many_clients(void **state)
+INTEGRATION_TEST(a_nonblocking_event_loop_serves_many_clients)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -257,7 +257,7 @@ static void serve_slowly(struct side *self, const char *argument)
     disconnect(conn);
 }
 
-static void a_signal_does_not_end_a_wait(void **state)
+INTEGRATION_TEST(a_signal_does_not_end_a_wait)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -281,17 +281,10 @@ static void a_signal_does_not_end_a_wait(void **state)
     CHECK_OK(rpma_conn_disconnect(conn));
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(empty_nonblocking_descriptors_have_nothing),
-        INTEGRATION_TEST(completions_give_one_event_until_it_is_taken),
-        INTEGRATION_TEST(a_nonblocking_event_loop_serves_many_clients),
-        INTEGRATION_TEST(a_signal_does_not_end_a_wait),
-};
-
 static const struct role roles[] = {
         {"event loop", serve_event_loop},
         {"slow", serve_slowly},
         {NULL, NULL},
 };
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

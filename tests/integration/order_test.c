@@ -56,7 +56,7 @@ static void append(struct session *session, uint64_t number, bool signalled)
         expect_flush(session->cq, session);
 }
 
-static void the_pointer_is_never_ahead_of_the_data(void **state)
+INTEGRATION_TEST(the_pointer_is_never_ahead_of_the_data)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "log reader", "-");
@@ -129,7 +129,7 @@ static void write_words(struct side *self, size_t size, unsigned times, bool ato
     expect_line(server->link, "whole");
 }
 
-static void atomic_writes_are_never_seen_torn(void **state)
+INTEGRATION_TEST(atomic_writes_are_never_seen_torn)
 {
     write_words(*state, sizeof(uint64_t), 10000, true);
 }
@@ -144,19 +144,19 @@ static void skip_where_the_kernel_copies(void)
     }
 }
 
-static void aligned_words_of_a_small_write_are_never_seen_torn(void **state)
+INTEGRATION_TEST(aligned_words_of_a_small_write_are_never_seen_torn)
 {
     skip_where_the_kernel_copies();
     write_words(*state, CACHE_LINE, 10000, false);
 }
 
-static void aligned_words_of_a_large_write_are_never_seen_torn(void **state)
+INTEGRATION_TEST(aligned_words_of_a_large_write_are_never_seen_torn)
 {
     skip_where_the_kernel_copies();
     write_words(*state, LARGE, 400, false);
 }
 
-static void unsignalled_operations_complete_with_the_next_signalled_one(void **state)
+INTEGRATION_TEST(unsignalled_operations_complete_with_the_next_signalled_one)
 {
     struct side *self = *state;
     const unsigned operations = 1000, every = 10;
@@ -176,7 +176,7 @@ static void unsignalled_operations_complete_with_the_next_signalled_one(void **s
         ask(session.server->link, "check %u 64 %u", i * 64, i + 1);
 }
 
-static void a_full_send_queue_refuses_the_next_operation_and_loses_none(void **state)
+INTEGRATION_TEST(a_full_send_queue_refuses_the_next_operation_and_loses_none)
 {
     struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.sq = 8, .cq = 1024});
@@ -196,7 +196,7 @@ static void a_full_send_queue_refuses_the_next_operation_and_loses_none(void **s
     expect_completion(session.cq, IBV_WC_RDMA_WRITE, &posted);
 }
 
-static void a_full_receive_queue_refuses_the_next_receive_and_loses_none(void **state)
+INTEGRATION_TEST(a_full_receive_queue_refuses_the_next_receive_and_loses_none)
 {
     struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rq = 8, .cq = 1024});
@@ -215,20 +215,10 @@ static void a_full_receive_queue_refuses_the_next_receive_and_loses_none(void **
         check_pattern(session.local.ptr + i * 8, 8, (unsigned)i + 1);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(the_pointer_is_never_ahead_of_the_data),
-        INTEGRATION_TEST(atomic_writes_are_never_seen_torn),
-        INTEGRATION_TEST(aligned_words_of_a_small_write_are_never_seen_torn),
-        INTEGRATION_TEST(aligned_words_of_a_large_write_are_never_seen_torn),
-        INTEGRATION_TEST(unsignalled_operations_complete_with_the_next_signalled_one),
-        INTEGRATION_TEST(a_full_send_queue_refuses_the_next_operation_and_loses_none),
-        INTEGRATION_TEST(a_full_receive_queue_refuses_the_next_receive_and_loses_none),
-};
-
 static const struct role roles[] = {
         {"log reader", serve_a_log_reader},
         {"word watcher", serve_a_word_watcher},
         {NULL, NULL},
 };
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

@@ -128,7 +128,7 @@ static void flush_persistent(struct session *session, size_t offset, size_t leng
     expect_flush(session->cq, session);
 }
 
-static void the_file_holds_the_data_after_a_flush(void **state)
+INTEGRATION_TEST(the_file_holds_the_data_after_a_flush)
 {
     struct side *self = *state;
     const char *path = make_file(self);
@@ -139,7 +139,7 @@ static void the_file_holds_the_data_after_a_flush(void **state)
     check_file(path, 0, 100, 0);
 }
 
-static void the_data_is_on_storage_when_the_flush_completes(void **state)
+INTEGRATION_TEST(the_data_is_on_storage_when_the_flush_completes)
 {
     struct side *self = *state;
     const char *path = make_file(self);
@@ -157,7 +157,7 @@ static void the_data_is_on_storage_when_the_flush_completes(void **state)
     }
 }
 
-static void flushed_data_survives_the_death_of_the_server(void **state)
+INTEGRATION_TEST(flushed_data_survives_the_death_of_the_server)
 {
     struct side *self = *state;
     const char *path = make_file(self);
@@ -174,7 +174,7 @@ static void flushed_data_survives_the_death_of_the_server(void **state)
     CHECK_EQ(unstored_pages(path) > 0, false);
 }
 
-static void a_pointer_flushed_after_its_data_survives_with_it(void **state)
+INTEGRATION_TEST(a_pointer_flushed_after_its_data_survives_with_it)
 {
     struct side *self = *state;
     const char *path = make_file(self);
@@ -225,13 +225,13 @@ static void flush_with(struct side *self, const char *method, int opcode)
     check_file(path, 0, 4096, 3);
 }
 
-static void emulated_flush_persists_whatever_the_device_can(void **state)
+INTEGRATION_TEST(emulated_flush_persists_whatever_the_device_can)
 {
     needs_no_older_library();
     flush_with(*state, "emulated", IBV_WC_RDMA_READ);
 }
 
-static void native_flush_persists_where_the_device_has_it(void **state)
+INTEGRATION_TEST(native_flush_persists_where_the_device_has_it)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -248,7 +248,7 @@ static void native_flush_persists_where_the_device_has_it(void **state)
     CHECK(peer == NULL);
 }
 
-static void an_unknown_flush_method_is_refused(void **state)
+INTEGRATION_TEST(an_unknown_flush_method_is_refused)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -261,7 +261,7 @@ static void an_unknown_flush_method_is_refused(void **state)
     CHECK(peer == NULL);
 }
 
-static void flush_needs_the_usage_of_the_region_and_direct_write(void **state)
+INTEGRATION_TEST(flush_needs_the_usage_of_the_region_and_direct_write)
 {
     struct side *self = *state;
     struct session volatile_memory = open_session(self, 4096, NULL);
@@ -289,15 +289,4 @@ static void flush_needs_the_usage_of_the_region_and_direct_write(void **state)
     expect_completion(file.cq, IBV_WC_RDMA_WRITE, &file);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(the_file_holds_the_data_after_a_flush),
-        INTEGRATION_TEST(the_data_is_on_storage_when_the_flush_completes),
-        INTEGRATION_TEST(flushed_data_survives_the_death_of_the_server),
-        INTEGRATION_TEST(a_pointer_flushed_after_its_data_survives_with_it),
-        INTEGRATION_TEST(emulated_flush_persists_whatever_the_device_can),
-        INTEGRATION_TEST(native_flush_persists_where_the_device_has_it),
-        INTEGRATION_TEST(an_unknown_flush_method_is_refused),
-        INTEGRATION_TEST(flush_needs_the_usage_of_the_region_and_direct_write),
-};
-
-INTEGRATION_MAIN(NULL, tests)
+INTEGRATION_MAIN(NULL)

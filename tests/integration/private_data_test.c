@@ -83,29 +83,29 @@ static void exchange(struct side *self, size_t request_length, size_t answer_len
     send_line(server->link, "leave");
 }
 
-static void private_data_may_be_absent_on_both_sides(void **state)
+INTEGRATION_TEST(private_data_may_be_absent_on_both_sides)
 {
     exchange(*state, 0, 0);
 }
 
-static void private_data_arrives_on_both_sides_and_is_padded_with_zeros(void **state)
+INTEGRATION_TEST(private_data_arrives_on_both_sides_and_is_padded_with_zeros)
 {
     exchange(*state, 1, 1);
     exchange(*state, 23, 100);
 }
 
-static void private_data_may_go_one_way_only(void **state)
+INTEGRATION_TEST(private_data_may_go_one_way_only)
 {
     exchange(*state, 17, 0);
     exchange(*state, 0, 17);
 }
 
-static void private_data_may_be_as_long_as_the_transport_carries(void **state)
+INTEGRATION_TEST(private_data_may_be_as_long_as_the_transport_carries)
 {
     exchange(*state, REQUEST_LIMIT, ANSWER_LIMIT);
 }
 
-static void a_request_with_too_much_private_data_fails(void **state)
+INTEGRATION_TEST(a_request_with_too_much_private_data_fails)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -132,7 +132,7 @@ static void a_request_with_too_much_private_data_fails(void **state)
     send_line(server->link, "leave");
 }
 
-static void an_answer_with_too_much_private_data_rejects_the_client(void **state)
+INTEGRATION_TEST(an_answer_with_too_much_private_data_rejects_the_client)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -150,15 +150,6 @@ static void an_answer_with_too_much_private_data_rejects_the_client(void **state
     CHECK(pdata.ptr == NULL && pdata.len == 0);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(private_data_may_be_absent_on_both_sides),
-        INTEGRATION_TEST(private_data_arrives_on_both_sides_and_is_padded_with_zeros),
-        INTEGRATION_TEST(private_data_may_go_one_way_only),
-        INTEGRATION_TEST(private_data_may_be_as_long_as_the_transport_carries),
-        INTEGRATION_TEST(a_request_with_too_much_private_data_fails),
-        INTEGRATION_TEST(an_answer_with_too_much_private_data_rejects_the_client),
-};
-
 static const struct role roles[] = {{"private data", serve_private_data}, {NULL, NULL}};
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

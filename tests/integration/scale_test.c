@@ -68,7 +68,7 @@ static void serve_many(struct side *self, const char *argument)
         expect_end(conns[i]);
 }
 
-static void one_server_holds_sixty_four_connections(void **state)
+INTEGRATION_TEST(one_server_holds_sixty_four_connections)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "many", "%d", MANY);
@@ -136,7 +136,7 @@ static void serve_rounds(struct side *self, const char *argument)
     send_line(self->link, "nothing left");
 }
 
-static void connections_leave_nothing_behind(void **state)
+INTEGRATION_TEST(connections_leave_nothing_behind)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -176,7 +176,7 @@ static void serve_nothing(struct side *self, const char *argument)
     send_line(self->link, "inherited %d", inherited);
 }
 
-static void a_program_started_meanwhile_inherits_no_descriptor(void **state)
+INTEGRATION_TEST(a_program_started_meanwhile_inherits_no_descriptor)
 {
     struct side *self = *state;
     struct session session = open_session(self, 4096, NULL);
@@ -186,12 +186,6 @@ static void a_program_started_meanwhile_inherits_no_descriptor(void **state)
     expect_line(heir->link, "inherited 0");
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(one_server_holds_sixty_four_connections),
-        INTEGRATION_TEST(connections_leave_nothing_behind),
-        INTEGRATION_TEST(a_program_started_meanwhile_inherits_no_descriptor),
-};
-
 static const struct role roles[] = {
         {"many", serve_many},
         {"rounds", serve_rounds},
@@ -199,4 +193,4 @@ static const struct role roles[] = {
         {NULL, NULL},
 };
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

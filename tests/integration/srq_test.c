@@ -123,17 +123,17 @@ static void send_to_an_srq(struct side *self, const char *place)
     expect_line(server->link, "got all");
 }
 
-static void receives_complete_on_the_srqs_own_cq(void **state)
+INTEGRATION_TEST(receives_complete_on_the_srqs_own_cq)
 {
     send_to_an_srq(*state, "srq");
 }
 
-static void receives_complete_on_the_connections_receive_cq(void **state)
+INTEGRATION_TEST(receives_complete_on_the_connections_receive_cq)
 {
     send_to_an_srq(*state, "connection");
 }
 
-static void receives_complete_on_the_main_cq(void **state)
+INTEGRATION_TEST(receives_complete_on_the_main_cq)
 {
     send_to_an_srq(*state, "main");
 }
@@ -156,7 +156,7 @@ static void serve_hungry_srq(struct side *self, const char *argument)
     expect_end(conn);
 }
 
-static void a_message_waits_for_a_receive_of_the_srq(void **state)
+INTEGRATION_TEST(a_message_waits_for_a_receive_of_the_srq)
 {
     struct side *self = *state;
     require_srq(self);
@@ -171,7 +171,7 @@ static void a_message_waits_for_a_receive_of_the_srq(void **state)
     expect_line(server->link, "got it");
 }
 
-static void an_srq_with_its_own_cq_excludes_a_shared_channel(void **state)
+INTEGRATION_TEST(an_srq_with_its_own_cq_excludes_a_shared_channel)
 {
     struct side *self = *state;
     require_srq(self);
@@ -185,18 +185,10 @@ static void an_srq_with_its_own_cq_excludes_a_shared_channel(void **state)
     CHECK(req == NULL);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(receives_complete_on_the_srqs_own_cq),
-        INTEGRATION_TEST(receives_complete_on_the_connections_receive_cq),
-        INTEGRATION_TEST(receives_complete_on_the_main_cq),
-        INTEGRATION_TEST(a_message_waits_for_a_receive_of_the_srq),
-        INTEGRATION_TEST(an_srq_with_its_own_cq_excludes_a_shared_channel),
-};
-
 static const struct role roles[] = {
         {"srq", serve_srq},
         {"hungry srq", serve_hungry_srq},
         {NULL, NULL},
 };
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

@@ -73,7 +73,7 @@ static void serve_with_a_listening_thread(struct side *self, const char *argumen
     send_line(self->link, "took all");
 }
 
-static void a_listening_thread_swallows_no_event_of_a_connection(void **state)
+INTEGRATION_TEST(a_listening_thread_swallows_no_event_of_a_connection)
 {
     needs_no_older_library();
     struct side *self = *state;
@@ -152,7 +152,7 @@ static void serve_with_threads(struct side *self, const char *argument)
         join_worker(self, workers[i]);
 }
 
-static void many_threads_share_one_peer(void **state)
+INTEGRATION_TEST(many_threads_share_one_peer)
 {
     struct side *self = *state;
     struct server *server = start_server(self, "threads", "%d", 4 * THREADS);
@@ -194,7 +194,7 @@ static void post_operations(struct side *self, void *argument)
     }
 }
 
-static void many_threads_operate_on_one_connection(void **state)
+INTEGRATION_TEST(many_threads_operate_on_one_connection)
 {
     struct side *self = *state;
     enum {
@@ -218,16 +218,10 @@ static void many_threads_operate_on_one_connection(void **state)
         join_worker(self, workers[i]);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(a_listening_thread_swallows_no_event_of_a_connection),
-        INTEGRATION_TEST(many_threads_share_one_peer),
-        INTEGRATION_TEST(many_threads_operate_on_one_connection),
-};
-
 static const struct role roles[] = {
         {"listening thread", serve_with_a_listening_thread},
         {"threads", serve_with_threads},
         {NULL, NULL},
 };
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

@@ -23,7 +23,7 @@ static int resume_server(void *object)
     return 0;
 }
 
-static void a_server_that_does_not_answer_is_unreachable(void **state)
+INTEGRATION_TEST(a_server_that_does_not_answer_is_unreachable)
 {
     struct side *self = *state;
     if (!getenv("RPMA_TEST_QUICK_UNREACHABLE"))
@@ -39,10 +39,6 @@ static void a_server_that_does_not_answer_is_unreachable(void **state)
     expect_event(conn, RPMA_CONN_UNREACHABLE);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(a_server_that_does_not_answer_is_unreachable),
-};
-
 static const struct role roles[] = {{"silent", serve_silently}, {NULL, NULL}};
 
-INTEGRATION_MAIN(roles, tests)
+INTEGRATION_MAIN(roles)

@@ -59,27 +59,27 @@ static const char *pmem(void)
     return path;
 }
 
-static void the_device_flushes_to_visibility(void **state)
+INTEGRATION_TEST(the_device_flushes_to_visibility)
 {
     struct session session = open_between(*state, NULL, NULL, NULL);
     for (unsigned seed = 1; seed < 5; ++seed)
         write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, NATIVE_FLUSH, seed);
 }
 
-static void the_device_flushes_to_persistence(void **state)
+INTEGRATION_TEST(the_device_flushes_to_persistence)
 {
     struct session session = open_between(*state, NULL, NULL, pmem());
     for (unsigned seed = 1; seed < 5; ++seed)
         write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, seed);
 }
 
-static void the_device_writes_atomically(void **state)
+INTEGRATION_TEST(the_device_writes_atomically)
 {
     struct session session = open_between(*state, NULL, NULL, NULL);
     write_atomically(&session, NATIVE_ATOMIC_WRITE);
 }
 
-static void emulation_is_used_where_told(void **state)
+INTEGRATION_TEST(emulation_is_used_where_told)
 {
     struct session session = open_between(*state, "emulated", "emulated", pmem());
     write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, IBV_WC_RDMA_READ, 1);
@@ -87,14 +87,14 @@ static void emulation_is_used_where_told(void **state)
     write_atomically(&session, NATIVE_ATOMIC_WRITE);
 }
 
-static void a_peer_that_emulates_flushes_at_one_that_does_not(void **state)
+INTEGRATION_TEST(a_peer_that_emulates_flushes_at_one_that_does_not)
 {
     struct session session = open_between(*state, "emulated", "native", pmem());
     write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, IBV_WC_RDMA_READ, 1);
     write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, IBV_WC_RDMA_READ, 2);
 }
 
-static void a_native_peer_flushes_at_one_that_emulates(void **state)
+INTEGRATION_TEST(a_native_peer_flushes_at_one_that_emulates)
 {
     struct session session = open_between(*state, "native", "emulated", pmem());
     write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, NATIVE_FLUSH, 1);
@@ -102,7 +102,7 @@ static void a_native_peer_flushes_at_one_that_emulates(void **state)
 }
 
 /* Many clients register memory like this without flushing to it. */
-static void ordinary_memory_may_be_registered_as_persistent(void **state)
+INTEGRATION_TEST(ordinary_memory_may_be_registered_as_persistent)
 {
     struct side *self = *state;
     struct region region = make_region(self, make_peer(self), MEMORY_SIZE, USAGE_PERSISTENT);
@@ -110,14 +110,14 @@ static void ordinary_memory_may_be_registered_as_persistent(void **state)
 }
 
 /* Such a flush reaches at most visibility, as the descriptor shows. */
-static void a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility(void **state)
+INTEGRATION_TEST(a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility)
 {
     struct session session = open_between(*state, NULL, NULL, "/dev/shm/rpma-native-test");
     for (unsigned seed = 1; seed < 5; ++seed)
         write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, seed);
 }
 
-static void atomic_writes_are_emulated_where_told(void **state)
+INTEGRATION_TEST(atomic_writes_are_emulated_where_told)
 {
     CHECK_EQ(setenv("RPMA_ATOMIC_WRITE_METHOD", "emulated", 1), 0);
     struct session session = open_between(*state, NULL, NULL, NULL);
@@ -125,16 +125,4 @@ static void atomic_writes_are_emulated_where_told(void **state)
     write_atomically(&session, IBV_WC_RDMA_WRITE);
 }
 
-static const struct CMUnitTest tests[] = {
-        INTEGRATION_TEST(the_device_flushes_to_visibility),
-        INTEGRATION_TEST(the_device_flushes_to_persistence),
-        INTEGRATION_TEST(the_device_writes_atomically),
-        INTEGRATION_TEST(emulation_is_used_where_told),
-        INTEGRATION_TEST(a_peer_that_emulates_flushes_at_one_that_does_not),
-        INTEGRATION_TEST(a_native_peer_flushes_at_one_that_emulates),
-        INTEGRATION_TEST(ordinary_memory_may_be_registered_as_persistent),
-        INTEGRATION_TEST(a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility),
-        INTEGRATION_TEST(atomic_writes_are_emulated_where_told),
-};
-
-INTEGRATION_MAIN(NULL, tests)
+INTEGRATION_MAIN(NULL)

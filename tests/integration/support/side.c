@@ -243,7 +243,7 @@ static int run_server(char **argv, const struct role *roles)
     return run_role(role, argv[3], argv[4]);
 }
 
-int integration_main(int argc, char **argv, const struct role *roles, const struct CMUnitTest *tests, size_t test_count)
+int integration_main(int argc, char **argv, const struct role *roles)
 {
     if (argc == 5 && !strcmp(argv[1], "--role"))
         return wrong_library(SERVER_LIBRARY) ? 1 : run_server(argv, roles);
@@ -264,6 +264,5 @@ int integration_main(int argc, char **argv, const struct role *roles, const stru
     if (argc == 2)
         cmocka_set_test_filter(argv[1]);
     check_handle_in_process(test_check_failed, NULL);
-    const char *name = strrchr(argv[0], '/');
-    return _cmocka_run_group_tests(name ? name + 1 : argv[0], tests, test_count, NULL, NULL) ? 1 : 0;
+    return run_registered_tests() ? 1 : 0;
 }

@@ -6,6 +6,7 @@
 #include "cmocka_headers.h"
 #include "deadline.h"
 #include "link.h"
+#include "registered_tests.h"
 #include "scope.h"
 
 /* One side of a scenario: the test, a server process or a worker thread. The state of every cmocka test. */
@@ -48,7 +49,7 @@ void join_worker(struct side *self, struct worker *worker);
 int side_setup(void **state);
 int side_teardown(void **state);
 
-#define INTEGRATION_TEST(function) cmocka_unit_test_setup_teardown(function, side_setup, side_teardown)
+#define INTEGRATION_TEST(name) DEFINE_TEST(name, side_setup, side_teardown)
 
 /* Skips the running test and prints the reason. */
 _Noreturn void skip_because(const char *reason);
@@ -69,14 +70,13 @@ void needs_no_older_library(void);
  *                              servers must use; LD_LIBRARY_PATH leads the test there, link_start the servers. The
  *                              program is skipped (77) where the directory has none.
  */
-int integration_main(
-        int argc, char **argv, const struct role *roles, const struct CMUnitTest *tests, size_t test_count);
+int integration_main(int argc, char **argv, const struct role *roles);
 
 /* roles ends with an entry without a name, or is NULL. */
-#define INTEGRATION_MAIN(roles, tests)                                                                                 \
+#define INTEGRATION_MAIN(roles)                                                                                        \
     int main(int argc, char **argv)                                                                                    \
     {                                                                                                                  \
-        return integration_main(argc, argv, roles, tests, sizeof(tests) / sizeof(*(tests)));                           \
+        return integration_main(argc, argv, roles);                                                                    \
     }
 
 #endif
