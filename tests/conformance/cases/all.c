@@ -33,7 +33,7 @@
     SUITE(error_number)                                                                                                \
     SUITE(thread)
 
-#define DECLARE(name) extern const struct suite name##_suite;
+#define DECLARE(name) extern struct suite name##_suite;
 SUITES(DECLARE)
 
 #define ADDRESS(name) &name##_suite,

@@ -3,22 +3,16 @@
 #include "../driver/suite.h"
 #include "../support/check.h"
 
+SUITE(arguments);
+
 /* Not NULL and not mapped: an access ends the case. */
 #define BOGUS ((void *)(uintptr_t)64)
 
 static const char word[8];
 
 #define NULL_ARGUMENT(function, parameter, ...)                                                                        \
-    static void function##_refuses_null_##parameter(void **state)                                                      \
+    CASE(function##_refuses_null_##parameter)                                                                          \
     {                                                                                                                  \
         assert_rpma(function(__VA_ARGS__), RPMA_E_INVAL);                                                              \
     }
 #include "null_arguments.def"
-#undef NULL_ARGUMENT
-
-#define NULL_ARGUMENT(function, parameter, ...) CASE(function##_refuses_null_##parameter),
-static const struct test_case cases[] = {
-#include "null_arguments.def"
-};
-
-SUITE(arguments, cases);

@@ -6,6 +6,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(batch);
+
 #define MORE (ON_ERROR | RPMA_F_MORE)
 
 static int ring(struct rpma_conn *conn)
@@ -15,7 +17,7 @@ static int ring(struct rpma_conn *conn)
     return function(conn);
 }
 
-static void writes_and_a_flush_posted_together_arrive_in_order(void **state)
+CASE(writes_and_a_flush_posted_together_arrive_in_order)
 {
     struct pair pair = connect_pair();
     fill(pair.client.memory.ptr, 4 * 1000, 1);
@@ -27,7 +29,7 @@ static void writes_and_a_flush_posted_together_arrive_in_order(void **state)
     assert_filled(pair.server.memory.ptr, 4000, 1);
 }
 
-static void each_signaled_queued_operation_completes(void **state)
+CASE(each_signaled_queued_operation_completes)
 {
     struct pair pair = connect_pair();
     struct rpma_conn *conn = pair.client.conn;
@@ -44,7 +46,7 @@ static void each_signaled_queued_operation_completes(void **state)
     assert_filled(pair.server.memory.ptr, 64, 2);
 }
 
-static void a_queued_atomic_write_has_copied_its_bytes(void **state)
+CASE(a_queued_atomic_write_has_copied_its_bytes)
 {
     struct pair pair = connect_pair();
     char word[8] = "7 bytes";
@@ -55,7 +57,7 @@ static void a_queued_atomic_write_has_copied_its_bytes(void **state)
     assert_memory_equal(pair.server.memory.ptr + 8, "7 bytes", 8);
 }
 
-static void submit_posts_queued_operations(void **state)
+CASE(submit_posts_queued_operations)
 {
     struct pair pair = connect_pair();
     assert_done(ring(pair.client.conn));
@@ -69,7 +71,7 @@ static void submit_posts_queued_operations(void **state)
     assert_filled(pair.server.memory.ptr, 64, 3);
 }
 
-static void queued_operations_complete_with_an_error_after_disconnect(void **state)
+CASE(queued_operations_complete_with_an_error_after_disconnect)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.client.conn, pair.client.memory.mr, 0, 8, &pair));
@@ -80,13 +82,3 @@ static void queued_operations_complete_with_an_error_after_disconnect(void **sta
     assert_true(first.status != IBV_WC_SUCCESS && second.status != IBV_WC_SUCCESS);
     assert_true(first.wr_id == 0 || second.wr_id == 0);
 }
-
-static const struct test_case cases[] = {
-        CASE(writes_and_a_flush_posted_together_arrive_in_order),
-        CASE(each_signaled_queued_operation_completes),
-        CASE(a_queued_atomic_write_has_copied_its_bytes),
-        CASE(submit_posts_queued_operations),
-        CASE(queued_operations_complete_with_an_error_after_disconnect),
-};
-
-SUITE(batch, cases);

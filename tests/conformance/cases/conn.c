@@ -3,14 +3,16 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(conn);
+
 #define NO_QUEUE ((struct rpma_cq *)(uintptr_t)64)
 
-static void both_sides_get_the_established_event(void **state)
+CASE(both_sides_get_the_established_event)
 {
     connect_pair();
 }
 
-static void connecting_does_not_wait_for_the_other_side(void **state)
+CASE(connecting_does_not_wait_for_the_other_side)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -18,14 +20,14 @@ static void connecting_does_not_wait_for_the_other_side(void **state)
     assert_not_readable(event_fd(active));
 }
 
-static void a_port_without_a_listener_rejects(void **state)
+CASE(a_port_without_a_listener_rejects)
 {
     char port[8];
     pick_port(port);
     expect_event(connect_request(new_request(new_peer(), port, NULL), NULL), RPMA_CONN_REJECTED);
 }
 
-static void the_event_descriptor_is_readable_when_an_event_waits(void **state)
+CASE(the_event_descriptor_is_readable_when_an_event_waits)
 {
     struct pair pair = connect_pair();
     assert_not_readable(event_fd(pair.server.conn));
@@ -35,7 +37,7 @@ static void the_event_descriptor_is_readable_when_an_event_waits(void **state)
     assert_not_readable(event_fd(pair.server.conn));
 }
 
-static void each_connection_has_its_own_event_descriptor(void **state)
+CASE(each_connection_has_its_own_event_descriptor)
 {
     struct pair pair = connect_pair();
     int client = event_fd(pair.client.conn), server = event_fd(pair.server.conn), ep = ep_fd(pair.listener.ep);
@@ -43,7 +45,7 @@ static void each_connection_has_its_own_event_descriptor(void **state)
     assert_int_equal(event_fd(pair.client.conn), client);
 }
 
-static void without_an_event_a_nonblocking_connection_has_none(void **state)
+CASE(without_an_event_a_nonblocking_connection_has_none)
 {
     struct pair pair = connect_pair();
     make_nonblocking(event_fd(pair.client.conn));
@@ -54,7 +56,7 @@ static void without_an_event_a_nonblocking_connection_has_none(void **state)
     }
 }
 
-static void a_nonblocking_connection_reports_its_events(void **state)
+CASE(a_nonblocking_connection_reports_its_events)
 {
     struct pair pair = connect_pair();
     make_nonblocking(event_fd(pair.server.conn));
@@ -70,14 +72,14 @@ static uint32_t qp_num(const struct rpma_conn *conn)
     return number;
 }
 
-static void the_queue_pair_number_is_that_of_completions(void **state)
+CASE(the_queue_pair_number_is_that_of_completions)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, NULL));
     assert_int_equal(next_completion(pair.client.cq).qp_num, qp_num(pair.client.conn));
 }
 
-static void queue_pair_numbers_differ(void **state)
+CASE(queue_pair_numbers_differ)
 {
     struct pair pair = connect_pair();
     struct pair second = connect_again(&pair);
@@ -85,7 +87,7 @@ static void queue_pair_numbers_differ(void **state)
     assert_int_not_equal(qp_num(pair.client.conn), qp_num(second.client.conn));
 }
 
-static void the_queue_pair_number_outlives_the_end(void **state)
+CASE(the_queue_pair_number_outlives_the_end)
 {
     struct pair pair = connect_pair();
     uint32_t before = qp_num(pair.client.conn);
@@ -93,14 +95,14 @@ static void the_queue_pair_number_outlives_the_end(void **state)
     assert_int_equal(qp_num(pair.client.conn), before);
 }
 
-static void the_main_queue_stays_the_same(void **state)
+CASE(the_main_queue_stays_the_same)
 {
     struct pair pair = connect_pair();
     assert_ptr_equal(main_cq(pair.client.conn), pair.client.cq);
     assert_ptr_not_equal(pair.client.cq, pair.server.cq);
 }
 
-static void the_receive_queue_is_optional(void **state)
+CASE(the_receive_queue_is_optional)
 {
     struct pair pair = connect_pair();
     struct rpma_cq *rcq = NO_QUEUE;
@@ -108,7 +110,7 @@ static void the_receive_queue_is_optional(void **state)
     assert_null(rcq);
 }
 
-static void the_receive_queue_is_another_one(void **state)
+CASE(the_receive_queue_is_another_one)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
@@ -121,7 +123,7 @@ static void the_receive_queue_is_another_one(void **state)
     assert_ptr_equal(again, rcq);
 }
 
-static void queues_may_be_as_small_as_1(void **state)
+CASE(queues_may_be_as_small_as_1)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_cq_size(cfg, 1));
@@ -135,7 +137,7 @@ static void queues_may_be_as_small_as_1(void **state)
     }
 }
 
-static void queues_may_be_as_large_as_1000(void **state)
+CASE(queues_may_be_as_large_as_1000)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_cq_size(cfg, 1000));
@@ -149,7 +151,7 @@ static void queues_may_be_as_large_as_1000(void **state)
         expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
 }
 
-static void without_a_shared_channel_there_is_no_descriptor_of_it(void **state)
+CASE(without_a_shared_channel_there_is_no_descriptor_of_it)
 {
     struct pair pair = connect_pair();
     int fd = 77;
@@ -157,7 +159,7 @@ static void without_a_shared_channel_there_is_no_descriptor_of_it(void **state)
     assert_int_equal(fd, 77);
 }
 
-static void without_a_shared_channel_there_is_no_waiting_on_it(void **state)
+CASE(without_a_shared_channel_there_is_no_waiting_on_it)
 {
     struct pair pair = connect_pair();
     struct rpma_cq *cq = NO_QUEUE;
@@ -167,7 +169,7 @@ static void without_a_shared_channel_there_is_no_waiting_on_it(void **state)
     assert_true(is_rcq);
 }
 
-static void many_connections_share_an_endpoint_and_a_peer(void **state)
+CASE(many_connections_share_an_endpoint_and_a_peer)
 {
     struct pair pairs[12];
     pairs[0] = connect_pair();
@@ -182,7 +184,7 @@ static void many_connections_share_an_endpoint_and_a_peer(void **state)
     }
 }
 
-static void a_peer_connects_in_both_directions(void **state)
+CASE(a_peer_connects_in_both_directions)
 {
     struct pair there = connect_pair();
     struct pair back = connect_pair_with(there.peer, NULL, NULL);
@@ -192,7 +194,7 @@ static void a_peer_connects_in_both_directions(void **state)
     expect_success(back.client.cq, IBV_WC_RDMA_WRITE, &back);
 }
 
-static void the_passive_side_may_operate_too(void **state)
+CASE(the_passive_side_may_operate_too)
 {
     struct pair pair = connect_pair();
     fill(pair.server.memory.ptr, 100, 4);
@@ -201,7 +203,7 @@ static void the_passive_side_may_operate_too(void **state)
     assert_filled(pair.client.memory.ptr + 50, 100, 4);
 }
 
-static void connections_run_over_ipv6(void **state)
+CASE(connections_run_over_ipv6)
 {
     struct ibv_context *context = NULL;
     if (rpma_utils_get_ibv_context("::1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context))
@@ -212,7 +214,7 @@ static void connections_run_over_ipv6(void **state)
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
 }
 
-static void connections_can_be_established_repeatedly(void **state)
+CASE(connections_can_be_established_repeatedly)
 {
     struct pair pair = connect_pair();
     for (int i = 0; i < 20; ++i) {
@@ -222,30 +224,3 @@ static void connections_can_be_established_repeatedly(void **state)
         assert_done(rpma_conn_delete(&next.server.conn));
     }
 }
-
-static const struct test_case cases[] = {
-        CASE(both_sides_get_the_established_event),
-        CASE(connecting_does_not_wait_for_the_other_side),
-        CASE(a_port_without_a_listener_rejects),
-        CASE(the_event_descriptor_is_readable_when_an_event_waits),
-        CASE(each_connection_has_its_own_event_descriptor),
-        CASE(without_an_event_a_nonblocking_connection_has_none),
-        CASE(a_nonblocking_connection_reports_its_events),
-        CASE(the_queue_pair_number_is_that_of_completions),
-        CASE(queue_pair_numbers_differ),
-        CASE(the_queue_pair_number_outlives_the_end),
-        CASE(the_main_queue_stays_the_same),
-        CASE(the_receive_queue_is_optional),
-        CASE(the_receive_queue_is_another_one),
-        CASE(queues_may_be_as_small_as_1),
-        CASE(queues_may_be_as_large_as_1000),
-        CASE(without_a_shared_channel_there_is_no_descriptor_of_it),
-        CASE(without_a_shared_channel_there_is_no_waiting_on_it),
-        CASE(many_connections_share_an_endpoint_and_a_peer),
-        CASE(a_peer_connects_in_both_directions),
-        CASE(the_passive_side_may_operate_too),
-        CASE(connections_run_over_ipv6),
-        CASE(connections_can_be_established_repeatedly),
-};
-
-SUITE(conn, cases);

@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(conn_cfg);
+
 /* name, type of the value, default */
 #define CONN_FIELDS(ROW)                                                                                               \
     ROW(timeout, int, RPMA_DEFAULT_TIMEOUT_MS)                                                                         \
@@ -12,7 +14,7 @@
     ROW(compl_channel, bool, false)
 
 #define DEFAULT_CASE(field, type, value)                                                                               \
-    static void the_default_##field##_is_the_documented_one(void **state)                                              \
+    CASE(the_default_##field##_is_the_documented_one)                                                                  \
     {                                                                                                                  \
         type got = (type)77;                                                                                           \
         assert_done(rpma_conn_cfg_get_##field(new_cfg(), &got));                                                       \
@@ -37,7 +39,7 @@ CONN_FIELDS(DEFAULT_CASE)
     ROW(a_shared_channel, compl_channel, bool, true)
 
 #define VALUE_CASE(name, field, type, value)                                                                           \
-    static void name##_reads_back_as_set(void **state)                                                                 \
+    CASE(name##_reads_back_as_set)                                                                                     \
     {                                                                                                                  \
         struct rpma_conn_cfg *cfg = new_cfg();                                                                         \
         type got = (type)77;                                                                                           \
@@ -47,14 +49,14 @@ CONN_FIELDS(DEFAULT_CASE)
     }
 CONN_VALUES(VALUE_CASE)
 
-static void there_is_no_shared_receive_queue_at_first(void **state)
+CASE(there_is_no_shared_receive_queue_at_first)
 {
     struct rpma_srq *srq = (struct rpma_srq *)(uintptr_t)64;
     assert_done(rpma_conn_cfg_get_srq(new_cfg(), &srq));
     assert_null(srq);
 }
 
-static void a_shared_receive_queue_reads_back_as_set(void **state)
+CASE(a_shared_receive_queue_reads_back_as_set)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
@@ -64,7 +66,7 @@ static void a_shared_receive_queue_reads_back_as_set(void **state)
     assert_ptr_equal(got, srq);
 }
 
-static void a_negative_timeout_is_refused_and_changes_nothing(void **state)
+CASE(a_negative_timeout_is_refused_and_changes_nothing)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     int got = 77;
@@ -74,7 +76,7 @@ static void a_negative_timeout_is_refused_and_changes_nothing(void **state)
     assert_int_equal(got, 4034);
 }
 
-static void a_shared_channel_can_be_unset(void **state)
+CASE(a_shared_channel_can_be_unset)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     bool got = true;
@@ -84,7 +86,7 @@ static void a_shared_channel_can_be_unset(void **state)
     assert_false(got);
 }
 
-static void fields_do_not_influence_each_other(void **state)
+CASE(fields_do_not_influence_each_other)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_cq_size(cfg, 1001));
@@ -99,7 +101,7 @@ static void fields_do_not_influence_each_other(void **state)
     assert_true(cq == 1001 && rcq == 1002 && sq == 1003 && rq == 1004);
 }
 
-static void deleting_a_connection_cfg_consumes_it(void **state)
+CASE(deleting_a_connection_cfg_consumes_it)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_delete(&cfg));
@@ -107,7 +109,7 @@ static void deleting_a_connection_cfg_consumes_it(void **state)
     assert_done(rpma_conn_cfg_delete(&cfg));
 }
 
-static void a_cfg_is_only_read_during_the_call(void **state)
+CASE(a_cfg_is_only_read_during_the_call)
 {
     struct rpma_peer *peer = new_peer();
     struct rpma_conn_cfg *client = new_cfg();
@@ -122,23 +124,8 @@ static void a_cfg_is_only_read_during_the_call(void **state)
     expect_event(active, RPMA_CONN_ESTABLISHED);
 }
 
-static void one_cfg_serves_both_sides(void **state)
+CASE(one_cfg_serves_both_sides)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     connect_pair_with(new_peer(), cfg, cfg);
 }
-
-#define DEFAULT_ENTRY(field, type, value) CASE(the_default_##field##_is_the_documented_one),
-#define VALUE_ENTRY(name, field, type, value) CASE(name##_reads_back_as_set),
-static const struct test_case cases[] = {
-        CONN_FIELDS(DEFAULT_ENTRY) CONN_VALUES(VALUE_ENTRY) CASE(there_is_no_shared_receive_queue_at_first),
-        CASE(a_shared_receive_queue_reads_back_as_set),
-        CASE(a_negative_timeout_is_refused_and_changes_nothing),
-        CASE(a_shared_channel_can_be_unset),
-        CASE(fields_do_not_influence_each_other),
-        CASE(deleting_a_connection_cfg_consumes_it),
-        CASE(a_cfg_is_only_read_during_the_call),
-        CASE(one_cfg_serves_both_sides),
-};
-
-SUITE(conn_cfg, cases);

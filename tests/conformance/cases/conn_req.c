@@ -4,6 +4,8 @@
 
 #include <netdb.h>
 
+SUITE(conn_req);
+
 #define NO_REQUEST ((struct rpma_conn_req *)(uintptr_t)64)
 #define NO_CONNECTION ((struct rpma_conn *)(uintptr_t)64)
 
@@ -24,7 +26,7 @@ static struct meeting meet(void)
     return meeting;
 }
 
-static void a_request_can_be_prepared_without_a_listener(void **state)
+CASE(a_request_can_be_prepared_without_a_listener)
 {
     char port[8];
     pick_port(port);
@@ -33,7 +35,7 @@ static void a_request_can_be_prepared_without_a_listener(void **state)
     assert_null(req);
 }
 
-static void deleting_no_request_succeeds(void **state)
+CASE(deleting_no_request_succeeds)
 {
     struct rpma_conn_req *req = NULL;
     assert_done(rpma_conn_req_delete(&req));
@@ -46,19 +48,19 @@ static void preparing_refused(const char *addr, const char *port)
     assert_ptr_equal(req, NO_REQUEST);
 }
 
-static void an_unknown_service_is_a_provider_error(void **state)
+CASE(an_unknown_service_is_a_provider_error)
 {
     preparing_refused(case_address, "no such port");
 }
 
-static void a_port_may_be_given_by_name(void **state)
+CASE(a_port_may_be_given_by_name)
 {
     if (!getservbyname("http", "tcp"))
         skip_because("no service with a known name (/etc/services)");
     new_request(new_peer(), "http", NULL);
 }
 
-static void text_that_is_no_address_is_a_provider_error(void **state)
+CASE(text_that_is_no_address_is_a_provider_error)
 {
     preparing_refused("no such host!", "7204");
 }
@@ -71,7 +73,7 @@ static void text_that_is_no_address_is_a_provider_error(void **state)
     ROW(receive_queue, rpma_conn_cfg_set_rq_size)
 
 #define LIMIT_CASE(name, setter)                                                                                       \
-    static void a_##name##_beyond_the_device_is_a_provider_error(void **state)                                         \
+    CASE(a_##name##_beyond_the_device_is_a_provider_error)                                                             \
     {                                                                                                                  \
         struct rpma_conn_cfg *cfg = new_cfg();                                                                         \
         struct rpma_conn_req *req = NO_REQUEST;                                                                        \
@@ -79,7 +81,7 @@ static void text_that_is_no_address_is_a_provider_error(void **state)
         assert_rpma(rpma_conn_req_new(new_peer(), case_address, "7204", cfg, &req), RPMA_E_PROVIDER);                  \
         assert_ptr_equal(req, NO_REQUEST);                                                                             \
     }                                                                                                                  \
-    static void a_##name##_beyond_the_device_rejects_the_incoming_request(void **state)                                \
+    CASE(a_##name##_beyond_the_device_rejects_the_incoming_request)                                                    \
     {                                                                                                                  \
         struct rpma_peer *peer = new_peer();                                                                           \
         struct listener listener = listen_somewhere(peer);                                                             \
@@ -101,7 +103,7 @@ static struct rpma_conn_cfg *contradictory_cfg(struct rpma_peer *peer)
     return cfg;
 }
 
-static void a_shared_channel_contradicts_a_shared_queue_with_its_own_cq(void **state)
+CASE(a_shared_channel_contradicts_a_shared_queue_with_its_own_cq)
 {
     struct rpma_peer *peer = new_peer();
     struct rpma_conn_req *req = NO_REQUEST;
@@ -109,7 +111,7 @@ static void a_shared_channel_contradicts_a_shared_queue_with_its_own_cq(void **s
     assert_ptr_equal(req, NO_REQUEST);
 }
 
-static void a_contradictory_cfg_is_refused_at_the_endpoint(void **state)
+CASE(a_contradictory_cfg_is_refused_at_the_endpoint)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -119,7 +121,7 @@ static void a_contradictory_cfg_is_refused_at_the_endpoint(void **state)
     assert_ptr_equal(req, NO_REQUEST);
 }
 
-static void a_contradictory_cfg_rejects_the_incoming_request(void **state)
+CASE(a_contradictory_cfg_rejects_the_incoming_request)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -129,7 +131,7 @@ static void a_contradictory_cfg_rejects_the_incoming_request(void **state)
     expect_event(active, RPMA_CONN_REJECTED);
 }
 
-static void the_endpoint_works_after_a_request_that_cannot_be_created(void **state)
+CASE(the_endpoint_works_after_a_request_that_cannot_be_created)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -141,7 +143,7 @@ static void the_endpoint_works_after_a_request_that_cannot_be_created(void **sta
     expect_event(second, RPMA_CONN_ESTABLISHED);
 }
 
-static void deleting_an_incoming_request_rejects_it(void **state)
+CASE(deleting_an_incoming_request_rejects_it)
 {
     struct meeting meeting = meet();
     assert_done(rpma_conn_req_delete(&meeting.incoming));
@@ -149,7 +151,7 @@ static void deleting_an_incoming_request_rejects_it(void **state)
     expect_event(meeting.active, RPMA_CONN_REJECTED);
 }
 
-static void connecting_no_request_is_refused(void **state)
+CASE(connecting_no_request_is_refused)
 {
     struct rpma_conn_req *req = NULL;
     struct rpma_conn *conn = NO_CONNECTION;
@@ -166,7 +168,7 @@ static char byte = 'x';
     ROW(empty_private_data, NULL, 0)
 
 #define BAD_PRIVATE_DATA_CASE(name, pointer, length)                                                                   \
-    static void name##_consumes_an_outgoing_request(void **state)                                                      \
+    CASE(name##_consumes_an_outgoing_request)                                                                          \
     {                                                                                                                  \
         struct rpma_conn_req *req = new_request(new_peer(), "7204", NULL);                                             \
         struct rpma_conn *conn = NO_CONNECTION;                                                                        \
@@ -175,7 +177,7 @@ static char byte = 'x';
         assert_null(req);                                                                                              \
         assert_ptr_equal(conn, NO_CONNECTION);                                                                         \
     }                                                                                                                  \
-    static void name##_rejects_an_incoming_request(void **state)                                                       \
+    CASE(name##_rejects_an_incoming_request)                                                                           \
     {                                                                                                                  \
         struct meeting meeting = meet();                                                                               \
         struct rpma_conn *conn = NO_CONNECTION;                                                                        \
@@ -187,14 +189,14 @@ static char byte = 'x';
     }
 BAD_PRIVATE_DATA(BAD_PRIVATE_DATA_CASE)
 
-static void without_an_output_an_outgoing_request_is_consumed(void **state)
+CASE(without_an_output_an_outgoing_request_is_consumed)
 {
     struct rpma_conn_req *req = new_request(new_peer(), "7204", NULL);
     assert_rpma(rpma_conn_req_connect(&req, NULL, NULL), RPMA_E_INVAL);
     assert_null(req);
 }
 
-static void without_an_output_an_incoming_request_is_rejected(void **state)
+CASE(without_an_output_an_incoming_request_is_rejected)
 {
     struct meeting meeting = meet();
     assert_rpma(rpma_conn_req_connect(&meeting.incoming, NULL, NULL), RPMA_E_INVAL);
@@ -202,7 +204,7 @@ static void without_an_output_an_incoming_request_is_rejected(void **state)
     expect_event(meeting.active, RPMA_CONN_REJECTED);
 }
 
-static void a_receive_on_an_outgoing_request_gets_the_first_message(void **state)
+CASE(a_receive_on_an_outgoing_request_gets_the_first_message)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -220,7 +222,7 @@ static void a_receive_on_an_outgoing_request_gets_the_first_message(void **state
     assert_filled(memory.ptr + 64, 512, 3);
 }
 
-static void a_receive_on_an_incoming_request_gets_the_first_message(void **state)
+CASE(a_receive_on_an_incoming_request_gets_the_first_message)
 {
     struct meeting meeting = meet();
     struct region memory = new_region(meeting.peer, 4096, USAGE_ALL);
@@ -233,7 +235,7 @@ static void a_receive_on_an_incoming_request_gets_the_first_message(void **state
     assert_filled(memory.ptr, 64, 7);
 }
 
-static void a_receive_outside_the_region_is_refused(void **state)
+CASE(a_receive_outside_the_region_is_refused)
 {
     struct rpma_peer *peer = new_peer();
     struct region memory = new_region(peer, 4096, USAGE_ALL);
@@ -242,7 +244,7 @@ static void a_receive_outside_the_region_is_refused(void **state)
     assert_rpma(rpma_conn_req_recv(req, memory.mr, SIZE_MAX, 2, NULL), RPMA_E_INVAL);
 }
 
-static void more_receives_than_the_queue_holds_are_a_provider_error(void **state)
+CASE(more_receives_than_the_queue_holds_are_a_provider_error)
 {
     struct rpma_peer *peer = new_peer();
     struct region memory = new_region(peer, 4096, USAGE_ALL);
@@ -258,7 +260,7 @@ static void more_receives_than_the_queue_holds_are_a_provider_error(void **state
     assert_rpma(result, RPMA_E_PROVIDER);
 }
 
-static void a_prepared_request_can_be_given_up_with_receives_posted(void **state)
+CASE(a_prepared_request_can_be_given_up_with_receives_posted)
 {
     struct rpma_peer *peer = new_peer();
     struct region memory = new_region(peer, 4096, USAGE_ALL);
@@ -269,7 +271,7 @@ static void a_prepared_request_can_be_given_up_with_receives_posted(void **state
     assert_done(rpma_peer_delete(&peer));
 }
 
-static void a_rejected_request_leaves_nothing_behind(void **state)
+CASE(a_rejected_request_leaves_nothing_behind)
 {
     struct meeting meeting = meet();
     assert_done(rpma_conn_req_delete(&meeting.incoming));
@@ -278,32 +280,3 @@ static void a_rejected_request_leaves_nothing_behind(void **state)
     assert_done(rpma_ep_shutdown(&meeting.listener.ep));
     assert_done(rpma_peer_delete(&meeting.peer));
 }
-
-#define LIMIT_ENTRY(name, setter)                                                                                      \
-    CASE(a_##name##_beyond_the_device_is_a_provider_error),                                                            \
-            CASE(a_##name##_beyond_the_device_rejects_the_incoming_request),
-#define BAD_PRIVATE_DATA_ENTRY(name, pointer, length)                                                                  \
-    CASE(name##_consumes_an_outgoing_request), CASE(name##_rejects_an_incoming_request),
-static const struct test_case cases[] = {
-        CASE(a_request_can_be_prepared_without_a_listener),
-        CASE(deleting_no_request_succeeds),
-        CASE(an_unknown_service_is_a_provider_error),
-        CASE(a_port_may_be_given_by_name),
-        CASE(text_that_is_no_address_is_a_provider_error),
-        LIMITS(LIMIT_ENTRY) CASE(a_shared_channel_contradicts_a_shared_queue_with_its_own_cq),
-        CASE(a_contradictory_cfg_is_refused_at_the_endpoint),
-        CASE(a_contradictory_cfg_rejects_the_incoming_request),
-        CASE(the_endpoint_works_after_a_request_that_cannot_be_created),
-        CASE(deleting_an_incoming_request_rejects_it),
-        CASE(connecting_no_request_is_refused),
-        BAD_PRIVATE_DATA(BAD_PRIVATE_DATA_ENTRY) CASE(without_an_output_an_outgoing_request_is_consumed),
-        CASE(without_an_output_an_incoming_request_is_rejected),
-        CASE(a_receive_on_an_outgoing_request_gets_the_first_message),
-        CASE(a_receive_on_an_incoming_request_gets_the_first_message),
-        CASE(a_receive_outside_the_region_is_refused),
-        CASE(more_receives_than_the_queue_holds_are_a_provider_error),
-        CASE(a_prepared_request_can_be_given_up_with_receives_posted),
-        CASE(a_rejected_request_leaves_nothing_behind),
-};
-
-SUITE(conn_req, cases);

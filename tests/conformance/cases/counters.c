@@ -3,6 +3,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(counters);
+
 static struct rpma_conn_counters counters_of(const struct rpma_conn *conn)
 {
     int (*function)(const struct rpma_conn *conn, struct rpma_conn_counters *counters, size_t size);
@@ -13,7 +15,7 @@ static struct rpma_conn_counters counters_of(const struct rpma_conn *conn)
     return counters;
 }
 
-static void operations_are_counted_on_the_side_that_posts_them(void **state)
+CASE(operations_are_counted_on_the_side_that_posts_them)
 {
     struct pair pair = connect_pair();
     struct rpma_conn *conn = pair.client.conn;
@@ -40,9 +42,3 @@ static void operations_are_counted_on_the_side_that_posts_them(void **state)
     assert_int_equal(server_after.receives - server_before.receives, 1);
     assert_int_equal(server_after.writes, server_before.writes);
 }
-
-static const struct test_case cases[] = {
-        CASE(operations_are_counted_on_the_side_that_posts_them),
-};
-
-SUITE(counters, cases);

@@ -3,13 +3,15 @@
 #include "../support/rdma.h"
 #include "../support/signals.h"
 
+SUITE(cq);
+
 static void post(struct pair *pair, int count)
 {
     while (count--)
         assert_done(rpma_write(pair->client.conn, NULL, 0, NULL, 0, 0, ALWAYS, pair));
 }
 
-static void an_empty_queue_has_no_completion(void **state)
+CASE(an_empty_queue_has_no_completion)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -19,7 +21,7 @@ static void an_empty_queue_has_no_completion(void **state)
     assert_int_equal(got, 77);
 }
 
-static void no_entries_are_refused(void **state)
+CASE(no_entries_are_refused)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -28,14 +30,14 @@ static void no_entries_are_refused(void **state)
     assert_int_equal(got, 77);
 }
 
-static void a_negative_number_of_entries_is_refused(void **state)
+CASE(a_negative_number_of_entries_is_refused)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
     assert_rpma(rpma_cq_get_wc(pair.client.cq, -1, &wc, NULL), RPMA_E_INVAL);
 }
 
-static void one_entry_needs_no_counter(void **state)
+CASE(one_entry_needs_no_counter)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -46,7 +48,7 @@ static void one_entry_needs_no_counter(void **state)
     assert_int_equal(wc.wr_id, (uintptr_t)&pair);
 }
 
-static void one_entry_is_counted(void **state)
+CASE(one_entry_is_counted)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -82,21 +84,21 @@ static int collect_in_calls_for(struct pair *pair, int limit)
     return most;
 }
 
-static void several_entries_are_collected_at_once(void **state)
+CASE(several_entries_are_collected_at_once)
 {
     struct pair pair = connect_pair();
     while (collect_in_calls_for(&pair, 7) < 2)
         ;
 }
 
-static void at_most_the_requested_entries_are_polled(void **state)
+CASE(at_most_the_requested_entries_are_polled)
 {
     struct pair pair = connect_pair();
     while (collect_in_calls_for(&pair, 2) < 2)
         ;
 }
 
-static void waiting_ends_with_a_completion(void **state)
+CASE(waiting_ends_with_a_completion)
 {
     struct pair pair = connect_pair();
     post(&pair, 1);
@@ -104,7 +106,7 @@ static void waiting_ends_with_a_completion(void **state)
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
 }
 
-static void waiting_arms_the_queue_again(void **state)
+CASE(waiting_arms_the_queue_again)
 {
     struct pair pair = connect_pair();
     for (int i = 0; i < 100; ++i) {
@@ -120,7 +122,7 @@ static void waiting_arms_the_queue_again(void **state)
     }
 }
 
-static void the_descriptor_is_readable_when_a_completion_waits(void **state)
+CASE(the_descriptor_is_readable_when_a_completion_waits)
 {
     struct pair pair = connect_pair();
     assert_not_readable(cq_fd(pair.client.cq));
@@ -135,14 +137,14 @@ static void the_descriptor_is_readable_when_a_completion_waits(void **state)
     assert_not_readable(cq_fd(pair.client.cq));
 }
 
-static void the_descriptor_stays_the_same(void **state)
+CASE(the_descriptor_stays_the_same)
 {
     struct pair pair = connect_pair();
     assert_int_equal(cq_fd(pair.client.cq), cq_fd(pair.client.cq));
     assert_int_not_equal(cq_fd(pair.client.cq), cq_fd(pair.server.cq));
 }
 
-static void a_receive_queue_has_its_own_descriptor(void **state)
+CASE(a_receive_queue_has_its_own_descriptor)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
@@ -159,7 +161,7 @@ static void a_receive_queue_has_its_own_descriptor(void **state)
     expect_success(rcq, IBV_WC_RECV, &pair);
 }
 
-static void without_an_event_a_nonblocking_queue_has_no_completion(void **state)
+CASE(without_an_event_a_nonblocking_queue_has_no_completion)
 {
     struct pair pair = connect_pair();
     make_nonblocking(cq_fd(pair.client.cq));
@@ -176,7 +178,7 @@ static void post_one(void *argument)
     post(argument, 1);
 }
 
-static void a_signal_does_not_end_the_wait_for_a_completion(void **state)
+CASE(a_signal_does_not_end_the_wait_for_a_completion)
 {
     struct pair pair = connect_pair();
     begin_interrupting();
@@ -191,7 +193,7 @@ static void end_it(void *argument)
     assert_done(rpma_conn_disconnect(pair->client.conn));
 }
 
-static void a_signal_does_not_end_the_wait_for_an_event(void **state)
+CASE(a_signal_does_not_end_the_wait_for_an_event)
 {
     struct pair pair = connect_pair();
     begin_interrupting();
@@ -210,7 +212,7 @@ static void knock(void *argument)
     connect_request(new_request(with->peer, with->listener.port, NULL), NULL);
 }
 
-static void a_signal_does_not_end_the_wait_for_a_request(void **state)
+CASE(a_signal_does_not_end_the_wait_for_a_request)
 {
     struct knock with = {.peer = new_peer()};
     with.listener = listen_somewhere(with.peer);
@@ -219,7 +221,7 @@ static void a_signal_does_not_end_the_wait_for_a_request(void **state)
     next_request(with.listener.ep, NULL);
 }
 
-static void entries_stay_until_they_are_collected(void **state)
+CASE(entries_stay_until_they_are_collected)
 {
     struct pair pair = connect_pair();
     post(&pair, 5);
@@ -229,25 +231,3 @@ static void entries_stay_until_they_are_collected(void **state)
     struct ibv_wc wc;
     assert_rpma(rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
-
-static const struct test_case cases[] = {
-        CASE(an_empty_queue_has_no_completion),
-        CASE(no_entries_are_refused),
-        CASE(a_negative_number_of_entries_is_refused),
-        CASE(one_entry_needs_no_counter),
-        CASE(one_entry_is_counted),
-        CASE(several_entries_are_collected_at_once),
-        CASE(at_most_the_requested_entries_are_polled),
-        CASE(waiting_ends_with_a_completion),
-        CASE(waiting_arms_the_queue_again),
-        CASE(the_descriptor_is_readable_when_a_completion_waits),
-        CASE(the_descriptor_stays_the_same),
-        CASE(a_receive_queue_has_its_own_descriptor),
-        CASE(without_an_event_a_nonblocking_queue_has_no_completion),
-        CASE(a_signal_does_not_end_the_wait_for_a_completion),
-        CASE(a_signal_does_not_end_the_wait_for_an_event),
-        CASE(a_signal_does_not_end_the_wait_for_a_request),
-        CASE(entries_stay_until_they_are_collected),
-};
-
-SUITE(cq, cases);

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <syslog.h>
 
+SUITE(default_log);
+
 static char printed[4096];
 
 /* Stores the standard error output of `function` in `printed`. */
@@ -40,32 +42,32 @@ static void assert_matches(const char *text, const char *pattern)
 /* base name of the file, line with at least three digits or blanks, function, text */
 #define PLACE_AND_TEXT "[a-z_]+\\.[a-z]+: ( |[0-9])*[0-9]: [a-z_0-9]+: [^\n]+\n$"
 
-static void syslog_gets_level_place_and_text(void **state)
+CASE(syslog_gets_level_place_and_text)
 {
     provoke_error();
     assert_matches(syslog_text(), "^\\*ERROR\\* " PLACE_AND_TEXT);
 }
 
-static void syslog_gets_the_severity(void **state)
+CASE(syslog_gets_the_severity)
 {
     provoke_error();
     assert_int_equal(LOG_PRI(syslog_priority()), LOG_ERR);
 }
 
-static void syslog_gets_the_facility_local7(void **state)
+CASE(syslog_gets_the_facility_local7)
 {
     provoke_error();
     assert_int_equal(syslog_priority() & LOG_FACMASK, LOG_LOCAL7);
 }
 
-static void syslog_is_independent_of_the_auxiliary_threshold(void **state)
+CASE(syslog_is_independent_of_the_auxiliary_threshold)
 {
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
     provoke_error();
     assert_int_equal(syslog_messages(), 1);
 }
 
-static void syslog_has_a_tag_and_a_severity_for_information(void **state)
+CASE(syslog_has_a_tag_and_a_severity_for_information)
 {
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
     provoke_info();
@@ -78,7 +80,7 @@ static void provoke_notice(void)
     listen_somewhere(new_peer());
 }
 
-static void syslog_has_a_tag_and_a_severity_for_notices(void **state)
+CASE(syslog_has_a_tag_and_a_severity_for_notices)
 {
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_NOTICE);
     provoke_notice();
@@ -94,7 +96,7 @@ static void provoke_debug(void)
     remote_of((struct region){memory, sizeof(memory), mr});
 }
 
-static void syslog_has_a_tag_and_a_severity_for_debugging(void **state)
+CASE(syslog_has_a_tag_and_a_severity_for_debugging)
 {
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
     provoke_debug();
@@ -102,7 +104,7 @@ static void syslog_has_a_tag_and_a_severity_for_debugging(void **state)
     assert_int_equal(LOG_PRI(syslog_priority()), LOG_DEBUG);
 }
 
-static void stderr_gets_time_and_thread_before_that(void **state)
+CASE(stderr_gets_time_and_thread_before_that)
 {
     char thread[32];
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
@@ -113,14 +115,14 @@ static void stderr_gets_time_and_thread_before_that(void **state)
     assert_non_null(strstr(printed, thread));
 }
 
-static void stderr_gets_nothing_above_the_auxiliary_threshold(void **state)
+CASE(stderr_gets_nothing_above_the_auxiliary_threshold)
 {
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL);
     catch_stderr(provoke_error);
     assert_string_equal(printed, "");
 }
 
-static void nothing_is_written_with_the_main_threshold_disabled(void **state)
+CASE(nothing_is_written_with_the_main_threshold_disabled)
 {
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
@@ -129,23 +131,7 @@ static void nothing_is_written_with_the_main_threshold_disabled(void **state)
     assert_int_equal(syslog_messages(), 0);
 }
 
-static void loading_the_library_leaves_the_program_s_syslog_alone(void **state)
+CASE(loading_the_library_leaves_the_program_s_syslog_alone)
 {
     assert_int_equal(syslog_opened(), 0);
 }
-
-static const struct test_case cases[] = {
-        CASE(syslog_gets_level_place_and_text),
-        CASE(syslog_gets_the_severity),
-        CASE(syslog_gets_the_facility_local7),
-        CASE(syslog_is_independent_of_the_auxiliary_threshold),
-        CASE(syslog_has_a_tag_and_a_severity_for_information),
-        CASE(syslog_has_a_tag_and_a_severity_for_notices),
-        CASE(syslog_has_a_tag_and_a_severity_for_debugging),
-        CASE(stderr_gets_time_and_thread_before_that),
-        CASE(stderr_gets_nothing_above_the_auxiliary_threshold),
-        CASE(nothing_is_written_with_the_main_threshold_disabled),
-        CASE(loading_the_library_leaves_the_program_s_syslog_alone),
-};
-
-SUITE(default_log, cases);

@@ -3,6 +3,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(descriptor);
+
 #define LENGTH_AT 8
 #define KEY_AT 16
 #define USAGE_AT 20
@@ -43,28 +45,28 @@ static void refused(const void *descriptor, size_t size)
     assert_ptr_equal(remote, UNTOUCHED);
 }
 
-static void it_has_21_bytes(void **state)
+CASE(it_has_21_bytes)
 {
     size_t size = 0;
     assert_done(rpma_mr_get_descriptor_size(new_region(new_peer(), 4096, USAGE_ALL).mr, &size));
     assert_int_equal(size, DESCRIPTOR_SIZE);
 }
 
-static void it_begins_with_the_address(void **state)
+CASE(it_begins_with_the_address)
 {
     unsigned char descriptor[DESCRIPTOR_SIZE];
     describe(4096, USAGE_ALL, descriptor);
     assert_int_equal(little_endian(descriptor, 8), (uintptr_t)memory);
 }
 
-static void it_continues_with_the_length(void **state)
+CASE(it_continues_with_the_length)
 {
     unsigned char descriptor[DESCRIPTOR_SIZE];
     describe(4001, USAGE_ALL, descriptor);
     assert_int_equal(little_endian(descriptor + LENGTH_AT, 8), 4001);
 }
 
-static void it_has_a_key_that_differs_between_regions(void **state)
+CASE(it_has_a_key_that_differs_between_regions)
 {
     struct rpma_peer *peer = new_peer();
     unsigned char first[DESCRIPTOR_SIZE], second[DESCRIPTOR_SIZE];
@@ -85,7 +87,7 @@ static void it_has_a_key_that_differs_between_regions(void **state)
     ROW(all_bits, 0xff)
 
 #define USAGE_CASE(name, usage)                                                                                        \
-    static void it_ends_with_the_usage_##name(void **state)                                                            \
+    CASE(it_ends_with_the_usage_##name)                                                                                \
     {                                                                                                                  \
         unsigned char descriptor[DESCRIPTOR_SIZE];                                                                     \
         describe(4096, usage, descriptor);                                                                             \
@@ -93,7 +95,7 @@ static void it_has_a_key_that_differs_between_regions(void **state)
     }
 USAGES(USAGE_CASE)
 
-static void it_is_written_at_any_alignment_and_nothing_around_it(void **state)
+CASE(it_is_written_at_any_alignment_and_nothing_around_it)
 {
     struct region region = new_region(new_peer(), 4096, USAGE_ALL);
     unsigned char expected[DESCRIPTOR_SIZE];
@@ -110,7 +112,7 @@ static void it_is_written_at_any_alignment_and_nothing_around_it(void **state)
     }
 }
 
-static void it_is_read_at_any_alignment(void **state)
+CASE(it_is_read_at_any_alignment)
 {
     for (size_t shift = 0; shift < DESCRIPTOR_SIZE; ++shift) {
         unsigned char bytes[DESCRIPTOR_SIZE * 2];
@@ -122,7 +124,7 @@ static void it_is_read_at_any_alignment(void **state)
     }
 }
 
-static void surplus_bytes_are_ignored(void **state)
+CASE(surplus_bytes_are_ignored)
 {
     size_t size = 0;
     int flush_type = 0;
@@ -133,18 +135,18 @@ static void surplus_bytes_are_ignored(void **state)
     assert_int_equal(flush_type, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
 }
 
-static void twenty_bytes_are_refused(void **state)
+CASE(twenty_bytes_are_refused)
 {
     refused(sample, DESCRIPTOR_SIZE - 1);
 }
 
-static void too_few_bytes_are_not_read(void **state)
+CASE(too_few_bytes_are_not_read)
 {
     refused((const void *)(uintptr_t)64, 0);
     refused((const void *)(uintptr_t)64, 1);
 }
 
-static void one_without_usage_is_refused(void **state)
+CASE(one_without_usage_is_refused)
 {
     unsigned char descriptor[DESCRIPTOR_SIZE];
     memcpy(descriptor, sample, sizeof(descriptor));
@@ -159,7 +161,7 @@ static void one_without_usage_is_refused(void **state)
     ROW(both, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
 #define FLUSH_TYPE_CASE(name, bits)                                                                                    \
-    static void the_flush_type_##name##_is_told(void **state)                                                          \
+    CASE(the_flush_type_##name##_is_told)                                                                              \
     {                                                                                                                  \
         unsigned char descriptor[DESCRIPTOR_SIZE];                                                                     \
         int flush_type = 77;                                                                                           \
@@ -170,14 +172,14 @@ static void one_without_usage_is_refused(void **state)
     }
 FLUSH_TYPES(FLUSH_TYPE_CASE)
 
-static void the_size_of_a_region_arrives(void **state)
+CASE(the_size_of_a_region_arrives)
 {
     size_t size = 0;
     assert_done(rpma_mr_remote_get_size(remote_of(new_region(new_peer(), 12345, USAGE_ALL)), &size));
     assert_int_equal(size, 12345);
 }
 
-static void deleting_a_remote_region_consumes_it(void **state)
+CASE(deleting_a_remote_region_consumes_it)
 {
     struct rpma_mr_remote *remote = parsed(sample, DESCRIPTOR_SIZE);
     assert_done(rpma_mr_remote_delete(&remote));
@@ -185,7 +187,7 @@ static void deleting_a_remote_region_consumes_it(void **state)
     assert_done(rpma_mr_remote_delete(&remote));
 }
 
-static void a_remote_region_may_go_as_soon_as_the_operation_is_posted(void **state)
+CASE(a_remote_region_may_go_as_soon_as_the_operation_is_posted)
 {
     struct pair pair = connect_pair();
     fill(pair.client.memory.ptr, MEMORY_SIZE, 3);
@@ -195,23 +197,3 @@ static void a_remote_region_may_go_as_soon_as_the_operation_is_posted(void **sta
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
     assert_filled(pair.server.memory.ptr, MEMORY_SIZE, 3);
 }
-
-#define USAGE_ENTRY(name, usage) CASE(it_ends_with_the_usage_##name),
-#define FLUSH_TYPE_ENTRY(name, bits) CASE(the_flush_type_##name##_is_told),
-static const struct test_case cases[] = {
-        CASE(it_has_21_bytes),
-        CASE(it_begins_with_the_address),
-        CASE(it_continues_with_the_length),
-        CASE(it_has_a_key_that_differs_between_regions),
-        USAGES(USAGE_ENTRY) CASE(it_is_written_at_any_alignment_and_nothing_around_it),
-        CASE(it_is_read_at_any_alignment),
-        CASE(surplus_bytes_are_ignored),
-        CASE(twenty_bytes_are_refused),
-        CASE(too_few_bytes_are_not_read),
-        CASE(one_without_usage_is_refused),
-        FLUSH_TYPES(FLUSH_TYPE_ENTRY) CASE(the_size_of_a_region_arrives),
-        CASE(deleting_a_remote_region_consumes_it),
-        CASE(a_remote_region_may_go_as_soon_as_the_operation_is_posted),
-};
-
-SUITE(descriptor, cases);

@@ -6,13 +6,15 @@
 
 #include <errno.h>
 
-static void the_client_disconnects(void **state)
+SUITE(ending);
+
+CASE(the_client_disconnects)
 {
     struct pair pair = connect_pair();
     disconnect(&pair);
 }
 
-static void the_server_disconnects(void **state)
+CASE(the_server_disconnects)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_conn_disconnect(pair.server.conn));
@@ -21,7 +23,7 @@ static void the_server_disconnects(void **state)
     expect_event(pair.server.conn, RPMA_CONN_CLOSED);
 }
 
-static void both_sides_disconnect_at_once(void **state)
+CASE(both_sides_disconnect_at_once)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_conn_disconnect(pair.client.conn));
@@ -30,7 +32,7 @@ static void both_sides_disconnect_at_once(void **state)
     expect_event(pair.server.conn, RPMA_CONN_CLOSED);
 }
 
-static void disconnecting_may_follow_closed(void **state)
+CASE(disconnecting_may_follow_closed)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_conn_disconnect(pair.client.conn));
@@ -38,7 +40,7 @@ static void disconnecting_may_follow_closed(void **state)
     assert_done(rpma_conn_disconnect(pair.server.conn));
 }
 
-static void deleting_an_established_connection_ends_it(void **state)
+CASE(deleting_an_established_connection_ends_it)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_conn_delete(&pair.client.conn));
@@ -46,13 +48,13 @@ static void deleting_an_established_connection_ends_it(void **state)
     expect_end(pair.server.conn);
 }
 
-static void deleting_no_connection_succeeds(void **state)
+CASE(deleting_no_connection_succeeds)
 {
     struct rpma_conn *conn = NULL;
     assert_done(rpma_conn_delete(&conn));
 }
 
-static void a_connection_can_be_deleted_before_it_is_established(void **state)
+CASE(a_connection_can_be_deleted_before_it_is_established)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -61,7 +63,7 @@ static void a_connection_can_be_deleted_before_it_is_established(void **state)
     assert_null(conn);
 }
 
-static void an_accepted_connection_can_be_deleted_at_once(void **state)
+CASE(an_accepted_connection_can_be_deleted_at_once)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -71,7 +73,7 @@ static void an_accepted_connection_can_be_deleted_at_once(void **state)
     assert_done(rpma_conn_delete(&active));
 }
 
-static void a_rejected_connection_can_be_deleted(void **state)
+CASE(a_rejected_connection_can_be_deleted)
 {
     char port[8];
     pick_port(port);
@@ -80,7 +82,7 @@ static void a_rejected_connection_can_be_deleted(void **state)
     assert_done(rpma_conn_delete(&conn));
 }
 
-static void outstanding_receives_are_flushed_in_order(void **state)
+CASE(outstanding_receives_are_flushed_in_order)
 {
     struct pair pair = connect_pair();
     for (size_t i = 0; i < 5; ++i)
@@ -101,18 +103,18 @@ static void operation_after_the_end(int flags)
         assert_rpma(result, RPMA_E_PROVIDER);
 }
 
-static void an_operation_after_the_end_fails(void **state)
+CASE(an_operation_after_the_end_fails)
 {
     operation_after_the_end(ALWAYS);
 }
 
-static void an_unsignalled_operation_after_the_end_fails(void **state)
+CASE(an_unsignalled_operation_after_the_end_fails)
 {
     operation_after_the_end(ON_ERROR);
 }
 
 /* Operations that have completed before the end succeed; the others are flushed. */
-static void operations_of_before_complete_in_order_after_the_end(void **state)
+CASE(operations_of_before_complete_in_order_after_the_end)
 {
     struct pair pair = connect_pair();
     char *contexts = pair.client.memory.ptr;
@@ -129,7 +131,7 @@ static void operations_of_before_complete_in_order_after_the_end(void **state)
     }
 }
 
-static void nothing_but_closed_follows_closed(void **state)
+CASE(nothing_but_closed_follows_closed)
 {
     struct pair pair = connect_pair();
     disconnect(&pair);
@@ -143,7 +145,7 @@ static void nothing_but_closed_follows_closed(void **state)
     }
 }
 
-static void other_connections_go_on(void **state)
+CASE(other_connections_go_on)
 {
     struct pair first = connect_pair();
     struct pair second = connect_again(&first);
@@ -183,14 +185,14 @@ static struct remote_server connect_to_process(void)
     return server;
 }
 
-static void the_death_of_the_other_process_ends_the_connection(void **state)
+CASE(the_death_of_the_other_process_ends_the_connection)
 {
     struct remote_server server = connect_to_process();
     kill_process(&server.process);
     expect_end(server.conn);
 }
 
-static void after_the_death_of_the_other_process_operations_fail(void **state)
+CASE(after_the_death_of_the_other_process_operations_fail)
 {
     struct remote_server server = connect_to_process();
     kill_process(&server.process);
@@ -198,7 +200,7 @@ static void after_the_death_of_the_other_process_operations_fail(void **state)
     assert_int_not_equal(next_completion(main_cq(server.conn)).status, IBV_WC_SUCCESS);
 }
 
-static void after_the_death_of_the_other_process_everything_can_be_released(void **state)
+CASE(after_the_death_of_the_other_process_everything_can_be_released)
 {
     struct remote_server server = connect_to_process();
     kill_process(&server.process);
@@ -215,7 +217,7 @@ static void serve_no_client(int fd)
     assert_int_equal(write(fd, listener.port, sizeof(listener.port)), sizeof(listener.port));
 }
 
-static void a_server_that_does_not_answer_is_unreachable(void **state)
+CASE(a_server_that_does_not_answer_is_unreachable)
 {
     if (!getenv("RPMA_TEST_QUICK_UNREACHABLE"))
         skip_because("the device may take minutes to give up on a server that does not answer");
@@ -225,27 +227,3 @@ static void a_server_that_does_not_answer_is_unreachable(void **state)
     stop_process(&server);
     expect_event(connect_request(new_request(new_peer(), port, NULL), NULL), RPMA_CONN_UNREACHABLE);
 }
-
-static const struct test_case cases[] = {
-        CASE(the_client_disconnects),
-        CASE(the_server_disconnects),
-        CASE(both_sides_disconnect_at_once),
-        CASE(disconnecting_may_follow_closed),
-        CASE(deleting_an_established_connection_ends_it),
-        CASE(deleting_no_connection_succeeds),
-        CASE(a_connection_can_be_deleted_before_it_is_established),
-        CASE(an_accepted_connection_can_be_deleted_at_once),
-        CASE(a_rejected_connection_can_be_deleted),
-        CASE(outstanding_receives_are_flushed_in_order),
-        CASE(an_operation_after_the_end_fails),
-        CASE(an_unsignalled_operation_after_the_end_fails),
-        CASE(operations_of_before_complete_in_order_after_the_end),
-        CASE(nothing_but_closed_follows_closed),
-        CASE(other_connections_go_on),
-        CASE(the_death_of_the_other_process_ends_the_connection),
-        CASE(after_the_death_of_the_other_process_operations_fail),
-        CASE(after_the_death_of_the_other_process_everything_can_be_released),
-        CASE(a_server_that_does_not_answer_is_unreachable),
-};
-
-SUITE(ending, cases);

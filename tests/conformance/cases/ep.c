@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(ep);
+
 #define UNTOUCHED ((struct rpma_ep *)(uintptr_t)64)
 #define NO_REQUEST ((struct rpma_conn_req *)(uintptr_t)64)
 
@@ -12,7 +14,7 @@ static void refused(const char *addr, const char *port)
     assert_ptr_equal(ep, UNTOUCHED);
 }
 
-static void an_endpoint_listens_and_shuts_down(void **state)
+CASE(an_endpoint_listens_and_shuts_down)
 {
     struct listener listener = listen_somewhere(new_peer());
     assert_non_null(listener.ep);
@@ -20,13 +22,13 @@ static void an_endpoint_listens_and_shuts_down(void **state)
     assert_null(listener.ep);
 }
 
-static void shutting_down_nothing_succeeds(void **state)
+CASE(shutting_down_nothing_succeeds)
 {
     struct rpma_ep *ep = NULL;
     assert_done(rpma_ep_shutdown(&ep));
 }
 
-static void an_address_in_use_is_a_provider_error(void **state)
+CASE(an_address_in_use_is_a_provider_error)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -35,7 +37,7 @@ static void an_address_in_use_is_a_provider_error(void **state)
     assert_ptr_equal(second, UNTOUCHED);
 }
 
-static void a_port_is_free_again_after_the_shutdown(void **state)
+CASE(a_port_is_free_again_after_the_shutdown)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -45,22 +47,22 @@ static void a_port_is_free_again_after_the_shutdown(void **state)
     }
 }
 
-static void an_unknown_service_is_a_provider_error(void **state)
+CASE(an_unknown_service_is_a_provider_error)
 {
     refused(case_address, "no such port");
 }
 
-static void text_that_is_no_address_is_a_provider_error(void **state)
+CASE(text_that_is_no_address_is_a_provider_error)
 {
     refused("no such host!", "7204");
 }
 
-static void an_address_of_another_machine_is_a_provider_error(void **state)
+CASE(an_address_of_another_machine_is_a_provider_error)
 {
     refused("192.0.2.1" /* documentation only, no machine has it */, "7204");
 }
 
-static void many_endpoints_share_a_peer(void **state)
+CASE(many_endpoints_share_a_peer)
 {
     struct rpma_peer *peer = new_peer();
     int fds[8];
@@ -71,13 +73,13 @@ static void many_endpoints_share_a_peer(void **state)
     }
 }
 
-static void the_descriptor_stays_the_same(void **state)
+CASE(the_descriptor_stays_the_same)
 {
     struct listener listener = listen_somewhere(new_peer());
     assert_int_equal(ep_fd(listener.ep), ep_fd(listener.ep));
 }
 
-static void the_descriptor_is_readable_when_a_request_waits(void **state)
+CASE(the_descriptor_is_readable_when_a_request_waits)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -88,7 +90,7 @@ static void the_descriptor_is_readable_when_a_request_waits(void **state)
     assert_not_readable(ep_fd(listener.ep));
 }
 
-static void without_a_request_a_nonblocking_endpoint_has_no_event(void **state)
+CASE(without_a_request_a_nonblocking_endpoint_has_no_event)
 {
     struct listener listener = listen_somewhere(new_peer());
     make_nonblocking(ep_fd(listener.ep));
@@ -99,7 +101,7 @@ static void without_a_request_a_nonblocking_endpoint_has_no_event(void **state)
     }
 }
 
-static void a_nonblocking_endpoint_takes_requests(void **state)
+CASE(a_nonblocking_endpoint_takes_requests)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -110,7 +112,7 @@ static void a_nonblocking_endpoint_takes_requests(void **state)
     expect_event(active, RPMA_CONN_ESTABLISHED);
 }
 
-static void preparing_a_request_does_not_reach_the_endpoint(void **state)
+CASE(preparing_a_request_does_not_reach_the_endpoint)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -120,7 +122,7 @@ static void preparing_a_request_does_not_reach_the_endpoint(void **state)
     assert_not_readable(ep_fd(listener.ep));
 }
 
-static void requests_are_taken_in_the_order_of_their_arrival(void **state)
+CASE(requests_are_taken_in_the_order_of_their_arrival)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -139,7 +141,7 @@ static void requests_are_taken_in_the_order_of_their_arrival(void **state)
     }
 }
 
-static void many_requests_wait(void **state)
+CASE(many_requests_wait)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -152,7 +154,7 @@ static void many_requests_wait(void **state)
         expect_event(active[i], RPMA_CONN_ESTABLISHED);
 }
 
-static void connections_survive_the_shutdown(void **state)
+CASE(connections_survive_the_shutdown)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_ep_shutdown(&pair.listener.ep));
@@ -174,7 +176,7 @@ static struct rpma_conn_req *orphaned_request(struct rpma_conn **active)
     return req;
 }
 
-static void a_pending_request_can_be_accepted_after_the_shutdown(void **state)
+CASE(a_pending_request_can_be_accepted_after_the_shutdown)
 {
     struct rpma_conn *active = NULL;
     struct rpma_conn *passive = connect_request(orphaned_request(&active), NULL);
@@ -182,7 +184,7 @@ static void a_pending_request_can_be_accepted_after_the_shutdown(void **state)
     expect_event(passive, RPMA_CONN_ESTABLISHED);
 }
 
-static void a_pending_request_can_be_rejected_after_the_shutdown(void **state)
+CASE(a_pending_request_can_be_rejected_after_the_shutdown)
 {
     struct rpma_conn *active = NULL;
     struct rpma_conn_req *req = orphaned_request(&active);
@@ -190,34 +192,10 @@ static void a_pending_request_can_be_rejected_after_the_shutdown(void **state)
     expect_event(active, RPMA_CONN_REJECTED);
 }
 
-static void a_port_has_no_listener_after_the_shutdown(void **state)
+CASE(a_port_has_no_listener_after_the_shutdown)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
     assert_done(rpma_ep_shutdown(&listener.ep));
     expect_event(connect_request(new_request(peer, listener.port, NULL), NULL), RPMA_CONN_REJECTED);
 }
-
-static const struct test_case cases[] = {
-        CASE(an_endpoint_listens_and_shuts_down),
-        CASE(shutting_down_nothing_succeeds),
-        CASE(an_address_in_use_is_a_provider_error),
-        CASE(a_port_is_free_again_after_the_shutdown),
-        CASE(an_unknown_service_is_a_provider_error),
-        CASE(text_that_is_no_address_is_a_provider_error),
-        CASE(an_address_of_another_machine_is_a_provider_error),
-        CASE(many_endpoints_share_a_peer),
-        CASE(the_descriptor_stays_the_same),
-        CASE(the_descriptor_is_readable_when_a_request_waits),
-        CASE(without_a_request_a_nonblocking_endpoint_has_no_event),
-        CASE(a_nonblocking_endpoint_takes_requests),
-        CASE(preparing_a_request_does_not_reach_the_endpoint),
-        CASE(requests_are_taken_in_the_order_of_their_arrival),
-        CASE(many_requests_wait),
-        CASE(connections_survive_the_shutdown),
-        CASE(a_pending_request_can_be_accepted_after_the_shutdown),
-        CASE(a_pending_request_can_be_rejected_after_the_shutdown),
-        CASE(a_port_has_no_listener_after_the_shutdown),
-};
-
-SUITE(ep, cases);

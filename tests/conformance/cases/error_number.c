@@ -3,9 +3,11 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(error_number);
+
 #define BEFORE 4711
 
-static void an_unmapped_region_is_efault(void **state)
+CASE(an_unmapped_region_is_efault)
 {
     struct rpma_peer *peer = new_peer();
     struct rpma_mr_local *mr = NULL;
@@ -13,7 +15,7 @@ static void an_unmapped_region_is_efault(void **state)
     assert_provider(rpma_mr_reg(peer, (void *)(uintptr_t)4096, 4096, RPMA_MR_USAGE_READ_SRC, &mr), EFAULT);
 }
 
-static void an_address_in_use_is_eaddrinuse(void **state)
+CASE(an_address_in_use_is_eaddrinuse)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -22,7 +24,7 @@ static void an_address_in_use_is_eaddrinuse(void **state)
     assert_provider(rpma_ep_listen(peer, case_address, listener.port, &second), EADDRINUSE);
 }
 
-static void a_full_send_queue_is_enomem(void **state)
+CASE(a_full_send_queue_is_enomem)
 {
     struct pair pair = connect_pair();
     int result = 0;
@@ -33,7 +35,7 @@ static void a_full_send_queue_is_enomem(void **state)
     assert_provider(result, ENOMEM);
 }
 
-static void a_peer_that_is_in_use_is_ebusy(void **state)
+CASE(a_peer_that_is_in_use_is_ebusy)
 {
     struct rpma_peer *peer = new_peer();
     new_region(peer, 4096, USAGE_ALL);
@@ -41,7 +43,7 @@ static void a_peer_that_is_in_use_is_ebusy(void **state)
     assert_provider(rpma_peer_delete(&peer), EBUSY);
 }
 
-static void too_much_private_data_is_einval(void **state)
+CASE(too_much_private_data_is_einval)
 {
     if (!has_infiniband_limits())
         skip_because("the device has other limits of private data than InfiniBand and RoCE");
@@ -70,7 +72,7 @@ static void too_much_private_data_is_einval(void **state)
     ROW(posting_a_receive, struct pair pair = connect_pair(), rpma_recv(pair.client.conn, NULL, 0, 0, NULL))
 
 #define QUIET_CASE(name, preparation, call)                                                                            \
-    static void name##_leaves_errno_alone(void **state)                                                                \
+    CASE(name##_leaves_errno_alone)                                                                                    \
     {                                                                                                                  \
         preparation;                                                                                                   \
         errno = BEFORE;                                                                                                \
@@ -79,7 +81,7 @@ static void too_much_private_data_is_einval(void **state)
     }
 QUIET(QUIET_CASE)
 
-static void waiting_for_a_completion_leaves_errno_alone(void **state)
+CASE(waiting_for_a_completion_leaves_errno_alone)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, NULL));
@@ -88,7 +90,7 @@ static void waiting_for_a_completion_leaves_errno_alone(void **state)
     assert_errno(BEFORE);
 }
 
-static void waiting_on_a_shared_channel_leaves_errno_alone(void **state)
+CASE(waiting_on_a_shared_channel_leaves_errno_alone)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     struct rpma_cq *cq = NULL;
@@ -100,7 +102,7 @@ static void waiting_on_a_shared_channel_leaves_errno_alone(void **state)
     assert_errno(BEFORE);
 }
 
-static void deleting_a_connection_leaves_errno_alone(void **state)
+CASE(deleting_a_connection_leaves_errno_alone)
 {
     struct pair pair = connect_pair();
     disconnect(&pair);
@@ -108,17 +110,3 @@ static void deleting_a_connection_leaves_errno_alone(void **state)
     assert_done(rpma_conn_delete(&pair.client.conn));
     assert_errno(BEFORE);
 }
-
-#define QUIET_ENTRY(name, preparation, call) CASE(name##_leaves_errno_alone),
-static const struct test_case cases[] = {
-        CASE(an_unmapped_region_is_efault),
-        CASE(an_address_in_use_is_eaddrinuse),
-        CASE(a_full_send_queue_is_enomem),
-        CASE(a_peer_that_is_in_use_is_ebusy),
-        CASE(too_much_private_data_is_einval),
-        QUIET(QUIET_ENTRY) CASE(waiting_for_a_completion_leaves_errno_alone),
-        CASE(waiting_on_a_shared_channel_leaves_errno_alone),
-        CASE(deleting_a_connection_leaves_errno_alone),
-};
-
-SUITE(error_number, cases);

@@ -3,6 +3,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(failure);
+
 #define LENGTH_AT 8
 #define KEY_AT 16
 
@@ -19,7 +21,7 @@ static void assert_broken(const struct pair *pair, enum ibv_wc_status status)
 #define KEY_BYTES(ROW) ROW(0) ROW(1) ROW(2) ROW(3)
 
 #define KEY_CASES(byte)                                                                                                \
-    static void a_write_with_a_key_wrong_in_byte_##byte##_is_an_access_error(void **state)                             \
+    CASE(a_write_with_a_key_wrong_in_byte_##byte##_is_an_access_error)                                                 \
     {                                                                                                                  \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_mr_remote *forged = forged_remote_of(pair.server.memory, KEY_AT + (byte), 0x10);                   \
@@ -44,7 +46,7 @@ KEY_BYTES(KEY_CASES)
     ROW(a_failing_read_without_a_requested_completion, KEY_AT, 1, rpma_read(conn, mr, 0, forged, 0, 8, ON_ERROR, &pair))
 
 #define FORGED_CASE(name, byte, bits, call)                                                                            \
-    static void name##_is_an_access_error(void **state)                                                                \
+    CASE(name##_is_an_access_error)                                                                                    \
     {                                                                                                                  \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_conn *conn = pair.client.conn;                                                                     \
@@ -67,7 +69,7 @@ FORGED(FORGED_CASE)
     ROW(reading_what_is_for_messages, RPMA_MR_USAGE_SEND, rpma_read(conn, mr, 0, remote, 0, 64, ALWAYS, &pair))
 
 #define FORBIDDEN_CASE(name, usage, call)                                                                              \
-    static void name##_is_an_access_error(void **state)                                                                \
+    CASE(name##_is_an_access_error)                                                                                    \
     {                                                                                                                  \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_conn *conn = pair.client.conn;                                                                     \
@@ -79,7 +81,7 @@ FORGED(FORGED_CASE)
     }
 FORBIDDEN(FORBIDDEN_CASE)
 
-static void a_region_that_was_deregistered_is_an_access_error(void **state)
+CASE(a_region_that_was_deregistered_is_an_access_error)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_mr_dereg(&pair.server.memory.mr));
@@ -87,7 +89,7 @@ static void a_region_that_was_deregistered_is_an_access_error(void **state)
     assert_broken(&pair, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void reading_into_memory_for_sending_is_a_local_protection_error(void **state)
+CASE(reading_into_memory_for_sending_is_a_local_protection_error)
 {
     struct pair pair = connect_pair();
     struct region source = new_region(pair.peer, 4096, RPMA_MR_USAGE_SEND);
@@ -95,7 +97,7 @@ static void reading_into_memory_for_sending_is_a_local_protection_error(void **s
     expect_failure(pair.client.cq, IBV_WC_LOC_PROT_ERR, &pair);
 }
 
-static void operations_behind_a_failed_one_are_flushed_in_order(void **state)
+CASE(operations_behind_a_failed_one_are_flushed_in_order)
 {
     struct pair pair = connect_pair();
     struct rpma_mr_remote *forged = forged_remote_of(pair.server.memory, KEY_AT, 1);
@@ -109,7 +111,7 @@ static void operations_behind_a_failed_one_are_flushed_in_order(void **state)
         expect_failure(pair.client.cq, IBV_WC_WR_FLUSH_ERR, contexts + i);
 }
 
-static void a_broken_connection_can_be_ended_and_deleted(void **state)
+CASE(a_broken_connection_can_be_ended_and_deleted)
 {
     struct pair pair = connect_pair();
     struct rpma_mr_remote *forged = forged_remote_of(pair.server.memory, KEY_AT, 1);
@@ -121,7 +123,7 @@ static void a_broken_connection_can_be_ended_and_deleted(void **state)
     assert_done(rpma_conn_delete(&pair.server.conn));
 }
 
-static void a_broken_connection_does_not_harm_another(void **state)
+CASE(a_broken_connection_does_not_harm_another)
 {
     struct pair first = connect_pair();
     struct pair second = connect_again(&first);
@@ -132,17 +134,3 @@ static void a_broken_connection_does_not_harm_another(void **state)
             rpma_write(second.client.conn, second.client.remote, 0, second.client.memory.mr, 0, 8, ALWAYS, &second));
     expect_success(second.client.cq, IBV_WC_RDMA_WRITE, &second);
 }
-
-#define KEY_ENTRY(byte) CASE(a_write_with_a_key_wrong_in_byte_##byte##_is_an_access_error),
-#define FORGED_ENTRY(name, byte, bits, call) CASE(name##_is_an_access_error),
-#define FORBIDDEN_ENTRY(name, usage, call) CASE(name##_is_an_access_error),
-static const struct test_case cases[] = {
-        KEY_BYTES(KEY_ENTRY) FORGED(FORGED_ENTRY) FORBIDDEN(FORBIDDEN_ENTRY)
-                CASE(a_region_that_was_deregistered_is_an_access_error),
-        CASE(reading_into_memory_for_sending_is_a_local_protection_error),
-        CASE(operations_behind_a_failed_one_are_flushed_in_order),
-        CASE(a_broken_connection_can_be_ended_and_deleted),
-        CASE(a_broken_connection_does_not_harm_another),
-};
-
-SUITE(failure, cases);

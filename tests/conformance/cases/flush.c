@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+SUITE(flush);
+
 #define BOTH_TYPES (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
 static void apply(struct rpma_conn *conn, bool direct_write_to_pmem)
@@ -31,7 +33,7 @@ static struct pair pair_to(size_t size, int usage)
     return pair;
 }
 
-static void after_a_flush_to_visibility_the_data_is_there(void **state)
+CASE(after_a_flush_to_visibility_the_data_is_there)
 {
     struct pair pair = connect_pair();
     for (unsigned round = 1; round <= 50; ++round) {
@@ -45,7 +47,7 @@ static void after_a_flush_to_visibility_the_data_is_there(void **state)
     }
 }
 
-static void a_flush_leaves_the_memory_of_both_sides_alone(void **state)
+CASE(a_flush_leaves_the_memory_of_both_sides_alone)
 {
     struct pair pair = connect_pair();
     fill(pair.server.memory.ptr, MEMORY_SIZE, 3);
@@ -57,39 +59,39 @@ static void a_flush_leaves_the_memory_of_both_sides_alone(void **state)
     assert_filled(pair.client.memory.ptr, MEMORY_SIZE, 4);
 }
 
-static void visibility_needs_no_peer_configuration(void **state)
+CASE(visibility_needs_no_peer_configuration)
 {
     struct pair pair = connect_pair();
     assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
     expect_flushed(pair.client.cq, &pair);
 }
 
-static void visibility_needs_a_region_registered_for_it(void **state)
+CASE(visibility_needs_a_region_registered_for_it)
 {
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY), RPMA_E_NOSUPP);
 }
 
-static void visibility_is_not_contained_in_persistence(void **state)
+CASE(visibility_is_not_contained_in_persistence)
 {
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY), RPMA_E_NOSUPP);
 }
 
-static void persistence_needs_a_peer_configuration(void **state)
+CASE(persistence_needs_a_peer_configuration)
 {
     struct pair pair = pair_to(4096, BOTH_TYPES);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
 }
 
-static void persistence_needs_direct_write_to_pmem(void **state)
+CASE(persistence_needs_direct_write_to_pmem)
 {
     struct pair pair = pair_to(4096, BOTH_TYPES);
     apply(pair.client.conn, false);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
 }
 
-static void persistence_needs_a_region_registered_for_it(void **state)
+CASE(persistence_needs_a_region_registered_for_it)
 {
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_WRITE_DST);
     apply(pair.client.conn, true);
@@ -108,7 +110,7 @@ static struct region new_file_region(struct rpma_peer *peer, FILE *file, size_t 
 }
 
 /* A device with native flush may reject persistence for a file. The descriptor then lacks that flush type. */
-static void with_direct_write_to_pmem_persistence_is_flushed_to(void **state)
+CASE(with_direct_write_to_pmem_persistence_is_flushed_to)
 {
     unsigned char stored[4096];
     int types = 0;
@@ -132,7 +134,7 @@ static void with_direct_write_to_pmem_persistence_is_flushed_to(void **state)
     assert_filled(stored, sizeof(stored), 5);
 }
 
-static void the_peer_configuration_can_be_revoked(void **state)
+CASE(the_peer_configuration_can_be_revoked)
 {
     struct pair pair = pair_to(4096, BOTH_TYPES);
     apply(pair.client.conn, true);
@@ -140,7 +142,7 @@ static void the_peer_configuration_can_be_revoked(void **state)
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
 }
 
-static void the_peer_configuration_holds_for_one_connection(void **state)
+CASE(the_peer_configuration_holds_for_one_connection)
 {
     struct pair first = pair_to(4096, BOTH_TYPES);
     struct pair second = connect_again(&first);
@@ -148,7 +150,7 @@ static void the_peer_configuration_holds_for_one_connection(void **state)
     assert_rpma(flush_to(&second, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
 }
 
-static void a_refused_flush_posts_nothing(void **state)
+CASE(a_refused_flush_posts_nothing)
 {
     struct pair pair = pair_to(4096, BOTH_TYPES);
     assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
@@ -167,7 +169,7 @@ static void a_refused_flush_posts_nothing(void **state)
     ROW(the_whole_region, 4096, 0, 4096)
 
 #define EDGE_CASE(name, size, offset, length)                                                                          \
-    static void name##_can_be_flushed(void **state)                                                                    \
+    CASE(name##_can_be_flushed)                                                                                        \
     {                                                                                                                  \
         struct pair pair = pair_to(size, USAGE_ALL);                                                                   \
         assert_done(rpma_flush(                                                                                        \
@@ -176,14 +178,14 @@ static void a_refused_flush_posts_nothing(void **state)
     }
 EDGES(EDGE_CASE)
 
-static void a_region_to_write_and_flush_need_not_be_readable(void **state)
+CASE(a_region_to_write_and_flush_need_not_be_readable)
 {
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
     assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
     expect_flushed(pair.client.cq, &pair);
 }
 
-static void flushes_can_outnumber_the_outstanding_reads_of_a_device(void **state)
+CASE(flushes_can_outnumber_the_outstanding_reads_of_a_device)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_sq_size(cfg, 200));
@@ -194,23 +196,3 @@ static void flushes_can_outnumber_the_outstanding_reads_of_a_device(void **state
     for (int i = 0; i < 200; ++i)
         expect_flushed(pair.client.cq, &pair);
 }
-
-#define EDGE_ENTRY(name, size, offset, length) CASE(name##_can_be_flushed),
-static const struct test_case cases[] = {
-        CASE(after_a_flush_to_visibility_the_data_is_there),
-        CASE(a_flush_leaves_the_memory_of_both_sides_alone),
-        CASE(visibility_needs_no_peer_configuration),
-        CASE(visibility_needs_a_region_registered_for_it),
-        CASE(visibility_is_not_contained_in_persistence),
-        CASE(persistence_needs_a_peer_configuration),
-        CASE(persistence_needs_direct_write_to_pmem),
-        CASE(persistence_needs_a_region_registered_for_it),
-        CASE(with_direct_write_to_pmem_persistence_is_flushed_to),
-        CASE(the_peer_configuration_can_be_revoked),
-        CASE(the_peer_configuration_holds_for_one_connection),
-        CASE(a_refused_flush_posts_nothing),
-        EDGES(EDGE_ENTRY) CASE(a_region_to_write_and_flush_need_not_be_readable),
-        CASE(flushes_can_outnumber_the_outstanding_reads_of_a_device),
-};
-
-SUITE(flush, cases);

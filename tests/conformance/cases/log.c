@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+SUITE(log);
+
 /* Last message that the log function of the program received, by level. */
 static struct {
     unsigned count;
@@ -51,7 +53,7 @@ static void provoke_provider_error(void)
     assert_rpma(rpma_utils_get_ibv_context("192.0.2.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), RPMA_E_PROVIDER);
 }
 
-static void the_initial_thresholds_are_those_of_a_release_or_a_debug_build(void **state)
+CASE(the_initial_thresholds_are_those_of_a_release_or_a_debug_build)
 {
     enum rpma_log_level main_level = RPMA_LOG_LEVEL_FATAL, aux_level = RPMA_LOG_LEVEL_FATAL;
     assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &main_level));
@@ -71,7 +73,7 @@ static void the_initial_thresholds_are_those_of_a_release_or_a_debug_build(void 
     ROW(debug, RPMA_LOG_LEVEL_DEBUG)
 
 #define LEVEL_CASE(name, level)                                                                                        \
-    static void both_thresholds_take_the_level_##name(void **state)                                                    \
+    CASE(both_thresholds_take_the_level_##name)                                                                        \
     {                                                                                                                  \
         enum rpma_log_level back = (enum rpma_log_level)77;                                                            \
         set_threshold(RPMA_LOG_THRESHOLD, level);                                                                      \
@@ -83,7 +85,7 @@ static void the_initial_thresholds_are_those_of_a_release_or_a_debug_build(void 
     }
 LEVELS(LEVEL_CASE)
 
-static void thresholds_do_not_influence_each_other(void **state)
+CASE(thresholds_do_not_influence_each_other)
 {
     enum rpma_log_level back = RPMA_LOG_LEVEL_FATAL;
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
@@ -100,7 +102,7 @@ static void thresholds_do_not_influence_each_other(void **state)
     ROW(a_level_above_debug, RPMA_LOG_THRESHOLD, 6)
 
 #define BAD_CASE(name, threshold, level)                                                                               \
-    static void name##_is_refused(void **state)                                                                        \
+    CASE(name##_is_refused)                                                                                            \
     {                                                                                                                  \
         enum rpma_log_level before, after;                                                                             \
         assert_done(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &before));                                              \
@@ -111,7 +113,7 @@ static void thresholds_do_not_influence_each_other(void **state)
     }
 BAD(BAD_CASE)
 
-static void an_unknown_threshold_has_no_level(void **state)
+CASE(an_unknown_threshold_has_no_level)
 {
     enum rpma_log_level level = RPMA_LOG_LEVEL_NOTICE;
     assert_rpma(rpma_log_get_threshold((enum rpma_log_threshold) - 1, &level), RPMA_E_INVAL);
@@ -119,7 +121,7 @@ static void an_unknown_threshold_has_no_level(void **state)
     assert_int_equal(level, RPMA_LOG_LEVEL_NOTICE);
 }
 
-static void the_program_s_function_gets_the_messages(void **state)
+CASE(the_program_s_function_gets_the_messages)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
@@ -127,14 +129,14 @@ static void the_program_s_function_gets_the_messages(void **state)
     assert_int_equal(got[RPMA_LOG_LEVEL_ERROR].count, 1);
 }
 
-static void the_program_s_function_replaces_the_default(void **state)
+CASE(the_program_s_function_replaces_the_default)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
     assert_int_equal(syslog_messages(), 0);
 }
 
-static void null_restores_the_default_function(void **state)
+CASE(null_restores_the_default_function)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     assert_done(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION));
@@ -143,14 +145,14 @@ static void null_restores_the_default_function(void **state)
     assert_int_equal(syslog_messages(), 1);
 }
 
-static void a_message_above_the_threshold_is_dropped(void **state)
+CASE(a_message_above_the_threshold_is_dropped)
 {
     keep_up_to(RPMA_LOG_LEVEL_FATAL);
     provoke_error();
     assert_int_equal(kept(), 0);
 }
 
-static void a_disabled_threshold_drops_everything(void **state)
+CASE(a_disabled_threshold_drops_everything)
 {
     keep_up_to(RPMA_LOG_DISABLED);
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
@@ -158,7 +160,7 @@ static void a_disabled_threshold_drops_everything(void **state)
     assert_int_equal(kept(), 0);
 }
 
-static void the_auxiliary_threshold_does_not_bind_the_program_s_function(void **state)
+CASE(the_auxiliary_threshold_does_not_bind_the_program_s_function)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
@@ -166,7 +168,7 @@ static void the_auxiliary_threshold_does_not_bind_the_program_s_function(void **
     assert_int_equal(kept(), 1);
 }
 
-static void a_message_format_ends_with_a_newline(void **state)
+CASE(a_message_format_ends_with_a_newline)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
@@ -176,7 +178,7 @@ static void a_message_format_ends_with_a_newline(void **state)
     assert_ptr_equal(strchr(format, '\n'), format + strlen(format) - 1);
 }
 
-static void a_message_names_its_place(void **state)
+CASE(a_message_names_its_place)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
@@ -185,7 +187,7 @@ static void a_message_names_its_place(void **state)
     assert_true(got[RPMA_LOG_LEVEL_ERROR].line > 0);
 }
 
-static void a_provider_error_is_logged_with_its_call_and_cause(void **state)
+CASE(a_provider_error_is_logged_with_its_call_and_cause)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_provider_error();
@@ -193,14 +195,14 @@ static void a_provider_error_is_logged_with_its_call_and_cause(void **state)
     assert_non_null(strstr(got[RPMA_LOG_LEVEL_ERROR].text, "rdma_"));
 }
 
-static void no_log_function_changes_the_result(void **state)
+CASE(no_log_function_changes_the_result)
 {
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
     provoke_provider_error();
     provoke_error();
 }
 
-static void listening_is_a_notice_with_the_port(void **state)
+CASE(listening_is_a_notice_with_the_port)
 {
     keep_up_to(RPMA_LOG_LEVEL_NOTICE);
     struct listener listener = listen_somewhere(new_peer());
@@ -208,7 +210,7 @@ static void listening_is_a_notice_with_the_port(void **state)
     assert_non_null(strstr(got[RPMA_LOG_LEVEL_NOTICE].text, listener.port));
 }
 
-static void a_new_request_is_a_notice_with_address_and_port(void **state)
+CASE(a_new_request_is_a_notice_with_address_and_port)
 {
     keep_up_to(RPMA_LOG_LEVEL_NOTICE);
     new_request(new_peer(), "7204", NULL);
@@ -217,14 +219,14 @@ static void a_new_request_is_a_notice_with_address_and_port(void **state)
     assert_non_null(strstr(got[RPMA_LOG_LEVEL_NOTICE].text, case_address));
 }
 
-static void an_event_is_a_notice_with_its_name(void **state)
+CASE(an_event_is_a_notice_with_its_name)
 {
     keep_up_to(RPMA_LOG_LEVEL_NOTICE);
     connect_pair();
     assert_non_null(strstr(got[RPMA_LOG_LEVEL_NOTICE].text, rpma_utils_conn_event_2str(RPMA_CONN_ESTABLISHED)));
 }
 
-static void a_disconnection_is_a_notice(void **state)
+CASE(a_disconnection_is_a_notice)
 {
     struct pair pair = connect_pair();
     keep_up_to(RPMA_LOG_LEVEL_NOTICE);
@@ -232,14 +234,14 @@ static void a_disconnection_is_a_notice(void **state)
     assert_int_equal(got[RPMA_LOG_LEVEL_NOTICE].count, 1);
 }
 
-static void a_peer_configuration_is_logged_as_information(void **state)
+CASE(a_peer_configuration_is_logged_as_information)
 {
     keep_up_to(RPMA_LOG_LEVEL_INFO);
     provoke_info();
     assert_int_equal(got[RPMA_LOG_LEVEL_INFO].count, 1);
 }
 
-static void the_content_of_a_region_s_descriptor_is_logged_for_debugging(void **state)
+CASE(the_content_of_a_region_s_descriptor_is_logged_for_debugging)
 {
     struct region region = new_region(new_peer(), 4096, USAGE_ALL);
     keep_up_to(RPMA_LOG_LEVEL_DEBUG);
@@ -247,7 +249,7 @@ static void the_content_of_a_region_s_descriptor_is_logged_for_debugging(void **
     assert_true(got[RPMA_LOG_LEVEL_DEBUG].count >= 1);
 }
 
-static void an_address_in_the_log_is_complete(void **state)
+CASE(an_address_in_the_log_is_complete)
 {
     struct region region = new_region(new_peer(), 4096, USAGE_ALL);
     char address[32];
@@ -257,7 +259,7 @@ static void an_address_in_the_log_is_complete(void **state)
     assert_non_null(strstr(got[RPMA_LOG_LEVEL_DEBUG].text, address));
 }
 
-static void an_atomic_write_to_a_misaligned_address_is_a_warning(void **state)
+CASE(an_atomic_write_to_a_misaligned_address_is_a_warning)
 {
     struct pair pair = connect_pair();
     static char memory[64] __attribute__((aligned(8)));
@@ -269,7 +271,7 @@ static void an_atomic_write_to_a_misaligned_address_is_a_warning(void **state)
     assert_int_equal(got[RPMA_LOG_LEVEL_WARNING].count, 1);
 }
 
-static void successful_operations_log_nothing(void **state)
+CASE(successful_operations_log_nothing)
 {
     struct pair pair = connect_pair();
     struct rpma_conn *conn = pair.client.conn;
@@ -283,7 +285,7 @@ static void successful_operations_log_nothing(void **state)
     assert_int_equal(kept(), 0);
 }
 
-static void empty_queues_are_not_errors(void **state)
+CASE(empty_queues_are_not_errors)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -299,33 +301,3 @@ static void empty_queues_are_not_errors(void **state)
     rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL);
     assert_int_equal(kept(), 0);
 }
-
-#define LEVEL_ENTRY(name, level) CASE(both_thresholds_take_the_level_##name),
-#define BAD_ENTRY(name, threshold, level) CASE(name##_is_refused),
-static const struct test_case cases[] = {
-        CASE(the_initial_thresholds_are_those_of_a_release_or_a_debug_build),
-        LEVELS(LEVEL_ENTRY) BAD(BAD_ENTRY) CASE(thresholds_do_not_influence_each_other),
-        CASE(an_unknown_threshold_has_no_level),
-        CASE(the_program_s_function_gets_the_messages),
-        CASE(the_program_s_function_replaces_the_default),
-        CASE(null_restores_the_default_function),
-        CASE(a_message_above_the_threshold_is_dropped),
-        CASE(a_disabled_threshold_drops_everything),
-        CASE(the_auxiliary_threshold_does_not_bind_the_program_s_function),
-        CASE(a_message_format_ends_with_a_newline),
-        CASE(a_message_names_its_place),
-        CASE(a_provider_error_is_logged_with_its_call_and_cause),
-        CASE(no_log_function_changes_the_result),
-        CASE(listening_is_a_notice_with_the_port),
-        CASE(a_new_request_is_a_notice_with_address_and_port),
-        CASE(an_event_is_a_notice_with_its_name),
-        CASE(a_disconnection_is_a_notice),
-        CASE(a_peer_configuration_is_logged_as_information),
-        CASE(the_content_of_a_region_s_descriptor_is_logged_for_debugging),
-        CASE(an_address_in_the_log_is_complete),
-        CASE(an_atomic_write_to_a_misaligned_address_is_a_warning),
-        CASE(successful_operations_log_nothing),
-        CASE(empty_queues_are_not_errors),
-};
-
-SUITE(log, cases);

@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(message);
+
 #define IMMEDIATE 0x87654321
 
 static void assert_immediate(const struct ibv_wc *wc)
@@ -34,17 +36,17 @@ static void sends(size_t length, bool immediate)
 #define SIZES(ROW) ROW(1) ROW(8) ROW(1000) ROW(4096) ROW(65536)
 
 #define SIZE_CASES(length)                                                                                             \
-    static void a_message_of_##length##_bytes_arrives(void **state)                                                    \
+    CASE(a_message_of_##length##_bytes_arrives)                                                                        \
     {                                                                                                                  \
         sends(length, false);                                                                                          \
     }                                                                                                                  \
-    static void a_message_of_##length##_bytes_and_an_immediate_value_arrives(void **state)                             \
+    CASE(a_message_of_##length##_bytes_and_an_immediate_value_arrives)                                                 \
     {                                                                                                                  \
         sends(length, true);                                                                                           \
     }
 SIZES(SIZE_CASES)
 
-static void an_empty_message_needs_no_regions(void **state)
+CASE(an_empty_message_needs_no_regions)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.server.conn, NULL, 0, 0, &pair.server));
@@ -53,7 +55,7 @@ static void an_empty_message_needs_no_regions(void **state)
     assert_int_equal(expect_success(pair.server.cq, IBV_WC_RECV, &pair.server).byte_len, 0);
 }
 
-static void an_immediate_value_alone_needs_no_regions(void **state)
+CASE(an_immediate_value_alone_needs_no_regions)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.server.conn, NULL, 0, 0, &pair.server));
@@ -63,7 +65,7 @@ static void an_immediate_value_alone_needs_no_regions(void **state)
     assert_immediate(&wc);
 }
 
-static void offsets_hold_on_both_sides(void **state)
+CASE(offsets_hold_on_both_sides)
 {
     struct pair pair = connect_pair();
     fill(pair.client.memory.ptr + 100, 50, 6);
@@ -75,7 +77,7 @@ static void offsets_hold_on_both_sides(void **state)
     assert_filled(pair.server.memory.ptr + 250, 50, 0);
 }
 
-static void messages_fill_receives_in_order(void **state)
+CASE(messages_fill_receives_in_order)
 {
     struct pair pair = connect_pair();
     char *contexts = pair.server.memory.ptr + 32768;
@@ -98,7 +100,7 @@ static void needs_receiver_not_ready(void)
         skip_because("the device is iWARP, where messages do not wait for receives");
 }
 
-static void a_message_waits_for_its_receive(void **state)
+CASE(a_message_waits_for_its_receive)
 {
     needs_receiver_not_ready();
     struct pair pair = connect_pair();
@@ -113,7 +115,7 @@ static void a_message_waits_for_its_receive(void **state)
     assert_filled(pair.server.memory.ptr, 100, 4);
 }
 
-static void a_write_with_immediate_waits_for_its_receive(void **state)
+CASE(a_write_with_immediate_waits_for_its_receive)
 {
     needs_receiver_not_ready();
     struct pair pair = connect_pair();
@@ -126,7 +128,7 @@ static void a_write_with_immediate_waits_for_its_receive(void **state)
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &pair);
 }
 
-static void a_message_longer_than_its_receive_breaks_both_sides(void **state)
+CASE(a_message_longer_than_its_receive_breaks_both_sides)
 {
     struct pair pair = connect_pair();
     fill(pair.client.memory.ptr, 65, 1);
@@ -137,7 +139,7 @@ static void a_message_longer_than_its_receive_breaks_both_sides(void **state)
     assert_filled(pair.server.memory.ptr + 64, 64, 0);
 }
 
-static void a_successful_send_completes_only_if_requested(void **state)
+CASE(a_successful_send_completes_only_if_requested)
 {
     struct pair pair = connect_pair();
     struct ibv_wc wc;
@@ -150,7 +152,7 @@ static void a_successful_send_completes_only_if_requested(void **state)
     assert_rpma(rpma_cq_get_wc(pair.client.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
-static void receives_complete_on_the_receive_queue_if_there_is_one(void **state)
+CASE(receives_complete_on_the_receive_queue_if_there_is_one)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
@@ -164,7 +166,7 @@ static void receives_complete_on_the_receive_queue_if_there_is_one(void **state)
     assert_rpma(rpma_cq_get_wc(pair.server.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
-static void sends_complete_on_the_main_queue(void **state)
+CASE(sends_complete_on_the_main_queue)
 {
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
@@ -178,7 +180,7 @@ static void sends_complete_on_the_main_queue(void **state)
     assert_rpma(rpma_cq_get_wc(rcq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
-static void both_sides_send_at_once(void **state)
+CASE(both_sides_send_at_once)
 {
     struct pair pair = connect_pair();
     for (unsigned round = 1; round <= 100; ++round) {
@@ -197,7 +199,7 @@ static void both_sides_send_at_once(void **state)
     }
 }
 
-static void a_receive_carries_the_queue_pair_number(void **state)
+CASE(a_receive_carries_the_queue_pair_number)
 {
     struct pair pair = connect_pair();
     uint32_t qp_num = 0;
@@ -206,22 +208,3 @@ static void a_receive_carries_the_queue_pair_number(void **state)
     assert_done(rpma_send(pair.client.conn, NULL, 0, 0, ALWAYS, NULL));
     assert_int_equal(expect_success(pair.server.cq, IBV_WC_RECV, NULL).qp_num, qp_num);
 }
-
-#define SIZE_ENTRIES(length)                                                                                           \
-    CASE(a_message_of_##length##_bytes_arrives), CASE(a_message_of_##length##_bytes_and_an_immediate_value_arrives),
-static const struct test_case cases[] = {
-        SIZES(SIZE_ENTRIES) CASE(an_empty_message_needs_no_regions),
-        CASE(an_immediate_value_alone_needs_no_regions),
-        CASE(offsets_hold_on_both_sides),
-        CASE(messages_fill_receives_in_order),
-        CASE(a_message_waits_for_its_receive),
-        CASE(a_write_with_immediate_waits_for_its_receive),
-        CASE(a_message_longer_than_its_receive_breaks_both_sides),
-        CASE(a_successful_send_completes_only_if_requested),
-        CASE(receives_complete_on_the_receive_queue_if_there_is_one),
-        CASE(sends_complete_on_the_main_queue),
-        CASE(both_sides_send_at_once),
-        CASE(a_receive_carries_the_queue_pair_number),
-};
-
-SUITE(message, cases);

@@ -4,6 +4,8 @@
 
 #include <sys/mman.h>
 
+SUITE(mr);
+
 #define UNTOUCHED ((struct rpma_mr_local *)(uintptr_t)64)
 
 static char memory[8192];
@@ -39,7 +41,7 @@ static void refused(void *ptr, size_t size, int usage, int expected)
     ROW(everything, 0xff)
 
 #define USAGE_CASE(name, usage)                                                                                        \
-    static void memory_is_registered_as_##name(void **state)                                                           \
+    CASE(memory_is_registered_as_##name)                                                                               \
     {                                                                                                                  \
         registers(usage);                                                                                              \
     }
@@ -53,24 +55,24 @@ USAGES(USAGE_CASE)
     ROW(the_sign_bit, INT32_MIN)
 
 #define BAD_USAGE_CASE(name, usage)                                                                                    \
-    static void the_usage_##name##_is_refused(void **state)                                                            \
+    CASE(the_usage_##name##_is_refused)                                                                                \
     {                                                                                                                  \
         refused(memory, sizeof(memory), usage, RPMA_E_INVAL);                                                          \
     }
 BAD_USAGES(BAD_USAGE_CASE)
 
-static void a_region_of_0_bytes_is_refused(void **state)
+CASE(a_region_of_0_bytes_is_refused)
 {
     refused(memory, 0, RPMA_MR_USAGE_READ_SRC, RPMA_E_INVAL);
 }
 
-static void memory_that_is_not_mapped_is_a_provider_error(void **state)
+CASE(memory_that_is_not_mapped_is_a_provider_error)
 {
     /* The lowest pages are never mapped (vm.mmap_min_addr). Another mapping could reuse a hole left by munmap(). */
     refused((void *)4096, 8192, RPMA_MR_USAGE_READ_SRC, RPMA_E_PROVIDER);
 }
 
-static void a_region_need_not_be_aligned(void **state)
+CASE(a_region_need_not_be_aligned)
 {
     struct rpma_peer *peer = new_peer();
     for (size_t shift = 1; shift < 16; ++shift) {
@@ -86,7 +88,7 @@ static void a_region_need_not_be_aligned(void **state)
     }
 }
 
-static void a_region_may_have_1_byte(void **state)
+CASE(a_region_may_have_1_byte)
 {
     struct rpma_mr_local *mr = NULL;
     size_t size = 0;
@@ -95,7 +97,7 @@ static void a_region_may_have_1_byte(void **state)
     assert_int_equal(size, 1);
 }
 
-static void memory_may_be_registered_more_than_once(void **state)
+CASE(memory_may_be_registered_more_than_once)
 {
     struct rpma_peer *peer = new_peer();
     struct rpma_mr_local *first = NULL, *second = NULL;
@@ -108,7 +110,7 @@ static void memory_may_be_registered_more_than_once(void **state)
     assert_done(rpma_mr_dereg(&second));
 }
 
-static void many_regions_may_exist(void **state)
+CASE(many_regions_may_exist)
 {
     struct rpma_peer *peer = new_peer();
     struct rpma_mr_local *mrs[128] = {NULL};
@@ -119,14 +121,14 @@ static void many_regions_may_exist(void **state)
     assert_done(rpma_peer_delete(&peer));
 }
 
-static void registering_leaves_the_memory_alone(void **state)
+CASE(registering_leaves_the_memory_alone)
 {
     fill(memory, sizeof(memory), 5);
     registers(0xff);
     assert_filled(memory, sizeof(memory), 5);
 }
 
-static void a_mapped_file_is_registered(void **state)
+CASE(a_mapped_file_is_registered)
 {
     int fd = memfd_create("conformance", MFD_CLOEXEC);
     assert_true(fd >= 0);
@@ -138,7 +140,7 @@ static void a_mapped_file_is_registered(void **state)
     assert_done(rpma_mr_dereg(&mr));
 }
 
-static void read_only_memory_can_be_a_source_of_reads(void **state)
+CASE(read_only_memory_can_be_a_source_of_reads)
 {
     void *ptr = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(ptr != MAP_FAILED);
@@ -146,7 +148,7 @@ static void read_only_memory_can_be_a_source_of_reads(void **state)
     assert_done(rpma_mr_reg(new_peer(), ptr, 4096, RPMA_MR_USAGE_READ_SRC, &mr));
 }
 
-static void deregistering_nothing_succeeds(void **state)
+CASE(deregistering_nothing_succeeds)
 {
     struct rpma_mr_local *mr = NULL;
     assert_done(rpma_mr_dereg(&mr));
@@ -159,7 +161,7 @@ static void advice(size_t offset, size_t length, int expected)
     assert_rpma(rpma_mr_advise(region.mr, offset, length, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0), expected);
 }
 
-static void advice_within_the_region_is_passed_on(void **state)
+CASE(advice_within_the_region_is_passed_on)
 {
     struct region region = new_region(new_peer(), MEMORY_SIZE, USAGE_ALL);
     int result = rpma_mr_advise(region.mr, 4096, 4096, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH);
@@ -168,7 +170,7 @@ static void advice_within_the_region_is_passed_on(void **state)
     assert_rpma(result, 0);
 }
 
-static void unsupported_advice_has_a_distinct_error(void **state)
+CASE(unsupported_advice_has_a_distinct_error)
 {
     struct region region = new_region(new_peer(), MEMORY_SIZE, USAGE_ALL);
     int result = rpma_mr_advise(region.mr, 0, 4096, IBV_ADVISE_MR_ADVICE_PREFETCH, 0);
@@ -177,39 +179,17 @@ static void unsupported_advice_has_a_distinct_error(void **state)
     assert_rpma(result, RPMA_E_NOSUPP);
 }
 
-static void advice_past_the_end_of_the_region_is_refused(void **state)
+CASE(advice_past_the_end_of_the_region_is_refused)
 {
     advice(0, MEMORY_SIZE + 1, RPMA_E_INVAL);
 }
 
-static void advice_from_the_end_of_the_region_is_refused(void **state)
+CASE(advice_from_the_end_of_the_region_is_refused)
 {
     advice(MEMORY_SIZE, 1, RPMA_E_INVAL);
 }
 
-static void advice_about_a_range_that_wraps_around_is_refused(void **state)
+CASE(advice_about_a_range_that_wraps_around_is_refused)
 {
     advice(SIZE_MAX, 2, RPMA_E_INVAL);
 }
-
-#define USAGE_ENTRY(name, usage) CASE(memory_is_registered_as_##name),
-#define BAD_USAGE_ENTRY(name, usage) CASE(the_usage_##name##_is_refused),
-static const struct test_case cases[] = {
-        USAGES(USAGE_ENTRY) BAD_USAGES(BAD_USAGE_ENTRY) CASE(a_region_of_0_bytes_is_refused),
-        CASE(memory_that_is_not_mapped_is_a_provider_error),
-        CASE(a_region_need_not_be_aligned),
-        CASE(a_region_may_have_1_byte),
-        CASE(memory_may_be_registered_more_than_once),
-        CASE(many_regions_may_exist),
-        CASE(registering_leaves_the_memory_alone),
-        CASE(a_mapped_file_is_registered),
-        CASE(read_only_memory_can_be_a_source_of_reads),
-        CASE(deregistering_nothing_succeeds),
-        CASE(advice_within_the_region_is_passed_on),
-        CASE(unsupported_advice_has_a_distinct_error),
-        CASE(advice_past_the_end_of_the_region_is_refused),
-        CASE(advice_from_the_end_of_the_region_is_refused),
-        CASE(advice_about_a_range_that_wraps_around_is_refused),
-};
-
-SUITE(mr, cases);

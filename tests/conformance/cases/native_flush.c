@@ -6,6 +6,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(native_flush);
+
 #define BOTH_TYPES (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
 static int get_native(const struct rpma_conn *conn, bool *native)
@@ -30,7 +32,7 @@ static int type_of(struct rpma_peer *peer, int usage)
     return type;
 }
 
-static void a_flush_completes_as_the_connection_reports(void **state)
+CASE(a_flush_completes_as_the_connection_reports)
 {
     bool native = false;
     struct pair pair = connect_pair();
@@ -40,7 +42,7 @@ static void a_flush_completes_as_the_connection_reports(void **state)
     expect_success(pair.client.cq, native ? (enum ibv_wc_opcode)8 : IBV_WC_RDMA_READ, &pair);
 }
 
-static void no_flush_is_native_where_the_environment_forbids_it(void **state)
+CASE(no_flush_is_native_where_the_environment_forbids_it)
 {
     bool native = true;
     assert_int_equal(setenv("RPMA_FLUSH_METHOD", "emulated", 1), 0);
@@ -49,7 +51,7 @@ static void no_flush_is_native_where_the_environment_forbids_it(void **state)
     assert_false(native);
 }
 
-static void native_flushes_reach_no_more_than_a_region_is_registered_for(void **state)
+CASE(native_flushes_reach_no_more_than_a_region_is_registered_for)
 {
     struct rpma_peer *const peer = new_peer();
     const int visible = type_of(peer, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
@@ -61,7 +63,7 @@ static void native_flushes_reach_no_more_than_a_region_is_registered_for(void **
     assert_int_equal(type_of(peer, RPMA_MR_USAGE_WRITE_DST), 0);
 }
 
-static void null_is_refused_and_changes_nothing(void **state)
+CASE(null_is_refused_and_changes_nothing)
 {
     bool native = true;
     int type = 77;
@@ -73,12 +75,3 @@ static void null_is_refused_and_changes_nothing(void **state)
     assert_true(native);
     assert_int_equal(type, 77);
 }
-
-static const struct test_case cases[] = {
-        CASE(a_flush_completes_as_the_connection_reports),
-        CASE(no_flush_is_native_where_the_environment_forbids_it),
-        CASE(native_flushes_reach_no_more_than_a_region_is_registered_for),
-        CASE(null_is_refused_and_changes_nothing),
-};
-
-SUITE(native_flush, cases);

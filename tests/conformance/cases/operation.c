@@ -3,6 +3,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(operation);
+
 static const void *const context = "any address";
 
 #define SIZES(ROW) ROW(1) ROW(7) ROW(8) ROW(64) ROW(4095) ROW(4096) ROW(65536)
@@ -51,21 +53,21 @@ static void writes_with_immediate(size_t length)
 }
 
 #define SIZE_CASES(length)                                                                                             \
-    static void a_write_of_##length##_bytes_arrives(void **state)                                                      \
+    CASE(a_write_of_##length##_bytes_arrives)                                                                          \
     {                                                                                                                  \
         writes(length);                                                                                                \
     }                                                                                                                  \
-    static void a_read_of_##length##_bytes_arrives(void **state)                                                       \
+    CASE(a_read_of_##length##_bytes_arrives)                                                                           \
     {                                                                                                                  \
         reads(length);                                                                                                 \
     }                                                                                                                  \
-    static void a_write_with_immediate_of_##length##_bytes_arrives(void **state)                                       \
+    CASE(a_write_with_immediate_of_##length##_bytes_arrives)                                                           \
     {                                                                                                                  \
         writes_with_immediate(length);                                                                                 \
     }
 SIZES(SIZE_CASES)
 
-static void a_write_of_8_mib_arrives(void **state)
+CASE(a_write_of_8_mib_arrives)
 {
     const size_t size = 8 << 20;
     struct pair pair = connect_pair();
@@ -77,7 +79,7 @@ static void a_write_of_8_mib_arrives(void **state)
     assert_filled(target.ptr, size, 1);
 }
 
-static void a_read_of_8_mib_arrives(void **state)
+CASE(a_read_of_8_mib_arrives)
 {
     const size_t size = 8 << 20;
     struct pair pair = connect_pair();
@@ -89,21 +91,21 @@ static void a_read_of_8_mib_arrives(void **state)
     assert_filled(target.ptr, size, 1);
 }
 
-static void an_empty_write_needs_no_regions(void **state)
+CASE(an_empty_write_needs_no_regions)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, context));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, context);
 }
 
-static void an_empty_read_needs_no_regions(void **state)
+CASE(an_empty_read_needs_no_regions)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_read(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, context));
     expect_success(pair.client.cq, IBV_WC_RDMA_READ, context);
 }
 
-static void an_empty_write_with_immediate_needs_no_regions(void **state)
+CASE(an_empty_write_with_immediate_needs_no_regions)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_recv(pair.server.conn, NULL, 0, 0, &pair));
@@ -112,14 +114,14 @@ static void an_empty_write_with_immediate_needs_no_regions(void **state)
     assert_int_equal(expect_success(pair.server.cq, IBV_WC_RECV_RDMA_WITH_IMM, &pair).byte_len, 0);
 }
 
-static void writes_of_0_bytes_within_regions_succeed(void **state)
+CASE(writes_of_0_bytes_within_regions_succeed)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 0, ALWAYS, context));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, context);
 }
 
-static void the_last_byte_of_a_region_can_be_written(void **state)
+CASE(the_last_byte_of_a_region_can_be_written)
 {
     struct pair pair = connect_pair();
     pair.client.memory.ptr[MEMORY_SIZE - 1] = 'x';
@@ -129,7 +131,7 @@ static void the_last_byte_of_a_region_can_be_written(void **state)
     assert_int_equal(pair.server.memory.ptr[MEMORY_SIZE - 1], 'x');
 }
 
-static void an_atomic_write_moves_8_bytes(void **state)
+CASE(an_atomic_write_moves_8_bytes)
 {
     struct pair pair = connect_pair();
     char source[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -141,7 +143,7 @@ static void an_atomic_write_moves_8_bytes(void **state)
     assert_filled(pair.server.memory.ptr + 24, 64, 0);
 }
 
-static void the_source_of_an_atomic_write_need_not_be_aligned(void **state)
+CASE(the_source_of_an_atomic_write_need_not_be_aligned)
 {
     struct pair pair = connect_pair();
     static const char bytes[] = "xabcdefgh";
@@ -150,7 +152,7 @@ static void the_source_of_an_atomic_write_need_not_be_aligned(void **state)
     assert_memory_equal(pair.server.memory.ptr, "abcdefgh", 8);
 }
 
-static void the_last_word_of_a_region_can_be_written_atomically(void **state)
+CASE(the_last_word_of_a_region_can_be_written_atomically)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_atomic_write(pair.client.conn, pair.client.remote, MEMORY_SIZE - 8, "abcdefgh", ALWAYS, context));
@@ -158,14 +160,14 @@ static void the_last_word_of_a_region_can_be_written_atomically(void **state)
     assert_memory_equal(pair.server.memory.ptr + MEMORY_SIZE - 8, "abcdefgh", 8);
 }
 
-static void the_context_may_be_null(void **state)
+CASE(the_context_may_be_null)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, NULL));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, NULL);
 }
 
-static void the_context_keeps_all_its_bits(void **state)
+CASE(the_context_keeps_all_its_bits)
 {
     struct pair pair = connect_pair();
     const void *all = (const void *)UINTPTR_MAX;
@@ -189,7 +191,7 @@ static void assert_only_the_last_completes(struct pair *pair)
     ROW(flush, rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ON_ERROR, NULL))
 
 #define UNSIGNALLED_CASE(name, call)                                                                                   \
-    static void a_successful_##name##_completes_only_if_requested(void **state)                                        \
+    CASE(a_successful_##name##_completes_only_if_requested)                                                            \
     {                                                                                                                  \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_conn *conn = pair.client.conn;                                                                     \
@@ -200,24 +202,3 @@ static void assert_only_the_last_completes(struct pair *pair)
         assert_only_the_last_completes(&pair);                                                                         \
     }
 UNSIGNALLED(UNSIGNALLED_CASE)
-
-#define SIZE_ENTRIES(length)                                                                                           \
-    CASE(a_write_of_##length##_bytes_arrives), CASE(a_read_of_##length##_bytes_arrives),                               \
-            CASE(a_write_with_immediate_of_##length##_bytes_arrives),
-#define UNSIGNALLED_ENTRY(name, call) CASE(a_successful_##name##_completes_only_if_requested),
-static const struct test_case cases[] = {
-        SIZES(SIZE_ENTRIES) UNSIGNALLED(UNSIGNALLED_ENTRY) CASE(a_write_of_8_mib_arrives),
-        CASE(a_read_of_8_mib_arrives),
-        CASE(an_empty_write_needs_no_regions),
-        CASE(an_empty_read_needs_no_regions),
-        CASE(an_empty_write_with_immediate_needs_no_regions),
-        CASE(writes_of_0_bytes_within_regions_succeed),
-        CASE(the_last_byte_of_a_region_can_be_written),
-        CASE(an_atomic_write_moves_8_bytes),
-        CASE(the_source_of_an_atomic_write_need_not_be_aligned),
-        CASE(the_last_word_of_a_region_can_be_written_atomically),
-        CASE(the_context_may_be_null),
-        CASE(the_context_keeps_all_its_bits),
-};
-
-SUITE(operation, cases);

@@ -5,7 +5,9 @@
 
 #include <endian.h>
 
-static void completions_have_the_order_of_posting(void **state)
+SUITE(order);
+
+CASE(completions_have_the_order_of_posting)
 {
     struct pair pair = connect_pair();
     char *contexts = pair.client.memory.ptr;
@@ -21,7 +23,7 @@ static void completions_have_the_order_of_posting(void **state)
         assert_int_equal(expect_failure(pair.client.cq, IBV_WC_SUCCESS, contexts + i).wr_id, (uintptr_t)(contexts + i));
 }
 
-static void a_read_sees_the_writes_before_it(void **state)
+CASE(a_read_sees_the_writes_before_it)
 {
     struct pair pair = connect_pair();
     struct region back = new_region(pair.peer, MEMORY_SIZE, RPMA_MR_USAGE_READ_DST);
@@ -35,7 +37,7 @@ static void a_read_sees_the_writes_before_it(void **state)
     }
 }
 
-static void the_last_of_several_writes_wins(void **state)
+CASE(the_last_of_several_writes_wins)
 {
     struct pair pair = connect_pair();
     for (unsigned round = 0; round < 50; ++round) {
@@ -49,7 +51,7 @@ static void the_last_of_several_writes_wins(void **state)
     }
 }
 
-static void a_message_follows_the_writes_before_it(void **state)
+CASE(a_message_follows_the_writes_before_it)
 {
     struct pair pair = connect_pair();
     for (unsigned round = 1; round <= 50; ++round) {
@@ -64,7 +66,7 @@ static void a_message_follows_the_writes_before_it(void **state)
     }
 }
 
-static void an_immediate_value_follows_its_write(void **state)
+CASE(an_immediate_value_follows_its_write)
 {
     struct pair pair = connect_pair();
     for (unsigned round = 1; round <= 50; ++round) {
@@ -79,7 +81,7 @@ static void an_immediate_value_follows_its_write(void **state)
     }
 }
 
-static void an_atomic_write_follows_the_flush_before_it(void **state)
+CASE(an_atomic_write_follows_the_flush_before_it)
 {
     struct pair pair = connect_pair();
     for (uint64_t round = 1; round <= 200; ++round) {
@@ -96,7 +98,7 @@ static void an_atomic_write_follows_the_flush_before_it(void **state)
     }
 }
 
-static void words_written_atomically_are_never_torn(void **state)
+CASE(words_written_atomically_are_never_torn)
 {
     struct pair pair = connect_pair();
     for (int i = 1; i <= 1000; ++i) {
@@ -113,7 +115,7 @@ static void words_written_atomically_are_never_torn(void **state)
     }
 }
 
-static void every_tenth_operation_with_a_completion_is_enough(void **state)
+CASE(every_tenth_operation_with_a_completion_is_enough)
 {
     struct pair pair = connect_pair();
     for (int i = 1; i <= 500; ++i) {
@@ -142,7 +144,7 @@ static int fill_send_queue(struct pair *pair, int *result)
     return posted;
 }
 
-static void a_full_send_queue_refuses_the_next_operation(void **state)
+CASE(a_full_send_queue_refuses_the_next_operation)
 {
     struct pair pair = pair_with_queues_of_8();
     int result = 0;
@@ -150,7 +152,7 @@ static void a_full_send_queue_refuses_the_next_operation(void **state)
     assert_rpma(result, RPMA_E_PROVIDER);
 }
 
-static void a_full_send_queue_loses_nothing_and_works_again(void **state)
+CASE(a_full_send_queue_loses_nothing_and_works_again)
 {
     struct pair pair = pair_with_queues_of_8();
     int result = 0;
@@ -160,7 +162,7 @@ static void a_full_send_queue_loses_nothing_and_works_again(void **state)
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &result);
 }
 
-static void a_full_receive_queue_refuses_the_next_receive(void **state)
+CASE(a_full_receive_queue_refuses_the_next_receive)
 {
     struct pair pair = pair_with_queues_of_8();
     int posted = 0;
@@ -170,19 +172,3 @@ static void a_full_receive_queue_refuses_the_next_receive(void **state)
     assert_true(posted >= 8);
     assert_rpma(result, RPMA_E_PROVIDER);
 }
-
-static const struct test_case cases[] = {
-        CASE(completions_have_the_order_of_posting),
-        CASE(a_read_sees_the_writes_before_it),
-        CASE(the_last_of_several_writes_wins),
-        CASE(a_message_follows_the_writes_before_it),
-        CASE(an_immediate_value_follows_its_write),
-        CASE(an_atomic_write_follows_the_flush_before_it),
-        CASE(words_written_atomically_are_never_torn),
-        CASE(every_tenth_operation_with_a_completion_is_enough),
-        CASE(a_full_send_queue_refuses_the_next_operation),
-        CASE(a_full_send_queue_loses_nothing_and_works_again),
-        CASE(a_full_receive_queue_refuses_the_next_receive),
-};
-
-SUITE(order, cases);

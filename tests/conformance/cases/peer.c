@@ -2,23 +2,25 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(peer);
+
 #define FLUSH_METHOD "RPMA_FLUSH_METHOD"
 
-static void a_peer_is_made_and_deleted(void **state)
+CASE(a_peer_is_made_and_deleted)
 {
     struct rpma_peer *peer = new_peer();
     assert_done(rpma_peer_delete(&peer));
     assert_null(peer);
 }
 
-static void deleting_no_peer_succeeds(void **state)
+CASE(deleting_no_peer_succeeds)
 {
     struct rpma_peer *peer = NULL;
     assert_done(rpma_peer_delete(&peer));
     assert_null(peer);
 }
 
-static void a_device_serves_many_peers(void **state)
+CASE(a_device_serves_many_peers)
 {
     struct rpma_peer *peers[16];
     for (size_t i = 0; i < 16; ++i)
@@ -27,7 +29,7 @@ static void a_device_serves_many_peers(void **state)
         assert_done(rpma_peer_delete(&peers[i]));
 }
 
-static void peers_can_be_made_again_and_again(void **state)
+CASE(peers_can_be_made_again_and_again)
 {
     for (int i = 0; i < 200; ++i) {
         struct rpma_peer *peer = new_peer();
@@ -35,7 +37,7 @@ static void peers_can_be_made_again_and_again(void **state)
     }
 }
 
-static void deleting_a_peer_with_a_region_fails_and_consumes_it(void **state)
+CASE(deleting_a_peer_with_a_region_fails_and_consumes_it)
 {
     struct rpma_peer *peer = new_peer();
     new_region(peer, 4096, USAGE_ALL);
@@ -43,7 +45,7 @@ static void deleting_a_peer_with_a_region_fails_and_consumes_it(void **state)
     assert_null(peer);
 }
 
-static void deleting_a_peer_with_a_shared_receive_queue_fails(void **state)
+CASE(deleting_a_peer_with_a_shared_receive_queue_fails)
 {
     struct rpma_peer *peer = new_peer();
     new_srq(peer, 4, 4);
@@ -51,14 +53,14 @@ static void deleting_a_peer_with_a_shared_receive_queue_fails(void **state)
     assert_null(peer);
 }
 
-static void deleting_a_peer_with_a_connection_fails(void **state)
+CASE(deleting_a_peer_with_a_connection_fails)
 {
     struct pair pair = connect_pair();
     assert_rpma(rpma_peer_delete(&pair.peer), RPMA_E_PROVIDER);
     assert_null(pair.peer);
 }
 
-static void a_peer_can_be_deleted_after_its_objects(void **state)
+CASE(a_peer_can_be_deleted_after_its_objects)
 {
     struct pair pair = connect_pair();
     disconnect(&pair);
@@ -70,7 +72,7 @@ static void a_peer_can_be_deleted_after_its_objects(void **state)
     assert_done(rpma_peer_delete(&pair.peer));
 }
 
-static void regions_of_another_peer_cannot_be_used(void **state)
+CASE(regions_of_another_peer_cannot_be_used)
 {
     struct pair pair = connect_pair();
     struct region foreign = new_region(new_peer(), 4096, USAGE_ALL);
@@ -78,7 +80,7 @@ static void regions_of_another_peer_cannot_be_used(void **state)
     expect_failure(pair.client.cq, IBV_WC_LOC_PROT_ERR, &pair);
 }
 
-static void an_unknown_flush_method_is_refused(void **state)
+CASE(an_unknown_flush_method_is_refused)
 {
     struct rpma_peer *peer = NULL;
     struct ibv_context *context = device();
@@ -87,13 +89,13 @@ static void an_unknown_flush_method_is_refused(void **state)
     assert_null(peer);
 }
 
-static void the_flush_method_auto_suits_every_device(void **state)
+CASE(the_flush_method_auto_suits_every_device)
 {
     assert_int_equal(setenv(FLUSH_METHOD, "auto", 1), 0);
     new_peer();
 }
 
-static void the_flush_method_emulated_suits_every_device(void **state)
+CASE(the_flush_method_emulated_suits_every_device)
 {
     assert_int_equal(setenv(FLUSH_METHOD, "emulated", 1), 0);
     struct pair pair = connect_pair();
@@ -101,7 +103,7 @@ static void the_flush_method_emulated_suits_every_device(void **state)
     expect_success(pair.client.cq, IBV_WC_RDMA_READ, &pair);
 }
 
-static void the_flush_method_native_needs_a_device_that_has_it(void **state)
+CASE(the_flush_method_native_needs_a_device_that_has_it)
 {
     const uint64_t flush_capabilities = UINT64_C(3) << 38;
     bool capable = (device_attributes().device_cap_flags_ex & flush_capabilities) == flush_capabilities;
@@ -110,21 +112,3 @@ static void the_flush_method_native_needs_a_device_that_has_it(void **state)
     assert_int_equal(setenv(FLUSH_METHOD, "native", 1), 0);
     assert_rpma(rpma_peer_new(context, &peer), capable ? 0 : RPMA_E_NOSUPP);
 }
-
-static const struct test_case cases[] = {
-        CASE(a_peer_is_made_and_deleted),
-        CASE(deleting_no_peer_succeeds),
-        CASE(a_device_serves_many_peers),
-        CASE(peers_can_be_made_again_and_again),
-        CASE(deleting_a_peer_with_a_region_fails_and_consumes_it),
-        CASE(deleting_a_peer_with_a_shared_receive_queue_fails),
-        CASE(deleting_a_peer_with_a_connection_fails),
-        CASE(a_peer_can_be_deleted_after_its_objects),
-        CASE(regions_of_another_peer_cannot_be_used),
-        CASE(an_unknown_flush_method_is_refused),
-        CASE(the_flush_method_auto_suits_every_device),
-        CASE(the_flush_method_emulated_suits_every_device),
-        CASE(the_flush_method_native_needs_a_device_that_has_it),
-};
-
-SUITE(peer, cases);

@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/check.h"
 
+SUITE(peer_cfg);
+
 static struct rpma_peer_cfg *new_peer_cfg(void)
 {
     struct rpma_peer_cfg *cfg = NULL;
@@ -17,14 +19,14 @@ static bool supports_direct_write(const struct rpma_peer_cfg *cfg)
     return supported;
 }
 
-static void direct_write_to_pmem_is_off_at_first(void **state)
+CASE(direct_write_to_pmem_is_off_at_first)
 {
     bool supported = true;
     assert_done(rpma_peer_cfg_get_direct_write_to_pmem(new_peer_cfg(), &supported));
     assert_false(supported);
 }
 
-static void direct_write_to_pmem_can_be_set_and_unset(void **state)
+CASE(direct_write_to_pmem_can_be_set_and_unset)
 {
     struct rpma_peer_cfg *cfg = new_peer_cfg();
     assert_done(rpma_peer_cfg_set_direct_write_to_pmem(cfg, true));
@@ -33,7 +35,7 @@ static void direct_write_to_pmem_can_be_set_and_unset(void **state)
     assert_false(supports_direct_write(cfg));
 }
 
-static void the_peer_cfg_descriptor_has_1_byte(void **state)
+CASE(the_peer_cfg_descriptor_has_1_byte)
 {
     size_t size = 77;
     assert_done(rpma_peer_cfg_get_descriptor_size(new_peer_cfg(), &size));
@@ -51,12 +53,12 @@ static void descriptor_of(bool supported, unsigned char expected)
     assert_int_equal(bytes[2], 0xaa);
 }
 
-static void the_peer_cfg_descriptor_without_direct_write_is_0(void **state)
+CASE(the_peer_cfg_descriptor_without_direct_write_is_0)
 {
     descriptor_of(false, 0);
 }
 
-static void the_peer_cfg_descriptor_with_direct_write_is_1(void **state)
+CASE(the_peer_cfg_descriptor_with_direct_write_is_1)
 {
     descriptor_of(true, 1);
 }
@@ -68,17 +70,17 @@ static struct rpma_peer_cfg *parsed(const void *descriptor, size_t size)
     return cfg;
 }
 
-static void a_peer_cfg_descriptor_of_0_is_read(void **state)
+CASE(a_peer_cfg_descriptor_of_0_is_read)
 {
     assert_false(supports_direct_write(parsed("\0", 1)));
 }
 
-static void a_peer_cfg_descriptor_of_1_is_read(void **state)
+CASE(a_peer_cfg_descriptor_of_1_is_read)
 {
     assert_true(supports_direct_write(parsed("\1", 1)));
 }
 
-static void any_other_peer_cfg_descriptor_is_read_as_1(void **state)
+CASE(any_other_peer_cfg_descriptor_is_read_as_1)
 {
     struct rpma_peer_cfg *cfg = parsed("\xff", 1);
     unsigned char again = 77;
@@ -87,38 +89,22 @@ static void any_other_peer_cfg_descriptor_is_read_as_1(void **state)
     assert_int_equal(again, 1);
 }
 
-static void surplus_bytes_of_a_peer_cfg_descriptor_are_ignored(void **state)
+CASE(surplus_bytes_of_a_peer_cfg_descriptor_are_ignored)
 {
     assert_false(supports_direct_write(parsed("\0\1\1\1", 4)));
 }
 
-static void an_empty_peer_cfg_descriptor_is_refused_unread(void **state)
+CASE(an_empty_peer_cfg_descriptor_is_refused_unread)
 {
     struct rpma_peer_cfg *cfg = NULL;
     assert_rpma(rpma_peer_cfg_from_descriptor((const void *)(uintptr_t)64, 0, &cfg), RPMA_E_INVAL);
     assert_null(cfg);
 }
 
-static void deleting_a_peer_cfg_consumes_it(void **state)
+CASE(deleting_a_peer_cfg_consumes_it)
 {
     struct rpma_peer_cfg *cfg = new_peer_cfg();
     assert_done(rpma_peer_cfg_delete(&cfg));
     assert_null(cfg);
     assert_done(rpma_peer_cfg_delete(&cfg));
 }
-
-static const struct test_case cases[] = {
-        CASE(direct_write_to_pmem_is_off_at_first),
-        CASE(direct_write_to_pmem_can_be_set_and_unset),
-        CASE(the_peer_cfg_descriptor_has_1_byte),
-        CASE(the_peer_cfg_descriptor_without_direct_write_is_0),
-        CASE(the_peer_cfg_descriptor_with_direct_write_is_1),
-        CASE(a_peer_cfg_descriptor_of_0_is_read),
-        CASE(a_peer_cfg_descriptor_of_1_is_read),
-        CASE(any_other_peer_cfg_descriptor_is_read_as_1),
-        CASE(surplus_bytes_of_a_peer_cfg_descriptor_are_ignored),
-        CASE(an_empty_peer_cfg_descriptor_is_refused_unread),
-        CASE(deleting_a_peer_cfg_consumes_it),
-};
-
-SUITE(peer_cfg, cases);

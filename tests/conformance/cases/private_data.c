@@ -3,6 +3,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(private_data);
+
 /* Maximum sizes of private data on InfiniBand and RoCE. */
 #define REQUEST_LIMIT 56
 #define ANSWER_LIMIT 196
@@ -77,7 +79,7 @@ static struct exchange exchange_of(uint8_t request_length, uint8_t answer_length
 #define ANSWERS(ROW) ROW(1) ROW(21) ROW(56) ROW(57) ROW(195) ROW(196)
 
 #define REQUEST_CASE(length)                                                                                           \
-    static void a_request_carries_##length##_bytes(void **state)                                                       \
+    CASE(a_request_carries_##length##_bytes)                                                                           \
     {                                                                                                                  \
         struct rpma_conn_private_data pdata = of_request(request_with(length).incoming);                               \
         assert_arrived(&pdata, length, REQUEST_LIMIT);                                                                 \
@@ -85,14 +87,14 @@ static struct exchange exchange_of(uint8_t request_length, uint8_t answer_length
 REQUESTS(REQUEST_CASE)
 
 #define ANSWER_CASE(length)                                                                                            \
-    static void an_answer_carries_##length##_bytes(void **state)                                                       \
+    CASE(an_answer_carries_##length##_bytes)                                                                           \
     {                                                                                                                  \
         struct rpma_conn_private_data pdata = of_connection(exchange_of(0, length).active);                            \
         assert_arrived(&pdata, length, ANSWER_LIMIT);                                                                  \
     }
 ANSWERS(ANSWER_CASE)
 
-static void both_sides_may_send_at_once(void **state)
+CASE(both_sides_may_send_at_once)
 {
     struct exchange exchange = exchange_of(30, 40);
     struct rpma_conn_private_data at_server = of_connection(exchange.passive);
@@ -101,17 +103,17 @@ static void both_sides_may_send_at_once(void **state)
     assert_arrived(&at_client, 40, ANSWER_LIMIT);
 }
 
-static void an_outgoing_request_has_none(void **state)
+CASE(an_outgoing_request_has_none)
 {
     assert_absent(of_request(new_request(new_peer(), "7204", NULL)));
 }
 
-static void the_active_side_has_none_before_it_is_established(void **state)
+CASE(the_active_side_has_none_before_it_is_established)
 {
     assert_absent(of_connection(request_with(8).active));
 }
 
-static void a_rejected_connection_has_none(void **state)
+CASE(a_rejected_connection_has_none)
 {
     struct exchange exchange = request_with(8);
     assert_done(rpma_conn_req_delete(&exchange.incoming));
@@ -119,7 +121,7 @@ static void a_rejected_connection_has_none(void **state)
     assert_absent(of_connection(exchange.active));
 }
 
-static void the_request_s_bytes_stay_in_place_in_the_connection(void **state)
+CASE(the_request_s_bytes_stay_in_place_in_the_connection)
 {
     struct exchange exchange = request_with(17);
     struct rpma_conn_private_data before = of_request(exchange.incoming);
@@ -132,7 +134,7 @@ static void the_request_s_bytes_stay_in_place_in_the_connection(void **state)
     assert_arrived(&before, 17, REQUEST_LIMIT);
 }
 
-static void they_can_be_queried_again(void **state)
+CASE(they_can_be_queried_again)
 {
     struct exchange exchange = exchange_of(4, 4);
     struct rpma_conn_private_data first = of_connection(exchange.active);
@@ -141,7 +143,7 @@ static void they_can_be_queried_again(void **state)
     assert_int_equal(first.len, second.len);
 }
 
-static void they_outlive_the_end_of_the_connection(void **state)
+CASE(they_outlive_the_end_of_the_connection)
 {
     struct exchange exchange = exchange_of(12, 13);
     assert_done(rpma_conn_disconnect(exchange.passive));
@@ -175,12 +177,12 @@ static void too_much_in_a_request(uint8_t length)
     assert_not_readable(ep_fd(listener.ep));
 }
 
-static void a_request_does_not_carry_57_bytes(void **state)
+CASE(a_request_does_not_carry_57_bytes)
 {
     too_much_in_a_request(REQUEST_LIMIT + 1);
 }
 
-static void a_request_does_not_carry_255_bytes(void **state)
+CASE(a_request_does_not_carry_255_bytes)
 {
     too_much_in_a_request(255);
 }
@@ -197,36 +199,17 @@ static struct exchange too_much_in_an_answer(uint8_t length)
     return exchange;
 }
 
-static void an_answer_does_not_carry_197_bytes(void **state)
+CASE(an_answer_does_not_carry_197_bytes)
 {
     too_much_in_an_answer(ANSWER_LIMIT + 1);
 }
 
-static void an_answer_does_not_carry_255_bytes(void **state)
+CASE(an_answer_does_not_carry_255_bytes)
 {
     too_much_in_an_answer(255);
 }
 
-static void an_answer_with_too_much_rejects_the_client(void **state)
+CASE(an_answer_with_too_much_rejects_the_client)
 {
     expect_event(too_much_in_an_answer(255).active, RPMA_CONN_REJECTED);
 }
-
-#define REQUEST_ENTRY(length) CASE(a_request_carries_##length##_bytes),
-#define ANSWER_ENTRY(length) CASE(an_answer_carries_##length##_bytes),
-static const struct test_case cases[] = {
-        REQUESTS(REQUEST_ENTRY) ANSWERS(ANSWER_ENTRY) CASE(both_sides_may_send_at_once),
-        CASE(an_outgoing_request_has_none),
-        CASE(the_active_side_has_none_before_it_is_established),
-        CASE(a_rejected_connection_has_none),
-        CASE(the_request_s_bytes_stay_in_place_in_the_connection),
-        CASE(they_can_be_queried_again),
-        CASE(they_outlive_the_end_of_the_connection),
-        CASE(a_request_does_not_carry_57_bytes),
-        CASE(a_request_does_not_carry_255_bytes),
-        CASE(an_answer_does_not_carry_197_bytes),
-        CASE(an_answer_does_not_carry_255_bytes),
-        CASE(an_answer_with_too_much_rejects_the_client),
-};
-
-SUITE(private_data, cases);

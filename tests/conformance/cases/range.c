@@ -5,6 +5,8 @@
 
 #include <sys/mman.h>
 
+SUITE(range);
+
 /* Names that the calls in the tables use. */
 struct operands {
     struct rpma_conn *conn;
@@ -73,7 +75,7 @@ static void assert_nothing_posted(const struct pair *pair)
     ROW(a_receive_beyond_the_region, rpma_recv(o.conn, o.mr, MEMORY_SIZE - 1, 2, NULL))
 
 #define REFUSED(name, call)                                                                                            \
-    static void name(void **state)                                                                                     \
+    CASE(name)                                                                                                         \
     {                                                                                                                  \
         struct pair pair = connect_pair();                                                                             \
         struct operands o = {pair.client.conn, pair.client.remote, pair.client.memory.mr};                             \
@@ -104,7 +106,7 @@ static struct region region_longer_than_a_message(struct rpma_peer *peer, size_t
     return region;
 }
 
-static void a_write_longer_than_the_longest_message_is_refused(void **state)
+CASE(a_write_longer_than_the_longest_message_is_refused)
 {
     struct pair pair = connect_pair();
     size_t limit;
@@ -113,22 +115,10 @@ static void a_write_longer_than_the_longest_message_is_refused(void **state)
             rpma_write(pair.client.conn, remote_of(region), 0, region.mr, 0, limit + 1, ALWAYS, NULL), RPMA_E_INVAL);
 }
 
-static void a_send_longer_than_the_longest_message_is_refused(void **state)
+CASE(a_send_longer_than_the_longest_message_is_refused)
 {
     struct pair pair = connect_pair();
     size_t limit;
     struct region region = region_longer_than_a_message(pair.peer, &limit);
     assert_rpma(rpma_send(pair.client.conn, region.mr, 0, limit + 1, ALWAYS, NULL), RPMA_E_INVAL);
 }
-
-#define FLAGS_0_ENTRY(name, call) CASE(name##_with_flags_0_is_refused),
-#define EMPTY_ENTRY(name, call) CASE(a_##name##_but_no_region_is_refused),
-#define MISALIGNED_ENTRY(offset, call) CASE(an_atomic_write_at_offset_##offset##_is_refused),
-#define OUTSIDE_ENTRY(name, call) CASE(name##_is_refused),
-static const struct test_case cases[] = {
-        FLAGS_0(FLAGS_0_ENTRY) EMPTY(EMPTY_ENTRY) MISALIGNED(MISALIGNED_ENTRY) OUTSIDE(OUTSIDE_ENTRY)
-                CASE(a_write_longer_than_the_longest_message_is_refused),
-        CASE(a_send_longer_than_the_longest_message_is_refused),
-};
-
-SUITE(range, cases);

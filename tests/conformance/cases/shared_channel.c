@@ -3,6 +3,8 @@
 #include "../support/rdma.h"
 #include "../support/signals.h"
 
+SUITE(shared_channel);
+
 struct shared {
     struct pair pair;
     struct rpma_cq *rcq;
@@ -33,7 +35,7 @@ static void receive(struct shared *shared)
     assert_done(rpma_send(shared->pair.server.conn, NULL, 0, 0, ALWAYS, NULL));
 }
 
-static void waiting_returns_the_main_queue(void **state)
+CASE(waiting_returns_the_main_queue)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -45,7 +47,7 @@ static void waiting_returns_the_main_queue(void **state)
     expect_success(cq, IBV_WC_RDMA_WRITE, &shared);
 }
 
-static void waiting_returns_the_receive_queue(void **state)
+CASE(waiting_returns_the_receive_queue)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -57,7 +59,7 @@ static void waiting_returns_the_receive_queue(void **state)
     expect_success(cq, IBV_WC_RECV, &shared);
 }
 
-static void waiting_need_not_return_the_kind(void **state)
+CASE(waiting_need_not_return_the_kind)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -66,7 +68,7 @@ static void waiting_need_not_return_the_kind(void **state)
     assert_ptr_equal(cq, shared.rcq);
 }
 
-static void waiting_ignores_its_flags(void **state)
+CASE(waiting_ignores_its_flags)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -75,7 +77,7 @@ static void waiting_ignores_its_flags(void **state)
     assert_ptr_equal(cq, shared.pair.client.cq);
 }
 
-static void both_queues_get_events(void **state)
+CASE(both_queues_get_events)
 {
     struct shared shared = connect_shared(4);
     bool signaled[2] = {false, false};
@@ -106,7 +108,7 @@ static void complete_write(struct shared *shared)
 }
 
 /* Completions are polled immediately, so each queue has one event, of its first or second operation. */
-static void queues_get_events_in_the_order_of_their_completions(void **state)
+CASE(queues_get_events_in_the_order_of_their_completions)
 {
     struct shared shared = connect_shared(4);
     for (int i = 0; i < 8; ++i) {
@@ -123,7 +125,7 @@ static void queues_get_events_in_the_order_of_their_completions(void **state)
     }
 }
 
-static void waiting_arms_the_queue_again(void **state)
+CASE(waiting_arms_the_queue_again)
 {
     struct shared shared = connect_shared(4);
     for (int i = 0; i < 50; ++i) {
@@ -139,7 +141,7 @@ static void waiting_arms_the_queue_again(void **state)
     }
 }
 
-static void a_channel_without_receive_queue_returns_the_main_queue(void **state)
+CASE(a_channel_without_receive_queue_returns_the_main_queue)
 {
     struct shared shared = connect_shared(0);
     struct rpma_cq *cq = NULL;
@@ -152,26 +154,26 @@ static void a_channel_without_receive_queue_returns_the_main_queue(void **state)
     expect_success(cq, IBV_WC_RECV, &shared);
 }
 
-static void waiting_for_the_main_queue_alone_is_refused(void **state)
+CASE(waiting_for_the_main_queue_alone_is_refused)
 {
     struct shared shared = connect_shared(4);
     assert_rpma(rpma_cq_wait(shared.pair.client.cq), RPMA_E_SHARED_CHANNEL);
 }
 
-static void waiting_for_the_receive_queue_alone_is_refused(void **state)
+CASE(waiting_for_the_receive_queue_alone_is_refused)
 {
     struct shared shared = connect_shared(4);
     assert_rpma(rpma_cq_wait(shared.rcq), RPMA_E_SHARED_CHANNEL);
 }
 
-static void its_descriptor_is_that_of_both_queues(void **state)
+CASE(its_descriptor_is_that_of_both_queues)
 {
     struct shared shared = connect_shared(4);
     assert_int_equal(cq_fd(shared.pair.client.cq), shared.fd);
     assert_int_equal(cq_fd(shared.rcq), shared.fd);
 }
 
-static void its_descriptor_is_readable_when_a_completion_waits(void **state)
+CASE(its_descriptor_is_readable_when_a_completion_waits)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -187,7 +189,7 @@ static void its_descriptor_is_readable_when_a_completion_waits(void **state)
     assert_not_readable(shared.fd);
 }
 
-static void a_nonblocking_one_has_no_completion(void **state)
+CASE(a_nonblocking_one_has_no_completion)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = (struct rpma_cq *)(uintptr_t)64;
@@ -198,7 +200,7 @@ static void a_nonblocking_one_has_no_completion(void **state)
     assert_true(is_rcq);
 }
 
-static void a_signal_does_not_end_the_wait(void **state)
+CASE(a_signal_does_not_end_the_wait)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = NULL;
@@ -208,7 +210,7 @@ static void a_signal_does_not_end_the_wait(void **state)
     expect_success(cq, IBV_WC_RDMA_WRITE, &shared);
 }
 
-static void each_connection_has_its_own(void **state)
+CASE(each_connection_has_its_own)
 {
     struct shared first = connect_shared(4);
     struct shared second = connect_shared(4);
@@ -218,7 +220,7 @@ static void each_connection_has_its_own(void **state)
     assert_not_readable(second.fd);
 }
 
-static void a_shared_queue_without_its_own_cq_goes_with_it(void **state)
+CASE(a_shared_queue_without_its_own_cq_goes_with_it)
 {
     struct rpma_peer *peer = new_peer();
     struct rpma_conn_cfg *cfg = new_cfg();
@@ -237,24 +239,3 @@ static void a_shared_queue_without_its_own_cq_goes_with_it(void **state)
     assert_ptr_equal(cq, rcq);
     expect_success(rcq, IBV_WC_RECV, &pair);
 }
-
-static const struct test_case cases[] = {
-        CASE(waiting_returns_the_main_queue),
-        CASE(waiting_returns_the_receive_queue),
-        CASE(waiting_need_not_return_the_kind),
-        CASE(waiting_ignores_its_flags),
-        CASE(both_queues_get_events),
-        CASE(queues_get_events_in_the_order_of_their_completions),
-        CASE(waiting_arms_the_queue_again),
-        CASE(a_channel_without_receive_queue_returns_the_main_queue),
-        CASE(waiting_for_the_main_queue_alone_is_refused),
-        CASE(waiting_for_the_receive_queue_alone_is_refused),
-        CASE(its_descriptor_is_that_of_both_queues),
-        CASE(its_descriptor_is_readable_when_a_completion_waits),
-        CASE(a_nonblocking_one_has_no_completion),
-        CASE(a_signal_does_not_end_the_wait),
-        CASE(each_connection_has_its_own),
-        CASE(a_shared_queue_without_its_own_cq_goes_with_it),
-};
-
-SUITE(shared_channel, cases);

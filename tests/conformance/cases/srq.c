@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(srq);
+
 #define UNTOUCHED ((struct rpma_srq *)(uintptr_t)64)
 
 static struct rpma_cq *own_cq(const struct rpma_srq *srq)
@@ -46,7 +48,7 @@ static void assert_received_on(struct pool *pool, struct rpma_cq *cq)
     assert_filled(pair->server.memory.ptr + 128, 64, 2);
 }
 
-static void it_is_made_with_the_defaults_and_deleted(void **state)
+CASE(it_is_made_with_the_defaults_and_deleted)
 {
     struct rpma_srq *srq = NULL;
     assert_done(rpma_srq_new(new_peer(), NULL, &srq));
@@ -56,25 +58,25 @@ static void it_is_made_with_the_defaults_and_deleted(void **state)
     assert_null(srq);
 }
 
-static void deleting_nothing_succeeds(void **state)
+CASE(deleting_nothing_succeeds)
 {
     struct rpma_srq *srq = NULL;
     assert_done(rpma_srq_delete(&srq));
 }
 
-static void its_own_queue_stays_the_same(void **state)
+CASE(its_own_queue_stays_the_same)
 {
     struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
     assert_non_null(own_cq(srq));
     assert_ptr_equal(own_cq(srq), own_cq(srq));
 }
 
-static void with_size_0_it_has_no_receive_cq(void **state)
+CASE(with_size_0_it_has_no_receive_cq)
 {
     assert_null(own_cq(new_srq(new_peer(), 4, 0)));
 }
 
-static void more_receives_than_the_device_has_are_a_provider_error(void **state)
+CASE(more_receives_than_the_device_has_are_a_provider_error)
 {
     struct rpma_srq_cfg *cfg = NULL;
     struct rpma_srq *srq = UNTOUCHED;
@@ -84,7 +86,7 @@ static void more_receives_than_the_device_has_are_a_provider_error(void **state)
     assert_ptr_equal(srq, UNTOUCHED);
 }
 
-static void a_larger_queue_than_the_device_has_is_a_provider_error(void **state)
+CASE(a_larger_queue_than_the_device_has_is_a_provider_error)
 {
     struct rpma_srq_cfg *cfg = NULL;
     struct rpma_srq *srq = UNTOUCHED;
@@ -94,14 +96,14 @@ static void a_larger_queue_than_the_device_has_is_a_provider_error(void **state)
     assert_ptr_equal(srq, UNTOUCHED);
 }
 
-static void a_receive_needs_a_region_for_its_bytes(void **state)
+CASE(a_receive_needs_a_region_for_its_bytes)
 {
     struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
     assert_rpma(rpma_srq_recv(srq, NULL, 0, 8, NULL), RPMA_E_INVAL);
     assert_rpma(rpma_srq_recv(srq, NULL, 8, 0, NULL), RPMA_E_INVAL);
 }
 
-static void a_receive_outside_its_region_is_refused(void **state)
+CASE(a_receive_outside_its_region_is_refused)
 {
     struct rpma_peer *peer = new_peer();
     struct region region = new_region(peer, 4096, USAGE_ALL);
@@ -110,7 +112,7 @@ static void a_receive_outside_its_region_is_refused(void **state)
     assert_rpma(rpma_srq_recv(srq, region.mr, SIZE_MAX, 2, NULL), RPMA_E_INVAL);
 }
 
-static void a_receive_may_have_no_region(void **state)
+CASE(a_receive_may_have_no_region)
 {
     struct pool pool = connect_to_pool(8, 0);
     assert_done(rpma_srq_recv(pool.srq, NULL, 0, 0, &pool));
@@ -118,7 +120,7 @@ static void a_receive_may_have_no_region(void **state)
     expect_success(own_cq(pool.srq), IBV_WC_RECV, &pool);
 }
 
-static void more_receives_than_it_holds_are_a_provider_error(void **state)
+CASE(more_receives_than_it_holds_are_a_provider_error)
 {
     struct rpma_srq *srq = new_srq(new_peer(), 4, 4);
     int posted = 0;
@@ -130,34 +132,34 @@ static void more_receives_than_it_holds_are_a_provider_error(void **state)
     assert_rpma(result, RPMA_E_PROVIDER);
 }
 
-static void receives_complete_on_its_own_queue(void **state)
+CASE(receives_complete_on_its_own_queue)
 {
     struct pool pool = connect_to_pool(8, 0);
     assert_received_on(&pool, own_cq(pool.srq));
 }
 
-static void its_own_queue_goes_before_that_of_the_connection(void **state)
+CASE(its_own_queue_goes_before_that_of_the_connection)
 {
     struct pool pool = connect_to_pool(8, 8);
     assert_null(conn_rcq(pool.pair.server.conn));
     assert_received_on(&pool, own_cq(pool.srq));
 }
 
-static void without_its_own_receives_complete_on_that_of_the_connection(void **state)
+CASE(without_its_own_receives_complete_on_that_of_the_connection)
 {
     struct pool pool = connect_to_pool(0, 8);
     assert_non_null(conn_rcq(pool.pair.server.conn));
     assert_received_on(&pool, conn_rcq(pool.pair.server.conn));
 }
 
-static void without_any_receives_complete_on_the_main_queue(void **state)
+CASE(without_any_receives_complete_on_the_main_queue)
 {
     struct pool pool = connect_to_pool(0, 0);
     assert_null(conn_rcq(pool.pair.server.conn));
     assert_received_on(&pool, pool.pair.server.cq);
 }
 
-static void its_queue_can_be_waited_for(void **state)
+CASE(its_queue_can_be_waited_for)
 {
     struct pool pool = connect_to_pool(8, 0);
     struct rpma_cq *cq = own_cq(pool.srq);
@@ -169,13 +171,13 @@ static void its_queue_can_be_waited_for(void **state)
     expect_success(cq, IBV_WC_RECV, &pool);
 }
 
-static void a_connection_on_it_rejects_receives(void **state)
+CASE(a_connection_on_it_rejects_receives)
 {
     struct pool pool = connect_to_pool(8, 0);
     assert_rpma(rpma_recv(pool.pair.server.conn, pool.pair.server.memory.mr, 0, 64, NULL), RPMA_E_PROVIDER);
 }
 
-static void connections_share_its_receives(void **state)
+CASE(connections_share_its_receives)
 {
     struct rpma_peer *peer = new_peer();
     struct rpma_srq *srq = new_srq(peer, 16, 16);
@@ -193,7 +195,7 @@ static void connections_share_its_receives(void **state)
     }
 }
 
-static void it_can_be_deleted_after_its_connections(void **state)
+CASE(it_can_be_deleted_after_its_connections)
 {
     struct pool pool = connect_to_pool(8, 0);
     disconnect(&pool.pair);
@@ -201,33 +203,9 @@ static void it_can_be_deleted_after_its_connections(void **state)
     assert_done(rpma_srq_delete(&pool.srq));
 }
 
-static void deleting_it_under_a_connection_fails_and_consumes_it(void **state)
+CASE(deleting_it_under_a_connection_fails_and_consumes_it)
 {
     struct pool pool = connect_to_pool(0, 0);
     assert_rpma(rpma_srq_delete(&pool.srq), RPMA_E_PROVIDER);
     assert_null(pool.srq);
 }
-
-static const struct test_case cases[] = {
-        CASE(it_is_made_with_the_defaults_and_deleted),
-        CASE(deleting_nothing_succeeds),
-        CASE(its_own_queue_stays_the_same),
-        CASE(with_size_0_it_has_no_receive_cq),
-        CASE(more_receives_than_the_device_has_are_a_provider_error),
-        CASE(a_larger_queue_than_the_device_has_is_a_provider_error),
-        CASE(a_receive_needs_a_region_for_its_bytes),
-        CASE(a_receive_outside_its_region_is_refused),
-        CASE(a_receive_may_have_no_region),
-        CASE(more_receives_than_it_holds_are_a_provider_error),
-        CASE(receives_complete_on_its_own_queue),
-        CASE(its_own_queue_goes_before_that_of_the_connection),
-        CASE(without_its_own_receives_complete_on_that_of_the_connection),
-        CASE(without_any_receives_complete_on_the_main_queue),
-        CASE(its_queue_can_be_waited_for),
-        CASE(a_connection_on_it_rejects_receives),
-        CASE(connections_share_its_receives),
-        CASE(it_can_be_deleted_after_its_connections),
-        CASE(deleting_it_under_a_connection_fails_and_consumes_it),
-};
-
-SUITE(srq, cases);

@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/check.h"
 
+SUITE(srq_cfg);
+
 static struct rpma_srq_cfg *new_srq_cfg(void)
 {
     struct rpma_srq_cfg *cfg = NULL;
@@ -19,12 +21,12 @@ static void assert_srq_cfg(const struct rpma_srq_cfg *cfg, uint32_t rq_size, uin
     assert_int_equal(rcq, rcq_size);
 }
 
-static void both_sizes_are_20_at_first(void **state)
+CASE(both_sizes_are_20_at_first)
 {
     assert_srq_cfg(new_srq_cfg(), 20, 20);
 }
 
-static void both_sizes_read_back_as_set(void **state)
+CASE(both_sizes_read_back_as_set)
 {
     struct rpma_srq_cfg *cfg = new_srq_cfg();
     assert_done(rpma_srq_cfg_set_rq_size(cfg, 200));
@@ -33,7 +35,7 @@ static void both_sizes_read_back_as_set(void **state)
     assert_srq_cfg(cfg, 200, 300);
 }
 
-static void both_sizes_may_be_0(void **state)
+CASE(both_sizes_may_be_0)
 {
     struct rpma_srq_cfg *cfg = new_srq_cfg();
     assert_done(rpma_srq_cfg_set_rq_size(cfg, 0));
@@ -41,7 +43,7 @@ static void both_sizes_may_be_0(void **state)
     assert_srq_cfg(cfg, 0, 0);
 }
 
-static void the_largest_sizes_read_back_as_set(void **state)
+CASE(the_largest_sizes_read_back_as_set)
 {
     struct rpma_srq_cfg *cfg = new_srq_cfg();
     assert_done(rpma_srq_cfg_set_rq_size(cfg, UINT32_MAX));
@@ -49,20 +51,10 @@ static void the_largest_sizes_read_back_as_set(void **state)
     assert_srq_cfg(cfg, UINT32_MAX, UINT32_MAX);
 }
 
-static void deleting_an_srq_cfg_consumes_it(void **state)
+CASE(deleting_an_srq_cfg_consumes_it)
 {
     struct rpma_srq_cfg *cfg = new_srq_cfg();
     assert_done(rpma_srq_cfg_delete(&cfg));
     assert_null(cfg);
     assert_done(rpma_srq_cfg_delete(&cfg));
 }
-
-static const struct test_case cases[] = {
-        CASE(both_sizes_are_20_at_first),
-        CASE(both_sizes_read_back_as_set),
-        CASE(both_sizes_may_be_0),
-        CASE(the_largest_sizes_read_back_as_set),
-        CASE(deleting_an_srq_cfg_consumes_it),
-};
-
-SUITE(srq_cfg, cases);

@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/check.h"
 
+SUITE(strings);
+
 /* name, value, text */
 #define ERRORS(ROW)                                                                                                    \
     ROW(success, 0, "Success")                                                                                         \
@@ -30,21 +32,15 @@
     ROW(no_event_above, 5, "Unsupported connection event")
 
 #define ERROR_CASE(name, value, text)                                                                                  \
-    static void error_text_of_##name(void **state)                                                                     \
+    CASE(error_text_of_##name)                                                                                         \
     {                                                                                                                  \
         assert_string_equal(rpma_err_2str(value), text);                                                               \
     }
 ERRORS(ERROR_CASE)
 
 #define EVENT_CASE(name, value, text)                                                                                  \
-    static void event_text_of_##name(void **state)                                                                     \
+    CASE(event_text_of_##name)                                                                                         \
     {                                                                                                                  \
         assert_string_equal(rpma_utils_conn_event_2str((enum rpma_conn_event)(value)), text);                          \
     }
 EVENTS(EVENT_CASE)
-
-#define ERROR_ENTRY(name, value, text) CASE(error_text_of_##name),
-#define EVENT_ENTRY(name, value, text) CASE(event_text_of_##name),
-static const struct test_case cases[] = {ERRORS(ERROR_ENTRY) EVENTS(EVENT_ENTRY)};
-
-SUITE(strings, cases);

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+SUITE(thread);
+
 #define THREADS 4
 #define ROUNDS 200
 
@@ -42,7 +44,7 @@ static void *make_peers(void *argument)
     return NULL;
 }
 
-static void peers_of_one_device_are_made_at_once(void **state)
+CASE(peers_of_one_device_are_made_at_once)
 {
     run_in_threads(make_peers, device());
 }
@@ -59,7 +61,7 @@ static void *register_regions(void *argument)
     return NULL;
 }
 
-static void regions_of_one_peer_are_registered_at_once(void **state)
+CASE(regions_of_one_peer_are_registered_at_once)
 {
     run_in_threads(register_regions, new_peer());
 }
@@ -79,7 +81,7 @@ static void *describe_region(void *argument)
     return NULL;
 }
 
-static void one_region_is_described_at_once(void **state)
+CASE(one_region_is_described_at_once)
 {
     run_in_threads(describe_region, new_region(new_peer(), 4096, USAGE_ALL).mr);
 }
@@ -95,7 +97,7 @@ static void *change_cfg(void *argument)
     return NULL;
 }
 
-static void one_connection_cfg_is_changed_and_read_at_once(void **state)
+CASE(one_connection_cfg_is_changed_and_read_at_once)
 {
     run_in_threads(change_cfg, new_cfg());
 }
@@ -111,7 +113,7 @@ static void *change_peer_cfg(void *argument)
     return NULL;
 }
 
-static void one_peer_cfg_is_changed_and_read_at_once(void **state)
+CASE(one_peer_cfg_is_changed_and_read_at_once)
 {
     struct rpma_peer_cfg *cfg = NULL;
     assert_done(rpma_peer_cfg_new(&cfg));
@@ -134,7 +136,7 @@ static void *change_thresholds(void *argument)
     return NULL;
 }
 
-static void log_thresholds_are_changed_and_read_at_once(void **state)
+CASE(log_thresholds_are_changed_and_read_at_once)
 {
     run_in_threads(change_thresholds, NULL);
 }
@@ -156,7 +158,7 @@ static void *log_errors(void *argument)
     return NULL;
 }
 
-static void messages_are_logged_at_once(void **state)
+CASE(messages_are_logged_at_once)
 {
     assert_done(rpma_log_set_function(count_message));
     run_in_threads(log_errors, NULL);
@@ -185,7 +187,7 @@ static void *write_and_collect(void *argument)
     return NULL;
 }
 
-static void threads_use_separate_connections(void **state)
+CASE(threads_use_separate_connections)
 {
     struct pair pairs[THREADS];
     pairs[0] = connect_pair();
@@ -212,7 +214,7 @@ static struct pair pair_with_long_queues(void)
     return connect_pair_with(new_peer(), cfg, NULL);
 }
 
-static void threads_post_on_one_connection_at_once(void **state)
+CASE(threads_post_on_one_connection_at_once)
 {
     struct pair pair = pair_with_long_queues();
     fill(pair.client.memory.ptr, THREADS * 8, 1);
@@ -241,7 +243,7 @@ static void *collect(void *argument)
     return NULL;
 }
 
-static void threads_collect_from_one_queue_at_once(void **state)
+CASE(threads_collect_from_one_queue_at_once)
 {
     struct pair pair = pair_with_long_queues();
     for (int i = 0; i < THREADS * ROUNDS; ++i)
@@ -258,7 +260,7 @@ static void *end_with_event(void *argument)
     return NULL;
 }
 
-static void one_thread_waits_for_events_while_another_operates(void **state)
+CASE(one_thread_waits_for_events_while_another_operates)
 {
     struct pair pair = connect_pair();
     pthread_t thread;
@@ -307,7 +309,7 @@ static void *accept_all(void *argument)
     return NULL;
 }
 
-static void threads_connect_through_one_peer_at_once(void **state)
+CASE(threads_connect_through_one_peer_at_once)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -328,7 +330,7 @@ static void *wait_for_requests(void *argument)
     return NULL;
 }
 
-static void a_waiting_endpoint_is_woken_by_each_request(void **state)
+CASE(a_waiting_endpoint_is_woken_by_each_request)
 {
     struct rpma_peer *peer = new_peer();
     struct listener listener = listen_somewhere(peer);
@@ -339,21 +341,3 @@ static void a_waiting_endpoint_is_woken_by_each_request(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(atomic_load(&failures), 0);
 }
-
-static const struct test_case cases[] = {
-        CASE(peers_of_one_device_are_made_at_once),
-        CASE(regions_of_one_peer_are_registered_at_once),
-        CASE(one_region_is_described_at_once),
-        CASE(one_connection_cfg_is_changed_and_read_at_once),
-        CASE(one_peer_cfg_is_changed_and_read_at_once),
-        CASE(log_thresholds_are_changed_and_read_at_once),
-        CASE(messages_are_logged_at_once),
-        CASE(threads_use_separate_connections),
-        CASE(threads_post_on_one_connection_at_once),
-        CASE(threads_collect_from_one_queue_at_once),
-        CASE(one_thread_waits_for_events_while_another_operates),
-        CASE(threads_connect_through_one_peer_at_once),
-        CASE(a_waiting_endpoint_is_woken_by_each_request),
-};
-
-SUITE(thread, cases);

@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+SUITE(utils);
+
 #define UNTOUCHED ((struct ibv_context *)(uintptr_t)64)
 
 static void refused(const char *addr, enum rpma_util_ibv_context_type type, int expected)
@@ -11,20 +13,20 @@ static void refused(const char *addr, enum rpma_util_ibv_context_type type, int 
     assert_ptr_equal(context, UNTOUCHED);
 }
 
-static void the_device_of_a_local_address_is_found(void **state)
+CASE(the_device_of_a_local_address_is_found)
 {
     assert_non_null(device()->device);
     assert_true(*ibv_get_device_name(device()->device) != '\0');
 }
 
-static void the_device_towards_a_remote_address_is_found(void **state)
+CASE(the_device_towards_a_remote_address_is_found)
 {
     struct ibv_context *context = NULL;
     assert_done(rpma_utils_get_ibv_context(case_address, RPMA_UTIL_IBV_CONTEXT_REMOTE, &context));
     assert_non_null(context);
 }
 
-static void an_address_always_has_the_same_device(void **state)
+CASE(an_address_always_has_the_same_device)
 {
     struct ibv_context *first = device();
     struct rpma_peer *peer = new_peer();
@@ -32,22 +34,22 @@ static void an_address_always_has_the_same_device(void **state)
     assert_ptr_equal(device(), first);
 }
 
-static void a_type_above_the_last_is_refused(void **state)
+CASE(a_type_above_the_last_is_refused)
 {
     refused(case_address, (enum rpma_util_ibv_context_type)2, RPMA_E_INVAL);
 }
 
-static void a_negative_type_is_refused(void **state)
+CASE(a_negative_type_is_refused)
 {
     refused(case_address, (enum rpma_util_ibv_context_type) - 1, RPMA_E_INVAL);
 }
 
-static void text_that_is_no_address_is_a_provider_error(void **state)
+CASE(text_that_is_no_address_is_a_provider_error)
 {
     refused("no such host!", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
-static void an_empty_address_is_refused(void **state)
+CASE(an_empty_address_is_refused)
 {
     struct ibv_context *context = UNTOUCHED;
     int result = rpma_utils_get_ibv_context("", RPMA_UTIL_IBV_CONTEXT_REMOTE, &context);
@@ -55,22 +57,22 @@ static void an_empty_address_is_refused(void **state)
     assert_ptr_equal(context, UNTOUCHED);
 }
 
-static void an_address_of_another_machine_is_not_local(void **state)
+CASE(an_address_of_another_machine_is_not_local)
 {
     refused("192.0.2.1" /* documentation only, no machine has it */, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
-static void the_ipv4_wildcard_names_no_device(void **state)
+CASE(the_ipv4_wildcard_names_no_device)
 {
     refused("0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
-static void the_ipv6_wildcard_names_no_device(void **state)
+CASE(the_ipv6_wildcard_names_no_device)
 {
     refused("::", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
 }
 
-static void the_support_of_on_demand_paging_is_that_of_the_device(void **state)
+CASE(the_support_of_on_demand_paging_is_that_of_the_device)
 {
     struct ibv_device_attr_ex attributes = device_attributes();
     uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
@@ -96,7 +98,7 @@ static int kind_of(struct ibv_context *context, enum rpma_device_kind *kind)
     return function(context, kind);
 }
 
-static void any_device_is_of_one_kind_or_the_other(void **state)
+CASE(any_device_is_of_one_kind_or_the_other)
 {
     struct ibv_context *context = NULL;
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
@@ -105,7 +107,7 @@ static void any_device_is_of_one_kind_or_the_other(void **state)
     assert_true(kind == RPMA_DEVICE_KERNEL || kind == RPMA_DEVICE_SOFTRDMA);
 }
 
-static void a_device_selected_by_kind_is_of_that_kind(void **state)
+CASE(a_device_selected_by_kind_is_of_that_kind)
 {
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;
     assert_done(kind_of(device(), &kind));
@@ -116,29 +118,10 @@ static void a_device_selected_by_kind_is_of_that_kind(void **state)
     assert_int_equal(found, kind);
 }
 
-static void an_unknown_kind_is_refused(void **state)
+CASE(an_unknown_kind_is_refused)
 {
     struct ibv_context *context = UNTOUCHED;
     assert_rpma(context_of_kind(case_address, RPMA_UTIL_IBV_CONTEXT_LOCAL, (enum rpma_device_kind)3, &context),
             RPMA_E_INVAL);
     assert_ptr_equal(context, UNTOUCHED);
 }
-
-static const struct test_case cases[] = {
-        CASE(the_device_of_a_local_address_is_found),
-        CASE(the_device_towards_a_remote_address_is_found),
-        CASE(an_address_always_has_the_same_device),
-        CASE(a_type_above_the_last_is_refused),
-        CASE(a_negative_type_is_refused),
-        CASE(text_that_is_no_address_is_a_provider_error),
-        CASE(an_empty_address_is_refused),
-        CASE(an_address_of_another_machine_is_not_local),
-        CASE(the_ipv4_wildcard_names_no_device),
-        CASE(the_ipv6_wildcard_names_no_device),
-        CASE(the_support_of_on_demand_paging_is_that_of_the_device),
-        CASE(any_device_is_of_one_kind_or_the_other),
-        CASE(a_device_selected_by_kind_is_of_that_kind),
-        CASE(an_unknown_kind_is_refused),
-};
-
-SUITE(utils, cases);

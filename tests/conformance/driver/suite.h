@@ -8,20 +8,31 @@
 struct test_case {
     const char *name;
     void (*run)(void **state);
+    int number; /* order of definition */
 };
 
-/* The full name of a case is "suite.case". */
+/* Suite of a source file, in the order of its cases. The full name of a case is "suite.case". */
 struct suite {
     const char *name;
-    const struct test_case *cases;
     size_t count;
+    struct test_case cases[160];
 };
 
+void add_case(struct suite *suite, int number, const char *name, void (*run)(void **state));
+
+/* Names the suite of this source file. Precedes the cases. */
+#define SUITE(name)                                                                                                    \
+    struct suite name##_suite = {#name, 0, {{0}}};                                                                     \
+    static struct suite *const this_suite = &name##_suite
+
+/* Defines a case. The function body follows. */
 #define CASE(function)                                                                                                 \
+    static void function(void **state);                                                                                \
+    __attribute__((constructor)) static void add_##function(void)                                                      \
     {                                                                                                                  \
-#function, function                                                                                            \
-    }
-#define SUITE(name, cases) const struct suite name##_suite = {#name, cases, sizeof(cases) / sizeof((cases)[0])}
+        add_case(this_suite, __COUNTER__, #function, function);                                                        \
+    }                                                                                                                  \
+    static void function(void **state)
 
 /* Suites of this program, terminated by NULL. */
 extern const struct suite *const suites[];

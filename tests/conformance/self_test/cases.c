@@ -8,36 +8,38 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static void passes(void **state) {}
+static SUITE(known);
 
-static void fails(void **state)
+CASE(passes) {}
+
+CASE(fails)
 {
     assert_rpma(rpma_mr_dereg(NULL), RPMA_E_NOSUPP);
 }
 
-static void fails_in_an_assertion(void **state)
+CASE(fails_in_an_assertion)
 {
     fail_msg("a <message> with \"quotes\" & more");
 }
 
-static void is_skipped(void **state)
+CASE(is_skipped)
 {
     skip_because("the device is %s", "imaginary");
 }
 
-static void crashes(void **state)
+CASE(crashes)
 {
     raise(SIGKILL);
 }
 
-static void hangs(void **state)
+CASE(hangs)
 {
     for (;;)
         pause();
 }
 
 /* Exits and leaves a process that keeps the output open. */
-static void leaves_a_process(void **state)
+CASE(leaves_a_process)
 {
     pid_t pid = fork();
     while (pid == 0)
@@ -45,24 +47,11 @@ static void leaves_a_process(void **state)
     fail_msg("left process %d", (int)pid);
 }
 
-static void prints_much(void **state)
+CASE(prints_much)
 {
     for (int i = 0; i < 20000; ++i)
         print_error("a line of output that is not printed in full\n");
     fail();
 }
-
-static const struct test_case cases[] = {
-        CASE(passes),
-        CASE(fails),
-        CASE(fails_in_an_assertion),
-        CASE(is_skipped),
-        CASE(crashes),
-        CASE(hangs),
-        CASE(leaves_a_process),
-        CASE(prints_much),
-};
-
-static SUITE(known, cases);
 
 const struct suite *const suites[] = {&known_suite, NULL};
