@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "mirror_client.hpp"
+#include "registered_tests.h"
 #include "segments.hpp"
 
 namespace
@@ -20,7 +21,7 @@ replica::mirror_state state_of(const replica::response &r)
     return replica::from_wire(r.state());
 }
 
-void a_set_is_created_once(void **)
+TEST(a_set_is_created_once)
 {
     const place at;
     standing_daemon daemon(at);
@@ -44,7 +45,7 @@ void a_set_is_created_once(void **)
     assert_int_equal(daemon.end(), 0);
 }
 
-void what_a_writer_flushes_is_there(void **)
+TEST(what_a_writer_flushes_is_there)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -68,7 +69,7 @@ void what_a_writer_flushes_is_there(void **)
     assert_string_equal(at.read("p0").substr(4096, 8).c_str(), "mirrored");
 }
 
-void only_the_epoch_of_the_promise_gets_a_lane(void **)
+TEST(only_the_epoch_of_the_promise_gets_a_lane)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -84,7 +85,7 @@ void only_the_epoch_of_the_promise_gets_a_lane(void **)
     assert_true(lane.is_connected());
 }
 
-void a_higher_epoch_fences_the_lower_one(void **)
+TEST(a_higher_epoch_fences_the_lower_one)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -114,7 +115,7 @@ void a_higher_epoch_fences_the_lower_one(void **)
     assert_string_equal(at.read("p0").substr(0, 6).c_str(), "after!");
 }
 
-void segments_are_hashed_where_they_are(void **)
+TEST(segments_are_hashed_where_they_are)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -151,7 +152,7 @@ std::uint64_t store_cursor(writer &w)
     return w.ask(writer::cursor_at(4 << 20, first)).state().cursor();
 }
 
-void a_cursor_is_of_one_epoch_and_one_daemon(void **)
+TEST(a_cursor_is_of_one_epoch_and_one_daemon)
 {
     const place at;
     {
@@ -174,7 +175,7 @@ void a_cursor_is_of_one_epoch_and_one_daemon(void **)
 }
 
 // The bit of the copy stays removed until the next record, because the record might not be the newest one.
-void replaced_parts_are_reported_until_a_resync(void **)
+TEST(replaced_parts_are_reported_until_a_resync)
 {
     const place at;
     const std::string part = at.path + "/p0";
@@ -213,7 +214,7 @@ void replaced_parts_are_reported_until_a_resync(void **)
 }
 
 // The old writer continues to write; after the new one has its response, the content no longer changes.
-void nothing_is_written_after_the_promise(void **)
+TEST(nothing_is_written_after_the_promise)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -239,7 +240,7 @@ void nothing_is_written_after_the_promise(void **)
     }
 }
 
-void a_crash_forgets_no_promise(void **)
+TEST(a_crash_forgets_no_promise)
 {
     const place at;
     {
@@ -260,7 +261,7 @@ void a_crash_forgets_no_promise(void **)
     assert_int_equal(status_of(w.attach({3, 300})), status::success);
 }
 
-void lanes_go_with_their_writer(void **)
+TEST(lanes_go_with_their_writer)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -278,7 +279,7 @@ void lanes_go_with_their_writer(void **)
 }
 
 // Its promise would take the set from the live writer.
-void what_a_dead_writer_asked_for_is_not_done(void **)
+TEST(what_a_dead_writer_asked_for_is_not_done)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -299,7 +300,7 @@ void what_a_dead_writer_asked_for_is_not_done(void **)
     assert_int_equal(writer(daemon).prepare({second.epoch, second.writer + 1}), status::success);
 }
 
-void strangers_change_nothing(void **)
+TEST(strangers_change_nothing)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -363,7 +364,7 @@ private:
     std::thread thread_;
 };
 
-void the_network_sees_no_message(void **)
+TEST(the_network_sees_no_message)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -401,7 +402,7 @@ void assert_rejected(const replica::response &a, const char *text)
         fail_msg("%s", a.text().c_str());
 }
 
-void each_identity_has_its_roles(void **)
+TEST(each_identity_has_its_roles)
 {
     configured_place at;
     at.configure(rpmemd_key + reader_key + admin_key + "other:" + std::string(32, '3'),
@@ -433,7 +434,7 @@ void each_identity_has_its_roles(void **)
     assert_int_equal(admin.prepare(second), status::success); // a fence
 }
 
-void sighup_changes_keys_of_new_sessions(void **)
+TEST(sighup_changes_keys_of_new_sessions)
 {
     configured_place at;
     at.configure(rpmemd_key, "");
@@ -472,7 +473,7 @@ void sighup_changes_keys_of_new_sessions(void **)
 
 // Only a record with a new point, of a writer that had attached, is a point: the first record of a writer and that of a
 // target that returns can contain a point whose data has changed since.
-void only_a_new_point_is_read(void **)
+TEST(only_a_new_point_is_read)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -516,7 +517,7 @@ void only_a_new_point_is_read(void **)
 }
 
 // The key of a reader reads its image only, and changes neither that nor the copy.
-void a_reader_cannot_write(void **)
+TEST(a_reader_cannot_write)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -556,7 +557,7 @@ void a_reader_cannot_write(void **)
     assert_int_equal(reader.commit({}, 1), status::fenced);
 }
 
-void only_the_writer_changes_the_length(void **)
+TEST(only_the_writer_changes_the_length)
 {
     const place at;
     std::optional<standing_daemon> daemon(std::in_place, at);
@@ -597,7 +598,7 @@ void only_the_writer_changes_the_length(void **)
     assert_int_equal(at.read("p0").find_first_not_of('\0'), std::string::npos);
 }
 
-void a_damaged_state_is_no_copy(void **)
+TEST(a_damaged_state_is_no_copy)
 {
     const place at;
     {
@@ -614,29 +615,3 @@ void a_damaged_state_is_no_copy(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_set_is_created_once),
-            cmocka_unit_test(what_a_writer_flushes_is_there),
-            cmocka_unit_test(only_the_epoch_of_the_promise_gets_a_lane),
-            cmocka_unit_test(a_higher_epoch_fences_the_lower_one),
-            cmocka_unit_test(segments_are_hashed_where_they_are),
-            cmocka_unit_test(a_cursor_is_of_one_epoch_and_one_daemon),
-            cmocka_unit_test(replaced_parts_are_reported_until_a_resync),
-            cmocka_unit_test(nothing_is_written_after_the_promise),
-            cmocka_unit_test(a_crash_forgets_no_promise),
-            cmocka_unit_test(lanes_go_with_their_writer),
-            cmocka_unit_test(what_a_dead_writer_asked_for_is_not_done),
-            cmocka_unit_test(strangers_change_nothing),
-            cmocka_unit_test(the_network_sees_no_message),
-            cmocka_unit_test(each_identity_has_its_roles),
-            cmocka_unit_test(sighup_changes_keys_of_new_sessions),
-            cmocka_unit_test(only_a_new_point_is_read),
-            cmocka_unit_test(a_reader_cannot_write),
-            cmocka_unit_test(only_the_writer_changes_the_length),
-            cmocka_unit_test(a_damaged_state_is_no_copy),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "client.hpp"
+#include "registered_tests.h"
 #include "segments.hpp"
 
 using replica::lane_request_kind;
@@ -29,7 +30,7 @@ struct place : scratch {
     bool is_empty() const { return !has("p0") && !has("p1"); }
 };
 
-void a_session_goes_from_greeting_to_close(void **)
+TEST(a_session_goes_from_greeting_to_close)
 {
     const place at;
     daemon_process daemon(at, {"--log-level", "notice"});
@@ -69,7 +70,7 @@ void a_session_goes_from_greeting_to_close(void **)
     assert_null(std::strstr(log.c_str(), std::to_string(session.port()).c_str()));
 }
 
-void the_attributes_come_back_and_change(void **)
+TEST(the_attributes_come_back_and_change)
 {
     const place at;
     {
@@ -99,7 +100,7 @@ void the_attributes_come_back_and_change(void **)
     assert_int_equal(attributes.user_flags[0], 7);
 }
 
-void each_refusal_has_its_status_and_a_text(void **)
+TEST(each_refusal_has_its_status_and_a_text)
 {
     const place at;
     at.write("text", "no set\n");
@@ -160,7 +161,7 @@ replica::request prepare_request(const replica::mirror_promise &promise)
 }
 
 // Pools with several targets.
-void a_promise_fences_clients_of_lower_epochs(void **)
+TEST(a_promise_fences_clients_of_lower_epochs)
 {
     const place at;
     daemon_process older(at), newer(at);
@@ -194,7 +195,7 @@ void a_promise_fences_clients_of_lower_epochs(void **)
     newer.ask(close);
 }
 
-void the_client_of_a_pool_compares_it_by_hash(void **)
+TEST(the_client_of_a_pool_compares_it_by_hash)
 {
     const place at;
     daemon_process daemon(at);
@@ -210,7 +211,7 @@ void the_client_of_a_pool_compares_it_by_hash(void **)
     assert_int_equal(status_of(daemon.ask(hash)), status::bad_config);
 }
 
-void an_unused_pool_is_removed_with_its_client(void **)
+TEST(an_unused_pool_is_removed_with_its_client)
 {
     const place at;
     {
@@ -251,7 +252,7 @@ void an_unused_pool_is_removed_with_its_client(void **)
     assert_false(at.is_empty());
 }
 
-void strangers_get_no_lane(void **)
+TEST(strangers_get_no_lane)
 {
     const place at;
     daemon_process daemon(at);
@@ -270,7 +271,7 @@ void strangers_get_no_lane(void **)
     assert_int_equal(second.request(lane_request_kind::flush, {{4096, 8}}), 0);
 }
 
-void a_bad_request_closes_its_lane_only(void **)
+TEST(a_bad_request_closes_its_lane_only)
 {
     const place at;
     daemon_process daemon(at);
@@ -301,7 +302,7 @@ void a_bad_request_closes_its_lane_only(void **)
     assert_int_equal(status_of(daemon.ask(keep_alive())), status::success);
 }
 
-void what_is_no_message_ends_the_session(void **)
+TEST(what_is_no_message_ends_the_session)
 {
     const place at;
     const std::string words = "GET / HTTP/1.1\r\nHost: target\r\n\r\n", huge(20, '\x7f');
@@ -323,7 +324,7 @@ void what_is_no_message_ends_the_session(void **)
     assert_int_equal(daemon.exit_status(), 255);
 }
 
-void a_client_may_go_at_any_point(void **)
+TEST(a_client_may_go_at_any_point)
 {
     const place at;
     const std::string create = replica::encode(pool_request(true, "a.set", 8 * mib));
@@ -338,7 +339,7 @@ void a_client_may_go_at_any_point(void **)
     }
 }
 
-void a_silent_client_is_gone_after_a_while(void **)
+TEST(a_silent_client_is_gone_after_a_while)
 {
     const place at;
     daemon_process daemon(at, {"--session-timeout", "1"});
@@ -352,7 +353,7 @@ void a_silent_client_is_gone_after_a_while(void **)
     assert_int_equal(mute.exit_status(), 1);
 }
 
-void limits_hold(void **)
+TEST(limits_hold)
 {
     const place at;
     daemon_process daemon(at, {"--max-lanes", "3", "--max-bytes", "1048576", "--nthreads", "2"});
@@ -379,7 +380,7 @@ struct policy_case {
     const char *lines;
 };
 
-void methods_and_levels_are_told(void **)
+TEST(methods_and_levels_are_told)
 {
     const policy_case cases[] = {
             {nullptr, nullptr, {}, replica::method::persistent_flush, replica::level::page_cache_sync,
@@ -413,7 +414,7 @@ void methods_and_levels_are_told(void **)
     }
 }
 
-void a_device_that_cannot_flush_is_sent_messages(void **)
+TEST(a_device_that_cannot_flush_is_sent_messages)
 {
     const place at;
     setenv("SOFTRDMA_NATIVE_VERBS", "off", 1);
@@ -431,7 +432,7 @@ void a_device_that_cannot_flush_is_sent_messages(void **)
     assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
 }
 
-void failures_to_flush_are_answered(void **)
+TEST(failures_to_flush_are_answered)
 {
     const place at;
     // LD_PRELOAD cannot contain a path with a blank.
@@ -457,22 +458,5 @@ void failures_to_flush_are_answered(void **)
 int main()
 {
     (void)std::signal(SIGPIPE, SIG_IGN);
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_session_goes_from_greeting_to_close),
-            cmocka_unit_test(the_attributes_come_back_and_change),
-            cmocka_unit_test(each_refusal_has_its_status_and_a_text),
-            cmocka_unit_test(a_promise_fences_clients_of_lower_epochs),
-            cmocka_unit_test(the_client_of_a_pool_compares_it_by_hash),
-            cmocka_unit_test(an_unused_pool_is_removed_with_its_client),
-            cmocka_unit_test(strangers_get_no_lane),
-            cmocka_unit_test(a_bad_request_closes_its_lane_only),
-            cmocka_unit_test(what_is_no_message_ends_the_session),
-            cmocka_unit_test(a_client_may_go_at_any_point),
-            cmocka_unit_test(a_silent_client_is_gone_after_a_while),
-            cmocka_unit_test(limits_hold),
-            cmocka_unit_test(methods_and_levels_are_told),
-            cmocka_unit_test(a_device_that_cannot_flush_is_sent_messages),
-            cmocka_unit_test(failures_to_flush_are_answered),
-    };
-    return cmocka_run_group_tests_name("session", tests, nullptr, nullptr);
+    return run_registered_tests();
 }

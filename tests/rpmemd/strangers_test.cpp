@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "mirror_client.hpp"
+#include "registered_tests.h"
 
 namespace
 {
@@ -41,7 +42,7 @@ private:
     std::jthread thread_;
 };
 
-void clients_are_served_beside_strangers(void **)
+TEST(clients_are_served_beside_strangers)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -57,7 +58,7 @@ void clients_are_served_beside_strangers(void **)
     }
 }
 
-void each_address_has_a_quota_of_its_own(void **)
+TEST(each_address_has_a_quota_of_its_own)
 {
     const place at;
     const standing_daemon daemon(at, {"--max-unauthenticated-per-address", "4"});
@@ -73,7 +74,7 @@ void each_address_has_a_quota_of_its_own(void **)
 }
 
 // A client that sends nothing, or only the beginning of a handshake, is disconnected.
-void a_silent_client_is_disconnected(void **)
+TEST(a_silent_client_is_disconnected)
 {
     const place at;
     const standing_daemon daemon(at);
@@ -83,7 +84,7 @@ void a_silent_client_is_disconnected(void **)
     assert_int_equal(status_of(writer(daemon).state()), status::missing);
 }
 
-void the_oldest_of_all_goes_first(void **)
+TEST(the_oldest_of_all_goes_first)
 {
     const place at;
     const standing_daemon daemon(at, {"--max-unauthenticated", "2"});
@@ -94,7 +95,7 @@ void the_oldest_of_all_goes_first(void **)
     assert_false(is_closed(held[1], 0) || is_closed(held[2], 0));
 }
 
-void the_limit_of_sessions_is_of_clients_that_have_the_key(void **)
+TEST(the_limit_of_sessions_is_of_clients_that_have_the_key)
 {
     const place at;
     const standing_daemon daemon(at, {"--max-sessions", "1"});
@@ -117,15 +118,3 @@ void the_limit_of_sessions_is_of_clients_that_have_the_key(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(clients_are_served_beside_strangers),
-            cmocka_unit_test(each_address_has_a_quota_of_its_own),
-            cmocka_unit_test(a_silent_client_is_disconnected),
-            cmocka_unit_test(the_oldest_of_all_goes_first),
-            cmocka_unit_test(the_limit_of_sessions_is_of_clients_that_have_the_key),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client.hpp"
+#include "registered_tests.h"
 
 namespace
 {
@@ -39,7 +40,7 @@ replica::status try_to_open(const place &at)
     return status_of(next.ask(request_of(false, 0)));
 }
 
-void the_next_session_of_a_client_that_is_gone_takes_over(void **)
+TEST(the_next_session_of_a_client_that_is_gone_takes_over)
 {
     const place at;
     daemon_process orphan(at), next(at);
@@ -55,7 +56,7 @@ void the_next_session_of_a_client_that_is_gone_takes_over(void **)
     assert_string_equal(at.read("p0").substr(4096, 6).c_str(), "before");
 }
 
-void so_does_a_creation_after_one_that_was_cut(void **)
+TEST(so_does_a_creation_after_one_that_was_cut)
 {
     const place at;
     daemon_process orphan(at), next(at);
@@ -65,7 +66,7 @@ void so_does_a_creation_after_one_that_was_cut(void **)
     assert_true(lane.is_connected() && at.has("p0"));
 }
 
-void a_client_that_lives_stays(void **)
+TEST(a_client_that_lives_stays)
 {
     const place at;
     daemon_process living(at);
@@ -79,7 +80,7 @@ void a_client_that_lives_stays(void **)
     assert_int_equal(try_to_open(at), replica::status::busy);
 }
 
-void a_client_elsewhere_takes_nothing(void **)
+TEST(a_client_elsewhere_takes_nothing)
 {
     const place at;
     daemon_process silent(at);
@@ -90,7 +91,7 @@ void a_client_elsewhere_takes_nothing(void **)
     assert_int_equal(found, replica::status::busy);
 }
 
-void a_client_that_promised_nothing_may_be_silent(void **)
+TEST(a_client_that_promised_nothing_may_be_silent)
 {
     const place at;
     daemon_process silent(at);
@@ -103,12 +104,5 @@ void a_client_that_promised_nothing_may_be_silent(void **)
 int main()
 {
     (void)std::signal(SIGPIPE, SIG_IGN);
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(the_next_session_of_a_client_that_is_gone_takes_over),
-            cmocka_unit_test(so_does_a_creation_after_one_that_was_cut),
-            cmocka_unit_test(a_client_that_lives_stays),
-            cmocka_unit_test(a_client_elsewhere_takes_nothing),
-            cmocka_unit_test(a_client_that_promised_nothing_may_be_silent),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return run_registered_tests();
 }
