@@ -8,6 +8,8 @@
 #include <cmocka.h>
 #include <librpma.h>
 
+#include "registered_tests.h"
+
 enum {
     mr_descriptor_size = 21,
     guard = 0xA5,
@@ -76,7 +78,7 @@ static void check_mr_descriptor(int usage)
     assert_int_equal(rpma_mr_dereg(&mr), 0);
 }
 
-static void mr_descriptor_has_the_published_bytes_for_every_usage(void **state)
+TEST(mr_descriptor_has_the_published_bytes_for_every_usage)
 {
     check_mr_descriptor(RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
     check_mr_descriptor(RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
@@ -85,7 +87,7 @@ static void mr_descriptor_has_the_published_bytes_for_every_usage(void **state)
     }
 }
 
-static void mr_descriptor_is_understood_at_every_alignment(void **state)
+TEST(mr_descriptor_is_understood_at_every_alignment)
 {
     for (size_t at = 0; at < alignments; at++) {
         uint8_t buffer[mr_descriptor_size + alignments];
@@ -104,7 +106,7 @@ static void mr_descriptor_is_understood_at_every_alignment(void **state)
     }
 }
 
-static void peer_cfg_descriptor_is_one_byte(void **state)
+TEST(peer_cfg_descriptor_is_one_byte)
 {
     const struct {
         uint8_t received;
@@ -125,12 +127,4 @@ static void peer_cfg_descriptor_is_one_byte(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(mr_descriptor_has_the_published_bytes_for_every_usage),
-            cmocka_unit_test(mr_descriptor_is_understood_at_every_alignment),
-            cmocka_unit_test(peer_cfg_descriptor_is_one_byte),
-    };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
-}
+GROUP_FIXTURE(group_setup, group_teardown)

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <array>
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 #include "engine/histogram.hpp"
 #include "engine/lane.hpp"
@@ -30,7 +24,7 @@ double rank_of(const latency &l, double rank)
     return found->ns;
 }
 
-void histogram_knows_values_to_a_hundredth(void **)
+TEST(histogram_knows_values_to_a_hundredth)
 {
     constexpr std::array<std::uint64_t, 8> values = {1, 127, 128, 255, 256, 1000, 123456789, std::uint64_t{1} << 40};
     for (const std::uint64_t value : values) {
@@ -44,7 +38,7 @@ void histogram_knows_values_to_a_hundredth(void **)
     }
 }
 
-void histogram_finds_percentiles(void **)
+TEST(histogram_finds_percentiles)
 {
     const auto h = std::make_unique<histogram>();
     for (std::uint64_t ns = 1; ns <= 100'000; ++ns)
@@ -62,7 +56,7 @@ void histogram_finds_percentiles(void **)
     assert_true(few->summary().percentiles.back().rank == 99.9);
 }
 
-void histograms_merge(void **)
+TEST(histograms_merge)
 {
     const auto a = std::make_unique<histogram>(), b = std::make_unique<histogram>();
     a->record(10);
@@ -106,7 +100,7 @@ struct bench_of {
     std::vector<std::unique_ptr<lane>> lanes;
 };
 
-void written_block_is_expected_where_it_was_written(void **)
+TEST(written_block_is_expected_where_it_was_written)
 {
     bench_of b(setup_of("write_flush", 264));
     assert_true(b.target_is_as_expected());
@@ -118,7 +112,7 @@ void written_block_is_expected_where_it_was_written(void **)
     assert_false(b.target_is_as_expected());
 }
 
-void data_of_another_run_is_noticed(void **)
+TEST(data_of_another_run_is_noticed)
 {
     bench_of b(setup_of("write_flush", 64));
     const std::size_t at = b.lanes[0]->next_write();
@@ -128,7 +122,7 @@ void data_of_another_run_is_noticed(void **)
     assert_false(b.target_is_as_expected());
 }
 
-void read_that_brought_something_else_is_noticed(void **)
+TEST(read_that_brought_something_else_is_noticed)
 {
     bench_of b(setup_of("read", 64));
     assert_true(b.lanes[0]->verify_reads());
@@ -140,7 +134,7 @@ void read_that_brought_something_else_is_noticed(void **)
     assert_false(b.lanes[0]->verify_reads());
 }
 
-void head_of_a_log_is_expected(void **)
+TEST(head_of_a_log_is_expected)
 {
     for (const char *const workload : {"log_append", "aof"}) {
         bench_of b(setup_of(workload, 64));
@@ -151,7 +145,7 @@ void head_of_a_log_is_expected(void **)
     }
 }
 
-void slices_do_not_overlap(void **)
+TEST(slices_do_not_overlap)
 {
     for (const char *workload : {"read", "write_flush", "mix", "log_append", "atomic_write", "gpspm", "aof"}) {
         for (const std::uint64_t block : {8U, 4096U, 1U << 20}) {
@@ -163,7 +157,7 @@ void slices_do_not_overlap(void **)
     }
 }
 
-void setup_out_of_range_is_refused(void **)
+TEST(setup_out_of_range_is_refused)
 {
     for (const std::uint64_t size : {0U, 7U, 12U}) {
         bool refused = false;
@@ -178,19 +172,3 @@ void setup_out_of_range_is_refused(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(histogram_knows_values_to_a_hundredth),
-            cmocka_unit_test(histogram_finds_percentiles),
-            cmocka_unit_test(histograms_merge),
-            cmocka_unit_test(written_block_is_expected_where_it_was_written),
-            cmocka_unit_test(data_of_another_run_is_noticed),
-            cmocka_unit_test(read_that_brought_something_else_is_noticed),
-            cmocka_unit_test(head_of_a_log_is_expected),
-            cmocka_unit_test(slices_do_not_overlap),
-            cmocka_unit_test(setup_out_of_range_is_refused),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -18,6 +18,7 @@
 #include "mailbox.h"
 #include "memory.h"
 #include "ping_pong.h"
+#include "registered_tests.h"
 #include "status.h"
 #include "text.h"
 
@@ -42,7 +43,7 @@ static int parse(const void *bytes, uint8_t len, size_t data_size)
     return status;
 }
 
-static void handshake_has_the_documented_bytes(void **state)
+TEST(handshake_has_the_documented_bytes)
 {
     static const unsigned char expected[HANDSHAKE_SIZE] = {
             0x11, 0x04, 21, 1, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 0x38, 1, 0, 0};
@@ -58,14 +59,14 @@ static void handshake_has_the_documented_bytes(void **state)
     assert_memory_equal(handshake.bytes, expected, HANDSHAKE_SIZE);
 }
 
-static void handshake_refuses_an_offset_that_its_16_bits_would_truncate(void **state)
+TEST(handshake_refuses_an_offset_that_its_16_bits_would_truncate)
 {
     struct handshake handshake;
     assert_int_equal(handshake_make(&handshake, NULL, UINT16_MAX, NULL), STATUS_OK);
     assert_int_equal(handshake_make(&handshake, NULL, UINT16_MAX + 1, NULL), STATUS_FAILED);
 }
 
-static void handshake_is_found_in_padded_private_data(void **state)
+TEST(handshake_is_found_in_padded_private_data)
 {
     struct handshake handshake;
     unsigned char padded[196] = {0};
@@ -77,7 +78,7 @@ static void handshake_is_found_in_padded_private_data(void **state)
     assert_int_equal(parse(padded, sizeof(padded), 1024), STATUS_OK);
 }
 
-static void handshake_that_is_short_or_absent_is_a_failure(void **state)
+TEST(handshake_that_is_short_or_absent_is_a_failure)
 {
     struct handshake handshake;
     const unsigned char zeros[196] = {0};
@@ -89,7 +90,7 @@ static void handshake_that_is_short_or_absent_is_a_failure(void **state)
     assert_int_equal(parse(zeros, sizeof(zeros), 1), STATUS_FAILED);
 }
 
-static void handshake_with_sizes_beyond_its_end_is_a_failure(void **state)
+TEST(handshake_with_sizes_beyond_its_end_is_a_failure)
 {
     struct handshake handshake;
     assert_int_equal(handshake_make(&handshake, NULL, 0, NULL), STATUS_OK);
@@ -103,7 +104,7 @@ static void handshake_with_sizes_beyond_its_end_is_a_failure(void **state)
     assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1), STATUS_FAILED);
 }
 
-static void handshake_offering_too_little_memory_is_a_failure(void **state)
+TEST(handshake_offering_too_little_memory_is_a_failure)
 {
     struct handshake handshake;
     assert_int_equal(handshake_make(&handshake, NULL, 8192 - 1024, NULL), STATUS_OK);
@@ -114,7 +115,7 @@ static void handshake_offering_too_little_memory_is_a_failure(void **state)
     assert_int_equal(parse(handshake.bytes, HANDSHAKE_SIZE, 1024), STATUS_FAILED);
 }
 
-static void text_of_a_peer_is_printed_only_if_terminated(void **state)
+TEST(text_of_a_peer_is_printed_only_if_terminated)
 {
     char endless[16];
     memset(endless, 'x', sizeof(endless));
@@ -134,7 +135,9 @@ static int wait_with_event(enum rpma_conn_event event)
     return wait_for_disconnect(&patient, NULL);
 }
 
-static void only_a_closed_connection_counts_as_a_good_end(void **state)
+#define CONNECTION_TEST(name) DEFINE_TEST(name, fake_connection_open, fake_connection_close)
+
+CONNECTION_TEST(only_a_closed_connection_counts_as_a_good_end)
 {
     assert_int_equal(wait_with_event(RPMA_CONN_CLOSED), STATUS_OK);
     assert_int_equal(fake_connection.disconnects, 1);
@@ -144,7 +147,7 @@ static void only_a_closed_connection_counts_as_a_good_end(void **state)
     assert_int_equal(wait_with_event((enum rpma_conn_event)77), STATUS_FAILED);
 }
 
-static void waiting_for_a_silent_peer_ends_in_failure(void **state)
+CONNECTION_TEST(waiting_for_a_silent_peer_ends_in_failure)
 {
     assert_int_equal(wait_for_disconnect(&impatient, NULL), STATUS_FAILED);
     assert_int_equal(wait_for_completion(&impatient, NULL, "rpma_read"), STATUS_FAILED);
@@ -160,14 +163,14 @@ static int wait_with_completions(const struct ibv_wc *completions, int count)
     return wait_for_completion(&patient, NULL, awaited);
 }
 
-static void completion_is_awaited_through_events_without_one(void **state)
+CONNECTION_TEST(completion_is_awaited_through_events_without_one)
 {
     const struct ibv_wc completions[] = {{.status = FAKE_NO_COMPLETION}, {.status = FAKE_NO_COMPLETION},
             {.wr_id = (uintptr_t)awaited, .status = IBV_WC_SUCCESS}};
     assert_int_equal(wait_with_completions(completions, 3), STATUS_OK);
 }
 
-static void completion_with_an_error_or_of_another_operation_is_a_failure(void **state)
+CONNECTION_TEST(completion_with_an_error_or_of_another_operation_is_a_failure)
 {
     const struct ibv_wc failed = {.wr_id = (uintptr_t)awaited, .status = IBV_WC_REM_ACCESS_ERR};
     const struct ibv_wc earlier = {.wr_id = (uintptr_t)other, .status = IBV_WC_RETRY_EXC_ERR};
@@ -177,7 +180,7 @@ static void completion_with_an_error_or_of_another_operation_is_a_failure(void *
     assert_int_equal(wait_with_completions(&stray, 1), STATUS_FAILED);
 }
 
-static void completion_is_not_awaited_from_a_peer_that_has_gone(void **state)
+CONNECTION_TEST(completion_is_not_awaited_from_a_peer_that_has_gone)
 {
     const enum rpma_conn_event closed = RPMA_CONN_CLOSED;
     const struct ibv_wc late = {.wr_id = (uintptr_t)awaited, .status = IBV_WC_SUCCESS};
@@ -189,7 +192,7 @@ static void completion_is_not_awaited_from_a_peer_that_has_gone(void **state)
     assert_int_equal(fake_connection.events_left, 1);
 }
 
-static void message_of_another_size_is_a_failure(void **state)
+TEST(message_of_another_size_is_a_failure)
 {
     const char message[16] = {42};
     uint64_t number = 0;
@@ -207,7 +210,7 @@ static int wait_for_messages(const struct ibv_wc *completions, int count, unsign
     return mailbox_wait(&impatient, &mailbox, NULL, progress);
 }
 
-static void messages_complete_in_any_order(void **state)
+CONNECTION_TEST(messages_complete_in_any_order)
 {
     struct mailbox mailbox = {0};
     assert_int_equal(mailbox_send(&mailbox, NULL, 8), STATUS_OK);
@@ -263,14 +266,16 @@ static void check_record_at(const char *offset_text, size_t offset)
     assert_string_equal(content + SIGNATURE_SIZE + HELLO_TEXT_OFFSET, "Hello world!");
 }
 
-static void record_lies_right_behind_its_signature_at_any_offset(void **state)
+#define FILE_TEST(name) DEFINE_TEST(name, create_file, remove_file)
+
+FILE_TEST(record_lies_right_behind_its_signature_at_any_offset)
 {
     check_record_at("0", 0);
     check_record_at("2048", 2048);
     check_record_at("100000", 100000);
 }
 
-static void record_keeps_its_translation(void **state)
+FILE_TEST(record_keeps_its_translation)
 {
     struct memory memory = {0};
     char text[HELLO_TEXT_SIZE];
@@ -284,7 +289,7 @@ static void record_keeps_its_translation(void **state)
     assert_string_equal(text, "\xc2\xa1Hola Mundo!");
 }
 
-static void offset_beyond_the_file_is_refused_and_changes_nothing(void **state)
+FILE_TEST(offset_beyond_the_file_is_refused_and_changes_nothing)
 {
     static const char *const offsets[] = {"101356", "102400", "200000", "18446744073709551615"};
     static char content[FILE_SIZE];
@@ -299,7 +304,7 @@ static void offset_beyond_the_file_is_refused_and_changes_nothing(void **state)
     assert_memory_equal(content, zeros, sizeof(content));
 }
 
-static void area_without_an_end_is_refused(void **state)
+FILE_TEST(area_without_an_end_is_refused)
 {
     char *operands[] = {path};
     const struct arguments args = {.operands = operands, .operand_count = 1};
@@ -311,32 +316,4 @@ static void area_without_an_end_is_refused(void **state)
     memory_close(&memory);
     assert_int_equal(hello_open_area(&args, &memory), STATUS_FAILED);
     memory_close(&memory);
-}
-
-#define CONNECTION_TEST(name) cmocka_unit_test_setup_teardown(name, fake_connection_open, fake_connection_close)
-#define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, create_file, remove_file)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(handshake_has_the_documented_bytes),
-            cmocka_unit_test(handshake_refuses_an_offset_that_its_16_bits_would_truncate),
-            cmocka_unit_test(handshake_is_found_in_padded_private_data),
-            cmocka_unit_test(handshake_that_is_short_or_absent_is_a_failure),
-            cmocka_unit_test(handshake_with_sizes_beyond_its_end_is_a_failure),
-            cmocka_unit_test(handshake_offering_too_little_memory_is_a_failure),
-            cmocka_unit_test(text_of_a_peer_is_printed_only_if_terminated),
-            CONNECTION_TEST(only_a_closed_connection_counts_as_a_good_end),
-            CONNECTION_TEST(waiting_for_a_silent_peer_ends_in_failure),
-            CONNECTION_TEST(completion_is_awaited_through_events_without_one),
-            CONNECTION_TEST(completion_with_an_error_or_of_another_operation_is_a_failure),
-            CONNECTION_TEST(completion_is_not_awaited_from_a_peer_that_has_gone),
-            cmocka_unit_test(message_of_another_size_is_a_failure),
-            CONNECTION_TEST(messages_complete_in_any_order),
-            FILE_TEST(record_lies_right_behind_its_signature_at_any_offset),
-            FILE_TEST(record_keeps_its_translation),
-            FILE_TEST(offset_beyond_the_file_is_refused_and_changes_nothing),
-            FILE_TEST(area_without_an_end_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

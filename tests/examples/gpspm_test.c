@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "gpspm.h"
+#include "registered_tests.h"
 #include "status.h"
 
 enum {
@@ -60,7 +61,7 @@ static void receive_request(uint64_t offset, uint64_t length)
     receive(mailbox_outgoing(&mailbox), gpspm_request(&mailbox, offset, length));
 }
 
-static void messages_have_the_documented_bytes(void **state)
+DEFINE_TEST(messages_have_the_documented_bytes, set_up, NULL)
 {
     size_t size = 0;
     assert_int_equal(gpspm_request(&mailbox, 0x11, 0x400), REQUEST_SIZE);
@@ -72,7 +73,7 @@ static void messages_have_the_documented_bytes(void **state)
     assert_memory_equal(mailbox_outgoing(&mailbox), response, RESPONSE_SIZE);
 }
 
-static void requested_ranges_are_persisted(void **state)
+DEFINE_TEST(requested_ranges_are_persisted, set_up, NULL)
 {
     static const size_t ranges[][2] = {{0x11, 0x400}, {0, MEMORY_SIZE}, {MEMORY_SIZE - 1, 1}, {MEMORY_SIZE, 0}};
     size_t size = 0;
@@ -86,7 +87,7 @@ static void requested_ranges_are_persisted(void **state)
     }
 }
 
-static void nothing_beyond_the_memory_is_persisted(void **state)
+DEFINE_TEST(nothing_beyond_the_memory_is_persisted, set_up, NULL)
 {
     static const uint64_t ranges[][2] = {{0, MEMORY_SIZE + 1}, {MEMORY_SIZE, 1}, {MEMORY_SIZE + 1, 0}, {1, UINT64_MAX},
             {UINT64_MAX, 2}, {UINT64_MAX, UINT64_MAX}};
@@ -100,7 +101,7 @@ static void nothing_beyond_the_memory_is_persisted(void **state)
     assert_int_equal(size, 0);
 }
 
-static void message_that_is_no_request_is_a_failure(void **state)
+DEFINE_TEST(message_that_is_no_request_is_a_failure, set_up, NULL)
 {
     size_t size = 0;
     for (size_t length = 0; length < REQUEST_SIZE; ++length) {
@@ -113,7 +114,7 @@ static void message_that_is_no_request_is_a_failure(void **state)
     assert_int_equal(persisted.calls, 0);
 }
 
-static void fields_come_in_any_order_and_unknown_ones_are_skipped(void **state)
+DEFINE_TEST(fields_come_in_any_order_and_unknown_ones_are_skipped, set_up, NULL)
 {
     unsigned char shuffled[REQUEST_SIZE + 2] = {0x20, 7};
     size_t size = 0;
@@ -126,7 +127,7 @@ static void fields_come_in_any_order_and_unknown_ones_are_skipped(void **state)
     assert_int_equal(persisted.size, 0x400);
 }
 
-static void only_the_response_to_the_request_counts(void **state)
+DEFINE_TEST(only_the_response_to_the_request_counts, set_up, NULL)
 {
     unsigned char other[RESPONSE_SIZE];
     memcpy(other, response, RESPONSE_SIZE);
@@ -140,17 +141,4 @@ static void only_the_response_to_the_request_counts(void **state)
     assert_int_equal(gpspm_check_response(&mailbox), STATUS_FAILED);
     receive(response, 0);
     assert_int_equal(gpspm_check_response(&mailbox), STATUS_FAILED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test_setup(messages_have_the_documented_bytes, set_up),
-            cmocka_unit_test_setup(requested_ranges_are_persisted, set_up),
-            cmocka_unit_test_setup(nothing_beyond_the_memory_is_persisted, set_up),
-            cmocka_unit_test_setup(message_that_is_no_request_is_a_failure, set_up),
-            cmocka_unit_test_setup(fields_come_in_any_order_and_unknown_ones_are_skipped, set_up),
-            cmocka_unit_test_setup(only_the_response_to_the_request_counts, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

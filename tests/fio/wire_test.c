@@ -11,6 +11,7 @@
 #include "append_request.h"
 #include "flush_request.h"
 #include "message.h"
+#include "registered_tests.h"
 #include "workspace_block.h"
 
 enum {
@@ -25,7 +26,7 @@ static const uint8_t request_bytes[REQUEST_SIZE] = {
 static const uint8_t response_bytes[RESPONSE_SIZE] = {0x09, 0x1d, 0xf0};
 static const uint8_t goodbye_bytes[REQUEST_SIZE] = {[0] = 0x09, [9] = 0x11, [18] = 0x19};
 
-static void messages_have_the_bytes_of_the_schema(void **state)
+TEST(messages_have_the_bytes_of_the_schema)
 {
     uint8_t message[MESSAGE_SIZE];
     const struct flush_request request = {.offset = 0x11, .length = 0x400, .context = 0xF01D};
@@ -38,7 +39,7 @@ static void messages_have_the_bytes_of_the_schema(void **state)
     assert_memory_equal(message, goodbye_bytes, REQUEST_SIZE);
 }
 
-static void messages_are_read_back(void **state)
+TEST(messages_are_read_back)
 {
     struct flush_request request = {0};
     uint64_t context = 0;
@@ -50,7 +51,7 @@ static void messages_are_read_back(void **state)
     assert_int_equal(context, 0xF01D);
 }
 
-static void what_is_no_message_is_refused(void **state)
+TEST(what_is_no_message_is_refused)
 {
     struct flush_request request = {.offset = 1};
     uint64_t context = 2;
@@ -66,7 +67,7 @@ static void what_is_no_message_is_refused(void **state)
     assert_int_equal(context, 2);
 }
 
-static void the_block_is_read_with_the_padding_of_the_transport(void **state)
+TEST(the_block_is_read_with_the_padding_of_the_transport)
 {
     uint8_t data[196] = {0x34, 0x12, 1, 21, 0xAB};
     struct workspace_block block;
@@ -79,7 +80,7 @@ static void the_block_is_read_with_the_padding_of_the_transport(void **state)
     assert_int_equal(block.descriptor[0], 0xAB);
 }
 
-static void what_is_no_block_is_refused(void **state)
+TEST(what_is_no_block_is_refused)
 {
     uint8_t data[BLOCK_SIZE] = {0, 0, 0, 21};
     struct workspace_block block = {.max_messages = 7};
@@ -95,7 +96,7 @@ static void what_is_no_block_is_refused(void **state)
     assert_int_equal(block.max_messages, 7);
 }
 
-static void appends_have_the_bytes_of_the_schema(void **state)
+TEST(appends_have_the_bytes_of_the_schema)
 {
     static const uint8_t bytes[APPEND_SIZE] = {0x09, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x11, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x19,
             0xf8, 0xff, 0x3f, 0x06, 0, 0, 0, 0, 0x21, 7};
@@ -116,17 +117,4 @@ static void appends_have_the_bytes_of_the_schema(void **state)
     assert_false(append_request_read(request_bytes, REQUEST_SIZE, &found)); /* a request of GPSPM */
     struct flush_request other = {0};
     assert_true(flush_request_read(bytes, APPEND_SIZE, &other)); /* unknown fields are ignored */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(messages_have_the_bytes_of_the_schema),
-            cmocka_unit_test(messages_are_read_back),
-            cmocka_unit_test(what_is_no_message_is_refused),
-            cmocka_unit_test(appends_have_the_bytes_of_the_schema),
-            cmocka_unit_test(the_block_is_read_with_the_padding_of_the_transport),
-            cmocka_unit_test(what_is_no_block_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,18 +77,23 @@ static const struct rpma_conn_counters posted_once = {.reads = 1,
         .send_bytes = 30,
         .receives = 6};
 
-static void a_new_connection_has_counted_nothing(void **state)
+DEFINE_TEST(a_new_connection_has_counted_nothing, begin, end)
 {
     assert_counters(&(struct rpma_conn_counters){0});
 }
 
-static void every_operation_is_counted_with_its_bytes(void **state)
+DEFINE_TEST(every_operation_is_counted_with_its_bytes, begin, end)
 {
     post(ALWAYS);
     assert_counters(&posted_once);
 }
 
-static void queued_operations_are_counted_when_queued(void **state)
+DEFINE_TEST(every_native_operation_is_counted_with_its_bytes, begin_native, end)
+{
+    every_operation_is_counted_with_its_bytes(state);
+}
+
+DEFINE_TEST(queued_operations_are_counted_when_queued, begin, end)
 {
     post(QUEUED);
     assert_counters(&posted_once);
@@ -96,7 +101,12 @@ static void queued_operations_are_counted_when_queued(void **state)
     assert_counters(&posted_once);
 }
 
-static void wrong_arguments_are_not_counted(void **state)
+DEFINE_TEST(queued_native_operations_are_counted_when_queued, begin_native, end)
+{
+    queued_operations_are_counted_when_queued(state);
+}
+
+DEFINE_TEST(wrong_arguments_are_not_counted, begin, end)
 {
     char word[8] = "ABCDEFG";
     struct rpma_conn *const on = path.conn;
@@ -109,7 +119,7 @@ static void wrong_arguments_are_not_counted(void **state)
     assert_counters(&(struct rpma_conn_counters){0});
 }
 
-static void operations_that_the_device_rejects_are_counted(void **state)
+DEFINE_TEST(operations_that_the_device_rejects_are_counted, begin, end)
 {
     fake_fail_only("ibv_post_send");
     fake_fail_call(1, ENOMEM, false);
@@ -117,7 +127,7 @@ static void operations_that_the_device_rejects_are_counted(void **state)
     assert_counters(&(struct rpma_conn_counters){.writes = 1, .write_bytes = 8});
 }
 
-static void programs_of_other_versions_have_other_sizes(void **state)
+DEFINE_TEST(programs_of_other_versions_have_other_sizes, begin, end)
 {
     post(ALWAYS);
     struct {
@@ -136,25 +146,4 @@ static void programs_of_other_versions_have_other_sizes(void **state)
     assert_int_equal(shorter.read_bytes, UINT64_MAX);
     assert_int_equal(rpma_conn_get_counters(path.conn, &shorter, 0), RPMA_E_INVAL);
     assert_int_equal(shorter.reads, 1);
-}
-
-#define COUNTERS_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-#define NATIVE_TEST(name)                                                                                              \
-    {                                                                                                                  \
-#name "_natively", name, begin_native, end, NULL                                                               \
-    }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            COUNTERS_TEST(a_new_connection_has_counted_nothing),
-            COUNTERS_TEST(every_operation_is_counted_with_its_bytes),
-            NATIVE_TEST(every_operation_is_counted_with_its_bytes),
-            COUNTERS_TEST(queued_operations_are_counted_when_queued),
-            NATIVE_TEST(queued_operations_are_counted_when_queued),
-            COUNTERS_TEST(wrong_arguments_are_not_counted),
-            COUNTERS_TEST(operations_that_the_device_rejects_are_counted),
-            COUNTERS_TEST(programs_of_other_versions_have_other_sizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
