@@ -37,7 +37,7 @@ static int post_atomic(struct remote *r, uint64_t wr_id)
     return ibv_post_send(c->qp, &wr, &bad);
 }
 
-static void give_up_a_stopped_peer(void)
+TEST_IN_OWN_PROCESS(a_stopped_peer_times_out)
 {
     struct remote r;
     begin(&r, ack_timeout);
@@ -53,7 +53,7 @@ static void give_up_a_stopped_peer(void)
 }
 
 /* Data that a long WRITE leaves in the buffers of TCP is not a response. */
-static void give_up_a_stopped_peer_in_a_long_write(void)
+TEST_IN_OWN_PROCESS(a_peer_stopped_in_a_long_write_times_out)
 {
     struct remote r;
     struct server_plan plan = sleeps;
@@ -73,7 +73,7 @@ static void give_up_a_stopped_peer_in_a_long_write(void)
     stop_server(&r);
 }
 
-static void idle_peer_does_not_time_out(void)
+TEST_IN_OWN_PROCESS(an_idle_peer_does_not_time_out)
 {
     struct remote r;
     begin(&r, ack_timeout);
@@ -100,17 +100,17 @@ static void wait_for_a_peer(uint8_t timeout)
     stop_server(&r);
 }
 
-static void wait_without_a_limit(void)
+TEST_IN_OWN_PROCESS(without_the_option_a_peer_has_all_time)
 {
     wait_for_a_peer(no_ack_timeout);
 }
 
-static void wait_with_a_limit_of_zero(void)
+TEST_IN_OWN_PROCESS(zero_means_all_time)
 {
     wait_for_a_peer(0);
 }
 
-static void query_the_timeout(void)
+TEST_IN_OWN_PROCESS(the_time_out_is_the_queue_pairs)
 {
     struct remote r;
     begin(&r, ack_timeout);
@@ -122,34 +122,4 @@ static void query_the_timeout(void)
     assert_int_equal(rdma_set_option(r.pair.client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &value, 1), -1);
     assert_int_equal(errno, EINVAL);
     stop_server(&r);
-}
-
-DEFINE_TEST(a_stopped_peer_times_out, NULL, NULL)
-{
-    in_own_process(give_up_a_stopped_peer);
-}
-
-DEFINE_TEST(a_peer_stopped_in_a_long_write_times_out, NULL, NULL)
-{
-    in_own_process(give_up_a_stopped_peer_in_a_long_write);
-}
-
-DEFINE_TEST(an_idle_peer_does_not_time_out, NULL, NULL)
-{
-    in_own_process(idle_peer_does_not_time_out);
-}
-
-DEFINE_TEST(without_the_option_a_peer_has_all_time, NULL, NULL)
-{
-    in_own_process(wait_without_a_limit);
-}
-
-DEFINE_TEST(zero_means_all_time, NULL, NULL)
-{
-    in_own_process(wait_with_a_limit_of_zero);
-}
-
-DEFINE_TEST(the_time_out_is_the_queue_pairs, NULL, NULL)
-{
-    in_own_process(query_the_timeout);
 }

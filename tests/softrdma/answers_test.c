@@ -47,7 +47,12 @@ static void expect_nothing(struct side *side)
     assert_int_equal(ibv_poll_cq(side->cq, 1, &wc), 0);
 }
 
-static void the_last_answer_completes_all(void **state)
+static int connected(void **state)
+{
+    return set_up_pair(state, NULL);
+}
+
+DEFINE_TEST(the_last_answer_completes_all, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct chain c;
@@ -63,7 +68,7 @@ static void the_last_answer_completes_all(void **state)
 }
 
 /* The program receives no completion for these requests: they are executed, and keep their entries in the queue. */
-static void unsignaled_requests_keep_their_entries(void **state)
+DEFINE_TEST(unsignaled_requests_keep_their_entries, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct chain c;
@@ -75,7 +80,7 @@ static void unsignaled_requests_keep_their_entries(void **state)
     expect_nothing(&p->client);
 }
 
-static void one_that_is_refused_fails_by_its_own_number(void **state)
+DEFINE_TEST(one_that_is_refused_fails_by_its_own_number, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct chain c;
@@ -90,7 +95,7 @@ static void one_that_is_refused_fails_by_its_own_number(void **state)
 }
 
 /* A request that cannot be sent returns no response for the earlier ones. It fails after these. */
-static void one_that_cannot_be_sent_fails_after_those_before(void **state)
+DEFINE_TEST(one_that_cannot_be_sent_fails_after_those_before, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct chain c;
@@ -112,7 +117,7 @@ static void change_state(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
 
 /* Sends more than the network takes while the server is stopped: started requests complete, the others wait until
  * the queue resumes. */
-static void drain_what_has_begun(void)
+TEST_IN_OWN_PROCESS(a_queue_that_is_drained_waits_for_no_answer_that_will_not_come)
 {
     struct remote r;
     struct chain c;
@@ -136,27 +141,4 @@ static void drain_what_has_begun(void)
     expect_completion(client->cq, count - 1, IBV_WC_SUCCESS);
     assert_memory_equal(r.page, client->memory, r.size);
     stop_server(&r);
-}
-
-static void a_queue_that_is_drained_waits_for_no_answer_that_will_not_come(void **state)
-{
-    in_own_process(drain_what_has_begun);
-}
-
-static int connected(void **state)
-{
-    return set_up_pair(state, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_queue_that_is_drained_waits_for_no_answer_that_will_not_come),
-            cmocka_unit_test_setup_teardown(the_last_answer_completes_all, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(unsignaled_requests_keep_their_entries, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(one_that_is_refused_fails_by_its_own_number, connected, tear_down_pair),
-            cmocka_unit_test_setup_teardown(
-                    one_that_cannot_be_sent_fails_after_those_before, connected, tear_down_pair),
-    };
-    return cmocka_run_group_tests_name("answers", tests, NULL, NULL);
 }

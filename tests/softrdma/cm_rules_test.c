@@ -9,8 +9,58 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void data_keeps_its_length_in_exact_mode(void **state)
+static struct rdma_cm_id *new_id(struct rdma_event_channel *channel, enum rdma_port_space space)
 {
+    struct rdma_cm_id *id = NULL;
+    assert_int_equal(rdma_create_id(channel, &id, NULL, space), 0);
+    return id;
+}
+
+/* Binds to an IPv4 address, or to an IPv6 address, which contains a colon. */
+static int bind_to(struct rdma_cm_id *id, const char *address, __be16 port)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = port};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = port};
+    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
+        return rdma_bind_addr(id, (struct sockaddr *)&v4);
+    assert_int_equal(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
+    return rdma_bind_addr(id, (struct sockaddr *)&v6);
+}
+
+static void bind_in_other_process(int ports)
+{
+    __be16 port = 0;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *id = NULL;
+    if (read(ports, &port, sizeof(port)) != sizeof(port) || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0)
+        _exit(2);
+    _exit(bind_to(id, "127.0.0.1", port) == -1 && errno == EADDRINUSE ? 0 : 1);
+}
+
+/* The port is also reserved while it is only bound. The other process starts before this one has threads, as
+ * ThreadSanitizer requires. */
+TEST(a_port_belongs_to_one_process)
+{
+    int ports[2];
+    assert_int_equal(pipe(ports), 0);
+    const pid_t other = fork();
+    if (other == 0)
+        bind_in_other_process(ports[0]);
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *id = new_id(channel, RDMA_PS_TCP);
+    assert_int_equal(bind_to(id, "127.0.0.1", 0), 0);
+    const __be16 port = rdma_get_src_port(id);
+    assert_int_equal(write(ports[1], &port, sizeof(port)), sizeof(port));
+    assert_int_equal(exit_code_of(other), 0);
+    close(ports[0]);
+    close(ports[1]);
+    rdma_destroy_id(id);
+    rdma_destroy_event_channel(channel);
+}
+
+TEST(data_keeps_its_length_in_exact_mode)
+{
+    skip_over_roce();
     struct pair p = {0};
     struct rdma_conn_param param = {.private_data = "hello", .private_data_len = 5, .retry_count = 7};
     open_listener(&p, "127.0.0.1");
@@ -25,7 +75,7 @@ static void data_keeps_its_length_in_exact_mode(void **state)
     close_pair(&p);
 }
 
-static void requests_beyond_the_backlog_wait(void **state)
+TEST(requests_beyond_the_backlog_wait)
 {
     enum {
         callers = 80, /* more than the backlog and the listener's own queue; the remaining callers stay in the kernel's
@@ -62,7 +112,7 @@ static void requests_beyond_the_backlog_wait(void **state)
     close_pair(&p);
 }
 
-static void a_source_of_no_device_is_an_address_error(void **state)
+TEST(a_source_of_no_device_is_an_address_error)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *id = NULL;
@@ -78,7 +128,7 @@ static void a_source_of_no_device_is_an_address_error(void **state)
     rdma_destroy_event_channel(channel);
 }
 
-static void a_synchronous_connect_without_a_listener_is_rejected(void **state)
+TEST(a_synchronous_connect_without_a_listener_is_rejected)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -98,7 +148,7 @@ static void a_synchronous_connect_without_a_listener_is_rejected(void **state)
 
 /* A connection attempt that is refused is retried for some milliseconds, and another socket may bind its port between
  * two attempts. */
-static void a_lost_port_is_no_error_of_the_network(void **state)
+TEST(a_lost_port_is_no_error_of_the_network)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -117,24 +167,6 @@ static void a_lost_port_is_no_error_of_the_network(void **state)
     assert_int_not_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 0);
     close(thief);
     close_pair(&p);
-}
-
-static struct rdma_cm_id *new_id(struct rdma_event_channel *channel, enum rdma_port_space space)
-{
-    struct rdma_cm_id *id = NULL;
-    assert_int_equal(rdma_create_id(channel, &id, NULL, space), 0);
-    return id;
-}
-
-/* Binds to an IPv4 address, or to an IPv6 address, which contains a colon. */
-static int bind_to(struct rdma_cm_id *id, const char *address, __be16 port)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = port};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = port};
-    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
-        return rdma_bind_addr(id, (struct sockaddr *)&v4);
-    assert_int_equal(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
-    return rdma_bind_addr(id, (struct sockaddr *)&v6);
 }
 
 static void expect_taken(int result)
@@ -175,7 +207,7 @@ static void try_ports(const char *first, const char *second, int option, bool bo
         expect_taken(result);
 }
 
-static void a_port_belongs_to_one_id(void **state)
+TEST(a_port_belongs_to_one_id)
 {
     try_ports("127.0.0.1", "127.0.0.1", 0, false);
     try_ports("0.0.0.0", "127.0.0.1", 0, false);
@@ -189,7 +221,7 @@ static void a_port_belongs_to_one_id(void **state)
 }
 
 /* A listener owns its port exclusively, and it cannot listen at a shared port. */
-static void a_listener_shares_its_port_with_none(void **state)
+TEST(a_listener_shares_its_port_with_none)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *ids[3];
@@ -215,8 +247,9 @@ static void a_listener_shares_its_port_with_none(void **state)
 }
 
 /* Ports are TCP ports, so the port spaces are not separate. */
-static void spaces_have_the_same_ports(void **state)
+TEST(spaces_have_the_same_ports)
 {
+    skip_over_roce();
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *one = new_id(channel, RDMA_PS_UDP), *two = new_id(channel, RDMA_PS_TCP);
     assert_int_equal(bind_to(one, "127.0.0.1", 0), 0);
@@ -226,39 +259,8 @@ static void spaces_have_the_same_ports(void **state)
     rdma_destroy_event_channel(channel);
 }
 
-static void bind_in_other_process(int ports)
-{
-    __be16 port = 0;
-    struct rdma_event_channel *channel = rdma_create_event_channel();
-    struct rdma_cm_id *id = NULL;
-    if (read(ports, &port, sizeof(port)) != sizeof(port) || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0)
-        _exit(2);
-    _exit(bind_to(id, "127.0.0.1", port) == -1 && errno == EADDRINUSE ? 0 : 1);
-}
-
-/* The port is also reserved while it is only bound. The other process starts before this one has threads, as
- * ThreadSanitizer requires. */
-static void a_port_belongs_to_one_process(void **state)
-{
-    int ports[2];
-    assert_int_equal(pipe(ports), 0);
-    const pid_t other = fork();
-    if (other == 0)
-        bind_in_other_process(ports[0]);
-    struct rdma_event_channel *channel = rdma_create_event_channel();
-    struct rdma_cm_id *id = new_id(channel, RDMA_PS_TCP);
-    assert_int_equal(bind_to(id, "127.0.0.1", 0), 0);
-    const __be16 port = rdma_get_src_port(id);
-    assert_int_equal(write(ports[1], &port, sizeof(port)), sizeof(port));
-    assert_int_equal(exit_code_of(other), 0);
-    close(ports[0]);
-    close(ports[1]);
-    rdma_destroy_id(id);
-    rdma_destroy_event_channel(channel);
-}
-
 /* Connections of an ended listener do not prevent the next listener from using its port. */
-static void a_port_is_free_again_with_its_listener(void **state)
+TEST(a_port_is_free_again_with_its_listener)
 {
     struct pair p = {0};
     open_pair(&p, &(struct options){0});
@@ -277,7 +279,7 @@ static void *get_event_of(void *channel)
     return NULL;
 }
 
-static void who_comes_to_a_destroyed_channel_waits(void **state)
+TEST(who_comes_to_a_destroyed_channel_waits)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
     assert_non_null(channel);
@@ -297,22 +299,5 @@ static void who_comes_to_a_destroyed_channel_waits(void **state)
 int main(void)
 {
     setenv("SOFTRDMA_PRIVATE_DATA", "exact", 1);
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_port_belongs_to_one_process), /* must be the first test */
-            cmocka_unit_test(requests_beyond_the_backlog_wait),
-            cmocka_unit_test(a_source_of_no_device_is_an_address_error),
-            cmocka_unit_test(a_synchronous_connect_without_a_listener_is_rejected),
-            cmocka_unit_test(a_lost_port_is_no_error_of_the_network),
-            cmocka_unit_test(a_port_belongs_to_one_id),
-            cmocka_unit_test(a_listener_shares_its_port_with_none),
-            cmocka_unit_test(a_port_is_free_again_with_its_listener),
-            cmocka_unit_test(who_comes_to_a_destroyed_channel_waits),
-    };
-    /* RoCE has private data of fixed size, and no datagrams. */
-    const struct CMUnitTest over_tcp[] = {
-            cmocka_unit_test(data_keeps_its_length_in_exact_mode),
-            cmocka_unit_test(spaces_have_the_same_ports),
-    };
-    return cmocka_run_group_tests_name("cm_rules", tests, NULL, NULL) +
-           (is_over_roce() ? 0 : cmocka_run_group_tests_name("cm_rules over TCP", over_tcp, NULL, NULL));
+    return run_registered_tests();
 }

@@ -4,6 +4,7 @@
  * its own. It assumes only that packets to one socket stay in order.
  * usage: datagram_hosts_test LAUNCHER */
 #include "datagrams.h"
+#include "registered_tests.h"
 #include "remote.h"
 #include "packet_injector.h"
 
@@ -234,24 +235,14 @@ static void lose_repeat_and_delay(const char *own, const char *other)
     assert_int_equal(exit_code_of(receiver), 0);
 }
 
-static void over_ipv4(void)
+TEST_IN_OWN_PROCESS(test_faults_over_ipv4)
 {
     lose_repeat_and_delay("::ffff:10.77.0.1", "::ffff:10.77.0.2");
 }
 
-static void over_ipv6(void)
+TEST_IN_OWN_PROCESS(test_faults_over_ipv6)
 {
     lose_repeat_and_delay("fd77::1", "fd77::2");
-}
-
-static void test_faults_over_ipv4(void **state)
-{
-    in_own_process(over_ipv4);
-}
-
-static void test_faults_over_ipv6(void **state)
-{
-    in_own_process(over_ipv6);
 }
 
 static void expect_untouched(const struct side *b, size_t from)
@@ -328,7 +319,7 @@ static void inject_packets(const char *unused)
     close_injector(&s);
 }
 
-static void test_foreign_packets(void **state)
+TEST(test_foreign_packets)
 {
     begin();
     const pid_t receiver = start_in(receivers_network, reject_foreign_packets, NULL);
@@ -364,7 +355,7 @@ static void receive_beside_a_flood(const char *unused)
 
 /* Valid datagrams arrive complete. The sender repeats datagrams without a response, because the flood can displace any
  * of them. */
-static void go_on_beside_a_flood(void)
+TEST_IN_OWN_PROCESS(test_flood)
 {
     begin();
     const pid_t receiver = start_in(receivers_network, receive_beside_a_flood, NULL);
@@ -386,11 +377,6 @@ static void go_on_beside_a_flood(void)
     assert_int_equal(exit_code_of(injector), 0);
 }
 
-static void test_flood(void **state)
-{
-    in_own_process(go_on_beside_a_flood);
-}
-
 int main(int argc, char **argv)
 {
     if (argc != 4) {
@@ -400,11 +386,5 @@ int main(int argc, char **argv)
     launcher = argv[1];
     receivers_network = argv[2];
     injector_network = argv[3];
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_faults_over_ipv4),
-            cmocka_unit_test(test_faults_over_ipv6),
-            cmocka_unit_test(test_foreign_packets),
-            cmocka_unit_test(test_flood),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered_tests();
 }

@@ -17,12 +17,6 @@
 /* Packet sequence numbers have 24 bits: they wrap with the first requests. */
 static const uint32_t first_psn = 0xffffff;
 
-static void skip_over_roce(void)
-{
-    if (is_over_roce())
-        skip();
-}
-
 /* Index of the GID of a peer on this host. Only RoCE requires one. */
 static int this_host(void)
 {

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "registered_tests.h"
+
 static const char *installed;
 
 /* Stores the address of a function into a pointer to functions. */
@@ -35,7 +37,7 @@ static void assert_is_device(void *library)
     assert_string_equal(name(devices[0]), "softrdma0");
 }
 
-static void each_name_opens_the_device(void **state)
+TEST(each_name_opens_the_device)
 {
     const char *names[] = {"libibverbs.so", "libibverbs.so.1", "librdmacm.so", "librdmacm.so.1",
             "/usr/lib/libibverbs.so.1", installed};
@@ -53,7 +55,7 @@ static void each_name_opens_the_device(void **state)
     assert_is_device(library);
 }
 
-static void versions_are_found(void **state)
+TEST(versions_are_found)
 {
     const char *functions[][2] = {{"ibv_get_device_list", "IBVERBS_1.1"}, {"ibv_create_comp_channel", "IBVERBS_1.0"},
             {"ibv_reg_dmabuf_mr", "IBVERBS_1.12"}, {"rdma_create_id", "RDMACM_1.0"}};
@@ -67,7 +69,7 @@ static void versions_are_found(void **state)
 }
 
 /* dlopen() searches the directories of the caller, which only the caller's own library lists. */
-static void libraries_of_the_caller_are_found(void **state)
+TEST(libraries_of_the_caller_are_found)
 {
     void *library = dlopen("libsoftrdma_found_by_runpath.so", RTLD_NOW);
     if (library == NULL)
@@ -87,10 +89,5 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     installed = argv[1];
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(each_name_opens_the_device),
-            cmocka_unit_test(versions_are_found),
-            cmocka_unit_test(libraries_of_the_caller_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered_tests();
 }

@@ -19,7 +19,7 @@ static void exit_after_one_message(struct pair *p)
 
 static const struct server_plan exits_after_one = {.receives = 1, .act = exit_after_one_message};
 
-static void write_to_a_sleeper(void)
+TEST_IN_OWN_PROCESS(a_sleeping_process_is_written)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -31,7 +31,7 @@ static void write_to_a_sleeper(void)
     stop_server(&r);
 }
 
-static void survive_a_killed_peer(void)
+TEST_IN_OWN_PROCESS(a_killed_peer_ends_what_is_outstanding)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -51,7 +51,7 @@ static void survive_a_killed_peer(void)
     stop_server(&r);
 }
 
-static void notice_a_killed_peer_while_idle(void)
+TEST_IN_OWN_PROCESS(a_killed_peer_is_noticed_while_idle)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -136,7 +136,7 @@ static bool refuses_what_is_inherited(struct pair *p)
            rdma_create_id(c->channel, &id, NULL, RDMA_PS_TCP) == -1 && errno == ENODEV;
 }
 
-static void fork_after_use(void)
+TEST_IN_OWN_PROCESS(a_forked_child_is_refused_and_harmless)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -157,7 +157,7 @@ static void fork_after_use(void)
 }
 
 /* Daemons do this if they list devices before they detach. */
-static void fork_after_closing(void)
+TEST_IN_OWN_PROCESS(a_child_reopens_the_device)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
     struct ibv_context *context = ibv_open_device(list[0]);
@@ -215,7 +215,7 @@ static void fork_while_opening_once(void)
     fork_while_opening(opening_delay);
 }
 
-static void leave_without_cleaning_up(void)
+TEST_IN_OWN_PROCESS(a_process_may_just_leave)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -225,7 +225,7 @@ static void leave_without_cleaning_up(void)
     exit(0); /* the progress thread is running and all objects are open */
 }
 
-static void do_nothing_before_the_first_call(void)
+TEST_IN_OWN_PROCESS(a_process_that_does_not_call_is_untouched)
 {
     const unsigned threads = entries_in("/proc/self/task", "");
     const unsigned before = entries_in("/proc/self/fd", "");
@@ -237,7 +237,7 @@ static void do_nothing_before_the_first_call(void)
     assert_int_equal(entries_in("/proc/self/fd", ""), before);
 }
 
-static void connections_leave_no_descriptors(void)
+TEST_IN_OWN_PROCESS(closed_connections_leave_nothing_behind)
 {
     struct pair p;
     open_pair(&p, NULL);
@@ -253,20 +253,7 @@ static void connections_leave_no_descriptors(void)
     assert_int_equal(entries_in("/proc/self/fd", ""), before);
 }
 
-#define own_process(name, body)                                                                                        \
-    static void name(void **state)                                                                                     \
-    {                                                                                                                  \
-        in_own_process(body);                                                                                          \
-    }
-
-own_process(a_sleeping_process_is_written, write_to_a_sleeper) own_process(a_killed_peer_ends_what_is_outstanding,
-        survive_a_killed_peer) own_process(a_killed_peer_is_noticed_while_idle, notice_a_killed_peer_while_idle)
-        own_process(a_forked_child_is_refused_and_harmless, fork_after_use) own_process(a_child_reopens_the_device,
-                fork_after_closing) own_process(a_process_may_just_leave, leave_without_cleaning_up)
-                own_process(a_process_that_does_not_call_is_untouched, do_nothing_before_the_first_call)
-                        own_process(closed_connections_leave_nothing_behind, connections_leave_no_descriptors)
-
-                                static void a_process_can_fork_while_the_device_is_opened(void **state)
+TEST(a_process_can_fork_while_the_device_is_opened)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message(
@@ -277,7 +264,7 @@ own_process(a_sleeping_process_is_written, write_to_a_sleeper) own_process(a_kil
         in_own_process(fork_while_opening_once);
 }
 
-static void a_message_is_acknowledged_before_its_receiver_can_exit(void **state)
+TEST(a_message_is_acknowledged_before_its_receiver_can_exit)
 {
     for (unsigned i = 0; i < 20; ++i)
         in_own_process(send_to_one_that_exits);
@@ -289,17 +276,5 @@ int main(void)
     puts("skipped: ThreadSanitizer does not let a child of a process with threads start a thread of its own");
     return 77;
 #endif
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_process_that_does_not_call_is_untouched),
-            cmocka_unit_test(a_sleeping_process_is_written),
-            cmocka_unit_test(a_killed_peer_ends_what_is_outstanding),
-            cmocka_unit_test(a_killed_peer_is_noticed_while_idle),
-            cmocka_unit_test(a_message_is_acknowledged_before_its_receiver_can_exit),
-            cmocka_unit_test(a_forked_child_is_refused_and_harmless),
-            cmocka_unit_test(a_child_reopens_the_device),
-            cmocka_unit_test(a_process_can_fork_while_the_device_is_opened),
-            cmocka_unit_test(a_process_may_just_leave),
-            cmocka_unit_test(closed_connections_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests_name("exit", tests, NULL, NULL);
+    return run_registered_tests();
 }

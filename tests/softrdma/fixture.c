@@ -305,6 +305,12 @@ bool is_over_roce(void)
     return path != NULL && strcmp(path, "roce") == 0;
 }
 
+void skip_over_roce(void)
+{
+    if (is_over_roce())
+        skip();
+}
+
 int set_up_pair(void **state, const struct options *options)
 {
     *state = test_malloc(sizeof(struct pair));

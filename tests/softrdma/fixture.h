@@ -68,6 +68,8 @@ struct pair {
 
 /* Returns whether the peers use RoCE. */
 bool is_over_roce(void);
+/* Skips the running test over RoCE. */
+void skip_over_roce(void);
 
 void open_pair(struct pair *pair, const struct options *options);
 void close_pair(struct pair *pair);

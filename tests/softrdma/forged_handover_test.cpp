@@ -5,21 +5,15 @@
 #include "transport/shm/fd_message.hpp"
 #include "transport/shm/fd_client.hpp"
 
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <future>
 #include <poll.h>
-#include <setjmp.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace softrdma;
 using namespace softrdma;
@@ -106,7 +100,7 @@ public:
     int pipe_ends[2];
 };
 
-void a_valid_host_is_accepted(void **)
+TEST(a_valid_host_is_accepted)
 {
     forged f;
     const unique_fd completion_fd(eventfd(0, EFD_CLOEXEC));
@@ -118,14 +112,14 @@ void a_valid_host_is_accepted(void **)
     assert_non_null(f.open(f.visit_it()).get());
 }
 
-void an_arena_that_is_none_is_refused(void **)
+TEST(an_arena_that_is_none_is_refused)
 {
     forged f;
     const host h([&](int to, const fd_request &w) { give(to, w.kind, {f.pipe_ends[0]}); });
     assert_null(f.open(f.visit_it()).get());
 }
 
-void the_arena_of_another_is_refused(void **)
+TEST(the_arena_of_another_is_refused)
 {
     forged f;
     const host h([&](int to, const fd_request &w) { give(to, w.kind, {f.i.arena}); });
@@ -134,7 +128,7 @@ void the_arena_of_another_is_refused(void **)
     assert_null(f.open(std::move(passed)).get());
 }
 
-void a_bell_that_is_none_is_refused(void **)
+TEST(a_bell_that_is_none_is_refused)
 {
     forged f;
     reinterpret_cast<cq_block *>(f.i.memory + impostor::cq_offset)->event_fd = 3;
@@ -144,28 +138,28 @@ void a_bell_that_is_none_is_refused(void **)
     assert_null(f.open(std::move(passed)).get());
 }
 
-void nothing_is_no_arena(void **)
+TEST(nothing_is_no_arena)
 {
     forged f;
     const host h([&](int to, const fd_request &w) { give(to, w.kind, {}); });
     assert_null(f.open(f.visit_it()).get());
 }
 
-void a_malformed_reply_is_rejected(void **)
+TEST(a_malformed_reply_is_rejected)
 {
     forged f;
     const host h([](int to, const fd_request &) { assert_int_equal(send(to, "no", 2, MSG_NOSIGNAL), 2); });
     assert_true(f.visit_it().arena.get() < 0);
 }
 
-void a_silent_host_passes_no_descriptor(void **)
+TEST(a_silent_host_passes_no_descriptor)
 {
     forged f;
     const host h([](int, const fd_request &) {});
     assert_true(f.visit_it().arena.get() < 0);
 }
 
-void an_unrequested_file_is_dropped(void **)
+TEST(an_unrequested_file_is_dropped)
 {
     forged f;
     const host h([&](int to, const fd_request &w) {
@@ -207,13 +201,13 @@ void pass_as_shared_file(int wrong)
         assert_true(c->write(key, 0, {&piece, 1}, sizeof(data)) != copy_result::done);
 }
 
-void a_descriptor_of_no_file_is_rejected(void **)
+TEST(a_descriptor_of_no_file_is_rejected)
 {
     const unique_fd completion_fd(eventfd(0, EFD_CLOEXEC));
     pass_as_shared_file(completion_fd.get());
 }
 
-void a_file_that_is_too_short_is_not_written(void **)
+TEST(a_file_that_is_too_short_is_not_written)
 {
 #ifdef __SANITIZE_THREAD__
     print_message("skipped: ThreadSanitizer does not let a handler leave by siglongjmp\n");
@@ -231,17 +225,5 @@ int main()
     setenv("SOFTRDMA_TRANSPORT", "shm-fd", 1); // memory other than private memory must be passed as a descriptor
     if (start_event_loop() == nullptr)
         return 1;
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_valid_host_is_accepted),
-            cmocka_unit_test(an_arena_that_is_none_is_refused),
-            cmocka_unit_test(the_arena_of_another_is_refused),
-            cmocka_unit_test(a_bell_that_is_none_is_refused),
-            cmocka_unit_test(nothing_is_no_arena),
-            cmocka_unit_test(a_malformed_reply_is_rejected),
-            cmocka_unit_test(a_silent_host_passes_no_descriptor),
-            cmocka_unit_test(an_unrequested_file_is_dropped),
-            cmocka_unit_test(a_descriptor_of_no_file_is_rejected),
-            cmocka_unit_test(a_file_that_is_too_short_is_not_written),
-    };
-    return cmocka_run_group_tests_name("forged_handover", tests, nullptr, nullptr);
+    return run_registered_tests();
 }

@@ -37,7 +37,7 @@ void use(shm_ep &c, std::mt19937 &random)
     }
 }
 
-void a_valid_arena_is_accepted(void **)
+TEST(a_valid_arena_is_accepted)
 {
     impostor i = make_impostor();
     const connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
@@ -47,7 +47,7 @@ void a_valid_arena_is_accepted(void **)
     end_impostor(i);
 }
 
-void a_forged_introduction_is_refused(void **)
+TEST(a_forged_introduction_is_refused)
 {
     impostor i = make_impostor();
     const connection_ends ends{.own_address = {1}, .peer_address = {2}, .own_port = 3, .peer_port = 4};
@@ -76,7 +76,7 @@ void a_forged_introduction_is_refused(void **)
     end_impostor(i);
 }
 
-void invalid_data_ends_only_its_connection(void **)
+TEST(invalid_data_ends_only_its_connection)
 {
     const unsigned seed = number_from("TEST_SEED", static_cast<unsigned>(getpid()));
     print_message("seed %u\n", seed);
@@ -206,7 +206,7 @@ void expect_refused(const forgery &message)
     close_pair(&p);
 }
 
-void a_forged_message_is_refused_and_ends_the_connection(void **)
+TEST(a_forged_message_is_refused_and_ends_the_connection)
 {
     const std::size_t all = 4096;
     const forgery messages[] = {
@@ -228,7 +228,7 @@ void a_forged_message_is_refused_and_ends_the_connection(void **)
         expect_refused(message);
 }
 
-void a_message_is_taken_from_its_place_only(void **)
+TEST(a_message_is_taken_from_its_place_only)
 {
     pair p{};
     open_pair(&p, nullptr);
@@ -244,7 +244,7 @@ void a_message_is_taken_from_its_place_only(void **)
 }
 
 // The next peer of a queue pair is shown what the program posts, not what the last one has left there.
-void receives_after_a_reset_are_published_again(void **)
+TEST(receives_after_a_reset_are_published_again)
 {
     constexpr unsigned places = 16;
     pair p{};
@@ -265,7 +265,7 @@ void receives_after_a_reset_are_published_again(void **)
     close_pair(&p);
 }
 
-void an_arena_of_another_version_is_rejected_with_both_versions(void **)
+TEST(an_arena_of_another_version_is_rejected_with_both_versions)
 {
     impostor i = make_impostor();
     write_blocks(i, {});
@@ -282,14 +282,5 @@ void an_arena_of_another_version_is_rejected_with_both_versions(void **)
 int main()
 {
     setenv("SOFTRDMA_TRANSPORT", "shm", 1);
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(an_arena_of_another_version_is_rejected_with_both_versions),
-            cmocka_unit_test(a_valid_arena_is_accepted),
-            cmocka_unit_test(a_forged_introduction_is_refused),
-            cmocka_unit_test(invalid_data_ends_only_its_connection),
-            cmocka_unit_test(a_forged_message_is_refused_and_ends_the_connection),
-            cmocka_unit_test(a_message_is_taken_from_its_place_only),
-            cmocka_unit_test(receives_after_a_reset_are_published_again),
-    };
-    return cmocka_run_group_tests_name("garbage_arena", tests, nullptr, nullptr);
+    return run_registered_tests();
 }

@@ -322,12 +322,12 @@ static void receive_a_silent_crowd_at(const char *kind)
     close_pair(&p);
 }
 
-static void receive_a_silent_crowd(void)
+TEST_IN_OWN_PROCESS(silent_peers_are_disconnected)
 {
     receive_a_silent_crowd_at("softrdma-fd/");
 }
 
-static void receive_a_silent_crowd_without_rings(void)
+TEST_IN_OWN_PROCESS(peers_without_rings_are_disconnected)
 {
     receive_a_silent_crowd_at("softrdma-datagrams/");
 }
@@ -389,7 +389,7 @@ static void drop_rights_and_accept_a_stopped_caller(void)
 }
 
 /* A delay that a busy machine can cause. */
-static void accept_a_slow_caller_by_memory_only(void)
+TEST_IN_OWN_PROCESS(a_slow_peer_shares_its_memory)
 {
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
     setenv("SOFTRDMA_TRANSPORT", "shm", 1);
@@ -434,11 +434,6 @@ DEFINE_TEST(a_stopped_peer_is_reached_over_the_network, NULL, NULL)
     in_own_process(drop_rights_and_accept_a_stopped_caller);
 }
 
-DEFINE_TEST(a_slow_peer_shares_its_memory, NULL, NULL)
-{
-    in_own_process(accept_a_slow_caller_by_memory_only);
-}
-
 DEFINE_TEST(a_wrong_token_gets_nothing, NULL, NULL)
 {
     receive(ask_with_a_wrong_token);
@@ -452,16 +447,6 @@ DEFINE_TEST(another_message_gets_nothing, NULL, NULL)
 DEFINE_TEST(silence_is_ended, NULL, NULL)
 {
     receive(send_no_bytes);
-}
-
-DEFINE_TEST(silent_peers_are_disconnected, NULL, NULL)
-{
-    in_own_process(receive_a_silent_crowd);
-}
-
-DEFINE_TEST(peers_without_rings_are_disconnected, NULL, NULL)
-{
-    in_own_process(receive_a_silent_crowd_without_rings);
 }
 
 DEFINE_TEST(another_user_gets_nothing, NULL, NULL)

@@ -27,7 +27,7 @@ static void expect_written(struct remote *r, uint64_t wr_id)
     expect_completion(r->pair.client.cq, wr_id, IBV_WC_SUCCESS);
 }
 
-static void notice_that_it_was_killed(void)
+TEST_IN_OWN_PROCESS(an_idle_peer_notices_it)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -46,11 +46,6 @@ static void notice_that_it_was_killed(void)
     stop_server(&r);
 }
 
-static void an_idle_peer_notices_it(void **state)
-{
-    in_own_process(notice_that_it_was_killed);
-}
-
 int main(int count, char **arguments)
 {
     static char path[64];
@@ -60,8 +55,5 @@ int main(int count, char **arguments)
     snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
     network = path;
     sleeps.address = arguments[1];
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(an_idle_peer_notices_it),
-    };
-    return cmocka_run_group_tests_name("killed_host", tests, NULL, NULL);
+    return run_registered_tests();
 }

@@ -46,7 +46,7 @@ static void read_back(struct remote *r)
 }
 
 /* The kernel's copies do not guarantee that words are written as a whole. */
-static void leave_an_atomic_word_to_its_owner(void)
+TEST_IN_OWN_PROCESS(an_atomic_word_of_private_memory_is_written_by_its_owner)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -85,17 +85,17 @@ static void stop_at_the_death_of_the_owner(enum ibv_wr_opcode opcode)
     close_pair(&r.pair);
 }
 
-static void write_nothing_into_the_file_of_the_dead(void)
+TEST_IN_OWN_PROCESS(a_file_whose_owner_is_dead_is_not_written)
 {
     stop_at_the_death_of_the_owner(IBV_WR_RDMA_WRITE);
 }
 
-static void send_nothing_to_the_dead(void)
+TEST_IN_OWN_PROCESS(a_message_to_the_dead_fails)
 {
     stop_at_the_death_of_the_owner(IBV_WR_SEND);
 }
 
-static void reach_a_stopped_process(void)
+TEST_IN_OWN_PROCESS(a_stopped_process_is_reached)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -116,7 +116,7 @@ static void reach_a_stopped_process(void)
 }
 
 /* Each queue pair may get the next message, and has a receive before that. */
-static void reach_a_shared_receive_queue_of_a_stopped_process(void)
+TEST_IN_OWN_PROCESS(a_shared_receive_queue_is_reached)
 {
     static const struct server_plan shares = {
             .size = 16 * page_size, .shared_receives = 8, .shared_size = 2 * page_size};
@@ -138,7 +138,7 @@ static void reach_a_shared_receive_queue_of_a_stopped_process(void)
     stop_server(&r);
 }
 
-static void reach_a_file_of_a_stopped_process(void)
+TEST_IN_OWN_PROCESS(a_file_is_reached_through_a_mapping)
 {
     struct remote r;
     int fd;
@@ -209,7 +209,7 @@ static void keep_the_programs_bus_errors(void)
     stop_server(&r);
 }
 
-static void refuse_a_wrong_key(void)
+TEST_IN_OWN_PROCESS(a_wrong_key_changes_nothing)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);
@@ -263,7 +263,7 @@ static void expect_the_network(const struct server_plan *plan)
     stop_server(&r);
 }
 
-static void keep_away_from_the_distrustful(void)
+TEST_IN_OWN_PROCESS(a_process_without_trust_is_reached_over_the_network)
 {
     expect_the_network(&(struct server_plan){.prepare = no_trust});
 }
@@ -273,7 +273,7 @@ static void keep_away_from_other_users(void)
     expect_the_network(&(struct server_plan){.prepare = become_another_user});
 }
 
-static void keep_away_from_the_confined(void)
+TEST_IN_OWN_PROCESS(a_process_without_the_system_calls_is_reached_over_the_network)
 {
     be_refused_what_the_path_needs();
     expect_the_network(&(struct server_plan){0});
@@ -337,7 +337,7 @@ static uint64_t write_while_it_lasts(struct remote *r)
     return atomic_load(&board->rounds);
 }
 
-static void write_against_deregistration(void)
+TEST_IN_OWN_PROCESS(what_is_deregistered_does_not_change)
 {
     struct remote r;
     start_server(&r, &registers, NULL);
@@ -356,7 +356,7 @@ static void *destroy_soon(void *id)
     return NULL;
 }
 
-static void send_against_destruction(void)
+TEST_IN_OWN_PROCESS(a_destroyed_receiver_ends_the_sender)
 {
     for (unsigned round = 0; round < 20; ++round) {
         struct pair p;
@@ -398,7 +398,7 @@ static void wait_for_messages(struct pair *p)
 
 static const struct server_plan waits = {.receives = 8, .act = wait_for_messages};
 
-static void wake_a_sleeping_receiver(void)
+TEST_IN_OWN_PROCESS(a_sleeping_receiver_is_woken)
 {
     struct remote r;
     start_server(&r, &waits, NULL);
@@ -416,28 +416,7 @@ static void wake_a_sleeping_receiver(void)
     stop_server(&r);
 }
 
-#define own_process(name, body)                                                                                        \
-    static void name(void **state)                                                                                     \
-    {                                                                                                                  \
-        in_own_process(body);                                                                                          \
-    }
-
-/* clang-format off */
-own_process(a_stopped_process_is_reached, reach_a_stopped_process)
-own_process(a_shared_receive_queue_is_reached, reach_a_shared_receive_queue_of_a_stopped_process)
-own_process(a_file_is_reached_through_a_mapping, reach_a_file_of_a_stopped_process)
-own_process(an_atomic_word_of_private_memory_is_written_by_its_owner, leave_an_atomic_word_to_its_owner)
-own_process(a_file_whose_owner_is_dead_is_not_written, write_nothing_into_the_file_of_the_dead)
-own_process(a_message_to_the_dead_fails, send_nothing_to_the_dead)
-own_process(a_process_without_the_system_calls_is_reached_over_the_network, keep_away_from_the_confined)
-own_process(a_wrong_key_changes_nothing, refuse_a_wrong_key)
-own_process(a_process_without_trust_is_reached_over_the_network, keep_away_from_the_distrustful)
-own_process(what_is_deregistered_does_not_change, write_against_deregistration)
-own_process(a_destroyed_receiver_ends_the_sender, send_against_destruction)
-own_process(a_sleeping_receiver_is_woken, wake_a_sleeping_receiver)
-        /* clang-format on */
-
-        static void in_own_process_with_bus_errors(void (*test)(void))
+static void in_own_process_with_bus_errors(void (*test)(void))
 {
 #ifdef __SANITIZE_THREAD__
     (void)test;
@@ -448,7 +427,7 @@ own_process(a_sleeping_receiver_is_woken, wake_a_sleeping_receiver)
 #endif
 }
 
-static void a_truncated_file_is_an_error_of_the_target(void **state)
+TEST(a_truncated_file_is_an_error_of_the_target)
 {
     for (unsigned bytes = 8; bytes <= page_size; bytes += page_size - 8) {
         meets_the_end.bytes = bytes;
@@ -459,7 +438,7 @@ static void a_truncated_file_is_an_error_of_the_target(void **state)
     }
 }
 
-static void a_bus_error_of_the_program_is_its_own(void **state)
+TEST(a_bus_error_of_the_program_is_its_own)
 {
     in_own_process_with_bus_errors(keep_the_programs_bus_errors);
 }
@@ -473,12 +452,12 @@ static void in_own_process_of_root(void (*test)(void))
     in_own_process(test);
 }
 
-static void another_user_is_reached_over_the_network(void **state)
+TEST(another_user_is_reached_over_the_network)
 {
     in_own_process_of_root(keep_away_from_other_users);
 }
 
-static void a_process_without_capabilities_is_reached_over_the_network(void **state)
+TEST(a_process_without_capabilities_is_reached_over_the_network)
 {
     in_own_process_of_root(keep_away_from_those_who_dropped_their_rights);
 }
@@ -486,23 +465,5 @@ static void a_process_without_capabilities_is_reached_over_the_network(void **st
 int main(void)
 {
     setenv("SOFTRDMA_TRANSPORT", "shm", 1);
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_stopped_process_is_reached),
-            cmocka_unit_test(a_shared_receive_queue_is_reached),
-            cmocka_unit_test(a_file_is_reached_through_a_mapping),
-            cmocka_unit_test(an_atomic_word_of_private_memory_is_written_by_its_owner),
-            cmocka_unit_test(a_file_whose_owner_is_dead_is_not_written),
-            cmocka_unit_test(a_message_to_the_dead_fails),
-            cmocka_unit_test(a_truncated_file_is_an_error_of_the_target),
-            cmocka_unit_test(a_bus_error_of_the_program_is_its_own),
-            cmocka_unit_test(a_wrong_key_changes_nothing),
-            cmocka_unit_test(a_process_without_trust_is_reached_over_the_network),
-            cmocka_unit_test(a_process_without_the_system_calls_is_reached_over_the_network),
-            cmocka_unit_test(another_user_is_reached_over_the_network),
-            cmocka_unit_test(a_process_without_capabilities_is_reached_over_the_network),
-            cmocka_unit_test(what_is_deregistered_does_not_change),
-            cmocka_unit_test(a_destroyed_receiver_ends_the_sender),
-            cmocka_unit_test(a_sleeping_receiver_is_woken),
-    };
-    return cmocka_run_group_tests_name("local", tests, NULL, NULL);
+    return run_registered_tests();
 }

@@ -56,7 +56,7 @@ static pid_t holder_of(off_t byte)
     return holder;
 }
 
-static void share_a_locked_file(void)
+TEST_IN_OWN_PROCESS(peers_keep_their_locks)
 {
     struct remote r;
     uint8_t *page = map_file(page_size, MAP_SHARED, &file);
@@ -79,9 +79,4 @@ static void share_a_locked_file(void)
     assert_int_equal(holder_of(1), getpid());
     munmap(page, page_size);
     close(file);
-}
-
-DEFINE_TEST(peers_keep_their_locks, NULL, NULL)
-{
-    in_own_process(share_a_locked_file);
 }

@@ -356,7 +356,7 @@ static unsigned rounds(void)
     return number_from("TEST_MIXED_ROUNDS", 8);
 }
 
-static void sides_that_are_stopped_and_continued_lose_nothing(void **state)
+TEST(sides_that_are_stopped_and_continued_lose_nothing)
 {
     pid_t pids[2];
     for (unsigned left = rounds(); left > 0;) {
@@ -377,7 +377,7 @@ static void sides_that_are_stopped_and_continued_lose_nothing(void **state)
     }
 }
 
-static void a_side_whose_peer_is_killed_ends_every_connection(void **state)
+TEST(a_side_whose_peer_is_killed_ends_every_connection)
 {
     pid_t pids[2];
     for (unsigned i = 0; i < rounds(); ++i) {
@@ -398,9 +398,5 @@ int main(void)
     all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED)
         return 1;
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(sides_that_are_stopped_and_continued_lose_nothing),
-            cmocka_unit_test(a_side_whose_peer_is_killed_ends_every_connection),
-    };
-    return cmocka_run_group_tests_name("mixed", tests, NULL, NULL);
+    return run_registered_tests();
 }

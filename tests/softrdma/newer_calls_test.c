@@ -11,7 +11,7 @@
     *(void **)&name = dlsym(RTLD_DEFAULT, #name);                                                                      \
     assert_non_null(name)
 
-static void the_speed_of_the_port_is_that_of_its_attributes(void **state)
+TEST(the_speed_of_the_port_is_that_of_its_attributes)
 {
     struct ibv_context *context = *state;
     NEWER(int, ibv_query_port_speed, struct ibv_context *, uint32_t, uint64_t *);
@@ -21,7 +21,7 @@ static void the_speed_of_the_port_is_that_of_its_attributes(void **state)
     assert_int_equal(ibv_query_port_speed(context, 2, &speed), EINVAL);
 }
 
-static void missing_features_are_reported(void **state)
+TEST(missing_features_are_reported)
 {
     struct ibv_context *context = *state;
     uint64_t capabilities[8];
@@ -34,7 +34,7 @@ static void missing_features_are_reported(void **state)
 }
 
 /* ibv_rc_pingpong of rdma-core 65 allocates its buffer with these functions. */
-static void buffers_are_ordinary_memory(void **state)
+TEST(buffers_are_ordinary_memory)
 {
     NEWER(void *, ibv_alloc_buf, struct ibv_pd *, size_t, void **);
     NEWER(struct ibv_mr *, ibv_reg_buf_mr, struct ibv_pd *, void *, void *, size_t, int);
@@ -71,7 +71,7 @@ static void buffers_are_ordinary_memory(void **state)
     assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-static void sets_of_rsockets_report_events(void **state)
+TEST(sets_of_rsockets_report_events)
 {
     NEWER(int, repoll_create, int);
     NEWER(int, repoll_ctl, int, int, int, struct epoll_event *);
@@ -93,7 +93,7 @@ static void sets_of_rsockets_report_events(void **state)
 }
 
 /* The first three words are a bit mask and flags. */
-static void unknown_operations_of_a_context_are_unsupported(void **state)
+TEST(unknown_operations_of_a_context_are_unsupported)
 {
     enum {
         first_operation = 3,
@@ -121,14 +121,4 @@ static int close_device(void **state)
     return ibv_close_device(*state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(the_speed_of_the_port_is_that_of_its_attributes),
-            cmocka_unit_test(missing_features_are_reported),
-            cmocka_unit_test(buffers_are_ordinary_memory),
-            cmocka_unit_test(sets_of_rsockets_report_events),
-            cmocka_unit_test(unknown_operations_of_a_context_are_unsupported),
-    };
-    return cmocka_run_group_tests_name("newer_calls", tests, open_device, close_device);
-}
+GROUP_FIXTURE(open_device, close_device)

@@ -42,7 +42,7 @@ static int remove_proc(void)
     return EMFILE;
 }
 
-static void fail_to_register(void)
+TEST_IN_OWN_PROCESS(registration_without_proc_fails_with_a_reason)
 {
     void *context = NULL;
     setenv("SOFTRDMA_LOG", "error", 1);
@@ -66,11 +66,6 @@ static void fail_to_register(void)
 }
 
 /* The first test, because it forks: the device has no thread yet. */
-DEFINE_TEST(registration_without_proc_fails_with_a_reason, NULL, NULL)
-{
-    in_own_process(fail_to_register);
-}
-
 DEFINE_TEST(the_device_describes_itself, opened, closed)
 {
     struct ibv_context *context = *state;

@@ -45,7 +45,7 @@ static void expect_messages_in_order(struct pair *p)
 
 static const struct server_plan keeps_order = {.act = expect_messages_in_order};
 
-static void keep_messages_in_order(void)
+TEST_IN_OWN_PROCESS(messages_of_both_directions_keep_their_order)
 {
     struct remote r;
     start_server(&r, &keeps_order, map_file(memory_size, MAP_SHARED, NULL));
@@ -60,9 +60,4 @@ static void keep_messages_in_order(void)
     }
     assert_int_equal(waitpid(r.pid, NULL, WNOHANG), 0); /* the process is still waiting */
     stop_server(&r);
-}
-
-DEFINE_TEST(messages_of_both_directions_keep_their_order, NULL, NULL)
-{
-    in_own_process(keep_messages_in_order);
 }

@@ -123,7 +123,7 @@ static void count_fates(struct fates *fates, size_t from, size_t to)
     }
 }
 
-static void unflushed_lines_are_lost_torn_or_kept(void **state)
+TEST(unflushed_lines_are_lost_torn_or_kept)
 {
     struct fates fates = {0};
     assert_int_equal(run_until_cut(write_everything, "after:1,seed:1"), cut_status);
@@ -131,7 +131,7 @@ static void unflushed_lines_are_lost_torn_or_kept(void **state)
     assert_true(fates.lost > lines / 8 && fates.torn > lines / 8 && fates.kept > lines / 8);
 }
 
-static void the_seed_decides(void **state)
+TEST(the_seed_decides)
 {
     uint8_t first[file_size];
     assert_int_equal(run_until_cut(write_everything, "after:1,seed:7"), cut_status);
@@ -142,7 +142,7 @@ static void the_seed_decides(void **state)
     assert_memory_not_equal(file, first, file_size);
 }
 
-static void flushed_lines_are_never_touched(void **state)
+TEST(flushed_lines_are_never_touched)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
@@ -157,7 +157,7 @@ static void flushed_lines_are_never_touched(void **state)
     }
 }
 
-static void a_read_flushes_too(void **state)
+TEST(a_read_flushes_too)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
@@ -169,7 +169,7 @@ static void a_read_flushes_too(void **state)
     }
 }
 
-static void data_synced_by_the_program_is_not_lost(void **state)
+TEST(data_synced_by_the_program_is_not_lost)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
@@ -184,7 +184,7 @@ static void data_synced_by_the_program_is_not_lost(void **state)
     }
 }
 
-static void an_incomplete_sync_makes_no_data_durable(void **state)
+TEST(an_incomplete_sync_makes_no_data_durable)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
@@ -196,7 +196,7 @@ static void an_incomplete_sync_makes_no_data_durable(void **state)
     }
 }
 
-static void stores_of_the_program_are_not_lost(void **state)
+TEST(stores_of_the_program_are_not_lost)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         char power_cut[64];
@@ -207,7 +207,7 @@ static void stores_of_the_program_are_not_lost(void **state)
     }
 }
 
-static void without_an_operation_number_the_power_stays_on(void **state)
+TEST(without_an_operation_number_the_power_stays_on)
 {
     assert_int_equal(run_until_cut(write_everything, "armed"), 0);
     assert_int_equal(run_until_cut(write_everything, "after:2,seed:1"), 0);
@@ -216,7 +216,7 @@ static void without_an_operation_number_the_power_stays_on(void **state)
     assert_int_equal(fates.kept, lines);
 }
 
-static void an_invalid_setting_ends_the_program(void **state)
+TEST(an_invalid_setting_ends_the_program)
 {
     const char *const settings[] = {"after:0", "after:x", "after:", "sometimes", "after:1,,seed:1", "seed:-1"};
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
@@ -243,16 +243,5 @@ int main(void)
         perror("cannot map a file");
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(unflushed_lines_are_lost_torn_or_kept),
-            cmocka_unit_test(the_seed_decides),
-            cmocka_unit_test(flushed_lines_are_never_touched),
-            cmocka_unit_test(a_read_flushes_too),
-            cmocka_unit_test(data_synced_by_the_program_is_not_lost),
-            cmocka_unit_test(an_incomplete_sync_makes_no_data_durable),
-            cmocka_unit_test(stores_of_the_program_are_not_lost),
-            cmocka_unit_test(without_an_operation_number_the_power_stays_on),
-            cmocka_unit_test(an_invalid_setting_ends_the_program),
-    };
-    return cmocka_run_group_tests_name("power_cut", tests, NULL, NULL);
+    return run_registered_tests();
 }

@@ -51,4 +51,13 @@ void stop_server(struct remote *r);
 /* Runs a test in a child process, which may fork because it has not called verbs. */
 void in_own_process(void (*test)(void));
 
+/* Defines a test that runs in a child process. The function body follows. */
+#define TEST_IN_OWN_PROCESS(name)                                                                                      \
+    static void name##_in_child(void);                                                                                 \
+    TEST(name)                                                                                                         \
+    {                                                                                                                  \
+        in_own_process(name##_in_child);                                                                               \
+    }                                                                                                                  \
+    static void name##_in_child(void)
+
 #endif

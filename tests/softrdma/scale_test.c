@@ -14,7 +14,7 @@ enum {
     rounds = 300,
 };
 
-static void sixty_four_connections_work_concurrently(void **state)
+TEST(sixty_four_connections_work_concurrently)
 {
     struct pair *pairs = calloc(connections, sizeof(*pairs));
     assert_non_null(pairs);
@@ -34,7 +34,7 @@ static void sixty_four_connections_work_concurrently(void **state)
 }
 
 /* Pacing would only slow down connections within a host. Over RoCE none of them has a TCP connection. */
-static void connections_within_a_host_are_not_paced(void **state)
+TEST(connections_within_a_host_are_not_paced)
 {
     OPEN_PAIR(p, NULL);
     unsigned ends = 0;
@@ -81,7 +81,7 @@ static void *write_own_slot(void *argument)
     return NULL;
 }
 
-static void threads_can_share_a_connection(void **state)
+TEST(threads_can_share_a_connection)
 {
     OPEN_PAIR(p, NULL);
     atomic_uint completed = 0;
@@ -118,7 +118,7 @@ static void *connect_and_write(void *argument)
     return NULL;
 }
 
-static void threads_can_connect_concurrently(void **state)
+TEST(threads_can_connect_concurrently)
 {
     pthread_t ids[threads];
     for (size_t i = 0; i < threads; ++i)
@@ -146,7 +146,7 @@ static void *register_and_deregister(void *argument)
     return NULL;
 }
 
-static void registration_works_during_traffic(void **state)
+TEST(registration_works_during_traffic)
 {
     OPEN_PAIR(p, NULL);
     struct churn churn = {.pair = &p};
@@ -170,7 +170,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Keys are unique, and peers can use each of them. Deregistered regions free their slots. */
-static void many_regions_can_be_registered(void **state)
+TEST(many_regions_can_be_registered)
 {
     enum {
         many = 70000, /* more than the capacity of the table that peers share */
@@ -230,7 +230,7 @@ static void expect_success_or_refusal(struct ibv_cq *cq, uint64_t first, uint64_
 }
 
 /* The region may be deregistered at any time. Each write succeeds or is rejected, and none accesses freed memory. */
-static void a_region_can_be_deregistered_while_it_is_written(void **state)
+TEST(a_region_can_be_deregistered_while_it_is_written)
 {
     for (unsigned i = 0; i < 30; ++i) {
         struct pair p;
@@ -244,7 +244,7 @@ static void a_region_can_be_deregistered_while_it_is_written(void **state)
 }
 
 /* Deregisters memory that receives responses. Each READ completes in full or is rejected. */
-static void memory_can_be_deregistered_while_responses_arrive(void **state)
+TEST(memory_can_be_deregistered_while_responses_arrive)
 {
     enum {
         size = 2 << 20,
@@ -261,19 +261,4 @@ static void memory_can_be_deregistered_while_responses_arrive(void **state)
         expect_success_or_refusal(p.client.cq, i % 3 != 0, requests, IBV_WC_LOC_PROT_ERR);
         close_pair(&p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(many_regions_can_be_registered), /* needs the first region of the process */
-            cmocka_unit_test(sixty_four_connections_work_concurrently),
-            cmocka_unit_test(connections_within_a_host_are_not_paced),
-            cmocka_unit_test(threads_can_share_a_connection),
-            cmocka_unit_test(threads_can_connect_concurrently),
-            cmocka_unit_test(registration_works_during_traffic),
-            cmocka_unit_test(a_region_can_be_deregistered_while_it_is_written),
-            cmocka_unit_test(memory_can_be_deregistered_while_responses_arrive),
-    };
-    return cmocka_run_group_tests_name("scale", tests, NULL, NULL);
 }

@@ -238,7 +238,7 @@ static void finish(struct receiver *r, struct child last)
     close_pair(&r->listening);
 }
 
-static void arrive_in_order_though_either_side_is_stopped(void)
+TEST_IN_OWN_PROCESS(messages_arrive_in_order_while_either_side_is_stopped)
 {
     enum {
         messages = 1000
@@ -267,7 +267,7 @@ static void arrive_in_order_though_either_side_is_stopped(void)
     finish(&r, children[senders]);
 }
 
-static void lose_no_receive_with_a_sender(void)
+TEST_IN_OWN_PROCESS(killed_senders_lose_no_receive)
 {
     const unsigned rounds = number_from("TEST_KILL_ROUNDS", 20), count = senders + rounds + 1;
     struct child *children = calloc(count, sizeof(*children));
@@ -290,14 +290,4 @@ static void lose_no_receive_with_a_sender(void)
         kill_sender(&r, &r.of[i]);
     finish(&r, children[count - 1]);
     free(children);
-}
-
-DEFINE_TEST(messages_arrive_in_order_while_either_side_is_stopped, NULL, NULL)
-{
-    in_own_process(arrive_in_order_though_either_side_is_stopped);
-}
-
-DEFINE_TEST(killed_senders_lose_no_receive, NULL, NULL)
-{
-    in_own_process(lose_no_receive_with_a_sender);
 }

@@ -124,7 +124,7 @@ static int try_change(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
     return result;
 }
 
-static void every_attribute_is_required_optional_or_rejected(void **state)
+TEST(every_attribute_is_required_optional_or_rejected)
 {
     for (size_t f = 0; f < sizeof(states) / sizeof(states[0]); ++f) {
         for (size_t t = 0; t < sizeof(states) / sizeof(states[0]); ++t) {
@@ -146,7 +146,7 @@ static void every_attribute_is_required_optional_or_rejected(void **state)
     }
 }
 
-static void values_out_of_range_are_rejected(void **state)
+TEST(values_out_of_range_are_rejected)
 {
     int optional = 0;
     struct ibv_qp *qp = in_state(IBV_QPS_INIT);
@@ -169,7 +169,7 @@ static void values_out_of_range_are_rejected(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void a_wrong_current_state_is_rejected(void **state)
+TEST(a_wrong_current_state_is_rejected)
 {
     struct ibv_qp *qp = in_state(IBV_QPS_RTS);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD};
@@ -177,12 +177,4 @@ static void a_wrong_current_state_is_rejected(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(every_attribute_is_required_optional_or_rejected),
-            cmocka_unit_test(values_out_of_range_are_rejected),
-            cmocka_unit_test(a_wrong_current_state_is_rejected),
-    };
-    return cmocka_run_group_tests_name("states", tests, open_queue, close_queue);
-}
+GROUP_FIXTURE(open_queue, close_queue)

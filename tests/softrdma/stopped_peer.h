@@ -55,11 +55,4 @@ void expect_memory_unchanged(const struct pair *p);
 /* Checks for 200 ms that no completion and no data arrives. */
 void expect_nothing(struct pair *p);
 
-/* Wraps a test that runs in a child process. */
-#define TEST_IN_OWN_PROCESS(test)                                                                                      \
-    static void test_##test(void **state)                                                                              \
-    {                                                                                                                  \
-        in_own_process(test);                                                                                          \
-    }
-
 #endif

@@ -15,7 +15,7 @@ static void admit(const struct peer *peer, struct pair *p, uint8_t *file)
     order(peer, &(struct order){.addr = (uintptr_t)p->server.memory, .rkey = p->server.mr->rkey});
 }
 
-static void a_message_to_a_deleted_connection_reaches_no_other_connection(void)
+TEST_IN_OWN_PROCESS(a_message_to_a_deleted_connection_reaches_no_other_connection)
 {
     const struct peer old = start_peer(stop_then_send), fresh = start_peer(wait_forever);
     struct pair first, second;
@@ -29,7 +29,7 @@ static void a_message_to_a_deleted_connection_reaches_no_other_connection(void)
     kill(fresh.pid, SIGKILL);
 }
 
-static void a_message_to_a_reset_queue_pair_does_not_arrive(void)
+TEST_IN_OWN_PROCESS(a_message_to_a_reset_queue_pair_does_not_arrive)
 {
     const struct peer old = start_peer(stop_then_send);
     struct pair p;
@@ -48,7 +48,7 @@ static void a_message_to_a_reset_queue_pair_does_not_arrive(void)
     expect_nothing(&p);
 }
 
-static void a_queue_pair_is_busy_while_its_peer_may_store(void)
+TEST_IN_OWN_PROCESS(a_queue_pair_is_busy_while_its_peer_may_store)
 {
     const struct peer peer = start_peer(send_stopped);
     struct pair p;
@@ -67,7 +67,7 @@ static void a_queue_pair_is_busy_while_its_peer_may_store(void)
 }
 
 /* The queue pair enters the error state immediately. The receive completes once the peer can no longer store to it. */
-static void a_receive_is_flushed_when_its_peer_can_no_longer_store(void)
+TEST_IN_OWN_PROCESS(a_receive_is_flushed_when_its_peer_can_no_longer_store)
 {
     const struct peer peer = start_peer(send_stopped);
     struct pair p;
@@ -98,7 +98,7 @@ static void *deregister(void *argument)
     return NULL;
 }
 
-static void a_region_is_busy_while_a_peer_may_store(void)
+TEST_IN_OWN_PROCESS(a_region_is_busy_while_a_peer_may_store)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p, other;
@@ -119,7 +119,7 @@ static void a_region_is_busy_while_a_peer_may_store(void)
     expect_memory_unchanged(&p);
 }
 
-static void a_region_is_deregistered_when_its_peer_is_killed(void)
+TEST_IN_OWN_PROCESS(a_region_is_deregistered_when_its_peer_is_killed)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
@@ -134,25 +134,11 @@ static void a_region_is_deregistered_when_its_peer_is_killed(void)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(d.result, 0);
 }
-TEST_IN_OWN_PROCESS(a_message_to_a_deleted_connection_reaches_no_other_connection)
-TEST_IN_OWN_PROCESS(a_message_to_a_reset_queue_pair_does_not_arrive)
-TEST_IN_OWN_PROCESS(a_queue_pair_is_busy_while_its_peer_may_store)
-TEST_IN_OWN_PROCESS(a_receive_is_flushed_when_its_peer_can_no_longer_store)
-TEST_IN_OWN_PROCESS(a_region_is_busy_while_a_peer_may_store)
-TEST_IN_OWN_PROCESS(a_region_is_deregistered_when_its_peer_is_killed)
 
 /* usage: stopped_test [TEST] */
 int main(int count, char **arguments)
 {
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_a_message_to_a_deleted_connection_reaches_no_other_connection),
-            cmocka_unit_test(test_a_message_to_a_reset_queue_pair_does_not_arrive),
-            cmocka_unit_test(test_a_queue_pair_is_busy_while_its_peer_may_store),
-            cmocka_unit_test(test_a_receive_is_flushed_when_its_peer_can_no_longer_store),
-            cmocka_unit_test(test_a_region_is_busy_while_a_peer_may_store),
-            cmocka_unit_test(test_a_region_is_deregistered_when_its_peer_is_killed),
-    };
-    return cmocka_run_group_tests_name("stopped", tests, NULL, NULL);
+    return run_registered_tests();
 }

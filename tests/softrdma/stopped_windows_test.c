@@ -45,7 +45,7 @@ static void invalidate(struct pair *p, struct ibv_mw *mw)
 }
 
 /* The invalidation completes only when the peer can no longer store. The region can then be deregistered. */
-static void an_invalidation_waits_for_stores_of_a_peer(void)
+TEST_IN_OWN_PROCESS(an_invalidation_waits_for_stores_of_a_peer)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
@@ -67,7 +67,7 @@ static void an_invalidation_waits_for_stores_of_a_peer(void)
 }
 
 /* The peer's TCP connections are closed. The invalidation completes once the peer has exited; later requests fail. */
-static void an_invalidation_completes_without_a_connection(void)
+TEST_IN_OWN_PROCESS(an_invalidation_completes_without_a_connection)
 {
     const struct peer peer = start_peer(write_stopped_and_hung_up);
     struct pair p;
@@ -83,7 +83,7 @@ static void an_invalidation_completes_without_a_connection(void)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-static void an_unbind_of_type_1_waits_for_stores_of_a_peer(void)
+TEST_IN_OWN_PROCESS(an_unbind_of_type_1_waits_for_stores_of_a_peer)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
@@ -100,7 +100,7 @@ static void an_unbind_of_type_1_waits_for_stores_of_a_peer(void)
 }
 
 /* The request that invalidates the window is flushed, so the state of the window is undefined. */
-static void a_window_is_busy_while_a_peer_may_store(void)
+TEST_IN_OWN_PROCESS(a_window_is_busy_while_a_peer_may_store)
 {
     const struct peer peer = start_peer(write_stopped);
     struct pair p;
@@ -119,21 +119,11 @@ static void a_window_is_busy_while_a_peer_may_store(void)
     usleep(50000);
     expect_memory_unchanged(&p);
 }
-TEST_IN_OWN_PROCESS(an_invalidation_waits_for_stores_of_a_peer)
-TEST_IN_OWN_PROCESS(an_invalidation_completes_without_a_connection)
-TEST_IN_OWN_PROCESS(an_unbind_of_type_1_waits_for_stores_of_a_peer)
-TEST_IN_OWN_PROCESS(a_window_is_busy_while_a_peer_may_store)
 
 /* usage: stopped_windows_test [TEST] */
 int main(int count, char **arguments)
 {
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_an_invalidation_waits_for_stores_of_a_peer),
-            cmocka_unit_test(test_an_invalidation_completes_without_a_connection),
-            cmocka_unit_test(test_an_unbind_of_type_1_waits_for_stores_of_a_peer),
-            cmocka_unit_test(test_a_window_is_busy_while_a_peer_may_store),
-    };
-    return cmocka_run_group_tests_name("stopped_windows", tests, NULL, NULL);
+    return run_registered_tests();
 }

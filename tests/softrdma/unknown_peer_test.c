@@ -45,7 +45,7 @@ static void send_all(int fd, const void *bytes, size_t size)
     assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
 }
 
-static void random_bytes_are_disconnected(void **state)
+TEST(random_bytes_are_disconnected)
 {
     OPEN_PAIR(p, NULL);
     int fd = call(&p);
@@ -55,7 +55,7 @@ static void random_bytes_are_disconnected(void **state)
 }
 
 /* A well-formed WRITE with a valid key, sent on a connection that belongs to no queue pair. */
-static void data_frames_need_an_established_connection(void **state)
+TEST(data_frames_need_an_established_connection)
 {
     OPEN_PAIR(p, NULL);
     uint8_t frame[4 + 12 + 16 + 8] = {0, 0, 0, 36, 0x0a, 0, 0xff, 0xff};
@@ -74,7 +74,7 @@ static void data_frames_need_an_established_connection(void **state)
     expect_unharmed(&p);
 }
 
-static void a_request_with_a_wrong_magic_is_disconnected(void **state)
+TEST(a_request_with_a_wrong_magic_is_disconnected)
 {
     OPEN_PAIR(p, NULL);
     uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
@@ -84,7 +84,7 @@ static void a_request_with_a_wrong_magic_is_disconnected(void **state)
     expect_unharmed(&p);
 }
 
-static void a_silent_client_is_disconnected_in_time(void **state)
+TEST(a_silent_client_is_disconnected_in_time)
 {
     OPEN_PAIR(p, NULL);
     expect_hang_up(call(&p));
@@ -92,7 +92,7 @@ static void a_silent_client_is_disconnected_in_time(void **state)
 }
 
 /* Sends a complete connection request, and no confirmation of the reply. */
-static void an_accepted_client_must_confirm_in_time(void **state)
+TEST(an_accepted_client_must_confirm_in_time)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -111,7 +111,7 @@ static void an_accepted_client_must_confirm_in_time(void **state)
     close_pair(&p);
 }
 
-static void clients_that_disconnect_immediately_are_harmless(void **state)
+TEST(clients_that_disconnect_immediately_are_harmless)
 {
     OPEN_PAIR(p, NULL);
     for (unsigned i = 0; i < 100; ++i)
@@ -209,7 +209,7 @@ static void serve_beside_a_crowd(void)
     close_pair(&other);
 }
 
-static void many_silent_clients_do_not_block_connections(void **state)
+TEST(many_silent_clients_do_not_block_connections)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 2 * crowd + 100) {
@@ -217,18 +217,4 @@ static void many_silent_clients_do_not_block_connections(void **state)
         skip();
     }
     in_own_process(serve_beside_a_crowd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(many_silent_clients_do_not_block_connections), /* needs a process without verbs calls */
-            cmocka_unit_test(random_bytes_are_disconnected),
-            cmocka_unit_test(data_frames_need_an_established_connection),
-            cmocka_unit_test(a_request_with_a_wrong_magic_is_disconnected),
-            cmocka_unit_test(a_silent_client_is_disconnected_in_time),
-            cmocka_unit_test(an_accepted_client_must_confirm_in_time),
-            cmocka_unit_test(clients_that_disconnect_immediately_are_harmless),
-    };
-    return cmocka_run_group_tests_name("unknown_peer", tests, NULL, NULL);
 }

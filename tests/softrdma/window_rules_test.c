@@ -2,7 +2,7 @@
 /* Objects that memory windows may be bound to, when windows are invalid, and which objects own them. */
 #include "windows.h"
 
-static void a_message_with_an_unknown_key_invalidates_nothing(void **state)
+type_2(a_message_with_an_unknown_key_invalidates_nothing)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     assert_int_equal(post_receive(&pair.server, 7, 0, 64), 0);
@@ -12,7 +12,7 @@ static void a_message_with_an_unknown_key_invalidates_nothing(void **state)
     assert_int_equal(ibv_dereg_mr(pair.server.mr), EBUSY); /* it is still bound */
 }
 
-static void a_region_is_not_invalidated_by_a_message(void **state)
+type_2(a_region_is_not_invalidated_by_a_message)
 {
     assert_int_equal(post_receive(&pair.server, 7, 0, 64), 0);
     post_send_inv(pair.server.mr->rkey, 8);
@@ -26,7 +26,7 @@ static void expect_bind_error(struct ibv_mw_bind_info info)
     assert_int_equal(pair.server.qp->state, IBV_QPS_ERR);
 }
 
-static void a_region_that_does_not_allow_it_is_not_bound_to(void **state)
+type_2(a_region_that_does_not_allow_it_is_not_bound_to)
 {
     struct ibv_mr *mr = ibv_reg_mr(pair.server.pd, pair.server.memory, 4096, (int)everything);
     struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
@@ -36,7 +36,7 @@ static void a_region_that_does_not_allow_it_is_not_bound_to(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void a_region_that_is_only_read_is_bound_to_for_reading_only(void **state)
+type_2(a_region_that_is_only_read_is_bound_to_for_reading_only)
 {
     struct ibv_mr *mr = ibv_reg_mr(pair.server.pd, pair.server.memory, 4096, IBV_ACCESS_MW_BIND);
     struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
@@ -50,7 +50,7 @@ static void a_region_that_is_only_read_is_bound_to_for_reading_only(void **state
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void a_region_of_another_domain_is_not_bound_to(void **state)
+type_2(a_region_of_another_domain_is_not_bound_to)
 {
     struct ibv_pd *pd = ibv_alloc_pd(pair.server.id->verbs);
     struct ibv_mr *mr = ibv_reg_mr(pd, pair.server.memory, 4096, bindable);
@@ -62,35 +62,35 @@ static void a_region_of_another_domain_is_not_bound_to(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void a_window_does_not_reach_beyond_its_region(void **state)
+type_2(a_window_does_not_reach_beyond_its_region)
 {
     expect_bind_error(info_of(&pair.server, 4096 - 63, 64, IBV_ACCESS_REMOTE_READ));
 }
 
-static void a_window_of_no_bytes_is_not_bound(void **state)
+type_2(a_window_of_no_bytes_is_not_bound)
 {
     expect_bind_error(info_of(&pair.server, 0, 0, IBV_ACCESS_REMOTE_READ));
 }
 
-static void rights_that_no_window_has_are_refused(void **state)
+type_2(rights_that_no_window_has_are_refused)
 {
     expect_bind_error(info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND));
 }
 
-static void a_bound_window_is_not_bound_again(void **state)
+type_2(a_bound_window_is_not_bound_again)
 {
     bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     expect_bind_error(info_of(&pair.server, begin, bytes, reads_and_writes));
 }
 
-static void a_window_that_is_not_bound_is_not_invalidated(void **state)
+type_2(a_window_that_is_not_bound_is_not_invalidated)
 {
     const struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = mw->rkey};
     assert_int_equal(post_bare(&pair.server, wr), 0);
     expect(pair.server.cq, IBV_WC_LOCAL_INV, IBV_WC_MW_BIND_ERR);
 }
 
-static void what_cannot_be_meant_is_refused_when_it_is_posted(void **state)
+type_2(what_cannot_be_meant_is_refused_when_it_is_posted)
 {
     struct ibv_mw *const type_2 = mw;
     struct ibv_mw *const type_1 = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_1);
@@ -109,7 +109,7 @@ static void what_cannot_be_meant_is_refused_when_it_is_posted(void **state)
     assert_int_equal(errno, EINVAL);
 }
 
-static void what_a_window_needs_is_not_given_back(void **state)
+type_2(what_a_window_needs_is_not_given_back)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     assert_int_equal(ibv_dereg_mr(pair.server.mr), EBUSY);
@@ -126,7 +126,7 @@ static void what_a_window_needs_is_not_given_back(void **state)
     assert_int_equal(pair.server.memory[begin], 0);
 }
 
-static void a_key_of_a_window_is_no_local_key(void **state)
+type_2(a_key_of_a_window_is_no_local_key)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     struct ibv_sge sge = {.addr = (uintptr_t)pair.server.memory + begin, .length = 8, .lkey = key};
@@ -152,21 +152,21 @@ static void use_by_another_queue_pair(uint32_t key, enum ibv_wc_status status)
     close_pair(&other);
 }
 
-static void a_window_of_type_2_belongs_to_a_queue_pair(void **state)
+type_2(a_window_of_type_2_belongs_to_a_queue_pair)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
     use_by_another_queue_pair(key, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void a_window_of_type_1_belongs_to_a_domain(void **state)
+type_1(a_window_of_type_1_belongs_to_a_domain)
 {
     const uint32_t key = bind_1(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
     use_by_another_queue_pair(key, IBV_WC_SUCCESS);
 }
 
-static void a_window_of_type_1_gets_a_new_key_each_time(void **state)
+type_1(a_window_of_type_1_gets_a_new_key_each_time)
 {
     const uint32_t first = bind_1(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, first, begin, IBV_WC_SUCCESS);
@@ -177,7 +177,7 @@ static void a_window_of_type_1_gets_a_new_key_each_time(void **state)
     use(IBV_WR_RDMA_WRITE, first, 0, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void a_window_of_type_1_is_unbound_by_binding_nothing(void **state)
+type_1(a_window_of_type_1_is_unbound_by_binding_nothing)
 {
     const uint32_t key = bind_1(info_of(&pair.server, begin, bytes, reads_and_writes));
     assert_int_equal(ibv_dereg_mr(pair.server.mr), EBUSY);
@@ -188,7 +188,7 @@ static void a_window_of_type_1_is_unbound_by_binding_nothing(void **state)
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void a_window_of_type_1_is_not_invalidated_by_requests(void **state)
+type_1(a_window_of_type_1_is_not_invalidated_by_requests)
 {
     const uint32_t key = bind_1(info_of(&pair.server, begin, bytes, reads_and_writes));
     const struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = key};
@@ -196,7 +196,7 @@ static void a_window_of_type_1_is_not_invalidated_by_requests(void **state)
     expect(pair.server.cq, IBV_WC_LOCAL_INV, IBV_WC_MW_BIND_ERR);
 }
 
-static void the_device_reports_windows(void **state)
+type_2(the_device_reports_windows)
 {
     struct ibv_device_attr attr;
     assert_int_equal(ibv_query_device(pair.server.id->verbs, &attr), 0);
@@ -228,7 +228,7 @@ static struct side open_lonely(void)
     return lonely;
 }
 
-static void a_window_of_type_1_is_bound_without_a_peer(void **state)
+type_1(a_window_of_type_1_is_bound_without_a_peer)
 {
     struct side lonely = open_lonely();
     struct ibv_mw_bind bind = {.wr_id = 99,
@@ -239,7 +239,7 @@ static void a_window_of_type_1_is_bound_without_a_peer(void **state)
     assert_int_equal(ibv_destroy_qp(lonely.qp), 0);
 }
 
-static void a_window_of_type_2_is_bound_and_invalidated_without_a_peer(void **state)
+type_2(a_window_of_type_2_is_bound_and_invalidated_without_a_peer)
 {
     struct side lonely = open_lonely();
     const uint32_t key = ibv_inc_rkey(mw->rkey);
@@ -252,7 +252,7 @@ static void a_window_of_type_2_is_bound_and_invalidated_without_a_peer(void **st
 }
 
 /* Requests of a queue pair complete in order. */
-static void a_bind_does_not_overtake_a_request_for_the_peer(void **state)
+type_2(a_bind_does_not_overtake_a_request_for_the_peer)
 {
     struct side lonely = open_lonely();
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -268,29 +268,5 @@ int main(int count, char **arguments)
 {
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
-    const struct CMUnitTest tests[] = {
-            type_1(a_window_of_type_1_is_bound_without_a_peer),
-            type_2(a_window_of_type_2_is_bound_and_invalidated_without_a_peer),
-            type_2(a_bind_does_not_overtake_a_request_for_the_peer),
-            type_2(a_message_with_an_unknown_key_invalidates_nothing),
-            type_2(a_region_is_not_invalidated_by_a_message),
-            type_2(a_region_that_does_not_allow_it_is_not_bound_to),
-            type_2(a_region_that_is_only_read_is_bound_to_for_reading_only),
-            type_2(a_region_of_another_domain_is_not_bound_to),
-            type_2(a_window_does_not_reach_beyond_its_region),
-            type_2(a_window_of_no_bytes_is_not_bound),
-            type_2(rights_that_no_window_has_are_refused),
-            type_2(a_bound_window_is_not_bound_again),
-            type_2(a_window_that_is_not_bound_is_not_invalidated),
-            type_2(what_cannot_be_meant_is_refused_when_it_is_posted),
-            type_2(what_a_window_needs_is_not_given_back),
-            type_2(a_key_of_a_window_is_no_local_key),
-            type_2(a_window_of_type_2_belongs_to_a_queue_pair),
-            type_1(a_window_of_type_1_belongs_to_a_domain),
-            type_1(a_window_of_type_1_gets_a_new_key_each_time),
-            type_1(a_window_of_type_1_is_unbound_by_binding_nothing),
-            type_1(a_window_of_type_1_is_not_invalidated_by_requests),
-            type_2(the_device_reports_windows),
-    };
-    return cmocka_run_group_tests_name("window_rules", tests, NULL, NULL);
+    return run_registered_tests();
 }

@@ -21,8 +21,8 @@ int open_type_1(void **state);
 int open_type_2(void **state);
 int open_file(void **state); /* type 2 window to a file */
 int close_all(void **state);
-#define type_1(test) cmocka_unit_test_setup_teardown(test, open_type_1, close_all)
-#define type_2(test) cmocka_unit_test_setup_teardown(test, open_type_2, close_all)
+#define type_1(test) DEFINE_TEST(test, open_type_1, close_all)
+#define type_2(test) DEFINE_TEST(test, open_type_2, close_all)
 
 struct ibv_mw_bind_info info_of(struct side *s, size_t from, size_t length, unsigned access);
 /* Posts a request without data. */

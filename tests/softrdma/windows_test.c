@@ -2,7 +2,7 @@
 /* Operations of peers on memory windows. */
 #include "windows.h"
 
-static void a_bound_window_gives_rights_that_its_region_does_not(void **state)
+type_2(a_bound_window_gives_rights_that_its_region_does_not)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     fill(pair.client.memory, 8, 3);
@@ -14,20 +14,20 @@ static void a_bound_window_gives_rights_that_its_region_does_not(void **state)
     use(IBV_WR_RDMA_WRITE, pair.server.mr->rkey, begin, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void a_window_ends_where_it_was_bound_to(void **state)
+type_2(a_window_ends_where_it_was_bound_to)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, key, begin + bytes - 7, IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(pair.server.memory[begin + bytes - 7], 0);
 }
 
-static void a_window_begins_where_it_was_bound_to(void **state)
+type_2(a_window_begins_where_it_was_bound_to)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_READ, key, begin - 1, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void a_window_to_read_is_not_written(void **state)
+type_2(a_window_to_read_is_not_written)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, IBV_ACCESS_REMOTE_READ));
     use(IBV_WR_RDMA_READ, key, begin, IBV_WC_SUCCESS);
@@ -36,7 +36,7 @@ static void a_window_to_read_is_not_written(void **state)
     assert_int_equal(pair.server.memory[begin], 0);
 }
 
-static void a_window_to_write_is_not_read(void **state)
+type_2(a_window_to_write_is_not_read)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, IBV_ACCESS_REMOTE_WRITE));
     use(IBV_WR_RDMA_READ, key, begin, IBV_WC_REM_ACCESS_ERR);
@@ -54,17 +54,17 @@ static void fetch_and_add(uint32_t key, enum ibv_wc_status status, uint8_t expec
     assert_int_equal(pair.server.memory[begin], expected);
 }
 
-static void a_window_without_atomics_rejects_them(void **state)
+type_2(a_window_without_atomics_rejects_them)
 {
     fetch_and_add(bind_2(info_of(&pair.server, begin, bytes, reads_and_writes)), IBV_WC_REM_ACCESS_ERR, 0);
 }
 
-static void a_window_with_atomics_executes_them(void **state)
+type_2(a_window_with_atomics_executes_them)
 {
     fetch_and_add(bind_2(info_of(&pair.server, begin, bytes, IBV_ACCESS_REMOTE_ATOMIC)), IBV_WC_SUCCESS, 5);
 }
 
-static void an_invalidated_window_is_not_found(void **state)
+type_2(an_invalidated_window_is_not_found)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
@@ -74,7 +74,7 @@ static void an_invalidated_window_is_not_found(void **state)
     assert_int_equal(pair.server.memory[begin], 0);
 }
 
-static void a_window_is_bound_anew_once_it_is_invalid(void **state)
+type_2(a_window_is_bound_anew_once_it_is_invalid)
 {
     const uint32_t old = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, old, begin, IBV_WC_SUCCESS);
@@ -87,7 +87,7 @@ static void a_window_is_bound_anew_once_it_is_invalid(void **state)
     use(IBV_WR_RDMA_WRITE, old, 0, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void all_variants_of_a_key_can_be_bound_in_turn(void **state)
+type_2(all_variants_of_a_key_can_be_bound_in_turn)
 {
     for (unsigned i = 0; i < 300; ++i) {
         const uint32_t key = bind_2(info_of(&pair.server, 8 * i, 8, IBV_ACCESS_REMOTE_WRITE));
@@ -99,7 +99,7 @@ static void all_variants_of_a_key_can_be_bound_in_turn(void **state)
 }
 
 /* A request before the invalidating message still uses the window; one after it is rejected. */
-static void a_message_invalidates_a_window_of_its_receiver(void **state)
+type_2(a_message_invalidates_a_window_of_its_receiver)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     const uint32_t length = 2000;
@@ -122,7 +122,7 @@ static void a_message_invalidates_a_window_of_its_receiver(void **state)
     assert_int_equal(pair.server.memory[begin + 8], 0);
 }
 
-static void a_region_can_be_deregistered_after_the_peer_invalidated_its_window(void **state)
+type_2(a_region_can_be_deregistered_after_the_peer_invalidated_its_window)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     struct ibv_mr *other = ibv_reg_mr(pair.server.pd, pair.server.memory, 64, IBV_ACCESS_LOCAL_WRITE);
@@ -137,7 +137,7 @@ static void a_region_can_be_deregistered_after_the_peer_invalidated_its_window(v
     pair.server.mr = other; /* closed with the pair */
 }
 
-static void addresses_of_a_window_may_begin_with_zero(void **state)
+type_2(addresses_of_a_window_may_begin_with_zero)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes | IBV_ACCESS_ZERO_BASED));
     fill(pair.client.memory, 8, 9);
@@ -147,7 +147,7 @@ static void addresses_of_a_window_may_begin_with_zero(void **state)
 }
 
 /* The server uses windows that the client binds. */
-static void the_new_interface_binds_and_invalidates(void **state)
+type_2(the_new_interface_binds_and_invalidates)
 {
     struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair.client.qp);
     struct ibv_mr *mr = ibv_reg_mr(pair.client.pd, pair.client.memory, 4096, bindable);
@@ -193,7 +193,7 @@ static void the_new_interface_binds_and_invalidates(void **state)
 }
 
 /* Requests execute in order, whichever path they take. */
-static void requests_and_windows_keep_their_order(void **state)
+type_2(requests_and_windows_keep_their_order)
 {
     for (unsigned i = 0; i < 50; ++i) {
         const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, IBV_ACCESS_REMOTE_WRITE));
@@ -215,7 +215,7 @@ static void requests_and_windows_keep_their_order(void **state)
 }
 
 /* The bind is unsignaled, and acknowledgments of earlier requests may be pending. */
-static void a_window_is_bound_after_what_precedes_it(void **state)
+type_2(a_window_is_bound_after_what_precedes_it)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)pair.server.memory, .length = 8, .lkey = pair.server.mr->lkey};
     const uint32_t key = ibv_inc_rkey(mw->rkey);
@@ -236,7 +236,7 @@ static void a_window_is_bound_after_what_precedes_it(void **state)
     assert_memory_equal(pair.client.memory, pair.server.memory, 8);
 }
 
-static void a_window_to_a_file_is_written_and_read(void **state)
+DEFINE_TEST(a_window_to_a_file_is_written_and_read, open_file, close_all)
 {
     for (unsigned i = 0; i < 4; ++i) {
         const uint32_t key = bind_2(info_of(&pair.server, 256 * i, bytes, reads_and_writes));
@@ -254,24 +254,5 @@ int main(int count, char **arguments)
 {
     if (count > 1)
         cmocka_set_test_filter(arguments[1]);
-    const struct CMUnitTest tests[] = {
-            type_2(a_bound_window_gives_rights_that_its_region_does_not),
-            type_2(a_window_ends_where_it_was_bound_to),
-            type_2(a_window_begins_where_it_was_bound_to),
-            type_2(a_window_to_read_is_not_written),
-            type_2(a_window_to_write_is_not_read),
-            type_2(a_window_without_atomics_rejects_them),
-            type_2(a_window_with_atomics_executes_them),
-            type_2(an_invalidated_window_is_not_found),
-            type_2(a_window_is_bound_anew_once_it_is_invalid),
-            type_2(all_variants_of_a_key_can_be_bound_in_turn),
-            type_2(a_message_invalidates_a_window_of_its_receiver),
-            type_2(a_region_can_be_deregistered_after_the_peer_invalidated_its_window),
-            type_2(addresses_of_a_window_may_begin_with_zero),
-            type_2(the_new_interface_binds_and_invalidates),
-            type_2(requests_and_windows_keep_their_order),
-            type_2(a_window_is_bound_after_what_precedes_it),
-            cmocka_unit_test_setup_teardown(a_window_to_a_file_is_written_and_read, open_file, close_all),
-    };
-    return cmocka_run_group_tests_name("windows", tests, NULL, NULL);
+    return run_registered_tests();
 }
