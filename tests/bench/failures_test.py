@@ -264,7 +264,7 @@ class Resuming(BenchTest):
                 self.assertFalse(self.result()["complete"])
                 (self.place / "r.json").unlink()
 
-    def test_what_is_no_result_of_a_run(self):
+    def test_malformed_results(self):
         (self.place / "other.json").write_text("{}")
         self.refused(self.bench("local", "--resume", "other.json"), 1, "other.json")
         self.refused(self.bench("local", "--resume", "none.json"), 1, "none.json")

@@ -136,7 +136,7 @@ class Import(unittest.TestCase):
         for error in errors:
             self.assertRegex(error, r"benchmark_\d+\.json|benchmarks\.\d+")
 
-    def test_what_cannot_be_read_is_named(self):
+    def test_unreadable_files_are_named(self):
         for name, text, error in (
             ("read.json", '[{"lat_avg": 1}]', ': [0]: "bs" is missing'),
             ("read.json", '[{"bs": 64, "lat_avg": "fast"}]', ': [0]: "lat_avg" is not a number from 0 up to 1e18'),

@@ -10,7 +10,7 @@ TEXT = "Written in C++"
 
 
 class Cpp(ExamplesTest):
-    def test_what_is_written_in_cpp_arrives_at_a_server_in_c(self):
+    def test_data_written_in_cpp_arrives_at_a_server_in_c(self):
         outcome = pair("05", "18", (), (TEXT,))
         self.assert_status(outcome.client, 0)
         self.assert_status(outcome.server, 0)

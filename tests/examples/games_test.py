@@ -56,7 +56,7 @@ class GamesTest(support.ExamplesTest):
     def client(self, number: str, port: str, *operands: str) -> Program:
         return self.start(support.program(number, "client"), support.ADDR, port, *operands)
 
-    def test_client_that_finds_all_places_taken_is_rejected(self) -> None:
+    def test_client_beyond_the_maximum_is_rejected(self) -> None:
         with self.serving("13", "--timeout", "30") as (server, port):
             clients = [self.client("13", port, *ENDLESS) for _ in range(MAX_CLIENTS)]
             for client in clients:
@@ -103,7 +103,7 @@ class GamesTest(support.ExamplesTest):
                 self.assertIn("run another example", server.output()[1])
                 self.assertEqual(2, len(server.output()[0].splitlines()))
 
-    def test_server_ends_when_no_other_client_comes(self) -> None:
+    def test_server_ends_without_another_client(self) -> None:
         for number, operands in (("06", ["--timeout", "1"]), ("13", ["1"])):
             with self.subTest(number=number), self.serving(number, *operands) as (server, port):
                 result: subprocess.CompletedProcess = support.on_softrdma(

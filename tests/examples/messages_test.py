@@ -108,7 +108,7 @@ class GpspmTest(support.ExamplesTest):
                 self.assert_status(outcome.server, 1)
                 self.assertIn("sent a malformed flush request of 8 bytes", outcome.server.stderr)
 
-    def test_response_that_never_comes(self) -> None:
+    def test_missing_response(self) -> None:
         """The server of 05 describes its memory but receives no messages."""
         outcome = support.pair("05", "09", timeout_s=20)
         self.assert_status(outcome.client, 1)

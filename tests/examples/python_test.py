@@ -20,7 +20,7 @@ class Python(ExamplesTest):
         return run_pair([*SOFTRDMA, program("05", "server"), ADDR, port, *server_operands],
                         [[sys.executable, "-X", "dev", str(CLIENT), ADDR, port, text]], HERE, PYTHON, 60)
 
-    def test_what_python_writes_is_durable_in_the_file_of_the_server(self):
+    def test_data_written_by_python_is_durable_in_the_file_of_the_server(self):
         with pmem_file() as path:
             outcome = self.run_client(str(path), "on", text="Grüße")
             self.assert_status(outcome.server, 0)
@@ -43,7 +43,7 @@ class Python(ExamplesTest):
             self.assert_status(result, 2)
             self.assertIn("usage: client.py ADDR PORT", result.stderr)
 
-    def test_the_document_shows_the_example_and_knows_every_name(self):
+    def test_the_document_contains_the_example_and_every_name(self):
         document = DOCUMENT.read_text()
         shown = re.findall(r"```python\n(.*?)```", document, flags=re.DOTALL)
         self.assertIn(shown[0], CLIENT.read_text())

@@ -56,7 +56,7 @@ class ReconnectTest(support.ExamplesTest):
             self.assertEqual((number, f"record {number}".encode()), (found, text.rstrip(b"\0")))
         self.assertEqual(b"", content[RECORDS_OFFSET + records * RECORD_SIZE :].rstrip(b"\0"))
 
-    def test_server_that_is_killed_comes_back_with_all_records(self) -> None:
+    def test_restarted_server_has_all_records(self) -> None:
         with self.log() as path:
             port = support.free_port(support.ADDR)
             server = self.start("server", port, "0", str(path), "on")

@@ -20,7 +20,7 @@ class ModesTest(support.ExamplesTest):
     def names(self, result: subprocess.CompletedProcess) -> list[str]:
         return [line.split(" - ")[1] for line in result.stdout.splitlines() if line.startswith("ok ")]
 
-    def test_verb_run_is_what_happens_without_a_verb(self) -> None:
+    def test_the_default_verb_is_run(self) -> None:
         result = support.execute([str(support.RUNNER), "run", "01", "--build", str(support.BUILD),
                                   "--transport", "softrdma", "--format", "tap"])
         self.assert_status(result, 0)
@@ -173,7 +173,7 @@ class PmemTest(support.ExamplesTest):
                 with self.subTest(options=options), self.with_mount(directory, options):
                     self.assertEqual(found, [mount.path for mount in pmem.dax_mounts()])
 
-    def test_auto_takes_a_mount_only_if_map_sync_works_there(self) -> None:
+    def test_auto_selects_a_mount_only_if_map_sync_works(self) -> None:
         with tempfile.TemporaryDirectory(prefix="rpma_modes_test", dir="/var/tmp") as directory:
             self.assertFalse(pmem.has_map_sync(pathlib.Path(directory)))
             self.assertIsNone(pmem.has_map_sync(pathlib.Path("/proc")))

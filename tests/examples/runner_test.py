@@ -289,7 +289,7 @@ class TransportTest(support.ExamplesTest):
         chosen = self.choose({"up0": "4: ACTIVE"}, [self.LINK_LOCAL], addr="10.0.0.1")
         self.assertEqual(("RDMA device up0 of the kernel", "10.0.0.1"), (chosen.description, chosen.addr))
 
-    def test_softrdma_takes_over_where_no_port_is_usable(self) -> None:
+    def test_softrdma_is_used_if_no_port_is_usable(self) -> None:
         for states in ({}, {"down0": "1: DOWN"}, {"up0": "4: ACTIVE"}):
             chosen = self.choose(states, [self.LINK_LOCAL])
             self.assertIn("softrdma", chosen.description)

@@ -31,7 +31,7 @@ class Data(FioTest):
                         self.assert_succeeds(done)
                         self.assertEqual(COUNT, done.client_report["read"]["total_ios"])
 
-    def test_what_is_not_there_is_missed(self) -> None:
+    def test_missing_commands_are_reported(self) -> None:
         """Verification is effective: data that was never written does not match the pattern."""
         done = run("apm", client_values=VERIFY | {"rw": "read"})
         self.assertEqual(1, done.client.status)

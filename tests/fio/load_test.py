@@ -37,7 +37,7 @@ class Load(FioTest):
             for option in own:
                 self.assertEqual(default(IN_TREE, engine, option), default(EXTERNAL, self.path(engine), option), option)
 
-    def test_the_mode_of_the_append_only_file_is_software_unless_told(self) -> None:
+    def test_the_default_mode_of_the_append_only_file_is_software(self) -> None:
         for side in ("client", "server"):
             engine = self.path(f"librpma_aof_{side}")
             self.assertEqual("sw", default(EXTERNAL, engine, "mode"))

@@ -79,7 +79,7 @@ class Mistakes(FioTest):
         with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
             self.check("apm", "server", {"filename": f"{directory}/file", "size": "4000t"}, "cannot grow to size=")
 
-    def test_no_client_comes(self) -> None:
+    def test_no_client_connects(self) -> None:
         self.check("apm", "server", {"idle_timeout": 1}, "no client connected", "idle_timeout=1")
 
 
@@ -111,7 +111,7 @@ class Combinations(FioTest):
         self.assertEqual(1, done.client.status)
         self.assert_one_line(done.client.stderr, "librpma_gpspm_client", "librpma_apm_server")
 
-    def test_a_deep_server_is_not_told_that_depth_is_of_no_use(self) -> None:
+    def test_a_deep_server_is_not_advised_that_depth_is_useless(self) -> None:
         done = run("gpspm", server_values={"iodepth": 64})
         self.assert_succeeds(done)
         self.assertIn("fio version", done.server_log)

@@ -51,7 +51,7 @@ TEST(messages_are_read_back)
     assert_int_equal(context, 0xF01D);
 }
 
-TEST(what_is_no_message_is_refused)
+TEST(malformed_messages_are_rejected)
 {
     struct flush_request request = {.offset = 1};
     uint64_t context = 2;
@@ -80,7 +80,7 @@ TEST(the_block_is_read_with_the_padding_of_the_transport)
     assert_int_equal(block.descriptor[0], 0xAB);
 }
 
-TEST(what_is_no_block_is_refused)
+TEST(malformed_blocks_are_rejected)
 {
     uint8_t data[BLOCK_SIZE] = {0, 0, 0, 21};
     struct workspace_block block = {.max_messages = 7};

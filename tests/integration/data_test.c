@@ -122,7 +122,7 @@ INTEGRATION_TEST(send_with_imm_delivers_the_message_and_the_value)
     ask(session.server->link, "message 0 64 9");
 }
 
-INTEGRATION_TEST(recv_gets_what_the_server_sends)
+INTEGRATION_TEST(recv_receives_the_message_of_the_server)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     CHECK_OK(rpma_recv(session.conn, session.local.mr, 10, 4000, &session));

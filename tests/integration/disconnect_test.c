@@ -296,7 +296,7 @@ static void write_for_ever(struct side *self, const char *argument)
     }
 }
 
-INTEGRATION_TEST(killed_clients_do_no_harm_to_the_server)
+INTEGRATION_TEST(killed_clients_do_not_affect_the_server)
 {
     struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);

@@ -131,7 +131,7 @@ INTEGRATION_TEST(a_message_waits_for_its_receive)
     ask(session.server->link, "message 0 100 4");
 }
 
-INTEGRATION_TEST(what_follows_a_waiting_message_waits_as_well)
+INTEGRATION_TEST(operations_after_a_waiting_message_wait)
 {
     struct session session = open_session(*state, MEMORY_SIZE, NULL);
     char marks[3];

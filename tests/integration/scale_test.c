@@ -176,7 +176,7 @@ static void serve_nothing(struct side *self, const char *argument)
     send_line(self->link, "inherited %d", inherited);
 }
 
-INTEGRATION_TEST(a_program_started_meanwhile_inherits_no_descriptor)
+INTEGRATION_TEST(a_program_started_during_a_connection_inherits_no_descriptor)
 {
     struct side *self = *state;
     struct session session = open_session(self, 4096, NULL);

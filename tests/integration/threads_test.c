@@ -73,7 +73,7 @@ static void serve_with_a_listening_thread(struct side *self, const char *argumen
     send_line(self->link, "took all");
 }
 
-INTEGRATION_TEST(a_listening_thread_swallows_no_event_of_a_connection)
+INTEGRATION_TEST(a_listening_thread_drops_no_event_of_a_connection)
 {
     needs_no_older_library();
     struct side *self = *state;

@@ -84,11 +84,11 @@ class Faults(unittest.TestCase):
         self.damage("man/rpma_mr_get_ptr.3.md", "int rpma_mr_get_ptr(", "struct rpma_mr_local;\nint rpma_mr_got_ptr(")
         self.assert_reported("synopsis", "SYNOPSIS declares rpma_mr_got_ptr, rpma_mr_get_size")
 
-    def test_an_error_that_the_header_does_not_know(self):
+    def test_an_error_that_the_header_lacks(self):
         self.damage("man/rpma_read.3.md", "**RPMA_E_PROVIDER**\n:", "**RPMA_E_LATER**\n:")
         self.assert_reported("errors", "the header lacks RPMA_E_LATER of rpma_read")
 
-    def test_an_error_that_no_page_knows(self):
+    def test_an_error_that_no_page_lists(self):
         self.damage("man/rpma_flush.3.md", "**RPMA_E_NOSUPP**\n:", "**Not supported**\n:")
         self.assert_reported("errors", "RPMA_E_NOSUPP of rpma_flush is in flush_test.c but on no page")
 

@@ -172,7 +172,7 @@ class Lifetimes(Test):
         pair.client.write(pair.remote, 0, pair.client_region, 0, 1)
         self.completed(pair.client)
 
-    def test_threads_that_use_what_another_closes(self):
+    def test_threads_use_objects_that_another_thread_closes(self):
         for _ in range(5):
             pair = self.pair()
             outcomes = []

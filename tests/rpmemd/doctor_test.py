@@ -83,7 +83,7 @@ class Doctor(DaemonTest):
                                   check=False)
         self.assertEqual((1, "rpmemd: standard output: No space left on device\n"), (done.returncode, done.stderr))
 
-    def test_what_is_wrong_with_the_set(self):
+    def test_errors_of_the_set(self):
         self.found(1, "fail set: cannot open the set 'none.set'", "not ready", name="none.set")
         self.found(1, "fail set: .*absolute", name="/a.set")
         self.write_part("p0", 7)

@@ -146,7 +146,7 @@ DEFINE_TEST(wrong_requests_leave_nothing_behind, nullptr, nullptr)
     }
 }
 
-DEFINE_TEST(what_is_there_is_not_overwritten, nullptr, nullptr)
+DEFINE_TEST(existing_files_are_not_overwritten, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two);

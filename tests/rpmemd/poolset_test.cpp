@@ -48,7 +48,7 @@ DEFINE_TEST(sizes_have_units, nullptr, nullptr)
         assert_int_equal(error_of([word] { parse_poolset(start + word + " /a\n"); }, "line 2"), EINVAL);
 }
 
-DEFINE_TEST(what_is_no_set_is_refused_with_its_line, nullptr, nullptr)
+DEFINE_TEST(malformed_set_files_are_rejected_with_the_line, nullptr, nullptr)
 {
     const struct {
         std::string text, part;

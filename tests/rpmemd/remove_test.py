@@ -38,7 +38,7 @@ class Remove(DaemonTest):
         self.refused(self.rpmemd("--remove", "sets/a.set", "--pool-set"), errno.ENOENT, "p1")
         self.assertTrue(part.exists() and self.set.exists())
 
-    def test_force_goes_on_and_always_succeeds(self):
+    def test_force_continues_after_errors_and_succeeds(self):
         part = self.write_part("p1", 2)
         done = self.rpmemd("--remove", "sets/a.set", "--force")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
@@ -91,7 +91,7 @@ class Remove(DaemonTest):
         self.assertTrue(target.exists())
 
     @unittest.skipIf(os.geteuid() == 0, "root may do everything")
-    def test_what_may_not_be_read_is_refused(self):
+    def test_memory_without_read_permission_is_rejected(self):
         self.make_parts()
         (self.place / "p1").chmod(0)
         self.refused(self.rpmemd("--remove", "sets/a.set"), errno.EACCES, "p1")

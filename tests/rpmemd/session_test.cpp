@@ -70,7 +70,7 @@ TEST(a_session_goes_from_greeting_to_close)
     assert_null(std::strstr(log.c_str(), std::to_string(session.port()).c_str()));
 }
 
-TEST(the_attributes_come_back_and_change)
+TEST(the_attributes_are_returned_and_modified)
 {
     const place at;
     {
@@ -302,7 +302,7 @@ TEST(a_bad_request_closes_its_lane_only)
     assert_int_equal(status_of(daemon.ask(keep_alive())), status::success);
 }
 
-TEST(what_is_no_message_ends_the_session)
+TEST(a_malformed_message_ends_the_session)
 {
     const place at;
     const std::string words = "GET / HTTP/1.1\r\nHost: target\r\n\r\n", huge(20, '\x7f');

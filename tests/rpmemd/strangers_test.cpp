@@ -42,7 +42,7 @@ private:
     std::jthread thread_;
 };
 
-TEST(clients_are_served_beside_strangers)
+TEST(clients_are_served_beside_unauthenticated_peers)
 {
     const place at;
     const standing_daemon daemon(at);

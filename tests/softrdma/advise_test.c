@@ -95,7 +95,7 @@ DEFINE_TEST(a_flushed_prefetch_faults_the_pages_in, opened, closed)
     assert_int_equal(present(w), pages);
 }
 
-DEFINE_TEST(what_is_unknown_or_outside_is_refused, opened, closed)
+DEFINE_TEST(unknown_and_out_of_range_values_are_rejected, opened, closed)
 {
     struct world *w = *state;
     const enum ibv_advise_mr_advice prefetch = IBV_ADVISE_MR_ADVICE_PREFETCH;
@@ -112,7 +112,7 @@ DEFINE_TEST(what_is_unknown_or_outside_is_refused, opened, closed)
     assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-DEFINE_TEST(only_what_may_be_written_is_prefetched_for_writing, opened, closed)
+DEFINE_TEST(only_writable_memory_is_prefetched_for_writing, opened, closed)
 {
     struct world *w = *state;
     struct ibv_mr *mr = ibv_reg_mr(w->pd, w->memory, w->page, IBV_ACCESS_REMOTE_READ);

@@ -80,7 +80,7 @@ DEFINE_TEST(unsignaled_requests_keep_their_entries, connected, tear_down_pair)
     expect_nothing(&p->client);
 }
 
-DEFINE_TEST(one_that_is_refused_fails_by_its_own_number, connected, tear_down_pair)
+DEFINE_TEST(a_rejected_request_fails_by_its_own_number, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct chain c;
@@ -95,7 +95,7 @@ DEFINE_TEST(one_that_is_refused_fails_by_its_own_number, connected, tear_down_pa
 }
 
 /* A request that cannot be sent returns no response for the earlier ones. It fails after these. */
-DEFINE_TEST(one_that_cannot_be_sent_fails_after_those_before, connected, tear_down_pair)
+DEFINE_TEST(a_request_that_cannot_be_sent_fails_after_earlier_ones, connected, tear_down_pair)
 {
     struct pair *p = *state;
     struct chain c;
@@ -117,7 +117,7 @@ static void change_state(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
 
 /* Sends more than the network takes while the server is stopped: started requests complete, the others wait until
  * the queue resumes. */
-TEST_IN_OWN_PROCESS(a_queue_that_is_drained_waits_for_no_answer_that_will_not_come)
+TEST_IN_OWN_PROCESS(a_drained_queue_does_not_wait_for_missing_responses)
 {
     struct remote r;
     struct chain c;

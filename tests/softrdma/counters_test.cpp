@@ -171,7 +171,7 @@ DEFINE_TEST(messages_over_the_network_leave_no_message_behind, nullptr, nullptr)
 }
 
 // Tokens of lent receives do not repeat.
-DEFINE_TEST(a_token_does_not_come_again, nullptr, nullptr)
+DEFINE_TEST(a_token_is_never_reused, nullptr, nullptr)
 {
     const auto first_token = [](std::uint32_t tokens) {
         receiver r({.tokens = tokens}, true);
@@ -212,7 +212,7 @@ DEFINE_TEST(the_bounce_buffer_is_used_in_turn, nullptr, nullptr)
 }
 
 // A file registered in the same slot after 2^32 registrations is another region, even if the peer has the old key.
-DEFINE_TEST(a_region_is_not_taken_for_an_earlier_one, nullptr, nullptr)
+DEFINE_TEST(a_region_is_not_confused_with_an_earlier_one, nullptr, nullptr)
 {
     constexpr std::uint32_t key = 0x1234 << key_variant_bits;
     receiver r({}, false);

@@ -202,7 +202,7 @@ DEFINE_TEST(two_queues_are_polled_at_once, NULL, NULL)
     assert_int_equal(ibv_close_device(e[0].context), 0);
 }
 
-DEFINE_TEST(what_is_not_offered_is_refused, NULL, NULL)
+DEFINE_TEST(unsupported_parameters_are_rejected, NULL, NULL)
 {
     struct ibv_context *context = open_device_of_its_own();
     struct ibv_pd *pd = ibv_alloc_pd(context);

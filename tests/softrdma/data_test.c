@@ -120,7 +120,7 @@ DEFINE_TEST(messages_of_every_length_arrive_whole, connected_large, tear_down_pa
 }
 
 /* Sends more messages than the shared memory can contain, and reuses the send buffers at once. */
-DEFINE_TEST(messages_wait_for_who_takes_them, connected_large, tear_down_pair)
+DEFINE_TEST(messages_wait_for_their_reader, connected_large, tear_down_pair)
 {
     enum {
         count = 12,

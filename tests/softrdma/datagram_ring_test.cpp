@@ -527,7 +527,7 @@ public:
 };
 
 // A polling program and the progress thread both get an event for the offer.
-void test_two_threads_are_told_of_an_offer(void **)
+void test_two_threads_get_an_event_for_an_offer(void **)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
@@ -583,7 +583,7 @@ private:
 
 // A process uses the socket until it knows that its ring was accepted. At that time the socket may contain unread
 // datagrams.
-void test_what_came_through_the_socket_is_read_first(void **)
+void test_data_of_the_socket_is_read_first(void **)
 {
     const unique_fd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_in own{};
@@ -672,8 +672,8 @@ int main()
             cmocka_unit_test(test_only_with_key_and_receive),
             cmocka_unit_test(test_peers_that_violate_the_protocol_are_disconnected),
             cmocka_unit_test(test_wrong_offers),
-            cmocka_unit_test(test_two_threads_are_told_of_an_offer),
-            cmocka_unit_test(test_what_came_through_the_socket_is_read_first),
+            cmocka_unit_test(test_two_threads_get_an_event_for_an_offer),
+            cmocka_unit_test(test_data_of_the_socket_is_read_first),
             cmocka_unit_test(test_killed_in_the_middle),
     };
     const int failed = cmocka_run_group_tests(rings, nullptr, nullptr);

@@ -87,7 +87,7 @@ static void test_ipv6(void **state)
         print_message("::1: address not found on this host\n");
 }
 
-static void test_only_who_knows_the_key(void **state)
+static void test_only_clients_with_the_key_are_accepted(void **state)
 {
     struct side a = open_ready();
     struct side b = open_ready();
@@ -582,7 +582,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(test_messages_and_answers),
             cmocka_unit_test(test_ipv6),
-            cmocka_unit_test(test_only_who_knows_the_key),
+            cmocka_unit_test(test_only_clients_with_the_key_are_accepted),
             cmocka_unit_test(test_lost_without_receive),
             cmocka_unit_test(test_lengths),
             cmocka_unit_test(test_inline_and_lists),

@@ -163,7 +163,7 @@ DEFINE_TEST(the_end_of_a_connection_waits_for_completions, NULL, NULL)
     repeat_until_decided(leave_completion);
 }
 
-DEFINE_TEST(the_end_of_a_connection_comes_without_a_reader, NULL, NULL)
+DEFINE_TEST(the_end_of_a_connection_is_reported_without_a_reader, NULL, NULL)
 {
     struct pair p;
     receive_and_be_left(&p);

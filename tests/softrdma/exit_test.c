@@ -31,7 +31,7 @@ TEST_IN_OWN_PROCESS(a_sleeping_process_is_written)
     stop_server(&r);
 }
 
-TEST_IN_OWN_PROCESS(a_killed_peer_ends_what_is_outstanding)
+TEST_IN_OWN_PROCESS(a_killed_peer_fails_outstanding_operations)
 {
     struct remote r;
     start_server(&r, &sleeps, NULL);

@@ -404,7 +404,7 @@ static void as_root(void)
     }
 }
 
-DEFINE_TEST(a_file_is_handed_over, NULL, NULL)
+DEFINE_TEST(a_file_descriptor_is_passed, NULL, NULL)
 {
     as_root();
     in_own_process(write_and_read_a_file);
@@ -422,7 +422,7 @@ DEFINE_TEST(private_memory_is_left_to_its_owner, NULL, NULL)
     in_own_process(leave_private_memory_to_its_owner);
 }
 
-DEFINE_TEST(what_is_handed_over_belongs_to_a_registration, NULL, NULL)
+DEFINE_TEST(passed_files_belong_to_a_registration, NULL, NULL)
 {
     as_root();
     in_own_process(follow_registrations);
@@ -434,12 +434,12 @@ DEFINE_TEST(a_stopped_peer_is_reached_over_the_network, NULL, NULL)
     in_own_process(drop_rights_and_accept_a_stopped_caller);
 }
 
-DEFINE_TEST(a_wrong_token_gets_nothing, NULL, NULL)
+DEFINE_TEST(a_wrong_token_gets_no_descriptor, NULL, NULL)
 {
     receive(ask_with_a_wrong_token);
 }
 
-DEFINE_TEST(another_message_gets_nothing, NULL, NULL)
+DEFINE_TEST(a_wrong_message_gets_no_descriptor, NULL, NULL)
 {
     receive(send_another_protocol);
 }
@@ -449,7 +449,7 @@ DEFINE_TEST(silence_is_ended, NULL, NULL)
     receive(send_no_bytes);
 }
 
-DEFINE_TEST(another_user_gets_nothing, NULL, NULL)
+DEFINE_TEST(another_user_gets_no_descriptor, NULL, NULL)
 {
     as_root();
     receive(come_as_another_user);

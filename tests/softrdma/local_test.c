@@ -337,7 +337,7 @@ static uint64_t write_while_it_lasts(struct remote *r)
     return atomic_load(&board->rounds);
 }
 
-TEST_IN_OWN_PROCESS(what_is_deregistered_does_not_change)
+TEST_IN_OWN_PROCESS(deregistered_memory_does_not_change)
 {
     struct remote r;
     start_server(&r, &registers, NULL);

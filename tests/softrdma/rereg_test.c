@@ -29,7 +29,7 @@ static int change(struct pair *p, int what, struct ibv_pd *pd, void *addr, size_
     return ibv_rereg_mr(p->server.mr, what, pd, addr, length, access);
 }
 
-DEFINE_TEST(a_right_that_is_taken_away_is_gone, open_plain, close_it)
+DEFINE_TEST(a_revoked_right_is_not_in_the_key, open_plain, close_it)
 {
     struct pair *p = *state;
     use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
@@ -40,7 +40,7 @@ DEFINE_TEST(a_right_that_is_taken_away_is_gone, open_plain, close_it)
     assert_int_equal(p->server.memory[0], 0);
 }
 
-DEFINE_TEST(a_right_that_is_given_is_there, open_plain, close_it)
+DEFINE_TEST(a_granted_right_is_in_the_key, open_plain, close_it)
 {
     struct pair *p = *state;
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
@@ -89,7 +89,7 @@ DEFINE_TEST(a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is, open_p
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-DEFINE_TEST(a_receive_that_is_posted_already_is_looked_up_anew, open_plain, close_it)
+DEFINE_TEST(a_posted_receive_is_looked_up_again, open_plain, close_it)
 {
     struct pair *p = *state;
     uint8_t *elsewhere = calloc(1, 4096);
@@ -104,7 +104,7 @@ DEFINE_TEST(a_receive_that_is_posted_already_is_looked_up_anew, open_plain, clos
     free(elsewhere);
 }
 
-DEFINE_TEST(what_makes_no_sense_changes_nothing, open_plain, close_it)
+DEFINE_TEST(invalid_arguments_change_nothing, open_plain, close_it)
 {
     struct pair *p = *state;
     const struct {

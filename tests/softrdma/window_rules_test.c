@@ -90,7 +90,7 @@ type_2(a_window_that_is_not_bound_is_not_invalidated)
     expect(pair.server.cq, IBV_WC_LOCAL_INV, IBV_WC_MW_BIND_ERR);
 }
 
-type_2(what_cannot_be_meant_is_refused_when_it_is_posted)
+type_2(invalid_requests_are_rejected_when_posted)
 {
     struct ibv_mw *const type_2 = mw;
     struct ibv_mw *const type_1 = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_1);
@@ -109,7 +109,7 @@ type_2(what_cannot_be_meant_is_refused_when_it_is_posted)
     assert_int_equal(errno, EINVAL);
 }
 
-type_2(what_a_window_needs_is_not_given_back)
+type_2(the_region_of_a_window_is_not_released)
 {
     const uint32_t key = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     assert_int_equal(ibv_dereg_mr(pair.server.mr), EBUSY);

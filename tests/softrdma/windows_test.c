@@ -74,7 +74,7 @@ type_2(an_invalidated_window_is_not_found)
     assert_int_equal(pair.server.memory[begin], 0);
 }
 
-type_2(a_window_is_bound_anew_once_it_is_invalid)
+type_2(an_invalidated_window_can_be_bound_again)
 {
     const uint32_t old = bind_2(info_of(&pair.server, begin, bytes, reads_and_writes));
     use(IBV_WR_RDMA_WRITE, old, begin, IBV_WC_SUCCESS);

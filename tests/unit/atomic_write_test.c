@@ -81,7 +81,7 @@ TEST(beside_emulated_flush_the_native_operation_is_fenced)
     drop_path(path);
 }
 
-TEST(an_extended_queue_pair_alone_is_not_taken_for_capable)
+TEST(an_extended_queue_pair_alone_does_not_prove_support)
 {
     fake_device()->extended_qps = true;
     const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
@@ -122,7 +122,7 @@ TEST(bad_arguments_are_refused)
     }
 }
 
-TEST(what_lies_outside_the_region_is_refused)
+TEST(ranges_outside_the_region_are_rejected)
 {
     const uint64_t sizes[] = {7, 8, 12, 16, MR_SIZE};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {

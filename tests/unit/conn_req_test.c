@@ -254,7 +254,7 @@ SERVER_TEST(deleting_an_incoming_request_rejects_it)
                  "rdma_destroy_event_channel");
 }
 
-SERVER_TEST(deletion_goes_on_after_a_failure_and_reports_the_first)
+SERVER_TEST(deletion_completes_after_a_failure_and_reports_the_first)
 {
     for (unsigned failing = 1; failing <= 4; ++failing) {
         struct rpma_conn_req *req = make_incoming_req(ep, NULL);

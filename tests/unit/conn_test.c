@@ -143,7 +143,7 @@ CONN_TEST(another_failure_to_get_an_event_is_a_provider_error)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
 }
 
-CONN_TEST(private_data_of_the_answer_comes_with_established)
+CONN_TEST(the_established_event_contains_the_reply_data)
 {
     assert_private_data(NULL);
     fake_event(id, RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
@@ -222,7 +222,7 @@ CONN_TEST(deleting_destroys_the_queue_pair_before_the_buffer_of_flush)
     assert_int_equal(rpma_conn_delete(&conn), 0);
 }
 
-CONN_TEST(deleting_goes_on_after_a_failure_and_reports_the_first)
+CONN_TEST(deleting_completes_after_a_failure_and_reports_the_first)
 {
     for (unsigned failing = 1; failing <= 4; ++failing) {
         fake_forget_calls();

@@ -29,7 +29,7 @@ CQ_TEST(the_descriptor_becomes_readable_with_a_completion)
     assert_true(is_readable(fd));
 }
 
-CQ_TEST(waiting_takes_the_event_and_arms_the_queue_again)
+CQ_TEST(waiting_consumes_the_event_and_rearms_the_queue)
 {
     const struct ibv_wc wc = {.wr_id = 1};
     for (int i = 0; i < 3; ++i) {

@@ -225,7 +225,7 @@ SERVER_TEST(a_failed_acknowledgement_rejects_the_request)
     assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
 }
 
-SERVER_TEST(private_data_comes_with_the_request)
+SERVER_TEST(the_request_contains_private_data)
 {
     struct rpma_conn_req *req = make_incoming_req(ep, NULL);
     struct rpma_conn_private_data pdata = {NULL, 0};
@@ -252,7 +252,7 @@ SERVER_TEST(private_data_without_memory_rejects_the_request)
     assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
 }
 
-SERVER_TEST(shutting_down_goes_on_after_a_failure)
+SERVER_TEST(shutting_down_completes_after_a_failure)
 {
     struct rpma_ep *another = make_ep(peer);
     fake_fail_call(1, EIO, false);

@@ -92,7 +92,7 @@ TEST(native_flush_covers_the_range)
     drop_path(path);
 }
 
-TEST(what_is_visible_at_most_is_flushed_natively_to_visibility)
+TEST(regions_without_persistence_are_flushed_natively_to_visibility)
 {
     fake_make_native();
     const int local = RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
@@ -228,7 +228,7 @@ TEST(bad_arguments_are_refused)
         assert_int_equal(rpma_flush(BOGUS, BOGUS, 0, 8, (enum rpma_flush_type)unknown[i], 3, NULL), RPMA_E_INVAL);
 }
 
-TEST(what_lies_outside_the_region_is_refused)
+TEST(ranges_outside_the_region_are_rejected)
 {
     for (int native = 0; native < 2; ++native) {
         if (native)

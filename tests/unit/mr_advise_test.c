@@ -83,7 +83,7 @@ ADVISE_TEST(the_result_of_the_device_determines_the_error)
     }
 }
 
-ADVISE_TEST(a_device_that_takes_no_advice_is_not_supported)
+ADVISE_TEST(advice_fails_on_a_device_without_it)
 {
     fake_device()->without_advise = true;
     fake_context();

@@ -192,7 +192,7 @@ OPERATION_TEST(bad_arguments_are_refused_without_touching_the_connection)
     assert_calls("");
 }
 
-OPERATION_TEST(what_lies_outside_a_region_is_refused_before_posting)
+OPERATION_TEST(ranges_outside_a_region_are_rejected_before_posting)
 {
     const struct {
         size_t local_offset;

@@ -130,7 +130,7 @@ SRQ_TEST(a_refused_receive_is_a_provider_error)
     drop_srq(srq);
 }
 
-SRQ_TEST(deletion_goes_on_after_a_failure_and_reports_the_first)
+SRQ_TEST(deletion_completes_after_a_failure_and_reports_the_first)
 {
     for (unsigned failing = 1; failing <= 3; ++failing) {
         struct rpma_srq *srq = make_srq(5, 5);

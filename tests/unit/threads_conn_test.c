@@ -129,7 +129,7 @@ static void complete(unsigned index)
     }
 }
 
-THREADS_TEST(completions_of_one_queue_are_collected_concurrently)
+THREADS_TEST(completions_of_one_queue_are_polled_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {collect_completions, complete, collect_completions, complete};
     run_together(runs);
@@ -174,7 +174,7 @@ static void query(unsigned index)
     }
 }
 
-THREADS_TEST(one_connection_is_looked_at_while_others_use_it)
+THREADS_TEST(one_connection_is_queried_while_others_use_it)
 {
     static void (*const runs[THREADS])(unsigned) = {query, post, query, post};
     run_together(runs);

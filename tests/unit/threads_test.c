@@ -36,7 +36,7 @@ static void connect_and_delete(unsigned index)
     }
 }
 
-THREADS_TEST(connections_of_one_peer_are_made_concurrently)
+THREADS_TEST(connections_of_one_peer_are_created_concurrently)
 {
     run_all(connect_and_delete);
     assert_int_equal(fake_count(FAKE_QP), 1);
@@ -76,7 +76,7 @@ static void find_device_and_make_peers(unsigned index)
     }
 }
 
-THREADS_TEST(distinct_objects_of_every_kind_are_made_concurrently)
+THREADS_TEST(distinct_objects_of_every_kind_are_created_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {
             listen_and_accept, make_srqs, find_device_and_make_peers, connect_and_delete};

@@ -79,7 +79,7 @@ INTEGRATION_TEST(the_device_writes_atomically)
     write_atomically(&session, NATIVE_ATOMIC_WRITE);
 }
 
-INTEGRATION_TEST(emulation_is_used_where_told)
+INTEGRATION_TEST(emulation_is_used_if_configured)
 {
     struct session session = open_between(*state, "emulated", "emulated", pmem());
     write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, IBV_WC_RDMA_READ, 1);
@@ -117,7 +117,7 @@ INTEGRATION_TEST(a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility)
         write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, seed);
 }
 
-INTEGRATION_TEST(atomic_writes_are_emulated_where_told)
+INTEGRATION_TEST(atomic_writes_are_emulated_if_configured)
 {
     CHECK_EQ(setenv("RPMA_ATOMIC_WRITE_METHOD", "emulated", 1), 0);
     struct session session = open_between(*state, NULL, NULL, NULL);

@@ -99,7 +99,7 @@ class CommandTest(unittest.TestCase):
         self.assert_fails(self.report(self.sample, "--format", "pdf"), 2, "invalid choice: 'pdf' (choose from")
         self.assert_fails(self.report(self.sample, "--figures", "cats"), 2, "cats")
 
-    def test_what_cannot_be_written_is_said(self) -> None:
+    def test_write_errors_are_reported(self) -> None:
         self.assert_fails(self.report(self.sample, "--out", "/nonexistent/r.html"), 1, "/nonexistent/r.html: cannot create")
         with open("/dev/full", "w", encoding="utf-8") as full:
             result = subprocess.run([BENCH, "report", self.sample, "--out", "-"], stdout=full, stderr=subprocess.PIPE,

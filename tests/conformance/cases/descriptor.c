@@ -146,7 +146,7 @@ CASE(too_few_bytes_are_not_read)
     refused((const void *)(uintptr_t)64, 1);
 }
 
-CASE(one_without_usage_is_refused)
+CASE(a_descriptor_without_usage_is_rejected)
 {
     unsigned char descriptor[DESCRIPTOR_SIZE];
     memcpy(descriptor, sample, sizeof(descriptor));

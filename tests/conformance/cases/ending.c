@@ -145,7 +145,7 @@ CASE(nothing_but_closed_follows_closed)
     }
 }
 
-CASE(other_connections_go_on)
+CASE(other_connections_continue)
 {
     struct pair first = connect_pair();
     struct pair second = connect_again(&first);

@@ -123,7 +123,7 @@ CASE(a_broken_connection_can_be_ended_and_deleted)
     assert_done(rpma_conn_delete(&pair.server.conn));
 }
 
-CASE(a_broken_connection_does_not_harm_another)
+CASE(a_broken_connection_does_not_affect_another)
 {
     struct pair first = connect_pair();
     struct pair second = connect_again(&first);

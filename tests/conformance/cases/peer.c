@@ -6,7 +6,7 @@ SUITE(peer);
 
 #define FLUSH_METHOD "RPMA_FLUSH_METHOD"
 
-CASE(a_peer_is_made_and_deleted)
+CASE(a_peer_is_created_and_deleted)
 {
     struct rpma_peer *peer = new_peer();
     assert_done(rpma_peer_delete(&peer));
@@ -29,7 +29,7 @@ CASE(a_device_serves_many_peers)
         assert_done(rpma_peer_delete(&peers[i]));
 }
 
-CASE(peers_can_be_made_again_and_again)
+CASE(peers_can_be_created_repeatedly)
 {
     for (int i = 0; i < 200; ++i) {
         struct rpma_peer *peer = new_peer();

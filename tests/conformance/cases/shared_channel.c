@@ -189,7 +189,7 @@ CASE(its_descriptor_is_readable_when_a_completion_waits)
     assert_not_readable(shared.fd);
 }
 
-CASE(a_nonblocking_one_has_no_completion)
+CASE(a_nonblocking_channel_has_no_completion)
 {
     struct shared shared = connect_shared(4);
     struct rpma_cq *cq = (struct rpma_cq *)(uintptr_t)64;

@@ -48,7 +48,7 @@ static void assert_received_on(struct pool *pool, struct rpma_cq *cq)
     assert_filled(pair->server.memory.ptr + 128, 64, 2);
 }
 
-CASE(it_is_made_with_the_defaults_and_deleted)
+CASE(it_is_created_with_the_defaults_and_deleted)
 {
     struct rpma_srq *srq = NULL;
     assert_done(rpma_srq_new(new_peer(), NULL, &srq));

@@ -44,7 +44,7 @@ static void *make_peers(void *argument)
     return NULL;
 }
 
-CASE(peers_of_one_device_are_made_at_once)
+CASE(peers_of_one_device_are_created_concurrently)
 {
     run_in_threads(make_peers, device());
 }
@@ -243,7 +243,7 @@ static void *collect(void *argument)
     return NULL;
 }
 
-CASE(threads_collect_from_one_queue_at_once)
+CASE(threads_poll_one_queue_concurrently)
 {
     struct pair pair = pair_with_long_queues();
     for (int i = 0; i < THREADS * ROUNDS; ++i)
