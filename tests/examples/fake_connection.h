@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef FAKE_CONNECTION_H
-#define FAKE_CONNECTION_H 1
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ extern const unsigned char fake_mr_descriptor[21];
 /* Resets the state and opens the descriptors that the waits poll. */
 int fake_connection_open(void **state);
 int fake_connection_close(void **state);
-
-#endif /* FAKE_CONNECTION_H */

@@ -4,8 +4,7 @@
  * syslog are recorded. It uses the linker option --wrap, so it affects only calls from objects that are linked into the
  * test program, not those from shared libraries.
  */
-#ifndef FAKE_LIBC_H
-#define FAKE_LIBC_H 1
+#pragma once
 
 #include <stdbool.h>
 
@@ -55,5 +54,3 @@ unsigned fake_libc_openlog_calls(void);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* FAKE_LIBC_H */

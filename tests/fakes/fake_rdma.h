@@ -8,8 +8,7 @@
  * Every function may be called from any thread. Strings and pointers returned live until the next call of the same
  * function.
  */
-#ifndef FAKE_RDMA_H
-#define FAKE_RDMA_H 1
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -196,5 +195,3 @@ void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const void 
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* FAKE_RDMA_H */

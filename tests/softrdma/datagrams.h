@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef SOFTRDMA_DATAGRAMS_H
-#define SOFTRDMA_DATAGRAMS_H
+#pragma once
 
 #include "fixture.h"
 
@@ -32,5 +31,3 @@ int post_wr(struct side *from, struct ibv_send_wr wr);
 
 /* Appends the invariant CRC to a packet of RoCE from that end to 127.0.0.1. Returns the size of both. */
 size_t with_crc(uint8_t *packet, size_t size, const struct sockaddr_in *from);
-
-#endif

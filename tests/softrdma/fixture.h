@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef SOFTRDMA_FIXTURE_H
-#define SOFTRDMA_FIXTURE_H
+#pragma once
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -133,5 +132,3 @@ void *map_file(size_t size, int flags, int *fd);
 
 /* Expects EOPNOTSUPP for a queue pair that requests these operations of the new post interface. */
 void expect_no_send_ops(struct side *side, uint64_t ops);
-
-#endif

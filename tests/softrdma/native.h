@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names that headers before rdma-core 47 lack. */
-#ifndef SOFTRDMA_NATIVE_H
-#define SOFTRDMA_NATIVE_H
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ static inline wr_flush_function wr_flush_of(struct ibv_qp_ex *qp)
     memcpy(&function, (const char *)qp + 352, sizeof(function));
     return function;
 }
-
-#endif

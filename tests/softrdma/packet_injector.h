@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef SOFTRDMA_PACKET_INJECTOR_H
-#define SOFTRDMA_PACKET_INJECTOR_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ void send_forged(const struct injector *s, const char *from, const struct packet
 void send_invalid_packets(struct injector *s, const struct packet *right);
 /* Like send_invalid_packets(), with a forged source address, and with invalid UDP lengths. */
 void send_forged_packets(struct injector *s, const struct packet *right, const char *from);
-
-#endif

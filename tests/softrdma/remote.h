@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef SOFTRDMA_REMOTE_H
-#define SOFTRDMA_REMOTE_H
+#pragma once
 
 #include "fixture.h"
 
@@ -59,5 +58,3 @@ void in_own_process(void (*test)(void));
         in_own_process(name##_in_child);                                                                               \
     }                                                                                                                  \
     static void name##_in_child(void)
-
-#endif

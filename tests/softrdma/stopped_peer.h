@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef SOFTRDMA_STOPPED_PEER_H
-#define SOFTRDMA_STOPPED_PEER_H
+#pragma once
 
 #include "remote.h"
 
@@ -54,5 +53,3 @@ void clear_memory(const struct pair *p);
 void expect_memory_unchanged(const struct pair *p);
 /* Checks for 200 ms that no completion and no data arrives. */
 void expect_nothing(struct pair *p);
-
-#endif

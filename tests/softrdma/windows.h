@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef SOFTRDMA_WINDOWS_H
-#define SOFTRDMA_WINDOWS_H
+#pragma once
 
 #include "fixture.h"
 
@@ -41,5 +40,3 @@ void invalidate(uint32_t key);
 /* Posts a request of 8 bytes at the client. */
 void use_from(struct side *client, enum ibv_wr_opcode opcode, uint32_t key, uint64_t addr, enum ibv_wc_status status);
 void use(enum ibv_wr_opcode opcode, uint32_t key, size_t offset, enum ibv_wc_status status);
-
-#endif

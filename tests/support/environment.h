@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TEST_SUPPORT_ENVIRONMENT_H
-#define TEST_SUPPORT_ENVIRONMENT_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -10,5 +9,3 @@ static inline unsigned number_from(const char *variable, unsigned standard)
     const char *const text = getenv(variable);
     return text == NULL ? standard : (unsigned)strtoul(text, NULL, 10);
 }
-
-#endif

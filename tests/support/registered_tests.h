@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests that are registered by their definition. Include <cmocka.h> first. */
-#ifndef TEST_SUPPORT_REGISTERED_TESTS_H
-#define TEST_SUPPORT_REGISTERED_TESTS_H
+#pragma once
 
 #ifdef __cplusplus
 #define REGISTERED_TEST(name, setup, teardown) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -45,6 +44,4 @@ int run_registered_tests(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

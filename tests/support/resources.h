@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Resources of a process, for tests that search for leaks. */
-#ifndef TEST_SUPPORT_RESOURCES_H
-#define TEST_SUPPORT_RESOURCES_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -26,6 +25,4 @@ void expect_resources(pid_t pid, const struct resources *before);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

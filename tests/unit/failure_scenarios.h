@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions whose failures are tested, each with the objects that it needs. */
-#ifndef UNIT_FAILURE_SCENARIOS_H
-#define UNIT_FAILURE_SCENARIOS_H 1
+#pragma once
 
 #include "support.h"
 
@@ -28,5 +27,3 @@ void assert_failed_cleanly(const struct scenario *scenario);
 
 /* Deletes the remaining objects with working calls. Fails if an object remains. */
 void clean_up(const struct scenario *scenario);
-
-#endif /* UNIT_FAILURE_SCENARIOS_H */

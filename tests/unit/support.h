@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fixture of every unit test: resets the fake stack, captures logs, and checks that no object is left at the end. */
-#ifndef UNIT_SUPPORT_H
-#define UNIT_SUPPORT_H 1
+#pragma once
 
 #define TEST(name) DEFINE_TEST(name, begin_test, end_test)
 
@@ -120,5 +119,3 @@ bool is_readable(int fd);
 
 /* Interrupts this thread's next blocking call, and keeps doing so until call is made from another thread. */
 void interrupt_soon(void (*call)(void *), void *argument);
-
-#endif /* UNIT_SUPPORT_H */

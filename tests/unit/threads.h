@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Running several threads at once on a peer, a connection and regions, which begin_threads_test() makes. */
-#ifndef UNIT_THREADS_H
-#define UNIT_THREADS_H 1
+#pragma once
 
 #include "support.h"
 
@@ -27,5 +26,3 @@ void run_together(void (*const runs[THREADS])(unsigned index));
 
 /* Runs the same function in every thread. */
 void run_all(void (*run)(unsigned index));
-
-#endif /* UNIT_THREADS_H */

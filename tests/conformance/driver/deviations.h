@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_DEVIATIONS_H
-#define CONFORMANCE_DEVIATIONS_H
+#pragma once
 
 /* Cases that are known to fail on a library, with the reasons. */
 struct deviations;
@@ -14,5 +13,3 @@ void free_deviations(struct deviations *deviations);
 
 /* Returns NULL if the case is not listed or `deviations` is NULL. */
 const char *deviation_reason(const struct deviations *deviations, const char *full_name);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_OPTIONS_H
-#define CONFORMANCE_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ int finish_output(int status);
 
 /* Returns whether the filters select the case. Without filters, every case is selected. */
 bool selected(const struct options *options, const char *full_name);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_REPORT_H
-#define CONFORMANCE_REPORT_H
+#pragma once
 
 #include "options.h"
 #include "run.h"
@@ -25,5 +24,3 @@ void report_case(struct report *report, const char *full_name, const struct resu
 
 /* Prints the summary and frees the report. Returns true if no case failed unexpectedly. */
 bool report_end(struct report *report);
-
-#endif

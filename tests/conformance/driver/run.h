@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_RUN_H
-#define CONFORMANCE_RUN_H
+#pragma once
 
 #include "suite.h"
 
@@ -18,5 +17,3 @@ struct result {
 
 /* Runs the case in a child process and kills all processes that it started. */
 struct result run_case(const struct test_case *test, int time_limit_s);
-
-#endif

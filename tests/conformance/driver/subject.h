@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_SUBJECT_H
-#define CONFORMANCE_SUBJECT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ struct subject {
 
 /* Returns false if no device has the address; `device` then contains the cause. */
 bool find_subject(const char *addr, struct subject *subject);
-
-#endif

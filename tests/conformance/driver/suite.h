@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_SUITE_H
-#define CONFORMANCE_SUITE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -36,5 +35,3 @@ void add_case(struct suite *suite, int number, const char *name, void (*run)(voi
 
 /* Suites of this program, terminated by NULL. */
 extern const struct suite *const suites[];
-
-#endif

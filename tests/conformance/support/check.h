@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_CHECK_H
-#define CONFORMANCE_CHECK_H
+#pragma once
 
 #include "cmocka_headers.h"
 
@@ -26,5 +25,3 @@ void check_errno(int expected, const char *file, int line);
 /* Returns a function of LIBRPMA_1.4, or skips the case if the library lacks it. */
 void *since_1_4(const char *name);
 _Noreturn void skip_because(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Headers that cmocka.h requires. */
-#ifndef CONFORMANCE_CMOCKA_HEADERS_H
-#define CONFORMANCE_CMOCKA_HEADERS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,5 +8,3 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_LOGGING_H
-#define CONFORMANCE_LOGGING_H
+#pragma once
 
 #include "check.h"
 
@@ -11,5 +10,3 @@ void provoke_error(void);
 
 /* Causes one log message of level INFO. */
 void provoke_info(void);
-
-#endif

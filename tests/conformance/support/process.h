@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_PROCESS_H
-#define CONFORMANCE_PROCESS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -21,5 +20,3 @@ void kill_process(const struct process *process);
 
 /* Sends SIGSTOP and waits until all threads are stopped. */
 void stop_process(const struct process *process);
-
-#endif

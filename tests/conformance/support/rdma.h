@@ -3,8 +3,7 @@
  * Common steps of the cases. A failing step fails the case. Objects are not released, because the process exits with
  * the case. Waits have no timeout; the time limit of the case applies.
  */
-#ifndef CONFORMANCE_RDMA_H
-#define CONFORMANCE_RDMA_H
+#pragma once
 
 #include "address.h"
 #include "check.h"
@@ -117,5 +116,3 @@ struct pair connect_again(const struct pair *pair);
 
 /* Disconnects the client and waits for both events. */
 void disconnect(struct pair *pair);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef CONFORMANCE_SIGNALS_H
-#define CONFORMANCE_SIGNALS_H
+#pragma once
 
 /*
  * After this call, a signal interrupts the calling thread every few milliseconds, and no other thread. Its handler does
@@ -10,5 +9,3 @@ void begin_interrupting(void);
 
 /* Calls the function in another thread after a delay, so that the caller can start to wait. */
 void run_later(void (*function)(void *argument), void *argument);
-
-#endif

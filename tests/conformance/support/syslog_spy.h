@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Replacements of the syslog functions of libc in the program. */
-#ifndef CONFORMANCE_SYSLOG_SPY_H
-#define CONFORMANCE_SYSLOG_SPY_H
+#pragma once
 
 /* Returns how many times the library called openlog(), which affects the whole program. */
 unsigned syslog_opened(void);
@@ -11,5 +10,3 @@ unsigned syslog_messages(void);
 /* Text and priority of the last message. The facility is that of the message or of openlog(). */
 const char *syslog_text(void);
 int syslog_priority(void);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef RPMA_TESTS_INTEGRATION_CHECK_H
-#define RPMA_TESTS_INTEGRATION_CHECK_H
+#pragma once
 
 #include <librpma.h>
 
@@ -24,5 +23,3 @@ typedef void check_handler(void *argument, const char *message);
 /* The handler of a thread takes precedence over the handler of the process. Without either, the cmocka test fails. */
 void check_handle_in_process(check_handler *handler, void *argument);
 void check_handle_in_thread(check_handler *handler, void *argument);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef RPMA_TESTS_INTEGRATION_DEADLINE_H
-#define RPMA_TESTS_INTEGRATION_DEADLINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ int64_t deadline(void);
 bool readable_by(int fd, int64_t until);
 
 void sleep_ms(int milliseconds);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef RPMA_TESTS_INTEGRATION_LINK_H
-#define RPMA_TESTS_INTEGRATION_LINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ void link_kill(struct link *link);
 
 /* Closes the socket and frees the link. Returns 0 if the server exited successfully, or was killed before. */
 int link_finish(struct link *link, bool kill_it);
-
-#endif

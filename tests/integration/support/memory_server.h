@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* The role "memory" of every test program: a server that offers memory and executes the commands of the test. */
-#ifndef RPMA_TESTS_INTEGRATION_MEMORY_SERVER_H
-#define RPMA_TESTS_INTEGRATION_MEMORY_SERVER_H
+#pragma once
 
 #include "rdma.h"
 
@@ -40,5 +39,3 @@ struct session open_session(struct side *self, size_t size, const struct rpma_co
 /* Like open_session, with a server that was started before. cfg may be NULL. */
 struct session open_session_with(
         struct side *self, struct server *server, size_t local_size, const struct rpma_conn_cfg *cfg);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Steps that client and server share. `self` owns every object created here. Every wait has a deadline. */
-#ifndef RPMA_TESTS_INTEGRATION_RDMA_H
-#define RPMA_TESTS_INTEGRATION_RDMA_H
+#pragma once
 
 #include "side.h"
 
@@ -112,5 +111,3 @@ struct rpma_mr_remote *make_remote(struct side *self, const uint8_t descriptor[D
 
 /* Disconnects an established connection and waits for the end; the peer must respond or exit. */
 void disconnect(struct rpma_conn *conn);
-
-#endif

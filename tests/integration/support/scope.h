@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef RPMA_TESTS_INTEGRATION_SCOPE_H
-#define RPMA_TESTS_INTEGRATION_SCOPE_H
+#pragma once
 
 /* Owns objects of one thread, so that a check that fails leaks nothing. */
 struct scope {
@@ -20,5 +19,3 @@ void scope_drop(struct scope *scope, void *object);
 
 /* Releases everything, the newest object first. Returns the number of failed releases. */
 int scope_close(struct scope *scope);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef RPMA_TESTS_INTEGRATION_SIDE_H
-#define RPMA_TESTS_INTEGRATION_SIDE_H
+#pragma once
 
 #include "check.h"
 #include "cmocka_headers.h"
@@ -78,5 +77,3 @@ int integration_main(int argc, char **argv, const struct role *roles);
     {                                                                                                                  \
         return integration_main(argc, argv, roles);                                                                    \
     }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Time that the machine needs for the work of an operation: the minimum for any device. */
-#ifndef DEVICE_FLOORS_H
-#define DEVICE_FLOORS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void stream_datagrams(void *partner);
 void exchange_datagrams(void *partner);
 
 void stop_partner(struct partner *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef DEVICE_TIMING_H
-#define DEVICE_TIMING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ struct both time_in_turns(const struct contender *one, const struct contender *o
 
 /* Like time_in_turns(), but for one candidate. */
 double time_of(const struct contender *c, size_t bytes);
-
-#endif
