@@ -267,10 +267,3 @@ SERVER_TEST(deletion_completes_after_a_failure_and_reports_the_first)
                      "rdma_destroy_event_channel");
     }
 }
-
-SERVER_TEST(deleting_nothing_succeeds)
-{
-    struct rpma_conn_req *req = NULL;
-    assert_int_equal(rpma_conn_req_delete(&req), 0);
-    assert_calls("");
-}

@@ -100,20 +100,6 @@ CONN_TEST(every_other_event_is_unknown_and_named)
     }
 }
 
-CONN_TEST(connection_event_names_are_the_documented_ones)
-{
-    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_UNDEFINED), "Undefined connection event");
-    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_ESTABLISHED), "Connection established");
-    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_CLOSED), "Connection closed");
-    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_LOST), "Connection lost");
-    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_REJECTED), "Connection rejected");
-    assert_string_equal(rpma_utils_conn_event_2str(RPMA_CONN_UNREACHABLE), "Connection unreachable");
-    const int others[] = {-2, 5, 1000};
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); ++i)
-        assert_string_equal(
-                rpma_utils_conn_event_2str((enum rpma_conn_event)others[i]), "Unsupported connection event");
-}
-
 CONN_TEST(an_empty_nonblocking_channel_is_no_event)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;

@@ -52,42 +52,6 @@ static void assert_matches(const char *text, const char *pattern)
 
 #define PLACE "peer_cfg\\.cpp: +[0-9]+: rpma_peer_cfg_from_descriptor: "
 
-DEFAULT_TEST(syslog_gets_level_place_and_message)
-{
-    provoke_error();
-    assert_matches(fake_libc_syslog_message(), "^\\*ERROR\\* " PLACE "peer configuration descriptor.*\n$");
-    assert_int_equal(fake_libc_syslog_priority(), LOG_LOCAL7 | LOG_ERR);
-}
-
-DEFAULT_TEST(stderr_gets_time_and_thread_before_that)
-{
-    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR), 0);
-    catch_stderr(provoke_error);
-    assert_matches(printed,
-            "^[A-Z][a-z]{2} [0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6} \\[[0-9]+\\] \\*ERROR\\* " PLACE
-            "peer configuration descriptor[^\n]*\n$");
-    char thread[32];
-    snprintf(thread, sizeof(thread), "[%ld]", syscall(SYS_gettid));
-    assert_non_null(strstr(printed, thread));
-}
-
-DEFAULT_TEST(stderr_gets_nothing_below_the_auxiliary_threshold)
-{
-    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_FATAL), 0);
-    catch_stderr(provoke_error);
-    assert_string_equal(printed, "");
-    assert_string_not_equal(fake_libc_syslog_message(), "");
-}
-
-DEFAULT_TEST(nothing_is_written_when_the_main_threshold_is_disabled)
-{
-    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
-    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG), 0);
-    catch_stderr(provoke_error);
-    assert_string_equal(printed, "");
-    assert_string_equal(fake_libc_syslog_message(), "");
-}
-
 static void provoke_info(void)
 {
     struct rpma_peer_cfg *pcfg = NULL;

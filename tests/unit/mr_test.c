@@ -258,53 +258,11 @@ TEST(deregistering_leaves_errno_alone)
 static const unsigned char reference[21] = {0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0x00, 0x0f, 0x0e, 0x0d, 0x0c,
         0x0b, 0x0a, 0x09, 0x08, 0x13, 0x12, 0x11, 0x10, 0x21};
 
-TEST(a_descriptor_has_its_layout_at_every_alignment)
-{
-    peer = make_peer();
-    struct rpma_mr_local *mr = NULL;
-    assert_int_equal(rpma_mr_reg(peer, test_memory, 8, 0x21, &mr), 0);
-    struct ibv_mr *const face = fake_live(FAKE_MR, 0);
-    face->rkey = 0x10111213;
-    unsigned char expected[21];
-    memcpy(expected, reference, sizeof(expected));
-    for (unsigned i = 0; i < 8; ++i) {
-        expected[i] = (unsigned char)((uintptr_t)test_memory >> (8 * i));
-        expected[8 + i] = i == 0 ? 8 : 0;
-    }
-    for (size_t at = 1; at <= 21; ++at) {
-        unsigned char room[64];
-        memset(room, 0xee, sizeof(room));
-        assert_int_equal(rpma_mr_get_descriptor(mr, room + at), 0);
-        assert_memory_equal(room + at, expected, sizeof(expected));
-        assert_int_equal(room[at - 1], 0xee);
-        assert_int_equal(room[at + 21], 0xee);
-    }
-    drop_mr(mr);
-    drop_peer(peer);
-}
-
 TEST(the_descriptor_size_is_known_without_an_object)
 {
     size_t size = 0;
     assert_int_equal(rpma_mr_get_descriptor_size(BOGUS, &size), 0);
     assert_int_equal(size, 21);
-}
-
-TEST(a_descriptor_is_read_at_every_alignment)
-{
-    for (size_t at = 0; at < 21; ++at) {
-        unsigned char room[64] = {0};
-        memcpy(room + at, reference, sizeof(reference));
-        struct rpma_mr_remote *mr = NULL;
-        size_t size = 0;
-        int flush_type = 0;
-        assert_int_equal(rpma_mr_remote_from_descriptor(room + at, sizeof(room) - at, &mr), 0);
-        assert_int_equal(rpma_mr_remote_get_size(mr, &size), 0);
-        assert_int_equal(size, 0x08090a0b0c0d0e0f);
-        assert_int_equal(rpma_mr_remote_get_flush_type(mr, &flush_type), 0);
-        assert_int_equal(flush_type, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
-        drop_remote(mr);
-    }
 }
 
 TEST(a_parsed_descriptor_is_logged_in_full)
@@ -316,49 +274,10 @@ TEST(a_parsed_descriptor_is_logged_in_full)
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "10111213"));
 }
 
-TEST(flush_types_are_those_of_the_usage)
-{
-    for (int usage = 1; usage <= ALL_USAGES; ++usage) {
-        struct rpma_mr_remote *mr = make_remote(0, 8, usage);
-        int flush_type = -1;
-        assert_int_equal(rpma_mr_remote_get_flush_type(mr, &flush_type), 0);
-        assert_int_equal(flush_type, usage & 0x30);
-        drop_remote(mr);
-    }
-}
-
-TEST(a_short_descriptor_is_refused_unread)
-{
-    struct rpma_mr_remote *mr = BOGUS;
-    assert_int_equal(rpma_mr_remote_from_descriptor(BOGUS, 0, &mr), RPMA_E_INVAL);
-    assert_int_equal(rpma_mr_remote_from_descriptor(BOGUS, 20, &mr), RPMA_E_INVAL);
-    assert_ptr_equal(mr, BOGUS);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2);
-}
-
-TEST(a_descriptor_without_usage_is_refused)
-{
-    unsigned char desc[21];
-    memcpy(desc, reference, sizeof(desc));
-    desc[20] = 0;
-    struct rpma_mr_remote *mr = BOGUS;
-    assert_int_equal(rpma_mr_remote_from_descriptor(desc, sizeof(desc), &mr), RPMA_E_INVAL);
-    assert_ptr_equal(mr, BOGUS);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
-}
-
 TEST(a_remote_region_without_memory_leaves_the_output_alone)
 {
     struct rpma_mr_remote *mr = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, false);
     assert_int_equal(rpma_mr_remote_from_descriptor(reference, sizeof(reference), &mr), RPMA_E_NOMEM);
     assert_ptr_equal(mr, BOGUS);
-}
-
-TEST(deleting_nothing_succeeds)
-{
-    struct rpma_mr_local *local = NULL;
-    struct rpma_mr_remote *remote = NULL;
-    assert_int_equal(rpma_mr_dereg(&local), 0);
-    assert_int_equal(rpma_mr_remote_delete(&remote), 0);
 }

@@ -95,13 +95,6 @@ TEST(deleting_a_peer_in_use_fails_and_forgets_it)
     fake_abandon(FAKE_PD);
 }
 
-TEST(deleting_nothing_succeeds)
-{
-    peer = NULL;
-    assert_int_equal(rpma_peer_delete(&peer), 0);
-    assert_calls("");
-}
-
 TEST(missing_capabilities_are_logged)
 {
     drop_peer(make_peer());

@@ -145,10 +145,3 @@ SRQ_TEST(deletion_completes_after_a_failure_and_reports_the_first)
     assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
     peer = make_peer();
 }
-
-SRQ_TEST(deleting_nothing_succeeds)
-{
-    struct rpma_srq *srq = NULL;
-    assert_int_equal(rpma_srq_delete(&srq), 0);
-    assert_calls("");
-}

@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/rdma.h"
 
+#include <limits.h>
+
 SUITE(conn_cfg);
 
 /* name, type of the value, default */
@@ -72,6 +74,7 @@ CASE(a_negative_timeout_is_refused_and_changes_nothing)
     int got = 77;
     assert_done(rpma_conn_cfg_set_timeout(cfg, 4034));
     assert_rpma(rpma_conn_cfg_set_timeout(cfg, -1), RPMA_E_INVAL);
+    assert_rpma(rpma_conn_cfg_set_timeout(cfg, INT_MIN), RPMA_E_INVAL);
     assert_done(rpma_conn_cfg_get_timeout(cfg, &got));
     assert_int_equal(got, 4034);
 }

@@ -82,11 +82,14 @@ CASE(a_peer_cfg_descriptor_of_1_is_read)
 
 CASE(any_other_peer_cfg_descriptor_is_read_as_1)
 {
-    struct rpma_peer_cfg *cfg = parsed("\xff", 1);
-    unsigned char again = 77;
-    assert_true(supports_direct_write(cfg));
-    assert_done(rpma_peer_cfg_get_descriptor(cfg, &again));
-    assert_int_equal(again, 1);
+    for (unsigned byte = 2; byte < 256; ++byte) {
+        const unsigned char descriptor = (unsigned char)byte;
+        struct rpma_peer_cfg *cfg = parsed(&descriptor, 1);
+        unsigned char again = 77;
+        assert_true(supports_direct_write(cfg));
+        assert_done(rpma_peer_cfg_get_descriptor(cfg, &again));
+        assert_int_equal(again, 1);
+    }
 }
 
 CASE(surplus_bytes_of_a_peer_cfg_descriptor_are_ignored)

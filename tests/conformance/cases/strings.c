@@ -2,6 +2,8 @@
 #include "../driver/suite.h"
 #include "../support/check.h"
 
+#include <limits.h>
+
 SUITE(strings);
 
 /* name, value, text */
@@ -19,6 +21,9 @@ SUITE(strings);
     ROW(not_shared_channel, RPMA_E_NOT_SHARED_CHNL, "Completion channel is not shared")                                \
     ROW(a_positive_number, 1, "Unknown error")                                                                         \
     ROW(a_small_negative_number, -1, "Unknown error")                                                                  \
+    ROW(the_smallest_number, INT_MIN, "Unknown error")                                                                 \
+    ROW(the_largest_number, INT_MAX, "Unknown error")                                                                  \
+    ROW(the_number_before_the_first, RPMA_E_UNKNOWN + 1, "Unknown error")                                              \
     ROW(the_number_after_the_last, RPMA_E_NOT_SHARED_CHNL - 1, "Unknown error")
 
 #define EVENTS(ROW)                                                                                                    \
