@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layout of the descriptors that peers exchange, possibly with another version of the library.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include <librpma.h>
 
 #include "registered_tests.h"

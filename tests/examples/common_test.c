@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Common parts of the examples: parsing of messages from peers, and the offset of data in a file. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "completion.h"
 #include "connection.h"

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "gpspm.h"
 #include "registered_tests.h"

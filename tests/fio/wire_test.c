@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Messages on the wire, byte for byte as in the engines of fio 3.27 to 3.37. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "append_request.h"
 #include "flush_request.h"

@@ -45,7 +45,6 @@ static void expect_nothing_shared(struct session *session)
 
 INTEGRATION_TEST(a_shared_channel_reports_the_main_cq)
 {
-    struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.shared = true});
     struct session session = open_session(self, 4096, cfg);
     CHECK(receive_cq(session.conn) == NULL);
@@ -64,7 +63,6 @@ INTEGRATION_TEST(a_shared_channel_reports_the_main_cq)
 
 INTEGRATION_TEST(a_shared_channel_distinguishes_both_cqs)
 {
-    struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10, .shared = true});
     struct session session = open_session(self, 4096, cfg);
     struct rpma_cq *rcq = receive_cq(session.conn);
@@ -84,7 +82,6 @@ INTEGRATION_TEST(a_shared_channel_distinguishes_both_cqs)
 
 INTEGRATION_TEST(receives_complete_on_the_receive_cq_only)
 {
-    struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10});
     struct session session = open_session(self, 4096, cfg);
     struct rpma_cq *rcq = receive_cq(session.conn);
@@ -96,10 +93,10 @@ INTEGRATION_TEST(receives_complete_on_the_receive_cq_only)
     CHECK_RPMA(rpma_conn_wait(session.conn, 0, &cq, NULL), RPMA_E_NOT_SHARED_CHNL);
 
     CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
-    CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 64, 64, ALWAYS, &state));
+    CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 64, 64, ALWAYS, &self));
     ask(session.server->link, "send 0 64 1");
     expect_completion(rcq, IBV_WC_RECV, &session);
-    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &state);
+    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &self);
     struct ibv_wc wc;
     CHECK_RPMA(rpma_cq_get_wc(rcq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
     CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);

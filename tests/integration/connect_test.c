@@ -23,7 +23,6 @@ static void serve_after_rejecting(struct side *self, const char *argument)
 
 INTEGRATION_TEST(a_deleted_request_rejects_the_client)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "after rejecting", "3");
     struct rpma_peer *peer = make_peer(self);
     for (int i = 0; i < 3; ++i) {
@@ -51,7 +50,6 @@ static void serve_after_failing(struct side *self, const char *argument)
 INTEGRATION_TEST(a_request_that_cannot_be_built_is_rejected)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct server *server = start_server(self, "after failing", "-");
     struct rpma_peer *peer = make_peer(self);
     struct rpma_conn *conn = connect_request(self, new_request(self, peer, server->port, NULL), NULL);
@@ -61,7 +59,6 @@ INTEGRATION_TEST(a_request_that_cannot_be_built_is_rejected)
 
 INTEGRATION_TEST(a_port_without_a_listener_rejects_the_client)
 {
-    struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
     char port[8];
     reserve_port(self, port);
@@ -74,7 +71,6 @@ INTEGRATION_TEST(a_port_without_a_listener_rejects_the_client)
 
 INTEGRATION_TEST(a_rejected_connection_takes_no_operations)
 {
-    struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
     struct region local = make_region(self, peer, 64, USAGE_MESSAGES);
     char port[8];
@@ -98,7 +94,6 @@ static void serve_silently(struct side *self, const char *argument)
 
 INTEGRATION_TEST(a_client_may_give_up_before_the_server_answers)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "silent", "-");
     struct rpma_peer *peer = make_peer(self);
     for (int i = 0; i < 10; ++i) {
@@ -113,7 +108,6 @@ INTEGRATION_TEST(a_client_may_give_up_before_the_server_answers)
 
 INTEGRATION_TEST(an_address_that_cannot_be_used_is_refused)
 {
-    struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
     struct rpma_ep *ep = NULL;
     struct rpma_conn_req *req = NULL;
@@ -151,7 +145,6 @@ static void serve_late(struct side *self, const char *argument)
 
 INTEGRATION_TEST(requests_wait_for_a_server_that_is_busy)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "late", "32");
     struct rpma_peer *peer = make_peer(self);
     struct rpma_conn *conns[32];
@@ -187,7 +180,6 @@ static void serve_without_endpoint(struct side *self, const char *argument)
 INTEGRATION_TEST(pending_requests_survive_the_shutdown_of_their_endpoint)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct server *server = start_server(self, "no endpoint", "-");
     struct rpma_peer *peer = make_peer(self);
     struct region local = make_region(self, peer, 4096, USAGE_MEMORY);
@@ -216,7 +208,6 @@ static bool has_ipv6(void)
 
 INTEGRATION_TEST(connections_run_over_ipv6)
 {
-    struct side *self = *state;
     struct ibv_context *device = NULL;
     if (!has_ipv6() || network_of_servers())
         skip_because("this machine, or that of the servers, lacks ::1");
@@ -244,7 +235,6 @@ static void connect_to_own_process(struct side *self, void *argument)
 
 INTEGRATION_TEST(a_process_may_be_its_own_client)
 {
-    struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
     struct region memory = make_region(self, peer, 4096, USAGE_MEMORY);
     struct greeting greeting = make_greeting(&memory, 1, false);
@@ -260,7 +250,6 @@ INTEGRATION_TEST(a_process_may_be_its_own_client)
 
 INTEGRATION_TEST(a_receive_posted_on_the_request_gets_the_first_message)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "memory", "4096 %d - 4096", USAGE_MEMORY);
     struct rpma_peer *peer = make_peer(self);
     struct region local = make_region(self, peer, 4096, USAGE_MESSAGES);

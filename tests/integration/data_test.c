@@ -12,7 +12,7 @@ static const size_t lengths[] = {1, 7, 8, 9, 255, 4096, 4097, 40000};
 
 INTEGRATION_TEST(write_places_the_bytes_at_the_offset_and_no_others)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
         size_t length = lengths[i], from = i * 3, to = 1001 + i * 5;
         fill_pattern(session.local.ptr + from, length, i + 1);
@@ -27,7 +27,7 @@ INTEGRATION_TEST(write_places_the_bytes_at_the_offset_and_no_others)
 
 INTEGRATION_TEST(read_fetches_the_bytes_at_the_offset_and_no_others)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
         size_t length = lengths[i], from = 13 + i * 7, to = 101 + i * 3;
         ask(session.server->link, "fill 0 %d 200", MEMORY_SIZE);
@@ -47,7 +47,7 @@ INTEGRATION_TEST(a_batch_of_writes_is_flushed_as_a_whole)
     struct rpma_conn_cfg *cfg = NULL;
     CHECK_OK(rpma_conn_cfg_new(&cfg));
     CHECK_OK(rpma_conn_cfg_set_sq_size(cfg, 200));
-    struct session session = open_session(*state, MEMORY_SIZE, cfg);
+    struct session session = open_session(self, MEMORY_SIZE, cfg);
     CHECK_OK(rpma_conn_cfg_delete(&cfg));
     enum {
         COUNT = 150,
@@ -65,7 +65,7 @@ INTEGRATION_TEST(a_batch_of_writes_is_flushed_as_a_whole)
 
 INTEGRATION_TEST(the_last_byte_of_both_regions_can_be_written_and_read)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     fill_pattern(session.local.ptr + MEMORY_SIZE - 1, 1, 5);
     CHECK_OK(rpma_write(
             session.conn, session.remote, MEMORY_SIZE - 1, session.local.mr, MEMORY_SIZE - 1, 1, ALWAYS, NULL));
@@ -88,7 +88,7 @@ static void check_arrival(struct server *server, enum ibv_wc_opcode opcode, size
 
 INTEGRATION_TEST(write_with_imm_places_the_bytes_and_delivers_the_value)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     ask(session.server->link, "recv 0 0 1");
     fill_pattern(session.local.ptr + 11, 5000, 3);
     CHECK_OK(rpma_write_with_imm(
@@ -100,7 +100,7 @@ INTEGRATION_TEST(write_with_imm_places_the_bytes_and_delivers_the_value)
 
 INTEGRATION_TEST(send_delivers_the_message_into_the_posted_buffer)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
         ask(session.server->link, "recv 100 50000 1");
         fill_pattern(session.local.ptr + i, lengths[i], i + 1);
@@ -113,7 +113,7 @@ INTEGRATION_TEST(send_delivers_the_message_into_the_posted_buffer)
 
 INTEGRATION_TEST(send_with_imm_delivers_the_message_and_the_value)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     ask(session.server->link, "recv 0 64 1");
     fill_pattern(session.local.ptr, 64, 9);
     CHECK_OK(rpma_send_with_imm(session.conn, session.local.mr, 0, 64, ALWAYS, 0xfffffffe, &session));
@@ -124,9 +124,9 @@ INTEGRATION_TEST(send_with_imm_delivers_the_message_and_the_value)
 
 INTEGRATION_TEST(recv_receives_the_message_of_the_server)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     CHECK_OK(rpma_recv(session.conn, session.local.mr, 10, 4000, &session));
-    CHECK_OK(rpma_recv(session.conn, session.local.mr, 5000, 4000, &state));
+    CHECK_OK(rpma_recv(session.conn, session.local.mr, 5000, 4000, &self));
     ask(session.server->link, "send 3 3999 4");
     struct ibv_wc first = expect_completion(session.cq, IBV_WC_RECV, &session);
     CHECK_EQ(first.byte_len, 3999);
@@ -134,7 +134,7 @@ INTEGRATION_TEST(recv_receives_the_message_of_the_server)
     check_pattern(session.local.ptr + 10, 3999, 4);
     check_pattern(session.local.ptr + 10 + 3999, 1, 0);
     ask(session.server->link, "send 0 1 5 17");
-    struct ibv_wc second = expect_completion(session.cq, IBV_WC_RECV, &state);
+    struct ibv_wc second = expect_completion(session.cq, IBV_WC_RECV, &self);
     CHECK_EQ(second.byte_len, 1);
     CHECK_EQ(ntohl(second.imm_data), 17);
     check_pattern(session.local.ptr + 5000, 1, 5);
@@ -142,7 +142,7 @@ INTEGRATION_TEST(recv_receives_the_message_of_the_server)
 
 INTEGRATION_TEST(empty_operations_complete_and_touch_nothing)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     CHECK_OK(rpma_read(session.conn, NULL, 0, NULL, 0, 0, ALWAYS, &session));
     expect_completion(session.cq, IBV_WC_RDMA_READ, &session);
     CHECK_OK(rpma_write(session.conn, NULL, 0, NULL, 0, 0, ALWAYS, &session));
@@ -157,7 +157,7 @@ INTEGRATION_TEST(empty_operations_complete_and_touch_nothing)
 
 INTEGRATION_TEST(empty_messages_carry_their_immediate_value)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     ask(session.server->link, "recv 0 0 3");
     CHECK_OK(rpma_write_with_imm(session.conn, NULL, 0, NULL, 0, 0, ALWAYS, 1, &session));
     expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
@@ -177,7 +177,7 @@ INTEGRATION_TEST(empty_messages_carry_their_immediate_value)
 
 INTEGRATION_TEST(atomic_write_places_eight_bytes_and_no_others)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     for (unsigned i = 1; i <= 5; ++i) {
         char word[8];
         fill_pattern(word, sizeof(word), i);
@@ -192,7 +192,7 @@ INTEGRATION_TEST(atomic_write_places_eight_bytes_and_no_others)
 
 INTEGRATION_TEST(flush_to_visibility_completes_after_the_write)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     fill_pattern(session.local.ptr, 4096, 8);
     CHECK_OK(
             rpma_write(session.conn, session.remote, 512, session.local.mr, 0, 4096, RPMA_F_COMPLETION_ON_ERROR, NULL));
@@ -204,7 +204,7 @@ INTEGRATION_TEST(flush_to_visibility_completes_after_the_write)
 INTEGRATION_TEST(flush_of_a_regions_last_bytes_stays_inside)
 {
     needs_no_older_library();
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     for (size_t offset = MEMORY_SIZE - 9; offset < MEMORY_SIZE; ++offset) {
         CHECK_OK(rpma_flush(session.conn, session.remote, offset, MEMORY_SIZE - offset, RPMA_FLUSH_TYPE_VISIBILITY,
                 ALWAYS, &session));
@@ -227,17 +227,16 @@ static void transfer_there_and_back(struct side *self, size_t size)
 
 INTEGRATION_TEST(one_mebibyte_goes_there_and_back)
 {
-    transfer_there_and_back(*state, 1 << 20);
+    transfer_there_and_back(self, 1 << 20);
 }
 
 INTEGRATION_TEST(sixty_four_mebibytes_go_there_and_back)
 {
-    transfer_there_and_back(*state, 64 << 20);
+    transfer_there_and_back(self, 64 << 20);
 }
 
 INTEGRATION_TEST(one_mebibyte_fits_one_message)
 {
-    struct side *self = *state;
     size_t size = 1 << 20;
     struct server *server = start_server(self, "memory", "4096 %d - %zu", USAGE_MEMORY, size);
     struct session session = open_session_with(self, server, size, NULL);
@@ -251,7 +250,6 @@ INTEGRATION_TEST(one_mebibyte_fits_one_message)
 
 INTEGRATION_TEST(a_server_can_start_before_and_after_other_servers)
 {
-    struct side *self = *state;
     struct session sessions[4];
     for (unsigned i = 0; i < 4; ++i)
         sessions[i] = open_session(self, 4096, NULL);

@@ -11,7 +11,6 @@
 
 INTEGRATION_TEST(the_client_disconnects)
 {
-    struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
     CHECK_OK(rpma_conn_disconnect(session.conn));
     ask(session.server->link, "disconnect");
@@ -56,7 +55,6 @@ static void serve_and_disconnect_at_once(struct side *self, const char *argument
 INTEGRATION_TEST(the_server_disconnects_at_once)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct server *server = start_server(self, "hasty", "-");
     struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
     expect_end(conn);
@@ -65,12 +63,12 @@ INTEGRATION_TEST(the_server_disconnects_at_once)
 
 INTEGRATION_TEST(the_server_disconnects)
 {
-    server_ends_by(*state, "disconnect");
+    server_ends_by(self, "disconnect");
 }
 
 INTEGRATION_TEST(the_server_deletes_the_connection)
 {
-    server_ends_by(*state, "delete");
+    server_ends_by(self, "delete");
 }
 
 #define CROSSINGS 100
@@ -107,7 +105,6 @@ static void serve_crossings(struct side *self, const char *argument)
 
 INTEGRATION_TEST(both_sides_may_disconnect_at_once)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "crossings", "-");
     struct rpma_peer *peer = make_peer(self);
     for (int i = 0; i < CROSSINGS; ++i) {
@@ -121,7 +118,7 @@ INTEGRATION_TEST(both_sides_may_disconnect_at_once)
 
 INTEGRATION_TEST(outstanding_receives_are_flushed_in_order)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     for (size_t i = 0; i < 5; ++i)
         CHECK_OK(rpma_recv(session.conn, session.local.mr, i * 64, 64, session.local.ptr + i));
     CHECK_OK(rpma_conn_disconnect(session.conn));
@@ -134,7 +131,7 @@ INTEGRATION_TEST(outstanding_receives_are_flushed_in_order)
 
 INTEGRATION_TEST(operations_after_the_end_fail)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     CHECK_OK(rpma_conn_disconnect(session.conn));
     for (int i = 0; i < 3; ++i) {
         int result = rpma_write(
@@ -150,7 +147,7 @@ INTEGRATION_TEST(operations_after_the_end_fail)
 
 INTEGRATION_TEST(the_queue_pair_number_outlives_the_connection)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     uint32_t before = 0, after = 1;
     CHECK_OK(rpma_conn_get_qp_num(session.conn, &before));
     CHECK_OK(rpma_conn_disconnect(session.conn));
@@ -205,9 +202,8 @@ static void expect_posting_to_fail(struct session *session, enum kind kind, bool
 
 INTEGRATION_TEST(a_killed_server_fails_operations_and_ends_the_connection)
 {
-    struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
-    CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &state));
+    CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &self));
     for (int i = 0; i < 20; ++i) {
         CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, MEMORY_SIZE, ALWAYS, &session));
         expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
@@ -222,7 +218,7 @@ INTEGRATION_TEST(a_killed_server_fails_operations_and_ends_the_connection)
                 rpma_write(session.conn, session.remote, 0, session.local.mr, 0, MEMORY_SIZE, ALWAYS, &session))
             write_failed = true;
         struct ibv_wc wc = completion_after_death(&session, &ended);
-        receive_failed = receive_failed || wc.wr_id == (uintptr_t)&state;
+        receive_failed = receive_failed || wc.wr_id == (uintptr_t)&self;
         write_failed = write_failed || (wc.wr_id == (uintptr_t)&session && wc.status != IBV_WC_SUCCESS);
     }
     if (!ended)
@@ -232,7 +228,6 @@ INTEGRATION_TEST(a_killed_server_fails_operations_and_ends_the_connection)
 /* Messages without a posted receive: they are being retried when the server dies. */
 INTEGRATION_TEST(a_server_killed_amid_traffic_is_noticed)
 {
-    struct side *self = *state;
     for (int round = 0; round < 2 * KINDS; ++round) {
         enum kind kind = (enum kind)(round % KINDS);
         struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.sq = 16, .cq = 32});
@@ -270,7 +265,6 @@ static void serve_and_die(struct side *self, const char *argument)
 
 INTEGRATION_TEST(a_request_pending_at_a_killed_server_fails)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "dying", "-");
     struct rpma_peer *peer = make_peer(self);
     struct rpma_conn *first = connect_to(self, peer, server->port, NULL);
@@ -298,7 +292,6 @@ static void write_for_ever(struct side *self, const char *argument)
 
 INTEGRATION_TEST(killed_clients_do_not_affect_the_server)
 {
-    struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
     struct region memory = make_region(self, peer, MEMORY_SIZE, USAGE_MEMORY | USAGE_MESSAGES);
     struct greeting greeting = make_greeting(&memory, 1, false);

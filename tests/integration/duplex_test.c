@@ -94,7 +94,6 @@ static void serve_duplex(struct side *self, const char *argument)
 
 INTEGRATION_TEST(both_sides_write_and_read_megabytes_at_once)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "duplex", "-");
     struct rpma_peer *peer = make_peer(self);
     struct duplex duplex = {.memory = make_memory(self, peer), .seed = 101, .foreign_seed = 1};

@@ -32,7 +32,6 @@ static struct rpma_mr_remote *forged_region(struct side *self, struct session *s
 
 INTEGRATION_TEST(a_wrong_key_is_a_remote_access_error)
 {
-    struct side *self = *state;
     for (size_t byte = 0; byte < 4; ++byte) {
         struct session session = open_session(self, MEMORY_SIZE, NULL);
         struct rpma_mr_remote *forged = forged_region(self, &session, DESCRIPTOR_KEY_OFFSET + byte, 0x10);
@@ -45,7 +44,6 @@ INTEGRATION_TEST(a_wrong_key_is_a_remote_access_error)
 
 INTEGRATION_TEST(an_access_past_the_registered_region_is_a_remote_access_error)
 {
-    struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
     struct rpma_mr_remote *forged =
             forged_region(self, &session, DESCRIPTOR_LENGTH_OFFSET + 2, 0x10); /* one MiB too long */
@@ -55,7 +53,6 @@ INTEGRATION_TEST(an_access_past_the_registered_region_is_a_remote_access_error)
 
 INTEGRATION_TEST(an_unsignalled_operation_completes_when_it_fails)
 {
-    struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
     struct rpma_mr_remote *forged = forged_region(self, &session, DESCRIPTOR_KEY_OFFSET, 1);
     expect_access_error(&session, rpma_write(session.conn, forged, 0, session.local.mr, 0, 8, ON_ERROR, &session));
@@ -69,7 +66,6 @@ static struct session open_restricted(struct side *self, int usage)
 
 INTEGRATION_TEST(a_region_to_read_from_cannot_be_written)
 {
-    struct side *self = *state;
     struct session session = open_restricted(self, RPMA_MR_USAGE_READ_SRC);
     memset(session.local.ptr, 1, MEMORY_SIZE);
     expect_access_error(
@@ -80,14 +76,14 @@ INTEGRATION_TEST(a_region_to_read_from_cannot_be_written)
 
 INTEGRATION_TEST(a_region_to_write_to_cannot_be_read)
 {
-    struct session session = open_restricted(*state, RPMA_MR_USAGE_WRITE_DST);
+    struct session session = open_restricted(self, RPMA_MR_USAGE_WRITE_DST);
     expect_access_error(
             &session, rpma_read(session.conn, session.local.mr, 0, session.remote, 0, 64, ALWAYS, &session));
 }
 
 INTEGRATION_TEST(a_deregistered_region_is_a_remote_access_error)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     ask(session.server->link, "deregister");
     expect_access_error(
             &session, rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
@@ -95,7 +91,6 @@ INTEGRATION_TEST(a_deregistered_region_is_a_remote_access_error)
 
 INTEGRATION_TEST(a_local_region_without_the_usage_is_a_local_protection_error)
 {
-    struct side *self = *state;
     struct session session = open_session(self, MEMORY_SIZE, NULL);
     struct region source = make_region(self, session.peer, 4096, RPMA_MR_USAGE_SEND);
     CHECK_OK(rpma_read(session.conn, source.mr, 0, session.remote, 0, 64, ALWAYS, &session));
@@ -104,7 +99,7 @@ INTEGRATION_TEST(a_local_region_without_the_usage_is_a_local_protection_error)
 
 INTEGRATION_TEST(a_message_longer_than_the_receive_breaks_both_sides)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     ask(session.server->link, "recv 0 64 1");
     memset(session.local.ptr, 1, MEMORY_SIZE);
     CHECK_OK(rpma_send(session.conn, session.local.mr, 0, 65, ALWAYS, &session));
@@ -119,7 +114,7 @@ INTEGRATION_TEST(a_message_longer_than_the_receive_breaks_both_sides)
 
 INTEGRATION_TEST(a_message_waits_for_its_receive)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     fill_pattern(session.local.ptr, 100, 4);
     CHECK_OK(rpma_send(session.conn, session.local.mr, 0, 100, ALWAYS, &session));
     sleep_ms(50);
@@ -133,7 +128,7 @@ INTEGRATION_TEST(a_message_waits_for_its_receive)
 
 INTEGRATION_TEST(operations_after_a_waiting_message_wait)
 {
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     char marks[3];
     fill_pattern(session.local.ptr, MEMORY_SIZE, 4);
     CHECK_OK(rpma_send(session.conn, session.local.mr, 0, 100, ALWAYS, &marks[0]));
@@ -154,7 +149,7 @@ INTEGRATION_TEST(operations_after_a_waiting_message_wait)
 INTEGRATION_TEST(ranges_outside_a_region_are_refused_before_posting)
 {
     needs_no_older_library();
-    struct session session = open_session(*state, MEMORY_SIZE, NULL);
+    struct session session = open_session(self, MEMORY_SIZE, NULL);
     struct rpma_conn *conn = session.conn;
     struct rpma_mr_local *local = session.local.mr;
     struct rpma_mr_remote *remote = session.remote;
@@ -193,7 +188,6 @@ INTEGRATION_TEST(ranges_outside_a_region_are_refused_before_posting)
 
 INTEGRATION_TEST(a_region_that_is_not_mapped_cannot_be_registered)
 {
-    struct side *self = *state;
     struct rpma_peer *peer = make_peer(self);
     struct rpma_mr_local *mr = NULL;
     CHECK_RPMA(rpma_mr_reg(peer, (void *)(uintptr_t)4096, 4096, RPMA_MR_USAGE_READ_SRC, &mr), RPMA_E_PROVIDER);

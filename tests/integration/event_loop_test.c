@@ -23,7 +23,6 @@ static int event_fd_of(const struct rpma_conn *conn)
 INTEGRATION_TEST(empty_nonblocking_descriptors_have_nothing)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 8});
     struct session session = open_session(self, 4096, cfg);
     char port[8];
@@ -51,7 +50,6 @@ INTEGRATION_TEST(empty_nonblocking_descriptors_have_nothing)
 
 INTEGRATION_TEST(completions_give_one_event_until_it_is_taken)
 {
-    struct side *self = *state;
     struct session session = open_session(self, 4096, NULL);
     make_nonblocking(cq_fd(session.cq));
     for (int round = 0; round < 3; ++round) {
@@ -201,7 +199,6 @@ static void serve_event_loop(struct side *self, const char *argument)
 INTEGRATION_TEST(a_nonblocking_event_loop_serves_many_clients)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct server *server = start_server(self, "event loop", "-");
     struct rpma_peer *peer = make_peer(self);
     struct rpma_conn *conns[CLIENTS];
@@ -260,7 +257,6 @@ static void serve_slowly(struct side *self, const char *argument)
 INTEGRATION_TEST(a_signal_does_not_end_a_wait)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct server *server = start_server(self, "slow", "100");
     struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
     CHECK_OK(rpma_recv(conn, NULL, 0, 0, conn));

@@ -58,7 +58,6 @@ static void append(struct session *session, uint64_t number, bool signalled)
 
 INTEGRATION_TEST(the_pointer_is_never_ahead_of_the_data)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "log reader", "-");
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.sq = 40});
     struct session session = open_session_with(self, server, MEMORY_SIZE, cfg);
@@ -131,7 +130,7 @@ static void write_words(struct side *self, size_t size, unsigned times, bool ato
 
 INTEGRATION_TEST(atomic_writes_are_never_seen_torn)
 {
-    write_words(*state, sizeof(uint64_t), 10000, true);
+    write_words(self, sizeof(uint64_t), 10000, true);
 }
 
 /* Where the kernel copies between two processes, another thread can observe a partly written word: softrdma(1). */
@@ -147,18 +146,17 @@ static void skip_where_the_kernel_copies(void)
 INTEGRATION_TEST(aligned_words_of_a_small_write_are_never_seen_torn)
 {
     skip_where_the_kernel_copies();
-    write_words(*state, CACHE_LINE, 10000, false);
+    write_words(self, CACHE_LINE, 10000, false);
 }
 
 INTEGRATION_TEST(aligned_words_of_a_large_write_are_never_seen_torn)
 {
     skip_where_the_kernel_copies();
-    write_words(*state, LARGE, 400, false);
+    write_words(self, LARGE, 400, false);
 }
 
 INTEGRATION_TEST(unsignalled_operations_complete_with_the_next_signalled_one)
 {
-    struct side *self = *state;
     const unsigned operations = 1000, every = 10;
     struct session session = open_session(self, 65536, NULL);
     for (unsigned i = 0; i < operations; ++i) {
@@ -178,7 +176,6 @@ INTEGRATION_TEST(unsignalled_operations_complete_with_the_next_signalled_one)
 
 INTEGRATION_TEST(a_full_send_queue_refuses_the_next_operation_and_loses_none)
 {
-    struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.sq = 8, .cq = 1024});
     struct session session = open_session(self, 65536, cfg);
     unsigned posted = 0;
@@ -198,7 +195,6 @@ INTEGRATION_TEST(a_full_send_queue_refuses_the_next_operation_and_loses_none)
 
 INTEGRATION_TEST(a_full_receive_queue_refuses_the_next_receive_and_loses_none)
 {
-    struct side *self = *state;
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rq = 8, .cq = 1024});
     struct session session = open_session(self, 65536, cfg);
     size_t posted = 0;

@@ -130,7 +130,6 @@ static void flush_persistent(struct session *session, size_t offset, size_t leng
 
 INTEGRATION_TEST(the_file_holds_the_data_after_a_flush)
 {
-    struct side *self = *state;
     const char *path = make_file(self);
     struct session session = open_session_with(self, start_file_server(self, path), FILE_SIZE, NULL);
     write_unsignalled(&session, 100, 10000, 1);
@@ -141,7 +140,6 @@ INTEGRATION_TEST(the_file_holds_the_data_after_a_flush)
 
 INTEGRATION_TEST(the_data_is_on_storage_when_the_flush_completes)
 {
-    struct side *self = *state;
     const char *path = make_file(self);
     if (unstored_pages(path) < 0)
         skip_because("cachestat reports no page cache");
@@ -159,7 +157,6 @@ INTEGRATION_TEST(the_data_is_on_storage_when_the_flush_completes)
 
 INTEGRATION_TEST(flushed_data_survives_the_death_of_the_server)
 {
-    struct side *self = *state;
     const char *path = make_file(self);
     struct server *server = start_file_server(self, path);
     struct session session = open_session_with(self, server, FILE_SIZE, NULL);
@@ -176,7 +173,6 @@ INTEGRATION_TEST(flushed_data_survives_the_death_of_the_server)
 
 INTEGRATION_TEST(a_pointer_flushed_after_its_data_survives_with_it)
 {
-    struct side *self = *state;
     const char *path = make_file(self);
     struct server *server = start_file_server(self, path);
     struct session session = open_session_with(self, server, FILE_SIZE, NULL);
@@ -228,13 +224,12 @@ static void flush_with(struct side *self, const char *method, int opcode)
 INTEGRATION_TEST(emulated_flush_persists_whatever_the_device_can)
 {
     needs_no_older_library();
-    flush_with(*state, "emulated", IBV_WC_RDMA_READ);
+    flush_with(self, "emulated", IBV_WC_RDMA_READ);
 }
 
 INTEGRATION_TEST(native_flush_persists_where_the_device_has_it)
 {
     needs_no_older_library();
-    struct side *self = *state;
     if (has_native_flush(self)) {
         flush_with(self, "native", 8 /* IBV_WC_FLUSH */);
         return;
@@ -251,7 +246,6 @@ INTEGRATION_TEST(native_flush_persists_where_the_device_has_it)
 INTEGRATION_TEST(an_unknown_flush_method_is_refused)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct ibv_context *context;
     struct ibv_device_attr_ex attributes;
     query_device(self, &context, &attributes);
@@ -263,7 +257,6 @@ INTEGRATION_TEST(an_unknown_flush_method_is_refused)
 
 INTEGRATION_TEST(flush_needs_the_usage_of_the_region_and_direct_write)
 {
-    struct side *self = *state;
     struct session volatile_memory = open_session(self, 4096, NULL);
     CHECK_RPMA(rpma_flush(volatile_memory.conn, volatile_memory.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL),
             RPMA_E_NOSUPP);

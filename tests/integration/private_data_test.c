@@ -85,30 +85,29 @@ static void exchange(struct side *self, size_t request_length, size_t answer_len
 
 INTEGRATION_TEST(private_data_may_be_absent_on_both_sides)
 {
-    exchange(*state, 0, 0);
+    exchange(self, 0, 0);
 }
 
 INTEGRATION_TEST(private_data_arrives_on_both_sides_and_is_padded_with_zeros)
 {
-    exchange(*state, 1, 1);
-    exchange(*state, 23, 100);
+    exchange(self, 1, 1);
+    exchange(self, 23, 100);
 }
 
 INTEGRATION_TEST(private_data_may_go_one_way_only)
 {
-    exchange(*state, 17, 0);
-    exchange(*state, 0, 17);
+    exchange(self, 17, 0);
+    exchange(self, 0, 17);
 }
 
 INTEGRATION_TEST(private_data_may_be_as_long_as_the_transport_carries)
 {
-    exchange(*state, REQUEST_LIMIT, ANSWER_LIMIT);
+    exchange(self, REQUEST_LIMIT, ANSWER_LIMIT);
 }
 
 INTEGRATION_TEST(a_request_with_too_much_private_data_fails)
 {
     needs_no_older_library();
-    struct side *self = *state;
     if (!is_infiniband(self))
         skip_because("the limit of 56 bytes is that of InfiniBand and RoCE");
     struct server *server = start_server(self, "private data", "4 4");
@@ -135,7 +134,6 @@ INTEGRATION_TEST(a_request_with_too_much_private_data_fails)
 INTEGRATION_TEST(an_answer_with_too_much_private_data_rejects_the_client)
 {
     needs_no_older_library();
-    struct side *self = *state;
     if (!is_infiniband(self))
         skip_because("the limit of 196 bytes is that of InfiniBand and RoCE");
     struct server *server = start_server(self, "private data", "0 %d", ANSWER_LIMIT + 1);

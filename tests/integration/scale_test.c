@@ -70,7 +70,6 @@ static void serve_many(struct side *self, const char *argument)
 
 INTEGRATION_TEST(one_server_holds_sixty_four_connections)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "many", "%d", MANY);
     struct rpma_peer *peer = make_peer(self);
     struct region local = make_region(self, peer, MANY * SLOT_SIZE, USAGE_MEMORY);
@@ -139,7 +138,6 @@ static void serve_rounds(struct side *self, const char *argument)
 INTEGRATION_TEST(connections_leave_nothing_behind)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct usage before = {0};
     struct server *server = start_server(self, "rounds", "-");
     struct rpma_peer *peer = make_peer(self);
@@ -178,7 +176,6 @@ static void serve_nothing(struct side *self, const char *argument)
 
 INTEGRATION_TEST(a_program_started_during_a_connection_inherits_no_descriptor)
 {
-    struct side *self = *state;
     struct session session = open_session(self, 4096, NULL);
     char port[8];
     make_ep(self, session.peer, port);

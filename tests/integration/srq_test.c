@@ -50,7 +50,6 @@ static void check_message(struct srq_server *server, const struct ibv_wc *wc)
     post_slot(server, (size_t)(buffer - server->messages.ptr) / SLOT_SIZE);
 }
 
-/* CQ of the receives of a connection. */
 static struct rpma_cq *cq_of_receives(const struct srq_server *server, int connection, const char *place)
 {
     struct rpma_conn *conn = server->conns[connection];
@@ -125,17 +124,17 @@ static void send_to_an_srq(struct side *self, const char *place)
 
 INTEGRATION_TEST(receives_complete_on_the_srqs_own_cq)
 {
-    send_to_an_srq(*state, "srq");
+    send_to_an_srq(self, "srq");
 }
 
 INTEGRATION_TEST(receives_complete_on_the_connections_receive_cq)
 {
-    send_to_an_srq(*state, "connection");
+    send_to_an_srq(self, "connection");
 }
 
 INTEGRATION_TEST(receives_complete_on_the_main_cq)
 {
-    send_to_an_srq(*state, "main");
+    send_to_an_srq(self, "main");
 }
 
 /* Waits on the channel of the SRQ's CQ for one message. Its receive is posted when the test requests it. */
@@ -158,7 +157,6 @@ static void serve_hungry_srq(struct side *self, const char *argument)
 
 INTEGRATION_TEST(a_message_waits_for_a_receive_of_the_srq)
 {
-    struct side *self = *state;
     require_srq(self);
     struct server *server = start_server(self, "hungry srq", "-");
     struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
@@ -173,7 +171,6 @@ INTEGRATION_TEST(a_message_waits_for_a_receive_of_the_srq)
 
 INTEGRATION_TEST(an_srq_with_its_own_cq_excludes_a_shared_channel)
 {
-    struct side *self = *state;
     require_srq(self);
     struct rpma_peer *peer = make_peer(self);
     struct rpma_srq *srq = make_srq(self, peer, SLOTS, SLOTS);

@@ -76,7 +76,6 @@ static void serve_with_a_listening_thread(struct side *self, const char *argumen
 INTEGRATION_TEST(a_listening_thread_drops_no_event_of_a_connection)
 {
     needs_no_older_library();
-    struct side *self = *state;
     struct server *server = start_server(self, "listening thread", "-");
     struct rpma_peer *peer = make_peer(self);
     for (int i = 0; i < LISTENED; ++i) {
@@ -154,7 +153,6 @@ static void serve_with_threads(struct side *self, const char *argument)
 
 INTEGRATION_TEST(many_threads_share_one_peer)
 {
-    struct side *self = *state;
     struct server *server = start_server(self, "threads", "%d", 4 * THREADS);
     struct rpma_peer *peer = make_peer(self);
     struct shared_peer shared[THREADS];
@@ -196,7 +194,6 @@ static void post_operations(struct side *self, void *argument)
 
 INTEGRATION_TEST(many_threads_operate_on_one_connection)
 {
-    struct side *self = *state;
     enum {
         posters_count = 4
     };

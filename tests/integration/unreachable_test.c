@@ -25,7 +25,6 @@ static int resume_server(void *object)
 
 INTEGRATION_TEST(a_server_that_does_not_answer_is_unreachable)
 {
-    struct side *self = *state;
     if (!getenv("RPMA_TEST_QUICK_UNREACHABLE"))
         skip_because("RPMA_TEST_QUICK_UNREACHABLE does not promise that the device gives up soon");
     struct server *server = start_server(self, "silent", "-");

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "registered_tests.h"
 

@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests that are registered by their definition. Include <cmocka.h> first. */
+/* Tests that are registered by their definition, and cmocka with the headers that it requires. */
 #pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include <cmocka.h>
+#ifdef __cplusplus
+}
+#endif
 
 #ifdef __cplusplus
 #define REGISTERED_TEST(name, setup, teardown) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -17,6 +30,15 @@
         register_test(__LINE__, REGISTERED_TEST(name, setup, teardown));                                               \
     }                                                                                                                  \
     static void name(__attribute__((unused)) void **state)
+
+/* Like DEFINE_TEST. The parameter is a typed pointer to the state that the setup stores. */
+#define DEFINE_TEST_WITH(parameter, name, setup, teardown)                                                             \
+    static void name##_with(parameter);                                                                                \
+    DEFINE_TEST(name, setup, teardown)                                                                                 \
+    {                                                                                                                  \
+        name##_with(*state);                                                                                           \
+    }                                                                                                                  \
+    static void name##_with(parameter)
 
 /* Defines a test without setup and teardown. A fixture of all tests of a suite defines it before. */
 #if !defined(TEST) && defined(__cplusplus)

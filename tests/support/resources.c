@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "registered_tests.h"
 #include "resources.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "clock.h"
 

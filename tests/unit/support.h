@@ -6,14 +6,8 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "fake_libc.h"
 #include "fake_rdma.h"

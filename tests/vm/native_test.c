@@ -61,27 +61,27 @@ static const char *pmem(void)
 
 INTEGRATION_TEST(the_device_flushes_to_visibility)
 {
-    struct session session = open_between(*state, NULL, NULL, NULL);
+    struct session session = open_between(self, NULL, NULL, NULL);
     for (unsigned seed = 1; seed < 5; ++seed)
         write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, NATIVE_FLUSH, seed);
 }
 
 INTEGRATION_TEST(the_device_flushes_to_persistence)
 {
-    struct session session = open_between(*state, NULL, NULL, pmem());
+    struct session session = open_between(self, NULL, NULL, pmem());
     for (unsigned seed = 1; seed < 5; ++seed)
         write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, seed);
 }
 
 INTEGRATION_TEST(the_device_writes_atomically)
 {
-    struct session session = open_between(*state, NULL, NULL, NULL);
+    struct session session = open_between(self, NULL, NULL, NULL);
     write_atomically(&session, NATIVE_ATOMIC_WRITE);
 }
 
 INTEGRATION_TEST(emulation_is_used_if_configured)
 {
-    struct session session = open_between(*state, "emulated", "emulated", pmem());
+    struct session session = open_between(self, "emulated", "emulated", pmem());
     write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, IBV_WC_RDMA_READ, 1);
     write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, IBV_WC_RDMA_READ, 2);
     write_atomically(&session, NATIVE_ATOMIC_WRITE);
@@ -89,14 +89,14 @@ INTEGRATION_TEST(emulation_is_used_if_configured)
 
 INTEGRATION_TEST(a_peer_that_emulates_flushes_at_one_that_does_not)
 {
-    struct session session = open_between(*state, "emulated", "native", pmem());
+    struct session session = open_between(self, "emulated", "native", pmem());
     write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, IBV_WC_RDMA_READ, 1);
     write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, IBV_WC_RDMA_READ, 2);
 }
 
 INTEGRATION_TEST(a_native_peer_flushes_at_one_that_emulates)
 {
-    struct session session = open_between(*state, "native", "emulated", pmem());
+    struct session session = open_between(self, "native", "emulated", pmem());
     write_and_flush(&session, RPMA_FLUSH_TYPE_VISIBILITY, NATIVE_FLUSH, 1);
     write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, 2);
 }
@@ -104,7 +104,6 @@ INTEGRATION_TEST(a_native_peer_flushes_at_one_that_emulates)
 /* Many clients register memory like this without flushing to it. */
 INTEGRATION_TEST(ordinary_memory_may_be_registered_as_persistent)
 {
-    struct side *self = *state;
     struct region region = make_region(self, make_peer(self), MEMORY_SIZE, USAGE_PERSISTENT);
     CHECK(region.mr != NULL);
 }
@@ -112,7 +111,7 @@ INTEGRATION_TEST(ordinary_memory_may_be_registered_as_persistent)
 /* Such a flush reaches at most visibility, as the descriptor shows. */
 INTEGRATION_TEST(a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility)
 {
-    struct session session = open_between(*state, NULL, NULL, "/dev/shm/rpma-native-test");
+    struct session session = open_between(self, NULL, NULL, "/dev/shm/rpma-native-test");
     for (unsigned seed = 1; seed < 5; ++seed)
         write_and_flush(&session, RPMA_FLUSH_TYPE_PERSISTENT, NATIVE_FLUSH, seed);
 }
@@ -120,7 +119,7 @@ INTEGRATION_TEST(a_flush_to_persistence_of_ordinary_memory_is_one_to_visibility)
 INTEGRATION_TEST(atomic_writes_are_emulated_if_configured)
 {
     CHECK_EQ(setenv("RPMA_ATOMIC_WRITE_METHOD", "emulated", 1), 0);
-    struct session session = open_between(*state, NULL, NULL, NULL);
+    struct session session = open_between(self, NULL, NULL, NULL);
     CHECK_EQ(unsetenv("RPMA_ATOMIC_WRITE_METHOD"), 0);
     write_atomically(&session, IBV_WC_RDMA_WRITE);
 }

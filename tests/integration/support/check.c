@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "check.h"
-#include "cmocka_headers.h"
+#include "registered_tests.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -102,7 +102,6 @@ struct rpma_conn *accept_next(
 struct rpma_conn *connect_to(
         struct side *self, struct rpma_peer *peer, const char *port, const struct rpma_conn_cfg *cfg);
 
-/* Returns the greeting that was received with the connection. */
 const struct greeting *received_greeting(const struct rpma_conn *conn);
 struct rpma_mr_remote *remote_region(struct side *self, const struct rpma_conn *conn, size_t index);
 

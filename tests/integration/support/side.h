@@ -2,7 +2,6 @@
 #pragma once
 
 #include "check.h"
-#include "cmocka_headers.h"
 #include "deadline.h"
 #include "link.h"
 #include "registered_tests.h"
@@ -48,7 +47,8 @@ void join_worker(struct side *self, struct worker *worker);
 int side_setup(void **state);
 int side_teardown(void **state);
 
-#define INTEGRATION_TEST(name) DEFINE_TEST(name, side_setup, side_teardown)
+/* Defines a test with the parameter `self`. */
+#define INTEGRATION_TEST(name) DEFINE_TEST_WITH(struct side *self, name, side_setup, side_teardown)
 
 /* Skips the running test and prints the reason. */
 _Noreturn void skip_because(const char *reason);
