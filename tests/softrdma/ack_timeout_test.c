@@ -39,7 +39,7 @@ static int post_atomic(struct remote *r, uint64_t wr_id)
 
 TEST_IN_OWN_PROCESS(a_stopped_peer_times_out)
 {
-    struct remote r;
+    REMOTE r;
     begin(&r, ack_timeout);
     struct side *c = &r.pair.client;
     assert_int_equal(post_atomic(&r, 1), 0);
@@ -49,13 +49,12 @@ TEST_IN_OWN_PROCESS(a_stopped_peer_times_out)
     assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 3, 0, 8, &r.target, 0, 0), 0);
     expect_completion(c->cq, 2, IBV_WC_RETRY_EXC_ERR);
     expect_completion(c->cq, 3, IBV_WC_WR_FLUSH_ERR);
-    stop_server(&r);
 }
 
 /* Data that a long WRITE leaves in the buffers of TCP is not a response. */
 TEST_IN_OWN_PROCESS(a_peer_stopped_in_a_long_write_times_out)
 {
-    struct remote r;
+    REMOTE r;
     struct server_plan plan = sleeps;
     plan.size = 64 << 20;
     start_server(&r, &plan, NULL);
@@ -70,25 +69,23 @@ TEST_IN_OWN_PROCESS(a_peer_stopped_in_a_long_write_times_out)
         expect_completion(r.pair.client.cq, 2, IBV_WC_RETRY_EXC_ERR);
     else
         expect_completion(r.pair.client.cq, 2, IBV_WC_SUCCESS);
-    stop_server(&r);
 }
 
 TEST_IN_OWN_PROCESS(an_idle_peer_does_not_time_out)
 {
-    struct remote r;
+    REMOTE r;
     begin(&r, ack_timeout);
     for (uint64_t i = 0; i < 3; ++i) {
         assert_int_equal(post_atomic(&r, i), 0);
         expect_completion(r.pair.client.cq, i, IBV_WC_SUCCESS);
         usleep(2 * limit_ms * 1000);
     }
-    stop_server(&r);
 }
 
 /* Without the option, or with an infinite timeout, the program waits. */
 static void wait_for_a_peer(uint8_t timeout)
 {
-    struct remote r;
+    REMOTE r;
     begin(&r, timeout);
     suspend_server(&r);
     assert_int_equal(post_atomic(&r, 2), 0);
@@ -97,7 +94,6 @@ static void wait_for_a_peer(uint8_t timeout)
     assert_int_equal(ibv_poll_cq(r.pair.client.cq, 1, &wc), 0);
     assert_int_equal(kill(r.pid, SIGCONT), 0);
     expect_completion(r.pair.client.cq, 2, IBV_WC_SUCCESS);
-    stop_server(&r);
 }
 
 TEST_IN_OWN_PROCESS(without_the_option_a_peer_has_all_time)
@@ -112,7 +108,7 @@ TEST_IN_OWN_PROCESS(zero_means_all_time)
 
 TEST_IN_OWN_PROCESS(the_time_out_is_the_queue_pairs)
 {
-    struct remote r;
+    REMOTE r;
     begin(&r, ack_timeout);
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
@@ -121,5 +117,4 @@ TEST_IN_OWN_PROCESS(the_time_out_is_the_queue_pairs)
     uint8_t value = 32;
     assert_int_equal(rdma_set_option(r.pair.client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &value, 1), -1);
     assert_int_equal(errno, EINVAL);
-    stop_server(&r);
 }

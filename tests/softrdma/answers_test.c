@@ -47,14 +47,8 @@ static void expect_nothing(struct side *side)
     assert_int_equal(ibv_poll_cq(side->cq, 1, &wc), 0);
 }
 
-static int connected(void **state)
+PAIR_TEST(the_last_answer_completes_all, connected)
 {
-    return set_up_pair(state, NULL);
-}
-
-DEFINE_TEST(the_last_answer_completes_all, connected, tear_down_pair)
-{
-    struct pair *p = *state;
     struct chain c;
     for (unsigned round = 0; round < 20; ++round) { /* many times the capacity of the queue */
         prepare(&c, &p->client, &p->server, place);
@@ -68,9 +62,8 @@ DEFINE_TEST(the_last_answer_completes_all, connected, tear_down_pair)
 }
 
 /* The program receives no completion for these requests: they are executed, and keep their entries in the queue. */
-DEFINE_TEST(unsignaled_requests_keep_their_entries, connected, tear_down_pair)
+PAIR_TEST(unsignaled_requests_keep_their_entries, connected)
 {
-    struct pair *p = *state;
     struct chain c;
     prepare(&c, &p->client, &p->server, place);
     post_chain(&p->client, &c);
@@ -80,9 +73,8 @@ DEFINE_TEST(unsignaled_requests_keep_their_entries, connected, tear_down_pair)
     expect_nothing(&p->client);
 }
 
-DEFINE_TEST(a_rejected_request_fails_by_its_own_number, connected, tear_down_pair)
+PAIR_TEST(a_rejected_request_fails_by_its_own_number, connected)
 {
-    struct pair *p = *state;
     struct chain c;
     prepare(&c, &p->client, &p->server, place);
     fill(p->client.memory, count * place, 1);
@@ -95,9 +87,8 @@ DEFINE_TEST(a_rejected_request_fails_by_its_own_number, connected, tear_down_pai
 }
 
 /* A request that cannot be sent returns no response for the earlier ones. It fails after these. */
-DEFINE_TEST(a_request_that_cannot_be_sent_fails_after_earlier_ones, connected, tear_down_pair)
+PAIR_TEST(a_request_that_cannot_be_sent_fails_after_earlier_ones, connected)
 {
-    struct pair *p = *state;
     struct chain c;
     prepare(&c, &p->client, &p->server, place);
     fill(p->client.memory, count * place, 2);
@@ -119,7 +110,7 @@ static void change_state(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
  * the queue resumes. */
 TEST_IN_OWN_PROCESS(a_drained_queue_does_not_wait_for_missing_responses)
 {
-    struct remote r;
+    REMOTE r;
     struct chain c;
     start_server(&r, &(struct server_plan){.size = (size_t)count * long_write}, NULL);
     meet_server(&r);
@@ -140,5 +131,4 @@ TEST_IN_OWN_PROCESS(a_drained_queue_does_not_wait_for_missing_responses)
     change_state(client->qp, IBV_QPS_RTS, 0);
     expect_completion(client->cq, count - 1, IBV_WC_SUCCESS);
     assert_memory_equal(r.page, client->memory, r.size);
-    stop_server(&r);
 }

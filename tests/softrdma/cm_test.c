@@ -26,7 +26,7 @@ static struct rdma_cm_event *ask(struct pair *p, const struct rdma_conn_param *p
 
 TEST(private_data_is_padded_to_the_whole_field)
 {
-    struct pair p;
+    PAIR p;
     uint8_t zeros[256] = {0};
     struct rdma_conn_param param = plain;
     param.private_data = "hello";
@@ -50,12 +50,11 @@ TEST(private_data_is_padded_to_the_whole_field)
     struct rdma_cm_event *passive = next_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED);
     assert_int_equal(passive->param.conn.private_data_len, 0);
     assert_int_equal(rdma_ack_cm_event(passive), 0);
-    close_pair(&p);
 }
 
 TEST(too_much_private_data_is_refused)
 {
-    struct pair p = {0};
+    PAIR p = {0};
     uint8_t data[255] = {0};
     struct rdma_conn_param param = plain;
     param.private_data = data;
@@ -75,12 +74,11 @@ TEST(too_much_private_data_is_refused)
     param.private_data_len = 196;
     assert_int_equal(rdma_accept(p.server.id, &param), 0);
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-    close_pair(&p);
 }
 
 TEST(rejection_carries_its_reason_and_data)
 {
-    struct pair p;
+    PAIR p;
     struct rdma_cm_event *request = ask(&p, NULL);
     assert_int_equal(rdma_ack_cm_event(request), 0);
     assert_int_equal(rdma_reject(p.server.id, "no", 2), 0);
@@ -91,23 +89,21 @@ TEST(rejection_carries_its_reason_and_data)
     assert_int_equal(rdma_ack_cm_event(rejected), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_WR_FLUSH_ERR);
-    close_pair(&p);
 }
 
 TEST(destroying_an_undecided_request_rejects_it)
 {
-    struct pair p;
+    PAIR p;
     struct rdma_cm_event *request = ask(&p, NULL);
     assert_int_equal(rdma_ack_cm_event(request), 0);
     assert_int_equal(rdma_destroy_id(p.server.id), 0);
     p.server.id = NULL;
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 28);
-    close_pair(&p);
 }
 
 TEST(destroying_the_listener_rejects_unseen_requests)
 {
-    struct pair p = {0};
+    PAIR p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
     connect_client(&p, NULL);
@@ -115,19 +111,17 @@ TEST(destroying_the_listener_rejects_unseen_requests)
     assert_int_equal(rdma_destroy_id(p.listener), 0);
     p.listener = NULL;
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 28);
-    close_pair(&p);
 }
 
 TEST(a_missing_listener_is_a_rejection)
 {
-    struct pair p = {0};
+    PAIR p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
     assert_int_equal(rdma_destroy_id(p.listener), 0);
     p.listener = NULL;
     connect_client(&p, NULL);
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 8);
-    close_pair(&p);
 }
 
 static struct side connect_from(struct sockaddr_in *from, struct sockaddr_in *to)
@@ -237,7 +231,7 @@ TEST(a_peer_that_does_not_confirm_the_disconnect_times_out)
 
 TEST(accept_fails_after_the_client_disconnected)
 {
-    struct pair p;
+    PAIR p;
     struct rdma_cm_event *request = ask(&p, NULL);
     create_queues(&p.server, NULL, NULL, true);
     assert_int_equal(rdma_ack_cm_event(request), 0);
@@ -248,7 +242,6 @@ TEST(accept_fails_after_the_client_disconnected)
     struct rdma_conn_param param = plain;
     assert_int_equal(rdma_accept(p.server.id, &param), -1);
     assert_int_equal(errno, EINVAL);
-    close_pair(&p);
 }
 
 static void *destroy_id(void *id)
@@ -309,7 +302,7 @@ TEST(a_non_blocking_channel_returns_eagain)
 
 TEST(binding_follows_the_rules_of_addresses)
 {
-    struct pair p = {0};
+    PAIR p = {0};
     open_listener(&p, "127.0.0.1");
     assert_non_null(p.listener->verbs);
     assert_int_equal(p.listener->port_num, 1);
@@ -332,7 +325,6 @@ TEST(binding_follows_the_rules_of_addresses)
     assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&addr), -1);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(rdma_destroy_id(id), 0);
-    close_pair(&p);
 }
 
 TEST(steps_out_of_order_are_refused)

@@ -5,19 +5,13 @@
 #include <fcntl.h>
 #include <poll.h>
 
-static int connected(void **state)
-{
-    return set_up_pair(state, NULL);
-}
-
 static int connected_large(void **state)
 {
     return set_up_pair(state, &(struct options){.size = 5u << 20});
 }
 
-DEFINE_TEST(write_places_the_bytes_and_no_others, connected, tear_down_pair)
+PAIR_TEST(write_places_the_bytes_and_no_others, connected)
 {
-    struct pair *p = *state;
     fill(p->client.memory, 100, 1);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 11, 0, 100, &p->server, 1001, 0), 0);
     struct ibv_wc wc = next_completion(p->client.cq);
@@ -30,9 +24,8 @@ DEFINE_TEST(write_places_the_bytes_and_no_others, connected, tear_down_pair)
         assert_true((i >= 1001 && i < 1101) || p->server.memory[i] == 0);
 }
 
-DEFINE_TEST(read_fetches_the_bytes, connected, tear_down_pair)
+PAIR_TEST(read_fetches_the_bytes, connected)
 {
-    struct pair *p = *state;
     fill(p->server.memory, p->server.size, 3);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 12, 8, 333, &p->server, 5, 0), 0);
     struct ibv_wc wc = next_completion(p->client.cq);
@@ -44,9 +37,8 @@ DEFINE_TEST(read_fetches_the_bytes, connected, tear_down_pair)
     assert_int_equal(p->client.memory[8 + 333], 0);
 }
 
-DEFINE_TEST(send_fills_the_posted_receive, connected, tear_down_pair)
+PAIR_TEST(send_fills_the_posted_receive, connected)
 {
-    struct pair *p = *state;
     fill(p->client.memory, 200, 5);
     assert_int_equal(post_receive(&p->server, 21, 64, 256), 0);
     assert_int_equal(post(&p->client, IBV_WR_SEND, 22, 0, 200, NULL, 0, 0), 0);
@@ -61,9 +53,8 @@ DEFINE_TEST(send_fills_the_posted_receive, connected, tear_down_pair)
 }
 
 /* Each entry of the receive queue is used in each round, so that each receive reuses an entry with older contents. */
-DEFINE_TEST(reposted_receives_use_their_new_buffers, connected, tear_down_pair)
+PAIR_TEST(reposted_receives_use_their_new_buffers, connected)
 {
-    struct pair *p = *state;
     const struct {
         size_t offset; /* 8 bytes separate two elements */
         uint32_t length;
@@ -99,9 +90,8 @@ DEFINE_TEST(reposted_receives_use_their_new_buffers, connected, tear_down_pair)
 }
 
 /* Short, medium and long messages take different paths through memory. */
-DEFINE_TEST(messages_of_every_length_arrive_whole, connected_large, tear_down_pair)
+PAIR_TEST(messages_of_every_length_arrive_whole, connected_large)
 {
-    struct pair *p = *state;
     const size_t lengths[] = {1, 255, 256, 257, 4096, 16383, 16384, 16385, 100000};
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
         const size_t length = lengths[i];
@@ -120,14 +110,13 @@ DEFINE_TEST(messages_of_every_length_arrive_whole, connected_large, tear_down_pa
 }
 
 /* Sends more messages than the shared memory can contain, and reuses the send buffers at once. */
-DEFINE_TEST(messages_wait_for_their_reader, connected_large, tear_down_pair)
+PAIR_TEST(messages_wait_for_their_reader, connected_large)
 {
     enum {
         count = 12,
         length = 9000,
         rounds = 5
     };
-    struct pair *p = *state;
     uint8_t expected[length];
     for (unsigned round = 0; round < rounds; ++round) {
         for (unsigned i = 0; i < count; ++i)
@@ -174,9 +163,8 @@ DEFINE_TEST(immediate_data_arrives_in_network_order, connected_large, tear_down_
     immediate_data_arrives(*state, 10000); /* several packets */
 }
 
-DEFINE_TEST(operations_without_elements_complete, connected, tear_down_pair)
+PAIR_TEST(operations_without_elements_complete, connected)
 {
-    struct pair *p = *state;
     const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND};
     struct ibv_recv_wr receive = {.wr_id = 7}, *bad_receive = NULL;
     assert_int_equal(ibv_post_recv(p->server.qp, &receive, &bad_receive), 0);
@@ -190,9 +178,8 @@ DEFINE_TEST(operations_without_elements_complete, connected, tear_down_pair)
     assert_int_equal(wc.byte_len, 0);
 }
 
-DEFINE_TEST(inline_data_is_taken_at_the_call, connected, tear_down_pair)
+PAIR_TEST(inline_data_is_taken_at_the_call, connected)
 {
-    struct pair *p = *state;
     uint64_t value = 0x1122334455667788;
     struct ibv_sge sge = {.addr = (uintptr_t)&value, .length = sizeof(value)}; /* inline data needs no key */
     struct ibv_send_wr wr = {.wr_id = 1,
@@ -211,9 +198,8 @@ DEFINE_TEST(inline_data_is_taken_at_the_call, connected, tear_down_pair)
     assert_true(got == 0x1122334455667788);
 }
 
-DEFINE_TEST(scatter_lists_join_and_split, connected, tear_down_pair)
+PAIR_TEST(scatter_lists_join_and_split, connected)
 {
-    struct pair *p = *state;
     fill(p->client.memory, 4096, 2);
     struct ibv_sge to[3], from[2];
     for (size_t i = 0; i < 3; ++i)
@@ -236,9 +222,8 @@ DEFINE_TEST(scatter_lists_join_and_split, connected, tear_down_pair)
         assert_int_equal(p->server.memory[i / 101 * 1000 + 1 + i % 101], p->client.memory[i / 150 * 2000 + i % 150]);
 }
 
-DEFINE_TEST(messages_larger_than_a_segment_arrive_whole, connected_large, tear_down_pair)
+PAIR_TEST(messages_larger_than_a_segment_arrive_whole, connected_large)
 {
-    struct pair *p = *state;
     const size_t size = p->client.size - 7;
     fill(p->client.memory, p->client.size, 77);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 3, size, &p->server, 5, 0), 0);
@@ -256,9 +241,8 @@ DEFINE_TEST(messages_larger_than_a_segment_arrive_whole, connected_large, tear_d
 }
 
 /* Data must arrive at its destination and nowhere else, for all alignments and all splits into elements. */
-DEFINE_TEST(transfers_of_every_length_and_place_arrive_whole, connected_large, tear_down_pair)
+PAIR_TEST(transfers_of_every_length_and_place_arrive_whole, connected_large)
 {
-    struct pair *p = *state;
     const size_t lengths[] = {4095, 4097, 16384 - 32, 16384, 24 * 1024, 100001, 1048575, 1048585, 2500000};
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
         const size_t length = lengths[i];
@@ -288,14 +272,13 @@ DEFINE_TEST(transfers_of_every_length_and_place_arrive_whole, connected_large, t
 }
 
 /* Arriving data is distributed to the elements of a request. */
-DEFINE_TEST(long_transfers_are_divided_among_elements, connected_large, tear_down_pair)
+PAIR_TEST(long_transfers_are_divided_among_elements, connected_large)
 {
     enum {
         count = 4,
         part = 50001,
         length = count * part
     };
-    struct pair *p = *state;
     struct ibv_sge back_to_front[count];
     uint8_t *expected = test_malloc(length);
     fill(expected, length, 9);
@@ -327,9 +310,8 @@ DEFINE_TEST(long_transfers_are_divided_among_elements, connected_large, tear_dow
     test_free(expected);
 }
 
-DEFINE_TEST(both_directions_carry_bulk_at_once, connected_large, tear_down_pair)
+PAIR_TEST(both_directions_carry_bulk_at_once, connected_large)
 {
-    struct pair *p = *state;
     fill(p->client.memory, p->client.size / 2, 1);
     fill(p->server.memory, p->server.size / 2, 2);
     const size_t half = p->client.size / 2;
@@ -344,9 +326,8 @@ DEFINE_TEST(both_directions_carry_bulk_at_once, connected_large, tear_down_pair)
     assert_memory_equal(p->server.memory + half, p->client.memory, half);
 }
 
-DEFINE_TEST(operations_of_a_queue_pair_take_effect_in_order, connected, tear_down_pair)
+PAIR_TEST(operations_of_a_queue_pair_take_effect_in_order, connected)
 {
-    struct pair *p = *state;
     for (uint64_t round = 0; round < 200; ++round) {
         memcpy(p->client.memory, &round, sizeof(round));
         assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 0, 0), 0);
@@ -357,9 +338,8 @@ DEFINE_TEST(operations_of_a_queue_pair_take_effect_in_order, connected, tear_dow
     }
 }
 
-DEFINE_TEST(unsignalled_operations_complete_silently, connected, tear_down_pair)
+PAIR_TEST(unsignalled_operations_complete_silently, connected)
 {
-    struct pair *p = *state;
     struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 8, .lkey = p->client.mr->lkey};
     struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad = NULL;
     wr.wr.rdma.remote_addr = (uintptr_t)p->server.memory;
@@ -371,9 +351,8 @@ DEFINE_TEST(unsignalled_operations_complete_silently, connected, tear_down_pair)
     assert_int_equal(ibv_poll_cq(p->client.cq, 1, &wc), 0);
 }
 
-DEFINE_TEST(an_armed_queue_reports_once_per_arming, connected, tear_down_pair)
+PAIR_TEST(an_armed_queue_reports_once_per_arming, connected)
 {
-    struct pair *p = *state;
     struct ibv_cq *cq = NULL;
     void *cookie = NULL;
     assert_int_equal(fcntl(p->client.completions->fd, F_SETFL, O_NONBLOCK), 0);
@@ -394,9 +373,8 @@ DEFINE_TEST(an_armed_queue_reports_once_per_arming, connected, tear_down_pair)
     ibv_ack_cq_events(p->client.cq, 1);
 }
 
-DEFINE_TEST(solicited_arming_ignores_plain_messages, connected, tear_down_pair)
+PAIR_TEST(solicited_arming_ignores_plain_messages, connected)
 {
-    struct pair *p = *state;
     for (uint64_t i = 0; i < 2; ++i)
         assert_int_equal(post_receive(&p->server, i, 0, 8), 0);
     assert_int_equal(ibv_req_notify_cq(p->server.cq, 1), 0);

@@ -114,19 +114,19 @@ void expect_every_datagram_once(std::uint64_t first)
     assert_true(sent > 3000); // several laps
 }
 
-void test_every_datagram_once(void **)
+TEST(test_every_datagram_once)
 {
     expect_every_datagram_once(0);
 }
 
-void test_every_datagram_once_beyond_32_bits(void **)
+TEST(test_every_datagram_once_beyond_32_bits)
 {
     constexpr std::uint64_t beyond = std::uint64_t{1} << 32;
     for (const std::uint64_t before : {cache_line, std::size_t{4160}, ring_data_size})
         expect_every_datagram_once(beyond - before);
 }
 
-void test_full_loses_the_newest(void **)
+TEST(test_full_loses_the_newest)
 {
     ring r;
     std::uint32_t sent = 0;
@@ -157,7 +157,7 @@ std::uint32_t fill(ring &r, std::uint32_t first, std::size_t length)
 }
 
 // Datagrams that a reader has taken occupy no space: an emptied ring can contain as many as a new one.
-void test_an_emptied_ring_holds_as_many_as_a_new_one(void **)
+TEST(test_an_emptied_ring_holds_as_many_as_a_new_one)
 {
     for (const std::size_t length : {std::size_t{400}, std::size_t{1000}, max_datagram_payload}) {
         ring fresh;
@@ -185,7 +185,7 @@ void test_an_emptied_ring_holds_as_many_as_a_new_one(void **)
 
 // A program sends payloads that look like later records, at every position of a lap. Then short datagrams end at every
 // position.
-void test_payload_is_no_record(void **)
+TEST(test_payload_is_no_record)
 {
     ring r;
     constexpr std::uint32_t warm = 64 << 10;
@@ -217,7 +217,7 @@ void test_payload_is_no_record(void **)
 }
 
 // After a restart, a burst covers the former offset of the next position, with payloads that look like its record.
-void test_payload_at_the_former_place_is_no_record(void **)
+TEST(test_payload_at_the_former_place_is_no_record)
 {
     ring r;
     std::uint32_t sent = 0;
@@ -245,7 +245,7 @@ void test_payload_at_the_former_place_is_no_record(void **)
 
 // Payloads look like records that the next restart would store at their offsets. Each restart is between two datagrams
 // of the same length. The first of these has cleared the line after the second.
-void test_payload_is_no_record_after_a_restart(void **)
+TEST(test_payload_is_no_record_after_a_restart)
 {
     constexpr std::uint64_t large = whole_lines(sizeof(ring_record) + max_datagram_payload);
     constexpr std::uint64_t small = whole_lines(sizeof(ring_record) + 64);
@@ -276,7 +276,7 @@ void test_payload_is_no_record_after_a_restart(void **)
 }
 
 // A writer that restarts whenever the ring is empty, and a concurrent reader. Each word of a datagram is its number.
-void test_restarts_while_the_reader_reads(void **)
+TEST(test_restarts_while_the_reader_reads)
 {
     ring r;
     constexpr std::uint32_t count = 200'000;
@@ -307,7 +307,7 @@ void test_restarts_while_the_reader_reads(void **)
 }
 
 // The sequence number is stored last.
-void test_half_a_datagram_is_none(void **)
+TEST(test_half_a_datagram_is_none)
 {
     ring r;
     const auto bytes = pattern(0);
@@ -321,7 +321,7 @@ void test_half_a_datagram_is_none(void **)
     assert_true(r.take() == ring_reader::outcome::nothing);
 }
 
-void test_wrong_records(void **)
+TEST(test_wrong_records)
 {
     const auto outcome_of = [](auto change) {
         ring r;
@@ -339,7 +339,7 @@ void test_wrong_records(void **)
 }
 
 // A reader with false positions can only make the writer lose datagrams.
-void test_lying_reader(void **)
+TEST(test_lying_reader)
 {
     ring r;
     auto &control = *reinterpret_cast<ring_control *>(r.raw.get());
@@ -655,19 +655,6 @@ void test_killed_in_the_middle(void **)
 
 int main()
 {
-    const struct CMUnitTest rings[] = {
-            cmocka_unit_test(test_every_datagram_once),
-            cmocka_unit_test(test_every_datagram_once_beyond_32_bits),
-            cmocka_unit_test(test_full_loses_the_newest),
-            cmocka_unit_test(test_an_emptied_ring_holds_as_many_as_a_new_one),
-            cmocka_unit_test(test_payload_is_no_record),
-            cmocka_unit_test(test_payload_at_the_former_place_is_no_record),
-            cmocka_unit_test(test_payload_is_no_record_after_a_restart),
-            cmocka_unit_test(test_restarts_while_the_reader_reads),
-            cmocka_unit_test(test_half_a_datagram_is_none),
-            cmocka_unit_test(test_wrong_records),
-            cmocka_unit_test(test_lying_reader),
-    };
     const struct CMUnitTest receivers[] = {
             cmocka_unit_test(test_only_with_key_and_receive),
             cmocka_unit_test(test_peers_that_violate_the_protocol_are_disconnected),
@@ -676,6 +663,6 @@ int main()
             cmocka_unit_test(test_data_of_the_socket_is_read_first),
             cmocka_unit_test(test_killed_in_the_middle),
     };
-    const int failed = cmocka_run_group_tests(rings, nullptr, nullptr);
+    const int failed = run_registered_tests();
     return failed + cmocka_run_group_tests(receivers, open_receiver, close_receiver);
 }

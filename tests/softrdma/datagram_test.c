@@ -13,6 +13,22 @@
 
 static const char loopback[] = "::ffff:127.0.0.1";
 
+static void close_ready(struct side *side)
+{
+    close_datagram_side(side, NULL);
+}
+
+static void destroy_handle(struct ibv_ah **ah)
+{
+    assert_int_equal(ibv_destroy_ah(*ah), 0);
+}
+
+/* Defines and opens two sides, and a handle of the first one to this host. They are closed at the end of the block. */
+#define OPEN_DATAGRAM_SIDES(a, b, ah)                                                                                  \
+    struct side a __attribute__((cleanup(close_ready))) = open_ready();                                                \
+    struct side b __attribute__((cleanup(close_ready))) = open_ready();                                                \
+    struct ibv_ah *ah __attribute__((cleanup(destroy_handle))) = handle_to(&a, loopback)
+
 static void expect_nothing(struct ibv_cq *cq)
 {
     struct ibv_wc wc;
@@ -74,12 +90,12 @@ static void answer_over(const char *address)
     close_datagram_side(&b, NULL);
 }
 
-static void test_messages_and_answers(void **state)
+TEST(test_messages_and_answers)
 {
     answer_over(loopback);
 }
 
-static void test_ipv6(void **state)
+TEST(test_ipv6)
 {
     if (gid_index_of("::1") >= 0)
         answer_over("::1");
@@ -87,11 +103,9 @@ static void test_ipv6(void **state)
         print_message("::1: address not found on this host\n");
 }
 
-static void test_only_clients_with_the_key_are_accepted(void **state)
+TEST(test_only_clients_with_the_key_are_accepted)
 {
-    struct side a = open_ready();
-    struct side b = open_ready();
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    OPEN_DATAGRAM_SIDES(a, b, ah);
     struct ibv_sge sge;
     assert_int_equal(receive(&b, 2, 0, 200), 0);
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
@@ -110,32 +124,22 @@ static void test_only_clients_with_the_key_are_accepted(void **state)
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     expect_nothing(b.cq);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
 
-static void test_lost_without_receive(void **state)
+TEST(test_lost_without_receive)
 {
-    struct side a = open_ready();
-    struct side b = open_ready();
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    OPEN_DATAGRAM_SIDES(a, b, ah);
     send_one(&a, ah, &b);
     expect_nothing(b.cq);
     assert_int_equal(receive(&b, 2, 0, 200), 0);
     expect_nothing(b.cq); /* it was dropped, not queued */
     send_one(&a, ah, &b);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
-    struct side a = open_ready();
-    struct side b = open_ready();
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    OPEN_DATAGRAM_SIDES(a, b, ah);
     struct ibv_sge sge;
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
     fill(a.memory, mtu, 3);
@@ -169,16 +173,11 @@ static void test_lengths(void **state)
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     expect_completion(b.cq, 4, IBV_WC_LOC_LEN_ERR);
     expect_completion(b.cq, 5, IBV_WC_WR_FLUSH_ERR);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
 
-static void test_inline_and_lists(void **state)
+TEST(test_inline_and_lists)
 {
-    struct side a = open_ready();
-    struct side b = open_ready();
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    OPEN_DATAGRAM_SIDES(a, b, ah);
     uint8_t text[] = "inline data need no region";
     struct ibv_sge in_line = {(uintptr_t)text, sizeof(text), 0};
     struct ibv_sge sge;
@@ -198,12 +197,9 @@ static void test_inline_and_lists(void **state)
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     assert_int_equal(post_wr(&a, wr), 0); /* not registered */
     expect_completion(a.cq, 1, IBV_WC_LOC_PROT_ERR);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
 
-static void test_new_post_interface(void **state)
+TEST(test_new_post_interface)
 {
     struct side a = open_side(NULL, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
     struct side b = open_ready();
@@ -238,7 +234,7 @@ static void test_new_post_interface(void **state)
     close_datagram_side(&b, NULL);
 }
 
-static void test_shared_receive_queue(void **state)
+TEST(test_shared_receive_queue)
 {
     struct ibv_pd *pd = ibv_alloc_pd(device);
     struct ibv_srq_init_attr attr = {.attr = {.max_wr = 8, .max_sge = 1}};
@@ -265,7 +261,7 @@ static void test_shared_receive_queue(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void test_states(void **state)
+TEST(test_states)
 {
     struct side a = open_side(NULL, 0);
     struct ibv_ah *ah = handle_to(&a, loopback);
@@ -306,7 +302,7 @@ static void test_states(void **state)
     close_datagram_side(&a, NULL);
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
     struct side a = open_ready();
     struct side b = open_ready();
@@ -340,11 +336,9 @@ static void test_bad_arguments(void **state)
     close_datagram_side(&b, NULL);
 }
 
-static void test_event_wakes(void **state)
+TEST(test_event_wakes)
 {
-    struct side a = open_ready();
-    struct side b = open_ready();
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    OPEN_DATAGRAM_SIDES(a, b, ah);
     assert_int_equal(receive(&b, 2, 0, 200), 0);
     assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
     send_one(&a, ah, &b);
@@ -356,13 +350,10 @@ static void test_event_wakes(void **state)
     assert_ptr_equal(cq, b.cq);
     ibv_ack_cq_events(cq, 1);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
 
 /* Numbers are unique while they are in use, and more than 256 can exist. */
-static void test_many(void **state)
+TEST(test_many)
 {
     enum {
         many = 600
@@ -395,8 +386,9 @@ static void test_many(void **state)
 
 /* An unknown program sends to a queue pair: from a port that does not match its number, in fragments, too long, and
  * then a valid datagram. */
-static void test_foreign_packets(void **state)
+TEST(test_foreign_packets)
 {
+    skip_over_roce();
     struct side b = open_ready();
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
     const int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -433,8 +425,10 @@ static void test_foreign_packets(void **state)
 }
 
 /* An unknown program sends packets of RoCE to a queue pair: each has one wrong field, and then a valid one. */
-static void test_packets_of_roce(void **state)
+TEST(test_packets_of_roce)
 {
+    if (!is_over_roce())
+        skip();
     struct side b = open_ready();
     memset(b.memory, 0xee, header + mtu);
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
@@ -509,8 +503,10 @@ static void set_loopback_mtu(int bytes)
 }
 
 /* A message must fit the path MTU that the interface of the address handle permits: 1024 for Ethernet. */
-static void test_small_path_mtu(void **state)
+TEST(test_small_path_mtu)
 {
+    if (!is_over_roce())
+        skip();
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_sge sge;
@@ -533,11 +529,9 @@ static void test_small_path_mtu(void **state)
 
 /* Six datagrams: one is lost, one is duplicated, and two are delayed, of which others overtake one. The last cannot be
  * sent. */
-static void test_faults(void **state)
+TEST(test_faults)
 {
-    struct side a = open_ready();
-    struct side b = open_ready();
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    OPEN_DATAGRAM_SIDES(a, b, ah);
     struct ibv_sge sge;
     const unsigned times[] = {0, 0, 2, 0, 1, 1}; /* expected number of arrivals of each */
     unsigned arrived[] = {0, 0, 0, 0, 0, 0};
@@ -566,37 +560,18 @@ static void test_faults(void **state)
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_LOC_QP_OP_ERR);
     assert_int_equal(a.qp->state, IBV_QPS_SQE);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
+
+GROUP_FIXTURE(open_the_device, close_the_device)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest with_faults[] = {cmocka_unit_test(test_faults)};
     if (argc > 1) {
         setenv("SOFTRDMA_FAULT",
                 "drop:nth=1; duplicate:nth=1; delay=3600000000:nth=1; delay=1000:nth=1; status=loc_qp_op:nth=2", 1);
-        return cmocka_run_group_tests(with_faults, open_the_device, close_the_device);
+        cmocka_set_test_filter("test_faults");
+    } else {
+        cmocka_set_skip_filter("test_faults");
     }
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_messages_and_answers),
-            cmocka_unit_test(test_ipv6),
-            cmocka_unit_test(test_only_clients_with_the_key_are_accepted),
-            cmocka_unit_test(test_lost_without_receive),
-            cmocka_unit_test(test_lengths),
-            cmocka_unit_test(test_inline_and_lists),
-            cmocka_unit_test(test_new_post_interface),
-            cmocka_unit_test(test_shared_receive_queue),
-            cmocka_unit_test(test_states),
-            cmocka_unit_test(test_bad_arguments),
-            cmocka_unit_test(test_event_wakes),
-            cmocka_unit_test(test_many),
-    };
-    const struct CMUnitTest own_format[] = {cmocka_unit_test(test_foreign_packets)};
-    const struct CMUnitTest roce_format[] = {
-            cmocka_unit_test(test_packets_of_roce), cmocka_unit_test(test_small_path_mtu)};
-    const int failed = is_over_roce() ? cmocka_run_group_tests(roce_format, open_the_device, close_the_device)
-                                      : cmocka_run_group_tests(own_format, open_the_device, close_the_device);
-    return failed != 0 ? failed : cmocka_run_group_tests(tests, open_the_device, close_the_device);
+    return run_registered_tests();
 }

@@ -116,12 +116,12 @@ static void both_ways(int gid_index)
     close_direct(&b);
 }
 
-static void queue_pairs_find_each_other_by_gid(void **state)
+TEST(queue_pairs_find_each_other_by_gid)
 {
     both_ways(gid_index_of("::ffff:127.0.0.1"));
 }
 
-static void queue_pairs_find_each_other_over_ipv6(void **state)
+TEST(queue_pairs_find_each_other_over_ipv6)
 {
     const int index = gid_index_of("::1");
     if (index == no_gid)
@@ -129,13 +129,13 @@ static void queue_pairs_find_each_other_over_ipv6(void **state)
     both_ways(index);
 }
 
-static void without_a_gid_the_peer_is_on_this_host(void **state)
+TEST(without_a_gid_the_peer_is_on_this_host)
 {
     skip_over_roce();
     both_ways(no_gid);
 }
 
-static void sides_may_become_ready_in_any_order(void **state)
+TEST(sides_may_become_ready_in_any_order)
 {
     for (int first = 0; first < 2; ++first) {
         struct side sides[2] = {open_side(), open_side()};
@@ -153,7 +153,7 @@ static void sides_may_become_ready_in_any_order(void **state)
     }
 }
 
-static void a_queue_pair_can_be_reconnected(void **state)
+TEST(a_queue_pair_can_be_reconnected)
 {
     struct side a = open_side(), b = open_side(), c = open_side();
     join(&a, &b, this_host());
@@ -172,7 +172,7 @@ static void a_queue_pair_can_be_reconnected(void **state)
 }
 
 /* Another thread reports the end of the previous connection, possibly much later. */
-static void the_end_of_a_connection_does_not_reach_the_next(void **state)
+TEST(the_end_of_a_connection_does_not_reach_the_next)
 {
     struct side a = open_side(), b = open_side();
     join(&a, &b, this_host());
@@ -190,7 +190,7 @@ static void the_end_of_a_connection_does_not_reach_the_next(void **state)
     close_direct(&b);
 }
 
-static void a_peer_that_never_appears_exceeds_the_retries(void **state)
+TEST(a_peer_that_never_appears_exceeds_the_retries)
 {
     struct side a = open_side(), b = open_side();
     make_ready(a.qp, b.qp->qp_num);
@@ -242,7 +242,7 @@ static void *reset_it(void *qp)
     return NULL;
 }
 
-static void a_reset_waits_for_operations_of_the_peer(void **state)
+TEST(a_reset_waits_for_operations_of_the_peer)
 {
     struct side a = open_side(), b = open_side();
     struct side target = b;
@@ -305,7 +305,7 @@ static void a_late_peer_is_waited_for(void **state)
     in_own_process(wait_for_a_late_peer);
 }
 
-static void a_peer_that_exited_exceeds_the_retries(void **state)
+TEST(a_peer_that_exited_exceeds_the_retries)
 {
     struct side a = open_side(), b = open_side();
     join(&a, &b, this_host());
@@ -320,7 +320,7 @@ static void a_peer_that_exited_exceeds_the_retries(void **state)
     close_direct(&b);
 }
 
-static void a_peer_in_error_exceeds_the_retries(void **state)
+TEST(a_peer_in_error_exceeds_the_retries)
 {
     struct side a = open_side(), b = open_side();
     join(&a, &b, this_host());
@@ -334,7 +334,7 @@ static void a_peer_in_error_exceeds_the_retries(void **state)
 }
 
 /* b expects a. c, which repeatedly tries to connect to b, is not connected, and has no effect. */
-static void only_the_expected_peer_is_connected(void **state)
+TEST(only_the_expected_peer_is_connected)
 {
     skip_over_roce(); /* its packets do not contain the number of their sender */
     struct side b = open_side(), a = open_side(), c = open_side(); /* the side with the larger number connects */
@@ -350,7 +350,7 @@ static void only_the_expected_peer_is_connected(void **state)
     close_direct(&c);
 }
 
-static void an_index_outside_the_gid_table_is_refused(void **state)
+TEST(an_index_outside_the_gid_table_is_refused)
 {
     struct side a = open_side();
     to_init(a.qp);
@@ -367,7 +367,7 @@ static bool listens(uint16_t port)
     return connected;
 }
 
-static void numbers_are_unique_and_give_their_ports_back(void **state)
+TEST(numbers_are_unique_and_give_their_ports_back)
 {
     skip_over_roce();
     enum {
@@ -396,24 +396,10 @@ static void numbers_are_unique_and_give_their_ports_back(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
+GROUP_FIXTURE(open_the_device, close_the_device)
+
 int main(void)
 {
     const struct CMUnitTest before_any_verbs_call[] = {cmocka_unit_test(a_late_peer_is_waited_for)};
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(queue_pairs_find_each_other_by_gid),
-            cmocka_unit_test(queue_pairs_find_each_other_over_ipv6),
-            cmocka_unit_test(without_a_gid_the_peer_is_on_this_host),
-            cmocka_unit_test(sides_may_become_ready_in_any_order),
-            cmocka_unit_test(a_queue_pair_can_be_reconnected),
-            cmocka_unit_test(the_end_of_a_connection_does_not_reach_the_next),
-            cmocka_unit_test(a_reset_waits_for_operations_of_the_peer),
-            cmocka_unit_test(a_peer_that_never_appears_exceeds_the_retries),
-            cmocka_unit_test(a_peer_that_exited_exceeds_the_retries),
-            cmocka_unit_test(a_peer_in_error_exceeds_the_retries),
-            cmocka_unit_test(only_the_expected_peer_is_connected),
-            cmocka_unit_test(an_index_outside_the_gid_table_is_refused),
-            cmocka_unit_test(numbers_are_unique_and_give_their_ports_back),
-    };
-    return cmocka_run_group_tests_name("direct", before_any_verbs_call, NULL, NULL) +
-           cmocka_run_group_tests_name("direct", tests, open_the_device, close_the_device);
+    return cmocka_run_group_tests_name("direct", before_any_verbs_call, NULL, NULL) + run_registered_tests();
 }

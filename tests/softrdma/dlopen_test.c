@@ -4,13 +4,7 @@
  * path of the machine's own library. The program is linked with neither. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "registered_tests.h"
 

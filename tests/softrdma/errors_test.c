@@ -3,11 +3,6 @@
 
 #include <fcntl.h>
 
-static int connected(void **state)
-{
-    return set_up_pair(state, NULL);
-}
-
 /* A request without a posted receive fails after one retry. */
 static int connected_once(void **state)
 {
@@ -63,39 +58,33 @@ static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t a
     expect_completion(p->client.cq, 3, IBV_WC_WR_FLUSH_ERR);
 }
 
-DEFINE_TEST(a_wrong_key_is_a_remote_access_error, connected, tear_down_pair)
+PAIR_TEST(a_wrong_key_is_a_remote_access_error, connected)
 {
-    struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, p->server.mr->rkey ^ 1, 8);
 }
 
-DEFINE_TEST(a_write_past_the_end_is_a_remote_access_error, connected, tear_down_pair)
+PAIR_TEST(a_write_past_the_end_is_a_remote_access_error, connected)
 {
-    struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory + p->server.size - 7, p->server.mr->rkey, 8);
 }
 
-DEFINE_TEST(a_read_before_the_start_is_a_remote_access_error, connected, tear_down_pair)
+PAIR_TEST(a_read_before_the_start_is_a_remote_access_error, connected)
 {
-    struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_READ, (uintptr_t)p->server.memory - 1, p->server.mr->rkey, 8);
 }
 
-DEFINE_TEST(a_range_that_wraps_around_is_a_remote_access_error, connected, tear_down_pair)
+PAIR_TEST(a_range_that_wraps_around_is_a_remote_access_error, connected)
 {
-    struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_WRITE, UINT64_MAX - 3, p->server.mr->rkey, 8);
 }
 
-DEFINE_TEST(a_region_without_the_right_is_a_remote_access_error, connected_for_reading_only, tear_down_pair)
+PAIR_TEST(a_region_without_the_right_is_a_remote_access_error, connected_for_reading_only)
 {
-    struct pair *p = *state;
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, p->server.mr->rkey, 8);
 }
 
-DEFINE_TEST(a_region_of_another_domain_is_a_remote_access_error, connected, tear_down_pair)
+PAIR_TEST(a_region_of_another_domain_is_a_remote_access_error, connected)
 {
-    struct pair *p = *state;
     struct ibv_pd *other = ibv_alloc_pd(p->server.id->verbs);
     struct ibv_mr *mr = ibv_reg_mr(other, p->server.memory, p->server.size, everything);
     assert_non_null(mr);
@@ -105,9 +94,8 @@ DEFINE_TEST(a_region_of_another_domain_is_a_remote_access_error, connected, tear
     assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-DEFINE_TEST(a_deregistered_region_is_a_remote_access_error, connected, tear_down_pair)
+PAIR_TEST(a_deregistered_region_is_a_remote_access_error, connected)
 {
-    struct pair *p = *state;
     struct ibv_mr *mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
     assert_non_null(mr);
     const uint32_t rkey = mr->rkey;
@@ -115,9 +103,8 @@ DEFINE_TEST(a_deregistered_region_is_a_remote_access_error, connected, tear_down
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, rkey, 8);
 }
 
-DEFINE_TEST(local_errors_come_after_what_was_posted_before, connected, tear_down_pair)
+PAIR_TEST(local_errors_come_after_what_was_posted_before, connected)
 {
-    struct pair *p = *state;
     const uint32_t good = p->client.mr->lkey;
     fill(p->client.memory, 8, 4);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 0, 0), 0);
@@ -130,9 +117,8 @@ DEFINE_TEST(local_errors_come_after_what_was_posted_before, connected, tear_down
     assert_int_equal(p->server.memory[8], 0);
 }
 
-DEFINE_TEST(reading_into_memory_without_local_write_is_a_protection_error, connected, tear_down_pair)
+PAIR_TEST(reading_into_memory_without_local_write_is_a_protection_error, connected)
 {
-    struct pair *p = *state;
     struct ibv_mr *mr = ibv_reg_mr(p->client.pd, p->client.memory, 64, 0);
     assert_non_null(mr);
     struct ibv_mr *good = p->client.mr;
@@ -143,9 +129,8 @@ DEFINE_TEST(reading_into_memory_without_local_write_is_a_protection_error, conne
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-DEFINE_TEST(a_message_longer_than_its_receive_fails_on_both_sides, connected, tear_down_pair)
+PAIR_TEST(a_message_longer_than_its_receive_fails_on_both_sides, connected)
 {
-    struct pair *p = *state;
     assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
     assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 17, NULL, 0, 0), 0);
     expect_completion(p->server.cq, 1, IBV_WC_LOC_LEN_ERR);
@@ -153,9 +138,8 @@ DEFINE_TEST(a_message_longer_than_its_receive_fails_on_both_sides, connected, te
     expect_async(p->server.qp, IBV_EVENT_QP_REQ_ERR);
 }
 
-DEFINE_TEST(a_receive_without_a_valid_key_is_an_operation_error_at_the_sender, connected, tear_down_pair)
+PAIR_TEST(a_receive_without_a_valid_key_is_an_operation_error_at_the_sender, connected)
 {
-    struct pair *p = *state;
     const uint32_t good = p->server.mr->lkey;
     p->server.mr->lkey = good ^ 1;
     assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
@@ -176,9 +160,8 @@ static void use_all_receives(struct pair *p, size_t length)
     }
 }
 
-DEFINE_TEST(a_receive_posted_again_with_another_key_needs_its_rights, connected, tear_down_pair)
+PAIR_TEST(a_receive_posted_again_with_another_key_needs_its_rights, connected)
 {
-    struct pair *p = *state;
     struct ibv_mr *good = p->server.mr;
     struct ibv_mr *constant = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, 0);
     assert_non_null(constant);
@@ -192,9 +175,8 @@ DEFINE_TEST(a_receive_posted_again_with_another_key_needs_its_rights, connected,
     assert_int_equal(ibv_dereg_mr(constant), 0);
 }
 
-DEFINE_TEST(a_reposted_receive_has_its_new_length, connected, tear_down_pair)
+PAIR_TEST(a_reposted_receive_has_its_new_length, connected)
 {
-    struct pair *p = *state;
     use_all_receives(p, 8);
     assert_int_equal(post_receive(&p->server, 1, 0, 7), 0);
     assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
@@ -220,9 +202,8 @@ DEFINE_TEST(
     expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
 }
 
-DEFINE_TEST(a_deregistered_region_does_not_change_when_its_message_is_taken, connected, tear_down_pair)
+PAIR_TEST(a_deregistered_region_does_not_change_when_its_message_is_taken, connected)
 {
-    struct pair *p = *state;
     struct ibv_mr *good = p->server.mr;
     p->server.mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
     assert_non_null(p->server.mr);
@@ -238,9 +219,8 @@ DEFINE_TEST(a_deregistered_region_does_not_change_when_its_message_is_taken, con
     assert_memory_equal(p->server.memory, p->server.memory + 1, 7);
 }
 
-DEFINE_TEST(a_full_send_queue_refuses_with_enomem, connected, tear_down_pair)
+PAIR_TEST(a_full_send_queue_refuses_with_enomem, connected)
 {
-    struct pair *p = *state;
     int error = 0;
     uint64_t posted = 0;
     /* The server has no receive posted and never will: nothing completes. */
@@ -265,9 +245,8 @@ static int post_unsignalled_write(struct pair *p)
 }
 
 /* The program has no completion for these requests yet: on every path they keep their entries in the queue. */
-DEFINE_TEST(requests_without_completions_fill_the_send_queue, connected, tear_down_pair)
+PAIR_TEST(requests_without_completions_fill_the_send_queue, connected)
 {
-    struct pair *p = *state;
     for (unsigned round = 0; round < 3; ++round) {
         for (unsigned i = 0; i < 15; ++i)
             assert_int_equal(post_unsignalled_write(p), 0);
@@ -279,17 +258,15 @@ DEFINE_TEST(requests_without_completions_fill_the_send_queue, connected, tear_do
     }
 }
 
-DEFINE_TEST(a_full_receive_queue_refuses_with_enomem, connected, tear_down_pair)
+PAIR_TEST(a_full_receive_queue_refuses_with_enomem, connected)
 {
-    struct pair *p = *state;
     for (uint64_t i = 0; i < 16; ++i)
         assert_int_equal(post_receive(&p->server, i, 0, 8), 0);
     assert_int_equal(post_receive(&p->server, 99, 0, 8), ENOMEM);
 }
 
-DEFINE_TEST(a_refused_chain_names_its_first_bad_request, connected, tear_down_pair)
+PAIR_TEST(a_refused_chain_names_its_first_bad_request, connected)
 {
-    struct pair *p = *state;
     struct ibv_send_wr bad_one = {.wr_id = 2, .opcode = IBV_WR_TSO};
     struct ibv_send_wr good = {
             .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .next = &bad_one};
@@ -299,17 +276,15 @@ DEFINE_TEST(a_refused_chain_names_its_first_bad_request, connected, tear_down_pa
     expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
 }
 
-DEFINE_TEST(too_much_inline_data_is_refused, connected, tear_down_pair)
+PAIR_TEST(too_much_inline_data_is_refused, connected)
 {
-    struct pair *p = *state;
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 65, &p->server, 0, IBV_SEND_INLINE), EINVAL);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 2, 0, 64, &p->server, 0, IBV_SEND_INLINE), 0);
     expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
 }
 
-DEFINE_TEST(a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries, connected, tear_down_pair)
+PAIR_TEST(a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries, connected)
 {
-    struct pair *p = *state;
     rdma_destroy_qp(p->server.id);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 0, 0), 0);
     expect_completion(p->client.cq, 1, IBV_WC_RETRY_EXC_ERR);

@@ -73,7 +73,7 @@ DEFINE_TEST(a_channel_whose_events_were_dropped_is_not_readable, NULL, NULL)
 
 DEFINE_TEST(requests_destroyed_with_their_listener_leak_nothing, NULL, NULL)
 {
-    struct pair p = {0};
+    PAIR p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
     connect_client(&p, NULL);
@@ -81,7 +81,6 @@ DEFINE_TEST(requests_destroyed_with_their_listener_leak_nothing, NULL, NULL)
     assert_int_equal(rdma_destroy_id(p.listener), 0);
     p.listener = NULL;
     expect_unreadable(p.listen_channel->fd);
-    close_pair(&p);
 }
 
 DEFINE_TEST(an_asynchronous_event_goes_with_its_object, NULL, NULL)
@@ -165,20 +164,18 @@ DEFINE_TEST(the_end_of_a_connection_waits_for_completions, NULL, NULL)
 
 DEFINE_TEST(the_end_of_a_connection_is_reported_without_a_reader, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     receive_and_be_left(&p);
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-    close_pair(&p);
 }
 
 DEFINE_TEST(the_end_of_timewait_follows_that_of_the_connection, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     receive_and_be_left(&p);
     assert_int_equal(rdma_disconnect(p.server.id), 0); /* timewait begins */
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
-    close_pair(&p);
 }
 
 /* Completion thread of a program that reads flushed completions late. */

@@ -21,21 +21,16 @@ static const struct server_plan exits_after_one = {.receives = 1, .act = exit_af
 
 TEST_IN_OWN_PROCESS(a_sleeping_process_is_written)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     fill(r.pair.client.memory, 4096, 3);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 4096, &r.target, 0, 0), 0);
     expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(r.page, r.pair.client.memory, 4096); /* after the completion, the data is in place */
-    stop_server(&r);
 }
 
 TEST_IN_OWN_PROCESS(a_killed_peer_fails_outstanding_operations)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     struct side *c = &r.pair.client;
     assert_int_equal(post_receive(c, 9, 0, 8), 0);
     suspend_server(&r); /* the requests must have no response when it dies */
@@ -48,30 +43,23 @@ TEST_IN_OWN_PROCESS(a_killed_peer_fails_outstanding_operations)
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     assert_int_equal(rdma_disconnect(c->id), 0);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
-    stop_server(&r);
 }
 
 TEST_IN_OWN_PROCESS(a_killed_peer_is_noticed_while_idle)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     kill(r.pid, SIGKILL);
     struct side *c = &r.pair.client;
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
     expect_completion(c->cq, 1, IBV_WC_RETRY_EXC_ERR);
-    stop_server(&r);
 }
 
 static void send_to_one_that_exits(void)
 {
-    struct remote r;
-    start_server(&r, &exits_after_one, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &exits_after_one, NULL);
     assert_int_equal(post(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
     expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
-    stop_server(&r);
 }
 
 /* Checks a process that has forked again, with descriptors that it has opened itself. */
@@ -138,9 +126,7 @@ static bool refuses_what_is_inherited(struct pair *p)
 
 TEST_IN_OWN_PROCESS(a_forked_child_is_refused_and_harmless)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     struct side *c = &r.pair.client;
     pid_t child = fork();
     if (child == 0) {
@@ -153,7 +139,6 @@ TEST_IN_OWN_PROCESS(a_forked_child_is_refused_and_harmless)
     expect_child(child);
     assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 2, 0, 8, &r.target, 0, 0), 0);
     expect_completion(c->cq, 2, IBV_WC_SUCCESS);
-    stop_server(&r);
 }
 
 /* Daemons do this if they list devices before they detach. */

@@ -4,16 +4,10 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-
-#include <cmocka.h>
 
 #include "clock.h"
 #include "environment.h"
@@ -72,14 +66,20 @@ void skip_over_roce(void);
 
 void open_pair(struct pair *pair, const struct options *options);
 void close_pair(struct pair *pair);
-/* Defines and opens a pair that is closed at the end of the block. The second argument is for open_pair(). */
+/* A pair that is closed at the end of the block. */
+#define PAIR __attribute__((cleanup(close_pair))) struct pair
+/* Defines and opens such a pair. The second argument is for open_pair(). */
 #define OPEN_PAIR(name, ...)                                                                                           \
-    struct pair name __attribute__((cleanup(close_pair)));                                                             \
+    PAIR name;                                                                                                         \
     open_pair(&name, __VA_ARGS__)
 
 /* Open the pair that `state` points to, and close it, for one test. */
 int set_up_pair(void **state, const struct options *options);
 int tear_down_pair(void **state);
+/* Like set_up_pair() without options. */
+int connected(void **state);
+/* Defines a test of the pair `p` that the setup opens. */
+#define PAIR_TEST(name, setup) DEFINE_TEST_WITH(struct pair *p, name, setup, tear_down_pair)
 /* Steps of open_pair(). */
 void open_listener(struct pair *pair, const char *address);
 void resolve_client(struct pair *pair, const struct options *options);

@@ -63,9 +63,9 @@ static bool reaches_stopped(struct remote *r, enum ibv_wr_opcode opcode, size_t 
     return reached;
 }
 
-static void write_and_read_a_file(void)
+TEST_IN_OWN_PROCESS_OF_ROOT(a_file_descriptor_is_passed)
 {
-    struct remote r;
+    REMOTE r;
     int fd;
     uint8_t *page = map_file(page_size, MAP_SHARED, &fd);
     drop_rights();
@@ -78,12 +78,11 @@ static void write_and_read_a_file(void)
     assert_true(reaches_stopped(&r, IBV_WR_RDMA_READ, 1000));
     assert_memory_equal(page + 8, r.pair.client.memory, 1000);
     close(fd);
-    stop_server(&r);
 }
 
-static void send_small_messages(void)
+TEST_IN_OWN_PROCESS_OF_ROOT(a_small_message_needs_no_process)
 {
-    struct remote r;
+    REMOTE r;
     struct ibv_wc wc;
     drop_rights();
     start_server(&r, &sleeps, NULL);
@@ -92,12 +91,11 @@ static void send_small_messages(void)
     assert_int_equal(post(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
     assert_true(completes_within(r.pair.client.cq, time_limit_ms, &wc));
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    stop_server(&r);
 }
 
-static void leave_private_memory_to_its_owner(void)
+TEST_IN_OWN_PROCESS_OF_ROOT(private_memory_is_left_to_its_owner)
 {
-    struct remote r;
+    REMOTE r;
     drop_rights();
     start_server(&r, &sleeps, NULL);
     meet_server(&r);
@@ -106,7 +104,6 @@ static void leave_private_memory_to_its_owner(void)
     expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(r.page, r.pair.client.memory, page_size);
     assert_false(reaches_stopped(&r, IBV_WR_RDMA_WRITE, 8));
-    stop_server(&r);
 }
 
 /* The server publishes the current registration in its first page. The client clears the key when it has used it. */
@@ -142,9 +139,9 @@ static void register_two_files_in_turns(struct pair *p)
     }
 }
 
-static void follow_registrations(void)
+TEST_IN_OWN_PROCESS_OF_ROOT(passed_files_belong_to_a_registration)
 {
-    struct remote r;
+    REMOTE r;
     int fd;
     uint8_t *pages = map_file(2 * page_size, MAP_SHARED, &fd);
     struct board *board = board_at(pages);
@@ -173,7 +170,6 @@ static void follow_registrations(void)
         }
     }
     close(fd);
-    stop_server(&r);
 }
 
 /* Waits until no more descriptors are open than before. Then, a connection may still have been about to close. */
@@ -341,7 +337,7 @@ static void receive(void (*who)(const struct fd_server *server))
 /* A connection is established even if the peer cannot respond for this time. */
 static void accept_a_caller_stopped_for(unsigned ms)
 {
-    struct pair p = {0};
+    PAIR p = {0};
     int ends[2];
     uint16_t port = 0;
     struct ibv_wc wc;
@@ -377,11 +373,10 @@ static void accept_a_caller_stopped_for(unsigned ms)
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-    close_pair(&p);
 }
 
 /* The peer waits for the response for a shorter time, so the connection uses the network. */
-static void drop_rights_and_accept_a_stopped_caller(void)
+TEST_IN_OWN_PROCESS_OF_ROOT(a_stopped_peer_is_reached_over_the_network)
 {
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "16000", 1);
     drop_rights();
@@ -394,44 +389,6 @@ TEST_IN_OWN_PROCESS(a_slow_peer_shares_its_memory)
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
     setenv("SOFTRDMA_TRANSPORT", "shm", 1);
     accept_a_caller_stopped_for(4000);
-}
-
-static void as_root(void)
-{
-    if (geteuid() != 0) {
-        print_message("skipped: only root can become another user\n");
-        skip();
-    }
-}
-
-DEFINE_TEST(a_file_descriptor_is_passed, NULL, NULL)
-{
-    as_root();
-    in_own_process(write_and_read_a_file);
-}
-
-DEFINE_TEST(a_small_message_needs_no_process, NULL, NULL)
-{
-    as_root();
-    in_own_process(send_small_messages);
-}
-
-DEFINE_TEST(private_memory_is_left_to_its_owner, NULL, NULL)
-{
-    as_root();
-    in_own_process(leave_private_memory_to_its_owner);
-}
-
-DEFINE_TEST(passed_files_belong_to_a_registration, NULL, NULL)
-{
-    as_root();
-    in_own_process(follow_registrations);
-}
-
-DEFINE_TEST(a_stopped_peer_is_reached_over_the_network, NULL, NULL)
-{
-    as_root();
-    in_own_process(drop_rights_and_accept_a_stopped_caller);
 }
 
 DEFINE_TEST(a_wrong_token_gets_no_descriptor, NULL, NULL)
@@ -451,6 +408,6 @@ DEFINE_TEST(silence_is_ended, NULL, NULL)
 
 DEFINE_TEST(another_user_gets_no_descriptor, NULL, NULL)
 {
-    as_root();
+    require_root();
     receive(come_as_another_user);
 }

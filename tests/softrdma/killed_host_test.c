@@ -29,9 +29,7 @@ static void expect_written(struct remote *r, uint64_t wr_id)
 
 TEST_IN_OWN_PROCESS(an_idle_peer_notices_it)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     struct side *c = &r.pair.client;
     expect_written(&r, 1);
     suspend_server(&r);
@@ -43,7 +41,6 @@ TEST_IN_OWN_PROCESS(an_idle_peer_notices_it)
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     assert_int_equal(rdma_disconnect(c->id), 0);
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
-    stop_server(&r);
 }
 
 int main(int count, char **arguments)

@@ -48,9 +48,7 @@ static void read_back(struct remote *r)
 /* The kernel's copies do not guarantee that words are written as a whole. */
 TEST_IN_OWN_PROCESS(an_atomic_word_of_private_memory_is_written_by_its_owner)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     suspend_server(&r);
     struct side *c = &r.pair.client;
     fill(c->memory, 8, 3);
@@ -59,7 +57,6 @@ TEST_IN_OWN_PROCESS(an_atomic_word_of_private_memory_is_written_by_its_owner)
     assert_int_equal(kill(r.pid, SIGCONT), 0);
     expect_completion(c->cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(r.page + 8, c->memory, 8);
-    stop_server(&r);
 }
 
 /* System calls of the initiator must not fail when the owner of a mapped file, or of the ring of a message, is
@@ -97,9 +94,7 @@ TEST_IN_OWN_PROCESS(a_message_to_the_dead_fails)
 
 TEST_IN_OWN_PROCESS(a_stopped_process_is_reached)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     suspend_server(&r);
     struct side *c = &r.pair.client;
     fill(c->memory, page_size, 3);
@@ -112,7 +107,6 @@ TEST_IN_OWN_PROCESS(a_stopped_process_is_reached)
     assert_int_equal(post(c, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, 100, &r.target, 8, 0), 0);
     expect_completion(c->cq, 4, IBV_WC_SUCCESS);
     assert_memory_equal(r.page + 8, c->memory, 100);
-    stop_server(&r);
 }
 
 /* Each queue pair may get the next message, and has a receive before that. */
@@ -120,9 +114,7 @@ TEST_IN_OWN_PROCESS(a_shared_receive_queue_is_reached)
 {
     static const struct server_plan shares = {
             .size = 16 * page_size, .shared_receives = 8, .shared_size = 2 * page_size};
-    struct remote r;
-    start_server(&r, &shares, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &shares, NULL);
     suspend_server(&r);
     struct side *c = &r.pair.client;
     fill(c->memory, r.size, 5);
@@ -135,12 +127,11 @@ TEST_IN_OWN_PROCESS(a_shared_receive_queue_is_reached)
     assert_int_equal(post(c, IBV_WR_RDMA_WRITE_WITH_IMM, 7, 0, 100, &r.target, 8, 0), 0);
     expect_completion(c->cq, 7, IBV_WC_SUCCESS);
     assert_memory_equal(r.page + 8, c->memory, 100);
-    stop_server(&r);
 }
 
 TEST_IN_OWN_PROCESS(a_file_is_reached_through_a_mapping)
 {
-    struct remote r;
+    REMOTE r;
     int fd;
     uint8_t *page = map_file(page_size, MAP_SHARED, &fd);
     start_server(&r, &sleeps, page);
@@ -156,7 +147,6 @@ TEST_IN_OWN_PROCESS(a_file_is_reached_through_a_mapping)
     expect_completion(c->cq, 3, IBV_WC_SUCCESS);
     assert_memory_equal(page + 16, c->memory + 8, 8);
     close(fd);
-    stop_server(&r);
 }
 
 static struct {
@@ -166,7 +156,7 @@ static struct {
 
 static void survive_a_truncated_file(void)
 {
-    struct remote r;
+    REMOTE r;
     int fd;
     start_server(&r, &sleeps, map_file(page_size, MAP_SHARED, &fd));
     meet_server(&r);
@@ -177,7 +167,6 @@ static void survive_a_truncated_file(void)
     assert_int_equal(post(c, meets_the_end.opcode, 2, 0, meets_the_end.bytes, &r.target, 0, 0), 0);
     expect_completion(c->cq, 2, IBV_WC_REM_OP_ERR);
     close(fd);
-    stop_server(&r);
 }
 
 static volatile sig_atomic_t bus_errors;
@@ -191,7 +180,7 @@ static void count_bus_error(int number)
 
 static void keep_the_programs_bus_errors(void)
 {
-    struct remote r;
+    REMOTE r;
     int fd;
     signal(SIGBUS, count_bus_error);
     start_server(&r, &sleeps, map_file(page_size, MAP_SHARED, &fd));
@@ -206,20 +195,16 @@ static void keep_the_programs_bus_errors(void)
         *(volatile uint8_t *)r.page = 1;
     assert_int_equal(bus_errors, 2);
     close(fd);
-    stop_server(&r);
 }
 
 TEST_IN_OWN_PROCESS(a_wrong_key_changes_nothing)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     r.mr.rkey ^= 0x10000; /* another key with the same slot in the table of keys */
     memset(r.pair.client.memory, 1, 8);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
     expect_completion(r.pair.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(r.page[0], 0);
-    stop_server(&r);
 }
 
 static void no_trust(void)
@@ -251,7 +236,7 @@ static void be_refused_what_the_path_needs(void)
 /* Over the network, a stopped process does not respond. */
 static void expect_the_network(const struct server_plan *plan)
 {
-    struct remote r;
+    REMOTE r;
     unsetenv("SOFTRDMA_TRANSPORT");
     start_server(&r, plan, NULL);
     meet_server(&r);
@@ -260,7 +245,6 @@ static void expect_the_network(const struct server_plan *plan)
     expect_nothing_for(r.pair.client.cq, 100);
     assert_int_equal(kill(r.pid, SIGCONT), 0);
     expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
-    stop_server(&r);
 }
 
 TEST_IN_OWN_PROCESS(a_process_without_trust_is_reached_over_the_network)
@@ -268,7 +252,7 @@ TEST_IN_OWN_PROCESS(a_process_without_trust_is_reached_over_the_network)
     expect_the_network(&(struct server_plan){.prepare = no_trust});
 }
 
-static void keep_away_from_other_users(void)
+TEST_IN_OWN_PROCESS_OF_ROOT(another_user_is_reached_over_the_network)
 {
     expect_the_network(&(struct server_plan){.prepare = become_another_user});
 }
@@ -280,7 +264,7 @@ TEST_IN_OWN_PROCESS(a_process_without_the_system_calls_is_reached_over_the_netwo
 }
 
 /* Only root may inspect a process that has changed its user. */
-static void keep_away_from_those_who_dropped_their_rights(void)
+TEST_IN_OWN_PROCESS_OF_ROOT(a_process_without_capabilities_is_reached_over_the_network)
 {
     become_another_user();
     expect_the_network(&(struct server_plan){0});
@@ -339,13 +323,10 @@ static uint64_t write_while_it_lasts(struct remote *r)
 
 TEST_IN_OWN_PROCESS(deregistered_memory_does_not_change)
 {
-    struct remote r;
-    start_server(&r, &registers, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &registers, NULL);
     write_while_it_lasts(&r);
     usleep(1000);
     assert_int_equal(atomic_load(&board_at(r.page)->torn), 0);
-    stop_server(&r);
 }
 
 /* Sends messages while their receiver is destroyed. Both are in this process. */
@@ -400,9 +381,7 @@ static const struct server_plan waits = {.receives = 8, .act = wait_for_messages
 
 TEST_IN_OWN_PROCESS(a_sleeping_receiver_is_woken)
 {
-    struct remote r;
-    start_server(&r, &waits, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &waits, NULL);
     struct side *c = &r.pair.client;
     for (uint64_t i = 0; i < 2000; ++i) {
         assert_int_equal(post(c, IBV_WR_SEND, i, 64, 64, NULL, 0, 0), 0);
@@ -413,7 +392,6 @@ TEST_IN_OWN_PROCESS(a_sleeping_receiver_is_woken)
     for (unsigned i = 0; i < time_limit_ms && atomic_load((_Atomic uint64_t *)(void *)r.page) < 2000; ++i)
         usleep(1000);
     assert_int_equal(atomic_load((_Atomic uint64_t *)(void *)r.page), 2000);
-    stop_server(&r);
 }
 
 static void in_own_process_with_bus_errors(void (*test)(void))
@@ -441,25 +419,6 @@ TEST(a_truncated_file_is_an_error_of_the_target)
 TEST(a_bus_error_of_the_program_is_its_own)
 {
     in_own_process_with_bus_errors(keep_the_programs_bus_errors);
-}
-
-static void in_own_process_of_root(void (*test)(void))
-{
-    if (geteuid() != 0) {
-        print_message("skipped: only root can become another user\n");
-        skip();
-    }
-    in_own_process(test);
-}
-
-TEST(another_user_is_reached_over_the_network)
-{
-    in_own_process_of_root(keep_away_from_other_users);
-}
-
-TEST(a_process_without_capabilities_is_reached_over_the_network)
-{
-    in_own_process_of_root(keep_away_from_those_who_dropped_their_rights);
 }
 
 int main(void)

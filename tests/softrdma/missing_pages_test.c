@@ -111,7 +111,7 @@ static void post_attempt(struct remote *r)
 
 static void meet_what_is_missing(void)
 {
-    struct remote r;
+    REMOTE r;
     int fd;
     uint8_t *memory = map_missing(&fd);
     start_server(&r, &sleeps, memory);
@@ -122,7 +122,6 @@ static void meet_what_is_missing(void)
     expect_completion(r.pair.client.cq, 2, IBV_WC_REM_OP_ERR);
     usleep(50000); /* a signal would have ended the process by now */
     assert_int_equal(waitpid(r.pid, NULL, WNOHANG), nothing);
-    stop_server(&r);
 }
 
 static void skip_under_thread_sanitizer(void)
@@ -219,7 +218,7 @@ DEFINE_TEST(huge_pages_that_cannot_be_had, NULL, NULL)
 /* Pages of the program's own memory are missing: its request fails, and the program continues. */
 static void meet_own_missing_memory(void)
 {
-    struct remote r;
+    REMOTE r;
     int fd;
     start_server(&r, &sleeps, NULL);
     meet_server(&r);
@@ -241,7 +240,6 @@ static void meet_own_missing_memory(void)
     assert_int_equal(ibv_dereg_mr(mr), 0);
     if (fd >= 0)
         close(fd);
-    stop_server(&r);
 }
 
 static void try_own(enum missing missing)

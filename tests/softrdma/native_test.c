@@ -64,14 +64,13 @@ static void expect_flushed(struct pair *p, uint64_t wr_id)
 
 DEFINE_TEST(the_device_reports_flush_and_atomic_write, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_with(&p, NULL, all_access);
     struct ibv_device_attr_ex attr;
     assert_int_equal(ibv_query_device_ex(p.client.qp->context, NULL, &attr), 0);
     const uint64_t all = device_flush_global | device_flush_persistent | device_atomic_write;
     assert_true((attr.device_cap_flags_ex & all) == all);
     assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
-    close_pair(&p);
 }
 
 DEFINE_TEST(a_persistent_flush_syncs_its_range, NULL, NULL)
@@ -133,11 +132,10 @@ DEFINE_TEST(a_flush_that_cannot_be_written_fails, NULL, NULL)
 
 static void expect_refused(int access, size_t offset, size_t length, uint8_t type, uint8_t level)
 {
-    struct pair p;
+    PAIR p;
     open_with(&p, NULL, access);
     assert_int_equal(flush(&p, 2, offset, length, type, level), 0);
     expect_completion(p.client.cq, 2, IBV_WC_REM_ACCESS_ERR);
-    close_pair(&p);
 }
 
 DEFINE_TEST(a_flush_needs_its_right_and_its_range, NULL, NULL)
@@ -152,17 +150,16 @@ DEFINE_TEST(a_flush_needs_its_right_and_its_range, NULL, NULL)
 
 DEFINE_TEST(volatile_memory_may_be_flushed_by_default, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_with(&p, NULL, all_access);
     assert_int_equal(flush(&p, 2, 0, file_size, flush_persistent, flush_range), 0);
     expect_flushed(&p, 2);
     assert_int_equal(atomic_load(&syncs), 0);
-    close_pair(&p);
 }
 
 DEFINE_TEST(impossible_flushes_are_not_posted, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_with(&p, NULL, all_access);
     assert_int_equal(flush(&p, 1, 0, 8, 0, flush_range), EINVAL);
     assert_int_equal(flush(&p, 1, 0, 8, 4, flush_range), EINVAL);
@@ -174,7 +171,6 @@ DEFINE_TEST(impossible_flushes_are_not_posted, NULL, NULL)
     assert_ptr_equal(bad, &wr);
     assert_int_equal(flush(&p, 7, 0, 8, flush_global, flush_range), 0);
     expect_flushed(&p, 7);
-    close_pair(&p);
 }
 
 static int atomic_write(struct pair *p, uint64_t wr_id, size_t offset, const void *word)
@@ -189,7 +185,7 @@ static int atomic_write(struct pair *p, uint64_t wr_id, size_t offset, const voi
 
 DEFINE_TEST(an_atomic_write_places_its_word, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_with(&p, NULL, all_access);
     char word[] = "pointer!";
     assert_int_equal(atomic_write(&p, 5, 64, word), 0);
@@ -204,7 +200,6 @@ DEFINE_TEST(an_atomic_write_places_its_word, NULL, NULL)
     assert_int_equal(post(&p.client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 8, &p.server, 128, 0), 0);
     expect_completion(p.client.cq, 6, IBV_WC_SUCCESS);
     assert_int_equal(p.server.memory[128], 'g');
-    close_pair(&p);
 }
 
 DEFINE_TEST(an_atomic_write_is_one_aligned_word, NULL, NULL)
@@ -254,7 +249,7 @@ static uint64_t found(struct pair *p, enum ibv_wc_opcode opcode)
 
 DEFINE_TEST(atomic_operations_return_what_they_found, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_with(&p, NULL, all_access);
     uint64_t *word = (uint64_t *)(void *)(p.server.memory + 8);
     *word = 40;
@@ -280,7 +275,6 @@ DEFINE_TEST(atomic_operations_return_what_they_found, NULL, NULL)
     assert_int_equal(found(&p, IBV_WC_COMP_SWAP), 7);
     assert_int_equal(p.client.memory[8], 8);
     assert_int_equal(*word, 9);
-    close_pair(&p);
 }
 
 DEFINE_TEST(atomic_operations_need_their_right_and_alignment, NULL, NULL)
@@ -320,7 +314,7 @@ DEFINE_TEST(an_atomic_operation_takes_eight_bytes, NULL, NULL)
 /* More requests with round trips than can be in flight, mixed with requests that are only acknowledged. */
 DEFINE_TEST(round_trips_keep_their_order, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     memset(&p, 0, sizeof(p));
     open_pair(&p, &(struct options){.server_access = all_access, .send_ops = all_ops, .depth = 512});
     for (unsigned i = 0; i < 100; ++i) {
@@ -332,5 +326,4 @@ DEFINE_TEST(round_trips_keep_their_order, NULL, NULL)
     for (unsigned i = 0; i < 400; ++i)
         expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
     assert_int_equal(p.server.memory[8], 100);
-    close_pair(&p);
 }

@@ -90,7 +90,6 @@ DEFINE_TEST(the_device_describes_itself, opened, closed)
     assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
 }
 
-/* The receive capacities of a queue pair are ignored if it has a shared receive queue. */
 DEFINE_TEST(receive_capacities_are_ignored_with_a_shared_queue, opened, closed)
 {
     struct ibv_context *context = *state;

@@ -47,9 +47,7 @@ static const struct server_plan keeps_order = {.act = expect_messages_in_order};
 
 TEST_IN_OWN_PROCESS(messages_of_both_directions_keep_their_order)
 {
-    struct remote r;
-    start_server(&r, &keeps_order, map_file(memory_size, MAP_SHARED, NULL));
-    meet_server(&r);
+    MEET_SERVER(r, &keeps_order, map_file(memory_size, MAP_SHARED, NULL));
     struct side *c = &r.pair.client;
     for (uint64_t number = 0; number < messages; ++number) {
         struct ibv_wc wc;
@@ -59,5 +57,4 @@ TEST_IN_OWN_PROCESS(messages_of_both_directions_keep_their_order)
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
     }
     assert_int_equal(waitpid(r.pid, NULL, WNOHANG), 0); /* the process is still waiting */
-    stop_server(&r);
 }

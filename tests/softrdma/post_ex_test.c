@@ -35,7 +35,7 @@ static uint64_t remote(const struct pair *p, size_t offset)
 
 DEFINE_TEST(only_queue_pairs_created_with_send_ops_have_the_interface, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     struct ibv_qp_ex *qp = open_for(&p, IBV_QP_EX_WITH_RDMA_WRITE);
     assert_non_null(qp);
     assert_null(ibv_qp_to_qp_ex(p.server.qp));
@@ -43,24 +43,22 @@ DEFINE_TEST(only_queue_pairs_created_with_send_ops_have_the_interface, NULL, NUL
     assert_null(qp->wr_rdma_read);
     assert_null(qp->wr_atomic_write);
     assert_null(wr_flush_of(qp));
-    close_pair(&p);
 }
 
 DEFINE_TEST(unknown_operations_are_rejected, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     memset(&p, 0, sizeof(p));
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
     const uint64_t unknown[] = {IBV_QP_EX_WITH_TSO, 1ULL << 40};
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); ++i)
         expect_no_send_ops(&p.client, unknown[i]);
-    close_pair(&p);
 }
 
 DEFINE_TEST(one_sided_operations_move_data, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_for(&p, plain_ops);
     fill(p.client.memory, 1024, 1);
     struct ibv_qp_ex *qp = start(&p, 1, 0);
@@ -78,12 +76,11 @@ DEFINE_TEST(one_sided_operations_move_data, NULL, NULL)
     assert_memory_equal(p.server.memory + 512, p.client.memory, 1024);
     assert_memory_equal(p.client.memory + 3000, p.client.memory, 500);
     assert_memory_equal(p.client.memory + 2000, p.client.memory + 500, 524);
-    close_pair(&p);
 }
 
 DEFINE_TEST(messages_carry_inline_and_immediate_data, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_for(&p, plain_ops);
     for (unsigned i = 0; i < 3; ++i)
         assert_int_equal(post_receive(&p.server, i, 64 * i, 64), 0);
@@ -110,7 +107,6 @@ DEFINE_TEST(messages_carry_inline_and_immediate_data, NULL, NULL)
     assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
     assert_int_equal(ntohl(wc.imm_data), 78);
     assert_memory_equal(p.server.memory + 1000, "first", 5);
-    close_pair(&p);
 }
 
 /* One thread builds a batch on each of two queue pairs, and polls both. */
@@ -139,7 +135,7 @@ DEFINE_TEST(batches_of_two_queue_pairs_can_interleave, NULL, NULL)
 
 DEFINE_TEST(an_aborted_batch_posts_no_request, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
     struct ibv_qp_ex *qp = start(&p, 1, 0);
@@ -155,12 +151,11 @@ DEFINE_TEST(an_aborted_batch_posts_no_request, NULL, NULL)
     assert_int_equal(p.server.memory[8], 1);
     qp = start(&p, 3, 0);
     assert_int_equal(ibv_wr_complete(qp), 0); /* an empty batch */
-    close_pair(&p);
 }
 
 DEFINE_TEST(a_batch_that_exceeds_the_queue_is_rejected_whole, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
     struct ibv_qp_ex *qp = start(&p, 1, 0);
@@ -180,7 +175,6 @@ DEFINE_TEST(a_batch_that_exceeds_the_queue_is_rejected_whole, NULL, NULL)
     expect_completion(p.client.cq, 9, IBV_WC_SUCCESS);
     for (unsigned i = 0; i < 17; ++i)
         assert_int_equal(p.server.memory[i], 0);
-    close_pair(&p);
 }
 
 /* A thread of the device executes the requests while the program sleeps. */
@@ -213,7 +207,7 @@ DEFINE_TEST(a_polled_completion_frees_its_entry, NULL, NULL)
 
 DEFINE_TEST(an_inapplicable_setter_fails_the_batch, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
     struct ibv_sge pieces[17]; /* the limit is four */
@@ -246,7 +240,6 @@ DEFINE_TEST(an_inapplicable_setter_fails_the_batch, NULL, NULL)
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(p.server.memory[3], 1);
     assert_int_equal(p.server.memory[4], 0);
-    close_pair(&p);
 }
 
 static int write_bytes(struct pair *p, unsigned count)
@@ -261,7 +254,7 @@ static int write_bytes(struct pair *p, unsigned count)
 
 DEFINE_TEST(unpolled_completions_limit_a_batch, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_for(&p, plain_ops);
     assert_int_equal(write_bytes(&p, 16), 0); /* fills all 16 entries */
     assert_int_equal(write_bytes(&p, 1), ENOMEM);
@@ -270,7 +263,6 @@ DEFINE_TEST(unpolled_completions_limit_a_batch, NULL, NULL)
     assert_int_equal(write_bytes(&p, 1), 0);
     for (unsigned i = 0; i < 16; ++i)
         expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    close_pair(&p);
 }
 
 static void *write_many(void *argument)
@@ -296,7 +288,7 @@ static void *write_many(void *argument)
 
 DEFINE_TEST(threads_share_the_interface, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = batches}); /* the CQ has capacity for all of them */
     pthread_t threads[2];
     for (unsigned i = 0; i < 2; ++i)
@@ -305,17 +297,15 @@ DEFINE_TEST(threads_share_the_interface, NULL, NULL)
         expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
     for (unsigned i = 0; i < 2; ++i)
         pthread_join(threads[i], NULL);
-    close_pair(&p);
 }
 
 DEFINE_TEST(posting_before_the_connection_fails, NULL, NULL)
 {
-    struct pair p;
+    PAIR p;
     memset(&p, 0, sizeof(p));
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, &(struct options){.send_ops = plain_ops});
     struct ibv_qp_ex *qp = start(&p, 1, 0);
     ibv_wr_send(qp);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
-    close_pair(&p);
 }

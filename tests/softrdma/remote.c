@@ -146,3 +146,11 @@ void in_own_process(void (*test)(void))
     }
     assert_int_equal(exit_code_of(pid), 0);
 }
+
+void require_root(void)
+{
+    if (geteuid() != 0) {
+        print_message("skipped: only root can become another user\n");
+        skip();
+    }
+}

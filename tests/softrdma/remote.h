@@ -46,15 +46,35 @@ void call_server(struct remote *r, uint16_t port);
 void suspend_server(struct remote *r);
 /* Kills the server and closes the client's side. */
 void stop_server(struct remote *r);
+/* A server that is stopped at the end of the block. */
+#define REMOTE __attribute__((cleanup(stop_server))) struct remote
+/* Defines such a server, starts it and connects to it. The other arguments are for start_server(). */
+#define MEET_SERVER(name, ...)                                                                                         \
+    REMOTE name;                                                                                                       \
+    start_server(&name, __VA_ARGS__);                                                                                  \
+    meet_server(&name)
 
 /* Runs a test in a child process, which may fork because it has not called verbs. */
 void in_own_process(void (*test)(void));
+
+/* Skips the running test unless root runs it. */
+void require_root(void);
 
 /* Defines a test that runs in a child process. The function body follows. */
 #define TEST_IN_OWN_PROCESS(name)                                                                                      \
     static void name##_in_child(void);                                                                                 \
     TEST(name)                                                                                                         \
     {                                                                                                                  \
+        in_own_process(name##_in_child);                                                                               \
+    }                                                                                                                  \
+    static void name##_in_child(void)
+
+/* Like TEST_IN_OWN_PROCESS, for a test that becomes another user. */
+#define TEST_IN_OWN_PROCESS_OF_ROOT(name)                                                                              \
+    static void name##_in_child(void);                                                                                 \
+    TEST(name)                                                                                                         \
+    {                                                                                                                  \
+        require_root();                                                                                                \
         in_own_process(name##_in_child);                                                                               \
     }                                                                                                                  \
     static void name##_in_child(void)

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-static int connected(void **state)
+static int with_shared_queue(void **state)
 {
     return set_up_pair(state, &(struct options){.server_srq = true});
 }
@@ -13,9 +13,8 @@ static int post_shared(struct pair *p, uint64_t wr_id, size_t offset, size_t len
     return post_shared_receive(p->srq, &p->server, wr_id, offset, length);
 }
 
-DEFINE_TEST(messages_consume_shared_receives_in_order, connected, tear_down_pair)
+PAIR_TEST(messages_consume_shared_receives_in_order, with_shared_queue)
 {
-    struct pair *p = *state;
     for (uint64_t i = 0; i < 3; ++i)
         assert_int_equal(post_shared(p, 10 + i, i * 64, 64), 0);
     fill(p->client.memory, 64, 1);
@@ -27,15 +26,13 @@ DEFINE_TEST(messages_consume_shared_receives_in_order, connected, tear_down_pair
     }
 }
 
-DEFINE_TEST(a_queue_pair_with_a_shared_queue_rejects_own_receives, connected, tear_down_pair)
+PAIR_TEST(a_queue_pair_with_a_shared_queue_rejects_own_receives, with_shared_queue)
 {
-    struct pair *p = *state;
     assert_int_equal(post_receive(&p->server, 1, 0, 8), EINVAL);
 }
 
-DEFINE_TEST(posting_to_the_shared_queue_wakes_a_waiting_sender, connected, tear_down_pair)
+PAIR_TEST(posting_to_the_shared_queue_wakes_a_waiting_sender, with_shared_queue)
 {
-    struct pair *p = *state;
     assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     usleep(50000);
     assert_int_equal(post_shared(p, 2, 0, 8), 0);
@@ -43,7 +40,7 @@ DEFINE_TEST(posting_to_the_shared_queue_wakes_a_waiting_sender, connected, tear_
     expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
 }
 
-DEFINE_TEST(shared_receives_survive_a_broken_queue_pair, connected, tear_down_pair)
+DEFINE_TEST(shared_receives_survive_a_broken_queue_pair, with_shared_queue, tear_down_pair)
 {
     struct pair *p = *state;
     assert_int_equal(post_shared(p, 5, 0, 64), 0);
@@ -79,9 +76,8 @@ DEFINE_TEST(receives_use_the_domain_of_their_queue, NULL, NULL)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-DEFINE_TEST(the_limit_is_reported_once, connected, tear_down_pair)
+PAIR_TEST(the_limit_is_reported_once, with_shared_queue)
 {
-    struct pair *p = *state;
     struct ibv_srq_attr attr = {.srq_limit = 2};
     for (uint64_t i = 0; i < 3; ++i)
         assert_int_equal(post_shared(p, i, 0, 64), 0);
@@ -100,9 +96,8 @@ DEFINE_TEST(the_limit_is_reported_once, connected, tear_down_pair)
 }
 
 /* A program may wait for the event and post without polling. */
-DEFINE_TEST(the_limit_is_reported_to_a_program_that_does_not_poll, connected, tear_down_pair)
+PAIR_TEST(the_limit_is_reported_to_a_program_that_does_not_poll, with_shared_queue)
 {
-    struct pair *p = *state;
     struct ibv_srq_attr attr = {.srq_limit = 3};
     for (uint64_t i = 0; i < 6; ++i)
         assert_int_equal(post_shared(p, i, 0, 64), 0);
@@ -125,9 +120,8 @@ DEFINE_TEST(the_limit_is_reported_to_a_program_that_does_not_poll, connected, te
         expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
 }
 
-DEFINE_TEST(a_message_longer_than_its_receive_is_rejected, connected, tear_down_pair)
+PAIR_TEST(a_message_longer_than_its_receive_is_rejected, with_shared_queue)
 {
-    struct pair *p = *state;
     assert_int_equal(post_shared(p, 1, 0, 128), 0);
     assert_int_equal(post_shared(p, 2, 128, 64), 0);
     assert_int_equal(post_shared(p, 3, 256, 128), 0);
@@ -165,7 +159,7 @@ DEFINE_TEST(messages_of_all_lengths_arrive_in_order, NULL, NULL)
 
 /* In shared memory, each of these receives becomes available to the next queue pair. Over a network, as on hardware,
  * the message has consumed its receive. */
-DEFINE_TEST(receives_of_unpolled_messages_survive_a_reset, connected, tear_down_pair)
+DEFINE_TEST(receives_of_unpolled_messages_survive_a_reset, with_shared_queue, tear_down_pair)
 {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 16; ++i)
@@ -191,9 +185,8 @@ DEFINE_TEST(receives_of_unpolled_messages_survive_a_reset, connected, tear_down_
     assert_int_equal(post_shared(p, 100, 0, 64), ENOMEM);
 }
 
-DEFINE_TEST(a_full_or_used_shared_queue_returns_an_error, connected, tear_down_pair)
+PAIR_TEST(a_full_or_used_shared_queue_returns_an_error, with_shared_queue)
 {
-    struct pair *p = *state;
     for (uint64_t i = 0; i < 16; ++i)
         assert_int_equal(post_shared(p, i, 0, 8), 0);
     assert_int_equal(post_shared(p, 99, 0, 8), ENOMEM);

@@ -94,7 +94,7 @@ TEST(a_silent_client_is_disconnected_in_time)
 /* Sends a complete connection request, and no confirmation of the reply. */
 TEST(an_accepted_client_must_confirm_in_time)
 {
-    struct pair p = {0};
+    PAIR p = {0};
     open_listener(&p, "127.0.0.1");
     uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
     memcpy(frame + 16, "softrdma\2", 9);
@@ -108,7 +108,6 @@ TEST(an_accepted_client_must_confirm_in_time)
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
     expect_completion(p.server.cq, 1, IBV_WC_WR_FLUSH_ERR);
     close(fd);
-    close_pair(&p);
 }
 
 TEST(clients_that_disconnect_immediately_are_harmless)
