@@ -10,7 +10,6 @@ void check_rpma(int actual, int expected, const char *call, const char *file, in
 #define assert_rpma(call, expected) check_rpma(call, expected, #call, __FILE__, __LINE__)
 #define assert_done(call) assert_rpma(call, 0)
 
-/* Checks errno. */
 void check_errno(int expected, const char *file, int line);
 #define assert_errno(expected) check_errno(expected, __FILE__, __LINE__)
 
