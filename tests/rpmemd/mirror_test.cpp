@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "mirror_client.hpp"
-#include "registered_tests.h"
 #include "segments.hpp"
 
 namespace

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "client.hpp"
-#include "registered_tests.h"
 #include "segments.hpp"
 
 using replica::lane_request_kind;

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "mirror_client.hpp"
-#include "registered_tests.h"
 
 namespace
 {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "client.hpp"
-#include "registered_tests.h"
 
 namespace
 {
