@@ -38,7 +38,7 @@ extern "C" {
     {                                                                                                                  \
         name##_with(*state);                                                                                           \
     }                                                                                                                  \
-    static void name##_with(parameter)
+    static void name##_with(__attribute__((unused)) parameter)
 
 /* Defines a test without setup and teardown. A fixture of all tests of a suite defines it before. */
 #if !defined(TEST) && defined(__cplusplus)

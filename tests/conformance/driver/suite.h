@@ -31,7 +31,7 @@ void add_case(struct suite *suite, int number, const char *name, void (*run)(voi
     {                                                                                                                  \
         add_case(this_suite, __COUNTER__, #function, function);                                                        \
     }                                                                                                                  \
-    static void function(void **state)
+    static void function(__attribute__((unused)) void **state)
 
 /* Suites of this program, terminated by NULL. */
 extern const struct suite *const suites[];
