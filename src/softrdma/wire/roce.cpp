@@ -20,13 +20,15 @@ constexpr std::uint8_t hop_limit = 64;
 constexpr std::uint8_t version_mask = 0x0f; // transport version in the flags of the BTH
 constexpr std::uint8_t padding_mask = 0x03;
 
+constexpr std::uint32_t polynomial = 0xedb88320; // its bits are reversed
+
 // Table `n` advances the CRC by a byte that `n` more bytes follow.
 constexpr auto crc_tables = [] {
     std::array<std::array<std::uint32_t, 256>, 8> tables{};
     for (std::uint32_t i = 0; i < 256; ++i) {
         std::uint32_t value = i;
         for (int bit = 0; bit < 8; ++bit)
-            value = (value & 1) != 0 ? 0xedb88320u ^ value >> 1 : value >> 1;
+            value = (value & 1) != 0 ? polynomial ^ value >> 1 : value >> 1;
         tables[0][i] = value;
     }
     for (std::size_t n = 1; n < tables.size(); ++n) {
@@ -104,18 +106,31 @@ std::uint32_t crc(std::uint32_t value, std::span<const std::byte> bytes) noexcep
     return crc_by_table(value, bytes);
 }
 
-// Reverts the CRC by `count` zero bytes. The high byte of a table's entry identifies the entry.
+// Product of two polynomials modulo that of the CRC; the highest bit is the coefficient of 1.
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) noexcept
+{
+    std::uint32_t product = 0;
+    for (; a != 0; a <<= 1) {
+        product ^= (a >> 31) * b;
+        b = b >> 1 ^ (b & 1) * polynomial;
+    }
+    return product;
+}
+
+// Reverts the CRC by `count` zero bytes, which are fewer than 65536: divides it by x^8 that number of times.
 std::uint32_t revert(std::uint32_t value, std::size_t count) noexcept
 {
-    static constexpr auto entry_of = [] {
-        std::array<std::uint8_t, 256> entries{};
-        for (std::uint32_t i = 0; i < 256; ++i)
-            entries[crc_tables[0][i] >> 24] = static_cast<std::uint8_t>(i);
+    static constexpr auto inverses = [] { // entry `n` reverts 2^n bytes
+        std::array<std::uint32_t, 16> entries{1u << 31};
+        for (int bit = 0; bit < 8; ++bit)
+            entries[0] = (entries[0] ^ (entries[0] >> 31) * polynomial) << 1 | entries[0] >> 31;
+        for (std::size_t n = 1; n < entries.size(); ++n)
+            entries[n] = multiply(entries[n - 1], entries[n - 1]);
         return entries;
     }();
-    for (; count > 0; --count) {
-        const std::uint8_t entry = entry_of[value >> 24];
-        value = (value ^ crc_tables[0][entry]) << 8 | entry;
+    for (std::size_t n = 0; n < inverses.size(); ++n) {
+        if ((count >> n & 1) != 0)
+            value = multiply(value, inverses[n]);
     }
     return value;
 }
