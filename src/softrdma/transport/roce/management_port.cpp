@@ -56,18 +56,6 @@ bool is_refused(msghdr &message) noexcept
            (error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);
 }
 
-template<typename Control>
-msghdr message_of(iovec &segment, Control &control, sockaddr_storage *end = nullptr) noexcept
-{
-    return {.msg_name = end,
-            .msg_namelen = end == nullptr ? socklen_t{0} : socklen_t{sizeof(*end)},
-            .msg_iov = &segment,
-            .msg_iovlen = 1,
-            .msg_control = &control,
-            .msg_controllen = sizeof(control),
-            .msg_flags = 0};
-}
-
 bool is_of_own_user(msghdr &message) noexcept
 {
     ucred sender{};
@@ -104,7 +92,7 @@ poll_result mailbox::ready(std::uint32_t)
         letter l;
         control_space control;
         iovec segment{&l, sizeof(l)};
-        msghdr message = message_of(segment, control);
+        msghdr message = message_of({&segment, 1}, control);
         const ssize_t size = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
         if (size < 0)
             return i > 0 ? poll_result::progress : poll_result::idle;
@@ -148,7 +136,7 @@ poll_result probe_socket::ready(std::uint32_t)
         sockaddr_storage to{}; // destination of the message that came back
         error_space control;
         iovec segment{bytes.data(), bytes.size()};
-        msghdr message = message_of(segment, control, &to);
+        msghdr message = message_of({&segment, 1}, control, &to);
         const ssize_t size = recvmsg(socket_.get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT);
         if (size < 0) {
             int error = 0;
@@ -203,7 +191,7 @@ poll_result management_port::ready(std::uint32_t)
         sockaddr_storage from;
         control_data control;
         iovec segment{bytes.data(), bytes.size()};
-        msghdr message = message_of(segment, control, &from);
+        msghdr message = message_of({&segment, 1}, control, &from);
         const ssize_t size = recvmsg(port_->sockets().management_socket(), &message, MSG_DONTWAIT);
         if (size < 0)
             return i > 0 ? poll_result::progress : poll_result::idle;

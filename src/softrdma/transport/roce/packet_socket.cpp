@@ -20,13 +20,8 @@ int packet_socket::send(const datagram_route &route, const transport_headers &he
     iovec segment{bytes.data(), static_cast<std::size_t>(end - bytes.data())};
     sockaddr_storage to;
     control_data control{};
-    msghdr message{};
+    msghdr message = message_of({&segment, 1}, control, &to);
     message.msg_namelen = end_at(family, route.destination, route.interface, udp_port, to);
-    message.msg_name = &to;
-    message.msg_iov = &segment;
-    message.msg_iovlen = 1;
-    message.msg_control = &control;
-    message.msg_controllen = sizeof(control);
     put_route(message, family, route);
     return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 ? 0 : errno;
 }

@@ -47,13 +47,7 @@ struct port::arrivals {
     {
         for (std::size_t i = 0; i < expected; ++i) {
             segments[i] = {bytes[i].data(), bytes[i].size()};
-            messages[i].msg_hdr = {.msg_name = &from[i],
-                    .msg_namelen = sizeof(from[i]),
-                    .msg_iov = &segments[i],
-                    .msg_iovlen = 1,
-                    .msg_control = &control[i],
-                    .msg_controllen = sizeof(control[i]),
-                    .msg_flags = 0};
+            messages[i].msg_hdr = message_of({&segments[i], 1}, control[i], &from[i]);
         }
     }
 

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <netinet/in.h>
+#include <span>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 namespace softrdma
 {
@@ -16,6 +18,19 @@ union control_data {
     std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(int))> v6;
     std::array<std::byte, CMSG_SPACE(sizeof(in_pktinfo)) + CMSG_SPACE(sizeof(int))> v4;
 };
+
+// Message with these parts. `end` is the address of its other end, if any.
+template<typename Control>
+msghdr message_of(std::span<iovec> parts, Control &control, sockaddr_storage *end = nullptr) noexcept
+{
+    return {.msg_name = end,
+            .msg_namelen = end == nullptr ? socklen_t{0} : socklen_t{sizeof(*end)},
+            .msg_iov = parts.data(),
+            .msg_iovlen = parts.size(),
+            .msg_control = &control,
+            .msg_controllen = sizeof(control),
+            .msg_flags = 0};
+}
 
 // Converts an address to the form that a socket of that family uses: an IPv6 socket uses mapped IPv4 addresses.
 socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
