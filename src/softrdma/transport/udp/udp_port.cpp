@@ -42,13 +42,7 @@ struct udp_port::arrivals {
     void prepare() noexcept
     {
         for (std::size_t i = 0; i < batch; ++i) {
-            messages[i].msg_hdr = {.msg_name = &from[i],
-                    .msg_namelen = sizeof(from[i]),
-                    .msg_iov = &segments[i],
-                    .msg_iovlen = 1,
-                    .msg_control = &control[i],
-                    .msg_controllen = sizeof(control[i]),
-                    .msg_flags = 0};
+            messages[i].msg_hdr = message_of({&segments[i], 1}, control[i], &from[i]);
         }
     }
 
@@ -199,14 +193,9 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
     std::copy_n(payload.begin(), count, segments.begin() + 1);
     sockaddr_storage to;
     control_data control{};
-    msghdr message{};
+    msghdr message = message_of(std::span(segments).first(count + 1), control, &to);
     message.msg_namelen =
             end_at(family_, route.destination, route.interface, static_cast<std::uint16_t>(d.dest_qpn / numbers), to);
-    message.msg_name = &to;
-    message.msg_iov = segments.data();
-    message.msg_iovlen = count + 1;
-    message.msg_control = &control;
-    message.msg_controllen = sizeof(control);
     put_route(message, family_, route);
     if (sendmsg(socket_, &message, MSG_NOSIGNAL) >= 0)
         return true;
