@@ -393,13 +393,13 @@ DEFINE_TEST(a_flush_has_the_crc_of_either_rule, nullptr, nullptr)
     };
     for (const auto &[rule, crc] :
             {std::pair(roce::crc_rule::standard, 0x23bbd613u), std::pair(roce::crc_rule::packet_twice, 0x5c0c0444u)}) {
-        const roce::invariant_crc computed = roce::crc_of(flow, sent, rule);
+        const roce::invariant_crc computed = roce::crc_of(flow, sent, {}, rule);
         assert_memory_equal(computed.data(), with(crc).data() + sent.size(), computed.size());
         assert_true(roce::has_valid_crc(flow, with(crc)));
         assert_false(roce::has_valid_crc(flow, with(crc ^ 1)));
     }
     sent[0] = static_cast<std::byte>(opcode::atomic_write);
-    const roce::invariant_crc twice = roce::crc_of(flow, sent, roce::crc_rule::packet_twice);
+    const roce::invariant_crc twice = roce::crc_of(flow, sent, {}, roce::crc_rule::packet_twice);
     sent.insert(sent.end(), twice.begin(), twice.end());
     assert_false(roce::has_valid_crc(flow, sent));
 }

@@ -338,6 +338,8 @@ void over_roce::reply(cm_id &id)
     if (detail::is_datagram(id)) {
         m.service_id = service_of(id, id.route.addr.src_storage);
         m.qkey = RDMA_UDP_QKEY;
+    } else if (id.link->exchange.is_of_own_device()) {
+        roce_connect::group_packets(id.local.qpn);
     }
     id.link->exchange.reply(m, clock::now());
     update_timer(*id.link);
@@ -345,6 +347,8 @@ void over_roce::reply(cm_id &id)
 
 void over_roce::ready(cm_id &id)
 {
+    if (id.link->exchange.is_of_own_device())
+        roce_connect::group_packets(id.local.qpn);
     id.link->exchange.ready(clock::now());
     update_timer(*id.link);
 }

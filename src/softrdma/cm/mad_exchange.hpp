@@ -73,6 +73,8 @@ public:
     event expired(time_point now);
 
     bool is_closed() const noexcept { return state_ == state::closed; }
+    // Returns whether the peer uses this device.
+    bool is_of_own_device() const noexcept { return probes_; }
     std::uint32_t local_id() const noexcept { return local_id_; }
     std::uint32_t remote_id() const noexcept { return remote_id_; }
 

@@ -152,6 +152,13 @@ void disconnect(queue_pair &qp)
 
 } // namespace
 
+void group_packets(std::uint32_t number)
+{
+    const auto port = roce::port::get();
+    if (const auto c = port == nullptr ? nullptr : port->find(number); c != nullptr)
+        c->group_packets();
+}
+
 int join(queue_pair &qp)
 {
     if (qp.roce_number != 0)

@@ -41,6 +41,9 @@ int join(queue_pair &qp);
 // Reverts join(), unless all queue pairs use RoCE.
 void leave(queue_pair &qp);
 
+// Must be called for the number of a connection if its peer uses this device; see roce::connection.
+void group_packets(std::uint32_t number);
+
 // Modifies the queue pair like queue_pair::modify(), and gives it its path with RTR. A packet that arrives earlier is
 // dropped, and its sender repeats it.
 int modify(queue_pair &qp, const ibv_qp_attr &attr, int mask);

@@ -17,7 +17,8 @@ namespace
 {
 
 constexpr std::uint8_t hop_limit = 64;
-constexpr std::uint8_t version_mask = 0x0f; // transport version in the flags of the BTH
+constexpr std::size_t identification_offset = 4; // in the IPv4 header
+constexpr std::uint8_t version_mask = 0x0f;      // transport version in the flags of the BTH
 constexpr std::uint8_t padding_mask = 0x03;
 
 constexpr std::uint32_t polynomial = 0xedb88320; // its bits are reversed
@@ -285,14 +286,19 @@ namespace
 {
 
 // Fields that routers may change count as ones.
-std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> packet, crc_rule rule) noexcept
+std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> transport,
+        std::span<const std::byte> payload, crc_rule rule, std::uint16_t identification) noexcept
 {
     constexpr std::byte ones{0xff};
     constexpr std::array<std::byte, 8> no_local_route{ones, ones, ones, ones, ones, ones, ones, ones};
+    constexpr std::array<std::byte, 3> zeros{};
     constexpr std::size_t reserved = 4; // byte of the BTH for congestion control
-    network_headers network = encode(flow, udp_size + packet.size() + sizeof(invariant_crc));
+    const std::size_t padding = padding_of(transport.size() + payload.size());
+    network_headers network =
+            encode(flow, udp_size + transport.size() + payload.size() + padding + sizeof(invariant_crc));
     auto &masked = network.bytes;
     if (network.ip_size == ipv4_size) {
+        byte_writer(masked.data() + identification_offset).put(identification);
         masked[1] = masked[8] = masked[10] = masked[11] = ones;
     } else {
         masked[0] |= std::byte{0x0f};
@@ -301,31 +307,32 @@ std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> p
     masked[network.ip_size + 6] = masked[network.ip_size + 7] = ones; // UDP checksum
     std::uint32_t value = crc(~0u, no_local_route);
     value = crc(value, std::span(masked).first(network.size));
-    value = crc(value, packet.first(reserved));
+    value = crc(value, transport.first(reserved));
     value = crc(value, std::span(&ones, 1));
-    value = crc(value, packet.subspan(reserved + 1));
-    return ~(rule == crc_rule::packet_twice ? crc(value, packet) : value);
+    value = crc(value, transport.subspan(reserved + 1));
+    value = crc(crc(value, payload), std::span(zeros).first(padding));
+    return ~(rule == crc_rule::packet_twice ? crc(value, transport) : value); // a FLUSH has no payload
 }
 
 // A CRC is linear: the difference of two identifications, moved back to their place, has 16 bits.
 bool has_crc_of(crc_rule rule, const udp_flow &flow, std::span<const std::byte> bytes) noexcept
 {
-    constexpr std::size_t identification = 4; // its offset in the IPv4 header
     const auto packet = bytes.first(bytes.size() - sizeof(invariant_crc));
-    std::uint32_t difference = invariant_value(flow, packet, rule);
+    std::uint32_t difference = invariant_value(flow, packet, {}, rule, 0);
     for (std::size_t i = 0; i < sizeof(invariant_crc); ++i)
         difference ^= static_cast<std::uint32_t>(bytes[packet.size() + i]) << 8 * i;
     if (difference == 0 || ip_of(flow.destination).size() != sizeof(std::uint32_t))
         return difference == 0;
     const std::size_t behind = packet.size() * (rule == crc_rule::packet_twice ? 2 : 1);
-    return revert(difference, ipv4_size - identification + udp_size + behind) <= 0xffff;
+    return revert(difference, ipv4_size - identification_offset + udp_size + behind) <= 0xffff;
 }
 
 } // namespace
 
-invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> packet, crc_rule rule) noexcept
+invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> headers, std::span<const std::byte> payload,
+        crc_rule rule, std::uint16_t identification) noexcept
 {
-    const std::uint32_t value = invariant_value(flow, packet, rule);
+    const std::uint32_t value = invariant_value(flow, headers, payload, rule, identification);
     invariant_crc result;
     for (std::size_t i = 0; i < result.size(); ++i) // the only number with its low byte first
         result[i] = static_cast<std::byte>(value >> 8 * i);

@@ -54,15 +54,16 @@ bool decode(std::span<const std::byte> bytes, packet &p) noexcept;
 // Decodes an unreliable datagram in the same way.
 bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept;
 
-// Invariant CRC of a packet, in the order of its bytes on the wire. `packet` starts with the BTH and ends with the
-// padding. SoftRoCE computes the CRC of a FLUSH otherwise: over all of `packet` once more.
+// Invariant CRC of a packet, in the order of its bytes on the wire. `headers` starts with the BTH; headers, payload and
+// padding have a multiple of 4 bytes. `identification` is that of an IPv4 header. SoftRoCE computes the CRC of a FLUSH
+// otherwise: over all these bytes once more.
 using invariant_crc = std::array<std::byte, 4>;
 enum class crc_rule : std::uint8_t {
     standard,
     packet_twice
 };
-invariant_crc crc_of(
-        const udp_flow &flow, std::span<const std::byte> packet, crc_rule rule = crc_rule::standard) noexcept;
+invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> headers, std::span<const std::byte> payload = {},
+        crc_rule rule = crc_rule::standard, std::uint16_t identification = 0) noexcept;
 // Returns whether the packet with its CRC is intact; a FLUSH may follow either rule. An IPv4 header may have any
 // identification: receivers cannot see it, and some senders do not send 0. `bytes` has at least the size of a BTH and a
 // CRC.

@@ -24,8 +24,16 @@ sockaddr_storage end_of(const network_address &address, unsigned interface) noex
 
 connection::connection(
         std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr)
-    : port_(std::move(through)), number_(number), route_(route), attr_(attr), replier_(attr, *this)
+    : port_(std::move(through)), number_(number), route_(route), attr_(attr), replier_(attr, *this),
+      // Only an IPv4 header has an identification, and the peer of an own address uses this device.
+      groups_(!is_v4(std::bit_cast<ibv_gid>(route.destination)) || is_own_address(route.destination))
 {
+}
+
+void connection::group_packets()
+{
+    const lock_guard lock(mutex_);
+    groups_ = true;
 }
 
 void connection::start_sending(attributes attr)
@@ -49,17 +57,43 @@ std::shared_ptr<packet_receiver> connection::bound()
     return receiver_;
 }
 
+bool connection::joins_group(const outgoing_packet &p) const
+{
+    if (!groups_ || group_.empty() || group_.size() == packet_socket::max_packets)
+        return false;
+    const std::size_t size = group_.front().size();
+    return group_.back().size() == size && p.size() <= size &&
+           group_.size() * size + p.size() <= packet_socket::max_bytes;
+}
+
+void connection::send_group()
+{
+    if (group_.empty())
+        return;
+    if (!port_->send(route_, number_, attr_.dest_qpn, group_)) {
+        groups_ = false;
+        for (const outgoing_packet &p : group_)
+            port_->send(route_, number_, attr_.dest_qpn, {&p, 1});
+    }
+    group_.clear();
+}
+
 void connection::send(const packet &p, std::span<const std::byte> payload)
 {
     burst_ += is_read_response(p.op) ? 1u : 0u;
-    port_->send(route_, number_, p, payload);
+    const outgoing_packet sent{encode(p, payload.size()), payload};
+    if (!joins_group(sent))
+        send_group();
+    group_.push_back(sent);
     if (p.op != opcode::flush)
         return;
     // SoftRoCE drops a FLUSH with the standard CRC, other devices one with its own. A repeated FLUSH has both.
     sends_both_ = sends_both_ || (newest_flush_ && !psn_after(p.psn, *newest_flush_));
     newest_flush_ = p.psn;
-    if (sends_both_)
-        port_->send(route_, number_, p, payload, crc_rule::packet_twice);
+    if (sends_both_) {
+        send_group();
+        port_->send(route_, number_, attr_.dest_qpn, {&sent, 1}, crc_rule::packet_twice);
+    }
 }
 
 void connection::transmit(const packet &header, std::span<const iovec> payload, bool)
@@ -73,10 +107,12 @@ void connection::transmit(const packet &header, std::span<const iovec> payload, 
             burst_ = 0;
         }
         replier_.reply(header, payload);
+        send_group();
         if (burst_ >= max_burst && !pauses_)
             start_pause();
     } else if (sender_) {
         sender_->post(header, payload, clock::now());
+        send_group();
         start_retry_timer();
         if (sender_->has_failed())
             cut();
@@ -125,6 +161,7 @@ void connection::retry_timer_expired()
     if (lost_ || receiver_ == nullptr)
         return;
     sender_->expired(clock::now());
+    send_group();
     if (sender_->has_failed())
         cut();
     else
@@ -174,6 +211,7 @@ void connection::arrived(const packet &p)
             up = sender_->arrived(p, clock::now());
             start_retry_timer();
         }
+        send_group();
     }
     if (up && !receiver->receive(*this, *up))
         cut();
@@ -188,6 +226,7 @@ void connection::received_all()
     {
         const lock_guard lock(mutex_);
         replier_.received_all();
+        send_group();
         if ((sender_ && sender_->has_failed()) || replier_.has_failed())
             cut();
         if (!was_congested_ || sender_->congested())

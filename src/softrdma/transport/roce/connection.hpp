@@ -5,6 +5,7 @@
 #include "progress/path_timer.hpp"
 #include "transport/datagram_path.hpp"
 #include "transport/packet_path.hpp"
+#include "transport/roce/packet_socket.hpp"
 #include "transport/roce/replier.hpp"
 #include "transport/roce/sender.hpp"
 #include "wire/roce.hpp"
@@ -38,6 +39,9 @@ public:
     // Must be called before the first request is sent. Number and MTU remain those of the construction.
     void start_sending(attributes attr);
 
+    // Must be called if the peer accepts each IPv4 identification. Packets are then sent in groups.
+    void group_packets();
+
     // For the port, which calls them in one thread at a time.
     bool is_between(const udp_flow &flow) const noexcept;
     void arrived(const packet &p);
@@ -49,6 +53,8 @@ private:
     static constexpr std::chrono::microseconds burst_pause{200};
 
     void send(const packet &p, std::span<const std::byte> payload) override REQUIRES(mutex_);
+    bool joins_group(const outgoing_packet &p) const REQUIRES(mutex_);
+    void send_group() REQUIRES(mutex_);
     void start_retry_timer() REQUIRES(mutex_);
     void retry_timer_expired();
     void start_pause() REQUIRES(mutex_);
@@ -68,6 +74,9 @@ private:
     time_point burst_began_ GUARDED_BY(mutex_){};
     unsigned burst_ GUARDED_BY(mutex_) = 0; // READ responses since then
     bool pauses_ GUARDED_BY(mutex_) = false;
+    // Packets that are sent at the end of the current call; their payload belongs to the sender or the replier.
+    std::vector<outgoing_packet> group_ GUARDED_BY(mutex_);
+    bool groups_ GUARDED_BY(mutex_);
     std::optional<std::uint32_t> newest_flush_ GUARDED_BY(mutex_); // PSN
     bool sends_both_ GUARDED_BY(mutex_) = false;                   // each FLUSH, with the CRC of either rule
 };

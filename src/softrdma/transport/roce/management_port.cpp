@@ -124,9 +124,9 @@ std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, 
 void probe_socket::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept
 {
     const packet_socket from{.fd = socket_.get(), .family = family_, .port = port_};
-    const transport_headers headers = encode(d, payload.size());
-    if (from.send(route, headers, payload) != 0) // possibly with the error of an earlier message
-        from.send(route, headers, payload);
+    const outgoing_packet packet{encode(d, payload.size()), payload};
+    if (from.send(route, {&packet, 1}) != 0) // possibly with the error of an earlier message
+        from.send(route, {&packet, 1});
 }
 
 poll_result probe_socket::ready(std::uint32_t)

@@ -33,6 +33,13 @@ struct open_port {
     std::shared_ptr<port> opened GUARDED_BY(lock);
 };
 
+void report_dropped(std::uint32_t dest_qpn, int error)
+{
+    if (log::is_on(log::level::info))
+        log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", dest_qpn, strerror(error),
+                error == EMSGSIZE ? " (use a smaller path MTU)" : "");
+}
+
 open_port &the_port()
 {
     static constinit process::single<open_port> one;
@@ -186,26 +193,24 @@ void port::listen(std::uint32_t number, std::shared_ptr<datagram_receiver> recei
     }
 }
 
-void port::send(const datagram_route &route, std::uint32_t number, const packet &p, std::span<const std::byte> payload,
-        crc_rule rule)
+bool port::send(const datagram_route &route, std::uint32_t number, std::uint32_t dest_qpn,
+        std::span<const outgoing_packet> packets, crc_rule rule)
 {
     if (event_loop *loop = event_loop::get(); !loop->expects(*this))
         loop->expect(shared_from_this());
-    send(route, encode(p, payload.size()), payload, number, p.dest_qpn, rule);
+    const int error = source_of(number, dest_qpn).send(route, packets, rule);
+    if (packets.size() > 1 && (error == EIO || error == EINVAL))
+        return false;
+    if (error != 0)
+        report_dropped(dest_qpn, error);
+    return true;
 }
 
 void port::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
 {
-    send(route, encode(d, payload.size()), payload, d.source_qpn, d.dest_qpn, crc_rule::standard);
-}
-
-void port::send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
-        std::uint32_t src_qpn, std::uint32_t dest_qpn, crc_rule rule)
-{
-    if (const int error = source_of(src_qpn, dest_qpn).send(route, headers, payload, rule);
-            error != 0 && log::is_on(log::level::info))
-        log::write(log::level::info, "packet for queue pair %u: dropped: %s%s", dest_qpn, strerror(error),
-                error == EMSGSIZE ? " (use a smaller path MTU)" : "");
+    const outgoing_packet packet{encode(d, payload.size()), payload};
+    if (const int error = source_of(d.source_qpn, d.dest_qpn).send(route, {&packet, 1}); error != 0)
+        report_dropped(d.dest_qpn, error);
 }
 
 poll_result port::ready(std::uint32_t)

@@ -45,10 +45,11 @@ public:
     // Datagrams for that queue pair go to the receiver; NULL drops them. The rules of datagram_path::listen() apply.
     void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
 
-    // Sends a packet of the connection of queue pair `number`, or drops it if the network accepts no more.
-    void send(const datagram_route &route, std::uint32_t number, const packet &p, std::span<const std::byte> payload,
-            crc_rule rule = crc_rule::standard);
-    // Sends a datagram in the same way.
+    // Sends packets of the connection of queue pair `number` as packet_socket::send(), or drops them if the network
+    // accepts no more. Returns false if the kernel cannot cut a message into packets.
+    bool send(const datagram_route &route, std::uint32_t number, std::uint32_t dest_qpn,
+            std::span<const outgoing_packet> packets, crc_rule rule = crc_rule::standard);
+    // Sends a datagram, or drops it in the same way.
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
     const shared_sockets &sockets() const noexcept { return *sockets_; }
 
@@ -68,8 +69,6 @@ private:
     bool watch();
     void open_sources(std::uint32_t first);
     packet_socket source_of(std::uint32_t src_qpn, std::uint32_t dest_qpn) const noexcept;
-    void send(const datagram_route &route, const transport_headers &headers, std::span<const std::byte> payload,
-            std::uint32_t src_qpn, std::uint32_t dest_qpn, crc_rule rule);
     bool receive() REQUIRES(reading_);
     void accept(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
     void deliver(const packet &p, const udp_flow &flow, std::span<const std::byte> bytes) REQUIRES(reading_);

@@ -33,7 +33,8 @@ unique_fd probe(sockaddr_storage from, sockaddr_storage to) noexcept
             .interface = v4 ? 0 : reinterpret_cast<const sockaddr_in6 &>(to).sin6_scope_id,
             .traffic_class = 0};
     const packet_socket socket{.fd = fd.get(), .family = to.ss_family, .port = ntohs(port_of(from))};
-    const int error = socket.send(route, encode(management_datagram(0), message.size()), message);
+    const outgoing_packet packet{encode(management_datagram(0), message.size()), message};
+    const int error = socket.send(route, {&packet, 1});
     return error == 0 ? std::move(fd) : unique_fd();
 }
 

@@ -32,7 +32,8 @@ class packet_outlet
 {
 public:
     virtual ~packet_outlet() = default;
-    // Sends one packet of at most one MTU. A request has AckReq unless `no_ack_req` is set.
+    // Sends one packet of at most one MTU. A request has AckReq unless `no_ack_req` is set. The payload is valid until
+    // the current call of the sender or the replier returns.
     virtual void send(const packet &p, std::span<const std::byte> payload) = 0;
 };
 
@@ -43,13 +44,16 @@ public:
     void start() noexcept
     {
         held_.clear();
+        cut_ = 0;
         first_ = true;
     }
-    // Calls `send(payload, first, last)` for each whole packet. The rest of a segment waits for the next segment.
+    // Calls `send(payload, first, last)` for each whole packet. The rest of a segment waits for the next segment. The
+    // payload is valid until the next call.
     // Returns false if the file behind the memory of a segment was truncated.
     template<typename Send>
     [[nodiscard]] bool add(std::span<const iovec> segment, bool last, std::uint32_t mtu, const Send &send)
     {
+        held_.erase(held_.begin(), held_.begin() + std::exchange(cut_, 0));
         for (const iovec &part : segment) {
             const auto *from = static_cast<const std::byte *>(part.iov_base);
             held_.resize(held_.size() + part.iov_len);
@@ -63,12 +67,13 @@ public:
             send(all.subspan(at, mtu), std::exchange(first_, false), false);
         if (last)
             send(all.subspan(at), std::exchange(first_, false), true);
-        held_.erase(held_.begin(), last ? held_.end() : held_.begin() + static_cast<std::ptrdiff_t>(at));
+        cut_ = static_cast<std::ptrdiff_t>(last ? all.size() : at);
         return true;
     }
 
 private:
     std::vector<std::byte> held_;
+    std::ptrdiff_t cut_ = 0; // bytes of these that were sent
     bool first_ = true;
 };
 

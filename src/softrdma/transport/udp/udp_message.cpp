@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include <netinet/udp.h>
 
 namespace softrdma
 {
@@ -67,6 +68,11 @@ void put_route(msghdr &message, int family, const datagram_route &route) noexcep
         else
             add_control(message, IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
     }
+}
+
+void put_segment_size(msghdr &message, std::uint16_t bytes) noexcept
+{
+    add_control(message, IPPROTO_UDP, UDP_SEGMENT, bytes);
 }
 
 bool find_destination(msghdr &message, network_address &destination) noexcept

@@ -12,11 +12,9 @@
 namespace softrdma
 {
 
-// Ancillary data of a UDP packet, sent to or received from the kernel.
-union control_data {
-    cmsghdr header;
-    std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(int))> v6;
-    std::array<std::byte, CMSG_SPACE(sizeof(in_pktinfo)) + CMSG_SPACE(sizeof(int))> v4;
+// Ancillary data of a UDP packet, sent to or received from the kernel: address, traffic class, and size of segments.
+struct control_data {
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int))> bytes;
 };
 
 // Message with these parts. `end` is the address of its other end, if any.
@@ -38,6 +36,8 @@ socklen_t end_at(int family, const network_address &address, unsigned interface,
 // Sets the control data of a packet that a socket of that family sends: its source address, and its traffic class
 // without the bits of ECN, because the device does not react to congestion marks.
 void put_route(msghdr &message, int family, const datagram_route &route) noexcept;
+// Lets the kernel cut the message into packets of that size; the last one may be shorter. Call after put_route().
+void put_segment_size(msghdr &message, std::uint16_t bytes) noexcept;
 // Returns false if the kernel did not provide the destination address.
 bool find_destination(msghdr &message, network_address &destination) noexcept;
 void find_source(const sockaddr_storage &from, network_address &source, std::uint16_t &port) noexcept;
