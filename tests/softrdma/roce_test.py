@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RoCE between two network namespaces, over a relay that loses, repeats and reorders packets. Processes of one
-namespace share UDP port 4791. usage: roce_test.py SOFTRDMA PROGRAM-DIRECTORY"""
+namespace share UDP port 4791. usage: roce_test.py SOFTRDMA PROGRAM-DIRECTORY NO-SEGMENTATION"""
 
 import ctypes
 import fcntl
@@ -23,7 +23,7 @@ import unittest
 import roce_packets
 from support import enter_own_network, skip, wait_until
 
-SOFTRDMA, PROGRAMS = sys.argv[1:3]
+SOFTRDMA, PROGRAMS, NO_SEGMENTATION = sys.argv[1:4]
 LIMIT_S = 100 # on a hang
 BOUND_S = 30 # bound for events after a timeout of 1.5 s on a busy machine
 ROCE_PORT = 4791
@@ -215,15 +215,23 @@ class RoceTest(unittest.TestCase):
         last = {frame[26:34] + frame[47:54] for frame, opcode in zip(frames, opcodes) if opcode == 2}
         self.assertEqual(2 * 20, len(last))
 
-    def test_groups_of_packets_are_those_of_the_standard(self) -> None:
+    def identifications_of_long_messages(self, **environment: str) -> list[set[int]]:
+        """Returns the identifications of the packets of each host, after a transfer between two of this device."""
         relay = self.relay()
-        server, client = self.serve_rping("-S", "60000")
-        self.finish(self.left.start(*client), server)
+        server, client = self.serve_rping("-S", "60000", **environment)
+        self.finish(self.left.start(*client, **environment), server)
         for frame in relay.frames:
             self.assertEqual("", roce_packets.wrong_checksum(frame))
-        for address in (LEFT, RIGHT): # the server reads and writes
-            last = max(int.from_bytes(frame[18:20]) for frame in relay.frames if frame[26:30] == socket.inet_aton(address))
-            self.assertGreater(last, 16) # identification
+        return [{int.from_bytes(frame[18:20]) for frame in relay.frames if frame[26:30] == socket.inet_aton(address)}
+                for address in (LEFT, RIGHT)]
+
+    def test_groups_of_packets_are_those_of_the_standard(self) -> None:
+        for found in self.identifications_of_long_messages(): # the server reads and writes
+            self.assertEqual(set(range(max(found) + 1)), found)
+            self.assertGreater(max(found), 16)
+
+    def test_an_interface_without_segmentation(self) -> None:
+        self.assertEqual([{0}, {0}], self.identifications_of_long_messages(LD_PRELOAD=NO_SEGMENTATION))
 
     def test_datagrams_are_those_of_the_standard(self) -> None:
         relay = self.relay()
@@ -769,4 +777,4 @@ class RoceTest(unittest.TestCase):
 if __name__ == "__main__":
     if shutil.which("ibv_rc_pingpong") is None or not enter_own_network():
         skip("no network namespace can be created, or ibv_rc_pingpong is not installed")
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A preloaded library that fails sendmsg() as the kernel does for an interface or route without UDP segmentation. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    static ssize_t (*next)(int, const struct msghdr *, int);
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "sendmsg");
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR((struct msghdr *)message, c)) {
+        if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_SEGMENT) {
+            errno = EIO;
+            return -1;
+        }
+    }
+    return next(fd, message, flags);
+}
