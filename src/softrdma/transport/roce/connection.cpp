@@ -24,7 +24,8 @@ sockaddr_storage end_of(const network_address &address, unsigned interface) noex
 
 connection::connection(
         std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr)
-    : port_(std::move(through)), number_(number), route_(route), attr_(attr), replier_(attr, *this),
+    : port_(std::move(through)), route_(route), socket_(port_->source_of(route, number, attr.dest_qpn)), attr_(attr),
+      replier_(attr, *this),
       // Only an IPv4 header has an identification, and the peer of an own address uses this device.
       groups_(!is_v4(std::bit_cast<ibv_gid>(route.destination)) || is_own_address(route.destination))
 {
@@ -70,10 +71,10 @@ void connection::send_group()
 {
     if (group_.empty())
         return;
-    if (!port_->send(route_, number_, attr_.dest_qpn, group_)) {
+    if (!port_->send(socket_, route_, attr_.dest_qpn, group_)) {
         groups_ = false;
         for (const outgoing_packet &p : group_)
-            port_->send(route_, number_, attr_.dest_qpn, {&p, 1});
+            port_->send(socket_, route_, attr_.dest_qpn, {&p, 1});
     }
     group_.clear();
 }
@@ -92,7 +93,7 @@ void connection::send(const packet &p, std::span<const std::byte> payload)
     newest_flush_ = p.psn;
     if (sends_both_) {
         send_group();
-        port_->send(route_, number_, attr_.dest_qpn, {&sent, 1}, crc_rule::packet_twice);
+        port_->send(socket_, route_, attr_.dest_qpn, {&sent, 1}, crc_rule::packet_twice);
     }
 }
 

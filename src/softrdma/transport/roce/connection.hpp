@@ -60,8 +60,8 @@ private:
     void start_pause() REQUIRES(mutex_);
 
     const std::shared_ptr<port> port_;
-    const std::uint32_t number_;
     const datagram_route route_;
+    const packet_socket socket_;
     const attributes attr_;
     ordered_mutex mutex_{lock_level::sending};
     replier replier_ GUARDED_BY(mutex_);

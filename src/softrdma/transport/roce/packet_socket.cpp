@@ -42,7 +42,7 @@ int packet_socket::send(
     control_data control;
     msghdr message = message_of(sent, control, &to);
     message.msg_namelen = end_at(family, route.destination, route.interface, udp_port, to);
-    put_route(message, family, route);
+    put_route(message, family, route, !is_bound);
     if (packets.size() > 1)
         put_segment_size(message, static_cast<std::uint16_t>(packets.front().size()));
     return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 ? 0 : errno;

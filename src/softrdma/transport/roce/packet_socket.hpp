@@ -27,6 +27,7 @@ struct packet_socket {
     int fd = -1;
     int family = 0;
     std::uint16_t port = 0;
+    bool is_bound = false; // to the source address of its packets
 
     // Packets of one call, and their bytes.
     static constexpr std::size_t max_packets = 64;

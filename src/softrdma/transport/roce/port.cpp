@@ -74,8 +74,6 @@ port::port(std::shared_ptr<shared_sockets> sockets)
     if (getrandom(&next_, sizeof(next_), 0) != sizeof(next_))
         next_ = 0;
     next_ %= numbers;
-    if (config::is(config::setting::roce_source_port, config::source_port_word::flow))
-        open_sources(next_);
 }
 
 port::~port() = default;
@@ -111,29 +109,45 @@ std::shared_ptr<port> port::open()
 }
 
 // Other sockets of the host may use ports of the range, so the process takes free ones.
-void port::open_sources(std::uint32_t first)
+std::vector<port::source> port::open_sources(const datagram_route &route, std::uint32_t first) const
 {
     constexpr std::size_t max_sources = 16;
     constexpr std::uint32_t max_tries = 64;
-    for (std::uint32_t at = first; sources_.size() < max_sources && at < first + max_tries; ++at) {
+    std::vector<source> opened;
+    for (std::uint32_t at = first; opened.size() < max_sources && at < first + max_tries; ++at) {
         const auto number = static_cast<std::uint16_t>(first_source_port + at % source_ports);
-        if (unique_fd fd = sockets_->open_other(number); fd.get() >= 0)
-            sources_.push_back({.fd = std::move(fd), .number = number});
+        if (unique_fd fd = sockets_->open_other(number, &route); fd.get() >= 0)
+            opened.push_back({.fd = std::move(fd), .number = number});
     }
+    return opened;
 }
 
-// Selects the socket by a hash that distributes consecutive numbers evenly.
-packet_socket port::source_of(std::uint32_t src_qpn, std::uint32_t dest_qpn) const noexcept
+// Selects the socket by a hash that distributes consecutive numbers evenly. It is bound to the local address, because a
+// source address in the control data of each packet takes the kernel longer.
+packet_socket port::source_of(const datagram_route &route, std::uint32_t src_qpn, std::uint32_t dest_qpn)
 {
-    packet_socket selected{.fd = sockets_->socket(), .family = sockets_->family(), .port = udp_port};
-    if (sources_.empty() || dest_qpn == management_qpn)
-        return selected;
     constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
+    const packet_socket shared{.fd = sockets_->socket(), .family = sockets_->family(), .port = udp_port};
+    if (dest_qpn == management_qpn || !config::is(config::setting::roce_source_port, config::source_port_word::flow))
+        return shared;
+    const std::vector<source> *sources = nullptr;
+    std::uint32_t first = 0;
+    {
+        const lock_guard lock(mutex_);
+        first = next_;
+        if (const auto found = sources_.find(route.source); found != sources_.end())
+            sources = &found->second;
+    }
+    if (sources == nullptr) {
+        auto opened = open_sources(route, first);
+        const lock_guard lock(mutex_);
+        sources = &sources_.try_emplace(route.source, std::move(opened)).first->second; // another thread may be faster
+    }
+    if (sources->empty())
+        return shared;
     const std::uint64_t flow = (std::uint64_t{src_qpn} << 24 | dest_qpn) * golden_ratio >> 32;
-    const source &from = sources_[flow * sources_.size() >> 32];
-    selected.fd = from.fd.get();
-    selected.port = from.number;
-    return selected;
+    const source &from = (*sources)[flow * sources->size() >> 32];
+    return {.fd = from.fd.get(), .family = shared.family, .port = from.number, .is_bound = true};
 }
 
 bool port::watch()
@@ -193,12 +207,12 @@ void port::listen(std::uint32_t number, std::shared_ptr<datagram_receiver> recei
     }
 }
 
-bool port::send(const datagram_route &route, std::uint32_t number, std::uint32_t dest_qpn,
+bool port::send(const packet_socket &from, const datagram_route &route, std::uint32_t dest_qpn,
         std::span<const outgoing_packet> packets, crc_rule rule)
 {
     if (event_loop *loop = event_loop::get(); !loop->expects(*this))
         loop->expect(shared_from_this());
-    const int error = source_of(number, dest_qpn).send(route, packets, rule);
+    const int error = from.send(route, packets, rule);
     if (packets.size() > 1 && (error == EIO || error == EINVAL))
         return false;
     if (error != 0)
@@ -209,7 +223,7 @@ bool port::send(const datagram_route &route, std::uint32_t number, std::uint32_t
 void port::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
 {
     const outgoing_packet packet{encode(d, payload.size()), payload};
-    if (const int error = source_of(d.source_qpn, d.dest_qpn).send(route, {&packet, 1}); error != 0)
+    if (const int error = source_of(route, d.source_qpn, d.dest_qpn).send(route, {&packet, 1}); error != 0)
         report_dropped(d.dest_qpn, error);
 }
 
@@ -225,8 +239,15 @@ bool port::receive()
 {
     arrivals &a = *arrivals_;
     a.prepare();
-    const int count =
-            recvmmsg(sockets_->socket(), a.messages.data(), static_cast<unsigned>(a.expected), MSG_DONTWAIT, nullptr);
+    int count = 0;
+    if (a.expected == 1) {
+        const ssize_t size = recvmsg(sockets_->socket(), &a.messages[0].msg_hdr, MSG_DONTWAIT);
+        a.messages[0].msg_len = static_cast<unsigned>(size);
+        count = size >= 0 ? 1 : 0;
+    } else {
+        count = recvmmsg(
+                sockets_->socket(), a.messages.data(), static_cast<unsigned>(a.expected), MSG_DONTWAIT, nullptr);
+    }
     a.expected = count == static_cast<int>(a.expected) ? std::min(2 * a.expected, batch) : 1;
     for (int i = 0; i < count; ++i) {
         mmsghdr &m = a.messages[static_cast<std::size_t>(i)];

@@ -10,6 +10,7 @@
 #include "transport/roce/shared_sockets.hpp"
 #include "wire/roce.hpp"
 
+#include <map>
 #include <unordered_map>
 
 struct msghdr;
@@ -45,9 +46,11 @@ public:
     // Datagrams for that queue pair go to the receiver; NULL drops them. The rules of datagram_path::listen() apply.
     void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
 
-    // Sends packets of the connection of queue pair `number` as packet_socket::send(), or drops them if the network
-    // accepts no more. Returns false if the kernel cannot cut a message into packets.
-    bool send(const datagram_route &route, std::uint32_t number, std::uint32_t dest_qpn,
+    // Returns the socket for packets between these queue pairs, always the same. It is open as long as the port.
+    packet_socket source_of(const datagram_route &route, std::uint32_t src_qpn, std::uint32_t dest_qpn);
+    // Sends packets of a connection as packet_socket::send(), or drops them if the network accepts no more. Returns
+    // false if the kernel cannot cut a message into packets.
+    bool send(const packet_socket &from, const datagram_route &route, std::uint32_t dest_qpn,
             std::span<const outgoing_packet> packets, crc_rule rule = crc_rule::standard);
     // Sends a datagram, or drops it in the same way.
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
@@ -67,15 +70,13 @@ private:
     };
 
     bool watch();
-    void open_sources(std::uint32_t first);
-    packet_socket source_of(std::uint32_t src_qpn, std::uint32_t dest_qpn) const noexcept;
+    std::vector<source> open_sources(const datagram_route &route, std::uint32_t first) const;
     bool receive() REQUIRES(reading_);
     void accept(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
     void deliver(const packet &p, const udp_flow &flow, std::span<const std::byte> bytes) REQUIRES(reading_);
     void deliver(const datagram &d, const udp_flow &flow, std::span<const std::byte> bytes) REQUIRES(reading_);
 
     const std::shared_ptr<shared_sockets> sockets_;
-    std::vector<source> sources_; // constant after construction
     event_loop::watch_id watch_ = 0;
     sleeping_lock reading_{lock_level::reading};
     const std::unique_ptr<arrivals> arrivals_ PT_GUARDED_BY(reading_);
@@ -83,7 +84,8 @@ private:
             reading_); // connections that the current batch has packets for
     std::unordered_map<std::uint32_t, std::shared_ptr<datagram_receiver>> receivers_ GUARDED_BY(reading_);
     spin_lock mutex_{lock_level::tables};
-    std::uint32_t next_ GUARDED_BY(mutex_); // delays the reuse of released numbers
+    std::uint32_t next_ GUARDED_BY(mutex_);                                     // delays the reuse of released numbers
+    std::map<network_address, std::vector<source>> sources_ GUARDED_BY(mutex_); // keys: local addresses
     std::unordered_map<std::uint32_t, std::shared_ptr<connection>> connections_ GUARDED_BY(mutex_); // keys: numbers
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/roce/shared_sockets.hpp"
 #include "base/config.hpp"
+#include "base/gid_table.hpp"
 #include "base/local_socket.hpp"
+#include "transport/udp/udp_message.hpp"
 #include "wire/roce.hpp"
 
 #include <algorithm>
@@ -42,15 +44,16 @@ void set(int fd, int level, int option, int value) noexcept
 }
 
 // Opens a socket that is bound to that port. Returns an empty descriptor and sets errno on error.
-unique_fd open_bound(int family, std::uint16_t port, bool shared) noexcept
+unique_fd open_bound(int family, std::uint16_t port, bool shared, const datagram_route *from = nullptr) noexcept
 {
     unique_fd fd(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd.get() < 0)
         return fd;
-    sockaddr_storage any{};
-    any.ss_family = static_cast<sa_family_t>(family);
-    // The port has the same position in both structures.
-    reinterpret_cast<sockaddr_in &>(any).sin_port = htons(port);
+    sockaddr_storage own{};
+    own.ss_family = static_cast<sa_family_t>(family);
+    port_of(own) = htons(port);
+    if (from != nullptr)
+        end_at(family, from->source, from->interface, port, own);
     if (shared)
         set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
     // With DF, Linux sends the identification 0, which the invariant CRC covers.
@@ -65,7 +68,7 @@ unique_fd open_bound(int family, std::uint16_t port, bool shared) noexcept
     for (const int option : {SO_RCVBUF, SO_RCVBUFFORCE, SO_SNDBUF})
         set(fd.get(), SOL_SOCKET, option, receive_buffer);
     const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-    return bind(fd.get(), reinterpret_cast<const sockaddr *>(&any), size) == 0 ? std::move(fd) : unique_fd();
+    return bind(fd.get(), reinterpret_cast<const sockaddr *>(&own), size) == 0 ? std::move(fd) : unique_fd();
 }
 
 // Returns the position of a socket of the port, or a larger number for another descriptor.
@@ -249,9 +252,9 @@ bool shared_sockets::serve(const std::shared_ptr<shared_sockets> &self)
     return listening_ != nullptr;
 }
 
-unique_fd shared_sockets::open_other(std::uint16_t number) const noexcept
+unique_fd shared_sockets::open_other(std::uint16_t number, const datagram_route *from) const noexcept
 {
-    unique_fd fd = open_bound(family_, number, false);
+    unique_fd fd = open_bound(family_, number, false, from);
     sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
     const sock_fprog program{.len = 1, .filter = &nothing};
     return fd.get() >= 0 && setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0

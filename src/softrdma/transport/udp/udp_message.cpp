@@ -47,17 +47,17 @@ socklen_t end_at(int family, const network_address &address, unsigned interface,
     return family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
-void put_route(msghdr &message, int family, const datagram_route &route) noexcept
+void put_route(msghdr &message, int family, const datagram_route &route, bool with_source) noexcept
 {
     constexpr int without_ecn = 0xfc;
     message.msg_controllen = 0;
-    if (family == AF_INET6) {
+    if (with_source && family == AF_INET6) {
         in6_pktinfo info{};
         memcpy(&info.ipi6_addr, route.source.data(), route.source.size());
         if (IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
             info.ipi6_ifindex = route.interface;
         add_control(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
-    } else {
+    } else if (with_source) {
         in_pktinfo info{};
         memcpy(&info.ipi_spec_dst, route.source.data() + route.source.size() - sizeof(in_addr), sizeof(in_addr));
         add_control(message, IPPROTO_IP, IP_PKTINFO, info);

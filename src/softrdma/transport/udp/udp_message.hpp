@@ -33,9 +33,9 @@ msghdr message_of(std::span<iovec> parts, Control &control, sockaddr_storage *en
 // Converts an address to the form that a socket of that family uses: an IPv6 socket uses mapped IPv4 addresses.
 socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
         sockaddr_storage &end) noexcept;
-// Sets the control data of a packet that a socket of that family sends: its source address, and its traffic class
-// without the bits of ECN, because the device does not react to congestion marks.
-void put_route(msghdr &message, int family, const datagram_route &route) noexcept;
+// Sets the control data of a packet that a socket of that family sends: its source address unless the socket is bound
+// to it, and its traffic class without the bits of ECN, because the device does not react to congestion marks.
+void put_route(msghdr &message, int family, const datagram_route &route, bool with_source = true) noexcept;
 // Lets the kernel cut the message into packets of that size; the last one may be shorter. Call after put_route().
 void put_segment_size(msghdr &message, std::uint16_t bytes) noexcept;
 // Returns false if the kernel did not provide the destination address.
