@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The first, second, third ... allocation of the device fails, until a run of the scenario has none that fails. In each
 // run calls fail with ENOMEM only, a connection without memory is lost with a message, the program continues, and all
-// resources are released.
+// resources are released. Then no allocation succeeds while the device makes each change that it must report.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -18,8 +18,12 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
+#include "base/reserve.hpp"
 #include "clock.h"
+#include "verbs/qp.hpp"
 
 namespace
 {
@@ -31,9 +35,12 @@ std::atomic<long> until_failure{0}; // number of allocations until one fails; 0 
 std::atomic<long> to_fail{0};       // number of allocations that fail from that one
 std::atomic<bool> has_failed{false};
 std::atomic<long> live{0}; // allocations that exist
+std::atomic<bool> is_exhausted{false};
 
 bool fails_now() noexcept
 {
+    if (is_exhausted)
+        return true;
     if (until_failure.load() == 0 || until_failure.fetch_sub(1) > 1)
         return false;
     until_failure = to_fail.fetch_sub(1) > 1 ? 1 : 0;
@@ -179,6 +186,7 @@ struct end {
     ibv_mr *mr = nullptr;
     bool established = false;
     bool over = false; // the connection was not established, or has ended
+    bool left_timewait = false;
     alignas(64) char memory[64 * 1024] = {};
 };
 
@@ -266,7 +274,7 @@ bool handle(end &e, rdma_cm_event_type type, int status)
     case RDMA_CM_EVENT_ADDR_ERROR:
         return good("resolving the address", false, -status);
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-        return true;
+        return e.left_timewait = true;
     default:
         if (!has_failed && type != RDMA_CM_EVENT_DISCONNECTED)
             give_up(rdma_event_str(type), 0);
@@ -373,6 +381,159 @@ bool connect_and_use()
            events_until([] { return w.client.over; });
 }
 
+// No memory during its lifetime, and no reserve of the device.
+class exhaustion
+{
+public:
+    exhaustion()
+    {
+        constexpr std::size_t more_than_reserved = 1000;
+        places_.reserve(more_than_reserved);
+        has_failed = true;
+        is_exhausted = true;
+        try {
+            for (;;)
+                places_.push_back(softrdma::reserve::allocate(1));
+        } catch (const std::bad_alloc &) {
+        }
+    }
+    ~exhaustion()
+    {
+        is_exhausted = false;
+        for (void *place : places_)
+            softrdma::reserve::release(place);
+    }
+    exhaustion(const exhaustion &) = delete;
+    exhaustion &operator=(const exhaustion &) = delete;
+
+private:
+    std::vector<void *> places_;
+};
+
+void expect_async_event(ibv_context *context, const void *element, ibv_event_type type)
+{
+    pollfd readable{.fd = context->async_fd, .events = POLLIN, .revents = 0};
+    ibv_async_event event{};
+    if (poll(&readable, 1, hang_ms) != 1 || ibv_get_async_event(context, &event) != 0)
+        give_up(ibv_event_type_str(type), ETIMEDOUT);
+    if (event.event_type != type || event.element.qp != element)
+        give_up(ibv_event_type_str(event.event_type), 0);
+    ibv_ack_async_event(&event);
+}
+
+int enter_error_state(ibv_qp *qp)
+{
+    ibv_qp_attr error{};
+    error.qp_state = IBV_QPS_ERR;
+    return ibv_modify_qp(qp, &error, IBV_QP_STATE);
+}
+
+// Connects, and then ends both queue pairs and the connection without memory.
+bool end_without_memory()
+{
+    if (!listen_and_resolve() || !events_until([] { return w.client.established && w.server.established; }) ||
+            !transfer(IBV_WR_SEND, 100, 1) || !post_receive(w.client, 3))
+        return false;
+    {
+        const exhaustion no_memory;
+        if (enter_error_state(w.client.id->qp) != 0 || enter_error_state(w.server.id->qp) != 0)
+            give_up("ibv_modify_qp to ERR", errno);
+    }
+    completes(w.client, 3);
+    expect_async_event(w.server.id->verbs, w.server.id->qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+    rdma_disconnect(w.client.id);
+    events_until([] { return w.server.over; });
+    {
+        const exhaustion no_memory;
+        if (rdma_disconnect(w.server.id) != 0)
+            give_up("rdma_disconnect", errno);
+    }
+    return events_until([] { return w.server.left_timewait; });
+}
+
+// Returns a queue pair in the state INIT.
+ibv_qp *create_in_init(end &e)
+{
+    ibv_qp_init_attr attr{};
+    attr.qp_type = IBV_QPT_RC;
+    attr.send_cq = attr.recv_cq = e.cq;
+    attr.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    ibv_qp *qp = ibv_create_qp(e.pd, &attr);
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_INIT;
+    to.port_num = 1;
+    if (qp == nullptr ||
+            ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
+        give_up("ibv_create_qp", errno);
+    return qp;
+}
+
+void post_empty_send(ibv_qp *qp)
+{
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr *bad = nullptr;
+    if (const int error = ibv_post_send(qp, &wr, &bad); error != 0)
+        give_up("ibv_post_send", error);
+}
+
+// Waits until the progress thread has returned the call of a retry.
+void retry_without_memory(softrdma::queue_pair &qp)
+{
+    const auto is_deferred = [&] {
+        const softrdma::lock_guard lock(qp.lock());
+        return qp.end().retry_call.entry.empty();
+    };
+    {
+        const exhaustion no_memory;
+        const softrdma::lock_guard lock(qp.lock());
+        qp.end().try_again_later(true);
+    }
+    for (const long start = now_ms(); is_deferred();) {
+        if (now_ms() - start > hang_ms)
+            give_up("request is not tried again", ETIMEDOUT);
+        usleep(1000);
+    }
+}
+
+// Overflows a completion queue, which its queue pairs have in common, and breaks the protocol.
+bool fail_without_memory()
+{
+    ibv_context *context = nullptr;
+    end &e = *new (&w.client) end{};
+    ibv_device **list = ibv_get_device_list(nullptr);
+    if (!MADE(context = ibv_open_device(list[0])) || !MADE(e.pd = ibv_alloc_pd(context)) ||
+            !MADE(e.cq = ibv_create_cq(context, 1, nullptr, nullptr, 0)))
+        return false;
+    ibv_qp *const ended = create_in_init(e);
+    ibv_qp *const other = create_in_init(e);
+    ibv_qp *const broken = create_in_init(e);
+    retry_without_memory(softrdma::qp_of(broken));
+    {
+        const exhaustion no_memory;
+        const softrdma::lock_guard lock(softrdma::cq_of(e.cq).lock());
+        softrdma::qp_of(broken).receives().report_violation();
+    }
+    GONE(ibv_destroy_qp(broken));
+    enter_error_state(ended);
+    {
+        const exhaustion no_memory;
+        post_empty_send(ended);
+        post_empty_send(ended);
+        usleep(50000); // the progress thread finds no memory either
+    }
+    expect_async_event(context, e.cq, IBV_EVENT_CQ_ERR);
+    expect_async_event(context, other, IBV_EVENT_QP_FATAL);
+    GONE(ibv_destroy_qp(ended));
+    GONE(ibv_destroy_qp(other));
+    GONE(ibv_destroy_cq(e.cq));
+    GONE(ibv_dealloc_pd(e.pd));
+    GONE(ibv_close_device(context));
+    ibv_free_device_list(list);
+    return true;
+}
+
 void close_end(end &e)
 {
     if (e.id != nullptr && e.id->qp != nullptr)
@@ -393,10 +554,10 @@ void close_end(end &e)
         rdma_destroy_event_channel(e.channel);
 }
 
-bool connection()
+bool connect_and_close(bool (*use)())
 {
     new (&w) world{};
-    const bool all = connect_and_use();
+    const bool all = use();
     close_end(w.client);
     close_end(w.server);
     if (w.listener != nullptr)
@@ -404,6 +565,16 @@ bool connection()
     if (w.channel != nullptr)
         rdma_destroy_event_channel(w.channel);
     return all;
+}
+
+bool connection()
+{
+    return connect_and_close(connect_and_use);
+}
+
+bool connection_end()
+{
+    return connect_and_close(end_without_memory);
 }
 
 // Opens its own device, and a queue pair that is connected to itself without the connection manager.
@@ -565,7 +736,7 @@ void sweep(const scenario &s, long many)
 
 } // namespace
 
-// usage: no_memory_test [SCENARIO N]: runs only that one, for a debugger.
+// usage: no_memory_test [SCENARIO N MANY]: runs only that one, for a debugger.
 int main(int argc, char **argv)
 {
     if (argc == 4) {
@@ -588,5 +759,7 @@ int main(int argc, char **argv)
     for (const scenario &s : scenarios)
         for (const long many : {1, 3, 10})
             sweep(s, many);
+    for (const scenario &s : {scenario{"the end of a connection", connection_end}, {"failures", fail_without_memory}})
+        run_failing(s, 0, 0);
     return nothing_is_left(allocations, descriptors) ? 0 : 1;
 }

@@ -7,9 +7,9 @@ bool deferred_calls::run()
 {
     const bool any = !calls_.empty();
     while (!calls_.empty()) {
-        const auto call = std::move(calls_.front());
-        calls_.pop_front();
-        call();
+        reserve::prepared_call first;
+        first.entry = calls_.extract(calls_.begin());
+        first.entry.mapped()(first);
     }
     return any;
 }

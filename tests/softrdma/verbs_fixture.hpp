@@ -23,12 +23,15 @@ public:
     using progress::defer;
     bool poll() override { return run(); }
     void about_to_wait() override {}
-    void defer(softrdma::reserve::call call, std::chrono::microseconds) override { calls_.push_back(std::move(call)); }
+    void defer(softrdma::reserve::prepared_call call, std::chrono::microseconds) noexcept override
+    {
+        calls_.insert(std::move(call.entry));
+    }
     // Returns false if no call was pending.
     bool run();
 
 private:
-    std::deque<softrdma::reserve::call> calls_;
+    softrdma::reserve::call_queue calls_; // in the order of the calls of defer()
 };
 
 struct verbs_device {

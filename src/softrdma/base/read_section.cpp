@@ -10,6 +10,12 @@ namespace softrdma
 
 grace_period::grace_period(const reader &watched)
 {
+    restart(watched);
+}
+
+void grace_period::restart(const reader &watched)
+{
+    operations_.clear();
     barriers::execute_between_processes(watched.enrolled);
     add(watched, any_region);
 }

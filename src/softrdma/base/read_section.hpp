@@ -75,8 +75,15 @@ inline constexpr std::chrono::seconds grace_limit{5};
 class grace_period
 {
 public:
+    // Without a reader: it has ended.
+    grace_period() = default;
     // Watches the section of one reader, whatever region it uses.
     explicit grace_period(const reader &watched);
+    // After this call, restart() requires no memory.
+    void prepare() { operations_.reserve(1); }
+    void clear() noexcept { operations_.clear(); }
+    // Watches the section of one reader instead of the earlier ones.
+    void restart(const reader &watched);
 
     // Returns true when each section has ended or its process no longer exists, according to the kernel.
     bool ended();
@@ -91,7 +98,6 @@ private:
     };
     static constexpr std::uint32_t any_region = 0;
 
-    grace_period() = default;
     // Call after the barrier.
     void add(const reader &watched, std::uint32_t key);
 

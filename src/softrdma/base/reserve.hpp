@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 // Reserved memory for a few small objects whose creation must not fail, because the failure could not be reported:
@@ -36,7 +40,9 @@ struct object {
     static void operator delete(void *memory) noexcept { release(memory); }
 };
 
-// A callable without arguments, for one or several calls.
+struct prepared_call;
+
+// A callable for one or several calls. Its function may take the prepared call that contains it, to use it again.
 class call
 {
 public:
@@ -47,21 +53,44 @@ public:
         : held_(new holder<Function>(std::move(function)))
     {
     }
-    void operator()() const { held_->run(); }
+    void operator()(prepared_call &own) const { held_->run(own); }
 
 private:
     struct base : object {
         virtual ~base() = default;
-        virtual void run() = 0;
+        virtual void run(prepared_call &own) = 0;
     };
     template<typename Function>
     struct holder final : base {
         explicit holder(Function f) : function(std::move(f)) {}
-        void run() override { function(); }
+        void run(prepared_call &own) override
+        {
+            if constexpr (std::is_invocable_v<Function &, prepared_call &>)
+                function(own);
+            else
+                function();
+        }
         Function function;
     };
 
     std::unique_ptr<base> held_;
+};
+
+// Calls by the time at which they are due.
+using call_queue = std::multimap<std::chrono::steady_clock::time_point, call, std::less<>,
+        allocator<std::pair<const std::chrono::steady_clock::time_point, call>>>;
+
+// An allocated entry of a queue of calls: deferring it requires no memory. Empty while it is in a queue.
+struct prepared_call {
+    prepared_call() = default;
+    // Throws std::bad_alloc like allocate().
+    explicit prepared_call(call function)
+    {
+        call_queue one;
+        entry = one.extract(one.emplace(std::chrono::steady_clock::time_point(), std::move(function)));
+    }
+
+    call_queue::node_type entry;
 };
 
 } // namespace softrdma::reserve

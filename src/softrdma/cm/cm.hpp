@@ -108,8 +108,9 @@ public:
     std::uint8_t traffic_class GUARDED_BY(cm::lock()) = 0;            // RDMA_OPTION_ID_TOS, or that of the request
     ibv_mtu path_mtu GUARDED_BY(cm::lock()) = IBV_MTU_4096;
     std::uint8_t path_ack_timeout GUARDED_BY(cm::lock()) = usual_ack_timeout;
-    cm_events spare_event GUARDED_BY(cm::lock()); // allocated with the id, because the end must be reported
-    cm_events last_event GUARDED_BY(cm::lock());  // end of the connection, until completions are read
+    cm_events spare_event GUARDED_BY(cm::lock());           // allocated with the id, because the end must be reported
+    cm_events last_event GUARDED_BY(cm::lock());            // end of the connection, until completions are read
+    reserve::prepared_call timewait GUARDED_BY(cm::lock()); // allocated with the id; empty while it is deferred
     unsigned events_reported GUARDED_BY(cm::lock()) = 0;
     unsigned events_completed GUARDED_BY(cm::lock()) = 0;
     cm_handshake local GUARDED_BY(cm::lock());
@@ -188,6 +189,8 @@ void request_seen(cm_id &listener) REQUIRES(lock());
 void drop_events(cm_id &id) REQUIRES(lock());
 void acknowledge_stored(cm_id &id) REQUIRES(lock()); // acknowledges the last event of a synchronous call
 void disconnected(cm_id &id, int status) REQUIRES(lock());
+// Returns the call that ends the time-wait state of that id.
+reserve::prepared_call prepare_timewait(std::uint64_t serial);
 bool received_disconnect(cm_id &id, opcode op) REQUIRES(lock());
 // Handles the first message of a connection. Returns false if no listener waits for it.
 bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(lock());

@@ -11,22 +11,11 @@ namespace softrdma::cm
 namespace
 {
 
-void leave_timewait(std::uint64_t serial)
-{
-    const lock_guard guard(lock());
-    cm_id *id = detail::find_id(serial);
-    if (id == nullptr)
-        return;
-    if (id->last_event.empty())
-        return detail::queue_event(*id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
-    event_loop::get()->after(std::chrono::milliseconds(1), [serial] { leave_timewait(serial); });
-}
-
 void close_path(cm_id &id) REQUIRES(lock())
 {
     id.state = cm_state::closed;
     id.end_path();
-    event_loop::get()->after(settings().timewait, [serial = id.serial] { leave_timewait(serial); });
+    event_loop::get()->defer(std::move(id.timewait), settings().timewait);
 }
 
 void give_up_disconnect(std::uint64_t serial)
@@ -38,6 +27,19 @@ void give_up_disconnect(std::uint64_t serial)
 }
 
 } // namespace
+
+reserve::prepared_call detail::prepare_timewait(std::uint64_t serial)
+{
+    return reserve::prepared_call([serial](reserve::prepared_call &own) {
+        const lock_guard guard(lock());
+        cm_id *id = find_id(serial);
+        if (id == nullptr)
+            return;
+        if (id->last_event.empty())
+            return queue_event(*id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+        event_loop::get()->defer(std::move(own), std::chrono::milliseconds(1));
+    });
+}
 
 void detail::disconnected(cm_id &id, int status)
 {

@@ -47,6 +47,8 @@ struct connection final : handshake, std::enable_shared_from_this<connection> {
     std::uint32_t served_before = 0; // earlier count of its peer, see registry::served
     unsigned extensions = 0;         // extensions of its time, because the peer served others
     milliseconds pause = first_pause;
+    // Retries the connection until it is joined; then reports its loss. Empty while it is deferred.
+    reserve::prepared_call later;
 };
 
 // Never destroyed: the progress thread may run until the end of the process.
@@ -81,12 +83,23 @@ void try_connecting(connection &c) REQUIRES(cm::lock());
 void retry_later(connection &c) REQUIRES(cm::lock())
 {
     c.path.reset();
-    event_loop::get()->after(c.pause, [weak = c.weak_from_this()] {
-        const lock_guard guard(cm::lock());
-        if (const auto again = weak.lock(); again != nullptr)
-            try_connecting(*again);
-    });
+    event_loop::get()->defer(std::move(c.later), c.pause);
     c.pause = std::min(2 * c.pause, max_pause);
+}
+
+reserve::prepared_call prepare_later(const std::shared_ptr<connection> &of)
+{
+    return reserve::prepared_call([weak = std::weak_ptr(of)](reserve::prepared_call &own) {
+        const lock_guard guard(cm::lock());
+        const auto c = weak.lock();
+        if (c == nullptr)
+            return;
+        c->later = std::move(own);
+        if (!c->joined)
+            return try_connecting(*c);
+        if (const auto cut_off = c->local_qp.lock(); cut_off != nullptr)
+            cut_off->path_lost(c->path.get());
+    });
 }
 
 void try_connecting(connection &c)
@@ -148,12 +161,7 @@ void connection::lost(const std::shared_ptr<packet_receiver> &carried, int)
     log::write(log::level::info, "connection to queue pair %u of peer %s: closed", remote, text_of(destination).data());
     const auto qp = carried == nullptr ? nullptr : local_qp.lock();
     const auto wait = qp == nullptr ? microseconds(0) : qp->retry_timeout();
-    event_loop::get()->after(wait, [weak = weak_from_this()] {
-        const lock_guard guard(cm::lock());
-        const auto ended = weak.lock();
-        if (const auto cut_off = ended == nullptr ? nullptr : ended->local_qp.lock(); cut_off != nullptr)
-            cut_off->path_lost(ended->path.get());
-    });
+    event_loop::get()->defer(std::move(later), wait);
 }
 
 microseconds retry_timeout_of(const ibv_qp_attr &attr)
@@ -209,6 +217,7 @@ std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
     const ibv_ah_attr &av = attr.ah_attr;
     const auto &table = gid_table();
     auto c = std::make_shared<connection>();
+    c->later = prepare_later(c);
     c->local_qp = qp.weak_from_this();
     c->number = qp.verbs()->qp_num;
     c->remote = attr.dest_qp_num;

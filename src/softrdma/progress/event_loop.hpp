@@ -37,12 +37,18 @@ public:
     void expect(std::shared_ptr<event_handler> handler);
     bool expects(const event_handler &handler) const noexcept { return watches_.expects(handler); }
 
-    void after(std::chrono::microseconds delay, reserve::call call) { timers_.add(delay, std::move(call)); }
+    void after(std::chrono::microseconds delay, reserve::call call)
+    {
+        defer(reserve::prepared_call(std::move(call)), delay);
+    }
 
     bool poll() override;
     void about_to_wait() override;
     using progress::defer;
-    void defer(reserve::call call, std::chrono::microseconds delay) override { after(delay, std::move(call)); }
+    void defer(reserve::prepared_call call, std::chrono::microseconds delay) noexcept override
+    {
+        timers_.add(delay, std::move(call));
+    }
 
 private:
     friend class progress_thread;

@@ -10,31 +10,19 @@
 namespace softrdma
 {
 
-namespace
-{
-
-// Runs a call. Calls that must not fail use reserved memory; the others may be dropped.
-void run(const reserve::call &call) noexcept
-{
-    try {
-        call();
-    } catch (const std::bad_alloc &) {
-        log::write(log::level::error, "timer: out of memory: deferred call dropped");
-    }
-}
-
-} // namespace
-
 int timers::open()
 {
     descriptor_ = unique_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     return descriptor_.get() < 0 ? errno : 0;
 }
 
-void timers::add(std::chrono::microseconds delay, reserve::call call)
+void timers::add(std::chrono::microseconds delay, reserve::prepared_call call) noexcept
 {
+    if (call.entry.empty())
+        return;
     const lock_guard lock(mutex_);
-    waiting_.emplace(clock::now() + delay, std::move(call));
+    call.entry.key() = clock::now() + delay;
+    waiting_.insert(std::move(call.entry));
     set_descriptor();
 }
 
@@ -50,9 +38,9 @@ void timers::set_descriptor()
     timerfd_settime(descriptor_.get(), 0, &spec, nullptr);
 }
 
-timers::queue timers::take_due()
+reserve::call_queue timers::take_due()
 {
-    queue due;
+    reserve::call_queue due;
     const lock_guard lock(mutex_);
     std::uint64_t expirations = 0;
     [[maybe_unused]] const ssize_t got = read(descriptor_.get(), &expirations, sizeof(expirations));
@@ -65,8 +53,22 @@ timers::queue timers::take_due()
 
 void timers::run_due()
 {
-    for (const auto &[at, call] : take_due())
-        run(call);
+    for (reserve::call_queue due = take_due(); !due.empty();) {
+        reserve::prepared_call first;
+        first.entry = due.extract(due.begin());
+        run(std::move(first));
+    }
+}
+
+void timers::run(reserve::prepared_call current) noexcept
+{
+    constexpr std::chrono::milliseconds pause{10};
+    try {
+        current.entry.mapped()(current);
+    } catch (const std::bad_alloc &) {
+        log::write(log::level::error, "timer: deferred call repeated: out of memory");
+        add(pause, std::move(current)); // unless its owner has it
+    }
 }
 
 // Other members are left unchanged, because the thread that uses them does not exist in the child.

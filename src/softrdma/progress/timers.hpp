@@ -6,9 +6,6 @@
 #include "base/unique_fd.hpp"
 
 #include <chrono>
-#include <functional>
-#include <map>
-#include <utility>
 
 namespace softrdma
 {
@@ -22,22 +19,21 @@ public:
     // Readable while a call is due.
     int descriptor() const noexcept { return descriptor_.get(); }
 
-    void add(std::chrono::microseconds delay, reserve::call call);
-    // Calls the functions that are due, without a lock.
+    void add(std::chrono::microseconds delay, reserve::prepared_call call) noexcept;
+    // Calls the functions that are due, without a lock. A function that throws std::bad_alloc is called again later.
     void run_due();
     void after_fork_in_child() noexcept;
 
 private:
     using clock = std::chrono::steady_clock;
-    using queue = std::multimap<clock::time_point, reserve::call, std::less<>,
-            reserve::allocator<std::pair<const clock::time_point, reserve::call>>>;
 
-    queue take_due();
+    reserve::call_queue take_due();
+    void run(reserve::prepared_call current) noexcept;
     void set_descriptor() REQUIRES(mutex_);
 
     unique_fd descriptor_;
     ordered_mutex mutex_{lock_level::tables};
-    queue waiting_ GUARDED_BY(mutex_); // keyed by expiry
+    reserve::call_queue waiting_ GUARDED_BY(mutex_);
 };
 
 } // namespace softrdma

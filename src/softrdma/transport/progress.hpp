@@ -19,10 +19,14 @@ public:
     virtual bool poll() = 0;
     // Called before the program waits for an event instead of polling: another thread serves the network.
     virtual void about_to_wait() = 0;
-    // Calls a function after the delay, from another thread and without a lock. Uses reserved memory, except for data
-    // that is copied into the call.
-    virtual void defer(reserve::call call, std::chrono::microseconds delay) = 0;
-    void defer(reserve::call call) { defer(std::move(call), std::chrono::microseconds(0)); }
+    // Calls a function after the delay, from another thread and without a lock. The call is repeated if it throws
+    // std::bad_alloc. An empty one is deferred already: no effect.
+    virtual void defer(reserve::prepared_call call, std::chrono::microseconds delay) noexcept = 0;
+    // Uses reserved memory for the call, except for data that is copied into it.
+    void defer(reserve::call call, std::chrono::microseconds delay)
+    {
+        defer(reserve::prepared_call(std::move(call)), delay);
+    }
 };
 
 } // namespace softrdma

@@ -47,7 +47,8 @@ static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + 4 && offset
 
 completion_queue::completion_queue(ibv_context *owner, int entries, completion_channel *events, void *cookie)
     : ibv_cq_ex{}, mask_(mask_for(entries)), ring_(std::make_unique_for_overwrite<entry[]>(std::size_t{mask_} + 1)),
-      block_(context_of(owner).memory.allocate(sizeof(cq_block)))
+      block_(context_of(owner).memory.allocate(sizeof(cq_block))),
+      overflow_call_([sources = sources_, cq = verbs()] { sources->notify(cq); })
 {
     context = owner;
     cq_context = cookie;

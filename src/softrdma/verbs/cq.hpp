@@ -46,6 +46,21 @@ struct send_completion {
     std::uint32_t places;              // number to add to it when the program polls the completion
 };
 
+// Producers of a completion queue. Shared with the deferred call that notifies them, because the queue may be destroyed
+// by then.
+class completion_sources
+{
+public:
+    void add(std::weak_ptr<completion_source> source);
+    void remove(const std::weak_ptr<completion_source> &source);
+    // A destroyed producer is not notified.
+    void notify(ibv_cq *cq);
+
+private:
+    ordered_mutex lock_{lock_level::completion_queue};
+    std::set<std::weak_ptr<completion_source>, std::owner_less<>> all_ GUARDED_BY(lock_);
+};
+
 class completion_queue : public ibv_cq_ex
 {
 public:
@@ -91,8 +106,7 @@ public:
     std::uint32_t attach(inbound_source &source);
     void detach(inbound_source &source);
 
-    void add_user(std::weak_ptr<completion_source> user);
-    void remove_user(const std::weak_ptr<completion_source> &user);
+    completion_sources &sources() noexcept { return *sources_; }
 
     std::atomic<int> users{0};
     std::atomic<int> network_users{0};       // queue pairs whose completions come over the network
@@ -144,7 +158,9 @@ private:
 
     const std::shared_ptr<block> block_;
     std::int64_t expected_ GUARDED_BY(lock_) = 0;
-    std::set<std::weak_ptr<completion_source>, std::owner_less<>> users_ GUARDED_BY(lock_);
+    const std::shared_ptr<completion_sources> sources_ = std::make_shared<completion_sources>();
+    reserve::prepared_call overflow_call_ GUARDED_BY(lock_); // allocated with the queue, because it must be reported
+    object_events events_{verbs()};
 };
 
 inline completion_queue &cq_of(ibv_cq *cq) noexcept

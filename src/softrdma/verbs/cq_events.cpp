@@ -27,7 +27,7 @@ void completion_queue::acknowledge(unsigned events)
 void completion_queue::drain_events()
 {
     const unsigned delivered = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(*this);
-    const unsigned reported = context_of(context).async.forget(verbs());
+    const unsigned reported = context_of(context).async.forget(events_);
     pthread_mutex_lock(&mutex);
     while (comp_events_completed != delivered || async_events_completed != reported)
         pthread_cond_wait(&cond, &mutex);

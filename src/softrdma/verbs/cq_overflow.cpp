@@ -64,16 +64,29 @@ void completion_queue::update_fast_limit() noexcept
     fast_limit_ = overflowed_ || counted_ ? 0 : static_cast<std::uint32_t>(cqe);
 }
 
-void completion_queue::add_user(std::weak_ptr<completion_source> user)
+void completion_sources::add(std::weak_ptr<completion_source> source)
 {
     const lock_guard lock(lock_);
-    users_.insert(std::move(user));
+    all_.insert(std::move(source));
 }
 
-void completion_queue::remove_user(const std::weak_ptr<completion_source> &user)
+void completion_sources::remove(const std::weak_ptr<completion_source> &source)
 {
     const lock_guard lock(lock_);
-    users_.erase(user);
+    all_.erase(source);
+}
+
+void completion_sources::notify(ibv_cq *cq)
+{
+    std::vector<std::weak_ptr<completion_source>> all;
+    {
+        const lock_guard lock(lock_);
+        all.assign(all_.begin(), all_.end());
+    }
+    for (const auto &weak : all) {
+        if (const auto source = weak.lock())
+            source->completions_lost(cq);
+    }
 }
 
 void completion_queue::overflow()
@@ -83,18 +96,9 @@ void completion_queue::overflow()
     log::write(log::level::warn,
             "completion queue: overflow: more than %d completions (poll more often, or create it larger)", cqe);
     update_fast_limit();
-    ibv_async_event event{};
-    event.element.cq = verbs();
-    event.event_type = IBV_EVENT_CQ_ERR;
-    context_of(context).async.push(event);
-    // Deferred, because the caller holds locks of the users, or locks that follow them in the order. A destroyed user
-    // is not notified: the queue may be destroyed too.
-    context_of(context).engine.defer([this, users = std::vector(users_.begin(), users_.end())] {
-        for (const auto &weak : users) {
-            if (const auto user = weak.lock())
-                user->completions_lost(verbs());
-        }
-    });
+    context_of(context).async.push(events_, IBV_EVENT_CQ_ERR);
+    // Deferred, because the caller holds locks of the producers, or locks that follow them in the order.
+    context_of(context).engine.defer(std::move(overflow_call_), std::chrono::microseconds(0));
 }
 
 bool completion_queue::overflowed()

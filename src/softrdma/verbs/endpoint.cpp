@@ -26,7 +26,7 @@ std::chrono::microseconds endpoint::retry_timeout() const noexcept
 }
 
 // Each poll retries, and so does a timer, whose delay grows with the time waited so far.
-void endpoint::try_again_later(bool anew)
+void endpoint::try_again_later(bool anew) noexcept
 {
     using std::chrono::microseconds;
     constexpr microseconds shortest{50};
@@ -35,17 +35,8 @@ void endpoint::try_again_later(bool anew)
     const auto now = std::chrono::steady_clock::now();
     if (anew)
         waits_since_ = now;
-    if (now < tried_again_at_)
-        return;
     const auto pause = std::clamp(std::chrono::duration_cast<microseconds>(now - waits_since_), shortest, longest);
-    tried_again_at_ = now + pause;
-    context_of(qp->context)
-            .engine.defer(
-                    [weak = self] {
-                        if (const auto sender = weak.lock())
-                            sender->retry();
-                    },
-                    pause);
+    context_of(qp->context).engine.defer(std::move(retry_call), pause);
 }
 
 std::uint32_t endpoint::cut_segment(std::uint32_t left) const

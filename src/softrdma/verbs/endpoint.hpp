@@ -40,6 +40,7 @@ struct alignas(cache_line) endpoint {
     ibv_qp_attr attr{};
     std::shared_ptr<packet_path> path;
     std::weak_ptr<stalled_sender> self; // the queue pair
+    reserve::prepared_call retry_call;  // allocated with it; empty while it is deferred
 
     // Maximum time that a peer with an outstanding response may be silent, if responses are limited; zero: no limit.
     std::chrono::microseconds answer_limit() const noexcept;
@@ -57,7 +58,7 @@ struct alignas(cache_line) endpoint {
     }
     // Schedules a retry of the first request, which waits for an event that no packet announces. `anew`: the request
     // was not waiting before.
-    void try_again_later(bool anew);
+    void try_again_later(bool anew) noexcept;
     // Number of the `left` bytes that the next segment carries; whole words unless it carries all of them.
     std::uint32_t next_segment(std::uint32_t left) const { return left <= short_segment ? left : cut_segment(left); }
     void push()
@@ -70,7 +71,6 @@ private:
     std::uint32_t cut_segment(std::uint32_t left) const;
 
     std::chrono::steady_clock::time_point waits_since_{};
-    std::chrono::steady_clock::time_point tried_again_at_{}; // time of the retry timer, fired or pending
 };
 
 // The segments of a scatter list between two offsets, with pins on their regions. Collected once per request.

@@ -62,15 +62,16 @@ ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
     return added;
 }
 
-// Withdraws a window, so that later lookups do not find it.
+// Withdraws a window, so that later lookups do not find it. Without memory for its users it counts as bound, and the
+// caller withdraws it again.
 void window_table::withdraw(memory_window &w)
 {
     if (!w.bound)
         return;
     SOFTRDMA_ASSERT(!w.leaving); // a window is bound again only when its earlier users have left
-    w.bound = false;
     region_table::instance().withdraw_window(*w.shown);
     w.leaving.emplace(reader_list::instance().in_progress(w.shown->key()));
+    w.bound = false;
 }
 
 // Returns whether all users that found the window while it was bound have released it.
@@ -113,10 +114,12 @@ void window_table::unbind_invalidated(const ibv_mr *mr)
     });
 }
 
-std::optional<ibv_wc_status> window_table::execute_request(const qp_object &qp, const wqe &w)
-{
+std::optional<ibv_wc_status> window_table::execute_request(const qp_object &qp, const wqe &w) noexcept
+try {
     const lock_guard lock(mutex_);
     return w.op == IBV_WR_BIND_MW ? bind(qp, w.data.bind) : invalidate(qp, w.rkey);
+} catch (const std::bad_alloc &) { // the request is posted already: tried again later
+    return std::nullopt;
 }
 
 std::optional<ibv_wc_status> window_table::bind(const qp_object &qp, const bind_args &args)

@@ -44,7 +44,7 @@ public:
 
     // Executes a BIND_MW or LOCAL_INV request of that queue pair. Returns std::nullopt if the caller must retry;
     // lookups do not find the window until then.
-    std::optional<ibv_wc_status> execute_request(const qp_object &qp, const wqe &w);
+    std::optional<ibv_wc_status> execute_request(const qp_object &qp, const wqe &w) noexcept;
     // Invalidates a window for the peer of that queue pair. The peer has completed its earlier accesses, and no other
     // queue pair could use the window. Returns false if the key does not identify a window that the peer may use.
     bool invalidate_for_peer(const qp_object &qp, std::uint32_t key);

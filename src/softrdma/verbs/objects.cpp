@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/objects.hpp"
-#include "base/log.hpp"
 #include "base/put_event.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <utility>
 
 namespace softrdma
 {
@@ -52,17 +53,45 @@ void event_fd::withdraw(std::size_t tokens) const noexcept
         --tokens;
 }
 
-void async_queue::push(const ibv_async_event &event) noexcept
+void async_queue::push(object_events &of, ibv_event_type type) noexcept
 {
-    try {
+    {
         const lock_guard lock(mutex_);
-        delivered_.try_emplace(event.element.qp); // allocated now, because take() must not fail
-        queue_.push_back(event);
-    } catch (const std::bad_alloc &) {
-        log::write(log::level::error, "asynchronous event %d: lost: out of memory", static_cast<int>(event.event_type));
-        return;
+        try {
+            while (unqueued_ != nullptr) {
+                queue_.emplace_back();
+                queue_.back() = take_unqueued();
+            }
+            queue_.push_back({&of, type});
+        } catch (const std::bad_alloc &) {
+            if (of.unqueued == 0)
+                of.next_unqueued = std::exchange(unqueued_, &of);
+            const unsigned before = std::exchange(of.unqueued, of.unqueued | 1u << type);
+            if (of.unqueued == before)
+                return;
+        }
     }
     ready_.put();
+}
+
+async_queue::entry async_queue::take_unqueued() noexcept
+{
+    object_events &of = *unqueued_;
+    const auto type = static_cast<ibv_event_type>(std::countr_zero(of.unqueued));
+    of.unqueued &= of.unqueued - 1;
+    if (of.unqueued == 0)
+        unqueued_ = of.next_unqueued;
+    return {&of, type};
+}
+
+std::optional<async_queue::entry> async_queue::next() noexcept
+{
+    if (!queue_.empty()) {
+        const entry first = queue_.front();
+        queue_.pop_front();
+        return first;
+    }
+    return unqueued_ == nullptr ? std::nullopt : std::optional(take_unqueued());
 }
 
 int async_queue::take(ibv_async_event *event, progress &engine)
@@ -71,26 +100,28 @@ int async_queue::take(ibv_async_event *event, progress &engine)
         if (ready_.take(&engine) != 0)
             return -1;
         const lock_guard lock(mutex_);
-        if (queue_.empty())
+        const auto first = next();
+        if (!first)
             continue;
-        *event = queue_.front();
-        if (event->event_type != IBV_EVENT_DEVICE_FATAL)
-            ++delivered_[event->element.qp];
-        queue_.pop_front();
+        event->element.qp = static_cast<ibv_qp *>(first->of->element);
+        event->event_type = first->type;
+        ++first->of->delivered;
         return 0;
     }
 }
 
-unsigned async_queue::forget(const void *element)
+unsigned async_queue::forget(object_events &of)
 {
     const lock_guard lock(mutex_);
-    ready_.withdraw(std::erase_if(queue_, [element](const ibv_async_event &e) { return e.element.qp == element; }));
-    const auto found = delivered_.find(element);
-    if (found == delivered_.end())
-        return 0;
-    const unsigned count = found->second;
-    delivered_.erase(found);
-    return count;
+    const auto queued = std::erase_if(queue_, [&](const entry &e) { return e.of == &of; });
+    ready_.withdraw(queued + static_cast<std::size_t>(std::popcount(of.unqueued)));
+    if (std::exchange(of.unqueued, 0) != 0) {
+        object_events **at = &unqueued_;
+        while (*at != &of)
+            at = &(*at)->next_unqueued;
+        *at = of.next_unqueued;
+    }
+    return of.delivered;
 }
 
 } // namespace softrdma

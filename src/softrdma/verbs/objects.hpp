@@ -13,7 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <infiniband/verbs.h>
-#include <unordered_map>
+#include <optional>
 
 namespace softrdma
 {
@@ -48,23 +48,40 @@ private:
     const unique_fd fd_;
 };
 
+// Asynchronous events of one object: the part that must exist when no memory is left. Guarded by the lock of the queue.
+struct object_events {
+    explicit object_events(void *object) noexcept : element(object) {}
+
+    void *const element;    // structure for programs
+    unsigned delivered = 0; // number of events that take() has returned
+    unsigned unqueued = 0;  // bit mask: types of events that are pending without an entry in the queue
+    object_events *next_unqueued = nullptr;
+};
+
 // Asynchronous events of one open device.
 class async_queue
 {
 public:
     int fd() const noexcept { return ready_.fd(); }
-    // The event is lost if no memory is left.
-    void push(const ibv_async_event &event) noexcept;
+    // Without memory, equal events of one object become one.
+    void push(object_events &of, ibv_event_type type) noexcept;
     int take(ibv_async_event *event, progress &engine);
     // Removes the queued events of an object that is being destroyed, and returns how many take() has returned. A
     // concurrent take() may find its event removed and continue to wait.
-    unsigned forget(const void *element);
+    unsigned forget(object_events &of);
 
 private:
+    struct entry {
+        object_events *of = nullptr;
+        ibv_event_type type{};
+    };
+    entry take_unqueued() noexcept REQUIRES(mutex_);
+    std::optional<entry> next() noexcept REQUIRES(mutex_);
+
     event_fd ready_;
     ordered_mutex mutex_{lock_level::events};
-    std::deque<ibv_async_event> queue_ GUARDED_BY(mutex_);
-    std::unordered_map<const void *, unsigned> delivered_ GUARDED_BY(mutex_);
+    std::deque<entry> queue_ GUARDED_BY(mutex_);
+    object_events *unqueued_ GUARDED_BY(mutex_) = nullptr; // objects with events that are not in the queue
 };
 
 // One open device: the structure for programs, which use its last member, and the private state of the device.

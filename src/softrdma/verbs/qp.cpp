@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace softrdma
 {
@@ -48,6 +49,10 @@ int queue_pair::open(std::uint32_t number)
         const lock_guard lock(lock_);
         ep_.self = weak_from_this();
         ep_.managed = number == 0;
+        peer_operations_.prepare();
+        recheck_call_ = prepare(&queue_pair::recheck_flush);
+        ep_.retry_call = prepare(&queue_pair::retry_first);
+        receives_.prepare_report(prepare(&queue_pair::peer_broke_protocol));
     }
     join_queues(weak_from_this());
     qp_base.qp_num = number_table::instance().add(shared_from_this(), number);
@@ -85,11 +90,31 @@ int queue_pair::destroy()
     return 0;
 }
 
+reserve::prepared_call queue_pair::prepare(void (queue_pair::*function)(reserve::prepared_call &))
+{
+    return reserve::prepared_call([weak = weak_from_this(), function](reserve::prepared_call &own) {
+        if (const auto qp = weak.lock())
+            ((*qp).*function)(own);
+    });
+}
+
 void queue_pair::retry()
 {
     const lock_guard lock(lock_);
     if (sends_requests())
         apply_outcome(transport_->resume());
+}
+
+void queue_pair::retry_first(reserve::prepared_call &own)
+{
+    const lock_guard lock(lock_);
+    ep_.retry_call = std::move(own);
+    try {
+        if (sends_requests())
+            apply_outcome(transport_->resume());
+    } catch (const std::bad_alloc &) {
+        ep_.try_again_later(false);
+    }
 }
 
 bool queue_pair::sending()
@@ -104,7 +129,7 @@ bool queue_pair::has_unread_completions(const event_taker &taker)
     if (destroyed_)
         return false;
     const std::uint32_t number = qp_base.qp_num;
-    return delays_flush_ != nullptr || cq_of(qp_base.recv_cq).has_unread(number, &receives_, taker) ||
+    return delays_flush_ || cq_of(qp_base.recv_cq).has_unread(number, &receives_, taker) ||
            (qp_base.send_cq != qp_base.recv_cq && cq_of(qp_base.send_cq).has_unread(number, nullptr, taker));
 }
 
@@ -124,43 +149,36 @@ void queue_pair::fail(const char *reason)
 // A peer inside an operation may still place or complete a message in a receive. The receive is returned to the program
 // only after that.
 void queue_pair::flush_receives() noexcept
-try {
+{
     constexpr std::chrono::microseconds first_pause{100};
-    if (peer_ != nullptr) {
-        delays_flush_ = std::allocate_shared<grace_period>(reserve::allocator<grace_period>(), peer_->reader_of_peer());
-        if (!delays_flush_->ended())
-            return flush_receives_later(first_pause);
-    }
-    finish_flush();
-} catch (const std::bad_alloc &) {
-    delays_flush_.reset();
-    log::write(log::level::error, "queue pair %u: receives not flushed: out of memory", qp_base.qp_num);
+    if (peer_ != nullptr)
+        peer_operations_.restart(peer_->reader_of_peer());
+    delays_flush_ = true;
+    flush_pause_ = first_pause;
+    continue_flush();
 }
 
-void queue_pair::finish_flush()
+void queue_pair::continue_flush()
 {
+    constexpr std::chrono::microseconds max_pause{100000};
     SOFTRDMA_ASSERT(ep_.attr.qp_state == IBV_QPS_ERR);
-    delays_flush_.reset();
-    transport_->flush_receives();
-    if (qp_base.srq != nullptr)
-        raise_event(IBV_EVENT_QP_LAST_WQE_REACHED);
+    if (peer_operations_.ended()) {
+        delays_flush_ = false;
+        transport_->flush_receives();
+        if (qp_base.srq != nullptr)
+            raise_event(IBV_EVENT_QP_LAST_WQE_REACHED);
+    } else {
+        context_of(qp_base.context).engine.defer(std::move(recheck_call_), flush_pause_);
+        flush_pause_ = std::min(2 * flush_pause_, max_pause);
+    }
 }
 
-void queue_pair::flush_receives_later(std::chrono::microseconds pause)
+void queue_pair::recheck_flush(reserve::prepared_call &own)
 {
-    static constexpr std::chrono::microseconds max_pause{100000};
-    const auto recheck = [weak = weak_from_this(), operations = delays_flush_, pause] {
-        const auto qp = weak.lock();
-        if (qp == nullptr)
-            return;
-        const lock_guard lock(qp->lock_);
-        if (qp->delays_flush_ != operations) // reset in the meantime
-            return;
-        if (!operations->ended())
-            return qp->flush_receives_later(std::min(2 * pause, max_pause));
-        qp->finish_flush();
-    };
-    context_of(qp_base.context).engine.defer(recheck, pause);
+    const lock_guard lock(lock_);
+    recheck_call_ = std::move(own);
+    if (delays_flush_) // otherwise it was reset in the meantime
+        continue_flush();
 }
 
 void queue_pair::notice_drained()
@@ -182,9 +200,12 @@ void queue_pair::completions_lost(ibv_cq *cq)
     fail("completion queue overflowed");
 }
 
-void queue_pair::peer_broke_protocol()
+void queue_pair::peer_broke_protocol(reserve::prepared_call &own)
 {
     const lock_guard lock(lock_);
+    if (destroyed_) // the completion queue may be destroyed, too
+        return;
+    receives_.prepare_report(std::move(own));
     if (!answers())
         return;
     raise_event(IBV_EVENT_QP_REQ_ERR);

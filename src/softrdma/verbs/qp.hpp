@@ -32,8 +32,9 @@ public:
     // Returns 0; the queue pair then neither sends, receives nor completes. Returns EBUSY if the peer is stopped inside
     // an operation: the queue pair is then in the error state, and the caller can retry.
     int destroy();
-    // Called when the peer has written data into shared memory that no valid device would send.
-    void peer_broke_protocol();
+    // Called when the peer has written data into shared memory that no valid device would send. `own` is the call that
+    // receive_queue::report_violation() has deferred.
+    void peer_broke_protocol(reserve::prepared_call &own);
     void completions_lost(ibv_cq *cq) override;
 
     int modify(const ibv_qp_attr &attr, int mask) override;
@@ -112,8 +113,10 @@ private:
     int exclude_peer() EXCLUDES(lock_);
     void start_connection(std::uint64_t number) noexcept REQUIRES(lock_);
     void flush_receives() noexcept REQUIRES(lock_);
-    void finish_flush() REQUIRES(lock_);
-    void flush_receives_later(std::chrono::microseconds pause) REQUIRES(lock_);
+    void continue_flush() REQUIRES(lock_);
+    reserve::prepared_call prepare(void (queue_pair::*function)(reserve::prepared_call &));
+    void recheck_flush(reserve::prepared_call &own);
+    void retry_first(reserve::prepared_call &own);
     void join_network() noexcept REQUIRES(lock_);
     void leave_network() noexcept REQUIRES(lock_);
     // Enters the error state; `reason` is logged unless the program requested it (NULL).
@@ -132,9 +135,13 @@ private:
     endpoint ep_ GUARDED_BY(lock_);
     send_queue queue_ GUARDED_BY(lock_);
     const std::unique_ptr<transport> transport_ PT_GUARDED_BY(lock_);
-    std::uint64_t connection_ GUARDED_BY(lock_) = 0;               // see state_word()
-    std::shared_ptr<shm_peer> peer_ GUARDED_BY(lock_);             // peer that may act on this queue pair
-    std::shared_ptr<grace_period> delays_flush_ GUARDED_BY(lock_); // grace period before the receives are flushed
+    std::uint64_t connection_ GUARDED_BY(lock_) = 0;   // see state_word()
+    std::shared_ptr<shm_peer> peer_ GUARDED_BY(lock_); // peer that may act on this queue pair
+    // Flush of the receives in the error state. It must not fail, so its memory is allocated with the queue pair.
+    bool delays_flush_ GUARDED_BY(lock_) = false;
+    grace_period peer_operations_ GUARDED_BY(lock_); // delay the flush
+    std::chrono::microseconds flush_pause_ GUARDED_BY(lock_){};
+    reserve::prepared_call recheck_call_ GUARDED_BY(lock_); // empty while it is deferred
 };
 
 // Operations of a context, for queue pairs of all types.

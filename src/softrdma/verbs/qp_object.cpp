@@ -56,14 +56,14 @@ void qp_object::release_objects() noexcept
 
 void qp_object::join_queues(const std::weak_ptr<completion_source> &self)
 {
-    cq_of(qp_base.send_cq).add_user(self);
-    cq_of(qp_base.recv_cq).add_user(self);
+    cq_of(qp_base.send_cq).sources().add(self);
+    cq_of(qp_base.recv_cq).sources().add(self);
 }
 
 void qp_object::leave_queues(const std::weak_ptr<completion_source> &self)
 {
-    cq_of(qp_base.send_cq).remove_user(self);
-    cq_of(qp_base.recv_cq).remove_user(self);
+    cq_of(qp_base.send_cq).sources().remove(self);
+    cq_of(qp_base.recv_cq).sources().remove(self);
 }
 
 bool qp_object::has_lost_completions(ibv_cq *cq) const
@@ -71,17 +71,9 @@ bool qp_object::has_lost_completions(ibv_cq *cq) const
     return (qp_base.send_cq == cq || qp_base.recv_cq == cq) && cq_of(cq).overflowed();
 }
 
-void qp_object::raise_event(ibv_event_type type)
-{
-    ibv_async_event event{};
-    event.element.qp = &qp_base;
-    event.event_type = type;
-    context_of(qp_base.context).async.push(event);
-}
-
 void qp_object::drain_events()
 {
-    const unsigned reported = context_of(qp_base.context).async.forget(&qp_base);
+    const unsigned reported = context_of(qp_base.context).async.forget(events_);
     pthread_mutex_lock(&qp_base.mutex);
     while (qp_base.events_completed != reported)
         pthread_cond_wait(&qp_base.cond, &qp_base.mutex);

@@ -35,6 +35,7 @@ public:
     virtual int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad) = 0;
     virtual int modify(const ibv_qp_attr &attr, int mask) = 0;
     virtual void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) = 0;
+    void raise_event(ibv_event_type type) noexcept { context_of(qp_base.context).async.push(events_, type); }
     // Waits until each asynchronous event that was returned to the program is acknowledged.
     void drain_events();
 
@@ -48,12 +49,14 @@ protected:
     // Returns whether the CQ belongs to this queue pair and has overflowed. The check is needed because a new CQ may
     // reuse the address of an old one.
     bool has_lost_completions(ibv_cq *cq) const;
-    void raise_event(ibv_event_type type);
     void show_state(ibv_qp_state to) noexcept { __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED); }
 
     bool holds_ = true; // references its domain and queues
     std::unique_ptr<post_batch> batch_;
     ibv_qp_init_attr init_; // contains the granted limits
+
+private:
+    object_events events_{&qp_base};
 };
 
 inline qp_object &object_of(ibv_qp *qp) noexcept

@@ -142,7 +142,7 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
         ++receives_posted_;
     }
     if (ep_.attr.qp_state == IBV_QPS_ERR) {
-        if (delays_flush_ == nullptr)
+        if (!delays_flush_)
             transport_->flush_receives();
     } else if (answers()) {
         transport_->on_receive_posted();

@@ -47,7 +47,8 @@ void queue_pair::start_connection(std::uint64_t number) noexcept
     SOFTRDMA_ASSERT(number == 0 || number != connection_); // numbers are unique
     connection_ = number;
     peer_.reset();
-    delays_flush_.reset();
+    delays_flush_ = false;
+    peer_operations_.clear();
     peer_excluded_ = false;
 }
 

@@ -185,15 +185,15 @@ bool receive_queue::is_delivered(std::uint64_t position) const noexcept
     return slots_.has_message(position) && position != posted_.load(std::memory_order_acquire);
 }
 
-// Reports a peer that wrote invalid data. A valid device never writes it, so no more of its data is used.
-[[gnu::cold, gnu::noinline]] void receive_queue::refuse(ibv_wc &wc)
+[[gnu::cold, gnu::noinline]] void receive_queue::report_violation() noexcept
 {
-    wc.byte_len = 0;
-    context_of(qp_.context)
-            .engine.defer([weak = qp_of(&qp_).weak_from_this()] { // its lock precedes the lock of the completion queue
-                if (const auto qp = weak.lock())
-                    qp->peer_broke_protocol();
-            });
+    context_of(qp_.context).engine.defer(std::move(report_call_), std::chrono::microseconds(0));
+}
+
+void receive_queue::prepare_report(reserve::prepared_call call) noexcept
+{
+    const lock_guard lock(cq_of(qp_.recv_cq).lock());
+    report_call_ = std::move(call);
 }
 
 bool receive_queue::take_delivered(ibv_wc &wc)
@@ -214,8 +214,10 @@ bool receive_queue::take_delivered(ibv_wc &wc)
         wc.imm_data = message.imm_data;
     }
     wc.status = admit(position, message);
-    if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
-        refuse(wc);
+    if (wc.status != IBV_WC_SUCCESS) [[unlikely]] { // a valid device never writes it: no more of its data is used
+        wc.byte_len = 0;
+        report_violation();
+    }
     consume(position);
     if (srq_ != nullptr)
         srq_->on_consumed();

@@ -63,6 +63,10 @@ public:
     void flush();
     void complete_flushed(const receive_request &request);
     void reset();
+    // Fails the queue pair because its peer sent an invalid message; deferred, because the lock of the queue pair
+    // precedes that of the completion queue, which the caller must hold.
+    void report_violation() noexcept;
+    void prepare_report(reserve::prepared_call call) noexcept;
 
 private:
     struct rq_wqe;
@@ -79,7 +83,6 @@ private:
     bool take_delivered(ibv_wc &wc);
     ibv_wc_status admit(std::uint64_t position, const receive_slots::message &m);
     bool fetch(std::uint64_t position, const receive_slots::message &m);
-    void refuse(ibv_wc &wc);
     bool scatter(const std::byte *at, std::uint64_t position, std::uint32_t length) const;
     bool scatter_sges(const std::byte *at, std::span<const ibv_sge> sges, std::uint32_t length) const;
     bool place(const ibv_sge &sge, const std::byte *at, std::uint32_t length) const;
@@ -118,6 +121,7 @@ private:
     const std::shared_ptr<std::atomic<std::uint32_t>> scattering_ = std::make_shared<std::atomic<std::uint32_t>>(0);
     std::optional<reader_list::entry> scattering_watch_;
     std::optional<reader_list::entry> operation_watch_;
+    reserve::prepared_call report_call_; // guarded by the lock of the completion queue; empty while it is deferred
 };
 
 } // namespace softrdma

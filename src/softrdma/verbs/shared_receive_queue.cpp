@@ -56,7 +56,7 @@ shared_receive_queue::~shared_receive_queue()
 
 void shared_receive_queue::drain_events()
 {
-    const unsigned reported = context_of(context).async.forget(static_cast<ibv_srq *>(this));
+    const unsigned reported = context_of(context).async.forget(events_);
     pthread_mutex_lock(&mutex);
     while (events_completed != reported)
         pthread_cond_wait(&cond, &mutex);
@@ -138,10 +138,7 @@ void shared_receive_queue::check_limit()
     if (attr_.srq_limit <= queue_.size())
         return;
     attr_.srq_limit = 0;
-    ibv_async_event event{};
-    event.element.srq = this;
-    event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
-    context_of(context).async.push(event);
+    context_of(context).async.push(events_, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
 bool shared_receive_queue::notify_when_posted(std::weak_ptr<queue_pair> qp)

@@ -120,6 +120,7 @@ private:
 
     ordered_mutex mutex_{lock_level::receives};
     const std::uint32_t max_sge_;
+    object_events events_{static_cast<ibv_srq *>(this)};
     ibv_srq_attr attr_ GUARDED_BY(mutex_){};
     receive_fifo queue_ GUARDED_BY(mutex_);
     std::vector<std::weak_ptr<queue_pair>> waiting_ GUARDED_BY(mutex_);

@@ -25,16 +25,17 @@ public:
 class stalled_senders
 {
 public:
-    // Without memory for the list, the sender waits for its own timer.
-    void add(std::weak_ptr<stalled_sender> sender) noexcept
+    // Returns false if no memory is left for the list: the sender needs its own timer.
+    bool add(std::weak_ptr<stalled_sender> sender) noexcept
     {
         const lock_guard lock(lock_);
         try {
             senders_.push_back(std::move(sender));
         } catch (const std::bad_alloc &) {
-            return;
+            return false;
         }
         any_.store(true, std::memory_order_relaxed);
+        return true;
     }
     // Returns whether there were any.
     bool retry()

@@ -93,8 +93,11 @@ outcome loopback::execute()
         const auto status = w.is_rejected() ? w.local_status : execute_request(w);
         if (!status) {
             const int allowed = qp_.end().attr.rnr_retry;
-            if (++tries_ <= allowed || allowed == infinite_retry)
-                return cq_of(qp_.qp_base.send_cq).stalled.add(qp_.end().self), outcome::proceed;
+            if (++tries_ <= allowed || allowed == infinite_retry) {
+                if (!cq_of(qp_.qp_base.send_cq).stalled.add(qp_.end().self))
+                    qp_.end().try_again_later(tries_ == 1);
+                return outcome::proceed;
+            }
         }
         complete_first(status.value_or(IBV_WC_RNR_RETRY_EXC_ERR));
         if (status != IBV_WC_SUCCESS)
@@ -210,11 +213,10 @@ std::optional<ibv_wc_status> loopback::deliver(loopback &peer, const wqe &w, std
         wc.status = status == IBV_WC_SUCCESS ? status : IBV_WC_WR_FLUSH_ERR;
     }
     cq_of(to.recv_cq).push(wc, (w.flags & IBV_SEND_SOLICITED) != 0);
-    if (status != IBV_WC_SUCCESS) // deferred, because its lock may precede the one that is held here
-        context_of(to.context).engine.defer([weak = peer_] {
-            if (const auto qp = weak.lock())
-                qp->peer_broke_protocol();
-        });
+    if (status != IBV_WC_SUCCESS) {
+        const lock_guard lock(cq_of(to.recv_cq).lock());
+        peer.qp_.receives().report_violation();
+    }
     return status;
 }
 

@@ -71,12 +71,9 @@ bool responder::reject_read(const reply &r, std::uint8_t code)
 
 void responder::report(std::uint8_t code)
 {
-    ibv_async_event event{};
-    event.element.qp = ep_.qp;
-    event.event_type = code == syndrome::remote_access     ? IBV_EVENT_QP_ACCESS_ERR
-                       : code == syndrome::invalid_request ? IBV_EVENT_QP_REQ_ERR
-                                                           : IBV_EVENT_QP_FATAL;
-    context_of(ep_.qp->context).async.push(event);
+    object_of(ep_.qp).raise_event(code == syndrome::remote_access     ? IBV_EVENT_QP_ACCESS_ERR
+                                  : code == syndrome::invalid_request ? IBV_EVENT_QP_REQ_ERR
+                                                                      : IBV_EVENT_QP_FATAL);
 }
 
 void responder::announce_to_waiting()
