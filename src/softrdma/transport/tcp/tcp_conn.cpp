@@ -35,8 +35,8 @@ std::size_t total(std::span<const iovec> segments) noexcept
     return bytes;
 }
 
-// Buffer for more of a long WRITE, whose words the kernel would not store whole. One per reading thread, shared by its
-// connections.
+// Buffer of one reading thread, shared by its connections: for input of a connection that has no incomplete packet, and
+// for more of a long WRITE, whose words the kernel would not store whole.
 std::span<std::byte> bulk_memory()
 {
     static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(max_bulk);
@@ -233,6 +233,8 @@ bool tcp_conn::read_input()
             budget -= std::min(budget, n);
             any = true;
             continue;
+        } else if (input_.empty()) {
+            buffer = bulk_memory().first(frame_reader::whole);
         }
         const std::span<std::byte> space = buffer.subspan(filled_);
         if (space.empty()) // held
@@ -274,6 +276,8 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         return 0;
     const std::size_t first = filled_ == 0 ? 0 : unit; // the buffer contains the beginning of this unit
     const std::size_t missing = first - filled_;
+    if (input_.empty())
+        input_.resize(frame_reader::whole); // stores the part of the last unit
     std::size_t available = 0;
     std::size_t received = 0;
     std::span<std::byte> place;
@@ -329,10 +333,11 @@ bool tcp_conn::parse(std::span<const std::byte> data)
         if (held_ || closed_)
             break;
     }
-    filled_ = data.size();
-    if (const std::size_t size = std::max(frame_reader::whole, filled_); input_.size() < size)
+    filled_ = 0; // if no memory is left, the connection is cut
+    if (const std::size_t size = std::max(frame_reader::whole, data.size()); !data.empty() && input_.size() < size)
         input_.resize(size); // the data is not in this buffer
     std::copy(data.begin(), data.end(), input_.begin());
+    filled_ = data.size();
     return true;
 }
 

@@ -110,7 +110,7 @@ private:
     tcp_conn_user &user_;
 
     ordered_mutex read_mutex_{lock_level::reading};
-    std::vector<std::byte> input_ GUARDED_BY(read_mutex_);
+    std::vector<std::byte> input_ GUARDED_BY(read_mutex_); // empty until a packet arrives in parts
     std::size_t filled_ GUARDED_BY(read_mutex_) = 0;
     frame_reader frames_ GUARDED_BY(read_mutex_);
 
