@@ -333,9 +333,11 @@ void receive_queue::lend(const receive_request &request)
 
 std::optional<receive_request> receive_queue::reclaim(lent which) noexcept
 {
+    if (count() == 0)
+        return std::nullopt;
     completion_queue &cq = cq_of(qp_.recv_cq);
     unique_lock lock(cq.lock());
-    if (count() == 0)
+    if (count() == 0) // consumed in the meantime
         return std::nullopt;
     SOFTRDMA_ASSERT(srq_ != nullptr);
     const std::uint64_t position = posted_.load(std::memory_order_relaxed) - 1;

@@ -125,11 +125,14 @@ std::optional<receive_request> shared_receive_queue::take()
     return request;
 }
 
-// Reclaims all lent receives if a limit must be compared with the number that is left.
+// Reclaims all lent receives if a limit must be compared with the number that is left. Otherwise one queue pair returns
+// its receives at a time: with more queue pairs than receives, each message that finds none needs one.
 bool shared_receive_queue::finds_one() noexcept
 {
-    if (queue_.empty() || attr_.srq_limit > 0)
+    if (attr_.srq_limit > 0)
         reclaim_all();
+    for (std::size_t left = borrowers_.size(); left > 0 && queue_.empty(); --left)
+        reclaim(*borrowers_[next_to_reclaim_++ % borrowers_.size()], lent::unused);
     return !queue_.empty();
 }
 

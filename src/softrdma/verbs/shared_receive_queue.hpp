@@ -126,6 +126,7 @@ private:
     std::vector<std::weak_ptr<queue_pair>> waiting_ GUARDED_BY(mutex_);
     std::vector<receive_queue *> borrowers_ GUARDED_BY(mutex_);
     std::size_t next_borrower_ GUARDED_BY(mutex_) = 0;
+    std::size_t next_to_reclaim_ GUARDED_BY(mutex_) = 0;
     std::atomic<std::uint32_t> lent_{0}; // lent and not completed
     const std::shared_ptr<std::atomic<std::uint32_t>> describing_ = std::make_shared<std::atomic<std::uint32_t>>(0);
     const reader_list::entry describing_watch_;
