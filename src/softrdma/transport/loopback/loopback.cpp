@@ -152,7 +152,7 @@ std::optional<ibv_wc_status> loopback::execute_request(const wqe &w)
 // Executes a request that consumes no receive.
 ibv_wc_status loopback::act_on(loopback &peer, const wqe &w, std::span<const std::byte> data)
 {
-    const unsigned access = peer.qp_.receives().shared().access.load();
+    const unsigned access = peer.qp_.receives().shared().access.load(std::memory_order_relaxed);
     const remote_range range{w.rkey, w.remote_addr, w.length};
     std::uint64_t original = 0;
     switch (static_cast<int>(w.op)) {
