@@ -52,9 +52,9 @@ public:
     {
         if (!deadline || (pending_ && *pending_ <= *deadline))
             return;
-        pending_ = deadline;
         const auto delay = std::chrono::ceil<std::chrono::microseconds>(*deadline - clock::now());
         event_loop::get()->after(std::max(delay, std::chrono::microseconds(0)), std::move(expired));
+        pending_ = deadline;
     }
     // The function of the pending timer must call this first.
     void expired() noexcept { pending_.reset(); }
