@@ -39,8 +39,8 @@ struct alignas(cache_line) endpoint {
     softrdma::no_shm_reason no_shm_reason{}; // reason why `local` is NULL, if known
     ibv_qp_attr attr{};
     std::shared_ptr<packet_path> path;
-    std::weak_ptr<stalled_sender> self; // the queue pair
-    reserve::prepared_call retry_call;  // allocated with it; empty while it is deferred
+    std::weak_ptr<queue_pair> self;
+    reserve::prepared_call retry_call; // allocated with it; empty while it is deferred
 
     // Maximum time that a peer with an outstanding response may be silent, if responses are limited; zero: no limit.
     std::chrono::microseconds answer_limit() const noexcept;

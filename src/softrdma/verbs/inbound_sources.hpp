@@ -11,7 +11,8 @@
 namespace softrdma
 {
 
-// Messages that a peer on this host has delivered without help of this process.
+// Messages that a peer on this host has delivered without help of this process. An interface, although only
+// receive_queue implements it: its header needs that of the completion queue, whose polls call the sources inline.
 class inbound_source
 {
 public:

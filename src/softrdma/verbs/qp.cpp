@@ -98,6 +98,21 @@ reserve::prepared_call queue_pair::prepare(void (queue_pair::*function)(reserve:
     });
 }
 
+bool stalled_senders::retry_all()
+{
+    std::vector<std::weak_ptr<queue_pair>> senders;
+    {
+        const lock_guard lock(lock_);
+        senders.swap(senders_);
+        any_.store(false, std::memory_order_relaxed);
+    }
+    for (const auto &weak : senders) {
+        if (const auto sender = weak.lock())
+            sender->retry();
+    }
+    return !senders.empty();
+}
+
 void queue_pair::retry()
 {
     const lock_guard lock(lock_);

@@ -17,7 +17,6 @@ namespace softrdma
 // A reliable-connection queue pair. The verbs calls, the connection manager and the receive path enter here; the lock
 // makes each of them atomic.
 class alignas(cache_line) queue_pair final : public qp_object,
-                                             public stalled_sender,
                                              public completion_source,
                                              public std::enable_shared_from_this<queue_pair>
 {
@@ -78,7 +77,7 @@ public:
     // Receiver for the packets of a path, which keeps the queue pair alive.
     std::shared_ptr<packet_receiver> receiver() { return {shared_from_this(), network().receiver()}; }
     std::chrono::microseconds retry_timeout();
-    void retry() override;
+    void retry();
 
     // Number of this queue pair in the packets of RoCE; 0 unless it uses RoCE.
     std::atomic<std::uint32_t> roce_number{0};

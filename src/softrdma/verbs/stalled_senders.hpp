@@ -13,20 +13,14 @@
 namespace softrdma
 {
 
-// A sender whose next message waits for the receiver.
-class stalled_sender
-{
-public:
-    virtual ~stalled_sender() = default;
-    virtual void retry() = 0;
-};
+class queue_pair;
 
-// Senders that a poll which finds no completion retries.
+// Queue pairs whose next message waits for the receiver. A poll that finds no completion retries them.
 class stalled_senders
 {
 public:
     // Returns false if no memory is left for the list: the sender needs its own timer.
-    bool add(std::weak_ptr<stalled_sender> sender) noexcept
+    bool add(std::weak_ptr<queue_pair> sender) noexcept
     {
         const lock_guard lock(lock_);
         try {
@@ -38,27 +32,14 @@ public:
         return true;
     }
     // Returns whether there were any.
-    bool retry()
-    {
-        if (!any_.load(std::memory_order_relaxed))
-            return false;
-        std::vector<std::weak_ptr<stalled_sender>> senders;
-        {
-            const lock_guard lock(lock_);
-            senders.swap(senders_);
-            any_.store(false, std::memory_order_relaxed);
-        }
-        for (const auto &weak : senders) {
-            if (const auto sender = weak.lock())
-                sender->retry();
-        }
-        return !senders.empty();
-    }
+    bool retry() { return any_.load(std::memory_order_relaxed) && retry_all(); }
 
 private:
+    bool retry_all();
+
     std::atomic<bool> any_{false};
     spin_lock lock_{lock_level::completion_queue};
-    std::vector<std::weak_ptr<stalled_sender>> senders_ GUARDED_BY(lock_);
+    std::vector<std::weak_ptr<queue_pair>> senders_ GUARDED_BY(lock_);
 };
 
 } // namespace softrdma

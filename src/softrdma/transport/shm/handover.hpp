@@ -12,7 +12,7 @@ namespace softrdma
 class peer_process;
 
 // Connection to a peer, which passes its descriptors on request: no descriptor is taken from a process without its
-// consent.
+// consent. An interface, because its only implementation is private to fd_client.cpp.
 class peer_line
 {
 public:
