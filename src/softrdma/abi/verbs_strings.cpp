@@ -45,6 +45,17 @@ constexpr rate rates[] = {
         {IBV_RATE_1200_GBPS, 480, 1275000},
 };
 
+// Returns one member of the rate whose other member has that value.
+template<typename From, typename To>
+To convert(From rate::*key, From value, To rate::*wanted, To unknown)
+{
+    for (const rate &r : rates) {
+        if (r.*key == value)
+            return r.*wanted;
+    }
+    return unknown;
+}
+
 } // namespace
 
 extern "C" {
@@ -87,38 +98,22 @@ const char *ibv_port_state_str(ibv_port_state state)
 
 int ibv_rate_to_mult(ibv_rate code)
 {
-    for (const rate &r : rates) {
-        if (r.code == code)
-            return r.multiple;
-    }
-    return -1;
+    return convert(&rate::code, code, &rate::multiple, -1);
 }
 
 ibv_rate mult_to_ibv_rate(int multiple)
 {
-    for (const rate &r : rates) {
-        if (r.multiple == multiple)
-            return r.code;
-    }
-    return IBV_RATE_MAX;
+    return convert(&rate::multiple, multiple, &rate::code, IBV_RATE_MAX);
 }
 
 int ibv_rate_to_mbps(ibv_rate code)
 {
-    for (const rate &r : rates) {
-        if (r.code == code)
-            return r.mbps;
-    }
-    return -1;
+    return convert(&rate::code, code, &rate::mbps, -1);
 }
 
 ibv_rate mbps_to_ibv_rate(int mbps)
 {
-    for (const rate &r : rates) {
-        if (r.mbps == mbps)
-            return r.code;
-    }
-    return IBV_RATE_MAX;
+    return convert(&rate::mbps, mbps, &rate::code, IBV_RATE_MAX);
 }
 
 } // extern "C"

@@ -47,23 +47,31 @@ std::uint8_t remote_access::write(
     return syndrome::ack;
 }
 
-std::uint8_t remote_access::write_word(unsigned access, std::uint32_t rkey, std::uint64_t addr, const std::byte *from)
+// Calls `store` with the word if the peer has that right. Returns the syndrome of the response.
+template<typename Store>
+std::uint8_t remote_access::store_word(unsigned access, int right, std::uint32_t rkey, std::uint64_t addr, Store store)
 {
     if (addr % word_size != 0)
         return syndrome::invalid_request;
-    if ((access & IBV_ACCESS_REMOTE_WRITE) == 0)
+    if ((static_cast<int>(access) & right) == 0)
         return syndrome::remote_access;
-    const auto pin = find(rkey, IBV_ACCESS_REMOTE_WRITE, addr, word_size);
+    const auto pin = find(rkey, right, addr, word_size);
     if (!pin)
         return syndrome::remote_access;
     std::byte *to = pin->at(addr);
     if (!is_word_aligned(to))
         return syndrome::invalid_request;
     pin->about_to_store(to, word_size);
-    if (!guarded([&] { copy_in(to, from, word_size); }))
+    if (!guarded([&] { store(to); }))
         return syndrome::remote_operational;
     note_store(pin, to, word_size);
     return syndrome::ack;
+}
+
+std::uint8_t remote_access::write_word(unsigned access, std::uint32_t rkey, std::uint64_t addr, const std::byte *from)
+{
+    return store_word(
+            access, IBV_ACCESS_REMOTE_WRITE, rkey, addr, [from](std::byte *to) { copy_in(to, from, word_size); });
 }
 
 std::uint8_t remote_access::check_read(unsigned access, const remote_range &from)
@@ -80,30 +88,15 @@ std::uint8_t remote_access::check_read(unsigned access, const remote_range &from
 std::uint8_t remote_access::operate(unsigned access, std::uint32_t rkey, std::uint64_t addr, const atomic_args &args,
         bool adds, std::uint64_t &original)
 {
-    if (addr % word_size != 0)
-        return syndrome::invalid_request;
-    if ((access & IBV_ACCESS_REMOTE_ATOMIC) == 0)
-        return syndrome::remote_access;
-    const auto pin = find(rkey, IBV_ACCESS_REMOTE_ATOMIC, addr, word_size);
-    if (!pin)
-        return syndrome::remote_access;
-    std::byte *at = pin->at(addr);
-    if (!is_word_aligned(at))
-        return syndrome::invalid_request;
-    auto *word = reinterpret_cast<std::uint64_t *>(at);
-    pin->about_to_store(at, word_size);
-    const auto exchange = [&] {
+    return store_word(access, IBV_ACCESS_REMOTE_ATOMIC, rkey, addr, [&](std::byte *at) {
+        auto *word = reinterpret_cast<std::uint64_t *>(at);
         if (adds) {
             original = __atomic_fetch_add(word, args.compare_add, __ATOMIC_SEQ_CST);
         } else {
             original = args.compare_add;
             __atomic_compare_exchange_n(word, &original, args.swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
         }
-    };
-    if (!guarded(exchange))
-        return syndrome::remote_operational;
-    note_store(pin, at, word_size);
-    return syndrome::ack;
+    });
 }
 
 std::uint8_t remote_access::flush(unsigned access, std::uint32_t rkey, std::uint64_t addr, const flush_args &args)

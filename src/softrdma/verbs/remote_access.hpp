@@ -43,6 +43,8 @@ public:
             const ibv_pd *pd, std::span<const ibv_sge> sges, std::uint64_t offset, std::span<const std::byte> from);
 
 private:
+    template<typename Store>
+    std::uint8_t store_word(unsigned access, int right, std::uint32_t rkey, std::uint64_t addr, Store store);
     std::uint8_t make_durable();
     void note_store(const region_pin &pin, std::byte *begin, std::size_t bytes);
 
