@@ -17,7 +17,6 @@ constexpr std::size_t max_request_size = 4096;
 // Longest pause between two lines of the program while it executes a request.
 constexpr int line_interval_ms = 500;
 
-// Call f with the name and a reference of each member.
 template<class S, class F>
 void each_member_of_copy(S &s, F &&f)
 {

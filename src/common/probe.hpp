@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Static probes for bpftrace, perf and gdb. A probe is one nop, and a note in the file with the location of its
-// arguments at that instruction. Each argument is a variable in memory ("o"), unless a source states otherwise. The hot
-// path uses variables that exist anyway, so an unused probe costs only its nop. docs/tracing.md describes each probe.
+// Static probes for bpftrace, perf and gdb (docs/tracing.md). A probe is one nop, and a note in the file with the
+// location of its arguments, by default variables in memory ("o"). An unused probe costs only its nop.
 #ifdef RPMA_HAVE_SDT
 
 #define STAP_SDT_ARG_CONSTRAINT o

@@ -44,11 +44,9 @@ inline std::string label(const char *name, const std::string &value)
     return text + '"';
 }
 
-// Builds the output, one family of metrics after the other.
 class page
 {
 public:
-    // The prefix precedes all names.
     explicit page(const std::string &prefix) : prefix_(prefix) {}
 
     // Starts a family. The type is "counter", "gauge" or "histogram".
