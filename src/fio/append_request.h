@@ -19,10 +19,8 @@ struct append_request {
     uint64_t context;
 };
 
-/* Fills in a message of MESSAGE_SIZE bytes. Returns its length. */
 size_t append_request_write(const struct append_request *request, void *message);
 
-/* Returns whether the message is such a request. */
 bool append_request_read(const void *message, size_t length, struct append_request *request);
 
 #endif /* RPMA_FIO_APPEND_REQUEST_H */

@@ -43,10 +43,9 @@ struct client_kind {
     void (*end)(struct client *client);
 };
 
-/* Outstanding operation. */
 struct operation {
     struct io_u *io_u;
-    bool is_flushed; /* a flush that covers it follows */
+    bool is_flushed; /* a flush that covers the operation follows */
 };
 
 struct client {
@@ -61,7 +60,7 @@ struct client {
     bool has_direct_write;
     unsigned int max_messages;
 
-    unsigned int depth;       /* I/O units */
+    unsigned int depth;
     unsigned int max_flushes; /* in flight at once */
     bool flushes_each;        /* each write separately, because their addresses are not contiguous */
 
@@ -72,11 +71,11 @@ struct client {
     uint64_t next;            /* number of the next operation to post */
     uint64_t executed;        /* all reads below this number are complete */
     uint64_t flushed;         /* all operations below this number are complete */
-    unsigned int flushes;     /* in flight */
+    unsigned int flushes;
     struct io_u **complete;
     unsigned int complete_count;
     unsigned int reported; /* completed I/O units returned by the last getevents */
-    bool is_broken;        /* the connection has failed; later operations fail too */
+    bool is_broken;
 };
 
 /* Functions of a fio engine. An engine's init function calls client_init with its kind. */
@@ -102,10 +101,7 @@ void client_cleanup(struct thread_data *td);
 /* Connects; waits for a server that does not listen yet. Returns 0, or a negative errno after reporting the error. */
 int client_connect(struct thread_data *td, struct client *client);
 
-/*
- * Waits for a completion and handles it. Returns 0, also if the server disconnects after all operations are complete,
- * or a negative errno after reporting the error.
- */
+/* Waits for a completion and handles it. Returns 0 also if the server disconnects after the last operation. */
 int client_wait(struct thread_data *td, struct client *client);
 
 #endif /* RPMA_FIO_CLIENT_H */

@@ -15,7 +15,6 @@ enum {
     FINAL_TIMEOUT_MS = 10000 /* wait for operations in flight when the job ends */
 };
 
-/* Ranges that were written and not flushed yet. */
 struct unflushed {
     uint64_t offset;
     uint64_t length;
@@ -80,7 +79,6 @@ static int take(struct thread_data *td, struct client *client, const struct ibv_
     return ret ? -report(td, -ret, "unexpected response of the server") : 0;
 }
 
-/* Polls available completions, up to max complete I/O units. */
 static int take_ready(struct thread_data *td, struct client *client, unsigned int max)
 {
     struct ibv_wc wc;
@@ -101,7 +99,7 @@ int client_wait(struct thread_data *td, struct client *client)
         if (ret > 0)
             return take(td, client, &wc);
         if (ret == -ECONNRESET && client->oldest == client->next)
-            return 0; /* nothing is left to do */
+            return 0;
         if (ret < 0)
             return -report(td, -ret, "the server disconnected before the job was done: %s", strerror(-ret));
         if (td->terminate && mtime_since_now(&td->terminate_time) > FINAL_TIMEOUT_MS)

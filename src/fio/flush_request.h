@@ -13,10 +13,8 @@ struct flush_request {
     uint64_t context;
 };
 
-/* Fills in a message of MESSAGE_SIZE bytes. Returns its length. */
 size_t flush_request_write(const struct flush_request *request, void *message);
 
-/* Returns whether the message is such a request. */
 bool flush_request_read(const void *message, size_t length, struct flush_request *request);
 
 #endif /* RPMA_FIO_FLUSH_REQUEST_H */

@@ -11,8 +11,8 @@ struct thread_data;
 struct memory {
     char *base;
     size_t size;
-    bool is_pmem;                                      /* a device or a file, on which clients flush to persistence */
-    bool is_file;                                      /* a regular file */
+    bool is_pmem; /* a device or a file, on which clients flush to persistence */
+    bool is_file;
     void *mapping;                                     /* the base for DRAM, otherwise a struct pmem2_map */
     void (*persist)(const void *address, size_t size); /* NULL for DRAM */
 };

@@ -6,18 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Messages between client and server. A slot of one pair contains the outgoing message, followed by the incoming one.
- */
+/* Messages between client and server. A slot of one pair contains the outgoing message, then the incoming one. */
 enum {
     MESSAGE_SIZE = 512,
     SLOT_SIZE = 2 * MESSAGE_SIZE
 };
 
-/* The response to a request of any kind contains the context of the request. Fills in a message of MESSAGE_SIZE bytes,
-   returns its length. */
+/* The response to any request contains the context of the request. Returns the length of the message. */
 size_t response_write(uint64_t context, void *message);
 
-/* Returns whether the message is a response. */
 bool response_read(const void *message, size_t length, uint64_t *context);
 
 #endif /* RPMA_FIO_MESSAGE_H */

@@ -4,8 +4,6 @@
 
 #include "client.h"
 
-/* Functions of clients that flush without the server's CPU. */
-
 /*
  * Prepares the connection for flushes to persistence, if the workspace is PMem. If its server does not declare direct
  * write, and the job writes, it fails and recommends the engine `instead`.

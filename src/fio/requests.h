@@ -5,8 +5,7 @@
 #include "client.h"
 
 /*
- * Functions of struct client_kind for clients that flush by message; `write_request` must be set. They own the client's
- * kind_data.
+ * Operations of message-based clients, for struct client_kind with `write_request`. They own kind_data of the client.
  */
 int requests_configure(const struct client *client, struct rpma_conn_cfg *cfg);
 int requests_flush(struct client *client, uint64_t offset, uint64_t length, uint64_t number);

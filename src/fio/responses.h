@@ -4,10 +4,7 @@
 
 #include "server.h"
 
-/*
- * Functions of struct server_kind for servers that execute requests of their client; `act` must be set. They own the
- * server's kind_data.
- */
+/* Operations of servers that execute requests, for struct server_kind with `act`. They own kind_data of the server. */
 unsigned int responses_max_messages(const struct thread_data *td);
 int responses_configure(const struct server *server, struct rpma_conn_cfg *cfg);
 int responses_on_connect(struct thread_data *td, struct server *server, struct rpma_conn_req *request);

@@ -32,7 +32,6 @@ struct server_kind {
      */
     int (*act)(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context);
 
-    /* Frees the resources of on_connect. May be NULL. */
     void (*end)(struct server *server);
 };
 
@@ -59,10 +58,7 @@ int server_open_file(struct thread_data *td, struct fio_file *file);
 int server_close_file(struct thread_data *td, struct fio_file *file);
 void server_cleanup(struct thread_data *td);
 
-/*
- * Members of struct ioengine_ops that are common to all servers. A server does no I/O, and lacks FIO_SYNCIO, with which
- * fio would warn that iodepth has no effect.
- */
+/* Members of struct ioengine_ops common to all servers. FIO_SYNCIO is not set: fio would warn about iodepth. */
 #define SERVER_FUNCTIONS                                                                                               \
     .version = FIO_IOOPS_VERSION, .flags = FIO_DISKLESSIO | FIO_NOIO | FIO_NO_OFFLOAD, .queue = server_queue,          \
     .getevents = server_getevents, .event = server_event, .get_file_size = server_get_file_size,                       \

@@ -67,7 +67,6 @@ static void take_event(struct session *session)
         session->is_closed = true;
 }
 
-/* Sleeps until one of the first count descriptors of the session is readable, at most timeout_ms. */
 static int wait_readable(struct session *session, nfds_t count, int timeout_ms)
 {
     struct pollfd fds[] = {

@@ -24,9 +24,8 @@ struct session {
     unsigned int empty_polls;
 };
 
-/* The functions below return a negative errno on error. Those with a `td` parameter report the error. */
-
 /* Finds the device and creates a peer on it. */
+
 int session_open(struct thread_data *td, struct session *session, enum rpma_util_ibv_context_type side);
 
 /* Takes ownership of an established connection. */
