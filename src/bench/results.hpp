@@ -11,7 +11,6 @@
 namespace bench
 {
 
-// Interface that the timed loop calls.
 enum class api {
     librpma,
     verbs,
@@ -39,14 +38,14 @@ struct parameters {
     std::uint64_t block_size = 0; // bytes
     std::uint32_t depth = 1;      // operations in flight on a connection
     std::uint32_t connections = 1;
-    std::uint32_t threads = 1; // client threads
+    std::uint32_t threads = 1;
     flush_kind flush = flush_kind::none;
     std::uint32_t flush_interval = 1; // operations between two flushes
     bench::polling polling = bench::polling::busy;
     bench::access access = bench::access::sequential;
-    std::optional<std::uint32_t> read_percent; // reads in a mix
-    std::uint32_t cpu_load = 0;                // percent of the target's cores kept busy
-    std::string target = "dram";               // the target's memory: dram, pmem, file ...
+    std::optional<std::uint32_t> read_percent;
+    std::uint32_t cpu_load = 0;  // percent of the target's cores kept busy
+    std::string target = "dram"; // the target's memory: dram, pmem, file ...
 
     bool operator==(const parameters &) const = default;
 };
@@ -63,7 +62,7 @@ struct setup {
 };
 
 struct percentile {
-    double rank = 0; // 99.9
+    double rank = 0;
     double ns = 0;
 };
 
@@ -85,7 +84,6 @@ struct measure {
     bench::latency latency;
 };
 
-// One value for each end.
 struct both_ends {
     std::optional<double> client, server;
 };
@@ -96,7 +94,7 @@ struct repeat {
     std::optional<measure> reads, writes; // the halves of a mix
     both_ends cpu_s;
     both_ends memory_per_connection_bytes;
-    std::optional<bool> verified; // result of the data comparison after the run
+    std::optional<bool> verified;
 };
 
 struct host {
@@ -108,7 +106,7 @@ struct host {
 };
 
 struct library {
-    std::string file; // path of the mapped library
+    std::string file;
     std::string version;
 };
 
@@ -117,7 +115,6 @@ void to_json(nlohmann::json &j, const measure &m);
 void to_json(nlohmann::json &j, const repeat &r);
 void to_json(nlohmann::json &j, const host &h);
 void to_json(nlohmann::json &j, const library &l);
-// Values are checked by check_setup().
 void from_json(const nlohmann::json &j, setup &s);
 
 } // namespace bench

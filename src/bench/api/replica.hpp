@@ -6,10 +6,8 @@
 #include <span>
 #include <string>
 
-/*
- * A replica of the client's memory on this machine: librpmem, which is loaded when it is used, and the daemon that it
- * starts. Everything throws failure.
- */
+// Replica of the client's memory on this machine: librpmem, loaded on use, and the daemon that it starts. All functions
+// throw failure.
 namespace bench::replica
 {
 

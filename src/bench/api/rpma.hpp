@@ -91,7 +91,6 @@ public:
         check(rpma_send(conn_.get(), messages_, offset, len, RPMA_F_COMPLETION_ALWAYS, as_context(context)),
                 "rpma_send");
     }
-    // Sends an empty message with the immediate data imm.
     void send_imm(std::uint32_t imm, std::uint64_t context)
     {
         check(rpma_send_with_imm(conn_.get(), nullptr, 0, 0, RPMA_F_COMPLETION_ALWAYS, imm, as_context(context)),
@@ -102,7 +101,6 @@ public:
         check(rpma_recv(conn_.get(), messages_, offset, len, as_context(context)), "rpma_recv");
     }
 
-    // Polls the CQ once. Returns the number of completions.
     int poll(ibv_wc *wc, int max_count)
     {
         int got = 0;

@@ -19,11 +19,10 @@ struct queue_sizes {
 };
 
 enum class signal {
-    on_error, // reports a completion only if the operation fails
+    on_error,
     always
 };
 
-// Purpose of a memory region.
 enum class region_use {
     local_data,  // source and destination of the client's reads and writes
     target_data, // target of the client's reads and writes, flushed to visibility
@@ -49,7 +48,6 @@ struct [[gnu::packed]] region_descriptor {
     std::uint8_t usage;
 };
 
-// Private data of the server's response.
 struct [[gnu::packed]] connect_response {
     std::uint32_t magic = greeting_magic;
     region_descriptor region{};
@@ -73,7 +71,6 @@ struct address {
     std::string port;
 };
 
-// Parameters of a server for accepting the connections of a point.
 template<class Region>
 struct acceptance {
     queue_sizes sizes;
@@ -91,7 +88,6 @@ struct accepted {
     std::uint32_t number;
 };
 
-// Side of a connection, for the device lookup.
 enum class end {
     client,
     server

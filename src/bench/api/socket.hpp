@@ -11,7 +11,6 @@ namespace bench
 
 int listen_on(const address &at);
 int connect_to(const address &to);
-// Returns a port of host that is free at the moment.
 std::string free_port(const std::string &host);
 std::string port_of(int fd);
 

@@ -12,10 +12,8 @@
 #include "failure.hpp"
 #include "sides.hpp"
 
-/*
- * Baseline without RDMA: requests and responses on a TCP socket, executed by the server's program. With the interface
- * of the RDMA apis: the initiator reads, writes and flushes regions, and completions report the results.
- */
+// Baseline without RDMA, with the interface of the RDMA APIs: requests and responses on a TCP socket, executed by the
+// server's program.
 namespace bench::tcp
 {
 
@@ -32,7 +30,6 @@ public:
         : data_(static_cast<std::byte *>(data)), size_(size)
     {
     }
-    // Sets the memory in which a persistent flush makes writes durable.
     void persist_with(const target_memory &target) { target_ = &target; }
 
     std::byte *at(std::size_t offset, std::size_t len) const

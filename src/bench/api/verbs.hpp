@@ -10,15 +10,12 @@
 #include "owner.hpp"
 #include "sides.hpp"
 
-/*
- * libibverbs and librdmacm without librpma. Posts the same work requests as librpma, with the same signaling, queue
- * sizes, flushes and atomic writes. The difference to librpma is the cost of librpma.
- */
+// libibverbs and librdmacm with the work requests, signaling, queue sizes, flushes and atomic writes of librpma. The
+// difference to librpma is the cost of librpma.
 namespace bench::verbs
 {
 
-// rdma-core 45 appended wr_flush to struct ibv_qp_ex; older headers lack it. Use it only on a queue pair that was
-// created with flush operations.
+// rdma-core 45 appended wr_flush to struct ibv_qp_ex. For queue pairs with flush operations only.
 struct qp_ex_with_flush {
     ibv_qp_ex base;
     void (*wr_flush)(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t len, std::uint8_t type,

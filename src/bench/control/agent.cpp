@@ -214,7 +214,7 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const timeval response_timeout{20, 0}; // limit for a client that does not read its response
+    const timeval response_timeout{20, 0};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &response_timeout, sizeof response_timeout);
 }
 

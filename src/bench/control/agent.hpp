@@ -19,12 +19,11 @@ struct server_settings {
     int ready_fd = -1;                // descriptor for the port and a line feed; -1: prints a message
 };
 
-// Throws failure.
 void serve(const server_settings &settings);
 
 struct client_settings {
     int control_fd;
-    std::string server_host; // address of the server's RDMA device
+    std::string server_host;
     std::string target_path; // target path for memcpy and librpmem
 };
 

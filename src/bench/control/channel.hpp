@@ -4,11 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-/*
- * Control protocol: requests and responses, each one line of JSON, on a stream socket. A request contains "do". A
- * response contains "ok", and if that is false "error", one line, and "status", the exit status. The first request is
- * "hello" with the version of the protocol.
- */
+// Control protocol: requests and responses, each one line of JSON, on a stream socket. A request contains "do". A
+// response contains "ok"; if false, "error" (one line) and "status" (exit status). The first request is "hello" with
+// the version of the protocol.
 namespace bench
 {
 
@@ -16,7 +14,6 @@ using json = nlohmann::json;
 
 constexpr int protocol_version = 2;
 
-// The peer has closed the connection. Distinct from a response that reports an error.
 class peer_gone : public std::runtime_error
 {
 public:

@@ -74,7 +74,6 @@ std::string build_id_in(const char *record, std::size_t size)
     return {};
 }
 
-// The mapped object whose file name contains part.
 object mapped_object(const std::string &part)
 {
     struct search {
@@ -161,7 +160,6 @@ bool is_softrdma(const std::string &device)
 std::string transport_of(const std::string &device)
 {
     if (is_softrdma(device)) {
-        // The setting that selects the transport of the device.
         const char *path = getenv("SOFTRDMA_TRANSPORT");
         if (path == nullptr)
             path = getenv("SOFTRDMA_PATH"); // name in development versions

@@ -3,7 +3,6 @@
 
 #include "results.hpp"
 
-// Facts about this machine and process for the results.
 namespace bench
 {
 

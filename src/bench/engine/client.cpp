@@ -65,7 +65,6 @@ std::unique_ptr<runner> make_runner(workload kind, const parameters &p, std::deq
     return created;
 }
 
-// Connects and disconnects repeatedly, for the workload connect.
 template<class Api>
 class connect_runner final : public runner
 {

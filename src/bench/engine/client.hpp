@@ -10,7 +10,6 @@
 namespace bench
 {
 
-// Outcome of a timed run.
 struct run_result {
     bench::repeat repeat;
     // Expected hash of the target's data; empty if the run wrote no data there.

@@ -11,11 +11,8 @@
 namespace bench
 {
 
-/*
- * Counts durations in the buckets of an HDR histogram: each power of two is cut into 128 equal parts, so that a value
- * is known to 0.8 % from 1 ns to centuries. Recording takes a few instructions and no memory. (Debian has no HDR
- * histogram for C or C++.)
- */
+// HDR histogram of durations: 128 buckets for each power of two, so values from 1 ns to centuries have an error of at
+// most 0.8 %. Recording takes a few instructions and no memory. Debian has no such library for C or C++.
 class histogram
 {
 public:

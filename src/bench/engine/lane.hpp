@@ -41,7 +41,6 @@ public:
 
     // Returns whether every block that was read has the expected content.
     bool verify_reads() const;
-    // Writes the expected content of the target's slice to at.
     void expect(std::byte *at) const;
 
 private:

@@ -27,10 +27,8 @@ enum class workload {
 };
 
 const std::vector<std::string> &workload_names();
-// Throws failure if the workload is unknown.
 workload workload_from(const std::string &name);
 
-// Throws failure if a value is out of range.
 void check_setup(const setup &point_setup);
 
 // Returns whether the server's program takes part in each operation.

@@ -17,15 +17,13 @@
 namespace bench
 {
 
-// Measurements of one client thread.
 struct run_counts {
     histogram all, reads, writes;
-    std::uint64_t operations = 0; // operations of the workload
+    std::uint64_t operations = 0;
     std::uint64_t read_operations = 0;
     std::uint64_t begin_ns = 0, end_ns = 0;
 };
 
-// Control block shared with the thread that runs the loop.
 struct control_block {
     std::atomic<bool> stop{false};
     alignas(64) std::atomic<std::uint64_t> operations{0}; // completed operations, for progress

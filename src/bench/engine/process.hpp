@@ -7,7 +7,6 @@
 namespace bench
 {
 
-// Returns the resident memory of this process in bytes.
 std::size_t resident_bytes();
 
 std::uint64_t hash_bytes(const void *data, std::size_t len);

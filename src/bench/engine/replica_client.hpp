@@ -6,8 +6,7 @@
 namespace bench
 {
 
-// Creates a client that measures librpmem, whose daemon is the peer. target_path: location of the replica; empty: in
-// memory.
+// Client of librpmem, whose daemon is the peer. target_path: location of the replica, in memory if empty.
 std::unique_ptr<client> open_replica_client(const setup &point_setup, const std::string &target_path);
 
 } // namespace bench

@@ -32,7 +32,6 @@ public:
         served_.push_back({&connection, number * shape_.server_messages()});
     }
 
-    // Responds until stop. Throws failure.
     void run(const std::atomic<bool> &stop)
     {
         while (!stop.load(std::memory_order_relaxed)) {
@@ -89,7 +88,6 @@ private:
         at.connection->send(reply, gpspm_wire::response_size, buffer);
     }
 
-    // Executes a request to persist. Returns its context for the response.
     std::uint64_t act_on(const std::byte *message)
     {
         if (shape_.kind() == workload::gpspm) {

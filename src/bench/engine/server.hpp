@@ -11,7 +11,7 @@ namespace bench
 
 struct server_sample {
     double cpu_s;
-    std::uint64_t target_hash; // hash of the target's data
+    std::uint64_t target_hash;
 };
 
 // Server of a point. Listens after construction and accepts in a separate thread. All functions throw failure.
@@ -21,9 +21,7 @@ public:
     virtual ~server() = default;
     // Waits until all connections are established. Returns the memory of this process for each, in bytes.
     virtual double wait_for_connections() = 0;
-    // Fills the target for a run and starts to respond.
     virtual void begin(std::uint64_t seed) = 0;
-    // Stops responding. Throws if a response failed.
     virtual server_sample end() = 0;
 };
 

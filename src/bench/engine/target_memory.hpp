@@ -13,7 +13,6 @@ namespace bench
 class target_memory
 {
 public:
-    // Anonymous memory.
     explicit target_memory(std::size_t size);
     // Creates an unnamed file in the directory path, or overwrites the DAX device at path. Throws failure.
     target_memory(std::size_t size, const std::string &path);
@@ -37,7 +36,6 @@ private:
     void (*persist_)(const void *, std::size_t) = nullptr;
 };
 
-// Description of a target for messages and results.
 struct target_kind {
     std::string word;        // dram, file or pmem
     std::string description; // "a file on ext4 at /var/tmp"

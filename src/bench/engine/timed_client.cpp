@@ -79,7 +79,6 @@ void timed_client::begin(std::uint64_t seed)
         one.begin(seed);
 }
 
-// Runs every runner in its own thread while watch(controls) runs in this one.
 template<class Watch>
 timed_client::tallies timed_client::run_threads(Watch watch)
 {

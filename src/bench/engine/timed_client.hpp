@@ -31,7 +31,7 @@ protected:
 
     setup setup_;
     bench::layout shape_;
-    target_memory data_, messages_; // memory of the client
+    target_memory data_, messages_;
     std::deque<lane> lanes_;
     std::vector<std::unique_ptr<runner>> runners_; // one for each thread
     std::optional<double> memory_per_connection_;

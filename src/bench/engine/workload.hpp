@@ -10,11 +10,9 @@
 #include "failure.hpp"
 #include "lane.hpp"
 
-/*
- * A workload posts the work requests of an operation and detects its completion. It is a template over the connection
- * of an API and serves one connection. An operation is identified by its slot, a number below the depth. collect()
- * returns the slot that a completion finishes, or none.
- */
+// Workloads post the work requests of an operation and detect its completion. Template over the connection of an API.
+// An operation is identified by its slot, a number below the depth. collect() returns the slot that a completion
+// finishes, or none.
 namespace bench::workloads
 {
 
@@ -29,7 +27,6 @@ public:
           flushes_(p.flush != flush_kind::none), interval_(p.flush_interval)
     {
     }
-    // Prepares the first operation.
     void prepare(std::uint32_t) {}
     std::uint32_t collect(const ibv_wc &wc) { return static_cast<std::uint32_t>(wc.wr_id); }
     // Number of operations that a finished slot counts as.
