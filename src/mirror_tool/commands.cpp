@@ -48,7 +48,6 @@ exit_status show_status(const options &what)
         fmt::print(stderr, "rpma-mirror: {}; querying the targets\n", error.what());
         state = nullptr;
     }
-    // A program that is fenced does not know the newest record.
     if (!state || !failed.empty())
         state = inspect(cfg.get());
     const std::string text = what.prometheus     ? prometheus_text(*state, what.set_file, metrics)
@@ -153,7 +152,6 @@ exit_status recover(const options &what)
     return what.command == "promote" ? exit_done : status_of(missing);
 }
 
-// Resynchronizes the copies of a set that a program has open, one after the other.
 exit_status resync_open(const options &what, writer_set &set)
 {
     progress shown(what);
@@ -197,7 +195,6 @@ exit_status fence(const options &what)
     return exit_done;
 }
 
-// Changes the members of the set by f, and prints the result.
 exit_status change(const options &what, const std::function<void(usable_set &, progress &)> &f)
 {
     const cfg_ptr cfg = read_cfg(what.set_file);

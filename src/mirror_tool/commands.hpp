@@ -7,7 +7,6 @@
 namespace mirror_tool
 {
 
-// Throws failure.
 exit_status run(const options &what);
 
 } // namespace mirror_tool

@@ -17,10 +17,10 @@ struct options {
     std::string progress = "auto"; // or "on" or "off"
     std::uint64_t rate = 0;        // bytes per second, unlimited if 0
     std::optional<unsigned> copy;
-    std::string place;        // target, ADDRESS:PORT
-    std::string pool_set;     // poolset at the target
-    std::string file;         // output of read
-    std::uint64_t length = 0; // new length of the set
+    std::string place;
+    std::string pool_set;
+    std::string file; // output of read
+    std::uint64_t length = 0;
     bool any_time = false;
     unsigned timeout_s = 60;
 };

@@ -23,11 +23,8 @@ public:
     // Options for the library, which may call the progress function in several threads.
     const rpma_mirror_resync_options *resync_options() const { return &resync_options_; }
     std::uint64_t rate() const { return resync_options_.bytes_per_second; }
-    // Shows the progress that the program with the open set reports.
     void update(const rpma_mirror_progress &p);
-    // Returns true after SIGINT or SIGTERM.
     static bool is_canceled();
-    // Ends the line on a terminal before other output.
     void end_line();
 
 private:

@@ -11,7 +11,6 @@ namespace mirror_tool
 class image_of_set
 {
 public:
-    // Reads the image. Throws failure.
     image_of_set(const rpma_mirror_cfg *cfg, bool any_time, int timeout_ms);
     ~image_of_set() { rpma_mirror_unmap_read_only(&reader_); }
     image_of_set(const image_of_set &) = delete;

@@ -13,7 +13,6 @@ namespace mirror_tool
 // Format a size such as 12.5 MiB, and a duration such as 1 h 02 min.
 std::string size_text(std::uint64_t bytes);
 std::string duration_text(std::uint64_t seconds);
-// Returns the name of a level as in set files.
 const char *level_text(rpma_mirror_level level);
 // Formats a list such as "1 and 2".
 std::string list_text(const std::vector<unsigned> &copies);
@@ -21,7 +20,6 @@ std::string list_text(const std::vector<unsigned> &copies);
 // Formats rows as a table with aligned columns. The first row is the heading.
 std::string table(const std::vector<std::vector<std::string>> &rows);
 
-// Returns the copies that belong to the set.
 std::vector<unsigned> listed_copies(const rpma_mirror_state &state);
 // Returns true if a program of this machine has the set open.
 bool is_in_use(const rpma_mirror_state &state);

@@ -18,11 +18,9 @@ struct cfg_deleter {
 };
 using cfg_ptr = std::unique_ptr<rpma_mirror_cfg, cfg_deleter>;
 
-// Calls a function of librpma_mirror and returns its code. Throws failure unless the code is 0 or one of those
-// expected.
+// Returns the code of a function of librpma_mirror. Throws failure unless it is 0 or expected.
 int call(const std::function<int()> &f, std::initializer_list<int> expected = {});
 
-// Reads a set file. Throws failure with exit_usage.
 cfg_ptr read_cfg(const std::string &set_file);
 
 // Creates an output structure of the library with its member size set.

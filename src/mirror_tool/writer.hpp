@@ -15,10 +15,9 @@ public:
     using failure::failure;
 };
 
-// Limits of the wait for the program, in seconds.
 struct patience {
-    int silence_s = 10;       // maximum time between two lines
-    int short_request_s = 30; // maximum duration of a request without progress
+    int silence_s = 10; // maximum time between two lines
+    int short_request_s = 30;
 };
 constexpr patience status_patience{2, 2};
 
