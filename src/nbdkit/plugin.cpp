@@ -93,7 +93,6 @@ int config_complete()
     return 0;
 }
 
-// Checks before nbdkit goes to the background, where its exit status is lost.
 int get_ready()
 {
     const auto state = std::make_unique<rpma_mirror_state>();
@@ -107,8 +106,7 @@ int get_ready()
     return -1;
 }
 
-// Lets requests fail for 1 s before the process exits. nbdkit_shutdown() would wait until the clients disconnect, and
-// would answer ESHUTDOWN instead of EIO.
+// Lets requests fail with EIO for 1 s, then exits. nbdkit_shutdown() would wait for clients, and answer ESHUTDOWN.
 void failed(const std::string &reason)
 {
     static constexpr std::chrono::seconds delay{1};
