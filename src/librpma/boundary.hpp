@@ -10,8 +10,7 @@
 namespace rpma
 {
 
-// Returns whether both pointers are non-NULL. One AND decides for most heap addresses; other pairs are tested
-// individually.
+// Returns whether both pointers are non-NULL. One AND decides for most heap addresses.
 inline bool both_non_null(const void *one, const void *other)
 {
     if ((reinterpret_cast<std::uintptr_t>(one) & reinterpret_cast<std::uintptr_t>(other)) != 0) [[likely]]
@@ -44,7 +43,6 @@ int close_and_delete(T **object_ptr)
     return to_int(closed);
 }
 
-// Creates or deletes an object without provider resources.
 template<class T>
 int new_plain(T **object_ptr)
 {

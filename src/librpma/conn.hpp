@@ -35,8 +35,7 @@ public:
 
     void set_direct_write_to_pmem(bool supported);
 
-    // Members that the operations use: queue pairs of the device, or of the batch while it contains work
-    // requests.
+    // Queue pairs for operations: of the device, or of the batch while it contains work requests.
     ibv_qp *qp() const { return targets_.qp.load(std::memory_order_relaxed); }
     const rpma::flush &flush() const { return flush_; }
     // NULL if emulated.
@@ -53,7 +52,6 @@ public:
     int submit() { return rpma::rdma::submit(batch_); }
     std::uint32_t qp_num() const { return parts_.id->qp->qp_num; }
 
-    // Counters of this connection, updated by the data path.
     rpma::counters &counters() { return counters_; }
     const rpma::counters &counters() const { return counters_; }
 

@@ -9,8 +9,7 @@
 namespace rpma
 {
 
-// Operations posted on a connection, counted on the hot path without a lock. If two threads increment a counter at the
-// same time, one of the increments may be lost.
+// Counter of posted operations, without a lock on the hot path: of two simultaneous increments, one may be lost.
 class counter
 {
 public:
@@ -25,7 +24,6 @@ private:
 };
 static_assert(sizeof(counter) == sizeof(std::uint64_t));
 
-// One counter for each member of struct rpma_conn_counters.
 struct counters {
     rpma_conn_counters read() const
     {

@@ -46,8 +46,7 @@ private:
     T value_{};
 };
 
-// Collects the results of steps that are all executed, or one of which must succeed. Reports the first failure and
-// its errno.
+// First failure, and its errno, of steps that are all executed or of which one must succeed.
 class first_error
 {
 public:

@@ -61,7 +61,6 @@ public:
 
     static rpma::result<rpma_mr_remote *> create(const unsigned char *descriptor);
 
-    // Returns whether the range is inside the region. Cannot wrap.
     bool contains(std::size_t offset, std::size_t len) const { return len <= size_ && offset <= size_ - len; }
 
     // Like contains(), for a length that a native flush can carry.

@@ -26,7 +26,6 @@ constexpr bool plain(unsigned flags_minus_one)
     return (flags_minus_one & ~static_cast<unsigned>(IBV_SEND_SIGNALED)) == 0;
 }
 
-// Queue pair and send flags of a work request.
 template<class Queue>
 struct target {
     Queue *queue;
@@ -54,7 +53,6 @@ constexpr bool valid(unsigned flags_minus_one)
     return flags_minus_one + 1U != 0;
 }
 
-// For flags that are valid() but not plain().
 targets slow_targets(rpma_conn *conn, unsigned flags_minus_one)
 {
     const unsigned flags = flags_minus_one + 1U;
@@ -283,7 +281,6 @@ template<std::uint8_t Level, class Find>
             to.send_flags | IBV_SEND_INLINE | IBV_SEND_FENCE, op_context);
 }
 
-// Out of line, like the flush methods.
 [[gnu::noinline]] int post_emulated_atomic_write(rpma_conn *conn, const rpma_mr_remote *dst, std::size_t offset,
         const char *src, unsigned send_flags, const void *op_context)
 {

@@ -39,7 +39,6 @@ result<method> requested_method(const choice &choice)
     return errc::inval;
 }
 
-// Returns whether the operation is native.
 result<bool> decide(const choice &choice, method requested, bool is_native_capable)
 {
     if (is_native_capable)

@@ -26,7 +26,6 @@ public:
         bool visibility_only;
     };
 
-    // Registers memory with the access that the RPMA_MR_USAGE_* bits in usage need.
     rpma::result<registration> register_memory(void *ptr, std::size_t size, int usage) const;
 
     // Returns whether remote peers can flush natively, independent of the local method.

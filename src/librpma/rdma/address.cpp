@@ -28,7 +28,6 @@ bool valid_port(const char *port)
     return at != port || (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
 }
 
-// Maps an error code of getaddrinfo(3) to an errno value.
 int to_errno(int resolver_error)
 {
     switch (resolver_error) {

@@ -17,8 +17,7 @@ enum class side {
     passive
 };
 
-// Candidates for an RC connection over RDMA_PS_TCP, linked through ai_next. port may be NULL.
-// Returns errc::inval if port is neither a number from 0 to 65535 nor a name.
+// Candidates for an RC connection over RDMA_PS_TCP, linked by ai_next. port may be NULL; errc::inval if it is invalid.
 result<addrinfo_handle> resolve_name(const library &by, const char *addr, const char *port, side which);
 
 // Numeric socket address, "[::1]:7204" or "10.0.0.1:7204", for logs.

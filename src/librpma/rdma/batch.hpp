@@ -21,7 +21,6 @@ struct post_targets {
     std::atomic<ibv_qp_ex *> atomic_write; // NULL if emulated
 };
 
-// Queue pairs of the device.
 struct device_targets {
     ibv_qp *qp;
     ibv_qp_ex *flush;
@@ -51,8 +50,7 @@ public:
     ibv_qp_ex *flush() { return device_.flush != nullptr ? &view_.extended.base : nullptr; }
     ibv_qp_ex *atomic_write() { return device_.atomic_write != nullptr ? &view_.extended.base : nullptr; }
 
-    // Posts the queued work requests. Returns 0, or the errno value of the device; requests that were not posted are
-    // dropped.
+    // Posts the queued work requests. Returns 0, or the errno value of the device after dropping the rest.
     int submit();
 
 private:
@@ -67,8 +65,7 @@ private:
         ibv_send_wr wr;
         enum kind kind;
         ibv_sge sge;
-        std::array<char, RPMA_ATOMIC_WRITE_ALIGNMENT> data; // operand of an atomic write
-        // Arguments of a native flush.
+        std::array<char, RPMA_ATOMIC_WRITE_ALIGNMENT> data;
         std::size_t flush_length;
         std::uint8_t placement;
         std::uint8_t level;

@@ -11,7 +11,6 @@ namespace rpma::rdma
 
 errc destroy_event_channel(const library &of, rdma_event_channel *channel);
 errc destroy_id(const library &of, rdma_cm_id *id);
-// A queue pair belongs to its identifier and is destroyed through it.
 errc destroy_qp(const library &of, rdma_cm_id *id);
 
 using event_channel_handle = handle<rdma_event_channel, destroy_event_channel>;
@@ -59,8 +58,7 @@ errc accept(const id_handle &id, const rpma_conn_private_data *pdata);
 errc reject(const id_handle &id);
 errc disconnect(const id_handle &id);
 
-// Waits for the next event. The caller must acknowledge it. Returns no_event without an event on a non-blocking
-// channel.
+// Waits for an event, which the caller must acknowledge. Returns no_event on an empty non-blocking channel.
 result<rdma_cm_event *> next_event(const event_channel_handle &channel);
 errc acknowledge(const event_channel_handle &channel, rdma_cm_event *event);
 const char *event_name(rdma_cm_event_type type);

@@ -24,7 +24,6 @@ bool is_software_device(const ibv_device *device)
     return std::strncmp(device->dev_name, software_name, sizeof(software_name) - 1) == 0;
 }
 
-// Result of a search for devices of the system.
 struct devices {
     bool hardware = false;
     bool software = false;
@@ -44,8 +43,7 @@ devices find_devices(const library &in)
     return found;
 }
 
-// Directories that are searched: that of this library, as in an installation and a build, and the configured
-// installation directory.
+// Searches in the directory of this library, as in a build, and the configured installation directory.
 void *open_software()
 {
     char path[PATH_MAX];

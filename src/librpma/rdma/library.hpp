@@ -9,8 +9,7 @@
 namespace rpma::rdma
 {
 
-// Functions of libibverbs and librdmacm that this library calls. They are called through a table, because libsoftrdma
-// exports functions with the same names.
+// Functions of libibverbs and librdmacm, called through a table because libsoftrdma exports the same names.
 #define RPMA_RDMA_FUNCTIONS(FUNCTION)                                                                                  \
     FUNCTION(ibv_get_device_list)                                                                                      \
     FUNCTION(ibv_free_device_list)                                                                                     \
@@ -59,10 +58,8 @@ struct library {
     // never unloaded. Returns errc::provider with errno ELIBACC if it cannot be loaded, and logs the reason.
     static result<const library *> software();
 
-    // Returns the library that the device context belongs to.
     static const library &of(const ibv_context *context);
 
-    // Returns whether a device exists that does not belong to softrdma.
     bool has_hardware() const;
 };
 

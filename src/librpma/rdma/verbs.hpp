@@ -37,8 +37,7 @@ result<srq_handle> create_srq(ibv_pd *pd, std::uint32_t max_receives);
 // NULL if the queue pair was not created for the extended operations.
 ibv_qp_ex *extended(ibv_qp *qp);
 
-// Waits for the next event of a completion channel and acknowledges it. Returns no_completion without an event; errno
-// contains the reason.
+// Waits for an event and acknowledges it. Returns no_completion, with the reason in errno, without one.
 result<ibv_cq *> next_completion_event(ibv_comp_channel *channel);
 
 } // namespace rpma::rdma
