@@ -8,7 +8,6 @@
 namespace replica
 {
 
-// Returns the monotonic time in nanoseconds.
 inline std::int64_t now_ns()
 {
     timespec now{};
@@ -16,7 +15,6 @@ inline std::int64_t now_ns()
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Returns the monotonic time in milliseconds.
 inline std::int64_t now_ms()
 {
     return now_ns() / 1'000'000;
@@ -47,7 +45,6 @@ public:
         return first;
     }
     bool passed() const { return at_ != never && now_ms() >= at_; }
-    // Returns -1, which poll() ignores, if the deadline has no interrupt descriptor.
     int interrupt_fd() const { return interrupt_fd_; }
 
 private:

@@ -170,8 +170,7 @@ decoded decode(std::string_view bytes, greeting &to)
 
 decoded decode(std::string_view bytes, request &to)
 {
-    // The requests of versions 0 and 1 begin with their type, which is the size of a frame here, and a size below 2^32
-    // in 8 bytes. No message begins with a zero byte.
+    // Requests of versions 0 and 1 begin with their type, which is the size of a frame here, and have a zero byte next.
     if (!bytes.empty() && bytes.front() == '\0')
         return decoded::other_version;
     return parse(bytes, to);

@@ -39,16 +39,14 @@ using token = std::array<std::byte, 32>;
 
 // Optional features of the protocol. Both sides send the features that they support, and use the common ones.
 enum feature : std::uint64_t {
-    feature_keep_alive = 1U << 0, // the client may send keep_alive
-    feature_mirror = 1U << 1,     // the daemon serves only requests for mirrored sets
-    // Only in the response that describes a region: the device of the target flushes natively, as far as its medium
-    // allows.
+    feature_keep_alive = 1U << 0,
+    feature_mirror = 1U << 1, // the daemon serves only requests for mirrored sets
+    // Only in the description of a region: the target's device flushes natively, as far as its medium allows.
     feature_native_flush = 1U << 2,
     feature_record = 1U << 3, // records of pools with several targets
     feature_group = 1U << 4,  // promises and hashes of pools with several targets
 };
 
-// Kinds of device for the data path, as a bit mask.
 enum device_kind : std::uint32_t {
     device_hardware = 1U << 0,
     device_software = 1U << 1,
@@ -62,8 +60,8 @@ constexpr std::array<std::uint32_t, 2> kinds_to_try(std::uint32_t allowed, std::
 }
 
 enum class method : std::uint32_t {
-    messages = 1,         // the target flushes the ranges of a request, and responds
-    persistent_flush = 2, // rpma_flush() to persistence
+    messages = 1, // the target flushes the ranges of a request, and responds
+    persistent_flush = 2,
     visibility_flush = 3, // rpma_flush() to visibility, for volatile memory
 };
 
@@ -85,11 +83,10 @@ inline constexpr std::size_t max_descriptor_size = 64;
 using segment_hash = std::array<std::byte, 16>;
 inline constexpr std::uint32_t max_hashes = 48;
 
-// Result of decoding a message.
 enum class decoded {
     good,
     malformed,
-    other_version, // uses another major version of the protocol
+    other_version,
 };
 
 // Return a whole frame. The preamble precedes the frame of the greeting.
@@ -107,13 +104,11 @@ decoded decode(std::string_view bytes, greeting &to);
 decoded decode(std::string_view bytes, request &to);
 decoded decode(std::string_view bytes, response &to);
 
-// Returns a successful response without body.
 response response_to(const request &r);
 
 // Returns whether the response belongs to the request, and a successful one has the body that the request requires.
 bool answers(const response &r, std::uint32_t number, request::BodyCase kind);
 
-// Stores a failure, and truncates its text to the maximum size.
 void set_failure(response &r, status failed, std::string_view text);
 
 // Conversion of parts of a message, which decode() has checked.

@@ -44,7 +44,6 @@ bool take_sample(std::span<const std::byte> content, std::uint64_t number, sipha
     return true;
 }
 
-// Adds the identity of the files. Returns false if fstat fails.
 bool add_files(std::span<const int> files, std::uint64_t length, bool with_times, copy_stamp &to)
 {
     bool devices = false;

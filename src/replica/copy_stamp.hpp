@@ -30,8 +30,7 @@ enum class stamp_match {
 
 // Returns the stamp of a copy that a writer uses. Contains only properties that writing does not change.
 copy_stamp stamp_files(std::span<const int> files, std::uint64_t length);
-// Returns the stamp of a copy without a writer. `number` selects the sampled pages. Unreadable memory does not raise a
-// signal.
+// Returns the stamp of a copy without a writer. `number` selects the sampled pages. Raises no signal for bad memory.
 copy_stamp stamp_content(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number);
 // Advances the change times and returns the stamp, so that no earlier image of the files has the same times. Returns an
 // empty stamp on failure.

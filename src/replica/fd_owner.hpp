@@ -7,7 +7,6 @@
 namespace replica
 {
 
-// Owner of a file descriptor.
 class fd_owner
 {
 public:

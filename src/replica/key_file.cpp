@@ -29,7 +29,6 @@ bool is_name(const std::string &name)
            std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; });
 }
 
-// Returns an empty key if the digits are invalid.
 std::string key_from(const std::string &digits)
 {
     std::size_t size = digits.size() / 2;

@@ -11,7 +11,6 @@ namespace replica
 // Pre-shared keys of TLS by the name of their client.
 using tls_keys = std::map<std::string, std::string>;
 
-// Error of a key file, with an errno value.
 class key_file_error : public std::runtime_error
 {
 public:

@@ -119,8 +119,7 @@ protected:
     bool has_space_for(std::uint32_t operations) const { return operations_ + operations <= path_->depth; }
     // Returns whether no outstanding operation is signaled.
     bool is_unsignaled() const { return operations_ == unsignaled_; }
-    // Waits until fewer than `requests` requests and fewer than `operations` operations are outstanding. Declares the
-    // loss after the timeout.
+    // Waits until fewer than `requests` and `operations` are outstanding. Declares the loss after the timeout.
     int wait_below(std::uint64_t requests, std::uint32_t operations);
     int wait_for_completion() { return wait_below(~0U, operations_); }
 

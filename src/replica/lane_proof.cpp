@@ -22,7 +22,6 @@ void put_head(byte_writer &to, std::uint32_t version, std::uint32_t lane)
     to.put_raw(proof_start, sizeof(proof_start)).put(version).put(lane);
 }
 
-// Appends the MAC of the preceding bytes. Returns false if GnuTLS cannot compute it.
 bool put_mac(byte_writer &to, const token &session, const std::byte *start)
 {
     std::array<std::byte, 32> mac{};
@@ -54,7 +53,6 @@ std::uint32_t lane_in(std::span<const std::byte> private_data)
     return from.get<std::uint32_t>();
 }
 
-// Compares in constant time.
 bool begins_with(std::span<const std::byte> bytes, std::span<const std::byte> expected)
 {
     return gnutls_memcmp(bytes.data(), expected.data(), expected.size()) == 0;

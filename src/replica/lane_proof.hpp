@@ -19,9 +19,8 @@ using lane_proof = std::array<std::byte, lane_proof_size>;
 // Returns a proof that is rejected if GnuTLS cannot compute the HMAC.
 lane_proof make_lane_proof(const token &session, std::uint32_t lane);
 
-// Returns whether the private data proves that the connection is a lane of the session, and sets the lane number.
-// Ignores trailing bytes, because some networks pad private data. Compares in constant time. The caller must reject a
-// lane that is already connected.
+// Returns whether the private data proves a lane of the session, and sets the lane number. Ignores padding at the end.
+// Compares in constant time. The caller must reject a lane that is already connected.
 bool check_lane_proof(const token &session, std::span<const std::byte> private_data, std::uint32_t *lane);
 
 // Like lane_proof, but for lanes of a mirrored set: the private data also contains and proves the epoch of the writer.

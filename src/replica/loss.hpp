@@ -14,7 +14,6 @@ namespace replica
 class loss
 {
 public:
-    // Returns 0 or an errno value.
     int open()
     {
         event_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

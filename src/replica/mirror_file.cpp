@@ -69,7 +69,6 @@ std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to, copy_sta
     return std::memcmp(stored.data(), expected.data(), expected.size()) == 0 ? sequence : 0;
 }
 
-// Makes the directory entry of a file durable.
 int sync_directory_of(const char *path)
 {
     const char *const slash = std::strrchr(path, '/');

@@ -8,7 +8,6 @@
 
 #include "bytes.hpp"
 
-// State of a copy of a mirrored set, and the transition rules of the protocol in docs/replication.md.
 namespace replica
 {
 
@@ -37,9 +36,7 @@ struct mirror_record {
     std::uint16_t in_sync = 0;
     mirror_policy policy = mirror_policy::safety;
     bool closed = false; // clean: the writer closed the set, and all copies in sync are equal
-    // Number of the writer's local copy. The other copies in sync are targets.
     std::uint32_t writer_copy = 0;
-    // The application's last consistency point. Data flushed before it is on every copy in sync.
     std::uint64_t mark = 0;
 
     bool operator==(const mirror_record &) const = default;
@@ -52,8 +49,7 @@ struct mirror_state {
     mirror_promise promised;
     mirror_record committed;
     std::uint64_t cursor = 0; // offset up to which a resync of this copy has come
-    // A resync has compared the whole copy since the last record was committed. Daemons of earlier versions never
-    // report it.
+    // A resync has compared the whole copy since the last committed record. Earlier versions never report it.
     bool resynced = false;
 
     bool operator==(const mirror_state &) const = default;
@@ -71,15 +67,13 @@ constexpr std::uint32_t needed_targets(const mirror_record &r)
     return r.in_sync & ~(std::uint32_t{1} << r.writer_copy);
 }
 
-// Returns whether the promise is allowed: an epoch belongs to the first writer that requests it, which may repeat the
-// request.
+// Returns whether the promise is allowed. An epoch belongs to its first writer, which may repeat the request.
 constexpr bool may_promise(const mirror_state &held, const mirror_promise &asked)
 {
     return asked.epoch > held.promised.epoch || (asked.epoch != 0 && asked == held.promised);
 }
 
-// Returns whether the record may be committed: only by the writer that has the promise, and only if it is newer than
-// the committed record or equal to it.
+// Returns whether the record may be committed: by the writer with the promise, if not older than the committed one.
 constexpr bool may_commit(const mirror_state &held, const mirror_record &asked)
 {
     return mirror_promise{asked.epoch, asked.writer} == held.promised && asked.epoch != 0 &&
@@ -95,7 +89,6 @@ constexpr bool has_changed_parts(const mirror_state &held)
 
 inline constexpr std::size_t encoded_record_size = 48;
 void put(byte_writer &to, const mirror_record &r);
-// Returns false for a missing or invalid record.
 bool get(byte_reader &from, mirror_record &r);
 
 inline constexpr std::size_t encoded_state_size = 52 + encoded_record_size;

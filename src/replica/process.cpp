@@ -52,15 +52,13 @@ struct spawn_request {
     const volatile bool *shares_memory;
 };
 
-// Result of the intermediate process. The message also passes a pidfd of the program if the system supports it: Linux
-// before 5.3 and valgrind 3.19 do not.
+// Result of the intermediate process. The message also passes a pidfd of the program, if the system supports it.
 struct spawn_result {
     int error = 0;
     pid_t pid = -1;
     int exit_status = -1;
 };
 
-// Message with space for one descriptor.
 struct result_message {
     spawn_result content;
     iovec data{&content, sizeof(content)};
@@ -138,9 +136,8 @@ int spawn(const spawn_request &request, pid_t *pid)
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    // Starts a new session and process group, so that terminal signals for the application do not reach the program. In
-    // the session of the application, the kernel would send SIGHUP to a stopped program when the intermediate process
-    // exits.
+    // In the session of the application, the kernel would send SIGHUP to a stopped program when the intermediate
+    // process exits, and terminal signals for the application would reach the program.
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     const int error = posix_spawnp(pid, request.arguments[0], &actions, &attributes, request.arguments, environ);
     posix_spawnattr_destroy(&attributes);
@@ -148,7 +145,6 @@ int spawn(const spawn_request &request, pid_t *pid)
     return error;
 }
 
-// Waits for the exit of the program, and kills it after the timeout.
 void await_child(const spawn_request &request, spawn_result &result)
 {
     sigset_t child_signal;
@@ -172,8 +168,7 @@ void await_child(const spawn_request &request, spawn_result &result)
     result.exit_status = ended == result.pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Intermediate process: a child whose exit raises no signal, so that no wait() of the application reports it. The
-// program is its child, and is orphaned when it exits.
+// Intermediate process: its exit raises no signal, so no wait() of the application reports it. Orphans the program.
 int intermediate_main(void *argument)
 {
     const spawn_request &request = *static_cast<const spawn_request *>(argument);
@@ -191,9 +186,8 @@ int intermediate_main(void *argument)
     return 0;
 }
 
-// Runs the intermediate process with all signals of the application blocked. It shares the memory of the caller, which
-// sleeps, to avoid copying a large program. The code must not depend on the sharing: under valgrind, the memory is a
-// copy.
+// Runs the intermediate process with signals blocked. It shares the memory of the sleeping caller, to avoid copying a
+// large program. Under valgrind, the memory is a copy.
 spawn_result spawn_detached(spawn_request request, fd_owner &pidfd)
 {
     int ends[2];

@@ -25,14 +25,12 @@ public:
     // Descriptors of this side, -1 before start().
     int channel() const { return channel_.get(); }
     int messages() const { return messages_.get(); }
-    // Descriptor that is readable when the program has exited, or -1 if the system does not support pidfds. In this
-    // case, the program hangs up its standard error when it exits.
+    // Readable when the program has exited, or -1 if unsupported. The exit then hangs up standard error.
     int pidfd() const { return pidfd_.get(); }
 
     // Closes the channel and waits until the program has exited. Kills it after the deadline.
     void finish(const deadline &until);
 
-    // Kills the program and its children if it is running.
     void kill();
 
 private:

@@ -40,12 +40,10 @@ public:
     // for outstanding requests or declares the target lost. The caller must not use a lane during the call. Returns 0
     // or an errno value, after which the memory cannot be sent until a later call succeeds.
     int register_again(const deadline &until);
-    // Closes all lanes. No thread may use a lane.
     void close();
 
     region_lane &lane(unsigned number) { return lanes_[number]; }
     unsigned lanes() const { return lane_count_; }
-    // Offset of the data, after a header.
     std::uint64_t data_begin() const { return path_.data_begin; }
     replica::method method() const { return path_.method; }
     replica::level level() const { return level_; }

@@ -10,15 +10,13 @@ namespace replica
 namespace
 {
 
-// Maximum chunk of a write, in bytes. A longer range is split, so that the timeout applies to the progress, not to the
-// whole range.
+// Maximum chunk of a write, in bytes, so that the timeout applies to progress, not to a whole range.
 constexpr std::uint64_t max_chunk = 8 * 1024 * 1024;
 // Minimum size of a chunk whose write is signaled, to report progress.
 constexpr std::uint64_t signaled_chunk = 1024 * 1024;
 // Maximum size of a chunk whose write is batched (RPMA_F_MORE) with the following operations.
 constexpr std::uint64_t max_batched_chunk = 4096;
 
-// Returns the first chunk of a range.
 range first_chunk(range r)
 {
     return {r.offset, std::min(r.length, max_chunk)};
@@ -57,13 +55,11 @@ int region_lane::post_write(range chunk, const rpma_mr_local *from, std::size_t 
     return result == 0 ? 0 : path().fail_rpma(result);
 }
 
-// Reserves an entry for one more range in the next request.
 int region_lane::reserve_entry()
 {
     return pending_.count == max_ranges ? submit(lane_request_kind::flush) : 0;
 }
 
-// Adds the range to the next request.
 void region_lane::add_pending_range(range r)
 {
     if (pending_.count > 0) {
@@ -139,7 +135,6 @@ int region_lane::submit_message(lane_request_kind kind)
             conn(), memory().registered(), at, size, RPMA_F_COMPLETION_ALWAYS, count_request(posted::transfer));
 }
 
-// Posts one flush that covers all pending ranges.
 int region_lane::submit_flush()
 {
     std::uint64_t begin = pending_.ranges[0].offset;

@@ -16,8 +16,7 @@ public:
     int drain(lane_request_kind kind = lane_request_kind::flush);
     // Like flush(), but does not write: the range is already at the target.
     int include(range r);
-    // Like flush(), for 8 bytes at an 8-byte aligned offset, which are written atomically. The local memory must
-    // contain them, too.
+    // Like flush(), for 8 aligned bytes, written atomically. The local memory must contain them, too.
     int flush_word(std::uint64_t offset, const char bytes[8]);
     int read(void *to, range r);
     // Copies from memory outside of the region, and waits until the copy is durable.
@@ -27,8 +26,7 @@ public:
 
     // First half of drain(): submits the request. Waits only for send queue entries.
     int begin_drain(lane_request_kind kind);
-    // Posts the request that makes the pending ranges durable, together with batched writes. ticket() then
-    // identifies the request.
+    // Posts the request that makes the pending ranges durable. ticket() then identifies it.
     int submit(lane_request_kind kind);
 
 private:

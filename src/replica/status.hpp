@@ -7,7 +7,6 @@
 namespace replica
 {
 
-// Status of a response of the daemon.
 enum class status : std::uint32_t {
     success = 0,
     bad_version = 1,
@@ -37,7 +36,6 @@ constexpr int errno_of(status received)
     return errors[static_cast<std::uint32_t>(received)];
 }
 
-// Converts an errno value of the daemon to a status.
 constexpr status status_of_errno(int error)
 {
     switch (error) {

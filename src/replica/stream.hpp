@@ -14,9 +14,9 @@ namespace replica
 
 enum class received {
     message,
-    ended,     // the peer closed the stream between two messages
-    broken,    // the peer closed the stream within a message, or an error with errno
-    malformed, // received bytes are not a valid message
+    ended,  // the peer closed the stream between two messages
+    broken, // the peer closed the stream within a message, or an error with errno
+    malformed,
     other_version,
     timed_out,
 };

@@ -30,7 +30,6 @@ bool is_word(std::string_view text, std::string_view also)
     });
 }
 
-// Returns whether the text is an IPv6 address with an optional zone.
 bool is_address(std::string_view text)
 {
     char bytes[64];

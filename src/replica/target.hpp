@@ -8,8 +8,7 @@
 namespace replica
 {
 
-// Location of a replica: `[user@]host[:port]` with the port of ssh, or `local:` for this machine without ssh. The user
-// may be `user@domain`.
+// Location of a replica: `[user@]host[:port]` with the port of ssh, or `local:`. The user may be `user@domain`.
 struct target {
     bool local = false;
     short_text<255> user;

@@ -40,7 +40,6 @@ std::string printable(std::string_view name)
     return shown;
 }
 
-// Returns the result of an operation as read() and write() do.
 ssize_t to_result(ssize_t result)
 {
     if (result >= 0)
@@ -114,7 +113,6 @@ ssize_t tls_stream::pull(gnutls_transport_ptr_t from, void *to, std::size_t size
     return got;
 }
 
-// Called by GnuTLS with the identity of a client.
 int tls_stream::find_key(gnutls_session_t session, const char *name, gnutls_datum_t *key)
 {
     auto &of = *static_cast<tls_stream *>(gnutls_session_get_ptr(session));
@@ -135,7 +133,6 @@ handshake tls_stream::shake_hands()
 {
     int result = gnutls_handshake(session_.get());
     const bool has_failed = result != 0 && result != GNUTLS_E_AGAIN;
-    // Describes the reason for the peer.
     if (has_failed && is_unknown_)
         gnutls_alert_send(session_.get(), GNUTLS_AL_FATAL, GNUTLS_A_UNKNOWN_PSK_IDENTITY);
     else if (has_failed && result != GNUTLS_E_FATAL_ALERT_RECEIVED)

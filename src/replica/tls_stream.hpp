@@ -16,13 +16,12 @@ enum class handshake {
     complete,
     pending, // the peer must send more data
     failed,
-    ended, // the connection has failed
+    ended,
     timed_out,
 };
 
-// TLS 1.3 over a socket. Client and server prove with a pre-shared key that they know each other; an ephemeral
-// Diffie-Hellman exchange protects earlier traffic if the key becomes known. Never blocks. After the handshake one
-// thread may read while another one writes.
+// TLS 1.3 over a socket. Both sides prove with a pre-shared key that they know each other; an ephemeral Diffie-Hellman
+// exchange protects earlier traffic. Never blocks. After the handshake one thread may read while another one writes.
 class tls_stream final : public byte_stream
 {
 public:
@@ -31,9 +30,7 @@ public:
     // Server. Uses `keys` during the handshake.
     static std::unique_ptr<tls_stream> accept(fd_owner socket, const tls_keys &keys);
 
-    // Continues the handshake.
     handshake shake_hands();
-    // Waits until the handshake is complete or has failed.
     handshake shake_hands(const deadline &until);
     // Reason why the handshake failed, and what to do about it.
     std::string failure() const;
@@ -70,9 +67,9 @@ private:
     std::string identity_;
     std::size_t handshake_size_ = 0; // received bytes of the handshake
     std::string flight_;             // messages of the handshake, which are sent together
-    bool is_open_ = false;           // the handshake is complete
-    bool is_unknown_ = false;        // the server does not have the client's key
-    int error_ = 0;                  // result of the handshake
+    bool is_open_ = false;
+    bool is_unknown_ = false; // the server does not have the client's key
+    int error_ = 0;
 };
 
 } // namespace replica
