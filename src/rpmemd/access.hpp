@@ -11,7 +11,7 @@ namespace rpmemd
 
 // Roles of a client for a mirrored set, as bits.
 enum role : unsigned {
-    role_read = 1U << 0,       // read images and the state
+    role_read = 1U << 0,
     role_write = 1U << 1,      // open the set as its writer, and grow it
     role_administer = 1U << 2, // create copies, and fence writers
 };
@@ -31,10 +31,8 @@ class access
 {
 public:
     access() = default;
-    // Copies the grants of this identity.
     access(const std::string &identity, const std::vector<grant> &grants);
 
-    // Throws failure if no role of the client permits this request.
     void check(const replica::request &asked) const;
 
 private:

@@ -67,7 +67,6 @@ std::optional<pool> check_parts(const config &settings, const poolset &set)
     return found;
 }
 
-// Registers the pool and listens for lanes, like a session.
 void check_lanes(const config &settings, pool &probed, const std::string &address)
 {
     lane_request request;

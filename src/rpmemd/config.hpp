@@ -11,7 +11,6 @@
 #include "access.hpp"
 #include "log.hpp"
 
-// Settings of the command line and the configuration files.
 namespace rpmemd
 {
 
@@ -37,10 +36,10 @@ struct limits {
 
 struct config {
     // Set only on the command line.
-    std::optional<std::string> remove; // set file
-    std::optional<std::string> check;  // set file
+    std::optional<std::string> remove;
+    std::optional<std::string> check;
     std::optional<std::string> listen; // ADDRESS:PORT; mirrored sets are served there
-    std::string key_file;              // file with the keys of the clients of mirrored sets
+    std::string key_file;
     bool force = false;
     bool pool_set = false;          // remove the set file, too
     unsigned threads = 0;           // worker threads; one for each lane if 0
@@ -72,8 +71,7 @@ private:
     exit_status status_;
 };
 
-// Reads the command line and the configuration files. Throws config_error. Returns nullopt if help or the version was
-// requested, which are printed to standard error.
+// Returns nullopt if help or the version was requested, and printed to standard error. Throws config_error.
 std::optional<config> read_config(int argc, const char *const *argv);
 
 // Sets a key of the configuration files. Throws std::invalid_argument with the error for an invalid key or value.

@@ -8,7 +8,6 @@
 
 #include "failure.hpp"
 
-// Owning pointers to objects of librpma.
 namespace rpmemd
 {
 
@@ -45,7 +44,6 @@ struct endpoint {
     unsigned port = 0;
 };
 
-// Listens on a free port. Throws failure.
 endpoint listen_anywhere(const device &on, const std::string &address);
 
 } // namespace rpmemd

@@ -25,7 +25,6 @@ bool is_one_of(char c, std::string_view set)
     return set.find(c) != std::string_view::npos;
 }
 
-// Reads the command line from its start to its end.
 class word_reader
 {
 public:

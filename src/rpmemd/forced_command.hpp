@@ -8,9 +8,8 @@
 namespace rpmemd
 {
 
-// Splits a command line into words like a POSIX shell: blanks separate, quotes and backslashes protect. Throws
-// std::invalid_argument with the error for an unterminated quote and for unquoted shell syntax such as `;`, `$` and
-// `*`, because no shell runs the command.
+// Splits a command line like a POSIX shell. Throws std::invalid_argument for an unterminated quote and for unquoted
+// shell syntax such as `;`, `$` and `*`, because no shell runs the command.
 std::vector<std::string> words_of_command(std::string_view line);
 
 // Returns the arguments in SSH_ORIGINAL_COMMAND, without the name of the command. A forced command of ssh runs the

@@ -14,7 +14,6 @@ namespace
 
 using headers = std::vector<pool_header>;
 
-// Throws failure unless the member is equal in all headers.
 template<class M>
 void check_same(const headers &all, M pool_header::*member, const char *what, const std::vector<part> &parts)
 {

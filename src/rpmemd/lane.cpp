@@ -126,8 +126,7 @@ bool lane::answer(std::size_t slot, std::size_t length)
             return false;
         }
     sequence_ = request.sequence;
-    // Posts the receive before the response is sent, because the client sends its next request as soon as the response
-    // arrives.
+    // The client sends its next request as soon as the response arrives, so the receive is posted first.
     if (answers_in_flight_ == lane_answers || !post_receive(slot))
         return false;
     const int error = shared_.counted == nullptr ? flush(request) : flush_and_count(request);

@@ -12,8 +12,7 @@
 namespace rpmemd
 {
 
-// Maximum number of outstanding requests of a lane. Twice as many responses can be outstanding, because their send
-// completions arrive later.
+// Maximum number of outstanding requests of a lane; twice as many responses, whose completions arrive later.
 constexpr std::uint32_t lane_window = 8;
 constexpr std::uint32_t lane_answers = 2 * lane_window;
 constexpr std::size_t lane_memory_size =

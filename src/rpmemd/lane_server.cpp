@@ -65,7 +65,6 @@ std::string peer_descriptor(bool direct_write)
 
 } // namespace
 
-// Thread that serves some of the lanes.
 class lane_server::worker
 {
 public:
@@ -225,7 +224,6 @@ void lane_server::describe(replica::wire::region &to) const
         to.set_header_descriptor(descriptor_of(header_));
 }
 
-// Accepts lanes until the token expires.
 void lane_server::accept_lanes()
 {
     const auto end = std::chrono::steady_clock::now() + token_life;

@@ -40,21 +40,16 @@ struct lane_request {
 class lane_server
 {
 public:
-    // Throws failure.
     lane_server(const config &settings, pool &memory_of, const lane_request &request, const lane_terms &terms);
     ~lane_server();
 
-    // Closes everything like the destructor. Throws failure unless the device confirms that clients can no longer
-    // access the memory.
+    // Closes everything. Throws failure unless the device confirms that clients can no longer access the memory.
     void revoke();
 
-    // Fills in the fields that the client needs to connect.
     void describe(replica::wire::region &to) const;
     const policy &chosen() const { return policy_; }
-    // Returns whether the device flushes the data natively, as far as its medium allows.
     bool flushes_natively() const { return flushes_natively_; }
     std::uint32_t lanes() const { return lanes_count_; }
-    // Returns whether a lane has been accepted.
     bool was_used() const { return used_; }
 
 private:
@@ -86,8 +81,7 @@ private:
     std::thread acceptor_;
 };
 
-// Returns the address that clients connect to: the server address of the ssh connection, or the loopback address.
-// Throws failure.
+// Returns the address that clients connect to: the server address of ssh, or loopback. Throws failure.
 std::string data_address();
 
 } // namespace rpmemd

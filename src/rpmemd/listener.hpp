@@ -24,7 +24,6 @@ public:
 
     int fd() const { return socket_.get(); }
     unsigned port() const;
-    // Transfers the ownership of the descriptor to the caller.
     int release() { return socket_.release(); }
 
 private:

@@ -37,7 +37,6 @@ void start_log(const config &settings)
     }
 }
 
-// Maps the test switch of libpmem to its name in libpmem2.
 void take_over_force_switch()
 {
     const char *const is_pmem = getenv("PMEM_IS_PMEM_FORCE");
@@ -54,7 +53,6 @@ void prepare_to_serve()
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
 }
 
-// Returns the errno value as exit status.
 int remove(const config &settings)
 {
     try {
@@ -96,8 +94,7 @@ int run(const config &settings)
     }
 }
 
-// Returns whether a client waits for a greeting on standard output. Works on the raw arguments, because parsing them
-// may have failed.
+// Returns whether a client waits for a greeting. Uses the raw arguments, because parsing may have failed.
 bool starts_session(int argc, const char *const *argv)
 {
     std::string words;

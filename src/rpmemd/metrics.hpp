@@ -48,7 +48,6 @@ private:
 
 class mirror_sets;
 
-// Returns the metrics in the text format of Prometheus.
 std::string metrics_text(const daemon_metrics &daemon, const mirror_sets &sets);
 
 } // namespace rpmemd

@@ -45,7 +45,7 @@ private:
 
     const std::function<std::string()> text_;
     unsigned port_ = 0;
-    std::list<client> clients_; // used by the thread
+    std::list<client> clients_;
     std::unique_ptr<MHD_Daemon, stopper> daemon_;
     replica::fd_owner stop_;
     std::thread thread_;

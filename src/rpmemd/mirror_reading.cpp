@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Readers of a mirrored set. A reader's request names the image that it needs: that of the next consistency point,
-// which commit() copies while its writer waits for the response, or that of any time, which the session of the reader
-// copies. Readers only access images, and change no state of the set.
+// Readers of a mirrored set. A request names the image: of the next consistency point, which commit() copies while its
+// writer waits, or of any time, which the session of the reader copies. Readers access only images.
 #include "mirror_set.hpp"
 
 #include "segments.hpp"
@@ -117,7 +116,6 @@ void mirror_set::read(const set_claim &asked, bool any_time, std::uint64_t clien
         reader = &add_reader(client);
         length = file_->state().length;
     }
-    // Only the session of the reader changes `empty`, except copy_point() while the reader waits.
     if (!reader->empty && !reader->taken)
         reader->empty = std::make_shared<image>(length, settings_.limits.reader_bytes);
     {

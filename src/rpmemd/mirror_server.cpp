@@ -48,7 +48,6 @@ void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof(unanswered_ms));
 }
 
-// Each connection uses one descriptor, and each lane several.
 void raise_descriptor_limit()
 {
     rlimit files{};
@@ -58,8 +57,7 @@ void raise_descriptor_limit()
     }
 }
 
-// Blocks SIGTERM, SIGINT and SIGHUP in this thread and those that it starts. Only the returned descriptor receives
-// them.
+// Blocks SIGTERM, SIGINT and SIGHUP in this and later threads. Returns a descriptor that receives them.
 replica::fd_owner take_signals()
 {
     sigset_t asked;
@@ -141,7 +139,6 @@ public:
             if (waited[2].revents != 0)
                 drop_ended();
             newcomers_.close_late();
-            // Serves authentication before the next connection is accepted.
             if (waited[3].revents != 0)
                 newcomers_.serve([this](auto connection) { admit(std::move(connection)); });
             if (waited[0].revents != 0)
@@ -162,7 +159,6 @@ private:
         }
     };
 
-    // Returns false if the daemon must end.
     bool handle_signals()
     {
         bool continues = true;

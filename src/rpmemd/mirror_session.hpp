@@ -39,7 +39,6 @@ private:
     std::map<std::string, std::unique_ptr<mirror_set>> sets_;
 };
 
-// Control connection of an authenticated client.
 class mirror_session
 {
 public:
@@ -49,7 +48,6 @@ public:
 
     // Serves requests until the client disconnects or stop() is called. Does not throw.
     void run();
-    // Ends run(). Called by another thread.
     void stop() const;
     bool is_done() const { return done_; }
 
@@ -64,7 +62,7 @@ private:
     const access rights_;
     const std::uint64_t number_;
     std::set<std::string> attached_;
-    bool reads_ = false; // the client is a reader
+    bool reads_ = false;
     std::atomic<bool> done_ = false;
 };
 

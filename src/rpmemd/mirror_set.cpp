@@ -165,7 +165,6 @@ replica::mirror_state mirror_set::status()
     return file_->state();
 }
 
-// Repeating the request after a failure is safe, because the stored promise stays valid.
 replica::mirror_state mirror_set::prepare(const set_claim &asked)
 {
     const locked guard(lock_);

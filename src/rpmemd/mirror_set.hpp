@@ -23,13 +23,11 @@ struct set_claim {
     replica::mirror_promise promise;
 };
 
-// This target's copy of a mirrored set (docs/replication.md): a poolset without headers, the state file beside the set
-// file, and the lanes of the one epoch that may write. All functions are thread-safe and throw failure. ESTALE means
-// that another writer has the promise.
+// This target's copy of a mirrored set (docs/replication.md): a poolset without headers, the state file, and the lanes
+// of the one writer. All functions are thread-safe and throw failure: ESTALE if another writer has the promise.
 class mirror_set
 {
 public:
-    // The set need not exist yet.
     mirror_set(const config &settings, const std::string &address, const std::string &name);
 
     // Creates the missing parts and the state, of which set, copy and length are given.
@@ -38,10 +36,8 @@ public:
     // On return, the promise is durable, and writers of lower epochs can no longer access the copy.
     replica::mirror_state prepare(const set_claim &asked);
     replica::mirror_state commit(const set_claim &asked, const replica::mirror_record &record);
-    // Creates the lanes of the writer that has the promise, in place of its previous ones. `client` identifies the
-    // writer for detach().
+    // Creates the lanes of the writer that has the promise, in place of its previous ones. `client` is for detach().
     void attach(const set_claim &asked, lane_request wanted, std::uint64_t client, replica::wire::region &to);
-    // Computes hashes of segments of the copy for the attached writer.
     std::string hash(const set_claim &asked, replica::range of);
     // Stores the progress of a resync of the copy. At the end of the copy, the resync is complete.
     replica::mirror_state set_cursor(const set_claim &asked, std::uint64_t cursor);
@@ -50,11 +46,8 @@ public:
     replica::mirror_state resize(const set_claim &asked, std::uint64_t length, bool reserve);
     // Serves a reader's request for an image, or the poll of one (see mirror_reading.cpp).
     void read(const set_claim &asked, bool any_time, std::uint64_t client, replica::wire::image &to);
-    // Computes hashes of segments of the reader's image.
     std::string hash_image(replica::range of, std::uint64_t client);
-    // Creates a lane that reads the reader's image.
     void attach_reader(std::uint32_t devices, std::uint64_t client, replica::wire::region &to);
-    // Revokes the lanes of a client that has disconnected.
     void detach(std::uint64_t client);
     const set_metrics &metrics() const { return metrics_; }
 

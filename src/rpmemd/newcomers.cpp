@@ -20,7 +20,6 @@ namespace
 constexpr std::chrono::milliseconds authentication_time{10'000};
 constexpr std::size_t max_events = 64;
 
-// Limits unauthenticated connections to a quarter of the descriptors that the daemon may have.
 std::size_t max_connections(const limits &allowed)
 {
     rlimit files{};

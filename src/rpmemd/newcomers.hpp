@@ -51,7 +51,6 @@ private:
 class newcomers
 {
 public:
-    // Throws failure.
     newcomers(const limits &allowed, replica::tls_keys keys);
 
     // Descriptor that becomes readable when serve() has work to do.
@@ -60,7 +59,6 @@ public:
     // Milliseconds until close_late(), -1 without connections.
     int left_ms() const;
 
-    // Replaces the keys for later handshakes.
     void set_keys(replica::tls_keys keys) { keys_ = std::move(keys); }
     void add(replica::fd_owner connection, const sockaddr_storage &peer);
     // Calls f with each connection that has authenticated, and removes it.
@@ -75,7 +73,7 @@ private:
     replica::tls_keys keys_;
     const std::size_t max_all_;
     const std::size_t max_per_address_;
-    const replica::fd_owner ready_; // epoll
+    const replica::fd_owner ready_; // epoll set
     list connections_;              // the oldest first
     std::map<newcomer::address, std::size_t> of_address_;
 };

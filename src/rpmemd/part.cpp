@@ -34,7 +34,6 @@ struct stat facts_of(const replica::fd_owner &file, const std::string &path)
     return facts;
 }
 
-// A new name is durable only when its directory is synced.
 void sync_directory_of(const std::string &path)
 {
     const std::string directory = std::filesystem::path(path).parent_path();

@@ -14,7 +14,7 @@ namespace rpmemd
 {
 
 struct part_options {
-    bool create = false; // create missing parts
+    bool create = false;
     bool follow_symlinks = false;
     std::optional<mode_t> umask;
     bool takes_over = false; // take locks over from the daemon of a client that has gone
@@ -26,8 +26,7 @@ struct part_options {
 class part
 {
 public:
-    // If it throws failure, no file that it created remains. A file of 0 bytes is treated as missing: it contains no
-    // data, and a killed creation leaves such a file.
+    // A failure leaves no created file. A file of 0 bytes counts as missing: a killed creation leaves such a file.
     part(const part_line &line, const part_options &options);
     part(part &&) noexcept = default;
     part &operator=(part &&) noexcept = default;
@@ -61,7 +60,6 @@ private:
     bool was_empty_ = false; // the file existed with 0 bytes
 };
 
-// Returns whether the line specifies a directory of numbered files.
 bool is_directory(const part_line &line);
 
 // Opens the parts that the lines specify. A directory stands for its numbered files, with the sizes that they have.

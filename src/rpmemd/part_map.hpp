@@ -12,17 +12,14 @@ namespace rpmemd
 
 class part;
 
-// Medium of a mapping: the step that makes stores durable.
 enum class medium {
     memory,     // lost with power: tmpfs and the like
     page_cache, // durable after msync
     persistent  // durable after its cache lines are flushed
 };
 
-// Returns whether libpmem2 can map the file: a regular file or a DAX device.
 bool is_mappable(int fd);
 
-// Returns the size of an open file in bytes, according to libpmem2. Throws failure.
 std::uint64_t source_size(int fd, const std::string &path);
 
 // Returns the number of power losses without flushing of the device of a part, or 0 if the device does not count them.
@@ -43,7 +40,6 @@ private:
     std::unique_ptr<pmem2_vm_reservation, deleter> range_;
 };
 
-// Mapping of a range of a part, shared with the file.
 class part_map
 {
 public:

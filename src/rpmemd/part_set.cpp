@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr const char *numbered_extension = ".pmem";
 
-// Adds the numbered files of a directory (000000.pmem, 000001.pmem, ...) to `to`.
 void collect(const std::string &directory, std::map<unsigned, part_line> &to)
 {
     std::error_code error;

@@ -24,7 +24,6 @@ policy choose_policy(medium kind, bool persist_apm, bool software_device);
 // Returns the number of the level, such as "2", and the higher level that a native flush reaches, if any.
 std::string describe(replica::level level, bool flushes_natively);
 
-// Returns three lines for the log.
 std::string describe(medium kind, bool persist_apm);
 
 } // namespace rpmemd

@@ -37,7 +37,6 @@ public:
     // Returns the file descriptors of the parts, which stay owned by the pool.
     std::vector<int> files() const;
     bool has_header() const { return !set_.no_headers; }
-    // Returns whether the parts contain headers of a pool.
     bool exists() const;
     const std::vector<part> &parts() const { return parts_; }
     pool_attributes attributes() const;

@@ -40,7 +40,6 @@ std::uint64_t checksum_of_page(std::span<const unsigned char, header_size> page)
     return checksum(page, (incompat & feature_checksum_2k) != 0 ? half_page : at_checksum);
 }
 
-// Calls f with each byte array of the header and its offset in the page.
 template<class Header, class F>
 void each_array(Header &header, F f)
 {

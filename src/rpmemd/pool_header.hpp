@@ -20,7 +20,6 @@ enum incompat_feature : std::uint32_t {
     feature_shutdown_state = 0x4
 };
 
-// Attributes of a pool, set by its user. All zero if the pool has no header.
 struct pool_attributes {
     std::array<unsigned char, 8> signature{};
     std::uint32_t major = 0;
@@ -67,8 +66,7 @@ struct pool_header {
 bool is_zero(std::span<const unsigned char> bytes);
 std::array<unsigned char, 16> native_arch_flags();
 
-// Returns the page of a header, with its checksum. Bytes that do not belong to the header, such as the shutdown state,
-// are copied from `old`.
+// Returns the page of a header, with its checksum. Other bytes, such as the shutdown state, are copied from `old`.
 header_page encode(const pool_header &header, header_page old = {});
 
 // Reads the fields without checking the checksum.
@@ -76,7 +74,6 @@ pool_header decode(std::span<const unsigned char, header_size> page);
 
 bool checksum_matches(std::span<const unsigned char, header_size> page);
 
-// Sets the fields that the attributes contain. Does not change the fields of the part.
 void set_attributes(pool_header &header, const pool_attributes &attributes);
 pool_attributes attributes_of(const pool_header &first);
 

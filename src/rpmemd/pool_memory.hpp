@@ -20,7 +20,6 @@ public:
 
     std::byte *address() const { return range_.address(); }
     std::size_t size() const { return size_; }
-    // Returns the weakest medium of the parts.
     rpmemd::medium medium() const;
 
     // Return 0 or an errno value. The range must be inside the memory.

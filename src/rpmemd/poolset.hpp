@@ -25,8 +25,7 @@ struct poolset {
     bool no_headers = false;
 };
 
-// Parses a set file. Throws failure (EINVAL) with the line number for an invalid set, and for a set with more than one
-// replica, which a daemon does not support.
+// Throws failure (EINVAL) with the line number, also for more than one replica.
 poolset parse_poolset(std::string_view text);
 
 } // namespace rpmemd

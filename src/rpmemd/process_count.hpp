@@ -10,7 +10,6 @@ namespace rpmemd
 // Calls f with the directory in /proc of each other running process of this user and this program.
 void each_process_like_this(const std::function<void(const std::string &)> &f);
 
-// Number of these processes.
 unsigned processes_like_this();
 
 } // namespace rpmemd

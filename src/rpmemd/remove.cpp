@@ -13,7 +13,6 @@ namespace rpmemd
 namespace
 {
 
-// Runs `f`. With force, logs a failure instead of throwing it.
 template<class F>
 void attempt(bool force, F f)
 {

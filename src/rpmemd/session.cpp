@@ -89,8 +89,7 @@ private:
     {
         bool wanted = false;
         for (;;) {
-            // A request that has arrived counts as keep-alive message, even if this process was stopped in the
-            // meantime.
+            // A request that has arrived counts as keep-alive message, even if this process was stopped.
             pollfd waited[] = {{STDIN_FILENO, POLLIN, 0}, {requests_to_end_.get(), POLLIN, 0}};
             const int left_ms = wanted ? silence_.left_ms() : until.left_ms();
             const int ready = poll(waited, std::size(waited), left_ms);
@@ -209,7 +208,6 @@ private:
                              : pool::open(settings_, name, request.pool_size()));
         created_ = create;
         try {
-            // Removes the record of a previous pool of this set.
             if (create)
                 record_->remove();
             lanes_.emplace(settings_, *pool_, lane_request{request.pool_size(), request.lanes(), request.devices()},
@@ -282,7 +280,6 @@ private:
         }
     }
 
-    // Releases the pool after a failed open().
     void forget()
     {
         lanes_.reset();

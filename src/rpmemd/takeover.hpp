@@ -4,9 +4,7 @@
 namespace rpmemd
 {
 
-// Takeover of parts. A client whose connection was cut leaves a daemon that holds the locks of the parts. The next
-// session of this client sends that daemon a signal, which other processes ignore. The daemon ends if its client misses
-// keep-alive messages.
+// Number of missed keep-alive intervals after which a client has gone.
 
 // Number of missed keep-alive intervals after which a client has gone.
 constexpr int missed_keep_alives = 2;
