@@ -23,7 +23,6 @@ inline bool usable(const process::birth &birth) noexcept
     errno = ENODEV;
     return false;
 }
-// Like usable() above, for an object of that device.
 inline bool usable(ibv_context *context) noexcept
 {
     return usable(context_of(context).birth);
@@ -33,7 +32,6 @@ inline bool usable(ibv_context *context) noexcept
 inline constexpr char device_file[] = "/dev/infiniband/uverbs-softrdma0";
 
 device_context *create_device(); // returns NULL and sets errno on error
-// Context and protection domain of the connection manager; they live as long as the process.
 ibv_context *process_context();
 ibv_pd *process_pd();
 
@@ -43,15 +41,13 @@ int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attr, std
 // Creates a queue pair of the connection manager. Returns NULL and sets errno on error.
 ibv_qp *create_managed_qp(ibv_qp_init_attr_ex &attr);
 
-// Returns NULL and sets errno on error.
 ibv_qp *create_datagram_qp(ibv_pd *pd, ibv_qp_init_attr &attr);
 int destroy_datagram_qp(ibv_qp *qp);
 
 // Fill the op tables of a context; each is defined in the file that implements its operations.
 void install_data_path(ibv_context_ops &ops) noexcept;
 void install_windows(ibv_context_ops &ops) noexcept;
-void refuse_data_path(
-        ibv_context_ops &ops) noexcept; // replaces the operations of a device that a parent process has opened
+void refuse_data_path(ibv_context_ops &ops) noexcept; // devices of a parent process
 void install_extended(verbs_context &verbs) noexcept;
 // Operations that libibverbs calls through `priv` of a context, in a private layout. Each returns EOPNOTSUPP, so that a
 // function of a newer libibverbs finds no null pointer.
@@ -60,12 +56,10 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr);
 ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr);
 int dealloc_td(ibv_td *td);
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr);
-// The ibv_wr_* interface with the operations of send_ops_flags, all of which must be supported for that queue pair
-// type.
+// Returns whether that type of queue pair can have the ibv_wr_* interface with these operations.
 bool offers_send_ops(ibv_qp_type type, std::uint64_t ops) noexcept;
 void install_post_ex(qp_object &qp, std::uint64_t ops);
 
-// Sets errno and returns `result`.
 template<typename T>
 T fail_with(T result, int error) noexcept
 {

@@ -18,8 +18,7 @@ namespace
 
 constexpr int resolve_timeout_ms = 2000;
 
-// Creates a queue that the program did not provide. It belongs to the id, which is its cookie, and has a channel of its
-// own.
+// Creates a queue with its own channel that the program did not provide. It belongs to the id, its cookie.
 int create_queue(rdma_cm_id *id, std::uint32_t entries, ibv_comp_channel *&channel, ibv_cq *&cq)
 {
     channel = ibv_create_comp_channel(id->verbs);

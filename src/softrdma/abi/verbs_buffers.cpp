@@ -51,7 +51,6 @@ extern "C" ibv_mr *register_buffer(ibv_pd *pd, const buffer *of, void *start, st
     return ibv_reg_mr_iova2(pd, start, length, reinterpret_cast<std::uintptr_t>(start), static_cast<unsigned>(access));
 }
 
-// No buffer is in the memory of a device.
 extern "C" int export_buffer(buffer *)
 {
     return fail_with(-1, ENODATA);

@@ -9,8 +9,7 @@ using abi::fail_with;
 namespace
 {
 
-// Timestamps are not offered: the host clock provides the time of a poll, but not the time at which a peer completed
-// the request.
+// No timestamps: the time at which a peer completed a request is unknown.
 constexpr std::uint64_t offered_fields = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |
                                          IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |
                                          IBV_WC_EX_WITH_DLID_PATH_BITS;
@@ -25,7 +24,6 @@ const ibv_wc &current(ibv_cq_ex *cq) noexcept
     return poll_of(cq).wc;
 }
 
-// Returns 0, ENOENT or an errno value.
 int take_next(ibv_cq_ex *cq)
 {
     ibv_wc &wc = poll_of(cq).wc;
@@ -97,7 +95,6 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr)
     cq->read_opcode = [](ibv_cq_ex *of) { return current(of).opcode; };
     cq->read_vendor_err = [](ibv_cq_ex *of) { return current(of).vendor_err; };
     cq->read_wc_flags = [](ibv_cq_ex *of) { return current(of).wc_flags; };
-    // The other readers exist if the program has requested them.
     const auto offer = [fields = attr->wc_flags](std::uint64_t field, auto &member, auto function) {
         if ((fields & field) != 0)
             member = function;

@@ -78,7 +78,6 @@ void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
 
 } // namespace
 
-// Runs in a child of fork().
 static void refuse_devices_of_parent() noexcept REQUIRES(process::making)
 {
     for (device_context *of_parent : open_devices())

@@ -252,7 +252,6 @@ int ibv_destroy_qp(ibv_qp *qp)
         return ENODEV;
     if (sends_datagrams(qp))
         return abi::destroy_datagram_qp(qp);
-    // Its table entry may hold the last reference.
     const auto keep = qp_of(qp).shared_from_this();
     const std::uint32_t number = qp->qp_num;
     if (const int error = or_no_memory(ENOMEM, [&] { return keep->destroy(); }); error != 0)
@@ -316,7 +315,6 @@ int advise_mr(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
     return abi::usable(pd->context) ? advise_regions(pd, advice, flags, {ranges, count}) : ENODEV;
 }
 
-// Returns 0 or an errno value.
 int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
 {
     constexpr std::uint32_t known =

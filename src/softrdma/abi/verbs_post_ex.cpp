@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The new post interface (ibv_wr_*): a table of functions in the queue pair, filled at its creation with those the
-// program asked for.
+// The ibv_wr_* interface: a table of functions in the queue pair, with those that the program requested.
 #include "abi/device.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/datagram_qp.hpp"

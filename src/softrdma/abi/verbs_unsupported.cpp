@@ -127,14 +127,12 @@ UNSUPPORTED_SINCE(int, ibv_qp_attach_comp_cntr, EOPNOTSUPP, ibv_qp *, void *, vo
 namespace softrdma::abi
 {
 
-// Most operations return an errno value.
 static int unsupported_operation()
 {
     return fail_with(EOPNOTSUPP, EOPNOTSUPP);
 }
 
-// Table with more words than the structure in any libibverbs. That structure contains a bit mask of unsupported ioctls,
-// an operation in each of its later words, and flags.
+// Table with more words than the structure in any libibverbs: a bit mask of unsupported ioctls, flags and operations.
 using operation = int (*)();
 constexpr std::size_t private_words = 512;
 

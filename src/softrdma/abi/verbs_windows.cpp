@@ -24,7 +24,6 @@ int dealloc_mw(ibv_mw *mw)
     return or_no_memory(ENOMEM, [&] { return window_table::instance().remove(mw); });
 }
 
-// Binds a type 1 window; ibv_bind_mw() has checked the type.
 int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind)
 {
     if (!abi::usable(qp->context))
