@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Asymmetric memory barriers: one thread executes them for others. Two sides that each store and then load what the
-// other side stored need a barrier between the two steps. If one side does this for every operation and the other
-// rarely, the rare side executes both barriers with a system call, membarrier. The frequent side then needs only plain
-// stores.
-//
-// A process that membarrier does not reach (it may have blocked the system call) is handled by a delay that is longer
-// than a CPU holds back a store.
+// Asymmetric memory barriers. Two sides that each store and then load what the other stored need a barrier between both
+// steps. If one side does this rarely, it executes both barriers by the system call membarrier, and the frequent side
+// needs only plain stores. If membarrier does not reach a process, which may have blocked it, the rare side waits
+// longer than a CPU delays a store.
 namespace softrdma::barriers
 {
 

@@ -36,7 +36,6 @@ struct entry {
     bool is_number() const noexcept { return lowest < highest; }
 };
 
-// In the order of enum setting.
 constexpr std::array<entry, count> entries = {{
         {.name = "SOFTRDMA_TRANSPORT",
                 .words = {"auto", "shm", "shm-fd", "tcp", "roce"},
@@ -65,7 +64,6 @@ const entry &entry_of(setting s) noexcept
     return entries[static_cast<std::size_t>(s)];
 }
 
-// Name of the variable that sets the entry.
 const char *name_in_use(const entry &e) noexcept
 {
     return e.former_name != nullptr && getenv(e.name) == nullptr ? e.former_name : e.name;

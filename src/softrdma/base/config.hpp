@@ -86,7 +86,6 @@ bool is(setting s, Word word)
     return value(s) == static_cast<int>(word);
 }
 
-// Name of the environment variable.
 const char *name(setting s) noexcept;
 
 // Prints one line and exits with code 2 if a setting has an invalid value.

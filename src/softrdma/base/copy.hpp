@@ -20,7 +20,6 @@ inline bool is_word_aligned(const std::byte *at) noexcept
     return reinterpret_cast<std::uintptr_t>(at) % sizeof(std::uint64_t) == 0;
 }
 
-// Stores one word; `to` must be aligned to 8 bytes.
 template<int order>
 void store_word(std::byte *to, const std::byte *from) noexcept
 {

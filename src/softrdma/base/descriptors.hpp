@@ -5,8 +5,7 @@
 namespace softrdma::descriptors
 {
 
-// Raises the soft limit to the hard limit once half of it is in use, which leaves space for the files of the program.
-// `newest` was opened for a connection.
+// Raises the soft limit to the hard limit once half of it is in use, so that files of the program still fit.
 void opened(int newest) noexcept;
 
 // Called after EMFILE or ENFILE for a connection. Returns true if the soft limit was raised, so that the call can be

@@ -33,16 +33,12 @@ ibv_gid_type type_of_gid(const gid_entry &entry);
 std::uint16_t own_lid();
 // Entry with the address of own_lid(), for paths by LID. Requires own_lid() != 0.
 const gid_entry &lid_entry();
-// Address of the host with this LID.
 ibv_gid gid_of_lid(std::uint16_t lid);
 
-// Returns whether the address belongs to this host, according to gid_table().
 bool is_own_address(std::span<const std::byte, 16> gid) noexcept;
 
-// Returns whether only this host can reach itself by the address.
 bool is_loopback(const ibv_gid &gid) noexcept;
 
-// Returns whether the GID is a mapped IPv4 address.
 bool is_v4(const ibv_gid &gid) noexcept;
 // Converts an address to a GID; an IPv4 address is mapped into IPv6.
 ibv_gid gid_of(const sockaddr_storage &address) noexcept;

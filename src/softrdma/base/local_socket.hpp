@@ -16,7 +16,6 @@ namespace softrdma
 {
 
 struct local_address : sockaddr_un {
-    // The name has the format of printf().
     [[gnu::format(printf, 2, 3)]] explicit local_address(const char *format, ...) noexcept;
     const sockaddr *get() const noexcept { return reinterpret_cast<const sockaddr *>(this); }
     socklen_t size = 0;
@@ -24,14 +23,13 @@ struct local_address : sockaddr_un {
 
 // Opens a socket for messages. Empty, with errno set, on error.
 unique_fd open_local_socket() noexcept;
-// Process ID of the process at the other end according to the kernel, if it belongs to the same user; 0 if it is not in
-// the local PID namespace.
+// Process ID of the peer, if it belongs to the same user; 0 outside the local PID namespace.
 std::optional<std::uint32_t> process_of_own_user(int socket) noexcept;
 
 enum class reception {
     message,
-    nothing, // no message is available
-    end,     // the connection has ended, or the message is invalid
+    nothing,
+    end, // the connection has ended, or the message is invalid
 };
 
 inline constexpr std::size_t max_passed = 33; // descriptors of one message

@@ -44,7 +44,6 @@ private:
     [[no_unique_address]] lock_order order_;
 };
 
-// Like ordered_mutex, but a reader-writer lock.
 class CAPABILITY("shared_mutex") ordered_shared_mutex
 {
 public:
@@ -76,7 +75,6 @@ private:
     [[no_unique_address]] lock_order order_;
 };
 
-// Holds a lock as a reader until the end of its scope.
 class SCOPED_CAPABILITY shared_guard
 {
 public:
@@ -89,13 +87,11 @@ private:
     ordered_shared_mutex &lock_;
 };
 
-// Holds a lock until the end of its scope.
 template<typename Lock>
 class SCOPED_CAPABILITY lock_guard
 {
 public:
     explicit lock_guard(Lock &taken) ACQUIRE(taken) : lock_(taken) { lock_.lock(); }
-    // Adopts a lock that the caller already holds.
     lock_guard(Lock &held, std::adopt_lock_t) REQUIRES(held) : lock_(held) {}
     ~lock_guard() RELEASE() { lock_.unlock(); }
     lock_guard(const lock_guard &) = delete;
@@ -105,7 +101,6 @@ private:
     Lock &lock_;
 };
 
-// Holds a lock until unlock() or the end of its scope.
 template<typename Lock>
 class SCOPED_CAPABILITY unique_lock
 {

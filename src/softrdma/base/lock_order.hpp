@@ -28,8 +28,7 @@ enum class lock_level : std::uint8_t {
     leaf,
 };
 
-// In a build with SOFTRDMA_LOCK_ORDER (-DRPMA_LOCK_ORDER=ON), aborts when a thread takes a lock out of order. Otherwise
-// empty.
+// Aborts when a thread takes a lock out of order, if built with SOFTRDMA_LOCK_ORDER.
 class lock_order
 {
 public:

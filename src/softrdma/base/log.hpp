@@ -3,8 +3,7 @@
 
 #include "base/config.hpp"
 
-// Log of the device (SOFTRDMA_LOG): one line on standard error, written where an event is first detected. Off by
-// default.
+// Log of the device (SOFTRDMA_LOG, off by default): one line on standard error, where an event is first detected.
 namespace softrdma::log
 {
 

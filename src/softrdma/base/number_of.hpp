@@ -7,8 +7,7 @@
 namespace softrdma
 {
 
-// Number in an enumeration variable that a program has set. A value outside the range of the enumeration must not be
-// loaded as that type.
+// Number in an enumeration variable of a program, which might have other values than the enumeration.
 template<typename enumeration>
 std::underlying_type_t<enumeration> number_of(const enumeration &value) noexcept
 {

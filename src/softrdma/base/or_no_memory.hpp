@@ -7,9 +7,8 @@
 namespace softrdma
 {
 
-// Converts std::bad_alloc for C callers: sets errno to ENOMEM and returns `failing`. Must not be used for a call that
-// blocks. A thread that is canceled there (pthread_cancel) is unwound by the C library, which cannot pass a catch
-// handler in a library with its own unwinder.
+// Converts std::bad_alloc for C callers: sets errno to ENOMEM and returns `failing`. Not for blocking calls: the C
+// library cannot unwind a canceled thread (pthread_cancel) through a catch handler of a library with its own unwinder.
 template<typename T, typename Call>
 T or_no_memory(T failing, Call call) noexcept
 {

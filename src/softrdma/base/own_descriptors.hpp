@@ -11,10 +11,9 @@ namespace detail
 bool with_own_descriptors(void (*call)(void *), void *argument) noexcept;
 } // namespace detail
 
-// Calls a function in a thread with a private descriptor table, and waits for it. POSIX file locks of a process belong
-// to its table, and closing any descriptor of the file releases them. Files opened, received and closed in this thread
-// therefore do not affect the locks of the program. All descriptors of the thread are closed at its end. Returns false,
-// without a call, if the thread cannot be created or still shares the table of the caller.
+// Calls a function in a thread with its own descriptor table, whose descriptors are then closed, and waits for it.
+// POSIX locks belong to a table, and closing any descriptor of the file releases them, so locks of the program are not
+// affected. Returns false, without a call, if there is no such thread.
 template<typename F>
 bool with_own_descriptors(F &&call) noexcept
 {

@@ -8,7 +8,6 @@ namespace softrdma
 
 inline constexpr std::size_t cache_line = 64;
 
-// Prefetches cache lines for writing, in the background, before they are stored to.
 inline void fetch_to_store(const void *at, std::size_t bytes = 1) noexcept
 {
     const auto *begin = static_cast<const char *>(at);

@@ -20,7 +20,6 @@ struct mapped_area {
     ino_t inode = 0;
     std::string path; // empty for anonymous memory
 
-    // Returns false if the line does not describe a mapping.
     bool parse(const char *line);
     bool is_readable() const noexcept { return permissions[0] == 'r'; }
     bool is_writable() const noexcept { return permissions[1] == 'w'; }
@@ -49,7 +48,6 @@ private:
     std::size_t capacity_ = 0;
 };
 
-// Page size of this machine, in bytes.
 std::uintptr_t page_size() noexcept;
 
 } // namespace softrdma

@@ -18,7 +18,6 @@ namespace softrdma::process
 // Fork generation: number of forks between loading the library and this process.
 unsigned generation() noexcept;
 
-// Records the process that created an object.
 class birth
 {
 public:
@@ -64,7 +63,6 @@ void add_fork_hooks(const fork_hooks &hooks) noexcept REQUIRES(making);
 
 void forget_objects_of_parent() noexcept REQUIRES(making);
 
-// Pointer to a per-process object. A child process clears it.
 class slot
 {
 public:
@@ -87,7 +85,6 @@ template<typename T>
 class single : public slot
 {
 public:
-    // Returns the object, which `make` creates at the first use and which is never destroyed.
     template<typename Make>
     T &get(Make make)
     {
@@ -114,7 +111,6 @@ public:
     T *if_created() const noexcept { return static_cast<T *>(object_.load(std::memory_order_acquire)); }
 };
 
-// Values of a per-process flag.
 inline constexpr bool yes = true;
 inline constexpr bool no = false;
 

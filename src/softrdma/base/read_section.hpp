@@ -33,8 +33,7 @@ private:
     std::atomic<std::uint32_t> &word_;
 };
 
-// Leaves a section during a long step that does not access the peer. Pointers obtained before the pause must not be
-// used after it.
+// Leaves a section during a long step that does not access the peer. Earlier pointers are invalid afterwards.
 class section_pause
 {
 public:
@@ -70,8 +69,7 @@ struct reader {
 // Maximum duration of an operation of a running process. A stopped process may remain inside one forever.
 inline constexpr std::chrono::seconds grace_limit{5};
 
-// Grace period: the read-side sections open at its start. Sections that start later see the removal. Create it after
-// the removal.
+// Grace period, created after a removal: the sections open at its start. Later sections see the removal.
 class grace_period
 {
 public:

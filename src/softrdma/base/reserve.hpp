@@ -19,7 +19,6 @@ void *allocate(std::size_t size);
 void release(void *memory) noexcept;
 inline constexpr std::size_t largest = 1024;
 
-// Allocator for containers and std::allocate_shared().
 template<typename T>
 struct allocator {
     using value_type = T;

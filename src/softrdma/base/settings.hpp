@@ -6,7 +6,6 @@
 namespace softrdma
 {
 
-// Values read from the environment once.
 struct settings_values {
     int port_offset;                            // SOFTRDMA_PORT_OFFSET
     std::chrono::milliseconds response_timeout; // SOFTRDMA_CM_TIMEOUT_MS

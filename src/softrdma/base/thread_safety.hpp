@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Annotations for -Wthread-safety of clang: the lock that guards a member, and the locks that a function requires.
-// Empty for other compilers.
+// Annotations for clang's -Wthread-safety: locks that guard a member or that a function requires. Otherwise empty.
 #ifdef __clang__
 #define THREAD_SAFETY(attribute) __attribute__((attribute))
 #else

@@ -7,8 +7,7 @@
 namespace softrdma
 {
 
-// Polls until `condition` is true, and returns true; returns false after `limit`. For conditions that rarely take long.
-// The caller must not hold a lock.
+// Polls until `condition` is true; returns false after `limit`. For short waits. The caller must not hold a lock.
 template<typename Condition>
 bool becomes_true_within(std::chrono::steady_clock::duration limit, Condition condition)
 {
