@@ -51,9 +51,8 @@ bool holds_socket(int pid, const std::string &inode)
     return error == std::errc::permission_denied;
 }
 
-// A control socket: @softrdma/PID/NUMBER. Any process can create a socket with such a name. Sockets that the named
-// process does not have open are therefore skipped, and a response is used only if the kernel attributes it to that
-// process.
+// Control socket @softrdma/PID/NUMBER. Any process can create such a name, so sockets that the process does not have
+// open are skipped, and the kernel must attribute a response to the process.
 struct control_name {
     int pid;
     std::string text; // name without the leading zero byte

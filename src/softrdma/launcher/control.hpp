@@ -22,8 +22,7 @@ std::vector<int> device_processes();
 
 std::optional<int> parse_pid(const char *text);
 
-// Prevents names and reports of a program from controlling the terminal: prints characters other than ASCII and
-// newlines as \xNN.
+// Prints unprintable characters as \xNN, so that names and reports of a program cannot control the terminal.
 std::string printable(const std::string &text);
 
 } // namespace softrdma::launcher

@@ -29,7 +29,6 @@ constexpr int max_interpreters = 4; // limit of the kernel
 constexpr std::array<const char *, 2> replaced = {"libibverbs.so", "librdmacm.so"};
 constexpr const char *static_mark = "RDMAV_HUGEPAGES_SAFE"; // variable that only libibverbs reads
 
-// Libraries of a program, from the dynamic linker.
 struct libraries {
     std::map<std::string, std::string> needed_by; // name of a library: file that needs it first
     std::vector<std::string> files;
@@ -63,7 +62,6 @@ std::string list_libraries(const std::string &linker, const fs::path &file)
     return text;
 }
 
-// Text between two others; empty if the line does not have them.
 std::string between(const std::string &line, const char *start, const char *end)
 {
     const std::size_t at = line.find(start);

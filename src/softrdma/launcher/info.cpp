@@ -56,8 +56,7 @@ int print_device(const std::string &library)
     return 0;
 }
 
-// Tests on a child process whether private memory of a program is accessible. Returns the reason if not, otherwise an
-// empty string.
+// Tests on a child process whether private memory is accessible. Returns the reason if not.
 std::string try_direct_path()
 {
     static volatile int word = 42;

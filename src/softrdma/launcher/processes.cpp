@@ -21,7 +21,6 @@ std::string program_of(int pid)
     return printable(name);
 }
 
-// Returns the value after "key=" in a line of a report.
 std::string value_of(const std::string &line, const std::string &key)
 {
     const auto at = line.find(" " + key + "=");
@@ -69,7 +68,7 @@ void print_row(int pid)
     case contact::silent:
         printf("%7d  %-15s  no response (process stopped?)\n", pid, program.c_str());
         break;
-    case contact::absent: // it ended in the meantime
+    case contact::absent: // the process has exited
         break;
     }
 }

@@ -10,10 +10,9 @@ namespace softrdma::launcher
 // Returns the file that execvp() finds for a program, or an empty path.
 std::filesystem::path file_of(const std::string &program);
 
-// Facts about an executable file.
 struct program_file {
     bool is_elf = false;
-    std::string interpreter;      // dynamic linker, or empty
+    std::string interpreter;
     const char *reason = nullptr; // condition that keeps preloaded libraries out of the program, or NULL
     const char *remedy = nullptr;
 };

@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 constexpr int exit_not_executable = 126;
 constexpr int exit_not_found = 127;
 
-// Returns whether the kernel has an RDMA device with an active port.
 bool hardware_is_active()
 {
     std::error_code error;
@@ -93,7 +92,6 @@ std::string other_preloads()
     return result;
 }
 
-// List with an entry added at its start, or at its end.
 std::string list_with(const std::string &entry, const std::string &before, bool at_end)
 {
     if (before.empty())
