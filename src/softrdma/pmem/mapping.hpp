@@ -23,12 +23,10 @@ struct extent {
     durability kind;
 };
 
-// The mappings under a range, in address order.
 class mapping
 {
 public:
-    // Inspects the mappings of this process. Returns 0, or EFAULT if a part of the range is not mapped or does not
-    // allow reading (with `writable`: reading and writing).
+    // Returns 0, or EFAULT if a part of the range is not mapped, not readable, or (with `writable`) not writable.
     static int inspect(std::uintptr_t begin, std::size_t length, bool writable, mapping &out);
 
     // Must be called before each store, for the simulation of a power cut.
@@ -45,7 +43,6 @@ public:
     // Makes the files' pages in the range durable. Returns 0 or an errno value.
     int sync(std::uintptr_t begin, std::size_t length) const noexcept;
 
-    // Returns true if none of the inspected `length` bytes are volatile.
     bool is_durable(std::size_t length) const noexcept;
 
     // Returns true if an access may raise SIGBUS: pages of files, shared or private, and huge pages may be missing.

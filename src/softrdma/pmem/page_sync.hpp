@@ -7,12 +7,10 @@
 namespace softrdma::pmem
 {
 
-// Writes the file pages of the range back, for the device. Returns 0 or an errno value. Calls the msync() of the
-// process, as a library would.
+// Writes file pages back by the process' msync(), as a library would. Returns 0 or an errno value.
 int sync_pages(std::uintptr_t begin, std::size_t length) noexcept;
 
-// Implements msync() for the program and its libraries. A simulated power cut keeps data that it has made durable. A
-// call by sync_pages() is a plain msync().
+// msync() for the program and its libraries: a simulated power cut keeps the data. Plain msync() inside sync_pages().
 int sync_for_program(void *begin, std::size_t length, int flags) noexcept;
 
 } // namespace softrdma::pmem

@@ -4,7 +4,7 @@
 namespace softrdma::pmem
 {
 
-// Read from the environment once.
+// SOFTRDMA_NATIVE_VERBS=off: FLUSH and ATOMIC WRITE do not exist, as on a NIC without them.
 
 // SOFTRDMA_NATIVE_VERBS=off: FLUSH and ATOMIC WRITE do not exist, as on a NIC without them.
 bool native_verbs() noexcept;

@@ -31,7 +31,6 @@ struct line {
     unsigned stored_words = 0; // bit i: the device has stored to word i
 };
 
-// The words of the line at `line_begin` that a range touches.
 unsigned words_of_range(std::uintptr_t line_begin, std::uintptr_t begin, std::uintptr_t end) noexcept
 {
     const std::size_t from = begin > line_begin ? (begin - line_begin) / sizeof(std::uint64_t) : 0;

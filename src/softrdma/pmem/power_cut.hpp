@@ -11,7 +11,6 @@
 namespace softrdma::pmem::power_cut
 {
 
-// Reads SOFTRDMA_POWERCUT, once. Exits the process if it is invalid.
 void configure();
 
 extern std::atomic<bool> is_armed; // set by configure(), before the first store
@@ -20,9 +19,7 @@ inline bool armed() noexcept
     return is_armed.load(std::memory_order_relaxed);
 }
 
-// Call before a store to durable memory.
 void about_to_store(std::uintptr_t begin, std::size_t bytes);
-// Call when the range was made durable.
 void on_durable(std::uintptr_t begin, std::size_t bytes);
 // Call when the device has executed an operation for a peer: cuts after the configured number of operations.
 void operation_done();
