@@ -76,7 +76,6 @@ bool can_be_of_device(const char *path) noexcept
            strstr(path, "rdma_cm") != nullptr;
 }
 
-// Few paths end with the name of such a directory.
 bool can_be_parent(std::string_view path) noexcept
 {
     path.remove_suffix(path.size() - std::min(path.find_last_not_of("/.") + 1, path.size()));

@@ -12,9 +12,8 @@ namespace softrdma::sysfs
 class located
 {
 public:
-    // A relative `path` starts at the descriptor `directory`, or AT_FDCWD. `can_list` is false for calls that only step
-    // from one directory to the next: these resolve symbolic links themselves, and must reach the directories of the
-    // system.
+    // A relative `path` starts at the descriptor `directory`, or AT_FDCWD. Not `can_list`: the call only steps to the
+    // next directory, resolves symbolic links itself, and must reach the directories of the system.
     located(int directory, const char *path, bool can_list = true) noexcept;
     explicit located(const char *path) noexcept;
     located(const located &) = delete;

@@ -261,8 +261,7 @@ void write_tree(writer &out)
 void link_others(const fs::path &root, const fs::path &directory)
 {
     const fs::path copy = root / directory.lexically_relative("/sys");
-    // Opens the directory of the system. A path would lead to the private directory, because path functions are
-    // replaced.
+    // Path functions are replaced: by path, this would open the private directory.
     const unique_fd fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     std::error_code error;
     for (const auto &entry : fs::directory_iterator("/proc/self/fd/" + std::to_string(fd.get()), error)) {
@@ -279,8 +278,7 @@ std::string pid_namespace()
     return stat("/proc/self/ns/pid", &status) == 0 ? std::to_string(status.st_ino) : "0";
 }
 
-// Returns whether the owner of a directory has exited. `owner` is the end of the directory's name: process ID and start
-// time.
+// Returns whether the owner of a directory has exited. `owner`, the end of its name, is process ID and start time.
 bool is_orphan(std::string_view owner)
 {
     pid_t pid = 0;
@@ -292,7 +290,6 @@ bool is_orphan(std::string_view owner)
     return std::from_chars(number.ptr + 1, end, start).ec == std::errc{} && start_time_of(pid) != start;
 }
 
-// Removes the directories of processes of this user that were killed.
 void remove_orphans(const fs::path &base, const std::string &start)
 {
     std::error_code error;

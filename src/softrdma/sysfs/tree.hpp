@@ -7,8 +7,7 @@
 namespace softrdma::sysfs
 {
 
-// Directories of the system that contain directories of the device. For lists of their entries, the tree has them with
-// links to the others.
+// Directories of the system that contain directories of the device. The tree links their other entries, for lists.
 inline constexpr std::string_view listed_directories[] = {"/sys/class", "/sys/class/misc", "/sys/devices/platform"};
 
 // Private directory with the files that the kernel would show for the device: its subdirectories are those of /sys, and
