@@ -25,7 +25,6 @@ constexpr std::uint32_t packet_rate = 16; // IBV_RATE_100_GBPS
 constexpr std::size_t alternate_path_size = 44;
 constexpr std::size_t additional_info_size = 72;
 
-// Sizes of the private data.
 constexpr std::size_t receipt_field_size = 222;
 constexpr std::size_t ready_field_size = 224;
 constexpr std::size_t disconnect_field_size = 220;
@@ -170,8 +169,7 @@ bool get_subject(byte_reader &r, cm_mad &m) noexcept
     return value <= static_cast<std::uint8_t>(cm_subject::other);
 }
 
-// A receiver may know no ID of a sender whose wait has ended: it finds the connection by the GUID of the sender's
-// device.
+// A receiver that does not know the ID of a sender, whose wait has ended, finds the connection by the sender's GUID.
 void put_rejection(byte_writer &w, const cm_mad &m) noexcept
 {
     const std::size_t info_size = m.reason == reject_reason::timeout ? sizeof(m.guid) : 0;

@@ -35,7 +35,6 @@ enum class cm_subject : std::uint8_t {
     other,
 };
 
-// Status of a reply to a resolution.
 namespace resolve_status
 {
 inline constexpr std::uint16_t found = 0;
@@ -51,8 +50,8 @@ struct cm_mad : cm_parameters {
     std::uint32_t local_id = 0;  // communication IDs of its sender and its receiver, or the request ID of a resolution
     std::uint32_t remote_id = 0; // 0 in a request
     std::uint64_t service_id = 0;
-    std::uint64_t guid = 0;           // GUID of the sender's device; in a REJ, sent only
-    std::uint32_t qkey = 0;           // reply to a resolution
+    std::uint64_t guid = 0; // GUID of the sender's device; in a REJ, sent only
+    std::uint32_t qkey = 0;
     std::uint8_t transport = 0;       // transport service type, in requests
     std::uint8_t mtu = 0;             // ibv_mtu
     std::uint8_t traffic_class = 0;   // traffic class of the path that a request proposes
@@ -83,7 +82,6 @@ mad_bytes encode(const cm_mad &m) noexcept;
 // Returns false for other management datagrams, other attributes, and values that no message can have.
 bool decode(std::span<const std::byte> bytes, cm_mad &m) noexcept;
 
-// Messages that begin an exchange, of a connection or a resolution.
 constexpr bool is_request(cm_attribute attribute) noexcept
 {
     return attribute == cm_attribute::request || attribute == cm_attribute::resolve_request;
@@ -108,12 +106,10 @@ private_data with_header(const ip_header &header, const private_data &data, std:
 // Separates both. Returns false if the private data of the request does not start with such a header.
 bool split_header(const private_data &field, ip_header &header, private_data &data) noexcept;
 
-// The packet of a message between two hosts, without its payload.
 constexpr datagram management_datagram(std::uint32_t psn) noexcept
 {
     return {.dest_qpn = management_qpn, .source_qpn = management_qpn, .psn = psn, .qkey = management_qkey};
 }
-// Returns whether the packet may be a message between two hosts.
 constexpr bool is_management(const datagram &d) noexcept
 {
     return d.dest_qpn == management_qpn && d.source_qpn == management_qpn && d.qkey == management_qkey &&

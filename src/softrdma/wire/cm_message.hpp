@@ -10,8 +10,7 @@
 namespace softrdma
 {
 
-// Size of the private data that a program may attach to each message on InfiniBand and RoCE, in bytes. The receiver
-// always gets the full field.
+// Bytes of private data in each message on InfiniBand and RoCE. The receiver always gets the full field.
 inline constexpr std::size_t request_private_size = 56;
 inline constexpr std::size_t reply_private_size = 196;
 inline constexpr std::size_t reject_private_size = 148;
@@ -56,7 +55,6 @@ struct cm_handshake : cm_parameters {
     softrdma::shm_address shm_address; // absent from peers that support no shared memory
 };
 
-// Payload of direct_request and direct_reply: the numbers of both queue pairs.
 struct direct_handshake {
     std::uint32_t from = 0;
     std::uint32_t to = 0;

@@ -22,7 +22,6 @@ constexpr std::uint8_t udp_protocol = 17;
 constexpr std::uint8_t hop_limit = 64;
 constexpr std::size_t source_offset = 8;
 
-// The IPv4 form.
 constexpr std::size_t v4_offset = 20;
 constexpr std::size_t v4_source_offset = 32;
 constexpr std::uint8_t v4_version = 0x45; // first byte, with the length of a header without options

@@ -31,7 +31,6 @@ constexpr std::size_t packet_size(const datagram &d) noexcept
 }
 inline constexpr std::size_t max_datagram = max_datagram_headers + max_datagram_payload;
 
-// Headers before the payload in the UDP packet.
 struct datagram_headers {
     std::array<std::byte, max_datagram_headers> bytes;
     std::size_t size = 0;

@@ -44,8 +44,7 @@ public:
         too_little,
         garbage,
     };
-    // Returns the next packet at the start of `input`, and the number of bytes taken. Its payload points into the
-    // input.
+    // Returns the next packet of `input`, into which its payload points, and the bytes taken.
     found next(std::span<const std::byte> input, packet &p, std::size_t &taken) noexcept;
 
     // The segment whose payload is partly received, and the bytes of it that were not returned yet.
@@ -58,7 +57,7 @@ private:
     packet part(std::span<const std::byte> payload, bool begins) noexcept;
 
     packet partial_;       // header of the segment whose payload is partly received
-    std::size_t left_ = 0; // bytes of it that are missing
+    std::size_t left_ = 0; // missing bytes of partial_
 };
 
 } // namespace softrdma

@@ -8,9 +8,8 @@
 namespace softrdma
 {
 
-// One message segment in the terms of the InfiniBand transport headers (BTH, FETH, RETH, AtomicETH, AETH, AtomicAckETH,
-// ImmDt, IETH). Opcodes are those of the reliable connection in the InfiniBand specification; 0xC0 and above are
-// reserved for manufacturers.
+// Message segment in terms of the InfiniBand headers (BTH, FETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH).
+// Opcodes are those of the reliable connection; 0xC0 and above are reserved for manufacturers.
 enum class opcode : std::uint8_t {
     send_first = 0x00,
     send_middle = 0x01,
@@ -52,7 +51,6 @@ enum class opcode : std::uint8_t {
     direct_ready = 0xd2,
 };
 
-// AETH syndromes.
 namespace syndrome
 {
 inline constexpr std::uint8_t ack = 0x1f;
@@ -61,8 +59,7 @@ inline constexpr std::uint8_t rnr = 0x20; // low five bits: the receiver's RNR t
 inline constexpr std::uint8_t invalid_request = 0x61;
 inline constexpr std::uint8_t remote_access = 0x62;
 inline constexpr std::uint8_t remote_operational = 0x63;
-// A code that the specification reserves: the queue pair will never respond. An RNIC sends nothing instead, and the
-// sender reaches its retry limit.
+// Reserved code: the queue pair will never respond. An RNIC would send nothing, until the retry limit of the sender.
 inline constexpr std::uint8_t unresponsive = 0x7f;
 } // namespace syndrome
 
@@ -76,7 +73,6 @@ inline constexpr std::uint32_t max_segment = 1024 * 1024;
 // Segments of this size are built even if only part of them can be sent immediately.
 inline constexpr std::uint32_t short_segment = 64 * 1024;
 
-// Operand size of atomic operations and ATOMIC WRITE.
 inline constexpr std::uint32_t word_size = sizeof(std::uint64_t);
 
 struct packet {

@@ -334,7 +334,7 @@ invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> headers, s
 {
     const std::uint32_t value = invariant_value(flow, headers, payload, rule, identification);
     invariant_crc result;
-    for (std::size_t i = 0; i < result.size(); ++i) // the only number with its low byte first
+    for (std::size_t i = 0; i < result.size(); ++i) // low byte first, unlike all others
         result[i] = static_cast<std::byte>(value >> 8 * i);
     return result;
 }

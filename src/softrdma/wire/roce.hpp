@@ -35,11 +35,9 @@ std::uint32_t sum_words(std::uint32_t sum, std::span<const std::byte> bytes) noe
 // Puts the checksum into an IPv4 header, which has zeros in its place.
 void put_ip_checksum(std::span<std::byte> header) noexcept;
 
-// Network header that a receive gets before a datagram whose UDP packet has `bytes` bytes: the IPv6 header, or zeros
-// and the IPv4 header.
+// Network header before a received datagram of `bytes` bytes: the IPv6 header, or zeros and the IPv4 header.
 network_header header_of(const udp_flow &flow, std::size_t bytes) noexcept;
 
-// Headers from the BTH up to the payload.
 struct transport_headers {
     std::array<std::byte, bth_size + max_extended_size> bytes;
     std::size_t size = 0;
@@ -51,7 +49,6 @@ transport_headers encode(const datagram &d, std::size_t payload_size) noexcept;
 // Decodes the packet of a reliable connection from the payload of its UDP packet, except its invariant CRC; `p.payload`
 // points into it. Returns false for packets that encode() cannot produce, except for reserved bits.
 bool decode(std::span<const std::byte> bytes, packet &p) noexcept;
-// Decodes an unreliable datagram in the same way.
 bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept;
 
 // Invariant CRC of a packet, in the order of its bytes on the wire. `headers` starts with the BTH; headers, payload and

@@ -27,31 +27,30 @@ struct identity {
 // Reason why two processes share no memory. The process that detects it sends it to its peer.
 enum class no_shm_reason : std::uint8_t {
     none,
-    unshared, // one of them shares no memory at all
-    host,     // they are on different hosts
-    user,     // they belong to different users
+    unshared, // one process does not share memory
+    host,     // different hosts
+    user,     // different users
     network,  // they are in different network namespaces
-    refused,  // the system denies one of them access to the other
+    refused,  // access denied by the system
     count
 };
 
 // Location of the shared memory of a process, which it sends to its peer over their connection.
 struct shm_address {
     bool present = false;
-    no_shm_reason absence_reason = no_shm_reason::none; // set if it is not present
+    no_shm_reason absence_reason = no_shm_reason::none; // if not present
     identity owner;
     token_bytes token{};
     std::uint64_t qp_offset = 0;
     std::uint64_t qp_size = 0;
-    std::uint64_t connection = 0;    // its number, see state_word()
+    std::uint64_t connection = 0;    // see state_word()
     std::uint64_t first_receive = 0; // position of the first message in the receive ring
-    std::int32_t completion_fd = -1; // eventfd of the receive completion queue, if it needs events
+    std::int32_t completion_fd = -1; // eventfd of the receive CQ, or -1
     std::uint64_t fd_server = 0;     // number of the socket that passes descriptors; 0 if none
 };
 
 // Description of the reason, for operators.
 const char *text_of(no_shm_reason reason) noexcept;
-// Keyword of the reason.
 const char *name_of(no_shm_reason reason) noexcept;
 
 // Encodes and decodes at the end of a message: an absent address takes one byte if it contains a reason, otherwise
