@@ -22,7 +22,6 @@ namespace cm
 struct roce_link;
 struct roce_service;
 
-// Signaled with each acknowledged event.
 condition &acknowledged();
 
 } // namespace cm
@@ -75,7 +74,6 @@ enum class cm_state {
 
 inline constexpr std::uint8_t usual_ack_timeout = 18; // 4.096 us * 2^18: about a second
 
-// An rdma_cm_id.
 class cm_id : public rdma_cm_id, public handshake
 {
 public:
@@ -123,8 +121,7 @@ public:
     std::deque<std::pair<std::shared_ptr<tcp_conn>, cm_handshake>> waiting GUARDED_BY(cm::lock());
     rdma_conn_param request GUARDED_BY(cm::lock()){}; // parameters of the connect request
     ibv_sa_path_rec path_record GUARDED_BY(cm::lock()){};
-    std::optional<ibv_qp_init_attr> endpoint_qp GUARDED_BY(
-            cm::lock()); // QP attributes that rdma_create_ep got for a listener
+    std::optional<ibv_qp_init_attr> endpoint_qp GUARDED_BY(cm::lock()); // listener of rdma_create_ep
 };
 
 inline cm_id &id_of(rdma_cm_id *id) noexcept
@@ -173,12 +170,10 @@ void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_d
 // completed requests; it then waits only for a thread that has read events before.
 void queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data = nullptr)
         REQUIRES(lock());
-// Sends messages of a connection to the peer.
 void send_ready(cm_id &id) REQUIRES(lock());
 void send_rejection(cm_id &id, const cm_rejection &rejection) REQUIRES(lock());
 void send_disconnect_request(cm_id &id) REQUIRES(lock());
 void send_disconnect_reply(cm_id &id) REQUIRES(lock());
-// Creates the id for a request that a listener has received.
 cm_id *new_child(cm_id &listener, const cm_handshake &request) REQUIRES(lock());
 // Reports the request to the program, or discards the id if memory is exhausted.
 void offer(cm_id &listener, cm_id &child) REQUIRES(lock());
@@ -195,8 +190,7 @@ bool received_disconnect(cm_id &id, opcode op) REQUIRES(lock());
 // Handles the first message of a connection. Returns false if no listener waits for it.
 bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(lock());
 int fail(int error) noexcept;
-// Functions for ids of UD service resolution: prepare a request, respond to it with a queue pair number, handle the
-// response or its absence.
+// UD service resolution: prepare a request, respond with a queue pair number, handle the response or its absence.
 inline bool is_datagram(const cm_id &id) noexcept
 {
     return id.ps == RDMA_PS_UDP;
@@ -222,7 +216,6 @@ bool is_wildcard(const sockaddr *address) noexcept;
 // Returns true if another id of this process uses the port of `address`. An id owns its port until it is destroyed,
 // even without a socket. With `shares`, ids that share ports do not count.
 bool is_port_taken(const cm_id &id, sockaddr_storage address, bool shares) REQUIRES(lock());
-// Opens a TCP socket for the id at the address.
 int open_bound(cm_id &id, const sockaddr *address) REQUIRES(lock());
 // Allows other sockets to be bound to the port of this one after it has been used for connections.
 void share_port(int socket) noexcept;

@@ -83,7 +83,6 @@ void try_again(std::uint64_t serial)
         const int error = over_roce::request(*id);
         return error == 0 ? void() : detail::unreachable(*id, error);
     }
-    // Another socket may use the port in the meantime.
     bool bound = detail::open_bound(*id, &id->route.addr.src_addr) == 0;
     if (!bound && errno == EADDRINUSE && id->any_port) {
         port_of(id->route.addr.src_storage) = 0;

@@ -180,9 +180,8 @@ void detail::drop_events(cm_id &id)
     }
 }
 
-// Destroys a channel. A program may destroy it while its thread is between two calls that fetch events (rping does, at
-// its end). With a real device, the thread would then usually wait forever in the first call. The last destroyed
-// channels therefore remain recognizable.
+// Destroys a channel. Programs (rping) may do this while a thread is between two calls that fetch events, which waits
+// forever on a real device. The last destroyed channels therefore remain recognizable.
 void destroy_channel(event_channel *channel)
 {
     struct destroyed_channels {

@@ -25,7 +25,6 @@ namespace over_roce
 namespace
 {
 
-// Fields that request and reply have in common.
 cm_mad parameters_of(const cm_id &id) REQUIRES(lock())
 {
     cm_mad m{};
@@ -279,7 +278,6 @@ void open_and_request() noexcept
     }
 }
 
-// Returns false if no thread can be started.
 bool start_opening()
 {
     sigset_t all;

@@ -8,8 +8,7 @@
 namespace softrdma::cm::over_roce
 {
 
-// Opens the port with the first call, like roce::port::open(): the caller must not hold a lock. Returns false and sets
-// errno on error.
+// Opens the port once, like roce::port::open(): the caller must not hold a lock. Returns false and sets errno on error.
 bool open();
 
 // Accepts requests for the port of the id. Returns 0 or an errno value.
@@ -23,11 +22,9 @@ void probe(cm_id &id) REQUIRES(lock());
 bool follow_refusal(cm_id &id) REQUIRES(lock());
 // Gives the queue pair of the id a number of RoCE. Returns 0 or an errno value.
 int join(cm_id &id) REQUIRES(lock());
-// The connection was not established.
 void leave(cm_id &id) REQUIRES(lock());
 void adopt_path(cm_id &id) REQUIRES(lock());
 
-// Sends the request. Returns 0 or an errno value.
 int request(cm_id &id) REQUIRES(lock());
 void reply(cm_id &id) REQUIRES(lock());
 void ready(cm_id &id) REQUIRES(lock());

@@ -17,7 +17,6 @@ namespace softrdma::cm::over_roce
 namespace
 {
 
-// Parameters of the peer in its request or reply.
 cm_handshake parameters_of(const cm_mad &m, const private_data &data)
 {
     cm_handshake h;
@@ -180,7 +179,7 @@ void notify(cm_id &id, mad_exchange::event event, const cm_mad &m) REQUIRES(lock
         id.state = cm_state::connected;
         return detail::queue_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
     case mad_exchange::event::rejected:
-        if (id.state == cm_state::requested) // the program learns it from rdma_accept()
+        if (id.state == cm_state::requested) // rdma_accept() reports the end
             id.state = cm_state::closed;
         else if (detail::is_datagram(id))
             detail::not_resolved(id, m.reason);

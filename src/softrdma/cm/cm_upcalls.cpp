@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Upcalls of connections to the connection manager.
 #include "cm/cm.hpp"
 #include "fault/rules.hpp"
 #include "progress/listener.hpp"
@@ -34,7 +33,6 @@ void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
         parent.listening->suspend();
 }
 
-// Returns true if a fault was injected for the message.
 bool injected(cm_id *id, const std::shared_ptr<tcp_conn> &path) REQUIRES(lock())
 {
     const auto fault = fault::on_handshake();
@@ -102,7 +100,7 @@ void detail::request_seen(cm_id &listener)
         try {
             take_request(listener, path, request);
         } catch (const std::bad_alloc &) {
-            path->finish(); // reports to the peer that it is not accepted
+            path->finish(); // reports the rejection to the peer
         }
     }
     if (listener.listening != nullptr && listener.waiting.size() < max_waiting)

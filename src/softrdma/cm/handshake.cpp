@@ -19,7 +19,6 @@ namespace softrdma
 namespace
 {
 
-// Unauthenticated peers at all ports.
 pending_peers &callers() REQUIRES(cm::lock())
 {
     static constinit process::single<pending_peers> all;

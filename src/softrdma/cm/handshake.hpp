@@ -32,7 +32,6 @@ public:
     virtual void lost(const std::shared_ptr<packet_receiver> &carried, int error) REQUIRES(cm::lock()) = 0;
     // Sends message 1 or, on the passive side, 2.
     virtual void send_address(const shm_address &local_address) REQUIRES(cm::lock()) = 0;
-    // Called when an asynchronous search has ended.
     virtual void searched() REQUIRES(cm::lock()) = 0;
 
     std::shared_ptr<tcp_conn> path GUARDED_BY(cm::lock());
@@ -46,18 +45,15 @@ public:
     void begin() REQUIRES(cm::lock());
     // Sets the path of the passive side, on which message 1 arrived.
     void attach_path(std::shared_ptr<tcp_conn> from_peer) REQUIRES(cm::lock());
-    // After this call, the path carries the packets of the queue pair. Returns false if the queue pair no longer
-    // exists.
+    // The path then carries the packets of the queue pair. Returns false if the queue pair no longer exists.
     bool join() REQUIRES(cm::lock());
     void detach_path() REQUIRES(cm::lock()); // ends events of the path
     void end_path() REQUIRES(cm::lock());    // like detach_path(), and closes the path
 
     shm_address own_address() const REQUIRES(cm::lock());
-    // Tries to access the location in the peer's message. Returns true if this has finished, otherwise searched()
-    // follows.
+    // Tries to access the location in the peer's message. Returns true if finished, otherwise searched() follows.
     bool search(const shm_address &peer) REQUIRES(cm::lock());
     bool is_searching() const REQUIRES(cm::lock()) { return searching_; }
-    // Continues the connection without the endpoint that was searched.
     void stop_searching() REQUIRES(cm::lock());
     // Returns true if no endpoint was found, and the policy requires one.
     bool fails() const REQUIRES(cm::lock()) { return ep_ == nullptr && discovery::required(); }
@@ -69,16 +65,14 @@ public:
     // Handles message 3 on the passive side. Returns false if the message is not message 3.
     bool take_decision(const packet &p) REQUIRES(cm::lock());
 
-    // Takes ownership of a socket that the listener with that tag has accepted. Returns the same value as
-    // listener::receiver.
+    // Takes ownership of a socket of the listener with that tag. Returns the value of listener::receiver.
     static std::chrono::milliseconds accepted(int socket, std::uint64_t tag);
 
 private:
     void log_fall_back() const REQUIRES(cm::lock());
 
-    discovery::shm_ep_ptr ep_ GUARDED_BY(
-            cm::lock()); // endpoint of the peer's queue pair, until both sides have agreed on it
-    no_shm_reason no_shm_reason_ GUARDED_BY(cm::lock()){}; // reason why it is NULL
+    discovery::shm_ep_ptr ep_ GUARDED_BY(cm::lock());      // the peer's queue pair, until both sides agree
+    no_shm_reason no_shm_reason_ GUARDED_BY(cm::lock()){}; // why ep_ is NULL
     bool searching_ GUARDED_BY(cm::lock()) = false;
 };
 

@@ -9,16 +9,14 @@
 namespace softrdma
 {
 
-// One side of a connection that management datagrams establish and end, on a network that may lose, repeat and reorder
-// them. Repeats messages that have no response, within limits, and answers repeated messages of the peer again.
-// Messages in, messages out; the caller passes the time.
+// One side of a connection by management datagrams, which a network may lose, repeat and reorder. Repeats messages
+// without response within limits, and responds again to repeated messages. The caller passes messages and the time.
 class mad_exchange
 {
 public:
     using time_point = std::chrono::steady_clock::time_point;
     using milliseconds = std::chrono::milliseconds;
 
-    // Interface of the network below.
     class outlet
     {
     public:
@@ -28,21 +26,20 @@ public:
 
     enum class event {
         none,
-        replied,            // the peer has accepted the request
-        ready,              // the peer has confirmed the reply
-        rejected,           // the peer has rejected the request or the reply
-        unknown_service,    // no program of the peer's host listens
-        disconnect_request, // the peer disconnects
-        disconnected,       // the peer has confirmed the end
-        unreachable,        // no response in time
-        lost,               // the process of the peer has ended
+        replied,         // the peer has accepted the request
+        ready,           // the peer has confirmed the reply
+        rejected,        // the peer has rejected the request or the reply
+        unknown_service, // no program of the peer's host listens
+        disconnect_request,
+        disconnected, // the peer has confirmed the end
+        unreachable,  // no response in time
+        lost,         // the process of the peer has ended
     };
 
     static constexpr std::uint8_t max_retries = 15;
     // Answer to a LAP, with which the device asks whether the process of a peer on the same device still exists.
     static constexpr std::uint16_t alternate_path_invalid_id = 1;
 
-    // `limit` is the time to wait for a response.
     mad_exchange(std::uint32_t local_id, milliseconds limit, outlet &out) noexcept
         : out_(out), local_id_(local_id), limit_(limit), response_time_(limit / 8)
     {
@@ -61,10 +58,8 @@ public:
     void reject(std::uint16_t reason, const private_data &data);
     void disconnect(time_point now);
     void confirm_disconnect();
-    // Ends the connection in the way that its state requires.
     void abandon(time_point now);
 
-    // Handles a message of the peer.
     event arrived(const roce::cm_mad &m, time_point now);
     // Handles a LAP that came back because no process of the peer's host receives messages.
     event refused() noexcept;

@@ -14,7 +14,6 @@ namespace softrdma
 class port_numbers
 {
 public:
-    // Returns 0 and sets errno on error.
     std::uint32_t reserve();
     void release(std::uint32_t number);
     bool has(std::uint32_t number) const noexcept;

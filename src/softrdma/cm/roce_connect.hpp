@@ -9,7 +9,6 @@
 namespace softrdma::roce_connect
 {
 
-// Returns whether SOFTRDMA_TRANSPORT selects RoCE.
 bool is_selected();
 
 // Return whether connections over TCP that are refused are requested over RoCE, and whether listeners accept both
@@ -28,7 +27,6 @@ constexpr std::uint32_t bytes_of(ibv_mtu mtu) noexcept
     return 128u << mtu;
 }
 
-// Creates the path of a datagram queue pair. Returns NULL and sets errno on error.
 std::unique_ptr<datagram_path> open_datagram_path();
 
 // Returns 0 and sets errno on error.

@@ -63,12 +63,10 @@ using clock = std::chrono::steady_clock;
 using roce::cm_attribute;
 using roce::cm_mad;
 
-// Position of the lane in a communication ID.
 inline constexpr std::uint32_t lane_shift = 27;
 
 using peer_key = std::pair<network_address, std::uint32_t>; // address and communication ID of a peer
 
-// A check whether a host has the port of RoCE.
 struct host_probe {
     clock::time_point sent;
     unique_fd socket;
@@ -91,7 +89,6 @@ registry &state();
 // Returns NULL if this process has none.
 registry *state_if_created() noexcept;
 
-// Name of the mailbox of a process.
 local_address name_of_lane(std::uint32_t lane) noexcept;
 // Name of the mailbox of a listener, at an address or at all addresses of a family.
 local_address name_of_service(std::uint64_t number, const network_address *address, bool v4) noexcept;
@@ -112,7 +109,6 @@ void update_timer(roce_link &link) REQUIRES(lock());
 void received(const roce::management_packet &p, bool is_handed_on);
 // Handles a probe that came back because no process of the peer's host has the port.
 void refused(const roce::management_packet &p);
-// Reports the event of a connection to its id.
 void handle(roce_link &link, mad_exchange::event event, const cm_mad &m) REQUIRES(lock());
 
 } // namespace over_roce

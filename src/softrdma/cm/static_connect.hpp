@@ -3,9 +3,8 @@
 
 #include "cm/handshake.hpp"
 
-// Queue pairs that are connected by ibv_modify_qp() alone, without the connection manager. The number of such a queue
-// pair consists of the TCP port under which its peer reaches this process, and an index: port << 8 | index. The port
-// allocator of the kernel makes numbers unique on a host. The queue pair with the larger number connects as soon as it
+// Queue pairs that ibv_modify_qp() connects, without the connection manager. Their numbers are port << 8 | index, with
+// the TCP port of their process, so they are unique on a host. The queue pair with the larger number connects when it
 // is ready to receive, and retries until the other one is ready.
 namespace softrdma::static_connect
 {
