@@ -12,22 +12,19 @@ enum class poll_result {
     busy, // another thread is polling
 };
 
-// Interface of a handler of readiness events.
 class event_handler
 {
 public:
     virtual ~event_handler() = default;
     // Called by the progress thread or by a polling thread, with no lock held, possibly by several threads at once.
     virtual poll_result ready(std::uint32_t events) = 0;
-    // Polls for input without a readiness event.
     virtual poll_result poll() { return poll_result::idle; }
     // Like poll, but in memory only, without a system call.
     virtual poll_result poll_memory() { return poll_result::idle; }
     // For handlers with input in memory: the progress thread is about to sleep, so later input must wake it through a
     // descriptor. Returns true if input has arrived already.
     virtual bool about_to_sleep() { return false; }
-    // Called when another function of the handler failed for lack of memory, by the same thread, which no longer holds
-    // a lock.
+    // Called without locks, by the same thread, after another function of the handler ran out of memory.
     virtual void out_of_memory() noexcept {}
 };
 

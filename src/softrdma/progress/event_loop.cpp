@@ -50,7 +50,6 @@ event_loop *event_loop::start(void (*first)())
     return started;
 }
 
-// Returns 0 or an errno value.
 int event_loop::start_thread(void (*first)())
 {
     barriers::enroll(); // before the process has more threads

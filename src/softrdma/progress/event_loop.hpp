@@ -62,8 +62,7 @@ private:
     poll_result poll_all_memory();
     bool memory_may_sleep();
     poll_result handle(const epoll_event &event);
-    // Suspends the thread until input arrives that no polling thread of the program will find. Returns false if input
-    // was available already.
+    // Sleeps until input that no polling thread will find. Returns false if there was input already.
     bool sleep();
     template<typename Call>
     static poll_result serve(event_handler &handler, Call call) noexcept;

@@ -18,7 +18,6 @@ namespace softrdma
 class path_timer
 {
 public:
-    // The path owns the timer; its bound() returns the receiver or NULL.
     template<typename Path>
     void start(std::weak_ptr<Path> owner, std::chrono::microseconds delay)
     {
@@ -60,7 +59,7 @@ public:
     void expired() noexcept { pending_.reset(); }
 
 private:
-    std::optional<clock::time_point> pending_; // its expiry
+    std::optional<clock::time_point> pending_; // expiry
 };
 
 } // namespace softrdma

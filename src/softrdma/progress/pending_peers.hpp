@@ -11,24 +11,20 @@
 namespace softrdma
 {
 
-// A peer that has connected to this process.
 class pending_peer
 {
 public:
     virtual ~pending_peer() = default;
-    // Ends the connection.
     virtual void drop() = 0;
 };
 
-// Unauthenticated peers, whose first message has not arrived: each uses a descriptor, and any process can connect.
-// Beyond a fixed number, the oldest is disconnected in favor of the next one, and so is a peer that sends nothing in
-// time.
+// Unauthenticated peers, before their first message: any process can connect, and each uses a descriptor. Disconnects
+// silent peers, and the oldest beyond a fixed number.
 class pending_peers
 {
 public:
-    // Adds a peer; its messages must not be read before this returns. Without memory for the list, the peer is
-    // disconnected. Returns the time for which the next one must remain in the kernel's queue. A newly accepted peer is
-    // thus not disconnected before its first message can be read.
+    // Adds a peer, before its messages are read; disconnects it if memory is exhausted. Returns how long the next one
+    // must stay in the kernel's queue, so that the first message of a new peer can be read before its disconnection.
     std::chrono::milliseconds add(const std::shared_ptr<pending_peer> &peer);
     // Time until the next one can be accepted.
     std::chrono::milliseconds pause();

@@ -52,9 +52,8 @@ void polling::choose_skips(std::int64_t now) noexcept
     skips_left_.store(skips, std::memory_order_relaxed);
 }
 
-// Chooses how to wait. If other threads need the CPU, a thread that yields resumes when they have used their time
-// slices; a thread that sleeps resumes when a packet arrives. Each of these waits can last a time slice of each other
-// thread.
+// Chooses how to wait. Threads that yield resume after the time slices of others, threads that sleep resume when a
+// packet arrives. Each wait can last a time slice of each other thread.
 polling::pause polling::choose_pause(std::int64_t now) const noexcept
 {
     constexpr std::int64_t free_ns = 5'000'000;

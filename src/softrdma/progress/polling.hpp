@@ -12,24 +12,19 @@ namespace softrdma
 class polling
 {
 public:
-    // Called at the start and end of a check.
     void enter() noexcept;
     void leave() noexcept { inside_.store(false, std::memory_order_relaxed); }
 
-    // Ways to wait before the next poll.
     enum class pause {
         none,
         yield,
         sleep,
     };
-    // Called when a check that started at `now` found no input. The pauses of one wait take at most 5 ms plus a quarter
-    // of the time that it polls.
+    // Called after a check without input. The pauses of a wait take at most 5 ms plus a quarter of its polling.
     pause on_empty_poll(std::int64_t now) noexcept;
     void paused(pause how, std::int64_t duration) noexcept;
-    // Called when a wait of the program has ended.
     void on_input() noexcept;
-    // Returns true if this poll skips the check. After 1024 checks without input, one check is made every 3
-    // microseconds.
+    // Returns whether to skip a check. After 1024 checks without input, there is one every 3 microseconds.
     bool skips() noexcept
     {
         const unsigned left = skips_left_.load(std::memory_order_relaxed);
@@ -54,7 +49,6 @@ private:
     std::atomic<unsigned> calls_{0};
     std::atomic<bool> inside_{false};
     std::atomic<std::int64_t> until_ns_{0};
-    // State of the current wait.
     std::atomic<unsigned> checks_{0}; // checks without input
     std::atomic<std::int64_t> since_ns_{0};
     std::atomic<std::int64_t> paused_ns_{0};

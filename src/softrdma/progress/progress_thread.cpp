@@ -88,9 +88,8 @@ poll_result progress_thread::spin()
     return found;
 }
 
-// Parks while threads of the program poll, because each packet would wake this thread unnecessarily. It resumes after a
-// pause without a poll, or when it is unparked. The pauses grow, because waking up takes some 35 us in a virtual
-// machine.
+// Parks while the program polls, because packets would wake this thread unnecessarily. Resumes after a pause without a
+// poll, or when unparked. The pauses grow, because waking up takes some 35 us in a virtual machine.
 void progress_thread::back_off(poll_result last)
 {
     using namespace std::chrono_literals;

@@ -10,11 +10,9 @@
 namespace softrdma
 {
 
-// Functions to be called at a given time.
 class timers
 {
 public:
-    // Returns 0 or an errno value.
     int open();
     // Readable while a call is due.
     int descriptor() const noexcept { return descriptor_.get(); }

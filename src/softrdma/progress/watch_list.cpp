@@ -106,7 +106,6 @@ std::shared_ptr<event_handler> watch_list::in_memory(std::size_t index)
     return index < in_memory_.size() ? in_memory_[index] : nullptr;
 }
 
-// Returns the former one.
 std::shared_ptr<event_handler> watch_list::exchange_expected(std::shared_ptr<event_handler> handler) noexcept
 {
     const lock_guard lock(expected_lock_);

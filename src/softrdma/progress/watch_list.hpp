@@ -18,8 +18,7 @@
 namespace softrdma
 {
 
-// Handlers of watched descriptors, handlers with input in memory, and the handler that is likely to have the next
-// input.
+// Handlers of descriptors, handlers with input in memory, and the handler that probably has the next input.
 class watch_list
 {
 public:
@@ -55,7 +54,6 @@ public:
     std::shared_ptr<event_handler> expected();
     bool expects(const event_handler &handler) const noexcept { return expected_address_.load() == &handler; }
 
-    // The forking thread holds the lock between before_fork() and one of the others.
     void before_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
     void after_fork_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
     void after_fork_in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
