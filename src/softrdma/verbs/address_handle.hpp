@@ -7,7 +7,6 @@
 namespace softrdma
 {
 
-// Destination of datagrams.
 struct address_handle : ibv_ah {
     // Returns NULL and sets errno: EINVAL, EOPNOTSUPP for a multicast address.
     static address_handle *create(ibv_pd *pd, const ibv_ah_attr &attr);
@@ -26,8 +25,7 @@ inline address_handle &ah_of(ibv_ah *ah) noexcept
     return *static_cast<address_handle *>(ah);
 }
 
-// Stores in `attr` the address attributes for a reply to the datagram with this completion and header. Returns 0 or an
-// errno value.
+// Attributes of an address for a reply to this datagram. Returns 0 or an errno value.
 int answer_to(const ibv_wc &wc, const ibv_grh &header, std::uint8_t port, ibv_ah_attr &attr);
 
 } // namespace softrdma

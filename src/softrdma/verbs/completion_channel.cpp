@@ -23,9 +23,8 @@ bool is_raised_by_an_instruction(int number) noexcept
            number == SIGSYS;
 }
 
-// A wait for the descriptor ends with EINTR after every signal handler. The read(2) with which rdma-core waits
-// continues after a handler with SA_RESTART. Returns true if each handler that this thread may have executed has that
-// flag.
+// Each signal handler ends a wait for the descriptor with EINTR, but the read(2) of rdma-core continues after one with
+// SA_RESTART. Returns whether all handlers that this thread may have executed have that flag.
 bool handlers_restart_calls() noexcept
 {
     sigset_t blocked;
@@ -96,8 +95,7 @@ void completion_channel::publish(completion_queue &cq, const request &latest) no
     cq.shared().armed.store(arming_word(latest.number, latest.in), std::memory_order_seq_cst);
 }
 
-// Makes the set readable once the eventfd of the queue is. First removes events that senders have written for earlier
-// armings.
+// Makes the set readable once the queue's eventfd is, without the events of earlier armings.
 void completion_channel::await(completion_queue &cq) noexcept
 {
     const errno_guard keep_errno; // errors of these calls are harmless

@@ -13,21 +13,18 @@ namespace softrdma
 
 class completion_queue;
 
-// The descriptor of a channel is an epoll set of the eventfds of its queues. An eventfd is enabled for one event when
-// its queue is armed, and the kernel lists the queues in the order in which their events arrive. A late write of a
-// sender makes the set readable only if the queue is armed again. Senders hold no lock or resource that the owner or
-// other senders need.
+// Completion channel: an epoll set of the eventfds of its queues. Arming a queue enables its eventfd for one event, and
+// the kernel lists queues in the order of their events. Late writes of senders have no effect unless the queue is armed
+// again. Senders hold no lock or resource that others need.
 class completion_channel : public ibv_comp_channel
 {
 public:
     explicit completion_channel(ibv_context *owner);
 
     bool valid() const noexcept { return set_.get() >= 0; }
-    // Returns false and sets errno on error.
     bool attach(completion_queue &cq);
     void detach(completion_queue &cq) noexcept;
     bool has_queues() noexcept;
-    // Requests one event, in addition to those that have arrived already.
     void arm(completion_queue &cq, interest in);
     // Returns 0, or -1 with errno: EAGAIN, EINTR.
     int take(completion_queue **cq);

@@ -30,9 +30,8 @@ std::uint32_t mask_for(int entries) noexcept
     return std::bit_ceil(static_cast<std::uint32_t>(entries)) - 1;
 }
 
-// Delays the next poll. Without it, a polling program speculatively loads the same word several times before the
-// response arrives. When the word changes, the CPU must repeat these loads, which delays a message by 25 ns on an Intel
-// CPU.
+// Delays the next poll. Otherwise the CPU speculatively loads the same word several times, and repeats these loads when
+// it changes, which delays a message by 25 ns on an Intel CPU.
 void cpu_relax() noexcept
 {
 #ifdef __x86_64__

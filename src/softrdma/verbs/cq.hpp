@@ -72,11 +72,9 @@ public:
     bool valid() const noexcept { return shared_ != nullptr; }
     const block &memory() const noexcept { return *block_; }
 
-    // Adds to the number of completions that may be outstanding; negative to subtract.
     void expect(std::int64_t entries);
     // On overflow, this and all later entries are lost: the queue and its queue pairs enter the error state.
     void push(const ibv_wc &wc, bool solicited);
-    // Returns false if the completion is lost.
     bool push(const send_completion &c);
     // The caller of drain() on a source must hold this lock.
     spin_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
@@ -143,7 +141,7 @@ private:
     // Members used by every completion.
     alignas(cache_line) spin_lock lock_{lock_level::completion_queue};
     bool overflowed_ GUARDED_BY(lock_) = false;
-    bool counted_ GUARDED_BY(lock_) = false; // same as in the memory shared with peers
+    bool counted_ GUARDED_BY(lock_) = false; // copy of the word shared with peers
     std::atomic<bool> ever_armed_{false};    // if false, no thread waits for an event
     std::atomic<unsigned> empty_polls_{0};
     std::uint32_t mask_ GUARDED_BY(lock_); // mask of positions; the ring has a power of two of entries
@@ -168,7 +166,6 @@ inline completion_queue &cq_of(ibv_cq *cq) noexcept
     return static_cast<completion_queue &>(reinterpret_cast<ibv_cq_ex &>(*cq));
 }
 
-// Operations of a context.
 int poll_cq(ibv_cq *cq, int entries, ibv_wc *wc);
 int req_notify_cq(ibv_cq *cq, int solicited_only);
 

@@ -60,8 +60,7 @@ private:
     bool find_sge(const wqe &w, iovec &segment) const;
     ibv_wc_status send_with_fault(const fault::verdict &verdict, const datagram &d, const datagram_route &route,
             std::span<const iovec> payload);
-    // Returns NULL if no receive is posted. The result is valid until the next post or take; a receive of an SRQ is
-    // copied into `space`.
+    // Returns NULL if no receive is posted. Valid until the next post or take; `space` is for a receive of an SRQ.
     const receive_request *take_receive(receive_request &space) REQUIRES(mutex_);
     ibv_wc_status place(const receive_request &to, const network_header &header, std::span<const std::byte> payload)
             REQUIRES(mutex_);

@@ -22,7 +22,6 @@ namespace
 // A Q_Key with this bit in a work request selects the Q_Key of the sending queue pair.
 constexpr std::uint32_t controlled_qkey = 0x80000000;
 
-// Checks a send request. Returns 0 or an errno value.
 int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
 {
     if (!is_opcode(wr.opcode) || !info_of(wr.opcode).message() || info_of(wr.opcode).invalidates ||
@@ -31,7 +30,6 @@ int check_datagram(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept
     return check_wr(wr, cap);
 }
 
-// Returns false if the payload cannot be read.
 bool send_on(datagram_path &path, const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {
     if (tap *const t = tap::current(); t != nullptr) [[unlikely]]
@@ -39,7 +37,6 @@ bool send_on(datagram_path &path, const datagram &d, const datagram_route &route
     return path.send(d, route, payload);
 }
 
-// Scatters the header and then the payload into the elements of a receive.
 bool scatter(const gathered &target, std::span<const std::byte> header, std::span<const std::byte> payload)
 {
     for (std::size_t i = 0; i < target.count; ++i) {

@@ -15,8 +15,7 @@
 namespace softrdma
 {
 
-// Time that an RNIC with these attributes retries before it reports a silent peer as lost, unless their timeout is
-// zero.
+// Time that an RNIC with these attributes, and a timeout other than 0, retries before it reports a peer as lost.
 inline std::chrono::microseconds retry_time(const ibv_qp_attr &attr) noexcept
 {
     const std::chrono::nanoseconds once(4096ll << attr.timeout);

@@ -31,7 +31,6 @@ class inbound_sources
 {
 public:
     inbound_sources() { watched_.reserve(watch_limit); }
-    // Sets the words of the queue.
     void use(cq_block &words) noexcept { words_ = &words; }
 
     // Returns the bit with which the peer announces deliveries of the source.
@@ -55,8 +54,7 @@ public:
     std::uint32_t waiting() const noexcept;
 
 private:
-    // Maximum number of sources that a poll checks, because there may be hundreds. Other sources announce their
-    // deliveries.
+    // Maximum number of sources that each poll checks. Others, possibly hundreds, announce their deliveries.
     static constexpr std::size_t watch_limit = 8;
 
     int take_announced(int entries, ibv_wc *wc);

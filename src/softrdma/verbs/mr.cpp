@@ -107,8 +107,7 @@ region_table::counts region_table::totals() const
     return all;
 }
 
-// Slots are used in turn: the slots of many regions are adjacent, and a released slot is not reused soon. The rest of a
-// key is random.
+// Uses slots in turn: regions are adjacent, and a released slot is not reused soon. The rest of a key is random.
 std::uint32_t region_table::unused_key()
 {
     do
@@ -170,7 +169,6 @@ void region_table::withdraw(memory_region &region)
                                                        // cannot find the region
 }
 
-// Removes a region that is no longer in use.
 void region_table::forget(memory_region &region)
 {
     if (is_published(region))
@@ -256,8 +254,7 @@ std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
     return *found;
 }
 
-// Waits until all users that found the region earlier have released it. Returns false if a peer is stopped inside an
-// access.
+// Waits until earlier users have released the region. Returns false if a peer is stopped inside an access.
 bool region_table::is_quiescent(memory_region &region)
 {
     if (!reader_list::instance().in_progress(region.key_).ended_within(grace_limit)) {

@@ -32,7 +32,6 @@ public:
     }
     std::byte *at(std::uint64_t va) const noexcept { return static_cast<std::byte *>(addr) + (va - iova_); }
 
-    // Call before a store.
     void about_to_store(const std::byte *begin, std::size_t bytes) const
     {
         mapping().about_to_store(reinterpret_cast<std::uintptr_t>(begin), bytes);
@@ -129,7 +128,6 @@ class region_table
 public:
     static region_table &instance();
 
-    // Returns NULL and sets errno: EINVAL, EOPNOTSUPP, EFAULT, ENOMEM.
     ibv_mr *add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access);
     // Changes that ibv_rereg_mr() supports, as in its flags. Waits for accesses in progress. Returns 0, EINVAL,
     // EOPNOTSUPP, EFAULT, EBUSY, or the errno value of a failed last sync. On error the region is unchanged. EBUSY: a
@@ -173,7 +171,6 @@ public:
     bool allows(const ibv_pd *pd, const window_bounds &bounds) const;
     // Returns false if the bind is not allowed. The window must be unbound.
     bool bind(memory_region &window, const ibv_pd *pd, const window_bounds &bounds);
-    // Removes the window from the table: later lookups do not find it.
     void withdraw_window(memory_region &window);
     // Unbinds a withdrawn window when earlier users have released it. Returns false if a thread of this process still
     // uses it.
@@ -192,8 +189,7 @@ public:
     // the result inside a read-side section that is registered in reader_list.
     std::byte *lookup(
             std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
-    // Like lookup(), but for a receive buffer that a peer fills: writable, without durability, and without missing
-    // pages.
+    // Like lookup(), for a receive buffer that a peer fills: writable, without durability or missing pages.
     std::byte *lookup_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept;
     // Number of removed regions. Inside a section, a looked-up address remains valid while this number is unchanged.
     std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }
@@ -208,7 +204,6 @@ private:
     std::uint32_t unused_key() REQUIRES(mutex_);
     std::shared_ptr<memory_region> shut(const ibv_mr *mr);
     bool is_quiescent(memory_region &region);
-    // Returns NULL if not found.
     const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept REQUIRES_SHARED(mutex_);
     const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept
             REQUIRES_SHARED(mutex_);
@@ -218,7 +213,6 @@ private:
     }
     static bool claim(slot &s, memory_region &region) noexcept;
     void publish(memory_region &region) REQUIRES(mutex_);
-    // Removes the region from the table: later lookups do not find it.
     void withdraw(memory_region &region) REQUIRES(mutex_);
     void forget(memory_region &region);
     slot &slot_of(std::uint32_t key) const noexcept { return slots_[slot_index(key)]; }

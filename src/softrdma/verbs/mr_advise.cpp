@@ -16,7 +16,6 @@ namespace
 constexpr int populate_read = 22;
 constexpr int populate_write = 23;
 
-// Returns 0 or an errno value.
 int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noexcept
 {
     const auto first = reinterpret_cast<std::uintptr_t>(begin) / page_size() * page_size();
@@ -26,8 +25,7 @@ int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noex
         result = madvise(reinterpret_cast<void *>(first), end - first, kernel_advice);
     while (result != 0 && errno == EINTR);
     const bool no_memory = result != 0 && (errno == EFAULT || errno == ENOMEM || errno == EHWPOISON);
-    return no_memory && kernel_advice != MADV_WILLNEED ? EFAULT
-                                                       : 0; // advice that the kernel cannot apply is not an error
+    return no_memory && kernel_advice != MADV_WILLNEED ? EFAULT : 0; // the kernel may ignore advice
 }
 
 } // namespace

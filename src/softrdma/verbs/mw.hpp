@@ -12,34 +12,30 @@ namespace softrdma
 
 class qp_object;
 
-// Guarded by the lock of the window table.
 struct memory_window : ibv_mw {
     ~memory_window()
     {
         if (shown != nullptr)
             region_table::instance().remove_window(*shown);
     }
-    std::shared_ptr<memory_region> shown; // the window as requests find it
+    std::shared_ptr<memory_region> shown; // window in the region table
     bool bound = false;
     // Grace period after an invalidation: requests that may still use the window.
     std::optional<grace_period> leaving;
 };
 
-// The memory windows of the process. After an invalidation, lookups do not find the window; it is quiescent when all
-// earlier users have released it. Calls return and requests complete only after that. A type 2 window is found only by
-// requests of the peer of the queue pair that bound it.
+// Memory windows of the process. Calls return and requests complete when the earlier users of an invalidated window
+// have released it. A type 2 window is only found by the peer of the queue pair that bound it.
 class window_table
 {
 public:
     static window_table &instance();
 
-    // Returns NULL and sets errno: EINVAL, ENOMEM.
     ibv_mw *add(ibv_pd *pd, ibv_mw_type type);
     // Returns 0, or EBUSY if a peer is stopped inside an access. After EBUSY lookups do not find the window, and the
     // caller can retry.
     int remove(ibv_mw *mw);
-    // Unbinds the invalidated windows of that region. Windows that are still in use after the grace limit remain bound
-    // to it.
+    // Unbinds the invalidated windows of that region, except those in use after the grace limit.
     void unbind_invalidated(const ibv_mr *mr);
 
     // Executes a BIND_MW or LOCAL_INV request of that queue pair. Returns std::nullopt if the caller must retry;

@@ -11,8 +11,7 @@ namespace softrdma
 namespace
 {
 
-// Limit of these numbers. Queue pairs that are reached through a TCP port have numbers that start with the port, at
-// least 1024.
+// Limit of these numbers. Numbers of queue pairs behind a TCP port start with the port, at least 1024.
 constexpr std::uint32_t range = 1024 << 8;
 
 } // namespace

@@ -21,8 +21,7 @@ public:
     // Never destroyed: the progress thread may run until the end of the process.
     static number_table &instance();
 
-    // Adds a queue pair; `number` 0 requests an unused number. Returns the number, or 0 if it is in use or none is
-    // free.
+    // `number` 0 requests an unused number. Returns the number, or 0 if none is free or it is in use.
     std::uint32_t add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number);
     std::shared_ptr<queue_pair> find(std::uint32_t number);
     std::vector<std::shared_ptr<queue_pair>> all();

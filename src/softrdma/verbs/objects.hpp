@@ -118,7 +118,6 @@ struct protection_domain : ibv_pd {
     ibv_td *const thread = nullptr;
 
     bool is_parent() const noexcept { return stands_for != nullptr; }
-    // Returns a number that is unique and not 0.
     static std::uint64_t next_number() noexcept;
 };
 
@@ -127,7 +126,6 @@ inline protection_domain &pd_of(ibv_pd *pd) noexcept
     return *static_cast<protection_domain *>(pd);
 }
 
-// Domain number that keys are checked against.
 inline std::uint64_t domain_of(const ibv_pd *pd) noexcept
 {
     return static_cast<const protection_domain *>(pd)->number;

@@ -12,9 +12,8 @@
 namespace softrdma
 {
 
-// Requests between ibv_wr_start() and ibv_wr_complete(), which are posted all or none. The thread that called
-// ibv_wr_start() excludes others from posting until it completes or aborts. Each request is built and checked in its
-// entry of the send queue.
+// Requests between ibv_wr_start() and ibv_wr_complete(), posted all or none by one thread, which excludes others. Each
+// is built and checked in its entry of the send queue.
 class alignas(cache_line) post_batch
 {
 public:

@@ -14,8 +14,7 @@
 namespace softrdma
 {
 
-// A reliable-connection queue pair. The verbs calls, the connection manager and the receive path enter here; the lock
-// makes each of them atomic.
+// Reliable-connection queue pair. Its lock makes verbs calls, the connection manager and the receive path atomic.
 class alignas(cache_line) queue_pair final : public qp_object,
                                              public completion_source,
                                              public std::enable_shared_from_this<queue_pair>
@@ -41,33 +40,27 @@ public:
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad) override;
     int submit_batch(std::uint32_t count) override;
     void open_batch() override;
-    // Posts the bind of a type 1 window, which gets that key.
     int post_bind(const ibv_mw_bind &bind, std::uint32_t key);
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad) override;
     void receive_available();
     void on_region_changed(std::uint32_t key);
 
     void attach(std::shared_ptr<packet_path> path);
-    // Announces that a path will follow: after this call, polls of the completion queues also serve the network and its
-    // handshake.
+    // Announces a path: polls of the completion queues then serve the network and the handshake.
     void expect_path();
-    // Starts a new connection, whose peer on this host may learn the location of this queue pair. Sets the members of
-    // `h` that the queue pair determines. `ends` are the endpoints of the path. Returns false if the queue pair is
-    // destroyed.
+    // Starts a connection with a peer on this host that may get the location of this queue pair. Sets the members of
+    // `h` that the queue pair determines. `ends`: endpoints of the path. Returns false if the queue pair is destroyed.
     bool describe(const connection_ends &ends, shm_address &h);
     // Called when the peer has all data that it needs to act on this queue pair; after this call it may do so.
     void expect(std::shared_ptr<shm_peer> peer);
     // Holds sends back until select_transport().
     void suspend();
-    // Selects where requests are executed: in the memory of the expected peer, or over the path (NULL, with the reason
-    // for report()).
+    // Executes requests in the memory of the expected peer, or over the path (NULL, with the reason for report()).
     void select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_reason reason);
     bool has_path();
     // Fails a peer that is silent for longer than timeout and retry count allow, even if its host still responds.
     void limit_answers();
-    // One line of `key=value` for the report.
     std::string report();
-    // Returns true while a posted request has not completed.
     bool sending();
     // Returns whether completions, flushed ones included, wait for a thread that sleeps until an event of their queue.
     bool has_unread_completions(const event_taker &taker);
@@ -122,8 +115,7 @@ private:
     void fail(const char *reason) REQUIRES(lock_);
     void notice_drained() REQUIRES(lock_);
 
-    // Members that every request uses come first, in as few cache lines as possible: with many connections, none of
-    // them is cached.
+    // Members used by every request come first, in few cache lines: with many connections, none is cached.
     alignas(cache_line) sleeping_lock lock_{lock_level::queue_pair};
     bool on_network_ GUARDED_BY(lock_) = false; // counted by the completion queues
     bool destroyed_ GUARDED_BY(lock_) = false;
@@ -143,10 +135,8 @@ private:
     reserve::prepared_call recheck_call_ GUARDED_BY(lock_); // empty while it is deferred
 };
 
-// Operations of a context, for queue pairs of all types.
 int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
 int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
-// Returns a report of all queue pairs of the process.
 std::string report_queue_pairs();
 // Posted receives in that region use its new definition after this call.
 void notify_region_changed(std::uint32_t key);

@@ -27,8 +27,7 @@ public:
     // NULL unless the queue pair was created for the ibv_wr_* interface.
     post_batch *batch() noexcept { return batch_.get(); }
     virtual void open_batch() = 0;
-    // Posts the requests of the batch, all or none. Returns 0 or an errno value. The caller must hold the lock of the
-    // batch.
+    // Posts the requests of the batch, all or none. Returns 0 or an errno value. Requires the lock of the batch.
     virtual int submit_batch(std::uint32_t count) = 0;
 
     virtual int post_send(ibv_send_wr *wr, ibv_send_wr **bad) = 0;
@@ -40,7 +39,6 @@ public:
     void drain_events();
 
 protected:
-    // Releases its references to the domain and queues.
     void release_objects() noexcept;
     // Registers for, and unregisters from, overflow notifications of its completion queues. leave_queues() has no
     // effect on queues that were not joined.
@@ -69,7 +67,6 @@ inline const qp_object &object_of(const ibv_qp *qp) noexcept
     return object_of(const_cast<ibv_qp *>(qp));
 }
 
-// Checks the limits of queue pairs of all types. Returns 0 or an errno value.
 int check_limits(const ibv_qp_init_attr &attr) noexcept;
 // Grants inline data as the software devices of the kernel do: programs rely on inline space that they did not request.
 void grant_inline_space(ibv_qp_cap &cap) noexcept;

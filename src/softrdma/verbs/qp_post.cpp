@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Post functions of a queue pair.
 #include "base/assert.hpp"
 #include "base/or_no_memory.hpp"
 #include "fault/rules.hpp"
@@ -18,7 +17,6 @@ bool queue_pair::accepts_sends() const noexcept
     return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_ERR;
 }
 
-// Starts the requests that were queued.
 void queue_pair::posted(const attempt &direct)
 {
     if (queue_.empty())
@@ -46,8 +44,7 @@ post_result queue_pair::try_in_memory(const wqe &w)
     return ep_.local->post(w);
 }
 
-// Posts the request that was built in the next entry of the queue. The caller must be inside the section of the local
-// side.
+// Posts the request in the next entry of the queue. The caller must be in the read-side section of the queue pair.
 void queue_pair::submit_wqe(attempt &direct)
 {
     SOFTRDMA_ASSERT(!direct.is_possible || queue_.empty()); // no request overtakes another

@@ -52,9 +52,8 @@ bool receive_queue::has_cached_address(const rq_wqe &k) const noexcept
     return k.removals == regions_.removals();
 }
 
-// Returns whether the slot already describes this receive: programs have few buffers and repost them. Length and key
-// are compared separately. Loaded as their common word, they would have to wait until both stores have left the store
-// buffer.
+// Returns whether the slot already describes this receive, because programs repost few buffers. Loads length and key
+// separately: their common word would have to wait for both stores to leave the store buffer.
 bool receive_queue::matches_slot(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept
 {
     if (wr.num_sge != 1 || !has_cached_address(then))
@@ -141,8 +140,7 @@ bool receive_queue::fetch(std::uint64_t position, const receive_slots::message &
     return placed;
 }
 
-// Checks and places the message of the receive at that position. A message must fit into its receive, and a WRITE into
-// max_message.
+// Checks and places a message. It must fit into its receive, a WRITE into max_message.
 ibv_wc_status receive_queue::admit(std::uint64_t position, const receive_slots::message &m)
 {
     const bool is_write = m.has(slot_write);

@@ -12,17 +12,15 @@
 namespace softrdma
 {
 
-// Posted receives of one queue pair: the owner's copy of each, and the order in which messages consume them. `slots_`
-// publishes them to a peer on this host. Posting is guarded by the lock of the queue pair, consuming by the lock of the
-// completion queue. Receives of an SRQ are lent by it: its lock then guards posting, and it reclaims unused receives
-// with both locks held.
+// Posted receives of a queue pair in the order of consumption, as the owner's copies. `slots_` publishes them to a peer
+// on this host. The queue pair's lock guards posting, the completion queue's lock consuming. An SRQ lends its receives:
+// its lock then guards posting, and both locks reclaiming.
 class receive_queue final : public inbound_source
 {
 public:
     receive_queue(ibv_qp &qp, const ring_start &start);
     ~receive_queue() override;
 
-    // Returns 0 or an errno value.
     int create(const ibv_qp_cap &cap);
     bool valid() const noexcept { return slots_.valid(); }
     qp_block &shared() const noexcept { return slots_.words(); }
@@ -31,7 +29,6 @@ public:
     int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
     // After this call, the shared receive queue, if any, lends receives.
     void borrow() noexcept;
-    // Ends lending and reclaims lent receives.
     void return_lent(lent which) noexcept;
     // For the shared receive queue; the caller must hold its lock.
     std::uint32_t count() const noexcept
@@ -48,7 +45,6 @@ public:
     std::uint64_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
     void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
 
-    // Returns completions of messages that a peer has delivered, in order.
     int drain(ibv_wc *wc, int entries) override;
     std::uint32_t waiting() const noexcept override;
     std::atomic<std::uint32_t> &watched() noexcept override { return shared().watched; }
@@ -106,8 +102,7 @@ private:
         std::uint16_t sge_count;
         std::uint32_t capacity; // bytes
         std::uint64_t token;    // token of receive_slots::lend()
-        // Cached address of a receive with a single segment of plain memory; valid while the region table has this
-        // number of removals.
+        // Cached address of a receive in a single segment of plain memory, valid for this number of removals.
         std::uint64_t removals = unknown;
         ibv_sge segment;
         std::byte *place;

@@ -25,8 +25,7 @@ class remote_access
 public:
     explicit remote_access(const ibv_qp &qp) noexcept : qp_(qp) {}
 
-    // Pins the range if the peer may use it with all of that access. The range `region_table::any_address` with 0 bytes
-    // lies inside every region.
+    // Pins the range if the peer has all of that access. Each region contains `region_table::any_address` with 0 bytes.
     region_pin find(std::uint32_t rkey, int access, std::uint64_t addr, std::uint64_t bytes) const;
     // Executes part of a WRITE to the range, starting at `offset` and inside the range.
     std::uint8_t write(unsigned access, const remote_range &to, std::uint32_t offset, std::span<const std::byte> from);
@@ -37,8 +36,7 @@ public:
     std::uint8_t operate(unsigned access, std::uint32_t rkey, std::uint64_t addr, const atomic_args &args, bool adds,
             std::uint64_t &original);
     std::uint8_t flush(unsigned access, std::uint32_t rkey, std::uint64_t addr, const flush_args &args);
-    // Places part of a message in the elements of a receive of that domain. Returns false if an element lies outside a
-    // region.
+    // Places part of a message in a receive of that domain. Returns false if an element has no region.
     bool scatter(
             const ibv_pd *pd, std::span<const ibv_sge> sges, std::uint64_t offset, std::span<const std::byte> from);
 

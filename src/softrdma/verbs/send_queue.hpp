@@ -20,9 +20,8 @@ struct posted_total {
     std::uint64_t bytes = 0;
 };
 
-// The send queue of a queue pair: a ring of the requested number of entries in posting order. A request is built in the
-// entry that it occupies until it completes. Guarded by the lock of the queue pair. The thread that holds the
-// post_batch, if the queue pair has one, may build requests without that lock.
+// Send queue: a ring of entries in posting order. A request is built in the entry that it occupies until it completes.
+// Guarded by the queue pair's lock, except that the thread with the post_batch may build requests.
 class alignas(cache_line) send_queue
 {
 public:
@@ -41,7 +40,6 @@ public:
         return entries_[wrapped(head_ + i)];
     }
 
-    // Number of requests that may be posted.
     std::uint32_t available() const noexcept
     {
         const std::uint32_t used = size() + completed_ - freed_.load(std::memory_order_relaxed);
@@ -53,7 +51,6 @@ public:
         const bool free = before < capacity_ - size_.load(std::memory_order_acquire);
         return free ? &entries_[wrapped(tail_ + before)] : nullptr;
     }
-    // Queues the first request that was built.
     wqe &push() noexcept
     {
         SOFTRDMA_ASSERT(size() < capacity_);
@@ -79,7 +76,6 @@ public:
         if (empty())
             head_ = tail_ = 0;
     }
-    // Completes the first request.
     void pop_front(ibv_wc_status status) noexcept
     {
         SOFTRDMA_ASSERT(!empty());
@@ -102,7 +98,6 @@ public:
 
 private:
     std::uint32_t wrapped(std::uint32_t i) const noexcept { return i < capacity_ ? i : i - capacity_; }
-    // Members of a request that its completion contains.
     struct finished {
         std::uint64_t wr_id;
         ibv_wc_opcode opcode;
@@ -127,9 +122,8 @@ private:
     // A request occupies its entry until the program polls its completion. An unsignaled request keeps it until the
     // program polls that of a later request: before that, the program cannot know that the entry is free.
     std::uint32_t completed_ = 0;
-    std::uint32_t unreported_ = 0; // number of the latest of these that are unsignaled
-    std::atomic<std::uint32_t> freed_{
-            0}; // number of these that were polled; guarded by the lock of the completion queue
+    std::uint32_t unreported_ = 0;        // number of the latest completed requests that are unsignaled
+    std::atomic<std::uint32_t> freed_{0}; // polled ones; guarded by the completion queue's lock
     const ibv_qp &qp_;
     const bool signal_all_;
     std::array<posted_total, detail::opcode_count> posted_{}; // indexed by opcode

@@ -32,8 +32,7 @@ struct receive_request {
     static int from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_request &out) noexcept;
 };
 
-// Queue of posted receives, with its full capacity allocated at creation. Untouched entries of a large queue use no
-// memory.
+// Queue of posted receives with a fixed capacity. Unused entries of a large queue use no memory.
 class receive_fifo
 {
 public:
@@ -64,7 +63,6 @@ public:
         SOFTRDMA_ASSERT(!full()); // the request still counts as posted
         places_[--begin_ % capacity_] = request;
     }
-    // Changes the capacity and keeps the queued requests.
     void resize(std::uint32_t capacity);
     void clear() noexcept { begin_ = end_; }
 
@@ -97,7 +95,6 @@ public:
     void end_lending(receive_queue &to, lent which) noexcept;
     // Lends a receive for a message from the network. Returns false if none is left.
     bool lend_to(receive_queue &to);
-    // Called when a lent receive has its completion.
     void on_consumed() noexcept { lent_.fetch_sub(1, std::memory_order_relaxed); }
     // Returns a lent receive that was taken for a message that never completes.
     void put_back(const receive_request &request) noexcept;
@@ -137,7 +134,6 @@ inline shared_receive_queue &srq_of(ibv_srq *srq) noexcept
     return *static_cast<shared_receive_queue *>(srq);
 }
 
-// Operation of a context.
 int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **bad);
 
 } // namespace softrdma

@@ -29,7 +29,6 @@ public:
     virtual void sent(const datagram &d, const datagram_route &route, std::span<const iovec> payload) = 0;
     virtual void received(const datagram &d, const network_header &header) = 0;
 
-    // NULL without an observer: one predictable branch.
     static tap *current() noexcept { return installed_.load(std::memory_order_acquire); }
     static void install(tap *t) noexcept { installed_.store(t, std::memory_order_release); }
 

@@ -68,7 +68,6 @@ enum class wqe_state : std::uint32_t {
     failed,
 };
 
-// Returns whether a request may change from one state to the other.
 constexpr bool may_follow(wqe_state from, wqe_state to) noexcept
 {
     using state = wqe_state;
@@ -172,7 +171,6 @@ struct wqe {
     }
     bool is_rejected() const noexcept { return state == wqe_state::rejected || state == wqe_state::aborted; }
     bool has_psn() const noexcept { return state >= wqe_state::transmitting; }
-    // Returns whether the path has the whole request, whose response is outstanding.
     bool is_sent() const noexcept { return state == wqe_state::sent || state == wqe_state::sent_no_ack_req; }
     // Returns whether an attempt to execute the request is not complete.
     bool is_started() const noexcept { return state >= wqe_state::stalled; }

@@ -20,10 +20,9 @@ enum class wr_args : std::uint8_t {
     window, // local operation
 };
 
-// Properties of the opcode of a work request.
 struct wr_op_info {
     bool known = false;
-    bool native = false; // supported by some devices only
+    bool native = false;
     wr_args args = wr_args::rdma;
     bool immediate = false;
     bool invalidates = false; // invalidates a window of the peer
@@ -36,7 +35,6 @@ struct wr_op_info {
 
     constexpr bool message() const noexcept { return args == wr_args::message; }
     constexpr bool atomic() const noexcept { return args == wr_args::atomic; }
-    // Executed without sending.
     constexpr bool local() const noexcept { return args == wr_args::window; }
 };
 
