@@ -50,7 +50,6 @@ bool fires(rule &r, std::mt19937_64 &random)
     return true;
 }
 
-// The first rule that matches and fires decides.
 template<typename Matches>
 std::optional<verdict> decide(Matches matches)
 {

@@ -9,19 +9,18 @@
 #include <string>
 #include <string_view>
 
-// Fault injection. A text of rules separated by ';', each ACTION[=VALUE][:KEY=VALUE[,KEY=VALUE]...], or seed=N;
-// softrdma(1) describes them.
+// Fault injection by rules, ACTION[=VALUE][:KEY=VALUE[,KEY=VALUE]...] or seed=N, separated by ';' (softrdma(1)).
 namespace softrdma::fault
 {
 
 enum class action {
-    status,     // the request is not executed and completes with a status
-    drop,       // it is executed, its response is lost
-    delay,      // it is delayed
-    rnr,        // the receiver was not ready
-    disconnect, // the connection breaks
-    late,       // its data arrives late; operations that are not fenced overtake it
-    duplicate,  // a datagram arrives twice
+    status, // the request is not executed and completes with a status
+    drop,   // it is executed, its response is lost
+    delay,
+    rnr, // the receiver was not ready
+    disconnect,
+    late, // its data arrives late; operations that are not fenced overtake it
+    duplicate,
     // events of the connection manager, when a request or a reply arrives
     reject,
     unreachable,
@@ -36,13 +35,11 @@ struct verdict {
 };
 
 extern std::atomic<bool> any_rules;
-// One predictable branch without rules.
 inline bool active() noexcept
 {
     return any_rules.load(std::memory_order_relaxed);
 }
 
-// Returns the fault for a work request of the queue pair.
 std::optional<verdict> on_request(ibv_wr_opcode opcode, std::uint32_t qpn);
 // Returns the fault for a message of the connection manager: rejected or lost.
 std::optional<action> on_handshake();

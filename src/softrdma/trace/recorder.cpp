@@ -186,7 +186,6 @@ private:
         f.forget_before(p.psn);
     }
 
-    // Returns the number of packets.
     std::uint32_t put_parts(packet_path &path, const packet &p, std::span<const std::byte> payload, std::uint32_t psn,
             bool first, bool last, direction d) REQUIRES(mutex_)
     {

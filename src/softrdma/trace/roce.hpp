@@ -14,8 +14,7 @@ struct addresses {
     network_address to{};
 };
 
-// Builds the Ethernet frame of RoCE version 2 for the packet: IP, UDP to port 4791, the InfiniBand headers, the
-// payload, the invariant checksum.
+// Ethernet frame of RoCE version 2: IP, UDP to port 4791, InfiniBand headers, payload, invariant CRC.
 std::vector<std::byte> frame_of(const addresses &ends, const packet &header, std::span<const std::byte> payload);
 std::vector<std::byte> frame_of(const addresses &ends, const datagram &header, std::span<const std::byte> payload);
 
