@@ -21,9 +21,9 @@ namespace
 
 using json = nlohmann::ordered_json;
 
-void print(const options &what, const std::string &text, const json &value)
+void print(const options &opts, const std::string &text, const json &value)
 {
-    fmt::print("{}", what.json ? value.dump(2) + "\n" : text);
+    fmt::print("{}", opts.json ? value.dump(2) + "\n" : text);
 }
 
 // Returns failure if a copy is not in sync, for monitoring.
@@ -32,17 +32,17 @@ exit_status status_of(const std::vector<unsigned> &missing)
     return missing.empty() ? exit_done : exit_failed;
 }
 
-exit_status show_status(const options &what)
+exit_status show_status(const options &opts)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
+    const cfg_ptr cfg = read_cfg(opts.set_file);
     std::unique_ptr<rpma_mirror_state> state;
     std::string failed, metrics;
     // A monitor needs the state of the targets even if the program does not respond.
     try {
-        if (const auto writer = writer_set::find(cfg.get(), status_patience)) {
+        if (const auto writer = writer_set::find(cfg.get(), status_limits)) {
             state = writer->state();
             failed = writer->failure_reason();
-            metrics = what.prometheus ? writer->metrics() : "";
+            metrics = opts.prometheus ? writer->metrics() : "";
         }
     } catch (const no_response &error) {
         fmt::print(stderr, "rpma-mirror: {}; querying the targets\n", error.what());
@@ -50,10 +50,10 @@ exit_status show_status(const options &what)
     }
     if (!state || !failed.empty())
         state = inspect(cfg.get());
-    const std::string text = what.prometheus     ? prometheus_text(*state, what.set_file, metrics)
+    const std::string text = opts.prometheus     ? prometheus_text(*state, opts.set_file, metrics)
                              : state->epoch == 0 ? ""
                                                  : state_text(*state);
-    print(what, text, state_json(*state));
+    print(opts, text, state_json(*state));
     if (state->epoch == 0)
         throw failure(absence_text(*state), exit_failed);
     if (!failed.empty())
@@ -62,31 +62,31 @@ exit_status show_status(const options &what)
 }
 
 // Returns the set that a program of this machine has open. Otherwise opens it.
-std::unique_ptr<usable_set> use(const options &what, const cfg_ptr &cfg, const progress &shown)
+std::unique_ptr<usable_set> use(const options &opts, const cfg_ptr &cfg, const progress &display)
 {
     if (auto writer = writer_set::find(cfg.get()))
         return writer;
     check_not_in_use(cfg.get());
-    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
-    return std::make_unique<open_set>(cfg.get(), what.force);
+    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), display.resync_options()); });
+    return std::make_unique<open_set>(cfg.get(), opts.force);
 }
 
-exit_status create(const options &what)
+exit_status create(const options &opts)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
+    const cfg_ptr cfg = read_cfg(opts.set_file);
     call([&] { return rpma_mirror_create(cfg.get()); });
     const auto state = inspect(cfg.get());
-    print(what, state_text(*state), state_json(*state));
+    print(opts, state_text(*state), state_json(*state));
     return exit_done;
 }
 
 // Verifies a set. Opening resynchronizes the copies, so differences are found only in a set that was closed cleanly, or
 // that a program has open.
-exit_status verify(const options &what)
+exit_status verify(const options &opts)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
-    progress shown(what);
-    const auto set = use(what, cfg, shown);
+    const cfg_ptr cfg = read_cfg(opts.set_file);
+    progress display(opts);
+    const auto set = use(opts, cfg, display);
     const auto opening = set->opening();
     const auto state = set->state();
     std::vector<std::vector<std::string>> rows = {{"COPY", "LEVEL", "COMPARED", "DIFFERENT", "FIRST", "WHERE"}};
@@ -94,11 +94,11 @@ exit_status verify(const options &what)
     bool equal = true, found = false;
     for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES; ++copy) {
         const rpma_mirror_copy &c = state->copies[copy];
-        if (c.state == RPMA_MIRROR_COPY_ABSENT || c.is_local != 0 || (what.copy && *what.copy != copy))
+        if (c.state == RPMA_MIRROR_COPY_ABSENT || c.is_local != 0 || (opts.copy && *opts.copy != copy))
             continue;
         found = true;
         auto report = make_output<rpma_mirror_verify_report>();
-        const int code = set->verify(copy, shown, *report);
+        const int code = set->verify(copy, display, *report);
         equal = equal && code == 0;
         if (code == RPMA_MIRROR_E_STALE) {
             rows.push_back({std::to_string(copy), "-", "-", "-", "-", std::string(c.location) + ": not in sync"});
@@ -114,8 +114,8 @@ exit_status verify(const options &what)
                 {"first", differs ? json(report->first_difference) : json()}});
     }
     if (!found)
-        throw failure(fmt::format("target of copy {} not found", what.copy.value_or(0)), exit_usage);
-    shown.end_line();
+        throw failure(fmt::format("target of copy {} not found", opts.copy.value_or(0)), exit_usage);
+    display.end_line();
     const char *const reason = !opening                   ? nullptr
                                : opening->was_clean == 0  ? "the set was not closed cleanly"
                                : opening->sent_bytes != 0 ? "files of a copy were changed after the close"
@@ -130,44 +130,44 @@ exit_status verify(const options &what)
     if (opening)
         value.update({{"was_clean", opening->was_clean != 0}, {"resynced_bytes", opening->sent_bytes}});
     value["copies"] = copies;
-    print(what, before + table(rows) + '\n' + outcome + '\n', value);
+    print(opts, before + table(rows) + '\n' + outcome + '\n', value);
     // Closing would overwrite the other copies with the local one, which can be the wrong one.
     set->end(!equal);
     return equal ? exit_done : exit_failed;
 }
 
-exit_status recover(const options &what)
+exit_status recover(const options &opts)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
-    progress shown(what);
-    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
+    const cfg_ptr cfg = read_cfg(opts.set_file);
+    progress display(opts);
+    call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), display.resync_options()); });
     auto report = make_output<rpma_mirror_recovery_report>();
-    call([&] { return rpma_mirror_recover(cfg.get(), what.force ? RPMA_MIRROR_F_FORCE : 0, report.get()); });
-    shown.end_line();
+    call([&] { return rpma_mirror_recover(cfg.get(), opts.force ? RPMA_MIRROR_F_FORCE : 0, report.get()); });
+    display.end_line();
     const auto state = inspect(cfg.get());
     const std::vector<unsigned> missing = missing_copies(*state);
     json value = recovery_json(*report);
     value["not_in_sync"] = missing;
-    print(what, recovery_text(*report) + (missing.empty() ? "" : "not in sync: " + list_text(missing) + '\n'), value);
-    return what.command == "promote" ? exit_done : status_of(missing);
+    print(opts, recovery_text(*report) + (missing.empty() ? "" : "not in sync: " + list_text(missing) + '\n'), value);
+    return opts.command == "promote" ? exit_done : status_of(missing);
 }
 
-exit_status resync_open(const options &what, writer_set &set)
+exit_status resync_open(const options &opts, writer_set &set)
 {
-    progress shown(what);
+    progress display(opts);
     std::string text;
     json failed = json::array();
     for (const unsigned copy : missing_copies(*set.state())) {
         std::string reason;
-        if (const int code = set.resync(copy, shown, reason); code != 0) {
+        if (const int code = set.resync(copy, display, reason); code != 0) {
             text += fmt::format("copy {}: {}\n", copy, reason);
             failed.push_back({{"copy", copy}, {"code", code}, {"message", reason}});
         }
     }
-    shown.end_line();
+    display.end_line();
     const auto state = set.state();
     const std::vector<unsigned> missing = missing_copies(*state);
-    print(what,
+    print(opts,
             fmt::format("epoch {}: resynchronized by the program that has the set open\n{}in sync: {}\n{}",
                     state->epoch, text, list_text(copies_of(state->in_sync)),
                     missing.empty() ? "" : "not in sync: " + list_text(missing) + '\n'),
@@ -176,95 +176,95 @@ exit_status resync_open(const options &what, writer_set &set)
     return status_of(missing);
 }
 
-exit_status resync(const options &what)
+exit_status resync(const options &opts)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
+    const cfg_ptr cfg = read_cfg(opts.set_file);
     if (const auto writer = writer_set::find(cfg.get()))
-        return resync_open(what, *writer);
+        return resync_open(opts, *writer);
     check_not_in_use(cfg.get());
-    return recover(what);
+    return recover(opts);
 }
 
-exit_status fence(const options &what)
+exit_status fence(const options &opts)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
+    const cfg_ptr cfg = read_cfg(opts.set_file);
     std::uint64_t epoch = 0;
-    call([&] { return rpma_mirror_fence(cfg.get(), what.force ? RPMA_MIRROR_F_FORCE : 0, &epoch); });
-    print(what, fmt::format("epoch {}: writers of lower epochs are fenced on every target that responded\n", epoch),
+    call([&] { return rpma_mirror_fence(cfg.get(), opts.force ? RPMA_MIRROR_F_FORCE : 0, &epoch); });
+    print(opts, fmt::format("epoch {}: writers of lower epochs are fenced on every target that responded\n", epoch),
             {{"epoch", epoch}});
     return exit_done;
 }
 
-exit_status change(const options &what, const std::function<void(usable_set &, progress &)> &f)
+exit_status change(const options &opts, const std::function<void(usable_set &, progress &)> &f)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
-    progress shown(what);
-    const auto set = use(what, cfg, shown);
-    f(*set, shown);
-    shown.end_line();
+    const cfg_ptr cfg = read_cfg(opts.set_file);
+    progress display(opts);
+    const auto set = use(opts, cfg, display);
+    f(*set, display);
+    display.end_line();
     const auto state = set->state();
     set->end(false);
-    print(what,
+    print(opts,
             fmt::format("members: {}\nin sync: {}\n{} is changed (change the set files of other machines, too)\n",
-                    list_text(copies_of(state->members)), list_text(copies_of(state->in_sync)), what.set_file),
+                    list_text(copies_of(state->members)), list_text(copies_of(state->in_sync)), opts.set_file),
             {{"members", copies_of(state->members)}, {"in_sync", copies_of(state->in_sync)}});
     return exit_done;
 }
 
-exit_status add(const options &what)
+exit_status add(const options &opts)
 {
-    return change(what, [&](usable_set &set, progress &shown) {
-        set.add(*what.copy, what.place, what.pool_set, shown);
-        add_target_line(what.set_file, *what.copy, what.place, what.pool_set);
+    return change(opts, [&](usable_set &set, progress &display) {
+        set.add(*opts.copy, opts.location, opts.pool_set, display);
+        add_target_line(opts.set_file, *opts.copy, opts.location, opts.pool_set);
     });
 }
 
-exit_status remove_copy(const options &what)
+exit_status remove_copy(const options &opts)
 {
-    return change(what, [&](usable_set &set, progress &) {
-        set.remove(*what.copy);
-        remove_target_line(what.set_file, *what.copy);
+    return change(opts, [&](usable_set &set, progress &) {
+        set.remove(*opts.copy);
+        remove_target_line(opts.set_file, *opts.copy);
     });
 }
 
-exit_status grow(const options &what)
+exit_status grow(const options &opts)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
-    progress shown(what);
+    const cfg_ptr cfg = read_cfg(opts.set_file);
+    progress display(opts);
     const auto writer = writer_set::find(cfg.get());
     if (writer) {
-        writer->grow(what.length, shown);
+        writer->grow(opts.length, display);
     } else {
         check_not_in_use(cfg.get());
-        call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), shown.resync_options()); });
-        call([&] { return rpma_mirror_grow_closed(cfg.get(), what.length); });
+        call([&] { return rpma_mirror_cfg_set_resync_options(cfg.get(), display.resync_options()); });
+        call([&] { return rpma_mirror_grow_closed(cfg.get(), opts.length); });
     }
-    shown.end_line();
+    display.end_line();
     const auto state = writer ? writer->state() : inspect(cfg.get());
     const std::vector<unsigned> missing = missing_copies(*state);
-    print(what,
+    print(opts,
             fmt::format("length: {} bytes\nin sync: {}\n{}", state->length, list_text(copies_of(state->in_sync)),
                     missing.empty() ? "" : "not in sync: " + list_text(missing) + '\n'),
             {{"length", state->length}, {"in_sync", copies_of(state->in_sync)}, {"not_in_sync", missing}});
     return exit_done;
 }
 
-exit_status read(const options &what)
+exit_status read(const options &opts)
 {
-    const cfg_ptr cfg = read_cfg(what.set_file);
-    const image_of_set from(cfg.get(), what.any_time, static_cast<int>(what.timeout_s) * 1000);
-    from.write(what.file);
+    const cfg_ptr cfg = read_cfg(opts.set_file);
+    const image_of_set from(cfg.get(), opts.any_time, static_cast<int>(opts.timeout_s) * 1000);
+    from.write(opts.file);
     const rpma_mirror_image &image = from.get();
     const char *const words[] = {"", "point", "closed", "any-time"};
     const char *const texts[] = {"", "content at consistency point {}",
             "content when the set was closed, after consistency point {}",
             "content of any time after consistency point {}, not consistent"};
-    print(what,
-            fmt::format("{}: {} from copy {}\n", what.file, size_text(image.length), image.copy) +
+    print(opts,
+            fmt::format("{}: {} from copy {}\n", opts.file, size_text(image.length), image.copy) +
                     fmt::format(fmt::runtime(texts[image.consistency]), image.consistency_point) +
                     (image.age_is_proven != 0 ? "\n"
                                               : "\na target in sync did not respond: it may have newer content\n"),
-            {{"file", what.file}, {"length", image.length}, {"copy", image.copy},
+            {{"file", opts.file}, {"length", image.length}, {"copy", image.copy},
                     {"consistency", words[image.consistency]}, {"consistency_point", image.consistency_point},
                     {"newest_point", image.newest_point}, {"epoch", image.epoch}, {"version", image.version},
                     {"age_ms", image.age_ms}, {"age_proven", image.age_is_proven != 0}});
@@ -273,16 +273,16 @@ exit_status read(const options &what)
 
 } // namespace
 
-exit_status run(const options &what)
+exit_status run(const options &opts)
 {
     const std::map<std::string, exit_status (*)(const options &)> commands = {{"status", show_status},
             {"create", create}, {"verify", verify}, {"resync", resync}, {"promote", recover}, {"fence", fence},
             {"add", add}, {"remove", remove_copy}, {"read", read}, {"grow", grow}};
     try {
-        return commands.at(what.command)(what);
+        return commands.at(opts.command)(opts);
     } catch (const failure &error) {
-        if (what.json && error.code() != 0)
-            print(what, {},
+        if (opts.json && error.code() != 0)
+            print(opts, {},
                     {{"error", {{"code", error.code()}, {"text", rpma_mirror_err_2str(error.code())},
                                        {"message", error.what()}}}});
         throw;

@@ -7,6 +7,6 @@
 namespace mirror_tool
 {
 
-exit_status run(const options &what);
+exit_status run(const options &opts);
 
 } // namespace mirror_tool

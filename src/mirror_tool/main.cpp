@@ -9,8 +9,8 @@ namespace
 
 int run(int argc, char **argv)
 try {
-    const std::optional<mirror_tool::options> what = mirror_tool::parse(argc, argv);
-    return what ? mirror_tool::run(*what) : mirror_tool::exit_done;
+    const std::optional<mirror_tool::options> opts = mirror_tool::parse(argc, argv);
+    return opts ? mirror_tool::run(*opts) : mirror_tool::exit_done;
 } catch (const mirror_tool::failure &error) {
     std::fprintf(stderr, "rpma-mirror: %s\n", error.what());
     return error.status();

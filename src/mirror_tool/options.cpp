@@ -70,7 +70,7 @@ std::optional<options> parse(int argc, const char *const *argv)
     CLI::App *const adding = add_long("add", "add a copy on another target, and resynchronize it");
     add_copy(*adding, to, "number of the copy, 0 to 15");
     adding->get_option("COPY")->required();
-    adding->add_option("TARGET", to.place, "ADDRESS:PORT of its rpmemd")->required();
+    adding->add_option("TARGET", to.location, "ADDRESS:PORT of its rpmemd")->required();
     adding->add_option("POOLSET", to.pool_set, "poolset at the target")->required();
     add_rate(*adding, to);
     CLI::App *const read = add("read", "copy the set to a file while a program on another machine writes it");
@@ -88,15 +88,15 @@ std::optional<options> parse(int argc, const char *const *argv)
     add_force(*remove, to, "continue although a copy in sync is unreachable (its newer data is lost)");
     try {
         app.parse(argc, argv);
-    } catch (const CLI::Success &asked) {
-        app.exit(asked);
+    } catch (const CLI::Success &success) {
+        app.exit(success);
         return std::nullopt;
     } catch (const CLI::ExtrasError &) {
         throw failure("unexpected argument '" + app.remaining(true).front() + "' (see rpma-mirror --help)", exit_usage);
-    } catch (const CLI::ParseError &wrong) {
-        std::string what = wrong.what();
-        std::ranges::replace(what, '\n', ' ');
-        throw failure(what + " (see rpma-mirror --help)", exit_usage);
+    } catch (const CLI::ParseError &error) {
+        std::string message = error.what();
+        std::ranges::replace(message, '\n', ' ');
+        throw failure(message + " (see rpma-mirror --help)", exit_usage);
     }
     if (app.get_subcommands().empty())
         throw failure("no command given (see rpma-mirror --help)", exit_usage);

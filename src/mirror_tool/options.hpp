@@ -17,7 +17,7 @@ struct options {
     std::string progress = "auto"; // or "on" or "off"
     std::uint64_t rate = 0;        // bytes per second, unlimited if 0
     std::optional<unsigned> copy;
-    std::string place;
+    std::string location;
     std::string pool_set;
     std::string file; // output of read
     std::uint64_t length = 0;

@@ -57,16 +57,16 @@ std::unique_ptr<rpma_mirror_state> open_set::state() const
     return state;
 }
 
-int open_set::verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report)
+int open_set::verify(unsigned copy, progress &display, rpma_mirror_verify_report &report)
 {
-    return call([&] { return rpma_mirror_verify(mirror_, copy, shown.resync_options(), &report); },
+    return call([&] { return rpma_mirror_verify(mirror_, copy, display.resync_options(), &report); },
             {RPMA_MIRROR_E_VERIFY, RPMA_MIRROR_E_STALE});
 }
 
-void open_set::add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown)
+void open_set::add(unsigned copy, const std::string &location, const std::string &pool_set, progress &display)
 {
     call([&] {
-        return rpma_mirror_add_target(mirror_, copy, place.c_str(), pool_set.c_str(), shown.resync_options());
+        return rpma_mirror_add_target(mirror_, copy, location.c_str(), pool_set.c_str(), display.resync_options());
     });
 }
 

@@ -48,8 +48,8 @@ public:
 
     virtual std::unique_ptr<rpma_mirror_state> state() const = 0;
     // Returns 0, RPMA_MIRROR_E_VERIFY, or RPMA_MIRROR_E_STALE without a report.
-    virtual int verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report) = 0;
-    virtual void add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown) = 0;
+    virtual int verify(unsigned copy, progress &display, rpma_mirror_verify_report &report) = 0;
+    virtual void add(unsigned copy, const std::string &location, const std::string &pool_set, progress &display) = 0;
     virtual void remove(unsigned copy) = 0;
     // Report of the opening by this program, or nullptr.
     virtual std::unique_ptr<rpma_mirror_recovery_report> opening() const = 0;
@@ -65,8 +65,8 @@ public:
     ~open_set() override { rpma_mirror_unmap(&mirror_); }
 
     std::unique_ptr<rpma_mirror_state> state() const override;
-    int verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report) override;
-    void add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown) override;
+    int verify(unsigned copy, progress &display, rpma_mirror_verify_report &report) override;
+    void add(unsigned copy, const std::string &location, const std::string &pool_set, progress &display) override;
     void remove(unsigned copy) override;
     std::unique_ptr<rpma_mirror_recovery_report> opening() const override;
     // With `unchanged` the set stays open until the program exits.

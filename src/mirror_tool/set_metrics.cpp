@@ -13,18 +13,18 @@ namespace mirror_tool
 namespace
 {
 
-// Returns the metrics of `text` that `known` does not contain, with one more label.
-std::string other_metrics(const std::string &known, const std::string &text, const std::string &label)
+// Returns the metrics of `text` that `existing` does not contain, with one more label.
+std::string other_metrics(const std::string &existing, const std::string &text, const std::string &label)
 {
     std::istringstream lines(text);
     std::string others;
-    bool is_known = false;
+    bool exists = false;
     for (std::string line; std::getline(lines, line);) {
         if (line.starts_with("# HELP "))
-            is_known = known.find(line.substr(0, line.find(' ', 7) + 1)) != std::string::npos;
+            exists = existing.find(line.substr(0, line.find(' ', 7) + 1)) != std::string::npos;
         if (const std::size_t at = line.find('{'); line.front() != '#' && at != std::string::npos)
             line.insert(at + 1, label + ",");
-        others += is_known ? "" : line + '\n';
+        others += exists ? "" : line + '\n';
     }
     return others;
 }
@@ -33,7 +33,7 @@ std::string other_metrics(const std::string &known, const std::string &text, con
 
 std::string prometheus_text(const rpma_mirror_state &state, const std::string &set_file, const std::string &of_writer)
 {
-    const std::vector<unsigned> shown = listed_copies(state);
+    const std::vector<unsigned> listed = listed_copies(state);
     const std::string set = prometheus::label("set_file", set_file);
     prometheus::page to("rpma_mirror_");
     const auto add = [&](const char *name, const char *help, std::uint64_t value) {
@@ -46,11 +46,11 @@ std::string prometheus_text(const rpma_mirror_state &state, const std::string &s
     add("clean", "1 if the writer closed the set.", state.clean);
     add("in_use", "1 if a program of this machine has the set open.", is_in_use(state) ? 1 : 0);
     add("consistency_point", "Number of the last consistency point, or 0.", state.consistency_point);
-    add("copies", "Copies that belong to the set.", shown.size());
-    add("copies_in_sync", "Copies that respond and are in sync.", shown.size() - missing_copies(state).size());
+    add("copies", "Copies that belong to the set.", listed.size());
+    add("copies_in_sync", "Copies that respond and are in sync.", listed.size() - missing_copies(state).size());
     const auto add_copies = [&](const char *name, const char *help, auto value) {
         to.begin(name, "gauge", help);
-        for (const unsigned copy : shown)
+        for (const unsigned copy : listed)
             to.add(set + "," + prometheus::label("copy", std::to_string(copy)) + "," +
                             prometheus::label("location", state.copies[copy].location),
                     static_cast<std::uint64_t>(value(state.copies[copy])));

@@ -55,9 +55,10 @@ bool replace(const std::string &path, const std::string &text)
 
 } // namespace
 
-void add_target_line(const std::string &set_file, unsigned copy, const std::string &place, const std::string &pool_set)
+void add_target_line(
+        const std::string &set_file, unsigned copy, const std::string &location, const std::string &pool_set)
 {
-    const std::string line = fmt::format("target {} {} {}", copy, place, pool_set);
+    const std::string line = fmt::format("target {} {} {}", copy, location, pool_set);
     std::string text = read(set_file);
     if (!text.empty() && text.back() != '\n')
         text += '\n';

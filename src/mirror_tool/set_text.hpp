@@ -7,7 +7,8 @@ namespace mirror_tool
 {
 
 // Change the target lines of a set file, which is replaced atomically. Throw failure.
-void add_target_line(const std::string &set_file, unsigned copy, const std::string &place, const std::string &pool_set);
+void add_target_line(
+        const std::string &set_file, unsigned copy, const std::string &location, const std::string &pool_set);
 void remove_target_line(const std::string &set_file, unsigned copy);
 
 } // namespace mirror_tool

@@ -61,7 +61,7 @@ public:
         if (!connected && (error == ENOENT || error == ENOTDIR || error == ECONNREFUSED || error == ENOTSOCK))
             return false;
         if (!connected && error == EAGAIN)
-            fail_silent();
+            fail_unresponsive();
         if (!connected)
             throw failure(fmt::format("{}cannot connect to {}: {} (use the user of the program)", program, path,
                                   std::strerror(error)),
@@ -74,7 +74,7 @@ public:
     {
         // A program that rejects the client sends the reason, and closes the connection.
         if (send(fd_, line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno == EAGAIN)
-            fail_silent();
+            fail_unresponsive();
     }
 
     std::string receive_line()
@@ -92,7 +92,7 @@ public:
                 continue;
             }
             if (count < 0 && errno == EAGAIN)
-                fail_silent();
+                fail_unresponsive();
             if (count <= 0)
                 fail("closed the connection (it closed the set, or was killed)");
             received_.append(bytes, static_cast<std::size_t>(count));
@@ -108,13 +108,13 @@ public:
     // Returns the process that listens, or 0 if it is unknown.
     pid_t peer() const
     {
-        ucred who{};
-        socklen_t size = sizeof(who);
-        return getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
+        ucred credentials{};
+        socklen_t size = sizeof(credentials);
+        return getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 ? credentials.pid : 0;
     }
 
 private:
-    [[noreturn]] void fail_silent() const
+    [[noreturn]] void fail_unresponsive() const
     {
         fail(fmt::format("no response within {} s (process {} may be stopped or overloaded)", max_silence_s_, peer()));
     }
@@ -126,7 +126,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<writer_set> writer_set::find(const rpma_mirror_cfg *cfg, patience limits)
+std::unique_ptr<writer_set> writer_set::find(const rpma_mirror_cfg *cfg, response_limits limits)
 {
     char *path = nullptr;
     if (rpma_mirror_cfg_get_admin_socket(cfg, &path) != 0)
@@ -137,9 +137,10 @@ std::unique_ptr<writer_set> writer_set::find(const rpma_mirror_cfg *cfg, patienc
     return std::unique_ptr<writer_set>(new writer_set(path, limits));
 }
 
-// Sends a request and returns the answer, whose code is 0 or one of those expected. Requests without `shown` are short.
-// Throws failure.
-writer_set::json writer_set::ask(const json &request, progress *shown, std::initializer_list<int> expected) const
+// Sends a request and returns the answer, whose code is 0 or one of those expected. Requests without `display` are
+// short. Throws failure.
+writer_set::json writer_set::send_request(
+        const json &request, progress *display, std::initializer_list<int> expected) const
 {
     connection to(limits_.silence_s);
     if (!to.open(path_))
@@ -157,25 +158,25 @@ writer_set::json writer_set::ask(const json &request, progress *shown, std::init
         if (!line.is_object() || !line.contains("progress"))
             fail("invalid response (use the version of rpma-mirror that belongs to it)");
         connection::check_canceled();
-        if (shown == nullptr && std::chrono::steady_clock::now() > end)
+        if (display == nullptr && std::chrono::steady_clock::now() > end)
             fail(fmt::format(
                     "not completed within {} s (the program may be in its event function)", limits_.short_request_s));
-        if (shown == nullptr || line["progress"].is_null())
+        if (display == nullptr || line["progress"].is_null())
             continue;
         rpma_mirror_progress p{};
         p.size = sizeof(p);
         mirror_admin::each_member_of_progress(p, mirror_admin::reader_of{line["progress"]});
-        shown->update(p);
+        display->update(p);
     }
 }
 
 // A program with too many administrators counts as one that does not respond. Throws failure.
 writer_set::json writer_set::report(const char *command) const
 {
-    const json answer = ask({{"command", command}}, nullptr, {RPMA_MIRROR_E_BUSY});
-    if (const int code = answer["code"].get<int>(); code != 0)
-        throw no_response(program + answer.value("message", ""), exit_failed, code);
-    return answer["result"];
+    const json response = send_request({{"command", command}}, nullptr, {RPMA_MIRROR_E_BUSY});
+    if (const int code = response["code"].get<int>(); code != 0)
+        throw no_response(program + response.value("message", ""), exit_failed, code);
+    return response["result"];
 }
 
 std::unique_ptr<rpma_mirror_state> writer_set::state() const
@@ -195,43 +196,45 @@ std::unique_ptr<rpma_mirror_state> writer_set::state() const
     return state;
 }
 
-int writer_set::verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report)
+int writer_set::verify(unsigned copy, progress &display, rpma_mirror_verify_report &report)
 {
-    const json answer =
-            ask({{"command", "verify"}, {"copy", copy}, {"rate", shown.rate()}}, &shown, {RPMA_MIRROR_E_STALE});
-    if (answer["code"] != 0)
-        return answer["code"].get<int>();
-    mirror_admin::each_member_of_report(report, mirror_admin::reader_of{answer["result"]});
+    const json response = send_request(
+            {{"command", "verify"}, {"copy", copy}, {"rate", display.rate()}}, &display, {RPMA_MIRROR_E_STALE});
+    if (response["code"] != 0)
+        return response["code"].get<int>();
+    mirror_admin::each_member_of_report(report, mirror_admin::reader_of{response["result"]});
     return report.differing_segments == 0 ? 0 : RPMA_MIRROR_E_VERIFY;
 }
 
-int writer_set::resync(unsigned copy, progress &shown, std::string &reason)
+int writer_set::resync(unsigned copy, progress &display, std::string &reason)
 {
     try {
-        ask({{"command", "resync"}, {"copy", copy}, {"rate", shown.rate()}}, &shown);
+        send_request({{"command", "resync"}, {"copy", copy}, {"rate", display.rate()}}, &display);
         return 0;
-    } catch (const failure &problem) {
+    } catch (const failure &error) {
         // A failure of the library concerns this copy only.
-        if (problem.code() == 0 || problem.code() == RPMA_MIRROR_E_CANCELED)
+        if (error.code() == 0 || error.code() == RPMA_MIRROR_E_CANCELED)
             throw;
-        reason = problem.what();
-        return problem.code();
+        reason = error.what();
+        return error.code();
     }
 }
 
-void writer_set::add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown)
+void writer_set::add(unsigned copy, const std::string &location, const std::string &pool_set, progress &display)
 {
-    ask({{"command", "add"}, {"copy", copy}, {"target", place}, {"poolset", pool_set}, {"rate", shown.rate()}}, &shown);
+    send_request(
+            {{"command", "add"}, {"copy", copy}, {"target", location}, {"poolset", pool_set}, {"rate", display.rate()}},
+            &display);
 }
 
 void writer_set::remove(unsigned copy)
 {
-    ask({{"command", "remove"}, {"copy", copy}}, nullptr);
+    send_request({{"command", "remove"}, {"copy", copy}}, nullptr);
 }
 
-void writer_set::grow(std::uint64_t length, progress &shown)
+void writer_set::grow(std::uint64_t length, progress &display)
 {
-    ask({{"command", "grow"}, {"length", length}}, &shown);
+    send_request({{"command", "grow"}, {"length", length}}, &display);
 }
 
 std::string writer_set::metrics() const

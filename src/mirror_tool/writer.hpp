@@ -15,29 +15,29 @@ public:
     using failure::failure;
 };
 
-struct patience {
+struct response_limits {
     int silence_s = 10; // maximum time between two lines
     int short_request_s = 30;
 };
-constexpr patience status_patience{2, 2};
+constexpr response_limits status_limits{2, 2};
 
 // Set that another program of this machine has open. Each function asks this program over its local socket.
 class writer_set : public usable_set
 {
 public:
     // Returns nullptr if no program serves the set: it is closed, or its socket is switched off.
-    static std::unique_ptr<writer_set> find(const rpma_mirror_cfg *cfg, patience limits = {});
+    static std::unique_ptr<writer_set> find(const rpma_mirror_cfg *cfg, response_limits limits = {});
 
     std::unique_ptr<rpma_mirror_state> state() const override;
-    int verify(unsigned copy, progress &shown, rpma_mirror_verify_report &report) override;
-    void add(unsigned copy, const std::string &place, const std::string &pool_set, progress &shown) override;
+    int verify(unsigned copy, progress &display, rpma_mirror_verify_report &report) override;
+    void add(unsigned copy, const std::string &location, const std::string &pool_set, progress &display) override;
     void remove(unsigned copy) override;
     std::unique_ptr<rpma_mirror_recovery_report> opening() const override { return nullptr; }
     void end(bool) override {}
 
     // Returns 0, or the code of the failure, which is described in `reason`.
-    int resync(unsigned copy, progress &shown, std::string &reason);
-    void grow(std::uint64_t length, progress &shown);
+    int resync(unsigned copy, progress &display, std::string &reason);
+    void grow(std::uint64_t length, progress &display);
     std::string metrics() const;
     // Returns the reason why the mirror of the program has failed, or "". Valid after state().
     const std::string &failure_reason() const { return failure_reason_; }
@@ -45,12 +45,12 @@ public:
 private:
     using json = nlohmann::ordered_json;
 
-    writer_set(std::string path, patience limits) : path_(std::move(path)), limits_(limits) {}
-    json ask(const json &request, progress *shown, std::initializer_list<int> expected = {}) const;
+    writer_set(std::string path, response_limits limits) : path_(std::move(path)), limits_(limits) {}
+    json send_request(const json &request, progress *display, std::initializer_list<int> expected = {}) const;
     json report(const char *command) const;
 
     const std::string path_;
-    const patience limits_;
+    const response_limits limits_;
     mutable std::string failure_reason_;
 };
 
