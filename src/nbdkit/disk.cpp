@@ -111,7 +111,7 @@ int disk::drain() noexcept
         return EIO;
     if (drains_done_ > started)
         return 0; // another drain began after this call
-    const std::uint64_t own = ++drains_started_;
+    const std::uint64_t number = ++drains_started_;
     {
         const std::lock_guard hold(pool_);
         drained_.swap(replaced_);
@@ -128,7 +128,7 @@ int disk::drain() noexcept
     for (const std::uint32_t block : drained_)
         free_[in_ring(free_first_ + free_count_++)] = block;
     drained_.clear();
-    drains_done_ = own;
+    drains_done_ = number;
     return failed_ ? EIO : 0;
 }
 

@@ -83,7 +83,7 @@ private:
     std::size_t in_ring(std::size_t i) const noexcept { return i < free_.size() ? i : i - free_.size(); }
     lane &take_lane(unsigned &number) noexcept;
     int drain() noexcept;
-    int fail(const char *what) noexcept;
+    int fail(const char *message) noexcept;
     void on_event(const rpma_mirror_event &event);
     int confirm() noexcept;
     void background(const std::stop_token &stop);

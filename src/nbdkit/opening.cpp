@@ -21,7 +21,7 @@ namespace
 
 constexpr std::uint64_t min_blocks = 512;
 
-[[noreturn]] void refuse(const std::string &line)
+[[noreturn]] void reject(const std::string &line)
 {
     throw std::runtime_error(line);
 }
@@ -43,7 +43,7 @@ disk::disk(rpma_mirror_cfg *cfg, const disk_options &options, failed_function fa
             rpma_mirror_cfg_set_event_function(cfg, notify, this) != 0 ||
             (!options.resync && rpma_mirror_cfg_set_background_resync(cfg, 0, 0) != 0) ||
             rpma_mirror_map(cfg, nullptr, options.force ? RPMA_MIRROR_F_FORCE : 0, &address, &mirror_) != 0)
-        refuse(rpma_mirror_error_message());
+        reject(rpma_mirror_error_message());
     address_ = static_cast<char *>(address);
     try {
         std::size_t length = 0;
@@ -70,9 +70,9 @@ void disk::set_layout(std::uint64_t length)
     headers_ = reinterpret_cast<header *>(address_ + block_size);
     blocks_ = length < 2 * block_size ? 0 : (length - 2 * block_size) / (block_size + sizeof(header));
     if (blocks_ < min_blocks)
-        refuse("set too small for a disk: " + std::to_string(length) + " bytes (create a set of 4 MiB or more)");
+        reject("set too small for a disk: " + std::to_string(length) + " bytes (create a set of 4 MiB or more)");
     if (blocks_ >= hole)
-        refuse("set too large for a disk: " + std::to_string(length) + " bytes (create a set of less than 8 TiB)");
+        reject("set too large for a disk: " + std::to_string(length) + " bytes (create a set of less than 8 TiB)");
     data_ = (block_size + blocks_ * sizeof(header) + block_size - 1) / block_size * block_size;
     logical_ = blocks_ - std::clamp<std::uint64_t>(blocks_ / 16, min_blocks / 2, 65536);
 }
@@ -85,7 +85,7 @@ void disk::format()
     std::memcpy(address_, &created, sizeof(created));
     const rpma_mirror_range all{0, sizeof(created)};
     if (rpma_mirror_optimized_flush(mirror_, 0, &all, 1, 0) != 0)
-        refuse(rpma_mirror_error_message());
+        reject(rpma_mirror_error_message());
 }
 
 std::uint64_t disk::hash_of(const header &h, std::uint64_t block) const noexcept
@@ -98,16 +98,16 @@ std::uint64_t disk::hash_of(const header &h, std::uint64_t block) const noexcept
 // not match are erased, because a clean opening compares none.
 void disk::load()
 {
-    const bool known = std::memcmp(super_->magic, magic, sizeof(magic)) == 0 &&
-                       super_->hash == XXH3_64bits(super_, offsetof(superblock, hash));
-    if (!known) {
+    const bool has_format = std::memcmp(super_->magic, magic, sizeof(magic)) == 0 &&
+                            super_->hash == XXH3_64bits(super_, offsetof(superblock, hash));
+    if (!has_format) {
         if (!is_zero(address_ + sizeof(superblock), data_ - sizeof(superblock)))
-            refuse("set contains other data, not a disk (create a new set)");
+            reject("set contains other data, not a disk (create a new set)");
         format();
     }
     if (super_->version != 1 || super_->block_size != block_size || super_->blocks != blocks_ ||
             super_->logical != logical_)
-        refuse("disk has another layout than this version uses (update nbdkit-rpma-mirror-plugin)");
+        reject("disk has another layout than this version uses (update nbdkit-rpma-mirror-plugin)");
     const bool clean = super_->clean == 1;
     map_ = std::vector<std::atomic<std::uint32_t>>(logical_);
     for (auto &entry : map_)
@@ -145,13 +145,13 @@ void disk::erase(std::uint64_t block)
     headers_[block] = {};
     const rpma_mirror_range r{block_size + block * sizeof(header), sizeof(header)};
     if (rpma_mirror_optimized_flush(mirror_, 0, &r, 1, 0) != 0)
-        refuse(rpma_mirror_error_message());
+        reject(rpma_mirror_error_message());
 }
 
 void disk::store_clean(std::uint64_t clean)
 {
     if (rpma_mirror_atomic_write(mirror_, 0, offsetof(superblock, clean), clean) != 0)
-        refuse(rpma_mirror_error_message());
+        reject(rpma_mirror_error_message());
 }
 
 void disk::close()
@@ -160,7 +160,7 @@ void disk::close()
     if (!failed_ && drain() == 0)
         store_clean(1);
     if (rpma_mirror_unmap(&mirror_) != 0)
-        refuse(rpma_mirror_error_message());
+        reject(rpma_mirror_error_message());
 }
 
 } // namespace nbdkit_mirror

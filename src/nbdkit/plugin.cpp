@@ -143,7 +143,7 @@ void unload()
     cfg.reset();
 }
 
-int answer(int error)
+int to_result(int error)
 {
     if (error == 0)
         return 0;
@@ -185,18 +185,18 @@ nbdkit_plugin make_plugin()
         return 0;
     };
     p.pread = [](void *, void *to, std::uint32_t count, std::uint64_t offset, std::uint32_t) {
-        return answer(opened->read(static_cast<char *>(to), offset, count));
+        return to_result(opened->read(static_cast<char *>(to), offset, count));
     };
     p.pwrite = [](void *, const void *from, std::uint32_t count, std::uint64_t offset, std::uint32_t flags) {
-        return answer(opened->write(static_cast<const char *>(from), offset, count, (flags & NBDKIT_FLAG_FUA) != 0));
+        return to_result(opened->write(static_cast<const char *>(from), offset, count, (flags & NBDKIT_FLAG_FUA) != 0));
     };
     p.trim = [](void *, std::uint32_t count, std::uint64_t offset, std::uint32_t flags) {
-        return answer(opened->zero(offset, count, (flags & NBDKIT_FLAG_FUA) != 0));
+        return to_result(opened->zero(offset, count, (flags & NBDKIT_FLAG_FUA) != 0));
     };
     p.zero = [](void *, std::uint32_t count, std::uint64_t offset, std::uint32_t flags) {
-        return answer(opened->zero(offset, count, (flags & NBDKIT_FLAG_FUA) != 0));
+        return to_result(opened->zero(offset, count, (flags & NBDKIT_FLAG_FUA) != 0));
     };
-    p.flush = [](void *, std::uint32_t) { return answer(opened->flush()); };
+    p.flush = [](void *, std::uint32_t) { return to_result(opened->flush()); };
     p.extents = [](void *, std::uint32_t count, std::uint64_t offset, std::uint32_t flags, nbdkit_extents *to) {
         const std::uint64_t end = offset + count;
         while (offset < end) {

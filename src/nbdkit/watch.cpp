@@ -8,10 +8,10 @@
 namespace nbdkit_mirror
 {
 
-int disk::fail(const char *what) noexcept
+int disk::fail(const char *message) noexcept
 {
     if (!failed_.exchange(true))
-        failed_function_(what);
+        failed_function_(message);
     return EIO;
 }
 
