@@ -20,7 +20,7 @@ constinit std::atomic<rpma_log_function *> function = write_default;
 namespace
 {
 
-bool known(rpma_log_threshold threshold)
+bool is_known(rpma_log_threshold threshold)
 {
     return threshold == RPMA_LOG_THRESHOLD || threshold == RPMA_LOG_THRESHOLD_AUX;
 }
@@ -63,7 +63,7 @@ extern "C" {
 
 int rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level level)
 {
-    if (!log::known(threshold) || level < RPMA_LOG_DISABLED || level > RPMA_LOG_LEVEL_DEBUG)
+    if (!log::is_known(threshold) || level < RPMA_LOG_DISABLED || level > RPMA_LOG_LEVEL_DEBUG)
         return RPMA_E_INVAL;
     log::thresholds[threshold].store(level);
     return 0;
@@ -71,7 +71,7 @@ int rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_leve
 
 int rpma_log_get_threshold(enum rpma_log_threshold threshold, enum rpma_log_level *level)
 {
-    if (!log::known(threshold) || level == nullptr)
+    if (!log::is_known(threshold) || level == nullptr)
         return RPMA_E_INVAL;
     *level = log::thresholds[threshold].load();
     return 0;

@@ -71,17 +71,17 @@ void write_default(rpma_log_level level, const char *file_name, const int line_n
     if (length < 0)
         return;
 
-    char place[256];
-    format_location(place, sizeof(place), file_name, line_no, function_name);
+    char location[256];
+    format_location(location, sizeof(location), file_name, line_no, function_name);
     const level_style &style = styles[level];
 
     if (level <= thresholds[RPMA_LOG_THRESHOLD_AUX].load(std::memory_order_relaxed)) {
         char time[64];
         format_time(time, sizeof(time));
-        std::fprintf(stderr, "%s[%ld] %s%s%s", time, syscall(SYS_gettid), style.tag, place, message);
+        std::fprintf(stderr, "%s[%ld] %s%s%s", time, syscall(SYS_gettid), style.tag, location, message);
     }
     // Each message contains the facility: openlog would replace that of the application.
-    syslog(LOG_LOCAL7 | style.severity, "%s%s%s", style.tag, place, message);
+    syslog(LOG_LOCAL7 | style.severity, "%s%s%s", style.tag, location, message);
 }
 
 } // namespace rpma::log

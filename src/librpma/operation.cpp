@@ -201,7 +201,7 @@ constexpr unsigned usage_of(unsigned type)
 {
     return placement_of(type) << 4;
 }
-constexpr bool known(unsigned type)
+constexpr bool is_known(unsigned type)
 {
     return type <= RPMA_FLUSH_TYPE_VISIBILITY;
 }
@@ -362,7 +362,7 @@ int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_of
 {
     const auto kind = static_cast<unsigned>(type);
     const unsigned send_flags = minus_one(flags);
-    if (!both_non_null(conn, dst) || !known(kind) || !valid(send_flags)) [[unlikely]]
+    if (!both_non_null(conn, dst) || !is_known(kind) || !valid(send_flags)) [[unlikely]]
         return invalid();
     if ((conn->flush_types() & dst->usage() & usage_of(kind)) == 0) [[unlikely]]
         return flush_unsupported(conn, kind);

@@ -78,7 +78,7 @@ result<ibv_context *> find_requested_device(const char *addr, rpma_util_ibv_cont
     return errc::inval;
 }
 
-bool known(rpma_util_ibv_context_type type)
+bool is_known(rpma_util_ibv_context_type type)
 {
     return type == RPMA_UTIL_IBV_CONTEXT_LOCAL || type == RPMA_UTIL_IBV_CONTEXT_REMOTE;
 }
@@ -96,7 +96,7 @@ int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type
 {
     if (addr == nullptr || ibv_ctx_ptr == nullptr)
         return RPMA_E_INVAL;
-    if (!known(type))
+    if (!is_known(type))
         return RPMA_E_INVAL;
     return return_handle(find_requested_device(addr, type), ibv_ctx_ptr);
 }
@@ -104,7 +104,7 @@ int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type
 int rpma_utils_get_ibv_context_by_kind(const char *addr, enum rpma_util_ibv_context_type type,
         enum rpma_device_kind kind, struct ibv_context **ibv_ctx_ptr)
 {
-    if (addr == nullptr || ibv_ctx_ptr == nullptr || !known(type))
+    if (addr == nullptr || ibv_ctx_ptr == nullptr || !is_known(type))
         return RPMA_E_INVAL;
     if (kind != RPMA_DEVICE_ANY && kind != RPMA_DEVICE_KERNEL && kind != RPMA_DEVICE_SOFTRDMA)
         return RPMA_E_INVAL;

@@ -35,12 +35,12 @@ rdma_conn_param connection_parameters(const rpma_conn_private_data *pdata, std::
     return parameters;
 }
 
-result<id_handle> create_id_on(const library &of, rdma_event_channel *channel)
+result<id_handle> create_id_on(const library &lib, rdma_event_channel *channel)
 {
     rdma_cm_id *id = nullptr;
     RPMA_RETURN_IF_ERROR(
-            check(of.rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), "rdma_create_id", "", "create_id"));
-    return id_handle(of, id);
+            check(lib.rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), "rdma_create_id", "", "create_id"));
+    return id_handle(lib, id);
 }
 
 result<id_handle> resolve(const addrinfo_handle &candidates, int timeout_ms, bool with_route)
@@ -71,29 +71,29 @@ result<id_handle> resolve(const addrinfo_handle &candidates, int timeout_ms, boo
 
 } // namespace
 
-errc destroy_event_channel(const library &of, rdma_event_channel *channel)
+errc destroy_event_channel(const library &lib, rdma_event_channel *channel)
 {
-    of.rdma_destroy_event_channel(channel);
+    lib.rdma_destroy_event_channel(channel);
     return errc::ok;
 }
 
-errc destroy_id(const library &of, rdma_cm_id *id)
+errc destroy_id(const library &lib, rdma_cm_id *id)
 {
-    return check(of.rdma_destroy_id(id), "rdma_destroy_id");
+    return check(lib.rdma_destroy_id(id), "rdma_destroy_id");
 }
 
-errc destroy_qp(const library &of, rdma_cm_id *id)
+errc destroy_qp(const library &lib, rdma_cm_id *id)
 {
-    of.rdma_destroy_qp(id);
+    lib.rdma_destroy_qp(id);
     return errc::ok;
 }
 
-result<event_channel_handle> create_event_channel(const library &of)
+result<event_channel_handle> create_event_channel(const library &lib)
 {
-    rdma_event_channel *const channel = of.rdma_create_event_channel();
+    rdma_event_channel *const channel = lib.rdma_create_event_channel();
     if (channel == nullptr)
         return log::provider_error(errno, "rdma_create_event_channel");
-    return event_channel_handle(of, channel);
+    return event_channel_handle(lib, channel);
 }
 
 result<id_handle> create_id(const event_channel_handle &channel)
@@ -101,9 +101,9 @@ result<id_handle> create_id(const event_channel_handle &channel)
     return create_id_on(channel.library(), channel.get());
 }
 
-result<id_handle> create_synchronous_id(const library &of)
+result<id_handle> create_synchronous_id(const library &lib)
 {
-    return create_id_on(of, nullptr);
+    return create_id_on(lib, nullptr);
 }
 
 result<id_handle> resolve_address(const addrinfo_handle &candidates, int timeout_ms)

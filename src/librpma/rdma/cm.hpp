@@ -9,19 +9,19 @@
 namespace rpma::rdma
 {
 
-errc destroy_event_channel(const library &of, rdma_event_channel *channel);
-errc destroy_id(const library &of, rdma_cm_id *id);
-errc destroy_qp(const library &of, rdma_cm_id *id);
+errc destroy_event_channel(const library &lib, rdma_event_channel *channel);
+errc destroy_id(const library &lib, rdma_cm_id *id);
+errc destroy_qp(const library &lib, rdma_cm_id *id);
 
 using event_channel_handle = handle<rdma_event_channel, destroy_event_channel>;
 using id_handle = handle<rdma_cm_id, destroy_id>;
 using qp_handle = handle<rdma_cm_id, destroy_qp>;
 
-result<event_channel_handle> create_event_channel(const library &of);
+result<event_channel_handle> create_event_channel(const library &lib);
 
 // Create an asynchronous identifier on the channel, or a synchronous one.
 result<id_handle> create_id(const event_channel_handle &channel);
-result<id_handle> create_synchronous_id(const library &of);
+result<id_handle> create_synchronous_id(const library &lib);
 
 // Returns a synchronous identifier for the first candidate whose address, or address and route, resolves.
 result<id_handle> resolve_address(const addrinfo_handle &candidates, int timeout_ms);

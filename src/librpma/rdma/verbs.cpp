@@ -24,41 +24,41 @@ errc check(int returned, const char *call, const char *function_name = __builtin
 
 } // namespace
 
-errc destroy_pd(const library &of, ibv_pd *pd)
+errc destroy_pd(const library &lib, ibv_pd *pd)
 {
-    return check(of.ibv_dealloc_pd(pd), "ibv_dealloc_pd");
+    return check(lib.ibv_dealloc_pd(pd), "ibv_dealloc_pd");
 }
-errc destroy_mr(const library &of, ibv_mr *mr)
+errc destroy_mr(const library &lib, ibv_mr *mr)
 {
-    return check(of.ibv_dereg_mr(mr), "ibv_dereg_mr");
+    return check(lib.ibv_dereg_mr(mr), "ibv_dereg_mr");
 }
-errc destroy_cq(const library &of, ibv_cq *cq)
+errc destroy_cq(const library &lib, ibv_cq *cq)
 {
-    return check(of.ibv_destroy_cq(cq), "ibv_destroy_cq");
+    return check(lib.ibv_destroy_cq(cq), "ibv_destroy_cq");
 }
-errc destroy_srq(const library &of, ibv_srq *srq)
+errc destroy_srq(const library &lib, ibv_srq *srq)
 {
-    return check(of.ibv_destroy_srq(srq), "ibv_destroy_srq");
+    return check(lib.ibv_destroy_srq(srq), "ibv_destroy_srq");
 }
 errc arm_cq(ibv_cq *cq)
 {
     return check(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
 }
 
-errc destroy_comp_channel(const library &of, ibv_comp_channel *channel)
+errc destroy_comp_channel(const library &lib, ibv_comp_channel *channel)
 {
-    return check(of.ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
+    return check(lib.ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
 }
 
 result<pd_handle> alloc_pd(ibv_context *context)
 {
-    const library &of = library::of(context);
+    const library &lib = library::of(context);
     // A provider may fail without setting errno: clears an older error.
     const int before = errno;
     errno = 0;
-    if (ibv_pd *const pd = of.ibv_alloc_pd(context); pd != nullptr) {
+    if (ibv_pd *const pd = lib.ibv_alloc_pd(context); pd != nullptr) {
         errno = before;
-        return pd_handle(of, pd);
+        return pd_handle(lib, pd);
     }
     if (errno == ENOMEM)
         return errc::nomem;
@@ -72,12 +72,12 @@ result<pd_handle> alloc_pd(ibv_context *context)
 
 result<mr_handle> register_memory(ibv_pd *pd, void *ptr, std::size_t size, int access)
 {
-    const library &of = library::of(pd->context);
+    const library &lib = library::of(pd->context);
     // The parentheses prevent the expansion of the macro of that name.
-    ibv_mr *const mr = (of.ibv_reg_mr)(pd, ptr, size, access);
+    ibv_mr *const mr = (lib.ibv_reg_mr)(pd, ptr, size, access);
     if (mr == nullptr)
         return errc::provider;
-    return mr_handle(of, mr);
+    return mr_handle(lib, mr);
 }
 
 errc advise_memory(ibv_mr *mr, std::size_t offset, std::uint32_t length, int advice, std::uint32_t flags)
@@ -95,17 +95,17 @@ errc advise_memory(ibv_mr *mr, std::size_t offset, std::uint32_t length, int adv
 
 result<comp_channel_handle> create_comp_channel(ibv_context *context)
 {
-    const library &of = library::of(context);
-    ibv_comp_channel *const channel = of.ibv_create_comp_channel(context);
+    const library &lib = library::of(context);
+    ibv_comp_channel *const channel = lib.ibv_create_comp_channel(context);
     if (channel == nullptr)
         return log::provider_error(errno, "ibv_create_comp_channel");
-    return comp_channel_handle(of, channel);
+    return comp_channel_handle(lib, channel);
 }
 
 result<cq_handle> create_cq(ibv_context *context, int entries, ibv_comp_channel *channel)
 {
-    const library &of = library::of(context);
-    cq_handle cq(of, of.ibv_create_cq(context, entries, nullptr, channel, 0));
+    const library &lib = library::of(context);
+    cq_handle cq(lib, lib.ibv_create_cq(context, entries, nullptr, channel, 0));
     if (!cq)
         return log::provider_error(errno, "ibv_create_cq");
     RPMA_RETURN_IF_ERROR(arm_cq(cq.get()));
@@ -117,11 +117,11 @@ result<srq_handle> create_srq(ibv_pd *pd, std::uint32_t max_receives)
     ibv_srq_init_attr attributes{};
     attributes.attr.max_wr = max_receives;
     attributes.attr.max_sge = 1;
-    const library &of = library::of(pd->context);
-    ibv_srq *const srq = of.ibv_create_srq(pd, &attributes);
+    const library &lib = library::of(pd->context);
+    ibv_srq *const srq = lib.ibv_create_srq(pd, &attributes);
     if (srq == nullptr)
         return log::provider_error(errno, "ibv_create_srq");
-    return srq_handle(of, srq);
+    return srq_handle(lib, srq);
 }
 
 ibv_qp_ex *extended(ibv_qp *qp)
@@ -133,9 +133,9 @@ result<ibv_cq *> next_completion_event(ibv_comp_channel *channel)
 {
     ibv_cq *cq = nullptr;
     void *cq_context = nullptr;
-    const library &of = library::of(channel->context);
+    const library &lib = library::of(channel->context);
     const int before = errno;
-    while (of.ibv_get_cq_event(channel, &cq, &cq_context) != 0) {
+    while (lib.ibv_get_cq_event(channel, &cq, &cq_context) != 0) {
         if (errno == EINTR) {
             errno = before;
             continue;
@@ -146,7 +146,7 @@ result<ibv_cq *> next_completion_event(ibv_comp_channel *channel)
         }
         return errc::no_completion;
     }
-    of.ibv_ack_cq_events(cq, 1);
+    lib.ibv_ack_cq_events(cq, 1);
     return cq;
 }
 

@@ -10,11 +10,11 @@
 namespace rpma::rdma
 {
 
-errc destroy_pd(const library &of, ibv_pd *pd);
-errc destroy_mr(const library &of, ibv_mr *mr);
-errc destroy_comp_channel(const library &of, ibv_comp_channel *channel);
-errc destroy_cq(const library &of, ibv_cq *cq);
-errc destroy_srq(const library &of, ibv_srq *srq);
+errc destroy_pd(const library &lib, ibv_pd *pd);
+errc destroy_mr(const library &lib, ibv_mr *mr);
+errc destroy_comp_channel(const library &lib, ibv_comp_channel *channel);
+errc destroy_cq(const library &lib, ibv_cq *cq);
+errc destroy_srq(const library &lib, ibv_srq *srq);
 
 using pd_handle = handle<ibv_pd, destroy_pd>;
 using mr_handle = handle<ibv_mr, destroy_mr>;
