@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 class pool::files
 {
 public:
-    files(std::size_t size, const std::string &place) : size_(std::max(size, RPMEM_MIN_PART))
+    files(std::size_t size, const std::string &directory) : size_(std::max(size, RPMEM_MIN_PART))
     {
-        directory_ = (place.empty() ? "/dev/shm" : place) + "/rpma-bench-XXXXXX";
+        directory_ = (directory.empty() ? "/dev/shm" : directory) + "/rpma-bench-XXXXXX";
         if (mkdtemp(directory_.data()) == nullptr)
             throw system_failure("cannot create the replica directory " + directory_ + " (see --target)");
         try {
@@ -119,8 +119,8 @@ private:
     void *handle_;
 };
 
-pool::pool(std::span<std::byte> memory, unsigned lanes, const std::string &place)
-    : files_(std::make_unique<files>(memory.size(), place))
+pool::pool(std::span<std::byte> memory, unsigned lanes, const std::string &directory)
+    : files_(std::make_unique<files>(memory.size(), directory))
 {
     choose_daemon(files_->directory());
     library_ = std::make_unique<library>();

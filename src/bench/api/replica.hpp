@@ -16,7 +16,7 @@ class pool
 public:
     // memory must start at a page and be a multiple of the page size. A lane may be used by one thread at a time. The
     // part is a file in the directory place, or in memory if place is empty. The destructor deletes it.
-    pool(std::span<std::byte> memory, unsigned lanes, const std::string &place);
+    pool(std::span<std::byte> memory, unsigned lanes, const std::string &directory);
     ~pool();
     pool(const pool &) = delete;
     pool &operator=(const pool &) = delete;

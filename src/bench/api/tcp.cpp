@@ -55,10 +55,10 @@ void connection::atomic_write(std::size_t remote, const char (&value)[8], signal
 {
     if (outgoing_.empty())
         words_.clear();
-    word &kept = words_.emplace_back();
-    std::memcpy(kept.value, value, sizeof value);
+    word &stored = words_.emplace_back();
+    std::memcpy(stored.value, value, sizeof value);
     post({context, remote, 0, sizeof value, 0, frame_kind::write, when == signal::always, {}},
-            reinterpret_cast<const std::byte *>(kept.value));
+            reinterpret_cast<const std::byte *>(stored.value));
 }
 
 // Unsignaled frames are sent together with the next ones.

@@ -56,11 +56,11 @@ void check_handshake(const json &request)
                 protocol_version, client_version));
 }
 
-json response_to(const json &request, const handlers &known)
+json response_to(const json &request, const handlers &commands)
 {
     try {
-        const auto found = known.find(verb_of(request));
-        if (found == known.end())
+        const auto found = commands.find(verb_of(request));
+        if (found == commands.end())
             throw failure("unknown request of the control protocol");
         json response = found->second(request);
         response["ok"] = true;
@@ -80,7 +80,7 @@ double run_duration_s(const json &request)
 }
 
 // Serves requests until the peer exits or is silent for too long, or its first request is rejected.
-void serve_session(channel &control, const handlers &known, bool trusted)
+void serve_session(channel &control, const handlers &commands, bool trusted)
 {
     try {
         double limit_s = handshake_timeout_s;
@@ -89,7 +89,7 @@ void serve_session(channel &control, const handlers &known, bool trusted)
                                          : control.receive(limit_s, handshake_done ? max_request : max_handshake);
             if (!handshake_done && verb_of(request) != "hello")
                 throw failure("the peer is not rpma-bench: no handshake");
-            const json response = response_to(request, known);
+            const json response = response_to(request, commands);
             control.send(response);
             if (!handshake_done && !response["ok"].get<bool>())
                 return;
@@ -139,29 +139,29 @@ public:
 
     void run(channel &control)
     {
-        handlers known;
-        known["hello"] = [&](const json &request) {
+        handlers commands;
+        commands["hello"] = [&](const json &request) {
             check_handshake(request);
             return json{{"protocol", protocol_version}, {"facts", describe_process(device_)},
                     {"target", {{"word", target_.word}, {"description", target_.description},
                                        {"persistence", target_.persistence}}},
                     {"direct_write", direct_write_}};
         };
-        known["open"] = [&](const json &request) { return json{{"port", open(setup_in(request))}}; };
-        known["connected"] = [&](const json &) { return json{{"memory", current().wait_for_connections()}}; };
-        known["begin"] = [&](const json &request) {
+        commands["open"] = [&](const json &request) { return json{{"port", open(setup_in(request))}}; };
+        commands["connected"] = [&](const json &) { return json{{"memory", current().wait_for_connections()}}; };
+        commands["begin"] = [&](const json &request) {
             current().begin(request.at("seed").get<std::uint64_t>());
             return json::object();
         };
-        known["end"] = [&](const json &) {
+        commands["end"] = [&](const json &) {
             const server_sample sample = current().end();
             return json{{"cpu_s", sample.cpu_s}, {"hash", sample.target_hash}};
         };
-        known["close"] = [&](const json &) {
+        commands["close"] = [&](const json &) {
             point_.reset();
             return json::object();
         };
-        serve_session(control, known, false);
+        serve_session(control, commands, false);
         point_.reset();
     }
 
@@ -267,39 +267,39 @@ void serve_client(const client_settings &settings)
             throw failure("no open point on the client");
         return *point;
     };
-    handlers known;
-    known["hello"] = [&](const json &request) {
+    handlers commands;
+    commands["hello"] = [&](const json &request) {
         check_handshake(request);
         const std::string device = rpma::device(settings.server_host, end::client).name();
         return json{{"protocol", protocol_version}, {"facts", describe_process(device)}};
     };
-    known["open"] = [&](const json &request) {
+    commands["open"] = [&](const json &request) {
         point.reset();
         const setup point_setup = setup_in(request);
         point = open_client(point_setup, {settings.server_host, request.value("port", std::string())},
                 point_setup.parameters.target == "dram" ? "" : settings.target_path);
         return json::object();
     };
-    known["begin"] = [&](const json &request) {
+    commands["begin"] = [&](const json &request) {
         current().begin(request.at("seed").get<std::uint64_t>());
         return json::object();
     };
-    known["warm_up"] = [&](const json &request) {
+    commands["warm_up"] = [&](const json &request) {
         return json{{"took_s", current().warm_up(request.at("limit_s").get<double>())}};
     };
-    known["measure"] = [&](const json &request) {
+    commands["measure"] = [&](const json &request) {
         const run_result run = current().measure(request.at("duration_s").get<double>());
         json response{{"run", run.repeat}};
         if (run.expected_target)
             response["hash"] = *run.expected_target;
         return response;
     };
-    known["close"] = [&](const json &) {
+    commands["close"] = [&](const json &) {
         point.reset();
         return json::object();
     };
     channel control(settings.control_fd, "the program that started this one");
-    serve_session(control, known, true);
+    serve_session(control, commands, true);
 }
 
 } // namespace bench

@@ -49,7 +49,7 @@ void channel::send(const json &message)
     }
 }
 
-json channel::receive(double timeout_s, std::size_t most)
+json channel::receive(double timeout_s, std::size_t max_size)
 {
     // The deadline covers the whole message, not each read.
     const std::uint64_t end = now_ns() + static_cast<std::uint64_t>(std::max(timeout_s, 0.0) * 1e9);
@@ -62,7 +62,7 @@ json channel::receive(double timeout_s, std::size_t most)
                 throw failure(peer_ + " is not rpma-bench: unexpected data");
             return message;
         }
-        if (buffer_.size() > most)
+        if (buffer_.size() > max_size)
             throw failure(peer_ + " is not rpma-bench: unexpected data");
         if (!wait_readable(fd_, timeout_s < 0 ? -1 : milliseconds_until(end)))
             throw peer_gone(peer_ + ": no response");

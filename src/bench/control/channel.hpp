@@ -30,8 +30,9 @@ public:
     channel &operator=(channel &&) = delete;
 
     void send(const json &message);
-    // Receives a whole message within timeout_s; a negative value means no limit. Rejects messages above `most` bytes.
-    json receive(double timeout_s, std::size_t most = 64 << 20);
+    // Receives a whole message within timeout_s; a negative value means no limit. Rejects messages above `max_size`
+    // bytes.
+    json receive(double timeout_s, std::size_t max_size = 64 << 20);
 
 private:
     int fd_;

@@ -28,10 +28,10 @@ double histogram::highest_in(std::size_t index)
 double histogram::value_at(double rank) const
 {
     const auto required = static_cast<std::uint64_t>(std::ceil(rank / 100 * static_cast<double>(count_)));
-    std::uint64_t seen = 0;
+    std::uint64_t counted = 0;
     for (std::size_t i = 0; i < bucket_count; ++i) {
-        seen += counts_[i];
-        if (seen >= required)
+        counted += counts_[i];
+        if (counted >= required)
             return std::min(highest_in(i), static_cast<double>(max_));
     }
     return static_cast<double>(max_);

@@ -68,10 +68,10 @@ workload workload_from(const std::string &name)
     const auto found = std::ranges::find(names, name);
     if (found != names.end())
         return static_cast<workload>(found - names.begin());
-    std::string known;
+    std::string choices;
     for (const std::string &one : names)
-        known += (known.empty() ? "" : ", ") + one;
-    throw failure("unknown workload '" + name + "' (choose from " + known + ")", exit_usage);
+        choices += (choices.empty() ? "" : ", ") + one;
+    throw failure("unknown workload '" + name + "' (choose from " + choices + ")", exit_usage);
 }
 
 void check_setup(const setup &point_setup)

@@ -218,11 +218,11 @@ class Ends:
         return int(line), process
 
     def start_client(self, server):
-        own, theirs = socket.socketpair()
-        self.processes.callback(own.close)
-        with theirs:
-            process = self.start(["agent", "--fd", theirs.fileno(), "--server", server], theirs.fileno())
-        return Channel(own, "the client process", process)
+        local_end, remote_end = socket.socketpair()
+        self.processes.callback(local_end.close)
+        with remote_end:
+            process = self.start(["agent", "--fd", remote_end.fileno(), "--server", server], remote_end.fileno())
+        return Channel(local_end, "the client process", process)
 
     def greet(self):
         hello = {"do": "hello", "protocol": PROTOCOL}

@@ -262,8 +262,8 @@ def beside_verbs(runs, entries):
             found.append((e, s, *(number(summary_of(values).median, "ns") for values in zip(*(pair for pair in both if None not in pair)))))
     if not found:
         return []
-    rows = [ratio_row(label, s.median, s.low, s.high, ours, theirs, conclusive, True, s.runs)
-            for label, (_, s, ours, theirs) in zip(labelled([one[0] for one in found]), found)]
+    rows = [ratio_row(label, s.median, s.low, s.high, value, base_value, conclusive, True, s.runs)
+            for label, (_, s, value, base_value) in zip(labelled([one[0] for one in found]), found)]
     return [Figure("interfaces", "Overhead of the library over raw verbs", "librpma divided by raw verbs, median latency, log scale",
                    f"Dot: median of the ratios of {rows[0]['runs']} runs; line: lowest to highest; below 1 librpma is faster.", "ratios",
                    rows=rows, sides=("librpma", "raw verbs"))]
@@ -344,11 +344,11 @@ def campaigns_compared(runs, entries):
 
 
 def compared_row(base, e, metric):
-    mine, theirs = ([metric.of(r) for r in one.point["repeats"]] for one in (e, base))
-    ratio, low, high, confidence = confidence_interval(mine, theirs)
+    values, base_values = ([metric.of(r) for r in one.point["repeats"]] for one in (e, base))
+    ratio, low, high, confidence = confidence_interval(values, base_values)
     enough = confidence >= 0.8
     return {"metric": metric.name, "run": e.run, "base": base.run,
-            "value": number(summary_of(mine).median, metric.unit), "base_value": number(summary_of(theirs).median, metric.unit),
+            "value": number(summary_of(values).median, metric.unit), "base_value": number(summary_of(base_values).median, metric.unit),
             "ratio": interval(ratio, low, high) if enough else f"{ratio:.2f}",
             "confidence": f"{confidence:.0%}" if enough else "too few runs",
             "verdict": measure.verdict_on(ratio, low, high, metric.lower_is_better) if enough else ""}
