@@ -86,14 +86,14 @@ def kernel_devices(device_facts: pathlib.Path) -> tuple[list[Finding], bool]:
                         "run programs on softrdma, which needs none: `softrdma run -- PROGRAM`; or load SoftRoCE: "
                         "`modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`")], False
 
-    devices, why = query_devices(device_facts)
+    devices, reason = query_devices(device_facts)
     findings = [Finding("RDMA device", "ok", device_text(device)) if is_active(device) else
                 Finding("RDMA device", "fail", device_text(device), "give its network interface an address and set it "
                         "up: `ip link set eth0 up && ip addr add 192.168.0.1/24 dev eth0`") for device in devices]
     missing = sorted(set(names) - {device["name"] for device in devices})
     if missing:
         findings.append(Finding(
-            "RDMA devices", "fail", f"not visible to libibverbs: {', '.join(missing)}{f': {why}' if why else ''}",
+            "RDMA devices", "fail", f"not visible to libibverbs: {', '.join(missing)}{f': {reason}' if reason else ''}",
             "load ib_uverbs and rdma_ucm (`modprobe -a ib_uverbs rdma_ucm`) and install the packages ibverbs-providers "
             "and rdma-core"))
     closed = [str(path) for path in DEVICES.glob("*")
@@ -113,10 +113,10 @@ def softrdma(device_facts: pathlib.Path, beside: pathlib.Path) -> tuple[list[Fin
     remedy = "install the package softrdma, or build and install this project"
     if not launcher:
         return [Finding("softrdma", "fail", f"not found in {beside.parent} and PATH", remedy)], False
-    devices, why = query_devices(launcher, "run", "--", device_facts)
+    devices, reason = query_devices(launcher, "run", "--", device_facts)
     usable = [device for device in devices if is_active(device)]
     if not usable:
-        return [Finding("softrdma", "fail", why or "device without an active port", remedy)], False
+        return [Finding("softrdma", "fail", reason or "device without an active port", remedy)], False
     findings = [Finding("softrdma", "ok", device_text(device)) for device in usable]
     return findings + [finding for device in usable for finding in capabilities(device)], True
 
