@@ -53,10 +53,10 @@ void end_poll(ibv_cq_ex *cq)
 
 ibv_cq *create(ibv_context *context, const ibv_cq_init_attr_ex &attr)
 {
-    constexpr std::uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+    constexpr std::uint32_t supported = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const std::uint32_t flags = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr.flags : 0;
     const bool single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
-    if ((attr.comp_mask & ~known) != 0 || (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0 ||
+    if ((attr.comp_mask & ~supported) != 0 || (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0 ||
             (attr.wc_flags & ~offered_fields) != 0)
         return fail_with(nullptr, EOPNOTSUPP);
     if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&

@@ -49,10 +49,10 @@ int dealloc_td(ibv_td *td)
 // Ignores the allocators of a program: they are for buffers shared by device and program, which this device lacks.
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr)
 {
-    constexpr std::uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    constexpr std::uint32_t supported = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
     if (!usable(context))
         return nullptr;
-    if ((attr->comp_mask & ~known) != 0 || attr->pd == nullptr || pd_of(attr->pd).is_parent())
+    if ((attr->comp_mask & ~supported) != 0 || attr->pd == nullptr || pd_of(attr->pd).is_parent())
         return fail_with(nullptr, EINVAL);
     auto *pd = or_no_memory<protection_domain *>(
             nullptr, [&] { return new protection_domain(pd_of(attr->pd), attr->td); });

@@ -317,7 +317,7 @@ int advise_mr(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 
 int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
 {
-    constexpr std::uint32_t known =
+    constexpr std::uint32_t supported =
             IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
         return EINVAL;
@@ -328,7 +328,7 @@ int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
     const std::uint32_t flags = attr.qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
     if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && (attr.create_flags & ~flags) != 0)
         return EOPNOTSUPP;
-    return (attr.comp_mask & ~known) != 0 || (new_post && !abi::offers_send_ops(attr.qp_type, attr.send_ops_flags))
+    return (attr.comp_mask & ~supported) != 0 || (new_post && !abi::offers_send_ops(attr.qp_type, attr.send_ops_flags))
                    ? EOPNOTSUPP
                    : 0;
 }

@@ -112,7 +112,7 @@ std::string expected(const entry &e)
 struct parsed {
     std::array<int, count> values{};
     std::array<std::string, count> texts{}; // copies, because the program may change its environment later
-    const entry *wrong = nullptr;           // first entry with an invalid value
+    const entry *invalid = nullptr;         // first entry with an invalid value
 };
 
 parsed parse()
@@ -127,8 +127,8 @@ parsed parse()
         const bool good = e.has_words()   ? parse_word(e, set, result.values[i])
                           : e.is_number() ? parse_number(e, set, result.values[i])
                                           : !(result.texts[i] = set).empty();
-        if (!good && result.wrong == nullptr)
-            result.wrong = &e;
+        if (!good && result.invalid == nullptr)
+            result.invalid = &e;
     }
     return result;
 }
@@ -165,8 +165,8 @@ const char *text(setting s)
 
 void check()
 {
-    if (const entry *wrong = all().wrong; wrong != nullptr)
-        refuse(*wrong, expected(*wrong).c_str());
+    if (const entry *invalid = all().invalid; invalid != nullptr)
+        refuse(*invalid, expected(*invalid).c_str());
 }
 
 void report_unknown()

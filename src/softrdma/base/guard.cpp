@@ -56,13 +56,13 @@ void guard_mapped_files() noexcept
 
 bool detail::call_guarded(void (*call)(void *), void *argument) noexcept
 {
-    sigjmp_buf here;
+    sigjmp_buf target;
     sigjmp_buf *const before = fault_jmp;
-    if (sigsetjmp(here, 0) != 0) {
+    if (sigsetjmp(target, 0) != 0) {
         fault_jmp = before;
         return false;
     }
-    fault_jmp = &here;
+    fault_jmp = &target;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     call(argument);
     std::atomic_signal_fence(std::memory_order_seq_cst);

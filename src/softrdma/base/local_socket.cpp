@@ -54,11 +54,11 @@ unique_fd open_local_socket() noexcept
 
 std::optional<std::uint32_t> process_of_own_user(int socket) noexcept
 {
-    ucred who{};
-    socklen_t size = sizeof(who);
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid != geteuid())
+    ucred credentials{};
+    socklen_t size = sizeof(credentials);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 || credentials.uid != geteuid())
         return std::nullopt;
-    return static_cast<std::uint32_t>(who.pid);
+    return static_cast<std::uint32_t>(credentials.pid);
 }
 
 bool send_with_descriptors(int socket, const void *from, std::size_t size, std::span<const int> fds) noexcept

@@ -22,18 +22,18 @@ void grace_period::restart(const reader &watched)
 
 void grace_period::add(const reader &watched, std::uint32_t key)
 {
-    const std::uint32_t seen = watched.word->load(std::memory_order_acquire);
+    const std::uint32_t observed = watched.word->load(std::memory_order_acquire);
     const bool uses_key = key == any_region || watched.region_in_use == nullptr ||
                           watched.region_in_use->load(std::memory_order_relaxed) == key;
-    if (seen % 2 != 0 && uses_key)
-        operations_.push_back({watched, seen});
+    if (observed % 2 != 0 && uses_key)
+        operations_.push_back({watched, observed});
 }
 
 // Queries the kernel too: a killed process may still be copying inside a system call.
 bool grace_period::ended()
 {
     std::erase_if(operations_, [](const operation &o) {
-        return o.of.word->load(std::memory_order_acquire) != o.seen ||
+        return o.of.word->load(std::memory_order_acquire) != o.observed ||
                (o.of.gone != nullptr && o.of.gone(o.of.owner.get()));
     });
     return operations_.empty();

@@ -92,7 +92,7 @@ private:
     friend class reader_list;
     struct operation {
         reader of;
-        std::uint32_t seen;
+        std::uint32_t observed;
     };
     static constexpr std::uint32_t any_region = 0;
 

@@ -17,7 +17,7 @@ struct rule {
     std::uint64_t count = 0;   // maximum number of injections; 0 for no limit
     double probability = 1;
 
-    std::uint64_t seen = 0;
+    std::uint64_t matches = 0;
     std::uint64_t fired = 0;
 };
 

@@ -40,8 +40,8 @@ double draw(std::mt19937_64 &random)
 
 bool fires(rule &r, std::mt19937_64 &random)
 {
-    ++r.seen;
-    if ((r.nth != 0 && r.seen != r.nth) || (r.every != 0 && r.seen % r.every != 0) ||
+    ++r.matches;
+    if ((r.nth != 0 && r.matches != r.nth) || (r.every != 0 && r.matches % r.every != 0) ||
             (r.count != 0 && r.fired >= r.count))
         return false;
     if (r.probability < 1 && draw(random) >= r.probability)

@@ -131,10 +131,10 @@ contact send_request(int pid, const std::string &request, std::string &reply)
     contact found = contact::absent;
     for (const control_name &name : control_names()) {
         if (name.pid == pid && (send_to(fd.get(), name.text, request) || errno == EAGAIN))
-            found = contact::silent;
+            found = contact::unresponsive;
     }
     const auto deadline = std::chrono::steady_clock::now() + answer_timeout;
-    while (found == contact::silent) {
+    while (found == contact::unresponsive) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         pollfd ready{fd.get(), POLLIN, 0};
         if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) != 1)

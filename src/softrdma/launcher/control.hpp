@@ -11,7 +11,7 @@ namespace softrdma::launcher
 enum class contact {
     answered,
     absent, // the process does not use the device
-    silent,
+    unresponsive,
 };
 
 // Sends a request to the device in the process; the wait for the response is short.

@@ -68,10 +68,10 @@ std::string try_direct_path()
         _exit(0);
     }
     std::string reason;
-    int seen = 0;
-    const iovec here{&seen, sizeof(seen)};
-    const iovec there{const_cast<int *>(&word), sizeof(word)};
-    if (process_vm_readv(child, &here, 1, &there, 1, 0) != static_cast<ssize_t>(sizeof(seen)))
+    int value = 0;
+    const iovec local{&value, sizeof(value)};
+    const iovec remote{const_cast<int *>(&word), sizeof(word)};
+    if (process_vm_readv(child, &local, 1, &remote, 1, 0) != static_cast<ssize_t>(sizeof(value)))
         reason = std::string("process_vm_readv: ") + strerror(errno);
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);

@@ -65,7 +65,7 @@ void print_row(int pid)
                 value_of(report, "regions").c_str(), value_of(report, "bytes").c_str(), sum.posted, sum.executed);
         break;
     }
-    case contact::silent:
+    case contact::unresponsive:
         printf("%7d  %-15s  no response (process stopped?)\n", pid, program.c_str());
         break;
     case contact::absent: // the process has exited
@@ -76,7 +76,7 @@ void print_row(int pid)
 int complain(int pid, contact how)
 {
     fprintf(stderr,
-            how == contact::silent
+            how == contact::unresponsive
                     ? "softrdma: process %d: no response (process stopped?)\n"
                     : "softrdma: process %d does not use softrdma, belongs to another user or is in another network "
                       "namespace; see softrdma ps\n",

@@ -75,19 +75,19 @@ fs::path file_of(const std::string &program)
 
 program_file inspect(const fs::path &file)
 {
-    Elf64_Ehdr own{};
+    Elf64_Ehdr launcher{};
     Elf64_Ehdr header{};
     program_file result;
     std::string unused;
     result.is_elf = read_elf(file, header, result.interpreter);
-    if (!result.is_elf || !read_elf("/proc/self/exe", own, unused))
+    if (!result.is_elf || !read_elf("/proc/self/exe", launcher, unused))
         return result;
     const auto blocked = [&result](const char *reason, const char *remedy) {
         result.reason = reason;
         result.remedy = remedy;
         return result;
     };
-    if (header.e_ident[EI_CLASS] != own.e_ident[EI_CLASS] || header.e_machine != own.e_machine)
+    if (header.e_ident[EI_CLASS] != launcher.e_ident[EI_CLASS] || header.e_machine != launcher.e_machine)
         return blocked("is a program of another architecture", "install softrdma for that architecture");
     // The dynamic linker can be called as a program.
     if (result.interpreter.empty() && !file.filename().string().starts_with("ld-"))

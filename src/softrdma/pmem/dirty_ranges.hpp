@@ -21,10 +21,10 @@ public:
     bool merge(const std::shared_ptr<Owner> &owner, std::uint64_t begin, std::uint64_t end)
     {
         SOFTRDMA_ASSERT(begin <= end);
-        for (range &known : ranges_) {
-            if (known.owner == owner) {
-                known.begin = std::min(known.begin, begin);
-                known.end = std::max(known.end, end);
+        for (range &dirty : ranges_) {
+            if (dirty.owner == owner) {
+                dirty.begin = std::min(dirty.begin, begin);
+                dirty.end = std::max(dirty.end, end);
                 return false;
             }
         }

@@ -62,8 +62,8 @@ open_library_in *opener_in_of(const char *file) noexcept
 // The device's symbols have no versions, so the C library does not find them by version.
 void *find_in_device(void *library, const char *name, const char *version)
 {
-    static void *const own = next_dlopen.get()(own_path(), RTLD_LAZY | RTLD_NOLOAD);
-    void *const found = dlsym(own, name);
+    static void *const device = next_dlopen.get()(own_path(), RTLD_LAZY | RTLD_NOLOAD);
+    void *const found = dlsym(device, name);
     return found != nullptr ? found : next_dlvsym.get()(library, name, version);
 }
 

@@ -203,11 +203,11 @@ template<typename Visit>
 static thread_local Visit visit_of_program = nullptr;
 
 template<typename Status>
-static int visit(const char *path, const Status *status, int kind, FTW *place)
+static int visit(const char *path, const Status *status, int kind, FTW *position)
 {
     std::string name(path);
     const std::size_t length = make_visible(name.data(), name.size());
-    FTW moved = *place;
+    FTW moved = *position;
     moved.base -= static_cast<int>(name.size() - length);
     name.resize(length);
     return visit_of_program<decltype(&visit<Status>)>(name.c_str(), status, kind, &moved);

@@ -115,10 +115,10 @@ std::size_t make_visible(char *text, std::size_t length) noexcept
         return length;
     const std::string_view inside = all.substr(root->size());
     const std::string_view start = inside.starts_with("/dev/infiniband") ? "" : sys;
-    const std::size_t kept = inside.size();
-    memmove(text + start.size(), inside.data(), kept);
+    const std::size_t rest_size = inside.size();
+    memmove(text + start.size(), inside.data(), rest_size);
     memcpy(text, start.data(), start.size());
-    return start.size() + kept;
+    return start.size() + rest_size;
 }
 
 char *make_visible(char *path) noexcept

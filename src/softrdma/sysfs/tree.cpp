@@ -98,7 +98,7 @@ public:
 
     void file(const std::string &name, const std::string &text)
     {
-        const fs::path path = place(name);
+        const fs::path path = path_of(name);
         std::error_code no_link = std::make_error_code(std::errc::no_link);
         const auto [first, is_first] = written_.try_emplace(text, path);
         if (!is_first)
@@ -111,10 +111,10 @@ public:
         fs::permissions(path, fs::perms(0444));
     }
     void directory(const std::string &name) { fs::create_directories(root_ / name); }
-    void link(const std::string &name, const std::string &target) { fs::create_symlink(target, place(name)); }
+    void link(const std::string &name, const std::string &target) { fs::create_symlink(target, path_of(name)); }
 
 private:
-    fs::path place(const std::string &name)
+    fs::path path_of(const std::string &name)
     {
         fs::path path = root_ / name;
         fs::create_directories(path.parent_path());

@@ -66,8 +66,8 @@ struct flow {
         if (!started)
             next = psn;
         started = true;
-        constexpr std::size_t most = 1u << 16;
-        if (messages.size() >= most)
+        constexpr std::size_t max_messages = 1u << 16;
+        if (messages.size() >= max_messages)
             messages.pop_front();
         messages.push_back({psn, next, count});
         next = (next + count) & psn_mask;
