@@ -48,8 +48,8 @@ int lane_connection::connect(data_path &path, const char *address, const char *p
     if (result != 0)
         return ECONNREFUSED;
     for (std::uint32_t slot = 0; slot < path.window; ++slot) {
-        if (rpma_conn_req_recv(request, memory_.registered(), memory_.response_at(slot), lane_answer_size,
-                    reinterpret_cast<const void *>(posted::answer)) != 0) {
+        if (rpma_conn_req_recv(request, memory_.registered(), memory_.response_at(slot), lane_response_size,
+                    reinterpret_cast<const void *>(posted::response)) != 0) {
             rpma_conn_req_delete(&request);
             return ENOMEM;
         }
@@ -204,7 +204,7 @@ int lane_connection::complete(const ibv_wc &wc)
     if (wc.status != IBV_WC_SUCCESS)
         return path_->fail(wc.status == IBV_WC_LOC_PROT_ERR ? EFAULT : ECONNRESET);
     const auto kind = static_cast<posted>(wc.wr_id & ((1U << kind_bits) - 1));
-    if (kind == posted::answer)
+    if (kind == posted::response)
         return on_response(wc.byte_len);
     operations_ -= static_cast<std::uint32_t>(wc.wr_id >> kind_bits);
     if (kind == posted::request)
@@ -216,16 +216,16 @@ int lane_connection::on_response(std::uint32_t length)
 {
     const std::uint32_t slot = next_receive_;
     next_receive_ = (slot + 1) % path_->window;
-    lane_answer a;
-    if (length != lane_answer_size || !decode({memory_.at(memory_.response_at(slot)), lane_answer_size}, a) ||
-            a.sequence != answered_ + 1 || a.sequence > sequence_)
+    lane_response a;
+    if (length != lane_response_size || !decode({memory_.at(memory_.response_at(slot)), lane_response_size}, a) ||
+            a.sequence != last_response_ + 1 || a.sequence > sequence_)
         return path_->fail(EPROTO);
-    answered_ = a.sequence;
+    last_response_ = a.sequence;
     ++finished_;
     if (a.error != 0)
         return path_->fail(a.error == EFAULT ? EIO : a.error); // EFAULT means local memory
-    const int result = rpma_recv(conn_, memory_.registered(), memory_.response_at(slot), lane_answer_size,
-            reinterpret_cast<const void *>(posted::answer));
+    const int result = rpma_recv(conn_, memory_.registered(), memory_.response_at(slot), lane_response_size,
+            reinterpret_cast<const void *>(posted::response));
     return result == 0 ? 0 : path_->fail_rpma(result);
 }
 

@@ -60,7 +60,7 @@ public:
     std::size_t request_at(std::uint64_t sequence) const { return sequence % window_ * max_lane_request_size; }
     std::size_t response_at(std::uint32_t slot) const
     {
-        return window_ * max_lane_request_size + slot * lane_answer_size;
+        return window_ * max_lane_request_size + slot * lane_response_size;
     }
     std::size_t bounce_at() const { return response_at(window_); }
 
@@ -105,7 +105,7 @@ protected:
     enum class posted : std::uintptr_t {
         transfer,
         request,
-        answer,
+        response,
     };
 
     data_path &path() const { return *path_; }
@@ -139,7 +139,7 @@ private:
 
     // Sequence numbers of the last request by message, and of the last response.
     std::uint64_t sequence_ = 0;
-    std::uint64_t answered_ = 0;
+    std::uint64_t last_response_ = 0;
     // Numbers of submitted and of finished requests, and of operations that can still occupy the send queue.
     std::uint64_t submitted_ = 0;
     std::uint64_t finished_ = 0;

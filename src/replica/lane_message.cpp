@@ -40,12 +40,12 @@ std::size_t encode(const lane_request &r, std::byte *to)
     return static_cast<std::size_t>(at - to);
 }
 
-std::size_t encode(const lane_answer &a, std::byte *to)
+std::size_t encode(const lane_response &a, std::byte *to)
 {
     store_le(raw(to), static_cast<std::uint32_t>(a.kind));
     store_le(raw(to + 4), static_cast<std::uint32_t>(a.error));
     store_le(raw(to + 8), a.sequence);
-    return lane_answer_size;
+    return lane_response_size;
 }
 
 bool decode(std::span<const std::byte> bytes, lane_request &to)
@@ -64,9 +64,9 @@ bool decode(std::span<const std::byte> bytes, lane_request &to)
     return true;
 }
 
-bool decode(std::span<const std::byte> bytes, lane_answer &to)
+bool decode(std::span<const std::byte> bytes, lane_response &to)
 {
-    if (bytes.size() != lane_answer_size)
+    if (bytes.size() != lane_response_size)
         return false;
     const auto kind = load_le<std::uint32_t>(raw(bytes.data()));
     const auto error = load_le<std::uint32_t>(raw(bytes.data() + 4));

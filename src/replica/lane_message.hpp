@@ -20,7 +20,7 @@ enum class lane_request_kind : std::uint32_t {
 inline constexpr std::size_t max_ranges = 62;
 inline constexpr std::size_t lane_request_header_size = 16;
 inline constexpr std::size_t max_lane_request_size = lane_request_header_size + 16 * max_ranges;
-inline constexpr std::size_t lane_answer_size = 16;
+inline constexpr std::size_t lane_response_size = 16;
 
 struct lane_request {
     lane_request_kind kind = lane_request_kind::flush;
@@ -30,7 +30,7 @@ struct lane_request {
     range ranges[max_ranges];
 };
 
-struct lane_answer {
+struct lane_response {
     lane_request_kind kind = lane_request_kind::flush;
     // 0 if the ranges are durable, otherwise the errno value of the target: durability is unknown.
     int error = 0;
@@ -39,10 +39,10 @@ struct lane_answer {
 
 // Encode a message and return its length. The buffer must have max_lane_request_size or lane_answer_size bytes.
 std::size_t encode(const lane_request &r, std::byte *to);
-std::size_t encode(const lane_answer &a, std::byte *to);
+std::size_t encode(const lane_response &a, std::byte *to);
 
 // Return false for a malformed message. The caller must check the ranges with range_fits().
 bool decode(std::span<const std::byte> bytes, lane_request &to);
-bool decode(std::span<const std::byte> bytes, lane_answer &to);
+bool decode(std::span<const std::byte> bytes, lane_response &to);
 
 } // namespace replica

@@ -68,23 +68,23 @@ constexpr std::uint32_t needed_targets(const mirror_record &r)
 }
 
 // Returns whether the promise is allowed. An epoch belongs to its first writer, which may repeat the request.
-constexpr bool may_promise(const mirror_state &held, const mirror_promise &asked)
+constexpr bool may_promise(const mirror_state &state, const mirror_promise &asked)
 {
-    return asked.epoch > held.promised.epoch || (asked.epoch != 0 && asked == held.promised);
+    return asked.epoch > state.promised.epoch || (asked.epoch != 0 && asked == state.promised);
 }
 
 // Returns whether the record may be committed: by the writer with the promise, if not older than the committed one.
-constexpr bool may_commit(const mirror_state &held, const mirror_record &asked)
+constexpr bool may_commit(const mirror_state &state, const mirror_record &asked)
 {
-    return mirror_promise{asked.epoch, asked.writer} == held.promised && asked.epoch != 0 &&
-           (is_newer(asked, held.committed) || asked == held.committed);
+    return mirror_promise{asked.epoch, asked.writer} == state.promised && asked.epoch != 0 &&
+           (is_newer(asked, state.committed) || asked == state.committed);
 }
 
 // Returns whether the parts of the copy were replaced or changed, and no resync has completed since. A target that
 // detects a change removes itself from the copies in sync of its record.
-constexpr bool has_changed_parts(const mirror_state &held)
+constexpr bool has_changed_parts(const mirror_state &state)
 {
-    return held.committed.epoch != 0 && (held.committed.in_sync >> held.copy & 1) == 0 && !held.resynced;
+    return state.committed.epoch != 0 && (state.committed.in_sync >> state.copy & 1) == 0 && !state.resynced;
 }
 
 inline constexpr std::size_t encoded_record_size = 48;

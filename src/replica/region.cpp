@@ -44,8 +44,9 @@ ibv_context *find_device(const char *address, std::uint32_t allowed, std::uint32
 {
     for (const std::uint32_t kind : kinds_to_try(allowed, target_kind)) {
         ibv_context *found = nullptr;
-        const rpma_device_kind wanted = kind == device_software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL;
-        if (kind != 0 && rpma_utils_get_ibv_context_by_kind(address, RPMA_UTIL_IBV_CONTEXT_REMOTE, wanted, &found) == 0)
+        const rpma_device_kind rpma_kind = kind == device_software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL;
+        if (kind != 0 &&
+                rpma_utils_get_ibv_context_by_kind(address, RPMA_UTIL_IBV_CONTEXT_REMOTE, rpma_kind, &found) == 0)
             return found;
     }
     return nullptr;

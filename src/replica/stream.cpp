@@ -76,10 +76,10 @@ received receive(byte_stream &from, const deadline &until, greeting &to)
     constexpr std::size_t start = 4;
     std::array<std::byte, preamble_size> preamble;
     const std::span all(preamble);
-    for (const auto &[part, known] : {std::pair(all.first(start), start), std::pair(all.subspan(start), all.size())}) {
-        if (const received got = read_whole(from, until, part, known > start); got != received::message)
+    for (const auto &[part, end] : {std::pair(all.first(start), start), std::pair(all.subspan(start), all.size())}) {
+        if (const received got = read_whole(from, until, part, end > start); got != received::message)
             return got;
-        if (const decoded result = check_preamble(all.first(known)); result != decoded::good)
+        if (const decoded result = check_preamble(all.first(end)); result != decoded::good)
             return to_received(result);
     }
     return receive_frame(from, until, to, true);
@@ -122,8 +122,8 @@ bool send_message(byte_stream &to, const deadline &until, std::string_view left)
 
 bool hung_up(int fd)
 {
-    pollfd asked{fd, POLLRDHUP, 0};
-    return poll(&asked, 1, 0) == 1 && asked.revents != 0;
+    pollfd polled{fd, POLLRDHUP, 0};
+    return poll(&polled, 1, 0) == 1 && polled.revents != 0;
 }
 
 } // namespace replica

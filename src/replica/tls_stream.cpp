@@ -18,7 +18,7 @@ namespace
 constexpr const char *priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3:-KX-ALL:+ECDHE-PSK:+DHE-PSK";
 // Limit of what this side reads from an unauthenticated peer, in bytes.
 constexpr std::size_t max_handshake_size = 32 * 1024;
-constexpr std::size_t max_shown_name = 64;
+constexpr std::size_t max_printed_name = 64;
 
 void check(int result)
 {
@@ -34,10 +34,10 @@ bool send_whole(int fd, const std::string &bytes)
 // Makes the name of an unauthenticated client suitable for a message.
 std::string printable(std::string_view name)
 {
-    std::string shown(name.substr(0, max_shown_name));
+    std::string printed(name.substr(0, max_printed_name));
     std::ranges::replace_if(
-            shown, [](char c) { return c <= ' ' || c > '~'; }, '?');
-    return shown;
+            printed, [](char c) { return c <= ' ' || c > '~'; }, '?');
+    return printed;
 }
 
 ssize_t to_result(ssize_t result)
@@ -66,9 +66,9 @@ tls_stream::tls_stream(fd_owner socket, unsigned role) : socket_(std::move(socke
     gnutls_transport_set_pull_function(created, pull);
 }
 
-tls_stream::tls_stream(fd_owner socket, const tls_keys &own) : tls_stream(std::move(socket), GNUTLS_CLIENT)
+tls_stream::tls_stream(fd_owner socket, const tls_keys &client_key) : tls_stream(std::move(socket), GNUTLS_CLIENT)
 {
-    const auto &[name, key] = *own.begin();
+    const auto &[name, key] = *client_key.begin();
     identity_ = name;
     gnutls_psk_client_credentials_t created = nullptr;
     check(gnutls_psk_allocate_client_credentials(&created));
@@ -93,33 +93,33 @@ std::unique_ptr<tls_stream> tls_stream::accept(fd_owner socket, const tls_keys &
 
 ssize_t tls_stream::push(gnutls_transport_ptr_t to, const void *from, std::size_t size)
 {
-    auto &of = *static_cast<tls_stream *>(to);
-    if (of.is_open_)
-        return send(of.fd(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    of.flight_.append(static_cast<const char *>(from), size);
+    auto &stream = *static_cast<tls_stream *>(to);
+    if (stream.is_open_)
+        return send(stream.fd(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    stream.flight_.append(static_cast<const char *>(from), size);
     return static_cast<ssize_t>(size);
 }
 
 ssize_t tls_stream::pull(gnutls_transport_ptr_t from, void *to, std::size_t size)
 {
-    auto &of = *static_cast<tls_stream *>(from);
-    if (!of.is_open_ && of.handshake_size_ >= max_handshake_size) {
+    auto &stream = *static_cast<tls_stream *>(from);
+    if (!stream.is_open_ && stream.handshake_size_ >= max_handshake_size) {
         errno = EMSGSIZE;
         return -1;
     }
-    const ssize_t got = recv(of.fd(), to, size, MSG_DONTWAIT);
-    if (got > 0 && !of.is_open_)
-        of.handshake_size_ += static_cast<std::size_t>(got);
+    const ssize_t got = recv(stream.fd(), to, size, MSG_DONTWAIT);
+    if (got > 0 && !stream.is_open_)
+        stream.handshake_size_ += static_cast<std::size_t>(got);
     return got;
 }
 
 int tls_stream::find_key(gnutls_session_t session, const char *name, gnutls_datum_t *key)
 {
-    auto &of = *static_cast<tls_stream *>(gnutls_session_get_ptr(session));
-    const auto found = of.keys_->find(name);
-    of.identity_ = found != of.keys_->end() ? name : printable(name);
-    of.is_unknown_ = found == of.keys_->end();
-    if (of.is_unknown_)
+    auto &stream = *static_cast<tls_stream *>(gnutls_session_get_ptr(session));
+    const auto found = stream.keys_->find(name);
+    stream.identity_ = found != stream.keys_->end() ? name : printable(name);
+    stream.is_unknown_ = found == stream.keys_->end();
+    if (stream.is_unknown_)
         return -1;
     key->data = static_cast<unsigned char *>(gnutls_malloc(found->second.size()));
     if (key->data == nullptr)

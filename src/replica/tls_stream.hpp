@@ -26,7 +26,7 @@ class tls_stream final : public byte_stream
 {
 public:
     // Client, whose only key is its own. Throws std::bad_alloc.
-    tls_stream(fd_owner socket, const tls_keys &own);
+    tls_stream(fd_owner socket, const tls_keys &client_key);
     // Server. Uses `keys` during the handshake.
     static std::unique_ptr<tls_stream> accept(fd_owner socket, const tls_keys &keys);
 
@@ -46,9 +46,9 @@ private:
     template<auto release>
     struct releaser {
         template<class T>
-        void operator()(T *of) const
+        void operator()(T *stream) const
         {
-            release(of);
+            release(stream);
         }
     };
     template<class Handle, auto release>

@@ -74,7 +74,8 @@ std::size_t lane::request_offset(std::size_t slot) const
 
 std::size_t lane::answer_offset() const
 {
-    return start_ + lane_window * replica::max_lane_request_size + sequence_ % lane_answers * replica::lane_answer_size;
+    return start_ + lane_window * replica::max_lane_request_size +
+           sequence_ % lane_answers * replica::lane_response_size;
 }
 
 bool lane::serve()
@@ -132,9 +133,9 @@ bool lane::answer(std::size_t slot, std::size_t length)
     const int error = shared_.counted == nullptr ? flush(request) : flush_and_count(request);
     if (error != 0)
         log(log_level::err, std::string("cannot flush the data of a client: ") + std::strerror(error));
-    replica::encode(replica::lane_answer{request.kind, error, request.sequence}, shared_.messages + answer_offset());
+    replica::encode(replica::lane_response{request.kind, error, request.sequence}, shared_.messages + answer_offset());
     ++answers_in_flight_;
-    return rpma_send(connection_.get(), shared_.region, answer_offset(), replica::lane_answer_size,
+    return rpma_send(connection_.get(), shared_.region, answer_offset(), replica::lane_response_size,
                    RPMA_F_COMPLETION_ALWAYS, context_of(answer_context)) == 0;
 }
 

@@ -16,7 +16,7 @@ namespace rpmemd
 constexpr std::uint32_t lane_window = 8;
 constexpr std::uint32_t lane_answers = 2 * lane_window;
 constexpr std::size_t lane_memory_size =
-        lane_window * replica::max_lane_request_size + lane_answers * replica::lane_answer_size;
+        lane_window * replica::max_lane_request_size + lane_answers * replica::lane_response_size;
 
 // State shared by the lanes of a session. Clients write to the range [begin, end) of the pool.
 struct lane_context {

@@ -50,7 +50,7 @@ static void read_lane(std::span<const std::byte> input)
     if (decode(input, request) &&
             (encode(request, wire) != input.size() || !std::equal(input.begin(), input.end(), wire)))
         abort();
-    lane_answer answered;
+    lane_response answered;
     if (decode(input, answered) &&
             (encode(answered, wire) != input.size() || !std::equal(input.begin(), input.end(), wire)))
         abort();

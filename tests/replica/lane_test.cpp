@@ -122,16 +122,16 @@ TEST(damaged_requests_are_malformed)
 
 TEST(answers_come_back)
 {
-    lane_answer sent;
+    lane_response sent;
     sent.error = EIO;
     sent.sequence = 77;
-    std::byte wire[lane_answer_size];
+    std::byte wire[lane_response_size];
     assert_int_equal(encode(sent, wire), sizeof(wire));
-    lane_answer got;
+    lane_response got;
     assert_true(decode(wire, got));
     assert_int_equal(got.error, EIO);
     assert_int_equal(got.sequence, 77);
-    assert_false(decode(std::span(wire).first(lane_answer_size - 1), got));
+    assert_false(decode(std::span(wire).first(lane_response_size - 1), got));
     wire[7] = std::byte{0x80};
     assert_false(decode(wire, got));
 }

@@ -102,7 +102,7 @@ void test_lane::connect(const replica::token &token, std::uint64_t epoch)
     assert_int_equal(rpma_conn_req_new(device_.peer.get(), session_.address().c_str(),
                              std::to_string(session_.port()).c_str(), configuration.get(), &request),
             0);
-    assert_int_equal(rpma_conn_req_recv(request, region_.get(), page, replica::lane_answer_size,
+    assert_int_equal(rpma_conn_req_recv(request, region_.get(), page, replica::lane_response_size,
                              reinterpret_cast<void *>(context_answer)),
             0);
     replica::lane_proof plain = replica::make_lane_proof(token, number_);
@@ -224,10 +224,10 @@ int test_lane::send_raw(std::span<const std::byte> bytes)
                 reinterpret_cast<void *>(context_request)) != 0 ||
             !wait(context_answer))
         return -1;
-    replica::lane_answer answer;
-    assert_true(decode(std::span<const std::byte>(memory_).subspan(page, replica::lane_answer_size), answer));
+    replica::lane_response answer;
+    assert_true(decode(std::span<const std::byte>(memory_).subspan(page, replica::lane_response_size), answer));
     assert_int_equal(answer.sequence, sequence_);
-    assert_int_equal(rpma_recv(connection_.get(), region_.get(), page, replica::lane_answer_size,
+    assert_int_equal(rpma_recv(connection_.get(), region_.get(), page, replica::lane_response_size,
                              reinterpret_cast<void *>(context_answer)),
             0);
     return answer.error;
