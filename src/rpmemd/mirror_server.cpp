@@ -19,7 +19,7 @@
 #include "log.hpp"
 #include "metrics_server.hpp"
 #include "mirror_session.hpp"
-#include "newcomers.hpp"
+#include "pending_connections.hpp"
 
 namespace rpmemd
 {
@@ -102,7 +102,7 @@ class server
 {
 public:
     server(const config &settings, const location &at)
-        : settings_(settings), newcomers_(settings.limits, read_keys(settings.key_file)), signals_(take_signals()),
+        : settings_(settings), pending_(settings.limits, read_keys(settings.key_file)), signals_(take_signals()),
           listener_("--listen", at, false), ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), sets_(settings, at.address)
     {
         if (!ended_.valid())
@@ -129,8 +129,8 @@ public:
     {
         for (;;) {
             pollfd waited[] = {{accepts_ ? listener_.fd() : -1, POLLIN, 0}, {signals_.get(), POLLIN, 0},
-                    {ended_.get(), POLLIN, 0}, {newcomers_.fd(), POLLIN, 0}};
-            const int timeout_ms = accepts_ ? newcomers_.left_ms() : pause_without_descriptors_ms;
+                    {ended_.get(), POLLIN, 0}, {pending_.fd(), POLLIN, 0}};
+            const int timeout_ms = accepts_ ? pending_.left_ms() : pause_without_descriptors_ms;
             if (poll(waited, std::size(waited), manager_.report(timeout_ms)) < 0 && errno != EINTR)
                 throw system_failure("cannot wait for clients");
             accepts_ = true;
@@ -138,12 +138,12 @@ public:
                 return manager_.stopping();
             if (waited[2].revents != 0)
                 drop_ended();
-            newcomers_.close_late();
+            pending_.close_late();
             if (waited[3].revents != 0)
-                newcomers_.serve([this](auto connection) { admit(std::move(connection)); });
+                pending_.serve([this](auto connection) { admit(std::move(connection)); });
             if (waited[0].revents != 0)
                 accept_one();
-            counted_.unauthenticated = newcomers_.size();
+            counted_.unauthenticated = pending_.size();
             counted_.clients = clients_.size();
         }
     }
@@ -178,7 +178,7 @@ private:
             config fresh;
             for (const std::string &path : settings_.files)
                 read_config_file(fresh, path);
-            newcomers_.set_keys(read_keys(settings_.key_file));
+            pending_.set_keys(read_keys(settings_.key_file));
             grants_ = std::move(fresh.grants);
             log(log_level::notice, "SIGHUP: keys and rights of clients read again");
         } catch (const std::exception &problem) {
@@ -209,7 +209,7 @@ private:
             return;
         }
         watch_peer(connection.get());
-        newcomers_.add(std::move(connection), peer);
+        pending_.add(std::move(connection), peer);
     }
 
     void admit(std::unique_ptr<replica::tls_stream> connection)
@@ -244,7 +244,7 @@ private:
     const config &settings_;
     std::vector<grant> grants_ = settings_.grants;
     const service_manager manager_;
-    newcomers newcomers_;
+    pending_connections pending_;
     const replica::fd_owner signals_;
     const listener listener_;
     const replica::fd_owner ended_; // readable when a session has ended

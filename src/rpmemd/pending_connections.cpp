@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "newcomers.hpp"
+#include "pending_connections.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -27,9 +27,9 @@ std::size_t max_connections(const limits &allowed)
     return std::clamp<std::size_t>(files.rlim_cur / 4, 1, allowed.unauthenticated);
 }
 
-newcomer::address address_of(const sockaddr_storage &peer)
+pending_connection::address address_of(const sockaddr_storage &peer)
 {
-    newcomer::address found{};
+    pending_connection::address found{};
     if (peer.ss_family == AF_INET)
         std::memcpy(found.data(), &reinterpret_cast<const sockaddr_in &>(peer).sin_addr, sizeof(in_addr));
     else
@@ -39,12 +39,13 @@ newcomer::address address_of(const sockaddr_storage &peer)
 
 } // namespace
 
-newcomer::newcomer(replica::fd_owner connection, const sockaddr_storage &peer, const replica::tls_keys &keys)
+pending_connection::pending_connection(
+        replica::fd_owner connection, const sockaddr_storage &peer, const replica::tls_keys &keys)
     : connection_(replica::tls_stream::accept(std::move(connection), keys)), from_(address_of(peer))
 {
 }
 
-replica::handshake newcomer::shake_hands()
+replica::handshake pending_connection::shake_hands()
 {
     const replica::handshake result = connection_->shake_hands();
     if (result == replica::handshake::failed)
@@ -52,7 +53,7 @@ replica::handshake newcomer::shake_hands()
     return result;
 }
 
-bool newcomer::has_proven_key()
+bool pending_connection::has_proven_key()
 {
     if (has_key_ || connection_->identity().empty())
         return false;
@@ -60,7 +61,7 @@ bool newcomer::has_proven_key()
     return has_key_ = true;
 }
 
-newcomers::newcomers(const limits &allowed, replica::tls_keys keys)
+pending_connections::pending_connections(const limits &allowed, replica::tls_keys keys)
     : keys_(std::move(keys)), max_all_(max_connections(allowed)),
       max_per_address_(
               std::clamp<std::size_t>(allowed.unauthenticated_per_address, 1, std::max<std::size_t>(max_all_ / 2, 1))),
@@ -70,15 +71,15 @@ newcomers::newcomers(const limits &allowed, replica::tls_keys keys)
         throw system_failure("cannot wait for clients");
 }
 
-int newcomers::left_ms() const
+int pending_connections::left_ms() const
 {
     if (connections_.empty())
         return -1;
-    const auto left = connections_.front().since() + authentication_time - newcomer::clock::now();
+    const auto left = connections_.front().since() + authentication_time - pending_connection::clock::now();
     return static_cast<int>(std::max<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0));
 }
 
-void newcomers::erase(list::iterator of)
+void pending_connections::erase(list::iterator of)
 {
     const auto count = of_address_.find(of->from());
     if (--count->second == 0)
@@ -86,7 +87,7 @@ void newcomers::erase(list::iterator of)
     connections_.erase(of);
 }
 
-void newcomers::add(replica::fd_owner connection, const sockaddr_storage &peer)
+void pending_connections::add(replica::fd_owner connection, const sockaddr_storage &peer)
 {
     const list::iterator added = connections_.emplace(connections_.end(), std::move(connection), peer, keys_);
     const std::size_t of_address = ++of_address_[added->from()];
@@ -96,22 +97,22 @@ void newcomers::add(replica::fd_owner connection, const sockaddr_storage &peer)
     if (epoll_ctl(ready_.get(), EPOLL_CTL_ADD, added->fd(), &wanted) != 0)
         return erase(added);
     if (of_address > max_per_address_)
-        erase(std::ranges::find(connections_, newcomer::address(added->from()), &newcomer::from));
+        erase(std::ranges::find(connections_, pending_connection::address(added->from()), &pending_connection::from));
     else if (connections_.size() > max_all_)
         erase(connections_.begin());
 }
 
-void newcomers::serve(const std::function<void(std::unique_ptr<replica::tls_stream>)> &f)
+void pending_connections::serve(const std::function<void(std::unique_ptr<replica::tls_stream>)> &f)
 {
     std::array<epoll_event, max_events> events{};
     const int count = epoll_wait(ready_.get(), events.data(), max_events, 0);
     for (int i = 0; i < count; ++i) {
-        auto *const at = static_cast<newcomer *>(events[static_cast<std::size_t>(i)].data.ptr);
+        auto *const at = static_cast<pending_connection *>(events[static_cast<std::size_t>(i)].data.ptr);
         const replica::handshake result = at->shake_hands();
         const bool is_pending = result == replica::handshake::pending;
         if (is_pending && !at->has_proven_key())
             continue;
-        const auto entry = std::ranges::find(connections_, at, [](const newcomer &n) { return &n; });
+        const auto entry = std::ranges::find(connections_, at, [](const pending_connection &n) { return &n; });
         if (is_pending) {
             connections_.splice(connections_.end(), connections_, entry);
             continue;
@@ -124,7 +125,7 @@ void newcomers::serve(const std::function<void(std::unique_ptr<replica::tls_stre
     }
 }
 
-void newcomers::close_late()
+void pending_connections::close_late()
 {
     while (!connections_.empty() && left_ms() == 0)
         erase(connections_.begin());

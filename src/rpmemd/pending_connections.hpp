@@ -19,14 +19,14 @@ namespace rpmemd
 {
 
 // Unauthenticated connection, during its TLS handshake. Never blocks.
-class newcomer
+class pending_connection
 {
 public:
     // The /64 network of an IPv6 peer, which can use each address of it, or an IPv4 address.
     using address = std::array<std::byte, 8>;
     using clock = std::chrono::steady_clock;
 
-    newcomer(replica::fd_owner connection, const sockaddr_storage &peer, const replica::tls_keys &keys);
+    pending_connection(replica::fd_owner connection, const sockaddr_storage &peer, const replica::tls_keys &keys);
 
     // Continues the handshake, and logs a failure.
     replica::handshake shake_hands();
@@ -48,10 +48,10 @@ private:
 // Unauthenticated connections. Any host can open them, so their number is limited, in total and for each address,
 // separately from the sessions. Beyond a limit the oldest connection is closed; a peer that has proven its key counts
 // as new again. A connection that does not authenticate within 10 s is closed, too.
-class newcomers
+class pending_connections
 {
 public:
-    newcomers(const limits &allowed, replica::tls_keys keys);
+    pending_connections(const limits &allowed, replica::tls_keys keys);
 
     // Descriptor that becomes readable when serve() has work to do.
     int fd() const { return ready_.get(); }
@@ -66,7 +66,7 @@ public:
     void close_late();
 
 private:
-    using list = std::list<newcomer>;
+    using list = std::list<pending_connection>;
 
     void erase(list::iterator of);
 
@@ -75,7 +75,7 @@ private:
     const std::size_t max_per_address_;
     const replica::fd_owner ready_; // epoll set
     list connections_;              // the oldest first
-    std::map<newcomer::address, std::size_t> of_address_;
+    std::map<pending_connection::address, std::size_t> of_address_;
 };
 
 } // namespace rpmemd
