@@ -37,7 +37,7 @@ struct lane_response {
     std::uint64_t sequence = 0;
 };
 
-// Encode a message and return its length. The buffer must have max_lane_request_size or lane_answer_size bytes.
+// Encode a message and return its length. The buffer must have max_lane_request_size or lane_response_size bytes.
 std::size_t encode(const lane_request &r, std::byte *to);
 std::size_t encode(const lane_response &a, std::byte *to);
 

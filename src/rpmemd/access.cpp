@@ -16,11 +16,11 @@ namespace rpmemd
 namespace
 {
 
-struct named_role {
+struct role_name {
     const char *name;
     role value;
 };
-constexpr std::array<named_role, 3> role_names{
+constexpr std::array<role_name, 3> role_names{
         {{"read", role_read}, {"write", role_write}, {"administer", role_administer}}};
 
 unsigned parse_roles(const std::string &text)
@@ -28,7 +28,7 @@ unsigned parse_roles(const std::string &text)
     unsigned roles = 0;
     std::istringstream from(text + ',');
     for (std::string name; std::getline(from, name, ',');) {
-        const auto *const found = std::ranges::find(role_names, name, &named_role::name);
+        const auto *const found = std::ranges::find(role_names, name, &role_name::name);
         if (found == role_names.end())
             throw std::invalid_argument("invalid role '" + name + "': must be read, write or administer");
         roles |= found->value;
@@ -86,10 +86,10 @@ access::access(const std::string &identity, const std::vector<grant> &grants)
     std::ranges::copy_if(grants, std::back_inserter(grants_), [&](const grant &g) { return g.identity == identity; });
 }
 
-void access::check(const replica::request &asked) const
+void access::check(const replica::request &request) const
 {
-    const unsigned permitting = permitting_roles(asked.body_case());
-    const std::string &set = asked.set_name();
+    const unsigned permitting = permitting_roles(request.body_case());
+    const std::string &set = request.set_name();
     if (is_limited_ && std::ranges::none_of(grants_, [&](const grant &g) {
             return (g.roles & permitting) != 0 && fnmatch(g.pattern.c_str(), set.c_str(), 0) == 0;
         }))

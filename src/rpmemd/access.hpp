@@ -33,7 +33,7 @@ public:
     access() = default;
     access(const std::string &identity, const std::vector<grant> &grants);
 
-    void check(const replica::request &asked) const;
+    void check(const replica::request &request) const;
 
 private:
     bool is_limited_ = false;

@@ -40,8 +40,8 @@ bool attempt(const std::string &topic, F f)
     try {
         f();
         return true;
-    } catch (const failure &problem) {
-        print_finding(topic, false, problem.what());
+    } catch (const failure &error) {
+        print_finding(topic, false, error.what());
         return false;
     }
 }

@@ -21,24 +21,24 @@ constexpr const char *system_file = "/etc/rpmemd/rpmemd.conf";
 constexpr const char *user_file = ".rpmemd.conf"; // in HOME
 
 // Values of the command line, in their order. They are applied after the files are read.
-struct given_values {
+struct parsed_options {
     std::string file; // replaces the standard ones
     std::string threads;
     std::string transport = "stdio";
     std::vector<std::pair<std::string, std::string>> values;
 };
 
-void add_value(CLI::App &app, given_values &given, const std::string &key, const std::string &text)
+void add_value(CLI::App &app, parsed_options &parsed, const std::string &key, const std::string &text)
 {
     app.add_option_function<std::string>(
-               "--" + key, [&given, key](const std::string &value) { given.values.emplace_back(key, value); }, text)
+               "--" + key, [&parsed, key](const std::string &value) { parsed.values.emplace_back(key, value); }, text)
             ->type_name("");
 }
 
-void add_switch(CLI::App &app, given_values &given, const std::string &key, const std::string &text)
+void add_switch(CLI::App &app, parsed_options &parsed, const std::string &key, const std::string &text)
 {
     app.add_flag_callback(
-               "--" + key, [&given, key] { given.values.emplace_back(key, "yes"); }, text)
+               "--" + key, [&parsed, key] { parsed.values.emplace_back(key, "yes"); }, text)
             ->disable_flag_override();
 }
 
@@ -54,11 +54,11 @@ void add_set(CLI::App &app, const std::string &names, std::optional<std::string>
             ->type_name("SET");
 }
 
-void add_options(CLI::App &app, given_values &given, config &to)
+void add_options(CLI::App &app, parsed_options &parsed, config &to)
 {
     app.set_help_flag("-h,--help", "print this and exit");
     set_version(app);
-    app.add_option("-c,--config", given.file, "file to read instead of the standard ones")->type_name("PATH");
+    app.add_option("-c,--config", parsed.file, "file to read instead of the standard ones")->type_name("PATH");
     add_set(app, "-r,--remove", to.remove, "remove the parts of this set and exit");
     add_set(app, "--check", to.check, "check this set and this machine, and print the findings for rpmem-doctor");
     app.add_option_function<std::string>(
@@ -69,30 +69,30 @@ void add_options(CLI::App &app, given_values &given, config &to)
             ->type_name("PATH");
     app.add_flag("-f,--force", to.force, "continue --remove after errors")->disable_flag_override();
     app.add_flag("-s,--pool-set", to.pool_set, "let --remove delete the set file, too")->disable_flag_override();
-    app.add_option("-t,--nthreads", given.threads, "number of worker threads (0: one for each lane)")->type_name("N");
+    app.add_option("-t,--nthreads", parsed.threads, "number of worker threads (0: one for each lane)")->type_name("N");
     app.add_flag("--forced", to.forced, "take the arguments from SSH_ORIGINAL_COMMAND: for a forced command of ssh")
             ->disable_flag_override();
-    app.add_option("--transport", given.transport, "transport of the control channel; only stdio is supported")
+    app.add_option("--transport", parsed.transport, "transport of the control channel; only stdio is supported")
             ->type_name("");
-    add_value(app, given, "log-file", "file to log to instead of syslog");
-    add_value(app, given, "poolset-dir", "directory of the set files (default: $HOME)");
-    add_switch(app, given, "persist-apm", "RDMA writes reach persistent memory past the caches");
-    add_switch(app, given, "persist-general", "accepted, without effect");
-    add_switch(app, given, "use-syslog", "log to syslog");
-    add_value(app, given, "log-level", "err, warn, notice, info or debug");
-    add_value(app, given, "session-timeout", "disconnect a client that is silent for this many seconds (0: never)");
-    add_value(app, given, "umask", "umask of new part files (default: they get mode 0600)");
-    add_value(app, given, "read-only-header", "yes or no: clients may only read the pool header");
-    add_switch(app, given, "follow-symlinks", "accept part files that are symbolic links");
-    add_value(app, given, "metrics", "ADDRESS:PORT at which --listen serves its metrics over HTTP");
-    add_value(app, given, "max-lanes", "maximum number of lanes of a session");
-    add_value(app, given, "max-threads", "maximum number of worker threads of a session");
-    add_value(app, given, "max-bytes", "maximum size of a pool, in bytes");
-    add_value(app, given, "max-sessions", "maximum number of concurrent sessions of a user");
-    add_value(app, given, "max-readers", "maximum number of readers of a mirrored set");
-    add_value(app, given, "max-reader-bytes", "maximum size of all images for readers, in bytes");
-    add_value(app, given, "max-unauthenticated", "maximum number of unauthenticated connections to --listen");
-    add_value(app, given, "max-unauthenticated-per-address",
+    add_value(app, parsed, "log-file", "file to log to instead of syslog");
+    add_value(app, parsed, "poolset-dir", "directory of the set files (default: $HOME)");
+    add_switch(app, parsed, "persist-apm", "RDMA writes reach persistent memory past the caches");
+    add_switch(app, parsed, "persist-general", "accepted, without effect");
+    add_switch(app, parsed, "use-syslog", "log to syslog");
+    add_value(app, parsed, "log-level", "err, warn, notice, info or debug");
+    add_value(app, parsed, "session-timeout", "disconnect a client that is silent for this many seconds (0: never)");
+    add_value(app, parsed, "umask", "umask of new part files (default: they get mode 0600)");
+    add_value(app, parsed, "read-only-header", "yes or no: clients may only read the pool header");
+    add_switch(app, parsed, "follow-symlinks", "accept part files that are symbolic links");
+    add_value(app, parsed, "metrics", "ADDRESS:PORT at which --listen serves its metrics over HTTP");
+    add_value(app, parsed, "max-lanes", "maximum number of lanes of a session");
+    add_value(app, parsed, "max-threads", "maximum number of worker threads of a session");
+    add_value(app, parsed, "max-bytes", "maximum size of a pool, in bytes");
+    add_value(app, parsed, "max-sessions", "maximum number of concurrent sessions of a user");
+    add_value(app, parsed, "max-readers", "maximum number of readers of a mirrored set");
+    add_value(app, parsed, "max-reader-bytes", "maximum size of all images for readers, in bytes");
+    add_value(app, parsed, "max-unauthenticated", "maximum number of unauthenticated connections to --listen");
+    add_value(app, parsed, "max-unauthenticated-per-address",
             "maximum number of unauthenticated connections from one address");
 }
 
@@ -112,8 +112,8 @@ bool read_forced(config &to)
     } catch (const CLI::Success &help) {
         app.exit(help, std::cerr, std::cerr);
         return false;
-    } catch (const CLI::ParseError &wrong) {
-        throw config_error(exit_refused, std::string(wrong.what()) + ", in SSH_ORIGINAL_COMMAND");
+    } catch (const CLI::ParseError &error) {
+        throw config_error(exit_rejected, std::string(error.what()) + ", in SSH_ORIGINAL_COMMAND");
     }
     return true;
 }
@@ -138,9 +138,9 @@ void apply(config &to, const std::string &key, const std::string &value)
 {
     try {
         set_value(to, key, value);
-    } catch (const std::invalid_argument &problem) {
-        const exit_status status = key == "poolset-dir" ? exit_failed : exit_refused;
-        throw config_error(status, "--" + key + ": " + problem.what());
+    } catch (const std::invalid_argument &error) {
+        const exit_status status = key == "poolset-dir" ? exit_failed : exit_rejected;
+        throw config_error(status, "--" + key + ": " + error.what());
     }
 }
 
@@ -148,8 +148,8 @@ unsigned thread_count(const std::string &value)
 {
     try {
         return parse_number(value, 0, max_threads);
-    } catch (const std::invalid_argument &problem) {
-        throw config_error(exit_refused, std::string("--nthreads: ") + problem.what());
+    } catch (const std::invalid_argument &error) {
+        throw config_error(exit_rejected, std::string("--nthreads: ") + error.what());
     }
 }
 
@@ -175,34 +175,34 @@ std::optional<config> read_config(int argc, const char *const *argv)
     CLI::App app("Keeps the pools of remote replicas, for librpmem. It is started by the client, over ssh or directly.",
             "rpmemd");
     config to;
-    given_values given;
-    add_options(app, given, to);
+    parsed_options parsed;
+    add_options(app, parsed, to);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success &help) {
         // Help goes to standard error: standard output is the control channel.
         app.exit(help, std::cerr, std::cerr);
         return std::nullopt;
-    } catch (const CLI::ParseError &wrong) {
-        throw config_error(exit_refused, std::string(wrong.what()) + " (see rpmemd --help)");
+    } catch (const CLI::ParseError &error) {
+        throw config_error(exit_rejected, std::string(error.what()) + " (see rpmemd --help)");
     }
-    if (given.transport != "stdio")
-        throw config_error(exit_refused, "--transport: unknown '" + given.transport + "' (only stdio is supported)");
+    if (parsed.transport != "stdio")
+        throw config_error(exit_rejected, "--transport: unknown '" + parsed.transport + "' (only stdio is supported)");
     if (to.forced && !read_forced(to))
         return std::nullopt;
     if (!to.remove && (to.force || to.pool_set))
-        throw config_error(exit_refused, "--force and --pool-set require --remove (see rpmemd --help)");
+        throw config_error(exit_rejected, "--force and --pool-set require --remove (see rpmemd --help)");
     if (to.listen.has_value() != !to.key_file.empty())
-        throw config_error(exit_refused, "--listen and --key-file require each other (see rpmemd --help)");
+        throw config_error(exit_rejected, "--listen and --key-file require each other (see rpmemd --help)");
     if (to.listen && (to.remove || to.check || to.forced))
-        throw config_error(exit_refused, "--listen cannot be combined with --remove, --check or --forced");
-    if (app.count("--config") != 0 && given.file.empty())
+        throw config_error(exit_rejected, "--listen cannot be combined with --remove, --check or --forced");
+    if (app.count("--config") != 0 && parsed.file.empty())
         throw config_error(exit_failed, "--config: empty file name");
-    read_files(to, given.file);
-    for (const auto &[key, value] : given.values)
+    read_files(to, parsed.file);
+    for (const auto &[key, value] : parsed.values)
         apply(to, key, value);
     if (app.count("--nthreads") != 0)
-        to.threads = thread_count(given.threads);
+        to.threads = thread_count(parsed.threads);
     check_poolset_dir(to);
     return to;
 }

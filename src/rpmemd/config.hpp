@@ -16,8 +16,8 @@ namespace rpmemd
 
 enum exit_status {
     exit_done = 0,
-    exit_failed = 1,   // a bad configuration or poolset directory, or a client that vanished
-    exit_refused = 255 // a bad command line or a malformed message
+    exit_failed = 1,    // a bad configuration or poolset directory, or a client that vanished
+    exit_rejected = 255 // a bad command line or a malformed message
 };
 
 constexpr unsigned max_threads = 65535;

@@ -14,7 +14,7 @@ namespace rpmemd
 namespace
 {
 
-std::invalid_argument wrong(const std::string &value, const std::string &expected)
+std::invalid_argument invalid_value(const std::string &value, const std::string &expected)
 {
     return std::invalid_argument("invalid value '" + value + "': " + expected);
 }
@@ -22,7 +22,7 @@ std::invalid_argument wrong(const std::string &value, const std::string &expecte
 bool yes_or_no(const std::string &value)
 {
     if (value != "yes" && value != "no")
-        throw wrong(value, "must be yes or no");
+        throw invalid_value(value, "must be yes or no");
     return value == "yes";
 }
 
@@ -37,9 +37,9 @@ std::uint64_t number(const std::string &value, std::uint64_t lowest, std::uint64
         used = 0;
     }
     if (used == 0 || used != value.size() || found < lowest || found > highest)
-        throw wrong(value, std::string(base == 8 ? "must be an octal number up to 777"
-                                                 : "must be a number from " + std::to_string(lowest) + " to " +
-                                                           std::to_string(highest)));
+        throw invalid_value(value, std::string(base == 8 ? "must be an octal number up to 777"
+                                                         : "must be a number from " + std::to_string(lowest) + " to " +
+                                                                   std::to_string(highest)));
     return found;
 }
 
@@ -55,7 +55,7 @@ std::string directory(const std::string &value)
         at += std::string_view(user_dir).size();
     }
     if (path.empty() || path[0] != '/')
-        throw wrong(value, "the poolset directory must be an absolute path");
+        throw invalid_value(value, "the poolset directory must be an absolute path");
     return path;
 }
 
@@ -63,7 +63,7 @@ log_level level(const std::string &value)
 {
     const std::optional<log_level> found = log_level_from(value);
     if (!found)
-        throw wrong(value, "must be err, warn, notice, info or debug");
+        throw invalid_value(value, "must be err, warn, notice, info or debug");
     return *found;
 }
 
@@ -83,11 +83,11 @@ using setter = void (*)(config &, const std::string &);
 
 const std::map<std::string, setter> &setters()
 {
-    static const std::map<std::string, setter> known = {
+    static const std::map<std::string, setter> setters = {
             {"log-file",
                     [](config &to, const std::string &value) {
                         if (value.empty())
-                            throw wrong(value, "must be the path of a file");
+                            throw invalid_value(value, "must be the path of a file");
                         to.log_file = value;
                         to.use_syslog = false;
                     }},
@@ -120,7 +120,7 @@ const std::map<std::string, setter> &setters()
             {"max-unauthenticated", set_limit<&limits::unauthenticated>},
             {"max-unauthenticated-per-address", set_limit<&limits::unauthenticated_per_address>},
     };
-    return known;
+    return setters;
 }
 
 std::string trimmed(const std::string &text)
@@ -165,8 +165,8 @@ void read_config_file(config &to, const std::string &path)
     for (int number = 1; std::getline(file, line); ++number) {
         try {
             read_line(to, line);
-        } catch (const std::invalid_argument &problem) {
-            throw config_error(exit_failed, path + ":" + std::to_string(number) + ": " + problem.what());
+        } catch (const std::invalid_argument &error) {
+            throw config_error(exit_failed, path + ":" + std::to_string(number) + ": " + error.what());
         }
     }
     to.files.push_back(path);

@@ -44,27 +44,27 @@ unsigned free_port(const std::string &address)
                                              : reinterpret_cast<const sockaddr_in &>(bound).sin_port);
 }
 
-void check_rpma(int result, const std::string &what)
+void check_rpma(int result, const std::string &message)
 {
     if (result == 0)
         return;
     const int error = result == RPMA_E_PROVIDER && errno != 0 ? errno : result == RPMA_E_NOMEM ? ENOMEM : EIO;
     const std::string cause = result == RPMA_E_PROVIDER ? std::strerror(error) : rpma_err_2str(result);
     throw failure(error == EINVAL || error == ENOENT || error == EACCES || error == EEXIST ? EIO : error,
-            what + ": " + cause);
+            message + ": " + cause);
 }
 
 // librpma loads the software device automatically, without the launcher softrdma.
 device open_device(const std::string &address, std::uint32_t kinds)
 {
     constexpr std::uint32_t any = replica::device_hardware | replica::device_software;
-    const rpma_device_kind wanted = (kinds & any) == any                      ? RPMA_DEVICE_ANY
-                                    : (kinds & replica::device_software) != 0 ? RPMA_DEVICE_SOFTRDMA
-                                                                              : RPMA_DEVICE_KERNEL;
+    const rpma_device_kind rpma_kind = (kinds & any) == any                      ? RPMA_DEVICE_ANY
+                                       : (kinds & replica::device_software) != 0 ? RPMA_DEVICE_SOFTRDMA
+                                                                                 : RPMA_DEVICE_KERNEL;
     ibv_context *context = nullptr;
     const int result =
-            rpma_utils_get_ibv_context_by_kind(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, wanted, &context);
-    if (result != 0 && wanted == RPMA_DEVICE_KERNEL)
+            rpma_utils_get_ibv_context_by_kind(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, rpma_kind, &context);
+    if (result != 0 && rpma_kind == RPMA_DEVICE_KERNEL)
         throw failure(EMEDIUMTYPE,
                 "RDMA device not found at the target for the address of the connection (allow the software "
                 "device with RPMEM_ENABLE_SOCKETS=1, or run rpma-doctor there)");
@@ -80,11 +80,11 @@ device open_device(const std::string &address, std::uint32_t kinds)
     return found;
 }
 
-region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &what)
+region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &name)
 {
     rpma_mr_local *region = nullptr;
     check_rpma(rpma_mr_reg(on.peer.get(), from, size, usage, &region),
-            "cannot register " + what + " (" + std::to_string(size) + " bytes; see ulimit -l at the target)");
+            "cannot register " + name + " (" + std::to_string(size) + " bytes; see ulimit -l at the target)");
     return region_ptr(region);
 }
 

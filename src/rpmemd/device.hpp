@@ -11,8 +11,8 @@
 namespace rpmemd
 {
 
-// Throws failure, with `what` as the start of the message, if the result of a librpma function is an error.
-void check_rpma(int result, const std::string &what);
+// Throws failure, with `message` as the start of the message, if the result of a librpma function is an error.
+void check_rpma(int result, const std::string &message);
 
 template<class T, int (*Delete)(T **)>
 struct rpma_deleter {
@@ -34,7 +34,7 @@ struct device {
 // Opens the device with this IP address. `kinds` has the bits of replica::device_kind that are allowed. Throws failure.
 device open_device(const std::string &address, std::uint32_t kinds);
 
-region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &what);
+region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &name);
 
 // Returns a TCP port that is free at the moment. Throws failure.
 unsigned free_port(const std::string &address);

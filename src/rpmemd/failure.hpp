@@ -20,9 +20,9 @@ private:
     int error_;
 };
 
-inline failure system_failure(const std::string &what, int error = errno)
+inline failure system_failure(const std::string &message, int error = errno)
 {
-    return failure(error, what + ": " + std::strerror(error));
+    return failure(error, message + ": " + std::strerror(error));
 }
 
 } // namespace rpmemd

@@ -39,21 +39,21 @@ public:
 
     std::string word()
     {
-        std::string word_text;
+        std::string result;
         while (at_ < line_.size() && !is_one_of(line_[at_], blanks)) {
             const char c = line_[at_++];
             if (c == '\'')
-                word_text += single_quoted();
+                result += single_quoted();
             else if (c == '"')
-                word_text += double_quoted();
+                result += double_quoted();
             else if (c == '\\')
-                word_text += protected_character();
+                result += protected_character();
             else if (is_one_of(c, special))
                 reject(c);
             else
-                word_text += c;
+                result += c;
         }
-        return word_text;
+        return result;
     }
 
 private:
@@ -67,26 +67,26 @@ private:
         const std::size_t end = line_.find('\'', at_);
         if (end == std::string_view::npos)
             throw std::invalid_argument("unterminated quote");
-        std::string word_text(line_.substr(at_, end - at_));
+        std::string result(line_.substr(at_, end - at_));
         at_ = end + 1;
-        return word_text;
+        return result;
     }
 
     std::string double_quoted()
     {
-        std::string word_text;
+        std::string result;
         while (at_ < line_.size() && line_[at_] != '"') {
             char c = line_[at_++];
             if (is_one_of(c, special_in_double))
                 reject(c);
             if (c == '\\' && at_ < line_.size() && is_one_of(line_[at_], protected_in_double))
                 c = line_[at_++];
-            word_text += c;
+            result += c;
         }
         if (at_ == line_.size())
             throw std::invalid_argument("unterminated quote");
         ++at_;
-        return word_text;
+        return result;
     }
 
     char protected_character()
@@ -113,7 +113,7 @@ bool is_allowed(const std::string &word)
 
 [[noreturn]] void reject_command(const std::string &command, const std::string &reason)
 {
-    throw config_error(exit_refused, "command '" + command + "' rejected: " + reason);
+    throw config_error(exit_rejected, "command '" + command + "' rejected: " + reason);
 }
 
 } // namespace
@@ -134,8 +134,8 @@ std::vector<std::string> forced_arguments()
     std::vector<std::string> words;
     try {
         words = words_of_command(command);
-    } catch (const std::invalid_argument &problem) {
-        reject_command(command, problem.what());
+    } catch (const std::invalid_argument &error) {
+        reject_command(command, error.what());
     }
     if (!words.empty())
         words.erase(words.begin());

@@ -15,11 +15,11 @@ namespace
 using headers = std::vector<pool_header>;
 
 template<class M>
-void check_same(const headers &all, M pool_header::*member, const char *what, const std::vector<part> &parts)
+void check_same(const headers &all, M pool_header::*member, const char *field, const std::vector<part> &parts)
 {
     for (std::size_t i = 1; i < all.size(); ++i)
         if (all[i].*member != all[0].*member)
-            throw failure(EINVAL, std::string(what) + " of " + parts[i].path() + " differs from " + parts[0].path() +
+            throw failure(EINVAL, std::string(field) + " of " + parts[i].path() + " differs from " + parts[0].path() +
                                           " (the parts belong to different pools)");
 }
 

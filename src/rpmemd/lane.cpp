@@ -13,7 +13,7 @@ namespace
 {
 
 // Context of a response. The context of a receive is the number of its slot.
-constexpr std::uint64_t answer_context = lane_window;
+constexpr std::uint64_t response_context = lane_window;
 
 const void *context_of(std::uint64_t number)
 {
@@ -22,8 +22,8 @@ const void *context_of(std::uint64_t number)
 
 bool is_readable(int fd)
 {
-    pollfd asked{fd, POLLIN, 0};
-    return poll(&asked, 1, 0) == 1;
+    pollfd polled{fd, POLLIN, 0};
+    return poll(&polled, 1, 0) == 1;
 }
 
 } // namespace
@@ -33,9 +33,9 @@ connection_cfg_ptr lane_configuration()
     rpma_conn_cfg *created = nullptr;
     check_rpma(rpma_conn_cfg_new(&created), "cannot configure a lane");
     connection_cfg_ptr configuration(created);
-    check_rpma(rpma_conn_cfg_set_cq_size(created, lane_window + lane_answers), "cannot configure a lane");
+    check_rpma(rpma_conn_cfg_set_cq_size(created, lane_window + lane_responses), "cannot configure a lane");
     check_rpma(rpma_conn_cfg_set_rq_size(created, lane_window), "cannot configure a lane");
-    check_rpma(rpma_conn_cfg_set_sq_size(created, lane_answers), "cannot configure a lane");
+    check_rpma(rpma_conn_cfg_set_sq_size(created, lane_responses), "cannot configure a lane");
     return configuration;
 }
 
@@ -72,10 +72,10 @@ std::size_t lane::request_offset(std::size_t slot) const
     return start_ + slot * replica::max_lane_request_size;
 }
 
-std::size_t lane::answer_offset() const
+std::size_t lane::response_offset() const
 {
     return start_ + lane_window * replica::max_lane_request_size +
-           sequence_ % lane_answers * replica::lane_response_size;
+           sequence_ % lane_responses * replica::lane_response_size;
 }
 
 bool lane::serve()
@@ -105,14 +105,14 @@ bool lane::take_completions()
             return true;
         if (result != 0 || done.status != IBV_WC_SUCCESS)
             return false;
-        if (done.wr_id == answer_context)
-            --answers_in_flight_;
-        else if (!answer(done.wr_id, done.byte_len))
+        if (done.wr_id == response_context)
+            --responses_in_flight_;
+        else if (!respond(done.wr_id, done.byte_len))
             return false;
     }
 }
 
-bool lane::answer(std::size_t slot, std::size_t length)
+bool lane::respond(std::size_t slot, std::size_t length)
 {
     replica::lane_request request;
     const std::span<const std::byte> bytes(
@@ -128,15 +128,16 @@ bool lane::answer(std::size_t slot, std::size_t length)
         }
     sequence_ = request.sequence;
     // The client sends its next request as soon as the response arrives, so the receive is posted first.
-    if (answers_in_flight_ == lane_answers || !post_receive(slot))
+    if (responses_in_flight_ == lane_responses || !post_receive(slot))
         return false;
     const int error = shared_.counted == nullptr ? flush(request) : flush_and_count(request);
     if (error != 0)
         log(log_level::err, std::string("cannot flush the data of a client: ") + std::strerror(error));
-    replica::encode(replica::lane_response{request.kind, error, request.sequence}, shared_.messages + answer_offset());
-    ++answers_in_flight_;
-    return rpma_send(connection_.get(), shared_.region, answer_offset(), replica::lane_response_size,
-                   RPMA_F_COMPLETION_ALWAYS, context_of(answer_context)) == 0;
+    replica::encode(
+            replica::lane_response{request.kind, error, request.sequence}, shared_.messages + response_offset());
+    ++responses_in_flight_;
+    return rpma_send(connection_.get(), shared_.region, response_offset(), replica::lane_response_size,
+                   RPMA_F_COMPLETION_ALWAYS, context_of(response_context)) == 0;
 }
 
 int lane::flush(const replica::lane_request &request) const

@@ -14,9 +14,9 @@ namespace rpmemd
 
 // Maximum number of outstanding requests of a lane; twice as many responses, whose completions arrive later.
 constexpr std::uint32_t lane_window = 8;
-constexpr std::uint32_t lane_answers = 2 * lane_window;
+constexpr std::uint32_t lane_responses = 2 * lane_window;
 constexpr std::size_t lane_memory_size =
-        lane_window * replica::max_lane_request_size + lane_answers * replica::lane_response_size;
+        lane_window * replica::max_lane_request_size + lane_responses * replica::lane_response_size;
 
 // State shared by the lanes of a session. Clients write to the range [begin, end) of the pool.
 struct lane_context {
@@ -49,12 +49,12 @@ public:
 private:
     bool take_event();
     bool take_completions();
-    bool answer(std::size_t slot, std::size_t length);
+    bool respond(std::size_t slot, std::size_t length);
     int flush(const replica::lane_request &request) const;
     int flush_and_count(const replica::lane_request &request) const;
     bool post_receive(std::size_t slot);
     std::size_t request_offset(std::size_t slot) const;
-    std::size_t answer_offset() const;
+    std::size_t response_offset() const;
 
     const lane_context &shared_;
     const std::size_t start_; // offset of the lane's messages
@@ -62,7 +62,7 @@ private:
     rpma_cq *queue_ = nullptr;
     bool established_ = false;
     std::uint64_t sequence_ = 0;
-    std::uint32_t answers_in_flight_ = 0;
+    std::uint32_t responses_in_flight_ = 0;
 };
 
 } // namespace rpmemd

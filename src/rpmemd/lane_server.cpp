@@ -86,10 +86,10 @@ public:
 private:
     void watch(int fd, lane *served)
     {
-        epoll_event wanted{};
-        wanted.events = EPOLLIN;
-        wanted.data.ptr = served;
-        if (epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &wanted) != 0)
+        epoll_event interest{};
+        interest.events = EPOLLIN;
+        interest.data.ptr = served;
+        if (epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &interest) != 0)
             throw system_failure("cannot wait for a lane");
     }
 
@@ -129,17 +129,18 @@ private:
     std::thread thread_;
 };
 
-lane_server::lane_server(const config &settings, pool &memory_of, const lane_request &request, const lane_terms &terms)
+lane_server::lane_server(
+        const config &settings, pool &served_pool, const lane_request &request, const lane_terms &terms)
     : settings_(settings), address_(terms.address), epoch_(terms.epoch),
       device_(open_device(address_, request.devices)),
-      policy_(choose_policy(memory_of.memory().medium(), settings.persist_apm, device_.is_software)),
+      policy_(choose_policy(served_pool.memory().medium(), settings.persist_apm, device_.is_software)),
       lanes_count_(std::min({request.lanes, settings.limits.lanes, replica::max_lanes})), token_(new_token()),
       messages_(lanes_count_ * lane_memory_size), lanes_(lanes_count_), stop_(new_event())
 {
-    context_.memory = &memory_of.memory();
+    context_.memory = &served_pool.memory();
     context_.counted = terms.counted;
     if (terms.read_only.empty())
-        register_regions(memory_of, request.pool_size);
+        register_regions(served_pool, request.pool_size);
     else
         register_read_only(terms.read_only);
     messages_region_ = register_memory(
@@ -147,8 +148,8 @@ lane_server::lane_server(const config &settings, pool &memory_of, const lane_req
     context_.messages = messages_.data();
     context_.region = messages_region_.get();
     endpoint_ = listen_anywhere(device_, address_);
-    const unsigned wanted = settings.threads == 0 ? lanes_count_ : settings.threads;
-    const unsigned threads = std::min({wanted, lanes_count_, settings.limits.threads});
+    const unsigned requested = settings.threads == 0 ? lanes_count_ : settings.threads;
+    const unsigned threads = std::min({requested, lanes_count_, settings.limits.threads});
     try {
         for (unsigned i = 0; i < threads; ++i)
             workers_.push_back(std::make_unique<worker>(stop_));
@@ -181,10 +182,10 @@ void lane_server::revoke()
     check_rpma(rpma_mr_dereg(&data), "cannot deregister the pool memory");
 }
 
-void lane_server::register_regions(const pool &of, std::uint64_t size)
+void lane_server::register_regions(const pool &served, std::uint64_t size)
 {
-    const std::size_t begin = of.has_header() ? header_size : 0;
-    std::byte *const memory = of.memory().address();
+    const std::size_t begin = served.has_header() ? header_size : 0;
+    std::byte *const memory = served.memory().address();
     const bool persistent =
             policy_.method == replica::method::persistent_flush || policy_.level >= replica::level::cpu_flushed;
     const int flushes = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | (persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : 0);
@@ -244,8 +245,8 @@ void lane_server::accept_lanes()
             continue;
         try {
             accept_one();
-        } catch (const failure &problem) {
-            log(log_level::warn, problem.what());
+        } catch (const failure &error) {
+            log(log_level::warn, error.what());
         }
     }
     endpoint_.listener.reset();

@@ -40,7 +40,7 @@ struct lane_request {
 class lane_server
 {
 public:
-    lane_server(const config &settings, pool &memory_of, const lane_request &request, const lane_terms &terms);
+    lane_server(const config &settings, pool &served_pool, const lane_request &request, const lane_terms &terms);
     ~lane_server();
 
     // Closes everything. Throws failure unless the device confirms that clients can no longer access the memory.

@@ -16,11 +16,11 @@ namespace rpmemd
 namespace
 {
 
-bool is_wildcard(const sockaddr &of)
+bool is_wildcard(const sockaddr &address)
 {
-    if (of.sa_family == AF_INET)
-        return reinterpret_cast<const sockaddr_in &>(of).sin_addr.s_addr == htonl(INADDR_ANY);
-    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6 &>(of).sin6_addr);
+    if (address.sa_family == AF_INET)
+        return reinterpret_cast<const sockaddr_in &>(address).sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr);
 }
 
 } // namespace
@@ -41,11 +41,11 @@ location parse_location(const std::string &text)
 listener::listener(const char *option, const location &at, bool wildcard_allowed)
 {
     const std::string name = std::string(option) + ": ";
-    addrinfo wanted{};
-    wanted.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-    wanted.ai_socktype = SOCK_STREAM;
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    hints.ai_socktype = SOCK_STREAM;
     addrinfo *list = nullptr;
-    if (const int error = getaddrinfo(at.address.c_str(), at.port.c_str(), &wanted, &list); error != 0)
+    if (const int error = getaddrinfo(at.address.c_str(), at.port.c_str(), &hints, &list); error != 0)
         throw failure(EINVAL, name + at.address + ":" + at.port + ": " + gai_strerror(error));
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> found(list, freeaddrinfo);
     // Writers receive this address for their data connections, so it must be a specific one.

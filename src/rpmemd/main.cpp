@@ -32,12 +32,12 @@ void start_log(const config &settings)
         return log_to_syslog();
     try {
         log_to_file(settings.log_file);
-    } catch (const failure &problem) {
-        throw config_error(exit_failed, problem.what());
+    } catch (const failure &error) {
+        throw config_error(exit_failed, error.what());
     }
 }
 
-void take_over_force_switch()
+void translate_force_switch()
 {
     const char *const is_pmem = getenv("PMEM_IS_PMEM_FORCE");
     if (is_pmem != nullptr)
@@ -58,17 +58,17 @@ int remove(const config &settings)
     try {
         remove_pool(settings, *settings.remove);
         return exit_done;
-    } catch (const failure &problem) {
-        log(log_level::err, problem.what());
+    } catch (const failure &error) {
+        log(log_level::err, error.what());
         // Prints to standard error, too, which ssh forwards to the client.
-        std::fprintf(stderr, "rpmemd: %s\n", problem.what());
-        return problem.error() == EBADF ? EINVAL : problem.error();
+        std::fprintf(stderr, "rpmemd: %s\n", error.what());
+        return error.error() == EBADF ? EINVAL : error.error();
     }
 }
 
 int run(const config &settings)
 {
-    take_over_force_switch();
+    translate_force_switch();
     // Makes a file size limit an error (EFBIG) of the write, for example to the log.
     std::signal(SIGXFSZ, SIG_IGN);
     start_log(settings);
@@ -80,17 +80,17 @@ int run(const config &settings)
         std::fprintf(stderr,
                 "rpmemd: standard input or output is a terminal: librpmem starts sessions, usually over ssh "
                 "(see rpmemd --help; rpmem-doctor checks a target)\n");
-        return exit_refused;
+        return exit_rejected;
     }
     prepare_to_serve();
     if (!settings.listen)
         return serve_client(settings);
     try {
         return serve_mirrors(settings);
-    } catch (const failure &problem) {
-        log(log_level::err, problem.what());
-        std::fprintf(stderr, "rpmemd: %s\n", problem.what());
-        return problem.error() == EINVAL ? exit_refused : exit_failed;
+    } catch (const failure &error) {
+        log(log_level::err, error.what());
+        std::fprintf(stderr, "rpmemd: %s\n", error.what());
+        return error.error() == EINVAL ? exit_rejected : exit_failed;
     }
 }
 
@@ -108,17 +108,17 @@ bool starts_session(int argc, const char *const *argv)
 }
 
 // Logs the configuration error and reports it to the client of a session as EINVAL, like the daemon of PMDK.
-exit_status reject(int argc, const char *const *argv, const config_error &problem)
+exit_status reject(int argc, const char *const *argv, const config_error &error)
 {
-    log(log_level::err, problem.what());
+    log(log_level::err, error.what());
     if (starts_session(argc, argv)) {
         std::signal(SIGPIPE, SIG_IGN);
         replica::greeting greeting;
         greeting.set_error(EINVAL);
-        greeting.set_text(std::string(problem.what()).substr(0, replica::error_text::capacity));
+        greeting.set_text(std::string(error.what()).substr(0, replica::error_text::capacity));
         replica::send_message(STDOUT_FILENO, replica::deadline(greeting_timeout_ms), replica::encode(greeting));
     }
-    return problem.status();
+    return error.status();
 }
 
 } // namespace
@@ -129,9 +129,9 @@ int main(int argc, char **argv)
 try {
     const std::optional<rpmemd::config> settings = rpmemd::read_config(argc, argv);
     return settings ? rpmemd::run(*settings) : rpmemd::exit_done;
-} catch (const rpmemd::config_error &problem) {
-    return rpmemd::reject(argc, argv, problem);
-} catch (const std::exception &problem) {
-    rpmemd::log(rpmemd::log_level::err, problem.what());
+} catch (const rpmemd::config_error &error) {
+    return rpmemd::reject(argc, argv, error);
+} catch (const std::exception &error) {
+    rpmemd::log(rpmemd::log_level::err, error.what());
     return rpmemd::exit_failed;
 }

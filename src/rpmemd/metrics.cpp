@@ -36,12 +36,13 @@ std::string metrics_text(const daemon_metrics &daemon, const mirror_sets &sets)
     });
     const auto add = [&](const char *name, const char *type, const char *help, auto value) {
         to.begin(name, type, help);
-        for (const row &of : rows)
-            to.add(of.labels, value(of));
+        for (const row &set : rows)
+            to.add(set.labels, value(set));
     };
     const auto gauge = [&](const char *name, const char *help, auto value) {
-        add(name, "gauge", help,
-                [&](const row &of) { return static_cast<std::uint64_t>(value(of.now.state, of.now.state.committed)); });
+        add(name, "gauge", help, [&](const row &set) {
+            return static_cast<std::uint64_t>(value(set.now.state, set.now.state.committed));
+        });
     };
     using state = const replica::mirror_state &;
     using record = const replica::mirror_record &;
@@ -62,20 +63,20 @@ std::string metrics_text(const daemon_metrics &daemon, const mirror_sets &sets)
     gauge("set_resync_position_bytes", "Position of the last resync of this copy.",
             [](state s, record) { return s.cursor; });
     add("set_writer_attached", "gauge", "1 if a writer is connected.",
-            [](const row &of) { return std::uint64_t{of.now.attached}; });
+            [](const row &set) { return std::uint64_t{set.now.attached}; });
     add("set_readers", "gauge", "Readers that have an image of the set or wait for one.",
-            [](const row &of) { return of.counted.readers.load(); });
+            [](const row &set) { return set.counted.readers.load(); });
     add("set_fenced_writers_total", "counter", "Writers whose connections were revoked by a higher epoch.",
-            [](const row &of) { return of.counted.fenced_writers.load(); });
+            [](const row &set) { return set.counted.fenced_writers.load(); });
     add("set_lost_writers_total", "counter", "Writers that disconnected without closing the set.",
-            [](const row &of) { return of.counted.lost_writers.load(); });
+            [](const row &set) { return set.counted.lost_writers.load(); });
     add("set_flushed_bytes_total", "counter", "Bytes that this daemon made durable at the request of writers.",
-            [](const row &of) { return of.counted.flushed_bytes.load(); });
+            [](const row &set) { return set.counted.flushed_bytes.load(); });
     add("set_flush_errors_total", "counter", "Requests to make data durable that failed.",
-            [](const row &of) { return of.counted.flush_errors.load(); });
+            [](const row &set) { return set.counted.flush_errors.load(); });
     to.begin("set_flush_seconds", "histogram", "Durations of requests to make data durable.");
-    for (const row &of : rows)
-        to.add(of.labels, of.counted.flush_time);
+    for (const row &set : rows)
+        to.add(set.labels, set.counted.flush_time);
     return to.text();
 }
 

@@ -37,16 +37,16 @@ struct metrics_server::callbacks {
         try {
             return static_cast<const metrics_server *>(self)->respond(connection, url, method) == MHD_YES ? MHD_YES
                                                                                                           : MHD_NO;
-        } catch (const std::exception &problem) {
-            log(log_level::err, std::string("metrics: ") + problem.what());
+        } catch (const std::exception &error) {
+            log(log_level::err, std::string("metrics: ") + error.what());
             return MHD_NO;
         }
     }
 
-    static void notify(void *self, MHD_Connection *connection, void **context, MHD_ConnectionNotificationCode what)
+    static void notify(void *self, MHD_Connection *connection, void **context, MHD_ConnectionNotificationCode event)
     {
         auto &clients = static_cast<metrics_server *>(self)->clients_;
-        if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        if (event == MHD_CONNECTION_NOTIFY_STARTED) {
             const auto *const info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
             clients.push_back({info->connect_fd, clock::now()});
             *context = &clients.back();

@@ -39,13 +39,13 @@ replica::tls_keys read_keys(const std::string &path)
 // Detects a writer host that has failed within 15 s, so that its lanes are revoked.
 void watch_peer(int fd)
 {
-    const int on = 1, idle_s = 5, interval_s = 3, probes = 3, unanswered_ms = 15'000;
+    const int on = 1, idle_s = 5, interval_s = 3, probes = 3, unacknowledged_ms = 15'000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof(unanswered_ms));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof(unacknowledged_ms));
 }
 
 void raise_descriptor_limit()
@@ -60,14 +60,14 @@ void raise_descriptor_limit()
 // Blocks SIGTERM, SIGINT and SIGHUP in this and later threads. Returns a descriptor that receives them.
 replica::fd_owner take_signals()
 {
-    sigset_t asked;
-    sigemptyset(&asked);
-    sigaddset(&asked, SIGTERM);
-    sigaddset(&asked, SIGINT);
-    sigaddset(&asked, SIGHUP);
-    if (pthread_sigmask(SIG_BLOCK, &asked, nullptr) != 0)
+    sigset_t signal_set;
+    sigemptyset(&signal_set);
+    sigaddset(&signal_set, SIGTERM);
+    sigaddset(&signal_set, SIGINT);
+    sigaddset(&signal_set, SIGHUP);
+    if (pthread_sigmask(SIG_BLOCK, &signal_set, nullptr) != 0)
         throw system_failure("cannot block signals");
-    replica::fd_owner signals(signalfd(-1, &asked, SFD_CLOEXEC | SFD_NONBLOCK));
+    replica::fd_owner signals(signalfd(-1, &signal_set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals.valid())
         throw system_failure("cannot wait for signals");
     return signals;

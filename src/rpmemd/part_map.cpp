@@ -29,10 +29,10 @@ int errno_from(int error)
     return error > PMEM2_E_UNKNOWN ? -error : ENOTSUP;
 }
 
-void check(int error, const std::string &what)
+void check(int error, const std::string &message)
 {
     if (error != 0)
-        throw failure(errno_from(error), what + ": " + pmem2_errormsg());
+        throw failure(errno_from(error), message + ": " + pmem2_errormsg());
 }
 
 source_ptr source_of(int fd, const std::string &path)
@@ -96,22 +96,22 @@ std::byte *address_range::address() const
 part_map::part_map(const part &file, std::uint64_t offset, std::size_t size, const address_range *range, std::size_t at)
     : size_(size)
 {
-    const std::string what = "cannot map the part " + file.path();
+    const std::string message = "cannot map the part " + file.path();
     const source_ptr source = source_of(file.fd(), file.path());
     pmem2_config *created = nullptr;
-    check(pmem2_config_new(&created), what);
+    check(pmem2_config_new(&created), message);
     const config_ptr config(created);
     std::size_t alignment = 0;
-    check(pmem2_source_alignment(source.get(), &alignment), what);
+    check(pmem2_source_alignment(source.get(), &alignment), message);
     // A mapping of a device must be a multiple of the page size of the device.
     const std::size_t mapped = range == nullptr ? (size + alignment - 1) / alignment * alignment : size;
-    check(pmem2_config_set_required_store_granularity(config.get(), PMEM2_GRANULARITY_PAGE), what);
-    check(pmem2_config_set_offset(config.get(), offset), what);
-    check(pmem2_config_set_length(config.get(), mapped), what);
+    check(pmem2_config_set_required_store_granularity(config.get(), PMEM2_GRANULARITY_PAGE), message);
+    check(pmem2_config_set_offset(config.get(), offset), message);
+    check(pmem2_config_set_length(config.get(), mapped), message);
     if (range != nullptr)
-        check(pmem2_config_set_vm_reservation(config.get(), range->get(), at), what);
+        check(pmem2_config_set_vm_reservation(config.get(), range->get(), at), message);
     pmem2_map *map = nullptr;
-    check(pmem2_map_new(&map, config.get(), source.get()), what);
+    check(pmem2_map_new(&map, config.get(), source.get()), message);
     map_.reset(map);
     persist_ = pmem2_get_persist_fn(map);
     if (pmem2_map_get_store_granularity(map) != PMEM2_GRANULARITY_PAGE)

@@ -23,8 +23,8 @@ void collect(const std::string &directory, std::map<unsigned, part_line> &to)
     for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
         const std::string stem = entry->path().stem();
         unsigned number = 0;
-        const auto [last, problem] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
-        if (entry->path().extension() != numbered_extension || problem != std::errc() || *last != '\0')
+        const auto [last, failed] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
+        if (entry->path().extension() != numbered_extension || failed != std::errc() || *last != '\0')
             continue;
         std::error_code size_error;
         const std::uintmax_t size = fs::file_size(entry->path(), size_error);

@@ -79,22 +79,22 @@ int pending_connections::left_ms() const
     return static_cast<int>(std::max<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0));
 }
 
-void pending_connections::erase(list::iterator of)
+void pending_connections::erase(list::iterator connection)
 {
-    const auto count = of_address_.find(of->from());
+    const auto count = of_address_.find(connection->from());
     if (--count->second == 0)
         of_address_.erase(count);
-    connections_.erase(of);
+    connections_.erase(connection);
 }
 
 void pending_connections::add(replica::fd_owner connection, const sockaddr_storage &peer)
 {
     const list::iterator added = connections_.emplace(connections_.end(), std::move(connection), peer, keys_);
     const std::size_t of_address = ++of_address_[added->from()];
-    epoll_event wanted{};
-    wanted.events = EPOLLIN | EPOLLRDHUP;
-    wanted.data.ptr = &*added;
-    if (epoll_ctl(ready_.get(), EPOLL_CTL_ADD, added->fd(), &wanted) != 0)
+    epoll_event interest{};
+    interest.events = EPOLLIN | EPOLLRDHUP;
+    interest.data.ptr = &*added;
+    if (epoll_ctl(ready_.get(), EPOLL_CTL_ADD, added->fd(), &interest) != 0)
         return erase(added);
     if (of_address > max_per_address_)
         erase(std::ranges::find(connections_, pending_connection::address(added->from()), &pending_connection::from));

@@ -68,7 +68,7 @@ public:
 private:
     using list = std::list<pending_connection>;
 
-    void erase(list::iterator of);
+    void erase(list::iterator connection);
 
     replica::tls_keys keys_;
     const std::size_t max_all_;

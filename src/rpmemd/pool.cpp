@@ -116,12 +116,14 @@ std::vector<part_line> pool::check_growth(const poolset &listed, std::uint64_t s
     for (std::size_t i = 0; i < std::max(listed.parts.size(), parts_.size()); ++i) {
         const bool is_open = i < parts_.size();
         const part_line line = i < listed.parts.size() ? listed.parts[i] : part_line();
-        const std::uint64_t held = is_open ? parts_[i].size() : 0, wanted = line.size == 0 ? held : line.size;
-        if (is_open && (line.path != parts_[i].path() || wanted < held || (wanted != held && i + 1 != parts_.size())))
+        const std::uint64_t open_size = is_open ? parts_[i].size() : 0,
+                            listed_size = line.size == 0 ? open_size : line.size;
+        if (is_open && (line.path != parts_[i].path() || listed_size < open_size ||
+                               (listed_size != open_size && i + 1 != parts_.size())))
             throw failure(EINVAL, "part " + parts_[i].path() +
                                           ": differs from the set file (only the last part can be extended, "
                                           "and parts can be added after it)");
-        usable += wanted / page_size * page_size;
+        usable += listed_size / page_size * page_size;
     }
     if (size > usable)
         throw failure(EFBIG, "set too small: its parts have " + std::to_string(usable) + " bytes, " +

@@ -26,16 +26,16 @@ replica::mirror_state pool_record::read() const
     return error == 0 ? file.state() : replica::mirror_state();
 }
 
-replica::mirror_state pool_record::prepare(const replica::mirror_promise &asked) const
+replica::mirror_state pool_record::prepare(const replica::mirror_promise &promise) const
 {
     replica::mirror_file file;
     int error = file.open(path_.c_str());
     if (error == ENOENT)
         return {};
     replica::mirror_state next = file.state();
-    if (error == 0 && !may_promise(next, asked))
+    if (error == 0 && !may_promise(next, promise))
         throw failure(ESTALE, "promise rejected: another client has opened the pool");
-    next.promised = asked;
+    next.promised = promise;
     if (error == 0 && next != file.state())
         error = file.store(next);
     if (error != 0)
@@ -44,27 +44,27 @@ replica::mirror_state pool_record::prepare(const replica::mirror_promise &asked)
 }
 
 replica::mirror_state pool_record::commit(
-        const replica::set_uuid &set, const replica::wire::commit_request &asked) const
+        const replica::set_uuid &set, const replica::wire::commit_request &request) const
 {
     replica::mirror_state next;
     next.set = set;
-    next.copy = asked.copy();
-    next.length = asked.length();
-    next.committed = replica::from_wire(asked.record());
+    next.copy = request.copy();
+    next.length = request.length();
+    next.committed = replica::from_wire(request.record());
     next.promised = {next.committed.epoch, next.committed.writer};
     replica::mirror_file file;
     int error = file.open(path_.c_str());
     if (error == ENOENT) {
         error = file.create(path_.c_str(), next);
     } else if (error == 0) {
-        const replica::mirror_state &held = file.state();
-        if (held.set != next.set)
+        const replica::mirror_state &stored = file.state();
+        if (stored.set != next.set)
             throw failure(EINVAL, "record " + path_ + ": belongs to another set of targets");
-        if (held.promised != next.promised && !may_promise(held, next.promised))
+        if (stored.promised != next.promised && !may_promise(stored, next.promised))
             throw failure(ESTALE, "record rejected: another client has opened the pool");
-        if (held.committed != next.committed && !is_newer(next.committed, held.committed))
+        if (stored.committed != next.committed && !is_newer(next.committed, stored.committed))
             throw failure(ESTALE, "record rejected: " + path_ + " contains a newer one");
-        if (held != next)
+        if (stored != next)
             error = file.store(next);
     }
     if (error != 0)

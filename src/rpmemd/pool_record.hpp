@@ -20,10 +20,10 @@ public:
     replica::mirror_state read() const;
     // Stores a promise: clients of lower epochs can no longer commit. Without a record the pool has no other client,
     // and nothing is stored. Throws ESTALE if this epoch or a higher one is promised to another client.
-    replica::mirror_state prepare(const replica::mirror_promise &asked) const;
+    replica::mirror_state prepare(const replica::mirror_promise &promise) const;
     // Throws ESTALE if the promise of another client or the stored record is newer, and EINVAL if it belongs to another
     // set. A record of a higher epoch includes its promise, because its client has the pool open.
-    replica::mirror_state commit(const replica::set_uuid &set, const replica::wire::commit_request &asked) const;
+    replica::mirror_state commit(const replica::set_uuid &set, const replica::wire::commit_request &request) const;
     void remove() const;
 
 private:

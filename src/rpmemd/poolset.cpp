@@ -18,9 +18,9 @@ namespace
 
 constexpr std::string_view first_line = "PMEMPOOLSET\n";
 
-[[noreturn]] void reject(int line, const std::string &what)
+[[noreturn]] void reject(int line, const std::string &message)
 {
-    throw failure(EINVAL, "set file: line " + std::to_string(line) + ": " + what);
+    throw failure(EINVAL, "set file: line " + std::to_string(line) + ": " + message);
 }
 
 std::vector<std::string> words_of(std::string_view line)

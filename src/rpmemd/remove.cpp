@@ -18,10 +18,10 @@ void attempt(bool force, F f)
 {
     try {
         f();
-    } catch (const failure &problem) {
+    } catch (const failure &error) {
         if (!force)
             throw;
-        log(log_level::warn, problem.what());
+        log(log_level::warn, error.what());
     }
 }
 

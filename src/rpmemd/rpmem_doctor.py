@@ -154,17 +154,17 @@ class Daemon:
 
 def check_silent_daemon(report, target, daemon):
     """Reports why no finding arrived: ssh, or the program that it started, failed."""
-    last, why = daemon.last_error(), daemon.reason()
+    last, reason = daemon.last_error(), daemon.reason()
     if daemon.process.returncode == 255 and not target.local and "rpmemd:" not in last:
         try:
             socket.getaddrinfo(target.host, None)
             fix = f"make ssh work without a password: ssh-copy-id {target.login}{target.host}"
         except OSError:
             fix = "use the address, or add the name to /etc/hosts or ~/.ssh/config"
-        return report.add("login", False, why, fix)
+        return report.add("login", False, reason, fix)
     if "rpmemd:" in last and daemon.process.returncode not in (126, 127):
-        return report.add("daemon", False, why, "correct the configuration or the options of rpmemd at the target")
-    return report.add("daemon", False, why, "install the package rpmemd at the target, or name the program in RPMEM_CMD")
+        return report.add("daemon", False, reason, "correct the configuration or the options of rpmemd at the target")
+    return report.add("daemon", False, reason, "install the package rpmemd at the target, or name the program in RPMEM_CMD")
 
 
 def check_port(report, text):
@@ -192,15 +192,15 @@ def check_state(report, target, name, several):
     path = pathlib.Path(os.environ.get("RPMEM_STATE_FILE") or f"{state_dir}/librpmem/lost")
     replica = f"replica {name} on {'this machine' if target.text == 'local:' else target.text}: "
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    about = [line for line in lines if line.partition(": ")[2].startswith(replica)]
-    when, _, what = about[-1].partition(": ") if about else ("", "", "")
-    what = what.removeprefix(replica)
-    if not what or what in ("rebuilt", "removed"):
+    records = [line for line in lines if line.partition(": ")[2].startswith(replica)]
+    when, _, event = records[-1].partition(": ") if records else ("", "", "")
+    event = event.removeprefix(replica)
+    if not event or event in ("rebuilt", "removed"):
         return report.add("state", True, "no program continued without it")
     if several:
-        return report.add("state", True, f"a program continued without it since {when.split()[0]} ({what}): the next open resynchronizes it")
+        return report.add("state", True, f"a program continued without it since {when.split()[0]} ({event}): the next open resynchronizes it")
     remove = f"{target.removal(name)} && " if target.local else ""
-    return report.add("state", False, f"replica out of date since {when.split()[0]}: a program continued without it: {what}",
+    return report.add("state", False, f"replica out of date since {when.split()[0]}: a program continued without it: {event}",
                        f"recreate it from the other copies: {remove}pmempool sync POOLSET, with that of the program")
 
 

@@ -87,18 +87,19 @@ private:
     // Returns false if the client is silent and another session of the same client needs the parts.
     bool await_request(const replica::deadline &until)
     {
-        bool wanted = false;
+        bool parts_requested = false;
         for (;;) {
             // A request that has arrived counts as keep-alive message, even if this process was stopped.
             pollfd waited[] = {{STDIN_FILENO, POLLIN, 0}, {requests_to_end_.get(), POLLIN, 0}};
-            const int left_ms = wanted ? silence_.left_ms() : until.left_ms();
+            const int left_ms = parts_requested ? silence_.left_ms() : until.left_ms();
             const int ready = poll(waited, std::size(waited), left_ms);
             if ((ready < 0 && errno != EINTR) || waited[0].revents != 0 || until.passed())
                 break;
             signalfd_siginfo ignored{};
             if (ready > 0 && waited[1].revents != 0)
-                wanted = read(requests_to_end_.get(), &ignored, sizeof(ignored)) > 0 && lanes_ && keep_alive_ms_ != 0;
-            if (wanted && silence_.passed())
+                parts_requested =
+                        read(requests_to_end_.get(), &ignored, sizeof(ignored)) > 0 && lanes_ && keep_alive_ms_ != 0;
+            if (parts_requested && silence_.passed())
                 return false;
         }
         silence_ = replica::deadline(static_cast<int>(keep_alive_ms_) * missed_keep_alives);
@@ -125,11 +126,11 @@ private:
             break;
         case replica::received::other_version:
             log(log_level::err, "client uses another version of the protocol: session closed");
-            status = exit_refused;
+            status = exit_rejected;
             break;
         case replica::received::malformed:
             log(log_level::err, "client sent a malformed request: session closed");
-            status = exit_refused;
+            status = exit_rejected;
             break;
         case replica::received::broken:
             log(log_level::err, "connection to the client failed");
@@ -144,14 +145,14 @@ private:
         const bool opens = request.has_create() || request.has_open();
         if (opens && lanes_) {
             log(log_level::err, "client requested a second pool: session closed");
-            status = exit_refused;
+            status = exit_rejected;
             return true;
         }
         try {
             execute(request, response);
-        } catch (const failure &problem) {
-            log(log_level::err, problem.what());
-            set_failure(response, replica::status_of_errno(problem.error()), problem.what());
+        } catch (const failure &error) {
+            log(log_level::err, error.what());
+            set_failure(response, replica::status_of_errno(error.error()), error.what());
         } catch (const std::bad_alloc &) {
             log(log_level::err, "out of memory");
             set_failure(response, replica::status::fatal, "target: out of memory");
@@ -275,8 +276,8 @@ private:
         pool_->undo_create();
         try {
             record_->remove();
-        } catch (const failure &problem) {
-            log(log_level::err, problem.what());
+        } catch (const failure &error) {
+            log(log_level::err, error.what());
         }
     }
 

@@ -136,7 +136,7 @@ DEFINE_TEST(a_wrong_command_line_is_refused, nullptr, nullptr)
             {"--nthreads=-1"}, {"--log-level=x"}, {"--umask=9"}, {"--force"}, {"--pool-set"}, {"--transport=tcp"},
             {"--persist-apm=no"}, {"--remove=a", "--remove=b"}};
     for (const auto &words : bad)
-        if (const ending e = ending_of(words); e.status != exit_refused || e.text.empty())
+        if (const ending e = ending_of(words); e.status != exit_rejected || e.text.empty())
             fail_msg("%s: %d", words[0], e.status);
     assert_int_equal(ending_of({"--poolset-dir", "relative"}).status, exit_failed);
     assert_int_equal(ending_of({"--poolset-dir", "/nonexistent/dir"}).status, exit_failed);
@@ -169,7 +169,7 @@ DEFINE_TEST(a_forced_command_takes_a_removal_only, nullptr, nullptr)
     for (const char *const command : {"rpmemd --poolset-dir /", "rpmemd --remove a --config b",
                  "rpmemd --remove --force", "sh -c id", "rpmemd --remove a b", "rpmemd --forced"}) {
         setenv("SSH_ORIGINAL_COMMAND", command, 1);
-        assert_int_equal(ending_of({"--forced"}).status, exit_refused);
+        assert_int_equal(ending_of({"--forced"}).status, exit_rejected);
     }
     unsetenv("SSH_ORIGINAL_COMMAND");
 }
@@ -197,7 +197,7 @@ DEFINE_TEST(a_forced_command_is_read_as_a_shell_does, nullptr, nullptr)
                  "rpmemd --remove a; id", "rpmemd --remove $HOME", "rpmemd --remove \"$(id)\"", "rpmemd --remove a*",
                  "rpmemd --remove 'a' | sh", "rpmemd --remove 'a' 'b c'", "rpmemd '--remove a'"}) {
         setenv("SSH_ORIGINAL_COMMAND", command, 1);
-        assert_int_equal(ending_of({"--forced"}).status, exit_refused);
+        assert_int_equal(ending_of({"--forced"}).status, exit_rejected);
     }
     unsetenv("SSH_ORIGINAL_COMMAND");
 }
