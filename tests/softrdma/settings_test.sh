@@ -27,7 +27,7 @@ expect_refused() {
     code=$?
     [ $code -eq 2 ] || fail "$setting $*: exit code $code"
     [ "$(wc -l <"$work/err")" -eq 1 ] || fail "$setting $*: not one line"
-    grep -q "^softrdma: ${setting%%=*} is '${setting#*=}': use " "$work/err" || fail "$setting $*: does not report the error"
+    grep -q "^softrdma: ${setting%%=*}: invalid value '${setting#*=}'.* (use " "$work/err" || fail "$setting $*: does not report the error"
 }
 
 expect_accepted() {

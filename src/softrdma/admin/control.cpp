@@ -102,7 +102,7 @@ private:
         if (request != "powercut")
             return reply("error unknown request\n");
         if (!pmem::power_cut::armed())
-            return reply("error no power cut is armed; start the program with SOFTRDMA_POWERCUT=armed\n");
+            return reply("error power cut not armed (start the program with SOFTRDMA_POWERCUT=armed)\n");
         reply("ok\n");
         pmem::power_cut::cut();
     }

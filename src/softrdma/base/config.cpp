@@ -100,13 +100,13 @@ bool parse_number(const entry &e, const char *set, int &value)
 std::string expected(const entry &e)
 {
     if (e.is_number())
-        return "use a number from " + std::to_string(e.lowest) + " to " + std::to_string(e.highest);
-    std::string text = "use ";
+        return " (use a number from " + std::to_string(e.lowest) + " to " + std::to_string(e.highest) + ")";
+    std::string text = " (use ";
     for (std::size_t i = 0; i < e.words.size() && e.words[i] != nullptr; ++i) {
         const bool last = i + 1 == e.words.size() || e.words[i + 1] == nullptr;
         text += (i == 0 ? "" : last ? " or " : ", ") + std::string(e.words[i]);
     }
-    return text;
+    return text + ")";
 }
 
 struct parsed {
@@ -135,7 +135,7 @@ parsed parse()
 
 [[noreturn]] void refuse(const entry &e, const char *reason)
 {
-    fprintf(stderr, "softrdma: %s is '%s': %s\n", name_in_use(e), variable(e), reason);
+    fprintf(stderr, "softrdma: %s: invalid value '%s'%s\n", name_in_use(e), variable(e), reason);
     exit(exit_usage);
 }
 
@@ -185,7 +185,7 @@ void report_unknown()
 
 void refuse(setting s, const char *reason)
 {
-    refuse(entry_of(s), reason);
+    refuse(entry_of(s), (std::string(": ") + reason).c_str());
 }
 
 } // namespace softrdma::config

@@ -116,7 +116,7 @@ bool set_action(rule &r, std::string_view text, std::string &reason)
     const auto found = find(actions, name);
     if (found == std::end(actions)) {
         reason = "unknown action " + in_quotes(name) +
-                 "; use status, drop, delay, rnr, disconnect, late, duplicate, reject, unreachable or overflow";
+                 " (use status, drop, delay, rnr, disconnect, late, duplicate, reject, unreachable or overflow)";
         return false;
     }
     r.result.kind = found->kind;
@@ -124,8 +124,8 @@ bool set_action(rule &r, std::string_view text, std::string &reason)
         const auto status = find(statuses, text);
         if (status == std::end(statuses)) {
             reason = "unknown status " + in_quotes(text) +
-                     "; use loc_len, loc_qp_op, loc_prot, rem_inv_req, rem_access, rem_op, retry_exc, rnr_retry_exc or "
-                     "fatal";
+                     " (use loc_len, loc_qp_op, loc_prot, rem_inv_req, rem_access, rem_op, retry_exc, rnr_retry_exc or "
+                     "fatal)";
             return false;
         }
         r.result.status = status->status;
@@ -134,8 +134,8 @@ bool set_action(rule &r, std::string_view text, std::string &reason)
     constexpr std::uint64_t hour_us = 3600ull * 1000 * 1000;
     std::uint64_t microseconds = 0;
     if (found->has_value ? !to_number(text, microseconds) || microseconds > hour_us : !text.empty()) {
-        reason = found->has_value ? std::string(name) + " needs a number of microseconds up to an hour"
-                                  : std::string(name) + " takes no value";
+        reason = found->has_value ? std::string(name) + ": invalid value (use microseconds, at most one hour)"
+                                  : std::string(name) + ": value not allowed";
         return false;
     }
     r.result.delay = std::chrono::microseconds(microseconds);
@@ -161,13 +161,13 @@ bool set_condition(rule &r, std::string_view text, std::string &reason)
     else if (key == "count" && positive)
         r.count = number;
     else if (key != "p" || !to_probability(text, r.probability)) {
-        reason = "no condition " + in_quotes(std::string(key) + "=" + std::string(text)) +
-                 "; use op=NAME, qp=N, nth=N, every=N, count=N or p=0.5";
+        reason = "unknown condition " + in_quotes(std::string(key) + "=" + std::string(text)) +
+                 " (use op=NAME, qp=N, nth=N, every=N, count=N or p=0.5)";
         return false;
     }
     if (r.operations != 0)
         return true;
-    reason = "late is for op=read only";
+    reason = "late: only allowed with op=read";
     return false;
 }
 
@@ -183,7 +183,7 @@ std::optional<parsed> parse(std::string_view text, std::string &reason)
         if (item.starts_with("seed=")) {
             std::uint64_t seed = 0;
             if (!to_number(item.substr(5), seed)) {
-                reason = "seed needs a number";
+                reason = "seed: invalid value (use a number)";
                 return std::nullopt;
             }
             result.seed = seed;

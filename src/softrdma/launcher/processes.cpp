@@ -79,7 +79,7 @@ int complain(int pid, contact how)
             how == contact::unresponsive
                     ? "softrdma: process %d: no response (process stopped?)\n"
                     : "softrdma: process %d does not use softrdma, belongs to another user or is in another network "
-                      "namespace; see softrdma ps\n",
+                      "namespace (see softrdma ps)\n",
             pid);
     return exit_failure;
 }

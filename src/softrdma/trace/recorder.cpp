@@ -233,7 +233,7 @@ private:
         memcpy(block_.data() + sizeof(head) + size + padding, tail, sizeof(tail));
         if (write(fd_, block_.data(), block_.size()) == static_cast<ssize_t>(block_.size()))
             return;
-        fprintf(stderr, "softrdma: the trace ends here, it cannot be written: %s\n", strerror(errno));
+        fprintf(stderr, "softrdma: trace: cannot write: %s (the trace ends here)\n", strerror(errno));
         close(std::exchange(fd_, -1));
     }
 
@@ -254,7 +254,7 @@ bool configure()
             return &process::yes;
         const int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         if (fd < 0) {
-            fprintf(stderr, "softrdma: cannot write the trace '%s': %s; use softrdma trace\n", path, strerror(errno));
+            fprintf(stderr, "softrdma: cannot write the trace '%s': %s (use softrdma trace)\n", path, strerror(errno));
             return &process::no;
         }
         tap::install(new recorder(fd));
