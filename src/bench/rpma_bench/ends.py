@@ -138,7 +138,7 @@ class Channel:
                 self.socket.settimeout(max(end - time.monotonic(), 0.001))
                 received = self.socket.recv(65536)
                 if not received:
-                    raise self.gone(request, "has ended" + (" in the middle of an answer" if self.buffer else ""))
+                    raise self.gone(request, "has ended" + (" in the middle of a response" if self.buffer else ""))
                 self.buffer += received
         except TimeoutError:
             raise self.gone(request, "does not respond") from None
