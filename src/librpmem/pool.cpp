@@ -96,7 +96,7 @@ int rpmem_pool::commit(copy_mask staying, copy_mask joining, bool closed)
 int rpmem_pool::evict(copy_mask failed)
 {
     {
-        const std::lock_guard hold(membership_);
+        const std::lock_guard guard(membership_);
         const copy_mask now = in_sync_;
         const copy_mask gone = failed & now;
         if (gone == 0 && lost_ == 0)
@@ -217,7 +217,7 @@ void rpmem_pool::mark_clean()
 {
     for (unsigned lane = 0; lane < lanes_ && lost_ == 0; ++lane)
         drain(lane, replica::lane_request_kind::flush);
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     if (lost_ == 0)
         commit(in_sync_, 0, true);
 }

@@ -109,7 +109,7 @@ int remote_replica::connect(const session_params &params, const replica::deadlin
 {
     if (has_header() && params.size <= replica::header_size)
         return fail(EINVAL, "pool size: not larger than the pool header");
-    replica::region::terms memory;
+    replica::region::settings memory;
     memory.address = static_cast<std::byte *>(params.address);
     memory.size = params.size;
     memory.depth = static_cast<std::uint32_t>(std::clamp(settings().queue_depth, 2, max_queue_depth));

@@ -154,7 +154,7 @@ void session::read_line(std::string_view line)
 int session::send(const replica::request &r)
 {
     const std::string frame = replica::encode(r);
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     return send_message(daemon_.channel(), deadline(settings_.timeout_ms), frame) ? 0 : ECONNRESET;
 }
 
@@ -179,7 +179,7 @@ int session::request(replica::request &r, replica::response *to, const deadline 
     const std::lock_guard one_at_a_time(requests_);
     r.set_number(next_number_++);
     if (watched_) {
-        const std::lock_guard hold(lock_);
+        const std::lock_guard guard(lock_);
         awaited_ = &r;
     }
     if (const int error = send(r); error != 0) {
@@ -203,8 +203,8 @@ int session::await_response(replica::response *to)
 {
     const int timeout_ms = settings_.session_timeout_ms();
     {
-        std::unique_lock hold(lock_);
-        changed_.wait_for(hold, std::chrono::seconds(timeout_ms == 0 ? INT32_MAX : timeout_ms / 1000 + 1),
+        std::unique_lock lock(lock_);
+        changed_.wait_for(lock, std::chrono::seconds(timeout_ms == 0 ? INT32_MAX : timeout_ms / 1000 + 1),
                 [&] { return awaited_ == nullptr || lost_.error() != 0; });
         const bool responded = awaited_ == nullptr;
         awaited_ = nullptr;
@@ -276,14 +276,14 @@ void session::run()
     if (guarded(watch_until_end) != 0)
         lost_.declare(errno);
     {
-        const std::lock_guard hold(lock_);
+        const std::lock_guard guard(lock_);
         changed_.notify_all();
     }
     // A daemon that has ended reports its status within end_report_ms.
     if (lost_.error() == ECONNRESET)
         await_end(end_report_ms);
     read_messages();
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     describe_end();
     if (lost_.error() != 0 && !end_.empty())
         log_line(log_level::warning, "%s%s%s", end_.c_str(), last_message_.empty() ? "" : ": ", last_message_.c_str());
@@ -293,8 +293,8 @@ void session::run()
 
 replica::error_text session::end_of_lost()
 {
-    std::unique_lock hold(lock_);
-    changed_.wait_for(hold, std::chrono::seconds(1), [&] { return !watched_ || watch_ended_; });
+    std::unique_lock lock(lock_);
+    changed_.wait_for(lock, std::chrono::seconds(1), [&] { return !watched_ || watch_ended_; });
     return watch_ended_ ? end_ : replica::error_text();
 }
 
@@ -308,7 +308,7 @@ bool session::receive_response()
     }
     if (r.kind() == replica::request::kKeepAlive)
         return true;
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     if (awaited_ == nullptr || !replica::answers(r, awaited_->number(), awaited_->body_case())) {
         lost_.declare(EPROTO);
         return false;

@@ -25,7 +25,7 @@ namespace
 constexpr std::size_t max_clients = 8;
 constexpr int backlog = 16;
 // Time for a client to send its request, and to receive lines.
-constexpr int patience_ms = 5000;
+constexpr int client_timeout_ms = 5000;
 
 // Request with the number of a copy, and optionally a rate in bytes per second.
 unsigned copy_of(const json &request)
@@ -38,17 +38,17 @@ unsigned copy_of(const json &request)
 class exclusive_change
 {
 public:
-    explicit exclusive_change(std::atomic<bool> &of) : held_(of)
+    explicit exclusive_change(std::atomic<bool> &of) : active_(of)
     {
-        if (held_.exchange(true))
+        if (active_.exchange(true))
             throw failure(RPMA_MIRROR_E_BUSY, "another administrator adds or removes a copy (try again later)");
     }
-    ~exclusive_change() { held_ = false; }
+    ~exclusive_change() { active_ = false; }
     exclusive_change(const exclusive_change &) = delete;
     exclusive_change &operator=(const exclusive_change &) = delete;
 
 private:
-    std::atomic<bool> &held_;
+    std::atomic<bool> &active_;
 };
 
 json verify(rpma_mirror &set, const json &request, const limits &within)
@@ -122,7 +122,7 @@ std::string result_line(int code, const char *message, const json &result = {})
 struct administration::client {
     replica::fd_owner connection;
     std::string received, unsent;
-    std::int64_t due_ms = replica::now_ms() + patience_ms; // time at which a silent client is disconnected
+    std::int64_t due_ms = replica::now_ms() + client_timeout_ms; // time at which a silent client is disconnected
     std::int64_t next_line_ms = 0;
     bool is_running = false;
 
@@ -135,7 +135,7 @@ struct administration::client {
     static int note(void *context, const rpma_mirror_progress *p)
     {
         auto &c = *static_cast<client *>(context);
-        const std::lock_guard hold(c.lock);
+        const std::lock_guard guard(c.lock);
         c.progress = *p;
         return 0;
     }
@@ -156,13 +156,13 @@ void administration::create_socket(const std::string &path)
 {
     const std::filesystem::path whole(path);
     const std::string folder = whole.has_parent_path() ? whole.parent_path().string() : ".";
-    const std::string what = "cannot create " + path;
+    const std::string message = "cannot create " + path;
     directory_.reset(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     struct stat state_file {
     };
     if (!directory_.valid() || !listener_.valid() || stat(set_.parts.configured.state_path.c_str(), &state_file) != 0)
-        throw system_failure(what);
+        throw system_failure(message);
     name_ = whole.filename().string();
     const std::string temporary = ".rpma-mirror-" + std::to_string(getpid()) + "-" + std::to_string(directory_.get());
     sockaddr_un address{};
@@ -171,14 +171,14 @@ void administration::create_socket(const std::string &path)
     bound.copy(address.sun_path, sizeof(address.sun_path) - 1);
     unlinkat(directory_.get(), temporary.c_str(), 0);
     if (bind(listener_.get(), reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0)
-        throw system_failure(what);
+        throw system_failure(message);
     // A client cannot connect before listen().
     if (fchmodat(directory_.get(), temporary.c_str(), state_file.st_mode & 0666, 0) != 0 ||
             listen(listener_.get(), backlog) != 0 ||
             renameat(directory_.get(), temporary.c_str(), directory_.get(), name_.c_str()) != 0) {
         const int error = errno;
         unlinkat(directory_.get(), temporary.c_str(), 0);
-        throw system_failure(what, error);
+        throw system_failure(message, error);
     }
 }
 
@@ -272,20 +272,20 @@ bool administration::advance(client &c, short happened)
         return c.result.empty() ? receive_request(c) : send_lines(c) && !c.unsent.empty();
     std::string last;
     {
-        const std::lock_guard hold(c.lock);
+        const std::lock_guard guard(c.lock);
         last = c.result;
         if (last.empty() && c.connection.valid() && c.unsent.empty() && replica::now_ms() >= c.next_line_ms) {
             json progress;
             if (c.progress)
                 mirror_admin::each_member_of_progress(*c.progress, mirror_admin::writer_of{progress});
             c.unsent = mirror_admin::line_of({{"progress", progress}});
-            c.due_ms = replica::now_ms() + patience_ms;
+            c.due_ms = replica::now_ms() + client_timeout_ms;
         }
     }
     c.is_running = last.empty();
     if (!c.is_running) {
         c.unsent += last;
-        c.due_ms = replica::now_ms() + patience_ms;
+        c.due_ms = replica::now_ms() + client_timeout_ms;
     }
     if (c.connection.valid() && !c.unsent.empty() && !send_lines(c))
         c.connection.reset();
@@ -332,12 +332,12 @@ void administration::run(client &c, const std::string &request)
             const json parsed = json::parse(request);
             const limits within{parsed.value("rate", std::uint64_t{0}), client::note, &c, &c.cancel};
             result = execute(set_, parsed, within, changes_members_);
-        } catch (const json::exception &problem) {
-            throw failure(RPMA_MIRROR_E_INVAL, std::string("invalid request: ") + problem.what());
+        } catch (const json::exception &error) {
+            throw failure(RPMA_MIRROR_E_INVAL, std::string("invalid request: ") + error.what());
         }
     });
     std::string line = result_line(code, code == 0 ? "" : last_failure(), result);
-    const std::lock_guard hold(c.lock);
+    const std::lock_guard guard(c.lock);
     c.result = std::move(line);
     changed_.raise();
 }

@@ -18,12 +18,12 @@ using make_function = arbiter *(const std::string *);
 // dependencies. The module is never unloaded.
 make_function *load_etcd()
 {
-    Dl_info own{};
-    dladdr(reinterpret_cast<const void *>(&check_arbiter), &own);
-    const std::string path = own.dli_fname;
+    Dl_info library{};
+    dladdr(reinterpret_cast<const void *>(&check_arbiter), &library);
+    const std::string path = library.dli_fname;
     const std::size_t slash = path.rfind('/');
-    const std::string place = slash == std::string::npos ? "" : path.substr(0, slash + 1);
-    void *const module = dlopen((place + "librpma_mirror/etcd.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    const std::string directory = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+    void *const module = dlopen((directory + "librpma_mirror/etcd.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     void *const found = module == nullptr ? nullptr : dlsym(module, "rpma_mirror_etcd_arbiter");
     if (found == nullptr)
         throw failure(RPMA_MIRROR_E_INVAL,

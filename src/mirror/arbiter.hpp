@@ -30,10 +30,11 @@ public:
     // throws E_BUSY like it. Does not change the state of the arbiter.
     virtual record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) = 0;
 
-    // Acquires the right to write for the writer `wanted`. Throws E_BUSY if another writer has it and `seize` is false.
-    // The resulting epoch is at least that of `wanted`, and above each epoch that the arbiter has granted. `known`
-    // receives its newest record, with epoch 0 if it has none.
-    virtual promise take(const promise &wanted, bool seize, record &known, const replica::deadline &until) = 0;
+    // Acquires the right to write for the writer `requested`. Throws E_BUSY if another writer has it and `seize` is
+    // false. The resulting epoch is at least that of `requested`, and above each epoch that the arbiter has granted.
+    // `newest_record` receives its newest record, with epoch 0 if it has none.
+    virtual promise take(
+            const promise &requested, bool seize, record &newest_record, const replica::deadline &until) = 0;
 
     // Replaces the record if this writer still has the right to write. Called before the record is committed on the
     // copies. The first call of a writer follows take().

@@ -14,14 +14,14 @@ std::uint32_t devices_of(rpma_mirror_device device)
 }
 
 std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::wire::region &target,
-        const replica::region::terms &terms, const replica::deadline &until)
+        const replica::region::settings &params, const replica::deadline &until)
 {
     auto created = std::make_unique<replica::region>();
     if (const int error = created->lost().open(); error != 0)
         throw system_failure("cannot create an event", error);
-    replica::error_text why;
-    if (const int error = created->open(target, terms, until, &why); error != 0)
-        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + why.c_str(), error);
+    replica::error_text reason;
+    if (const int error = created->open(target, params, until, &reason); error != 0)
+        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + reason.c_str(), error);
     return created;
 }
 
@@ -31,32 +31,32 @@ replica::mirror_state resize(const membership &of, const remote_copy &c, channel
     replica::request r = of.make_promise_request(c);
     r.mutable_resize()->set_length(length);
     r.mutable_resize()->set_reserve(reserve);
-    return replica::from_wire(control.ask(r, until).state());
+    return replica::from_wire(control.call(r, until).state());
 }
 
-connected attach(const set_parts &of, remote_copy &c, channel &control, std::uint64_t held_length,
+connected attach(const set_parts &of, remote_copy &c, channel &control, std::uint64_t copy_length,
         const replica::deadline &until)
 {
     // The set has grown, or its growth was interrupted.
-    if (held_length != of.local.length())
+    if (copy_length != of.local.length())
         resize(of.members, c, control, of.local.length(), false, until);
     replica::request r = of.members.make_promise_request(c);
     r.mutable_attach()->set_lanes(of.configured.lanes + 1);
     r.mutable_attach()->set_devices(devices_of(of.configured.device));
-    const replica::wire::region target = control.ask(r, until).region();
+    const replica::wire::region target = control.call(r, until).region();
     if (target.lanes() < of.configured.lanes + 1)
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": " + std::to_string(target.lanes()) +
                                                       " lanes available, " + std::to_string(of.configured.lanes + 1) +
                                                       " required (see max-lanes in rpmemd.conf)");
-    replica::region::terms terms;
-    terms.address = of.local.address();
-    terms.size = of.local.length();
-    terms.fetches = true;
-    terms.depth = of.configured.depth;
-    terms.devices = r.attach().devices();
-    terms.timeout_ms = of.configured.operation_ms;
-    terms.epoch = of.members.promise().epoch;
-    connected created{connect_lanes(c.where, target, terms, until), RPMA_MIRROR_LEVEL_VOLATILE};
+    replica::region::settings params;
+    params.address = of.local.address();
+    params.size = of.local.length();
+    params.fetches = true;
+    params.depth = of.configured.depth;
+    params.devices = r.attach().devices();
+    params.timeout_ms = of.configured.operation_ms;
+    params.epoch = of.members.promise().epoch;
+    connected created{connect_lanes(c.where, target, params, until), RPMA_MIRROR_LEVEL_VOLATILE};
     created.level = static_cast<rpma_mirror_level>(created.region->level());
     if (created.level < of.configured.min_level)
         throw failure(RPMA_MIRROR_E_LEVEL_TOO_LOW, "target " + c.where.name() + ": persistence level too low");
@@ -70,12 +70,12 @@ void create_copy(const membership &of, const remote_copy &c, channel &control, s
     r.mutable_create_copy()->set_copy(c.where.copy);
     r.mutable_create_copy()->set_length(length);
     try {
-        control.ask(r, until);
-    } catch (const failure &problem) {
-        if (problem.code() != RPMA_MIRROR_E_EXISTS)
+        control.call(r, until);
+    } catch (const failure &error) {
+        if (error.code() != RPMA_MIRROR_E_EXISTS)
             throw;
         const replica::mirror_state existing =
-                replica::from_wire(control.ask(c.make_state_request(of.set()), until).state());
+                replica::from_wire(control.call(c.make_state_request(of.set()), until).state());
         if (existing.set != of.set() || existing.copy != c.where.copy || existing.length != length)
             throw;
     }

@@ -17,11 +17,11 @@ std::uint32_t devices_of(rpma_mirror_device device);
 
 // Connects the lanes of a session. Throws failure.
 std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::wire::region &target,
-        const replica::region::terms &terms, const replica::deadline &until);
+        const replica::region::settings &params, const replica::deadline &until);
 
-// Connects the lanes of the writer to a target, whose copy has `held_length` bytes and receives the length of the set.
+// Connects the lanes of the writer to a target, whose copy has `copy_length` bytes and receives the length of the set.
 // Throws failure.
-connected attach(const set_parts &of, remote_copy &c, channel &control, std::uint64_t held_length,
+connected attach(const set_parts &of, remote_copy &c, channel &control, std::uint64_t copy_length,
         const replica::deadline &until);
 
 // Sets the length of the copy on a target, or only reserves it. Returns the state of the copy. Throws failure.

@@ -28,7 +28,7 @@ background_resync::background_resync(set_parts &of, resyncer &with)
 // A copy that another thread has claimed is not due, and neither is one whose resync the program canceled.
 bool background_resync::is_due(unsigned copy, attempts &of) const
 {
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     const auto &c = copies_[copy];
     if (c && (membership_.now().away & c->bit()) != 0)
         return !c->busy && !c->canceled && replica::now_ms() >= of.next_ms;

@@ -18,16 +18,16 @@ int change(rpma_mirror_cfg *cfg, F &&f) noexcept
     return guarded([&] { f(cfg->value); });
 }
 
-void check_range(int value, int highest, const char *what)
+void check_range(int value, int highest, const char *name)
 {
     if (value < 0 || value > highest)
-        throw failure(RPMA_MIRROR_E_INVAL, std::string("invalid ") + what);
+        throw failure(RPMA_MIRROR_E_INVAL, std::string("invalid ") + name);
 }
 
-void check_text(const char *text, const char *what)
+void check_text(const char *text, const char *name)
 {
     if (text == nullptr)
-        throw failure(RPMA_MIRROR_E_INVAL, std::string(what) + " cannot be NULL");
+        throw failure(RPMA_MIRROR_E_INVAL, std::string(name) + " cannot be NULL");
 }
 
 } // namespace

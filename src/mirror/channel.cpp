@@ -68,8 +68,8 @@ replica::tls_keys read_key(const std::string &path)
         replica::tls_keys keys = replica::read_key_file(path);
         if (keys.size() == 1)
             return keys;
-    } catch (const replica::key_file_error &problem) {
-        throw failure(RPMA_MIRROR_E_SYSTEM, problem.what(), problem.error());
+    } catch (const replica::key_file_error &error) {
+        throw failure(RPMA_MIRROR_E_SYSTEM, error.what(), error.os_errno());
     }
     throw failure(RPMA_MIRROR_E_SYSTEM,
             "key file " + path + ": contains several keys (a client needs a file with only its own)", EBADMSG);
@@ -103,55 +103,55 @@ replica::fd_owner channel::connect(const target_settings &to, const replica::dea
 
 void channel::introduce(const replica::deadline &until)
 {
-    hold held(lock_);
+    unique_lock lock(lock_);
     switch (connection_->shake_hands(until)) {
     case replica::handshake::complete:
         break;
     case replica::handshake::timed_out:
-        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
+        broken(lock, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
     case replica::handshake::ended:
-        broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
+        broken(lock, RPMA_MIRROR_E_CONNECTION, "closed the connection");
     default:
-        broken(held, RPMA_MIRROR_E_REJECTED, connection_->failure());
+        broken(lock, RPMA_MIRROR_E_REJECTED, connection_->failure());
     }
     replica::greeting greeting;
     const replica::received got = receive(*connection_, until, greeting);
     if (got == replica::received::other_version)
-        broken(held, RPMA_MIRROR_E_REJECTED,
+        broken(lock, RPMA_MIRROR_E_REJECTED,
                 "uses another version of the protocol (install the same version on both sides)");
     if (got == replica::received::timed_out)
-        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
+        broken(lock, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
     if (got == replica::received::message && greeting.error() != 0)
-        broken(held, RPMA_MIRROR_E_REJECTED, greeting.text());
+        broken(lock, RPMA_MIRROR_E_REJECTED, greeting.text());
     if (got != replica::received::message || greeting.features() != replica::feature_mirror)
-        broken(held, RPMA_MIRROR_E_REJECTED, "is not an rpmemd --listen");
+        broken(lock, RPMA_MIRROR_E_REJECTED, "is not an rpmemd --listen");
 }
 
-void channel::broken(hold &held, int code, const std::string &what)
+void channel::broken(unique_lock &lock, int code, const std::string &message)
 {
-    if (!held.owns_lock())
-        held.lock();
+    if (!lock.owns_lock())
+        lock.lock();
     broken_ = true;
     shutdown(fd(), SHUT_RDWR);
     changed_.notify_all();
-    throw failure(code, name_ + ": " + what);
+    throw failure(code, name_ + ": " + message);
 }
 
 template<class F>
-void channel::wait(hold &held, const replica::deadline &until, F condition)
+void channel::wait(unique_lock &lock, const replica::deadline &until, F condition)
 {
     const int left = until.left_ms();
     if (left < 0)
-        changed_.wait(held, condition);
-    else if (!changed_.wait_for(held, std::chrono::milliseconds(left), condition))
-        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
+        changed_.wait(lock, condition);
+    else if (!changed_.wait_for(lock, std::chrono::milliseconds(left), condition))
+        broken(lock, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
 }
 
-channel::question::~question()
+channel::pending_call::~pending_call()
 {
     if (of_ == nullptr)
         return;
-    const std::lock_guard held(of_->lock_);
+    const std::lock_guard lock(of_->lock_);
     const auto entry = std::ranges::find(of_->expected_, number_, &expected::number);
     if (entry == of_->expected_.end())
         return;
@@ -160,75 +160,75 @@ channel::question::~question()
         of_->expected_.erase(entry);
 }
 
-replica::response channel::ask(replica::request asked, const replica::deadline &until)
+replica::response channel::call(replica::request request, const replica::deadline &until)
 {
-    return finish(begin(std::move(asked), until), until);
+    return finish_call(start_call(std::move(request), until), until);
 }
 
-channel::question channel::begin(replica::request asked, const replica::deadline &until)
+channel::pending_call channel::start_call(replica::request request, const replica::deadline &until)
 {
-    question created;
-    hold held(lock_);
-    wait(held, until, [this] { return !sending_ || broken_; });
+    pending_call created;
+    unique_lock lock(lock_);
+    wait(lock, until, [this] { return !sending_ || broken_; });
     if (broken_)
         throw failure(RPMA_MIRROR_E_CONNECTION, name_ + ": closed the connection");
-    asked.set_number(number_ + 1);
-    const std::string frame = replica::encode(asked);
+    request.set_number(number_ + 1);
+    const std::string frame = replica::encode(request);
     created.of_ = this;
     created.number_ = ++number_;
-    expected_.push_back({number_, asked.body_case(), false, std::nullopt});
+    expected_.push_back({number_, request.body_case(), false, std::nullopt});
     sending_ = true;
-    held.unlock();
+    lock.unlock();
     const bool sent = send_message(*connection_, until, frame);
-    held.lock();
+    lock.lock();
     sending_ = false;
     changed_.notify_all();
     if (!sent)
-        broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
+        broken(lock, RPMA_MIRROR_E_CONNECTION, "closed the connection");
     return created;
 }
 
 // Reads the next response, for any of the threads. After a timeout the connection is closed, because a late response
 // would block all later ones.
-void channel::read_one(hold &held, const replica::deadline &until)
+void channel::read_one(unique_lock &lock, const replica::deadline &until)
 {
     reading_ = true;
-    held.unlock();
+    lock.unlock();
     replica::response response;
     const replica::received got = receive(*connection_, until, response);
-    held.lock();
+    lock.lock();
     reading_ = false;
     changed_.notify_all();
     if (got == replica::received::timed_out)
-        broken(held, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
+        broken(lock, RPMA_MIRROR_E_TIMEOUT, "did not respond in time");
     if (got == replica::received::ended || got == replica::received::broken)
-        broken(held, RPMA_MIRROR_E_CONNECTION, "closed the connection");
+        broken(lock, RPMA_MIRROR_E_CONNECTION, "closed the connection");
     const auto next = std::ranges::find_if(expected_, [](const expected &e) { return !e.response; });
     if (got != replica::received::message || next == expected_.end() ||
             !replica::answers(response, next->number, next->kind))
-        broken(held, RPMA_MIRROR_E_REJECTED, "sent an invalid response");
+        broken(lock, RPMA_MIRROR_E_REJECTED, "sent an invalid response");
     if (next->abandoned)
         expected_.erase(next);
     else
         next->response = std::move(response);
 }
 
-replica::response channel::finish(question asked, const replica::deadline &until)
+replica::response channel::finish_call(pending_call pending, const replica::deadline &until)
 {
-    hold held(lock_);
-    const auto entry = std::ranges::find(expected_, asked.number_, &expected::number);
+    unique_lock lock(lock_);
+    const auto entry = std::ranges::find(expected_, pending.number_, &expected::number);
     while (!entry->response) {
         if (broken_)
             throw failure(RPMA_MIRROR_E_CONNECTION, name_ + ": closed the connection");
         if (!reading_)
-            read_one(held, until);
+            read_one(lock, until);
         else
-            wait(held, until, [&] { return entry->response || !reading_ || broken_; });
+            wait(lock, until, [&] { return entry->response || !reading_ || broken_; });
     }
     replica::response response = std::move(*entry->response);
     expected_.erase(entry);
-    asked.of_ = nullptr;
-    held.unlock();
+    pending.of_ = nullptr;
+    lock.unlock();
     const auto status = static_cast<replica::status>(response.status());
     if (status != replica::status::success)
         throw failure(code_of(status), name_ + ": " + response.text(), replica::errno_of(status));

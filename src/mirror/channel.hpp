@@ -26,20 +26,20 @@ class channel
 {
 public:
     // Pending request. If it is destroyed, its response is discarded.
-    class question
+    class pending_call
     {
     public:
-        question() = default;
-        question(question &&other) noexcept { *this = std::move(other); }
-        question &operator=(question &&other) noexcept
+        pending_call() = default;
+        pending_call(pending_call &&other) noexcept { *this = std::move(other); }
+        pending_call &operator=(pending_call &&other) noexcept
         {
             std::swap(of_, other.of_);
             std::swap(number_, other.number_);
             return *this;
         }
-        question(const question &) = delete;
-        question &operator=(const question &) = delete;
-        ~question();
+        pending_call(const pending_call &) = delete;
+        pending_call &operator=(const pending_call &) = delete;
+        ~pending_call();
 
     private:
         friend class channel;
@@ -50,10 +50,10 @@ public:
     // Connects and authenticates with the key.
     channel(const target_settings &to, const replica::tls_keys &key, const replica::deadline &until);
 
-    replica::response ask(replica::request asked, const replica::deadline &until);
+    replica::response call(replica::request request, const replica::deadline &until);
     // Split ask(): begin() sends the request, finish() waits for the response. Other requests may be sent between them.
-    question begin(replica::request asked, const replica::deadline &until);
-    replica::response finish(question asked, const replica::deadline &until);
+    pending_call start_call(replica::request request, const replica::deadline &until);
+    replica::response finish_call(pending_call pending, const replica::deadline &until);
 
     // Descriptor of the connection, which reports a hang-up of the target.
     int fd() const { return connection_->fd(); }
@@ -66,14 +66,14 @@ private:
         bool abandoned = false;
         std::optional<replica::response> response;
     };
-    using hold = std::unique_lock<std::mutex>;
+    using unique_lock = std::unique_lock<std::mutex>;
 
     replica::fd_owner connect(const target_settings &to, const replica::deadline &until) const;
     void introduce(const replica::deadline &until);
     template<class F>
-    void wait(hold &held, const replica::deadline &until, F condition);
-    void read_one(hold &held, const replica::deadline &until);
-    [[noreturn]] void broken(hold &held, int code, const std::string &what);
+    void wait(unique_lock &lock, const replica::deadline &until, F condition);
+    void read_one(unique_lock &lock, const replica::deadline &until);
+    [[noreturn]] void broken(unique_lock &lock, int code, const std::string &message);
 
     const std::string name_;
     std::unique_ptr<replica::tls_stream> connection_;

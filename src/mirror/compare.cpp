@@ -77,12 +77,12 @@ void comparer::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
     for (std::uint64_t at = begin; at < end;) {
         batch now = next_batch ? std::move(*next_batch) : begin_batch(c, at, end);
         next_batch.reset();
-        at += now.place.length;
+        at += now.extent.length;
         // Requests the hashes of the next batch early, unless all segments differed, in which case it may be sent
         // without comparing.
         if (at < end && c.all_different == 0)
             next_batch = begin_batch(c, at, end);
-        if (now.asked)
+        if (now.pending_hashes)
             compare_hashes(c, now);
         else
             send_unchecked(c, now);
@@ -99,21 +99,21 @@ void comparer::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
 batch comparer::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
 {
     batch created;
-    created.place = {at, std::min(group::max_batch_size, end - at)};
+    created.extent = {at, std::min(group::max_batch_size, end - at)};
     if (c.unchecked > 0)
         --c.unchecked;
     else
-        created.asked = ask_hashes(c, created.place);
+        created.pending_hashes = request_hashes(c, created.extent);
     return created;
 }
 
-channel::question comparer::ask_hashes(comparison &c, range r)
+channel::pending_call comparer::request_hashes(comparison &c, range r)
 {
-    replica::request asked = membership_.make_promise_request(c.copy);
-    replica::wire::hash_request &hash = *asked.mutable_hash();
+    replica::request request = membership_.make_promise_request(c.copy);
+    replica::wire::hash_request &hash = *request.mutable_hash();
     hash.set_offset(r.offset);
     hash.set_length(r.length);
-    return c.copy.control->begin(asked, deadline(settings_.operation_ms));
+    return c.copy.control->start_call(request, deadline(settings_.operation_ms));
 }
 
 // Releases the lane between two parts of the wait, so that a silent target does not delay flushes.
@@ -123,7 +123,7 @@ void comparer::wait_durable(remote_copy &c, std::uint64_t ticket) const
     for (;;) {
         int error = 0;
         {
-            const std::lock_guard hold(c.resync_lane_lock);
+            const std::lock_guard guard(c.resync_lane_lock);
             error = c.lane().wait(ticket, deadline(max_lane_hold_ms));
         }
         if (error == 0)
@@ -142,12 +142,12 @@ void comparer::end_batch(comparison &c, const batch &of)
 {
     if (c.dir != direction::none)
         wait_durable(c.copy, of.ticket);
-    c.done += of.place.length;
+    c.done += of.extent.length;
     c.sent += of.sent;
-    counted_.compared += of.place.length;
+    counted_.compared += of.extent.length;
     counted_.sent += of.sent;
     if (c.on_durable_up_to)
-        c.on_durable_up_to(of.place.offset + of.place.length);
+        c.on_durable_up_to(of.extent.offset + of.extent.length);
     c.step(RPMA_MIRROR_PHASE_COMPARE);
 }
 
@@ -166,8 +166,8 @@ int comparer::copy_chunk(comparison &c, batch &b, range chunk)
 
 void comparer::send_unchecked(comparison &c, batch &b)
 {
-    const std::lock_guard hold(c.copy.resync_lane_lock);
-    post_batch(c, b, copy_chunk(c, b, b.place));
+    const std::lock_guard guard(c.copy.resync_lane_lock);
+    post_batch(c, b, copy_chunk(c, b, b.extent));
 }
 
 // Posts the flush of the batch and stores its ticket. `error` is the result of sending.
@@ -184,8 +184,9 @@ void comparer::post_batch(comparison &c, batch &b, int error)
 // Returns a bit mask of the segments that differ.
 std::uint64_t comparer::diff_batch(comparison &c, batch &b)
 {
-    const std::string local = replica::hash_segments({local_.address() + b.place.offset, b.place.length});
-    const std::string remote = c.copy.control->finish(std::move(*b.asked), deadline(settings_.operation_ms)).hashes();
+    const std::string local = replica::hash_segments({local_.address() + b.extent.offset, b.extent.length});
+    const std::string remote =
+            c.copy.control->finish_call(std::move(*b.pending_hashes), deadline(settings_.operation_ms)).hashes();
     const std::optional<std::uint64_t> bits = group::different_segments(local, remote);
     if (!bits)
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.copy.where.name() + ": wrong number of segment hashes");
@@ -197,22 +198,22 @@ void comparer::compare_hashes(comparison &c, batch &b)
     std::uint64_t bits = diff_batch(c, b);
     for (int more = 1; c.dir == direction::none && bits != 0 && more < max_compare_attempts; ++more) {
         sleep_ms(5);
-        b.asked = ask_hashes(c, b.place);
+        b.pending_hashes = request_hashes(c, b.extent);
         bits = diff_batch(c, b);
     }
     const auto different = static_cast<std::uint64_t>(std::popcount(bits));
     c.different += different;
     if (bits != 0)
         c.first = std::min(
-                c.first, b.place.offset + static_cast<std::uint64_t>(std::countr_zero(bits)) * replica::segment_size);
+                c.first, b.extent.offset + static_cast<std::uint64_t>(std::countr_zero(bits)) * replica::segment_size);
     if (c.dir == direction::none)
         return;
-    c.all_different = different * replica::segment_size >= b.place.length ? c.all_different + 1 : 0;
+    c.all_different = different * replica::segment_size >= b.extent.length ? c.all_different + 1 : 0;
     c.unchecked = std::min(c.all_different, max_unchecked);
-    const std::lock_guard hold(c.copy.resync_lane_lock);
-    int error = group::each_run(bits, b.place, [&](range run) { return copy_chunk(c, b, run); });
+    const std::lock_guard guard(c.copy.resync_lane_lock);
+    int error = group::each_run(bits, b.extent, [&](range run) { return copy_chunk(c, b, run); });
     // Flushes equal segments, too: they might not be durable after a lost flush.
     if (error == 0)
-        error = c.copy.lane().include(b.place);
+        error = c.copy.lane().include(b.extent);
     post_batch(c, b, error);
 }

@@ -12,9 +12,9 @@ namespace mirror
 
 // Batch of consecutive segments of a comparison, aligned to a segment.
 struct batch {
-    replica::range place{};
+    replica::range extent{};
     // Pending hash request. Without one, the batch is sent without comparing.
-    std::optional<channel::question> asked;
+    std::optional<channel::pending_call> pending_hashes;
     // Ticket of the lane that makes the sent data of the batch durable.
     std::uint64_t ticket = 0;
     std::uint64_t sent = 0;
@@ -65,7 +65,7 @@ private:
     using deadline = replica::deadline;
 
     batch begin_batch(comparison &c, std::uint64_t at, std::uint64_t end);
-    channel::question ask_hashes(comparison &c, range r);
+    channel::pending_call request_hashes(comparison &c, range r);
     void compare_hashes(comparison &c, batch &b);
     void send_unchecked(comparison &c, batch &b);
     void post_batch(comparison &c, batch &b, int error);

@@ -22,7 +22,7 @@ void completion::collect(unsigned lane, program_lane &used) noexcept
 {
     poll(lane, used);
     confirm(lane, used);
-    find_silent_targets(used);
+    find_unresponsive_targets(used);
     update(lane, used);
 }
 
@@ -100,7 +100,7 @@ void completion::confirm(unsigned lane, program_lane &used) noexcept
 
 // A target is silent if no completion arrived within the timeout of an operation. A confirmation counts as late only if
 // it was found to be outstanding after the limit: the program can call late.
-void completion::find_silent_targets(program_lane &used) noexcept
+void completion::find_unresponsive_targets(program_lane &used) noexcept
 {
     const std::int64_t now = replica::now_ms();
     each_outstanding(used, [&](remote_copy &c, posted_flush &posted) {

@@ -50,7 +50,7 @@ public:
 private:
     void poll(unsigned lane, program_lane &used) noexcept;
     void confirm(unsigned lane, program_lane &used) noexcept;
-    void find_silent_targets(program_lane &used) noexcept;
+    void find_unresponsive_targets(program_lane &used) noexcept;
     bool is_complete(unsigned lane, const posted_flush &posted) const noexcept;
     template<class F>
     void each_outstanding(program_lane &used, F &&f) const;

@@ -15,24 +15,24 @@ using namespace mirror;
 // interrupted creation is recognized by the missing promise, and the next call resumes it.
 void creation::create()
 {
-    replica::mirror_state own;
-    const bool resuming = find_partial_creation(own);
-    membership_.identify(own.set);
+    replica::mirror_state local_state;
+    const bool resuming = find_partial_creation(local_state);
+    membership_.identify(local_state.set);
     connect_all(scope::all, deadline(settings_.open_ms / 4 + 1));
-    reject_foreign_copies(own, resuming);
-    if (own.committed.epoch == 0) {
-        create_copies(own, resuming);
-        own.committed = first_record();
-        local_.store(own);
+    reject_foreign_copies(local_state, resuming);
+    if (local_state.committed.epoch == 0) {
+        create_copies(local_state, resuming);
+        local_state.committed = first_record();
+        local_.store(local_state);
     }
-    membership_.acquire({own.committed.epoch, own.committed.writer});
+    membership_.acquire({local_state.committed.epoch, local_state.committed.writer});
     each_of_all(deadline(settings_.open_ms / 4 + 1), [&](const remote_copy &c, const deadline &until) {
         replica::request r = membership_.make_promise_request(c);
-        to_wire(own.committed, *r.mutable_commit()->mutable_record());
-        c.control->ask(r, until);
+        to_wire(local_state.committed, *r.mutable_commit()->mutable_record());
+        c.control->call(r, until);
     });
-    own.promised = membership_.promise();
-    local_.store(own);
+    local_state.promised = membership_.promise();
+    local_.store(local_state);
 }
 
 // Calls f for each target concurrently. Throws the failure of a target if one fails.
@@ -42,28 +42,28 @@ void creation::each_of_all(const deadline &until, const std::function<void(remot
     for (const auto &c : copies_)
         all |= c ? c->bit() : 0;
     each_in_parallel(all, scope::all, until, f);
-    each_copy(all & ~answered(), [&](unsigned copy) { throw *copies_[copy]->problem; });
+    each_copy(all & ~responded(), [&](unsigned copy) { throw *copies_[copy]->error; });
 }
 
 // Reads the local state of an interrupted creation and returns true, or initializes the state of a new set. Throws
 // E_EXISTS if the set exists.
-bool creation::find_partial_creation(replica::mirror_state &own)
+bool creation::find_partial_creation(replica::mirror_state &local_state)
 {
     if (local_.open_state()) {
-        own = local_.state();
-        if (own.committed.epoch != 0 && own.committed.epoch <= own.promised.epoch)
+        local_state = local_.state();
+        if (local_state.committed.epoch != 0 && local_state.committed.epoch <= local_state.promised.epoch)
             reject_existing_set();
-        if (settings_.length != 0 && settings_.length != own.length)
-            throw failure(RPMA_MIRROR_E_INVAL,
-                    "set creation in progress with length " + std::to_string(own.length) + " (use the same length)");
+        if (settings_.length != 0 && settings_.length != local_state.length)
+            throw failure(RPMA_MIRROR_E_INVAL, "set creation in progress with length " +
+                                                       std::to_string(local_state.length) + " (use the same length)");
         check_local_copy();
         return true;
     }
-    own.copy = settings_.local_number;
-    own.length = local_.configured_length();
-    if (own.length == 0)
+    local_state.copy = settings_.local_number;
+    local_state.length = local_.configured_length();
+    if (local_state.length == 0)
         throw failure(RPMA_MIRROR_E_INVAL, "length of the set: required if the local file does not exist");
-    if (getrandom(own.set.data(), own.set.size(), 0) != static_cast<ssize_t>(own.set.size()))
+    if (getrandom(local_state.set.data(), local_state.set.size(), 0) != static_cast<ssize_t>(local_state.set.size()))
         throw system_failure("cannot get random bytes");
     return false;
 }
@@ -74,43 +74,44 @@ void creation::reject_existing_set() const
 }
 
 // Rejects targets with a copy that this creation has not created.
-void creation::reject_foreign_copies(const replica::mirror_state &own, bool resuming) const
+void creation::reject_foreign_copies(const replica::mirror_state &local_state, bool resuming) const
 {
-    const replica::mirror_promise creators{own.committed.epoch, own.committed.writer};
+    const replica::mirror_promise creators{local_state.committed.epoch, local_state.committed.writer};
     for (const auto &c : copies_) {
         if (!c)
             continue;
-        if (!c->answered) {
-            if (c->last_error != RPMA_MIRROR_E_NOT_FOUND || own.committed.epoch != 0)
-                throw *c->problem;
+        if (!c->responded) {
+            if (c->last_error != RPMA_MIRROR_E_NOT_FOUND || local_state.committed.epoch != 0)
+                throw *c->error;
             continue;
         }
         const std::string where = "target " + c->where.name() + " has a copy of " + c->where.set_name;
-        if (!resuming || c->known.set != own.set || c->known.copy != c->where.copy || c->known.length != own.length)
+        if (!resuming || c->last_state.set != local_state.set || c->last_state.copy != c->where.copy ||
+                c->last_state.length != local_state.length)
             throw failure(RPMA_MIRROR_E_EXISTS,
-                    where + (c->known.committed.epoch == 0 ? " from another interrupted creation" : "") +
+                    where + (c->last_state.committed.epoch == 0 ? " from another interrupted creation" : "") +
                             " (remove its state there if it is unused)");
-        if (own.committed.epoch == 0 ? c->known.committed.epoch != 0 : c->known.promised != creators)
+        if (local_state.committed.epoch == 0 ? c->last_state.committed.epoch != 0 : c->last_state.promised != creators)
             throw failure(RPMA_MIRROR_E_EXISTS, where + ": the set already exists");
     }
 }
 
-void creation::create_copies(const replica::mirror_state &own, bool resuming)
+void creation::create_copies(const replica::mirror_state &local_state, bool resuming)
 {
     if (resuming)
-        local_.make_data(own.length);
+        local_.make_data(local_state.length);
     else
-        local_.make(own);
-    std::uint64_t highest = own.promised.epoch;
+        local_.make(local_state);
+    std::uint64_t highest = local_state.promised.epoch;
     for (const auto &c : copies_)
-        if (c && c->answered)
-            highest = std::max(highest, c->known.promised.epoch);
+        if (c && c->responded)
+            highest = std::max(highest, c->last_state.promised.epoch);
     membership_.acquire({highest + 1, group::new_writer_id()});
-    const std::uint32_t created = answered();
+    const std::uint32_t created = responded();
     each_of_all(deadline(settings_.open_ms / 2 + 1), [&](const remote_copy &c, const deadline &until) {
         if ((created & c.bit()) == 0)
-            create_copy(membership_, c, *c.control, own.length, until);
-        c.control->ask(membership_.make_prepare_request(c), until);
+            create_copy(membership_, c, *c.control, local_state.length, until);
+        c.control->call(membership_.make_prepare_request(c), until);
     });
 }
 
@@ -128,7 +129,7 @@ std::uint64_t creation::fence(bool force)
     const deadline until(settings_.open_ms);
     connect_all(scope::needed, until.share(4));
     identify_set();
-    ask_arbiter(true, until.share(3));
+    acquire_from_arbiter(true, until.share(3));
     check_fence(force);
     acquire_epoch(true, false, until.share(2));
     prepare_all(until.share(1));
@@ -140,8 +141,8 @@ std::uint64_t creation::fence(bool force)
 // revoked.
 void creation::check_fence(bool force) const
 {
-    if (answered() == 0)
+    if (responded() == 0)
         throw failure(RPMA_MIRROR_E_UNFENCED, "no target promised: the writer can continue (fence it again)");
-    if (const std::uint32_t missing = needed_targets(newest_) & ~answered(); missing != 0 && !force)
+    if (const std::uint32_t missing = needed_targets(newest_) & ~responded(); missing != 0 && !force)
         throw_incomplete(missing, RPMA_MIRROR_E_UNFENCED, "a writer can continue with it");
 }

@@ -28,11 +28,11 @@ discovery::discovery(set_parts &of)
 {
 }
 
-std::uint32_t discovery::answered() const
+std::uint32_t discovery::responded() const
 {
     std::uint32_t bits = 0;
     for (const auto &c : copies_)
-        if (c && c->answered)
+        if (c && c->responded)
             bits |= c->bit();
     return bits;
 }
@@ -40,12 +40,12 @@ std::uint32_t discovery::answered() const
 std::uint32_t discovery::changed() const
 {
     std::uint32_t bits = 0;
-    each_copy(answered(), [&](unsigned copy) {
-        const replica::mirror_state &known = copies_[copy]->known;
-        const record &held = known.committed;
+    each_copy(responded(), [&](unsigned copy) {
+        const replica::mirror_state &last_state = copies_[copy]->last_state;
+        const record &committed = last_state.committed;
         // If the writer died before its record reached the target, only the arbiter has the newest record.
-        const bool has_newest = held.epoch == newest_.epoch && held.version == newest_.version;
-        if (has_changed_parts(known) && (has_newest || (needed_targets(newest_) >> copy & 1) != 0))
+        const bool has_newest = committed.epoch == newest_.epoch && committed.version == newest_.version;
+        if (has_changed_parts(last_state) && (has_newest || (needed_targets(newest_) >> copy & 1) != 0))
             bits |= 1U << copy;
     });
     return bits;
@@ -53,28 +53,28 @@ std::uint32_t discovery::changed() const
 
 // Calls f for each of the copies concurrently. With scope::needed, an optional target gets a grace period after the
 // required targets have responded.
-void discovery::each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
+void discovery::each_in_parallel(std::uint32_t copies, scope awaited, const deadline &until,
         const std::function<void(remote_copy &, const deadline &)> &f)
 {
-    query_copies(copies_, copies, until, newest_, f, [&](std::uint32_t answered) {
-        return whom == scope::needed &&
-               group::has_required(newest_, needed_targets(newest_), copies, answered, local_is_newest());
+    query_copies(copies_, copies, until, newest_, f, [&](std::uint32_t responded) {
+        return awaited == scope::needed &&
+               group::has_required(newest_, needed_targets(newest_), copies, responded, local_is_newest());
     });
     // These errors concern the whole set, not one copy.
     for (const auto &c : copies_)
         if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL_TOO_LOW ||
                          c->last_error == RPMA_MIRROR_E_CANCELED))
-            throw *c->problem;
+            throw *c->error;
 }
 
-void discovery::connect_all(scope whom, const deadline &until)
+void discovery::connect_all(scope awaited, const deadline &until)
 {
     const replica::tls_keys key = read_key(settings_.key_file);
     for (const target_settings &t : settings_.targets)
         copies_[t.copy] = std::make_unique<remote_copy>(t);
-    each_in_parallel(settings_.target_copies(), whom, until, [&](remote_copy &c, const deadline &within) {
+    each_in_parallel(settings_.target_copies(), awaited, until, [&](remote_copy &c, const deadline &within) {
         c.control = std::make_unique<channel>(c.where, key, within);
-        c.known = replica::from_wire(c.control->ask(c.make_state_request({}), within).state());
+        c.last_state = replica::from_wire(c.control->call(c.make_state_request({}), within).state());
     });
 }
 
@@ -98,23 +98,23 @@ void discovery::check_length(std::uint64_t length) const
 void discovery::identify_set()
 {
     for (const auto &c : copies_) {
-        if (!c || !c->answered)
+        if (!c || !c->responded)
             continue;
         if (membership_.set() == replica::set_uuid{})
-            membership_.identify(c->known.set);
-        if (c->known.set != membership_.set() || c->known.copy != c->where.copy)
+            membership_.identify(c->last_state.set);
+        if (c->last_state.set != membership_.set() || c->last_state.copy != c->where.copy)
             throw failure(RPMA_MIRROR_E_INVAL,
                     "target " + c->where.name() + ": set or copy number differs from the set file");
     }
     if (membership_.set() == replica::set_uuid{}) {
         for (const auto &c : copies_)
             if (c && c->last_error != RPMA_MIRROR_E_NOT_FOUND)
-                throw *c->problem;
+                throw *c->error;
         throw failure(RPMA_MIRROR_E_NOT_FOUND, "the set does not exist (create it first)");
     }
 }
 
-void discovery::ask_arbiter(bool seize, const deadline &until)
+void discovery::acquire_from_arbiter(bool seize, const deadline &until)
 {
     arbiters_ = arbiter_.newest(membership_.set(), seize, until);
     if (is_newer(arbiters_, newest_))
@@ -125,8 +125,8 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
 {
     std::uint64_t highest = std::max(local_.state().promised.epoch, newest_.epoch);
     for (const auto &c : copies_)
-        if (c && c->answered)
-            highest = std::max({highest, c->known.promised.epoch, c->known.committed.epoch});
+        if (c && c->responded)
+            highest = std::max({highest, c->last_state.promised.epoch, c->last_state.committed.epoch});
     // Copies missing in a forced opening can have higher epochs. The records of this opening must be newer when they
     // return.
     const std::uint64_t epoch = std::max(highest + 1, overrides ? epoch_of_time() : 0);
@@ -137,29 +137,30 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
 
 void discovery::prepare_all(const deadline &until)
 {
-    each_in_parallel(answered(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
-        c.known = replica::from_wire(c.control->ask(membership_.make_prepare_request(c), within).state());
+    each_in_parallel(responded(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
+        c.last_state = replica::from_wire(c.control->call(membership_.make_prepare_request(c), within).state());
     });
 }
 
 void discovery::throw_incomplete(std::uint32_t missing, int code, const char *consequence) const
 {
     const auto &first = copies_[static_cast<unsigned>(std::countr_zero(missing))];
-    const std::optional<failure> &why = first ? first->problem : std::nullopt;
+    const std::optional<failure> &reason = first ? first->error : std::nullopt;
     throw failure(code,
             settings_.names_of(missing) + " in sync but unreachable" +
-                    (why ? std::string(" (") + why->what() + ")" : "") + ": " + consequence +
+                    (reason ? std::string(" (") + reason->what() + ")" : "") + ": " + consequence +
                     " (use force to override)",
-            why ? why->system() : 0);
+            reason ? reason->system() : 0);
 }
 
 // Returns whether the local copy is the newest. A writer commits a record at the arbiter first, so one that died then
 // left only its promise in the local copy. The arbiter's record excludes the local copy after an interrupted repair.
 bool discovery::local_is_newest() const
 {
-    const replica::mirror_state &own = local_.state();
-    const bool wrote = own.promised == replica::mirror_promise{newest_.epoch, newest_.writer} &&
-                       (own.committed.epoch != newest_.epoch || (own.committed.in_sync & membership_.local_bit()) != 0);
-    return newest_.writer_copy == settings_.local_number && (own.committed == newest_ || wrote) &&
+    const replica::mirror_state &local_state = local_.state();
+    const bool wrote = local_state.promised == replica::mirror_promise{newest_.epoch, newest_.writer} &&
+                       (local_state.committed.epoch != newest_.epoch ||
+                               (local_state.committed.in_sync & membership_.local_bit()) != 0);
+    return newest_.writer_copy == settings_.local_number && (local_state.committed == newest_ || wrote) &&
            (newest_.in_sync & membership_.local_bit()) != 0;
 }

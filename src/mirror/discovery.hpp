@@ -22,20 +22,20 @@ public:
     explicit discovery(set_parts &of);
 
     // Record that a local copy has, before the targets respond.
-    void start_with(const record &known) { newest_ = known; }
-    void connect_all(scope whom, const deadline &until);
-    std::uint32_t answered() const;
+    void start_with(const record &first) { newest_ = first; }
+    void connect_all(scope awaited, const deadline &until);
+    std::uint32_t responded() const;
 
 protected:
     void check_local_copy() const;
     void check_length(std::uint64_t length) const;
     void identify_set();
-    void ask_arbiter(bool seize, const deadline &until);
+    void acquire_from_arbiter(bool seize, const deadline &until);
     void acquire_epoch(bool seize, bool overrides, const deadline &until);
     void prepare_all(const deadline &until);
     [[noreturn]] void throw_incomplete(std::uint32_t missing, int code, const char *consequence) const;
     bool local_is_newest() const;
-    void each_in_parallel(std::uint32_t copies, scope whom, const deadline &until,
+    void each_in_parallel(std::uint32_t copies, scope awaited, const deadline &until,
             const std::function<void(remote_copy &, const deadline &)> &f);
     // Targets that responded and found their parts changed, and are in sync in the newest record or had it.
     std::uint32_t changed() const;

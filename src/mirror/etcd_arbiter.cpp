@@ -18,9 +18,9 @@ using nlohmann::json;
 // Safety margin that a writer subtracts from its lease, because clocks run at different rates.
 constexpr int margin_percent = 10;
 
-[[noreturn]] void reject(const std::string &why)
+[[noreturn]] void reject(const std::string &reason)
 {
-    throw failure(RPMA_MIRROR_E_INVAL, "arbiter etcd: " + why +
+    throw failure(RPMA_MIRROR_E_INVAL, "arbiter etcd: " + reason +
                                                " (syntax: arbiter etcd URL[,URL...] [ttl SECONDS] [prefix PREFIX] [ca "
                                                "FILE] [certificate FILE key FILE] [user NAME password-file FILE])");
 }
@@ -60,9 +60,9 @@ json put(const std::string &key, const std::string &value, const std::string &le
     return {{"request_put", {{"key", key}, {"value", to_base64(value)}, {"lease", lease}}}};
 }
 
-bool succeeded(const json &answer)
+bool succeeded(const json &response)
 {
-    return answer.value("succeeded", false);
+    return response.value("succeeded", false);
 }
 
 // Calls f. Throws failure for a malformed response of etcd.
@@ -71,8 +71,8 @@ auto understood(F &&f)
 {
     try {
         return f();
-    } catch (const json::exception &problem) {
-        throw failure(RPMA_MIRROR_E_ARBITER, std::string("etcd: invalid response: ") + problem.what());
+    } catch (const json::exception &error) {
+        throw failure(RPMA_MIRROR_E_ARBITER, std::string("etcd: invalid response: ") + error.what());
     }
 }
 
@@ -125,17 +125,17 @@ etcd_arbiter::etcd_arbiter(const std::string &words)
 etcd_arbiter::key_state etcd_arbiter::fetch_key(
         etcd_client &with, const char *name, const replica::deadline &until) const
 {
-    const json answer = with.call("/v3/kv/range", {{"key", key(name)}}, until);
-    if (!answer.contains("kvs"))
+    const json response = with.call("/v3/kv/range", {{"key", key(name)}}, until);
+    if (!response.contains("kvs"))
         return {};
-    const json &found = answer.at("kvs").at(0);
+    const json &found = response.at("kvs").at(0);
     return {found.at("mod_revision"), from_base64(found.value("value", ""))};
 }
 
 // Sets the expiry of the right: the lease time after the request was sent, minus the margin.
-void etcd_arbiter::holds_from(std::int64_t asked_at_ms)
+void etcd_arbiter::set_valid_from(std::int64_t requested_at_ms)
 {
-    const std::int64_t end = asked_at_ms + std::int64_t{ttl_s_} * 10 * (100 - margin_percent);
+    const std::int64_t end = requested_at_ms + std::int64_t{ttl_s_} * 10 * (100 - margin_percent);
     valid_until_ms_ = end;
     itimerspec at{};
     at.it_value.tv_sec = end / 1000;
@@ -145,8 +145,8 @@ void etcd_arbiter::holds_from(std::int64_t asked_at_ms)
 
 void etcd_arbiter::grant(const replica::deadline &until)
 {
-    const json answer = client_->call("/v3/lease/grant", {{"TTL", ttl_s_}}, until);
-    lease_ = answer.at("ID");
+    const json response = client_->call("/v3/lease/grant", {{"TTL", ttl_s_}}, until);
+    lease_ = response.at("ID");
 }
 
 void etcd_arbiter::reject_busy(const key_state &writer) const
@@ -159,37 +159,37 @@ void etcd_arbiter::reject_busy(const key_state &writer) const
 
 // Tries to acquire the right in one transaction. Returns false if another client changed a key.
 bool etcd_arbiter::try_take(
-        const promise &wanted, bool seize, record &known, promise &given, const replica::deadline &until)
+        const promise &requested, bool seize, record &newest_record, promise &granted, const replica::deadline &until)
 {
     const key_state writer = fetch_key(*client_, "writer", until), newest = fetch_key(*client_, "record", until),
                     highest = fetch_key(*client_, "epoch", until);
     if (!seize)
         reject_busy(writer);
-    known = read_record(newest.value);
-    given = wanted;
+    newest_record = read_record(newest.value);
+    granted = requested;
     const std::uint64_t last = highest.value.empty() ? 0 : json::parse(highest.value).get<std::uint64_t>();
-    given.epoch = std::max({wanted.epoch, known.epoch + 1, last + 1});
-    const std::int64_t asked_at = replica::now_ms();
-    const json answer = client_->call("/v3/kv/txn",
+    granted.epoch = std::max({requested.epoch, newest_record.epoch + 1, last + 1});
+    const std::int64_t requested_at = replica::now_ms();
+    const json response = client_->call("/v3/kv/txn",
             {{"compare", {is_at(key("writer"), writer.revision), is_at(key("record"), newest.revision),
                                  is_at(key("epoch"), highest.revision)}},
-                    {"success", {put(key("writer"), std::to_string(given.writer), lease_),
-                                        put(key("epoch"), std::to_string(given.epoch))}}},
+                    {"success", {put(key("writer"), std::to_string(granted.writer), lease_),
+                                        put(key("epoch"), std::to_string(granted.epoch))}}},
             until);
-    if (!succeeded(answer))
+    if (!succeeded(response))
         return false;
-    writer_revision_ = answer.at("header").at("revision");
-    holds_from(asked_at);
+    writer_revision_ = response.at("header").at("revision");
+    set_valid_from(requested_at);
     return true;
 }
 
 void etcd_arbiter::connect(const replica::set_uuid &set)
 {
     constexpr const char *digits = "0123456789abcdef";
-    place_ = prefix_;
+    key_prefix_ = prefix_;
     for (const std::byte b : set)
-        place_ += {digits[std::to_integer<unsigned>(b) >> 4], digits[std::to_integer<unsigned>(b) & 15]};
-    place_ += '/';
+        key_prefix_ += {digits[std::to_integer<unsigned>(b) >> 4], digits[std::to_integer<unsigned>(b) & 15]};
+    key_prefix_ += '/';
     client_ = std::make_unique<etcd_client>(settings_);
     renewing_ = std::make_unique<etcd_client>(settings_);
 }
@@ -205,15 +205,15 @@ etcd_arbiter::record etcd_arbiter::newest(const replica::set_uuid &set, bool sei
 }
 
 etcd_arbiter::promise etcd_arbiter::take(
-        const promise &wanted, bool seize, record &known, const replica::deadline &until)
+        const promise &requested, bool seize, record &newest_record, const replica::deadline &until)
 {
     return understood([&] {
-        promise given;
+        promise granted;
         grant(until);
-        while (!try_take(wanted, seize, known, given, until))
+        while (!try_take(requested, seize, newest_record, granted, until))
             if (until.passed())
                 throw failure(RPMA_MIRROR_E_ARBITER, "etcd: transaction conflict: retry limit exceeded");
-        return given;
+        return granted;
     });
 }
 
@@ -235,17 +235,17 @@ void etcd_arbiter::commit(const record &next, const replica::deadline &until)
 
 void etcd_arbiter::renew(const replica::deadline &until)
 {
-    const std::int64_t asked_at = replica::now_ms();
+    const std::int64_t requested_at = replica::now_ms();
     understood([&] {
-        const json answer = renewing_->call("/v3/lease/keepalive", {{"ID", lease_}}, until);
-        if (answer.at("result").value("TTL", "0") == "0")
+        const json response = renewing_->call("/v3/lease/keepalive", {{"ID", lease_}}, until);
+        if (response.at("result").value("TTL", "0") == "0")
             throw failure(RPMA_MIRROR_E_ARBITER, "etcd: lease expired");
         const key_state writer = fetch_key(*renewing_, "writer", until);
         if (writer.revision != writer_revision_)
             throw failure(writer.revision == "0" ? RPMA_MIRROR_E_ARBITER : RPMA_MIRROR_E_FENCED,
                     "etcd: another writer owns the set");
     });
-    holds_from(asked_at);
+    set_valid_from(requested_at);
 }
 
 void etcd_arbiter::release(const replica::deadline &until) noexcept

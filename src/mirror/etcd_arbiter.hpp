@@ -20,7 +20,7 @@ public:
     explicit etcd_arbiter(const std::string &words);
 
     record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) override;
-    promise take(const promise &wanted, bool seize, record &known, const replica::deadline &until) override;
+    promise take(const promise &requested, bool seize, record &newest_record, const replica::deadline &until) override;
     void commit(const record &next, const replica::deadline &until) override;
     void renew(const replica::deadline &until) override;
     int renew_ms() const override { return ttl_s_ * 1000 / 3; }
@@ -38,20 +38,21 @@ private:
         std::string value;
     };
 
-    std::string key(const char *name) const { return to_base64(place_ + name); }
+    std::string key(const char *name) const { return to_base64(key_prefix_ + name); }
     key_state fetch_key(etcd_client &with, const char *name, const replica::deadline &until) const;
     void connect(const replica::set_uuid &set);
     void reject_busy(const key_state &writer) const;
     void grant(const replica::deadline &until);
-    bool try_take(const promise &wanted, bool seize, record &known, promise &given, const replica::deadline &until);
-    void holds_from(std::int64_t asked_at_ms);
+    bool try_take(const promise &requested, bool seize, record &newest_record, promise &granted,
+            const replica::deadline &until);
+    void set_valid_from(std::int64_t requested_at_ms);
 
     etcd_settings settings_;
     std::string prefix_ = "/rpma/mirror/";
     int ttl_s_ = 10;
     // One client for calls with the membership lock held, one for renewing.
     std::unique_ptr<etcd_client> client_, renewing_;
-    std::string place_;
+    std::string key_prefix_;
     std::string lease_;           // empty without a lease
     std::string writer_revision_; // revision of the key `writer` that this writer has set
     std::atomic<std::int64_t> valid_until_ms_ = INT64_MAX;

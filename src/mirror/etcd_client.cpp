@@ -95,11 +95,11 @@ etcd_client::etcd_client(const etcd_settings &of) : settings_(of)
 }
 
 // Sends one request to one endpoint. Returns false with the reason in problem_ if another endpoint may be tried.
-bool etcd_client::post(const std::string &url, const std::string &asked, long limit_ms, nlohmann::json &answer)
+bool etcd_client::post(const std::string &url, const std::string &request, long limit_ms, nlohmann::json &response)
 {
     CURL *const c = handle_.get();
     std::string text;
-    char why[CURL_ERROR_SIZE] = "";
+    char reason[CURL_ERROR_SIZE] = "";
     curl_easy_reset(c);
     std::unique_ptr<curl_slist, list_deleter> headers(curl_slist_append(nullptr, "Content-Type: application/json"));
     if (!token_.empty())
@@ -108,11 +108,11 @@ bool etcd_client::post(const std::string &url, const std::string &asked, long li
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_PROXY, ""); // ignores proxy variables of the environment
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers.get());
-    curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, static_cast<long>(asked.size()));
-    curl_easy_setopt(c, CURLOPT_POSTFIELDS, asked.data());
+    curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, static_cast<long>(request.size()));
+    curl_easy_setopt(c, CURLOPT_POSTFIELDS, request.data());
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, append);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, &text);
-    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, why);
+    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, reason);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, std::max(limit_ms, 1L));
     curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L); // at the timeout, do not wait for the thread that resolves the name
@@ -124,18 +124,18 @@ bool etcd_client::post(const std::string &url, const std::string &asked, long li
     }
     const CURLcode code = curl_easy_perform(c);
     if (code != CURLE_OK) {
-        problem_ = url + ": " + (why[0] != '\0' ? why : curl_easy_strerror(code));
+        error_ = url + ": " + (reason[0] != '\0' ? reason : curl_easy_strerror(code));
         return false;
     }
-    answer = nlohmann::json::parse(text, nullptr, false);
+    response = nlohmann::json::parse(text, nullptr, false);
     long status = 0;
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
-    if (status == 200 && answer.is_object())
+    if (status == 200 && response.is_object())
         return true;
     logged_out_ = status == 401;
-    problem_ = url + ": " +
-               (answer.is_object() && answer.contains("error") ? answer["error"].dump()
-                                                               : "HTTP " + std::to_string(status));
+    error_ = url + ": " +
+             (response.is_object() && response.contains("error") ? response["error"].dump()
+                                                                 : "HTTP " + std::to_string(status));
     return false;
 }
 
@@ -148,40 +148,40 @@ void etcd_client::log_in(const replica::deadline &until)
 }
 
 // Logs in again if etcd rejects the token, which can expire or be lost by a restart of etcd.
-nlohmann::json etcd_client::call(const std::string &path, const nlohmann::json &asked, const replica::deadline &until)
+nlohmann::json etcd_client::call(const std::string &path, const nlohmann::json &request, const replica::deadline &until)
 {
     if (settings_.user.empty())
-        return call_once(path, asked, until);
+        return call_once(path, request, until);
     if (token_.empty())
         log_in(until);
     try {
-        return call_once(path, asked, until);
+        return call_once(path, request, until);
     } catch (const failure &) {
         if (!logged_out_)
             throw;
     }
     log_in(until);
-    return call_once(path, asked, until);
+    return call_once(path, request, until);
 }
 
 nlohmann::json etcd_client::call_once(
-        const std::string &path, const nlohmann::json &asked, const replica::deadline &until)
+        const std::string &path, const nlohmann::json &request, const replica::deadline &until)
 {
     logged_out_ = false;
-    const std::string body = asked.dump();
+    const std::string body = request.dump();
     const std::size_t count = settings_.endpoints.size();
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t at = (last_good_ + i) % count;
         const int left = until.left_ms();
         // Limits the time of each endpoint, so that an unresponsive one leaves time for the others.
         const long limit = left < 0 ? max_timeout_ms : left / static_cast<long>(count - i);
-        nlohmann::json answer;
-        if (post(settings_.endpoints[at] + path, body, limit, answer)) {
+        nlohmann::json response;
+        if (post(settings_.endpoints[at] + path, body, limit, response)) {
             last_good_ = at;
-            return answer;
+            return response;
         }
     }
-    throw failure(RPMA_MIRROR_E_ARBITER, "etcd: no response: " + problem_);
+    throw failure(RPMA_MIRROR_E_ARBITER, "etcd: no response: " + error_);
 }
 
 } // namespace mirror

@@ -29,21 +29,21 @@ public:
     explicit etcd_client(const etcd_settings &of);
 
     // Calls the first endpoint that responds. Throws failure with E_ARBITER.
-    nlohmann::json call(const std::string &path, const nlohmann::json &asked, const replica::deadline &until);
+    nlohmann::json call(const std::string &path, const nlohmann::json &request, const replica::deadline &until);
 
 private:
     struct closer {
         void operator()(CURL *handle) const;
     };
 
-    bool post(const std::string &url, const std::string &asked, long limit_ms, nlohmann::json &answer);
-    nlohmann::json call_once(const std::string &path, const nlohmann::json &asked, const replica::deadline &until);
+    bool post(const std::string &url, const std::string &request, long limit_ms, nlohmann::json &response);
+    nlohmann::json call_once(const std::string &path, const nlohmann::json &request, const replica::deadline &until);
     void log_in(const replica::deadline &until);
 
     const etcd_settings settings_;
     std::unique_ptr<CURL, closer> handle_;
     std::size_t last_good_ = 0; // endpoint that responded last
-    std::string problem_;
+    std::string error_;
     bool logged_out_ = false; // the last call failed because of the token
     std::string token_;       // token of the user
 };

@@ -72,7 +72,7 @@ void events::publish(rpma_mirror_event_type type, unsigned copy, const replica::
     created.error = error;
     created.error.size = sizeof(created.error);
     {
-        const std::lock_guard hold(lock_);
+        const std::lock_guard guard(lock_);
         if (waiting_.size() == max_events)
             waiting_.pop_front();
         waiting_.push_back(created);
@@ -89,7 +89,7 @@ void events::publish(rpma_mirror_event_type type, unsigned copy, const replica::
 
 bool events::next(rpma_mirror_event &to)
 {
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     if (waiting_.empty())
         return false;
     to = waiting_.front();
@@ -101,7 +101,7 @@ bool events::next(rpma_mirror_event &to)
 
 std::size_t events::errors(rpma_mirror_error *to, std::size_t max)
 {
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     const std::size_t count = std::min(max, errors_.size());
     std::copy_n(errors_.begin(), count, to);
     return count;
@@ -109,7 +109,7 @@ std::size_t events::errors(rpma_mirror_error *to, std::size_t max)
 
 bool events::has_error(const rpma_mirror_error &like)
 {
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     return std::ranges::any_of(errors_, [&](const rpma_mirror_error &e) {
         return e.copy == like.copy && e.code == like.code && e.offset == like.offset && e.length == like.length;
     });
@@ -117,13 +117,13 @@ bool events::has_error(const rpma_mirror_error &like)
 
 void events::forget_errors(unsigned copy)
 {
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     std::erase_if(errors_, [copy](const rpma_mirror_error &e) { return e.copy == copy; });
 }
 
 void events::forget_errors(unsigned copy, replica::range repaired)
 {
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     std::erase_if(errors_, [&](const rpma_mirror_error &e) {
         return e.copy == copy && e.length != 0 && e.offset >= repaired.offset &&
                e.offset + e.length <= repaired.offset + repaired.length;

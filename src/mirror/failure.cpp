@@ -16,9 +16,9 @@ constinit thread_local replica::short_text<511> text;
 
 } // namespace
 
-failure system_failure(const std::string &what, int error)
+failure system_failure(const std::string &message, int error)
 {
-    return {RPMA_MIRROR_E_SYSTEM, what + ": " + std::strerror(error), error};
+    return {RPMA_MIRROR_E_SYSTEM, message + ": " + std::strerror(error), error};
 }
 
 int fail(int code, const char *pattern, ...) noexcept

@@ -29,7 +29,7 @@ private:
 };
 
 // Creates a failure with E_SYSTEM and the text of the errno value.
-failure system_failure(const std::string &what, int error = errno);
+failure system_failure(const std::string &message, int error = errno);
 
 // Stores the message for rpma_mirror_error_message() of this thread and returns the code. Does not allocate.
 [[gnu::format(printf, 2, 3)]] int fail(int code, const char *pattern, ...) noexcept;
@@ -46,12 +46,12 @@ int guarded(F &&f) noexcept
     try {
         f();
         return 0;
-    } catch (const failure &problem) {
-        return fail(problem);
+    } catch (const failure &error) {
+        return fail(error);
     } catch (const std::bad_alloc &) {
         return fail(RPMA_MIRROR_E_NOMEM, "out of memory");
-    } catch (const std::exception &problem) {
-        return fail(RPMA_MIRROR_E_SYSTEM, "%s", problem.what());
+    } catch (const std::exception &error) {
+        return fail(RPMA_MIRROR_E_SYSTEM, "%s", error.what());
     }
 }
 

@@ -72,7 +72,7 @@ void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
             failed.add(copy, ETIMEDOUT);
             return;
         }
-        const std::lock_guard held(c.resync_lane_lock, std::adopt_lock);
+        const std::lock_guard guard(c.resync_lane_lock, std::adopt_lock);
         const roles then = membership_.now();
         if ((then.syncing & c.bit()) != 0)
             send(c.lane());
@@ -142,7 +142,7 @@ int flusher::on_local_copy_error(int error) noexcept
         membership_.reject_reentry();
         rpma_mirror_error failed = make_error(settings_.local_number, RPMA_MIRROR_E_MEDIA, error);
         failed.length = local_.length();
-        const std::lock_guard hold(membership_);
+        const std::lock_guard guard(membership_);
         events_.publish(RPMA_MIRROR_EVENT_MEDIA, settings_.local_number, membership_.record(), failed);
     });
     return fail(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy: %s", std::strerror(error));
@@ -165,14 +165,14 @@ void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, f
         } else {
             ticket = 0;
             if (settings_.slow_count != 0)
-                note_confirmation(c, flush.posted_ms, waited_ms, failed);
+                record_confirmation(c, flush.posted_ms, waited_ms, failed);
         }
     }
 }
 
 // Counts a confirmation as late only if the flush waited for it: it can have arrived during the wait for another target
 // or for the program.
-void flusher::note_confirmation(
+void flusher::record_confirmation(
         remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept
 {
     const std::int64_t now = replica::now_ms();
@@ -198,18 +198,18 @@ int flusher::flush_once(
 {
     posted_flush posted;
     failed_copies failed;
-    int own = 0;
+    int local_error = 0;
     {
-        const std::lock_guard hold(lanes_[lane].lock);
+        const std::lock_guard guard(lanes_[lane].lock);
         const deadline until(settings_.operation_ms);
         post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
-        own = flush_local_copy(local_, ranges, n, deep);
+        local_error = flush_local_copy(local_, ranges, n, deep);
         await(lane, posted, until, failed);
         completion_.update(lane, lanes_[lane]);
     }
     started_ns = started_ns == 0 ? posted.posted_ns : started_ns;
     const int result = outcome(failed, posted.ranges);
-    return result != 0 || own == 0 ? result : on_local_copy_error(own);
+    return result != 0 || local_error == 0 ? result : on_local_copy_error(local_error);
 }
 
 int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
@@ -243,9 +243,9 @@ int flusher::flush_start(
     counted_.add_flush(ranges, n);
     posted_flush &posted = used.in_flight[used.started % program_lane::max_tickets];
     failed_copies failed;
-    int own = 0;
+    int local_error = 0;
     {
-        const std::lock_guard hold(used.lock);
+        const std::lock_guard guard(used.lock);
         if (used.started >= program_lane::max_tickets)
             used.completed = std::max(used.completed, used.started - program_lane::max_tickets + 1);
         // The tickets of the slot are confirmed, unless the local copy failed in between.
@@ -254,12 +254,12 @@ int flusher::flush_start(
                 drop_ticket(*c, posted);
         const deadline until(settings_.operation_ms);
         post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
-        own = flush_local_copy(local_, ranges, n, deep);
+        local_error = flush_local_copy(local_, ranges, n, deep);
     }
     const int result = outcome(failed, posted.ranges);
-    if (result != 0 || own != 0)
-        return result != 0 ? result : on_local_copy_error(own);
-    const std::lock_guard hold(used.lock);
+    if (result != 0 || local_error != 0)
+        return result != 0 ? result : on_local_copy_error(local_error);
+    const std::lock_guard guard(used.lock);
     *ticket = ++used.started;
     completion_.update(lane, used);
     completion_.watch(lane, used);
@@ -271,7 +271,7 @@ int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noe
     if (const int code = wait_for_ticket(lane, ticket, timeout_ms); code != 0)
         return code;
     program_lane &used = lanes_[lane];
-    const std::lock_guard hold(used.lock);
+    const std::lock_guard guard(used.lock);
     used.taken = std::max(used.taken, ticket);
     return 0;
 }
@@ -289,7 +289,7 @@ int flusher::wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms
     posted_flush &waited = used.in_flight[(ticket - 1) % program_lane::max_tickets];
     failed_copies failed;
     {
-        const std::lock_guard hold(used.lock);
+        const std::lock_guard guard(used.lock);
         const deadline until(full_timeout ? settings_.operation_ms : std::max(timeout_ms, 1));
         await(lane, waited, until, failed);
         completion_.update(lane, used);
@@ -327,9 +327,9 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
     const rpma_mirror_range all{offset, sizeof(value)};
     posted_flush posted;
     failed_copies failed;
-    int own = 0;
+    int local_error = 0;
     {
-        const std::lock_guard hold(used.lock);
+        const std::lock_guard guard(used.lock);
         const deadline until(settings_.operation_ms);
         char bytes[sizeof(value)];
         std::memcpy(bytes, &value, sizeof(value));
@@ -338,12 +338,12 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
             return error != 0 ? error : to.submit(lane_request_kind::flush);
         };
         post(lane, &all, 1, send, until, posted, failed);
-        own = flush_local_copy(local_, &all, 1, false);
+        local_error = flush_local_copy(local_, &all, 1, false);
         await(lane, posted, until, failed);
         completion_.update(lane, used);
     }
     const int result = outcome(failed, posted.ranges);
-    return result != 0 || own == 0 ? result : on_local_copy_error(own);
+    return result != 0 || local_error == 0 ? result : on_local_copy_error(local_error);
 }
 
 int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
@@ -356,7 +356,7 @@ int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
         return code;
     failed_copies failed;
     {
-        const std::lock_guard hold(lanes_[lane].lock);
+        const std::lock_guard guard(lanes_[lane].lock);
         const roles now = membership_.now();
         if (copy >= copies_.size() || (now.awaited >> copy & 1) == 0)
             return fail(RPMA_MIRROR_E_STALE, "copy %u is not in sync", copy);
@@ -373,7 +373,7 @@ int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
 int flusher::descriptor_of(unsigned lane)
 {
     program_lane &used = lanes_[lane];
-    const std::lock_guard hold(used.lock);
+    const std::lock_guard guard(used.lock);
     if (!used.watch) {
         used.watch = std::make_unique<lane_watch>(changed_);
         used.watch->raise(); // tickets can be complete already
@@ -385,7 +385,7 @@ int flusher::descriptor_of(unsigned lane)
 int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept
 {
     program_lane &used = lanes_[lane];
-    const std::lock_guard hold(used.lock);
+    const std::lock_guard guard(used.lock);
     if (used.watch)
         used.watch->clear();
     completion_.collect(lane, used);
@@ -423,7 +423,7 @@ void flusher::register_again()
         for (const auto &c : copies_) {
             if (!c || !c->region || c->region->lost().error() != 0)
                 continue;
-            const std::lock_guard own(c->resync_lane_lock);
+            const std::lock_guard lane_guard(c->resync_lane_lock);
             if (const int error = c->region->register_again(until); error != 0)
                 failed = error;
         }

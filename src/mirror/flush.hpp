@@ -38,9 +38,9 @@ public:
     template<class F>
     void without_lanes(F &&f)
     {
-        std::vector<std::unique_lock<std::mutex>> holds;
+        std::vector<std::unique_lock<std::mutex>> guards;
         for (program_lane &lane : lanes_)
-            holds.emplace_back(lane.lock);
+            guards.emplace_back(lane.lock);
         f();
     }
     // Calls f(failed) while no flush is in progress. `failed` are those of the copies, given as bits, that have not
@@ -73,7 +73,7 @@ private:
             posted_flush &flush, failed_copies &failed) noexcept;
     int on_local_copy_error(int error) noexcept;
     void await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept;
-    void note_confirmation(
+    void record_confirmation(
             remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept;
     // Sets started_ns to the time of the start, unless it is set.
     int flush_once(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, bool deep,

@@ -23,7 +23,7 @@ public:
     {
         std::vector<unsigned> present;
         {
-            const std::lock_guard hold(of.members);
+            const std::lock_guard guard(of.members);
             if (of.growing)
                 throw failure(RPMA_MIRROR_E_BUSY, "the set is growing already");
             of.growing = true;
@@ -48,15 +48,15 @@ private:
     {
         try {
             claims_.push_back(std::make_unique<exclusive_copy>(parts_.members, parts_.copies, copy, nullptr));
-        } catch (const failure &problem) {
+        } catch (const failure &error) {
             // Another thread removed the copy.
-            if (problem.code() != RPMA_MIRROR_E_NOT_FOUND)
+            if (error.code() != RPMA_MIRROR_E_NOT_FOUND)
                 throw;
         }
     }
     void end()
     {
-        const std::lock_guard hold(parts_.members);
+        const std::lock_guard guard(parts_.members);
         parts_.growing = false;
     }
 
@@ -80,16 +80,16 @@ grower::grower(set_parts &of, flusher &lanes)
 
 // Calls f for copies, given as bits, concurrently. Returns their failures.
 template<class F>
-grower::problems grower::call(std::uint32_t copies, F f)
+grower::failures grower::call(std::uint32_t copies, F f)
 {
-    problems found;
+    failures found;
     group::run_concurrently(copies, deadline(settings_.open_ms), 0, [&](unsigned copy, const deadline &within) {
         try {
             f(*copies_[copy], within);
-        } catch (const failure &problem) {
-            found[copy] = problem;
-        } catch (const std::exception &problem) {
-            found[copy] = failure(RPMA_MIRROR_E_SYSTEM, problem.what());
+        } catch (const failure &error) {
+            found[copy] = error;
+        } catch (const std::exception &error) {
+            found[copy] = failure(RPMA_MIRROR_E_SYSTEM, error.what());
         }
         return !found[copy];
     });
@@ -111,7 +111,7 @@ void grower::check_usable() const
 // Returns the targets in sync.
 std::uint32_t grower::begin(std::uint64_t length)
 {
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     check_usable();
     if (length < local_.length())
         throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " + std::to_string(local_.length()) +
@@ -124,12 +124,12 @@ std::uint32_t grower::begin(std::uint64_t length)
 void grower::reserve(std::uint32_t copies, std::uint64_t length, channels &targets)
 {
     const replica::tls_keys key = read_key(settings_.key_file);
-    const problems found = call(copies, [&](remote_copy &c, const deadline &within) {
+    const failures found = call(copies, [&](remote_copy &c, const deadline &within) {
         auto &control = targets[c.where.copy];
         control = std::make_unique<channel>(c.where, key, within);
         resize(membership_, c, *control, length, true, within);
     });
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     check_usable();
     each_copy(synced(), [&](unsigned copy) {
         if (found[copy])
@@ -143,13 +143,13 @@ void grower::reserve(std::uint32_t copies, std::uint64_t length, channels &targe
 void grower::check_registration(std::uint64_t length) const
 {
     each_copy(synced(), [&](unsigned copy) {
-        replica::error_text why;
-        if (const int error = copies_[copy]->region->check_registration(length, &why); error != 0)
-            throw failure(RPMA_MIRROR_E_SYSTEM, std::string(why.c_str()) + unchanged, error);
+        replica::error_text reason;
+        if (const int error = copies_[copy]->region->check_registration(length, &reason); error != 0)
+            throw failure(RPMA_MIRROR_E_SYSTEM, std::string(reason.c_str()) + unchanged, error);
     });
 }
 
-void grower::add_failed(std::uint32_t copies, const problems &of, failed_copies &to) const
+void grower::add_failed(std::uint32_t copies, const failures &of, failed_copies &to) const
 {
     each_copy(copies, [&](unsigned copy) {
         if (!of[copy])
@@ -160,21 +160,21 @@ void grower::add_failed(std::uint32_t copies, const problems &of, failed_copies 
     });
 }
 
-void grower::end_if_fenced(const failure &problem, unsigned copy)
+void grower::end_if_fenced(const failure &error, unsigned copy)
 {
-    if (problem.code() == RPMA_MIRROR_E_FENCED)
-        membership_.fail_with(problem.code(), problem.what(), copy);
+    if (error.code() == RPMA_MIRROR_E_FENCED)
+        membership_.fail_with(error.code(), error.what(), copy);
 }
 
 // Connects the lanes of the targets with the new length, while no flush is in progress. A target that fails is evicted.
 // Calls no function of the program in the meantime: it can flush.
-void grower::commit(const problems &resized)
+void grower::commit(const failures &resized)
 {
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     failed_copies failed;
     add_failed(synced(), resized, failed);
     std::array<connected, replica::max_copies> created;
-    problems unconnected;
+    failures unconnected;
     flusher_.with_drained_lanes(synced() & ~failed.bits, [&](const failed_copies &undrained) {
         each_copy(undrained.bits, [&](unsigned copy) { failed.add(copy, undrained.errors[copy]); });
         local_.add_extension();
@@ -195,7 +195,7 @@ void grower::commit(const problems &resized)
         });
         add_failed(connecting, unconnected, failed);
     });
-    for (const problems &found : {std::cref(resized), std::cref(unconnected)})
+    for (const failures &found : {std::cref(resized), std::cref(unconnected)})
         each_copy(failed.bits, [&](unsigned copy) {
             if (found[copy])
                 end_if_fenced(*found[copy], copy);
@@ -219,7 +219,7 @@ void grower::grow(std::uint64_t length)
     reserve(copies, length, targets);
     local_.extend(length, membership_);
     {
-        const std::lock_guard hold(membership_);
+        const std::lock_guard guard(membership_);
         check_usable();
         check_registration(length);
         // The next opening completes the growth if this copy is its source.

@@ -27,17 +27,17 @@ private:
     using deadline = replica::deadline;
     // Own connections: a target that needs long to extend its parts, or is silent, keeps the connection of the program.
     using channels = std::array<std::unique_ptr<channel>, replica::max_copies>;
-    using problems = std::array<std::optional<failure>, replica::max_copies>;
+    using failures = std::array<std::optional<failure>, replica::max_copies>;
 
     template<class F>
-    problems call(std::uint32_t copies, F f);
+    failures call(std::uint32_t copies, F f);
     void check_usable() const;
     std::uint32_t begin(std::uint64_t length);
     void reserve(std::uint32_t copies, std::uint64_t length, channels &targets);
     void check_registration(std::uint64_t length) const;
-    void commit(const problems &resized);
-    void end_if_fenced(const failure &problem, unsigned copy);
-    void add_failed(std::uint32_t copies, const problems &of, failed_copies &to) const;
+    void commit(const failures &resized);
+    void end_if_fenced(const failure &error, unsigned copy);
+    void add_failed(std::uint32_t copies, const failures &of, failed_copies &to) const;
     std::uint32_t synced() const;
 
     set_parts &parts_;

@@ -21,9 +21,9 @@ lane_watch::lane_watch(const wakeup &set_changed)
 
 int lane_watch::add(int fd) noexcept
 {
-    epoll_event wanted{};
-    wanted.events = EPOLLIN | EPOLLET;
-    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted) == 0 ? 0 : errno;
+    epoll_event interest{};
+    interest.events = EPOLLIN | EPOLLET;
+    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &interest) == 0 ? 0 : errno;
 }
 
 int lane_watch::add(unsigned copy, const replica::region_lane &lane, const replica::loss &lost) noexcept

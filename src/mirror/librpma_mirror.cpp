@@ -14,16 +14,16 @@ using namespace mirror;
 namespace
 {
 
-int null(const char *what) noexcept
+int null(const char *name) noexcept
 {
-    return fail(RPMA_MIRROR_E_INVAL, "%s cannot be NULL", what);
+    return fail(RPMA_MIRROR_E_INVAL, "%s cannot be NULL", name);
 }
 
-bool has_unknown(unsigned flags, unsigned known) noexcept
+bool has_unknown(unsigned flags, unsigned supported) noexcept
 {
-    if ((flags & ~known) == 0)
+    if ((flags & ~supported) == 0)
         return false;
-    fail(RPMA_MIRROR_E_INVAL, "unknown flags 0x%x", flags & ~known);
+    fail(RPMA_MIRROR_E_INVAL, "unknown flags 0x%x", flags & ~supported);
     return true;
 }
 
@@ -52,11 +52,11 @@ int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uin
 
 // Checks the arguments of functions that flush ranges.
 int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirror_range *ranges, std::size_t n_ranges,
-        unsigned flags, unsigned known) noexcept
+        unsigned flags, unsigned supported) noexcept
 {
     if (mirror == nullptr)
         return null("mirror");
-    if (has_unknown(flags, known))
+    if (has_unknown(flags, supported))
         return RPMA_MIRROR_E_INVAL;
     return mirror->lanes.check_ranges(lane, ranges, n_ranges);
 }
@@ -91,7 +91,7 @@ int rpma_mirror_map(
     return guarded([&] {
         auto created = std::make_unique<rpma_mirror>(cfg->value);
         created->open_set(hint, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
-        *address = created->own().address();
+        *address = created->local().address();
         *mirror_ptr = created.release();
     });
 }
@@ -126,15 +126,15 @@ int rpma_mirror_get_length(const struct rpma_mirror *mirror, size_t *length)
 {
     if (mirror == nullptr || length == nullptr)
         return null("mirror and length");
-    *length = mirror->own().length();
+    *length = mirror->local().length();
     return 0;
 }
 
 int rpma_mirror_optimized_flush(struct rpma_mirror *mirror, unsigned lane, const struct rpma_mirror_range *ranges,
         size_t n_ranges, unsigned flags)
 {
-    constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
-    if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, known); code != 0)
+    constexpr unsigned supported = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
+    if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, supported); code != 0)
         return code;
     return mirror->lanes.flush(lane, ranges, n_ranges, flags);
 }
@@ -180,8 +180,8 @@ int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned 
         const struct rpma_mirror_range *ranges, size_t n_ranges, unsigned flags, enum rpma_mirror_verify_level *level,
         struct rpma_mirror_error *first_mismatch)
 {
-    constexpr unsigned known = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
-    if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, known); code != 0)
+    constexpr unsigned supported = RPMA_MIRROR_F_LAST_RANGE_ORDERED | RPMA_MIRROR_F_DEEP;
+    if (const int code = check_flush(mirror, lane, ranges, n_ranges, flags, supported); code != 0)
         return code;
     return guarded([&] {
         const rpma_mirror_verify_level verified =

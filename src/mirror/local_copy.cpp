@@ -27,10 +27,11 @@ struct config_deleter {
 };
 
 // Throws the error of a libpmem2 function: a negative errno value, or a number of its own, which becomes ENOTSUP.
-void check(int error, const std::string &what)
+void check(int error, const std::string &message)
 {
     if (error != 0)
-        throw failure(RPMA_MIRROR_E_SYSTEM, what + ": " + pmem2_errormsg(), error > PMEM2_E_UNKNOWN ? -error : ENOTSUP);
+        throw failure(
+                RPMA_MIRROR_E_SYSTEM, message + ": " + pmem2_errormsg(), error > PMEM2_E_UNKNOWN ? -error : ENOTSUP);
 }
 
 bool is_lost_with_power(int fd)
@@ -119,11 +120,11 @@ local_copy::file_kind local_copy::check_kind(int fd) const
 bool local_copy::check_length() const
 {
     const auto [size, is_device] = check_kind(data_.get());
-    const std::uint64_t known = is_device ? 0 : file_->stamp().size;
-    if (size < length_ || (known != 0 && size != known))
-        throw failure(RPMA_MIRROR_E_CHANGED, settings_.local_path + ": has " + std::to_string(size) +
-                                                     " bytes instead of " +
-                                                     std::to_string(known != 0 ? known : length()) + remedy());
+    const std::uint64_t stamped_size = is_device ? 0 : file_->stamp().size;
+    if (size < length_ || (stamped_size != 0 && size != stamped_size))
+        throw failure(
+                RPMA_MIRROR_E_CHANGED, settings_.local_path + ": has " + std::to_string(size) + " bytes instead of " +
+                                               std::to_string(stamped_size != 0 ? stamped_size : length()) + remedy());
     return is_device;
 }
 
@@ -216,13 +217,13 @@ void local_copy::store(const replica::mirror_state &next)
         return;
     }
     const int files[] = {data_.get()};
-    const replica::mirror_record &held = state().committed;
+    const replica::mirror_record &committed = state().committed;
     replica::copy_stamp stamp = file_->stamp();
     // Updates the stamp only with a new record, not with a promise.
-    if (data_.valid() && next.committed != held && !extending_) {
+    if (data_.valid() && next.committed != committed && !extending_) {
         if (!next.committed.closed)
             stamp = replica::stamp_files(files, length_);
-        else if (!held.closed)
+        else if (!committed.closed)
             stamp = replica::settle(files, {address_, length_}, next.committed.epoch);
     }
     store(next, stamp);
@@ -345,20 +346,20 @@ void local_copy::reserve(void *hint)
 
 pmem2_map *local_copy::new_map(std::uint64_t begin, std::uint64_t length) const
 {
-    const std::string what = "cannot map " + settings_.local_path;
+    const std::string message = "cannot map " + settings_.local_path;
     pmem2_source *source = nullptr;
-    check(pmem2_source_from_fd(&source, data_.get()), what);
+    check(pmem2_source_from_fd(&source, data_.get()), message);
     const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
     pmem2_config *config = nullptr;
-    check(pmem2_config_new(&config), what);
+    check(pmem2_config_new(&config), message);
     const std::unique_ptr<pmem2_config, config_deleter> owned_config(config);
-    check(pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE), what);
-    check(pmem2_config_set_offset(config, begin), what);
-    check(pmem2_config_set_length(config, length), what);
+    check(pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE), message);
+    check(pmem2_config_set_offset(config, begin), message);
+    check(pmem2_config_set_length(config, length), message);
     if (reservation_)
-        check(pmem2_config_set_vm_reservation(config, reservation_.get(), reservation_offset_ + begin), what);
+        check(pmem2_config_set_vm_reservation(config, reservation_.get(), reservation_offset_ + begin), message);
     pmem2_map *map = nullptr;
-    check(pmem2_map_new(&map, config, source), what);
+    check(pmem2_map_new(&map, config, source), message);
     return map;
 }
 
@@ -395,12 +396,12 @@ void local_copy::adopt(void *address, std::uint64_t length)
         check_stamp();
         return;
     }
-    const std::string what = "cannot use the mapping of " + settings_.local_path;
+    const std::string message = "cannot use the mapping of " + settings_.local_path;
     pmem2_source *source = nullptr;
-    check(pmem2_source_from_fd(&source, data_.get()), what);
+    check(pmem2_source_from_fd(&source, data_.get()), message);
     const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
     pmem2_map *map = nullptr;
-    check(pmem2_map_from_existing(&map, source, address, length, PMEM2_GRANULARITY_CACHE_LINE), what);
+    check(pmem2_map_from_existing(&map, source, address, length, PMEM2_GRANULARITY_CACHE_LINE), message);
     maps_.emplace_back(map);
     choose_flush(map);
     check_stamp();

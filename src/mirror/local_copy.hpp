@@ -128,17 +128,17 @@ void local_copy::extend(std::uint64_t length, Lock &state_lock)
     std::uint64_t begin = 0;
     bool has_stamp = false;
     {
-        const std::lock_guard hold(state_lock);
+        const std::lock_guard guard(state_lock);
         begin = state().length;
         has_stamp = file_ && file_->stamp().size != 0 && match_ == replica::stamp_match::same;
     }
     const auto store_stamp = [&](const replica::copy_stamp &stamp) {
-        const std::lock_guard hold(state_lock);
+        const std::lock_guard guard(state_lock);
         extending_ = stamp.size == 0;
         store(state(), stamp);
     };
     const auto take_stamp = [&] {
-        const std::lock_guard hold(state_lock);
+        const std::lock_guard guard(state_lock);
         return present_stamp(state().length);
     };
     if (file_)

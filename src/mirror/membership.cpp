@@ -96,20 +96,21 @@ void membership::leave(std::uint32_t copies)
 // Sends a request to all targets before it waits, so that the total time is that of one request. Returns the targets
 // that failed, with their error codes in `codes`.
 template<class F>
-std::uint32_t membership::ask_targets(
+std::uint32_t membership::call_targets(
         std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes)
 {
-    std::uint32_t asked = 0, failed = 0;
-    std::array<channel::question, replica::max_copies> questions;
+    std::uint32_t called = 0, failed = 0;
+    std::array<channel::pending_call, replica::max_copies> pending_calls;
     each_copy(copies, [&](unsigned copy) {
-        codes[copy] =
-                guarded([&] { questions[copy] = copies_[copy]->control->begin(request_for(*copies_[copy]), until); });
-        (codes[copy] == 0 ? asked : failed) |= 1U << copy;
-    });
-    each_copy(asked, [&](unsigned copy) {
-        remote_copy &c = *copies_[copy];
         codes[copy] = guarded(
-                [&] { c.known = replica::from_wire(c.control->finish(std::move(questions[copy]), until).state()); });
+                [&] { pending_calls[copy] = copies_[copy]->control->start_call(request_for(*copies_[copy]), until); });
+        (codes[copy] == 0 ? called : failed) |= 1U << copy;
+    });
+    each_copy(called, [&](unsigned copy) {
+        remote_copy &c = *copies_[copy];
+        codes[copy] = guarded([&] {
+            c.last_state = replica::from_wire(c.control->finish_call(std::move(pending_calls[copy]), until).state());
+        });
         failed |= codes[copy] == 0 ? 0U : 1U << copy;
     });
     return failed;
@@ -124,7 +125,7 @@ std::uint32_t membership::commit_on_targets(const replica::mirror_record &next, 
         to_wire(next, *r.mutable_commit()->mutable_record());
         return r;
     };
-    const std::uint32_t failed = ask_targets(next.in_sync & ~local_bit(), until, commit, codes);
+    const std::uint32_t failed = call_targets(next.in_sync & ~local_bit(), until, commit, codes);
     each_copy(failed, [&](unsigned copy) { copies_[copy]->last_error = codes[copy]; });
     if (std::ranges::find(codes, RPMA_MIRROR_E_FENCED) != codes.end())
         throw failure(RPMA_MIRROR_E_FENCED, "another writer owns the set");
@@ -135,8 +136,8 @@ std::uint32_t membership::commit_on_targets(const replica::mirror_record &next, 
 void membership::call_eviction_function(std::uint32_t leaving)
 {
     each_copy(leaving, [&](unsigned copy) {
-        const rpma_mirror_error why = make_error(copy, copies_[copy]->last_error);
-        if (settings_.eviction == nullptr || settings_.eviction(settings_.eviction_context, &why) == 0)
+        const rpma_mirror_error reason = make_error(copy, copies_[copy]->last_error);
+        if (settings_.eviction == nullptr || settings_.eviction(settings_.eviction_context, &reason) == 0)
             return;
         const failure stopped(
                 RPMA_MIRROR_E_EVICTION_REFUSED, "copy " + std::to_string(copy) + ": eviction refused by the program");
@@ -182,9 +183,9 @@ void membership::commit_record(
         // Half of the time: after a timeout, another round might follow.
         const deadline until(settings_.operation_ms / 2 + 1);
         arbiter_.commit(next, until);
-        replica::mirror_state own = local_.state();
-        own.committed = next;
-        local_.store(own);
+        replica::mirror_state local_state = local_.state();
+        local_state.committed = next;
+        local_.store(local_state);
         const std::uint32_t failed = commit_on_targets(next, until);
         if (failed == 0) {
             record_ = next;
@@ -217,9 +218,10 @@ void membership::evict(std::uint32_t copies, const std::array<int, replica::max_
     if (before != 0 && (next.in_sync & ~local_bit()) == 0) {
         std::array<int, replica::max_copies> codes{};
         const auto status = [&](const remote_copy &c) { return c.make_state_request(set_); };
-        const std::uint32_t silent = ask_targets(copies, deadline(settings_.operation_ms / 2 + 1), status, codes);
-        each_copy(copies & ~silent, [&](unsigned copy) {
-            if (copies_[copy]->known.promised != promise_)
+        const std::uint32_t unresponsive =
+                call_targets(copies, deadline(settings_.operation_ms / 2 + 1), status, codes);
+        each_copy(copies & ~unresponsive, [&](unsigned copy) {
+            if (copies_[copy]->last_state.promised != promise_)
                 throw failure(RPMA_MIRROR_E_FENCED, "another writer owns the set");
         });
     }
@@ -253,7 +255,7 @@ int membership::evict(const failed_copies &failed, const posted_ranges &unconfir
         each_copy(failed.bits, mark);
         return guarded([&] { reject_reentry(); });
     }
-    const std::lock_guard hold(*this);
+    const std::lock_guard guard(*this);
     each_copy(failed.bits, mark);
     return evict_or_fail(failed);
 }
@@ -274,7 +276,7 @@ int membership::evict_slow(std::uint32_t copies) noexcept
 {
     if (is_held_by_caller())
         return 0;
-    const std::lock_guard hold(*this);
+    const std::lock_guard guard(*this);
     for (; copies != 0 && terminal_error_ == 0; copies &= copies - 1) {
         const auto copy = static_cast<unsigned>(std::countr_zero(copies));
         const std::uint32_t synced = roles_.load().awaited & record_.in_sync, others = synced & ~(1U << copy);
@@ -283,7 +285,7 @@ int membership::evict_slow(std::uint32_t copies) noexcept
         copies_[copy]->late = 0;
         std::array<int, replica::max_copies> codes{};
         const auto status = [&](const remote_copy &c) { return c.make_state_request(set_); };
-        if (ask_targets(others, deadline(settings_.operation_ms / 2 + 1), status, codes) == others)
+        if (call_targets(others, deadline(settings_.operation_ms / 2 + 1), status, codes) == others)
             continue;
         ++counted_.slow_evictions;
         failed_copies failed;
@@ -294,14 +296,14 @@ int membership::evict_slow(std::uint32_t copies) noexcept
     return terminal_error_ == 0 ? 0 : check_usable();
 }
 
-void membership::set_consistency_point(std::uint64_t mark)
+void membership::set_consistency_point(std::uint64_t point)
 {
     reject_reentry();
-    const std::lock_guard hold(*this);
+    const std::lock_guard guard(*this);
     if (const int code = check_usable(); code != 0)
         throw failure(code, last_failure());
     replica::mirror_record next = record_;
-    next.mark = mark;
+    next.mark = point;
     const auto before = synced_targets();
     const int code = guarded([&] { commit_record(next, before); });
     if (code == 0)

@@ -134,11 +134,11 @@ public:
     void fail_with(int code, const char *reason, unsigned copy);
     void end(int code, const char *reason, rpma_mirror_event_type type, unsigned copy);
     // The caller must not hold the lock.
-    void set_consistency_point(std::uint64_t mark);
+    void set_consistency_point(std::uint64_t point);
 
 private:
     template<class F>
-    std::uint32_t ask_targets(
+    std::uint32_t call_targets(
             std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes);
     void check_change(const group::record_change &change) const;
     std::uint32_t commit_on_targets(const replica::mirror_record &next, const deadline &until);

@@ -40,9 +40,9 @@ void opening::choose_source(bool force)
     group::opening_facts facts;
     facts.newest = newest_;
     facts.required = needed_targets(newest_);
-    facts.responded = answered();
+    facts.responded = responded();
     facts.changed = changed();
-    each_copy(facts.responded, [&](unsigned copy) { facts.records[copy] = copies_[copy]->known.committed; });
+    each_copy(facts.responded, [&](unsigned copy) { facts.records[copy] = copies_[copy]->last_state.committed; });
     const replica::stamp_match match = local_.match();
     facts.local_is_newest = local_is_newest();
     facts.local_is_same = match == replica::stamp_match::same;
@@ -54,9 +54,9 @@ void opening::choose_source(bool force)
     needed_ = choice.candidates;
     overrides_ = choice.overrides;
     source_ = choice.is_local ? settings_.local_number : choice.source;
-    const auto sentence = [&](rpma_mirror_source_reason reason, const std::string &why) {
+    const auto sentence = [&](rpma_mirror_source_reason reason, const std::string &text) {
         report_.reason = reason;
-        report_.reason_text[why.copy(report_.reason_text, sizeof(report_.reason_text) - 1)] = '\0';
+        report_.reason_text[text.copy(report_.reason_text, sizeof(report_.reason_text) - 1)] = '\0';
     };
     if (choice.is_local && match == replica::stamp_match::changed)
         sentence(RPMA_MIRROR_SOURCE_FORCED, "the local file was replaced or changed, and force was used");
@@ -99,25 +99,25 @@ void opening::check_choice(const group::source_choice &choice) const
 // Length of the set: that of each copy in sync in the newest record, unless growth was interrupted.
 std::uint64_t opening::source_length() const
 {
-    return source_ == settings_.local_number ? local_.state().length : copies_[source_]->known.length;
+    return source_ == settings_.local_number ? local_.state().length : copies_[source_]->last_state.length;
 }
 
 // Maps the local copy with the length of the set. It has another one if the set has grown on another machine.
 void opening::map_local_copy(
-        void *hint, void *mapped, std::uint64_t length, std::uint64_t wanted, std::uint64_t max_length)
+        void *hint, void *mapped, std::uint64_t length, std::uint64_t required_length, std::uint64_t max_length)
 {
     if (mapped != nullptr) {
-        if (local_.state().length != wanted)
+        if (local_.state().length != required_length)
             throw failure(RPMA_MIRROR_E_INVAL, "local copy: has " + std::to_string(local_.state().length) +
-                                                       " bytes, but the set has " + std::to_string(wanted) +
+                                                       " bytes, but the set has " + std::to_string(required_length) +
                                                        " (resynchronize it with rpma-mirror resync)");
         return local_.adopt(mapped, length);
     }
-    if (local_.state().length > wanted)
-        local_.set_length(wanted);
-    local_.map(hint, std::max(wanted, max_length));
-    if (local_.length() < wanted)
-        extend_local_copy(wanted);
+    if (local_.state().length > required_length)
+        local_.set_length(required_length);
+    local_.map(hint, std::max(required_length, max_length));
+    if (local_.length() < required_length)
+        extend_local_copy(required_length);
 }
 
 void opening::extend_local_copy(std::uint64_t length)
@@ -136,8 +136,8 @@ void opening::check_local_level() const
 
 void opening::attach_all(const deadline &until)
 {
-    each_in_parallel(answered(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
-        connected created = attach(parts_, c, *c.control, c.known.length, within);
+    each_in_parallel(responded(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
+        connected created = attach(parts_, c, *c.control, c.last_state.length, within);
         c.region = std::move(created.region);
         c.level = created.level;
     });
@@ -147,14 +147,14 @@ void opening::attach_all(const deadline &until)
 // other copies the length of its source. A failure before leaves the length of each copy unchanged.
 void opening::grow(std::uint64_t length)
 {
-    const std::uint32_t asked = answered();
-    each_in_parallel(asked, scope::needed, deadline(settings_.open_ms), [&](remote_copy &c, const deadline &within) {
-        c.known = resize(membership_, c, *c.control, length, true, within);
+    const std::uint32_t resizing = responded();
+    each_in_parallel(resizing, scope::needed, deadline(settings_.open_ms), [&](remote_copy &c, const deadline &within) {
+        c.last_state = resize(membership_, c, *c.control, length, true, within);
     });
-    each_copy(asked & ~answered(), [&](unsigned copy) {
+    each_copy(resizing & ~responded(), [&](unsigned copy) {
         const int code = copies_[copy]->last_error;
         if (code != RPMA_MIRROR_E_TIMEOUT && code != RPMA_MIRROR_E_CONNECTION)
-            throw *copies_[copy]->problem;
+            throw *copies_[copy]->error;
     });
     choose_source(false);
     if (local_.match() == replica::stamp_match::changed)
@@ -167,14 +167,14 @@ void opening::grow(std::uint64_t length)
 void opening::commit_first_record(bool force)
 {
     record first = group::first_record(
-            membership_.promise(), newest_, answered() | membership_.local_bit(), settings_.target_copies());
+            membership_.promise(), newest_, responded() | membership_.local_bit(), settings_.target_copies());
     first.writer_copy = settings_.local_number;
     first.policy = settings_.policy;
     // A forced source might not have been in sync in the newest record, so its own consistency point is used.
     const bool has_newest = source_ == settings_.local_number || (newest_.in_sync >> source_ & 1) != 0;
-    first.mark = has_newest ? newest_.mark : copies_[source_]->known.committed.mark;
+    first.mark = has_newest ? newest_.mark : copies_[source_]->last_state.committed.mark;
     const auto needed = static_cast<std::uint16_t>(force ? 0 : needed_);
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     membership_.commit_record(first, needed, needed);
     membership_.set_roles(membership_.synced_targets(), 0);
     each_copy(membership_.synced_targets(), [&](unsigned copy) { copies_[copy]->was_synced = true; });
@@ -187,7 +187,7 @@ rpma_mirror_recovery_report opening::open_set(
     connect_all(scope::needed, deadline(settings_.open_ms / 4 + 1));
     identify_set();
     // A rejection after this point stops the writer, so most conditions are checked before.
-    ask_arbiter(false, deadline(settings_.open_ms / 4 + 1));
+    acquire_from_arbiter(false, deadline(settings_.open_ms / 4 + 1));
     choose_source(force);
     const std::uint64_t set_length = source_length();
     check_length(set_length);
@@ -201,11 +201,11 @@ rpma_mirror_recovery_report opening::open_set(
     // A step leaves the unused part of its share to the steps after it.
     const deadline until(settings_.open_ms / 2 + 1);
     acquire_epoch(false, overrides_, until.share(3));
-    replica::mirror_state own = local_.state();
+    replica::mirror_state local_state = local_.state();
     if (local_is_newest())
-        own.committed = newest_;
-    own.promised = membership_.promise();
-    local_.store(own);
+        local_state.committed = newest_;
+    local_state.promised = membership_.promise();
+    local_.store(local_state);
     prepare_all(until.share(2));
     choose_source(force);
     if (source_length() != set_length)
@@ -224,7 +224,7 @@ rpma_mirror_recovery_report opening::open_set(
     commit_first_record(force);
     report_.size = sizeof(report_);
     report_.source = source_;
-    report_.responded = answered();
+    report_.responded = responded();
     report_.in_sync = membership_.record().in_sync;
     report_.epoch = membership_.record().epoch;
     report_.consistency_point = membership_.record().mark;

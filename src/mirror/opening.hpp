@@ -23,7 +23,8 @@ private:
     void choose_source(bool force);
     void check_choice(const group::source_choice &choice) const;
     std::uint64_t source_length() const;
-    void map_local_copy(void *hint, void *mapped, std::uint64_t length, std::uint64_t wanted, std::uint64_t max_length);
+    void map_local_copy(
+            void *hint, void *mapped, std::uint64_t length, std::uint64_t required_length, std::uint64_t max_length);
     void extend_local_copy(std::uint64_t length);
     void check_local_level() const;
     void grow(std::uint64_t length);

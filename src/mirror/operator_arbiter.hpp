@@ -12,10 +12,10 @@ class operator_arbiter : public arbiter
 {
 public:
     record newest(const replica::set_uuid &, bool, const replica::deadline &) override { return {}; }
-    promise take(const promise &wanted, bool, record &known, const replica::deadline &) override
+    promise take(const promise &requested, bool, record &newest_record, const replica::deadline &) override
     {
-        known = {};
-        return wanted;
+        newest_record = {};
+        return requested;
     }
     void commit(const record &, const replica::deadline &) override {}
     void renew(const replica::deadline &) override {}

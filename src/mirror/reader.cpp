@@ -63,11 +63,11 @@ rpma_mirror_reader::rpma_mirror_reader(const settings &of) : settings_(of)
     image_.size = sizeof(image_);
 }
 
-std::uint32_t rpma_mirror_reader::answered() const
+std::uint32_t rpma_mirror_reader::responded() const
 {
     std::uint32_t bits = 0;
     for (const auto &c : copies_)
-        bits |= c && c->answered ? c->bit() : 0;
+        bits |= c && c->responded ? c->bit() : 0;
     return bits;
 }
 
@@ -75,7 +75,7 @@ std::uint32_t rpma_mirror_reader::answered() const
 // target.
 bool rpma_mirror_reader::is_newest_proven() const
 {
-    return newest_.epoch != 0 && (replica::needed_targets(newest_) & ~answered()) == 0 &&
+    return newest_.epoch != 0 && (replica::needed_targets(newest_) & ~responded()) == 0 &&
            (newest_.closed || newest_.policy == replica::mirror_policy::safety);
 }
 
@@ -95,13 +95,13 @@ void rpma_mirror_reader::connect(const deadline &until)
         copies_[t.copy] = std::make_unique<remote_copy>(t);
     query(settings_.target_copies(), until, [&](remote_copy &c, const deadline &within) {
         c.control = std::make_unique<channel>(c.where, key_, within);
-        c.known = replica::from_wire(c.control->ask(c.make_state_request({}), within).state());
+        c.last_state = replica::from_wire(c.control->call(c.make_state_request({}), within).state());
     });
-    each_copy(answered(), [&](unsigned copy) {
-        const replica::mirror_state &known = copies_[copy]->known;
+    each_copy(responded(), [&](unsigned copy) {
+        const replica::mirror_state &last_state = copies_[copy]->last_state;
         if (set_ == replica::set_uuid{})
-            set_ = known.set;
-        if (known.set != set_ || known.copy != copy)
+            set_ = last_state.set;
+        if (last_state.set != set_ || last_state.copy != copy)
             throw failure(RPMA_MIRROR_E_INVAL,
                     "target " + copies_[copy]->where.name() + ": set or copy number differs from the set file");
     });
@@ -115,14 +115,14 @@ rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
     r.mutable_read()->set_any_time(any_time);
     std::int64_t after_ms = replica::now_ms();
     for (timespec pause{0, min_pause_ns};; pause.tv_nsec = std::min(2 * pause.tv_nsec, max_pause_ns)) {
-        const std::int64_t asked_ms = replica::now_ms();
+        const std::int64_t requested_ms = replica::now_ms();
         // The target copies the memory before it responds with an image of any time. Other responses take no time, so a
         // request that is sent late gets the timeout of an operation.
         const deadline within = any_time ? until : deadline(settings_.operation_ms);
-        const replica::response response = c.control->ask(r, within);
+        const replica::response response = c.control->call(r, within);
         if (response.image().is_complete())
             return {replica::from_wire(response.image().record()), response.image().is_consistent(), after_ms};
-        after_ms = asked_ms;
+        after_ms = requested_ms;
         if (until.left_ms() >= 0 && until.left_ms() * 1'000'000L <= pause.tv_nsec)
             throw failure(RPMA_MIRROR_E_AGAIN, "target " + c.where.name() +
                                                        ": no consistency point was set in time (the image that was "
@@ -132,24 +132,24 @@ rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
 }
 
 void rpma_mirror_reader::fetch_batch(
-        remote_copy &c, replica::region_lane &lane, replica::range place, const deadline &until)
+        remote_copy &c, replica::region_lane &lane, replica::range extent, const deadline &until)
 {
     std::byte *const to = memory_[1 - current_].address();
     const std::byte *const from = memory_[current_].address();
     replica::request r = c.make_request(set_);
-    r.mutable_hash_image()->set_offset(place.offset);
-    r.mutable_hash_image()->set_length(place.length);
-    channel::question asked = c.control->begin(r, until);
+    r.mutable_hash_image()->set_offset(extent.offset);
+    r.mutable_hash_image()->set_length(extent.length);
+    channel::pending_call pending = c.control->start_call(r, until);
     // The last image can be shorter, if the set has grown.
-    const bool is_known = place.offset + place.length <= memory_[current_].length();
-    const std::string local = is_known ? replica::hash_segments({from + place.offset, place.length}) : std::string();
-    const std::string remote = c.control->finish(std::move(asked), until).hashes();
-    const std::size_t count = (place.length + replica::segment_size - 1) / replica::segment_size;
+    const bool is_mapped = extent.offset + extent.length <= memory_[current_].length();
+    const std::string local = is_mapped ? replica::hash_segments({from + extent.offset, extent.length}) : std::string();
+    const std::string remote = c.control->finish_call(std::move(pending), until).hashes();
+    const std::size_t count = (extent.length + replica::segment_size - 1) / replica::segment_size;
     if (remote.size() != count * sizeof(replica::segment_hash))
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": wrong number of segment hashes");
     const auto segment_differs = [&](std::size_t i) {
         constexpr std::size_t size = sizeof(replica::segment_hash);
-        return !is_known || local.compare(i * size, size, remote, i * size, size) != 0;
+        return !is_mapped || local.compare(i * size, size, remote, i * size, size) != 0;
     };
     std::size_t i = 0;
     while (i < count) {
@@ -159,7 +159,7 @@ void rpma_mirror_reader::fetch_batch(
             ++i;
         const std::uint64_t begin = first * replica::segment_size;
         const replica::range run{
-                place.offset + begin, std::min<std::uint64_t>(i * replica::segment_size, place.length) - begin};
+                extent.offset + begin, std::min<std::uint64_t>(i * replica::segment_size, extent.length) - begin};
         if (!differs) {
             std::memcpy(to + run.offset, from + run.offset, run.length);
             continue;
@@ -168,22 +168,22 @@ void rpma_mirror_reader::fetch_batch(
             lost(c, error);
         image_.fetched_bytes += run.length;
     }
-    image_.compared_bytes += place.length;
+    image_.compared_bytes += extent.length;
 }
 
 void rpma_mirror_reader::fetch(remote_copy &c, const deadline &until)
 {
     replica::request r = c.make_request(set_);
     r.mutable_attach_reader()->set_devices(devices_of(settings_.device));
-    const replica::wire::region target = c.control->ask(r, until).region();
-    replica::region::terms terms;
-    terms.address = memory_[1 - current_].address();
-    terms.size = length_;
-    terms.fetches = true;
-    terms.depth = settings_.depth;
-    terms.devices = r.attach_reader().devices();
-    terms.timeout_ms = settings_.operation_ms;
-    c.region = connect_lanes(c.where, target, terms, until);
+    const replica::wire::region target = c.control->call(r, until).region();
+    replica::region::settings params;
+    params.address = memory_[1 - current_].address();
+    params.size = length_;
+    params.fetches = true;
+    params.depth = settings_.depth;
+    params.devices = r.attach_reader().devices();
+    params.timeout_ms = settings_.operation_ms;
+    c.region = connect_lanes(c.where, target, params, until);
     for (std::uint64_t at = 0; at < length_; at += max_batch) {
         if (until.passed())
             throw failure(RPMA_MIRROR_E_TIMEOUT, "target " + c.where.name() + ": image was not fetched in time");
@@ -206,8 +206,8 @@ void rpma_mirror_reader::read_from(remote_copy &c, bool any_time, std::int64_t s
     const image_memory &next = memory_[1 - current_];
     const bool is_proven = is_newest_proven();
     const taken_image taken = wait_for_image(c, any_time, until);
-    query(answered(), until.share(4), [&](remote_copy &of, const deadline &within) {
-        of.known = replica::from_wire(of.control->ask(of.make_state_request(set_), within).state());
+    query(responded(), until.share(4), [&](remote_copy &of, const deadline &within) {
+        of.last_state = replica::from_wire(of.control->call(of.make_state_request(set_), within).state());
     });
     next.protect(false);
     fetch(c, until);
@@ -243,15 +243,15 @@ void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
         }
     } const at_end{copies_};
     connect(until.share(2));
-    std::optional<failure> problem;
+    std::optional<failure> last_error;
     std::uint32_t candidates = 0;
-    each_copy(answered(), [&](unsigned copy) {
-        const bool is_newest = copies_[copy]->known.committed == newest_ && is_synced(newest_, copy);
+    each_copy(responded(), [&](unsigned copy) {
+        const bool is_newest = copies_[copy]->last_state.committed == newest_ && is_synced(newest_, copy);
         candidates |= is_newest && newest_.epoch != 0 ? 1U << copy : 0;
     });
     for (; candidates != 0; candidates &= candidates - 1) {
         remote_copy &c = *copies_[static_cast<unsigned>(std::countr_zero(candidates))];
-        length_ = c.known.length;
+        length_ = c.last_state.length;
         // Before the first image, the last one is empty.
         if (image_.address == nullptr)
             memory_[current_].allocate(length_);
@@ -261,22 +261,22 @@ void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
         } catch (const failure &error) {
             if (error.code() == RPMA_MIRROR_E_AGAIN || until.passed())
                 throw;
-            problem = error;
+            last_error = error;
             c.region.reset(); // no late data arrives in the memory
             c.control.reset();
-            c.answered = false;
+            c.responded = false;
         }
     }
     for (const auto &c : copies_) {
-        if (problem || !c || !c->problem)
+        if (last_error || !c || !c->error)
             continue;
-        problem = c->problem;
+        last_error = c->error;
         // Targets that respond without the set, or reject this machine, are not down.
-        if (problem->code() == RPMA_MIRROR_E_CONNECTION || problem->code() == RPMA_MIRROR_E_TIMEOUT)
-            problem = failure(RPMA_MIRROR_E_DOWN,
-                    std::string("no copy that is in sync responds (start a target): ") + c->problem->what());
+        if (last_error->code() == RPMA_MIRROR_E_CONNECTION || last_error->code() == RPMA_MIRROR_E_TIMEOUT)
+            last_error = failure(RPMA_MIRROR_E_DOWN,
+                    std::string("no copy that is in sync responds (start a target): ") + c->error->what());
     }
-    throw problem ? *problem : failure(RPMA_MIRROR_E_DOWN, "no copy that is in sync responds (start a target)");
+    throw last_error ? *last_error : failure(RPMA_MIRROR_E_DOWN, "no copy that is in sync responds (start a target)");
 }
 
 void rpma_mirror_reader::describe(rpma_mirror_image &to) const

@@ -56,8 +56,8 @@ private:
     };
     taken_image wait_for_image(mirror::remote_copy &c, bool any_time, const deadline &until) const;
     void fetch(mirror::remote_copy &c, const deadline &until);
-    void fetch_batch(mirror::remote_copy &c, replica::region_lane &lane, replica::range place, const deadline &until);
-    std::uint32_t answered() const;
+    void fetch_batch(mirror::remote_copy &c, replica::region_lane &lane, replica::range extent, const deadline &until);
+    std::uint32_t responded() const;
     bool is_newest_proven() const;
     void set_age(const taken_image &taken, std::int64_t started_ms, bool is_proven);
 

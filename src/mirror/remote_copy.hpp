@@ -53,9 +53,9 @@ public:
     std::unique_ptr<channel> control;
     std::unique_ptr<replica::region> region;
     rpma_mirror_level level = RPMA_MIRROR_LEVEL_VOLATILE;
-    replica::mirror_state known;    // last response of the target
-    bool answered = false;          // responded to the present step of the opening
-    std::optional<failure> problem; // reason if it did not respond
+    replica::mirror_state last_state; // last response of the target
+    bool responded = false;           // responded to the present step of the opening
+    std::optional<failure> error;     // reason if it did not respond
     std::atomic<int> last_error = 0;
 
     // Lock of the last lane, which is used for everything except flushes of the program. During a resync the flushes

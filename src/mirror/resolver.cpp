@@ -33,11 +33,11 @@ struct lookup {
 
     void run(int flags)
     {
-        addrinfo wanted{};
-        wanted.ai_flags = AI_NUMERICSERV | flags;
-        wanted.ai_socktype = SOCK_STREAM;
+        addrinfo hints{};
+        hints.ai_flags = AI_NUMERICSERV | flags;
+        hints.ai_socktype = SOCK_STREAM;
         addrinfo *list = nullptr;
-        error = getaddrinfo(to.address.c_str(), to.port.c_str(), &wanted, &list);
+        error = getaddrinfo(to.address.c_str(), to.port.c_str(), &hints, &list);
         found.reset(list);
     }
 
@@ -51,26 +51,26 @@ struct lookup {
 
 address_info resolve(const target_settings &to, const replica::deadline &until)
 {
-    const auto asked = std::make_shared<lookup>(to);
-    asked->run(AI_NUMERICHOST);
-    if (asked->error == EAI_NONAME) {
-        if (const int failed = asked->finished.open(); failed != 0)
+    const auto request = std::make_shared<lookup>(to);
+    request->run(AI_NUMERICHOST);
+    if (request->error == EAI_NONAME) {
+        if (const int failed = request->finished.open(); failed != 0)
             throw system_failure("cannot create an event", failed);
         const std::int64_t started_ms = replica::now_ms();
-        quiet_thread([asked] {
-            asked->run(0);
-            asked->finished.declare(ESHUTDOWN);
+        quiet_thread([request] {
+            request->run(0);
+            request->finished.declare(ESHUTDOWN);
         }).detach();
-        if (!replica::wait_for(asked->finished.fd(), POLLIN, until) || asked->finished.error() == 0)
+        if (!replica::wait_for(request->finished.fd(), POLLIN, until) || request->finished.error() == 0)
             throw failure(RPMA_MIRROR_E_TIMEOUT,
                     "target " + to.name() + ": host name not resolved within " +
                             std::to_string(replica::now_ms() - started_ms) +
                             " ms (use the address, or check the name server)",
                     ETIMEDOUT);
     }
-    if (asked->error != 0)
-        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + gai_strerror(asked->error));
-    return std::move(asked->found);
+    if (request->error != 0)
+        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + gai_strerror(request->error));
+    return std::move(request->found);
 }
 
 } // namespace mirror

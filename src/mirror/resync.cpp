@@ -28,7 +28,7 @@ remote_copy &claim(membership &of, const remote_copies &copies, unsigned number,
     of.reject_reentry();
     for (;;) {
         {
-            const std::lock_guard hold(of);
+            const std::lock_guard guard(of);
             remote_copy &found = target_of(copies, number);
             if (!found.busy.exchange(true)) {
                 found.preempt = preempt;
@@ -58,7 +58,7 @@ exclusive_copy::exclusive_copy(membership &of, const remote_copies &copies, unsi
 
 exclusive_copy::~exclusive_copy()
 {
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     copy.preempt = nullptr;
     copy.busy = false;
 }
@@ -74,20 +74,20 @@ resyncer::resyncer(set_parts &of, flusher &lanes, comparer &with)
 bool resyncer::is_unchanged(const remote_copy &c, const replica::mirror_record &found) const
 {
     return replica::mirror_promise{found.epoch, found.writer} == membership_.promise() &&
-           (found.in_sync & c.bit()) != 0 && !is_newer(c.known.committed, found);
+           (found.in_sync & c.bit()) != 0 && !is_newer(c.last_state.committed, found);
 }
 
 void resyncer::connect_again(remote_copy &c, const deadline &until)
 {
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
-    const replica::mirror_state known =
-            replica::from_wire(control->ask(membership_.make_prepare_request(c), until).state());
-    connected created = attach(parts_, c, *control, known.length, until);
-    const std::lock_guard hold(membership_);
-    c.was_synced = c.was_synced && is_unchanged(c, known.committed);
-    c.known = known;
+    const replica::mirror_state last_state =
+            replica::from_wire(control->call(membership_.make_prepare_request(c), until).state());
+    connected created = attach(parts_, c, *control, last_state.length, until);
+    const std::lock_guard guard(membership_);
+    c.was_synced = c.was_synced && is_unchanged(c, last_state.committed);
+    c.last_state = last_state;
     flusher_.without_lanes([&] {
-        const std::lock_guard own(c.resync_lane_lock);
+        const std::lock_guard lane_guard(c.resync_lane_lock);
         std::swap(c.control, control);
         std::swap(c.region, created.region);
         c.level = created.level;
@@ -102,29 +102,29 @@ void resyncer::resync(unsigned copy, const limits &within)
     if (const int code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
     {
-        const std::lock_guard hold(membership_);
+        const std::lock_guard guard(membership_);
         if (membership_.is_synced(copy) && (membership_.now().awaited & c.bit()) != 0)
             return;
     }
     try {
         connect_again(c, deadline_of(settings_.open_ms, within));
-    } catch (const failure &problem) {
-        c.last_error = problem.code();
-        if (problem.code() == RPMA_MIRROR_E_FENCED) {
-            const std::lock_guard hold(membership_);
-            membership_.end(problem.code(), problem.what(), RPMA_MIRROR_EVENT_FENCED, copy);
+    } catch (const failure &error) {
+        c.last_error = error.code();
+        if (error.code() == RPMA_MIRROR_E_FENCED) {
+            const std::lock_guard guard(membership_);
+            membership_.end(error.code(), error.what(), RPMA_MIRROR_EVENT_FENCED, copy);
         }
         throw;
     }
     try {
         run_resync(c, within);
         join(c);
-    } catch (const failure &problem) {
-        const std::lock_guard hold(membership_);
+    } catch (const failure &error) {
+        const std::lock_guard guard(membership_);
         const roles now = membership_.now();
         membership_.set_roles(now.awaited, now.syncing & ~c.bit());
-        if (problem.code() != RPMA_MIRROR_E_CANCELED)
-            c.last_error = problem.code();
+        if (error.code() != RPMA_MIRROR_E_CANCELED)
+            c.last_error = error.code();
         else if (within.cancel == nullptr)
             c.canceled = true;
         throw;
@@ -143,11 +143,11 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
         c.cursor = 0;
     }
     // The target resets its cursor when its parts may have been replaced.
-    const std::uint64_t resumed_at = c.was_synced ? local_.length() : std::min(c.cursor, c.known.cursor);
+    const std::uint64_t resumed_at = c.was_synced ? local_.length() : std::min(c.cursor, c.last_state.cursor);
     if (!c.was_synced)
         std::atomic_ref(c.cursor) = resumed_at;
     {
-        const std::lock_guard hold(membership_);
+        const std::lock_guard guard(membership_);
         const roles now = membership_.now();
         membership_.set_roles(now.awaited, now.syncing | c.bit());
         events_.publish(RPMA_MIRROR_EVENT_RESYNC_STARTED, c.where.copy, membership_.record());
@@ -168,8 +168,8 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
     };
     try {
         comparer_.compare(job, resumed_at, local_.length());
-    } catch (const failure &problem) {
-        if (problem.code() == RPMA_MIRROR_E_CANCELED && within.cancel == nullptr && !c.was_synced)
+    } catch (const failure &error) {
+        if (error.code() == RPMA_MIRROR_E_CANCELED && within.cancel == nullptr && !c.was_synced)
             keep_cursor(c);
         throw;
     }
@@ -183,9 +183,9 @@ void resyncer::store_cursor(remote_copy &c, const deadline &until)
 {
     replica::request r = membership_.make_promise_request(c);
     r.mutable_cursor()->set_offset(c.cursor);
-    const replica::mirror_state known = replica::from_wire(c.control->ask(r, until).state());
-    const std::lock_guard hold(membership_);
-    c.known = known;
+    const replica::mirror_state last_state = replica::from_wire(c.control->call(r, until).state());
+    const std::lock_guard guard(membership_);
+    c.last_state = last_state;
 }
 
 // Stores the cursor of a resync that the program canceled. If the target does not respond, the next resync continues
@@ -226,9 +226,9 @@ void resyncer::compare_dirty(comparison &job, std::uint64_t end)
 // before is durable and all copies have committed the record.
 void resyncer::join(remote_copy &c)
 {
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     {
-        const std::lock_guard own(c.resync_lane_lock);
+        const std::lock_guard lane_guard(c.resync_lane_lock);
         if (const int error = c.lane().drain(); error != 0)
             throw failure(error_code_for(error), "target " + c.where.name() + ": connection lost", error);
         const roles now = membership_.now();
@@ -271,20 +271,20 @@ void resyncer::revert_join(remote_copy &c)
     membership_.set_roles(now.awaited & ~c.bit(), now.syncing);
 }
 
-void resyncer::create_target(unsigned copy, const char *place, const char *set_name)
+void resyncer::create_target(unsigned copy, const char *location, const char *set_name)
 {
     membership_.reject_reentry();
     // Another thread can remove a target.
     settings new_settings = [this] {
-        const std::lock_guard hold(membership_);
+        const std::lock_guard guard(membership_);
         return settings_;
     }();
-    new_settings.add_target(copy, place, set_name);
+    new_settings.add_target(copy, location, set_name);
     auto created = std::make_unique<remote_copy>(new_settings.targets.back());
     const deadline until(settings_.open_ms);
     channel control(created->where, read_key(settings_.key_file), until);
     create_copy(membership_, *created, control, local_.length(), until);
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     if (copies_[copy])
         throw failure(RPMA_MIRROR_E_EXISTS, "copy " + std::to_string(copy) + " already exists");
     if (parts_.growing)
@@ -297,9 +297,9 @@ void resyncer::create_target(unsigned copy, const char *place, const char *set_n
     events_.publish(RPMA_MIRROR_EVENT_ADDED, copy, membership_.record());
 }
 
-void resyncer::add_target(unsigned copy, const char *place, const char *set_name, const limits &within)
+void resyncer::add_target(unsigned copy, const char *location, const char *set_name, const limits &within)
 {
-    create_target(copy, place, set_name);
+    create_target(copy, location, set_name);
     resync(copy, within);
 }
 
@@ -308,7 +308,7 @@ void resyncer::remove_target(unsigned copy)
     std::unique_ptr<remote_copy> gone; // freed after the claim
     const exclusive_copy work(membership_, copies_, copy, nullptr);
     remote_copy &c = work.copy;
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     if (const int code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
     replica::mirror_record next = membership_.record();

@@ -35,9 +35,9 @@ public:
 
     void resync(unsigned copy, const limits &within);
     // Adds a copy that is not in sync.
-    void create_target(unsigned copy, const char *place, const char *set_name);
+    void create_target(unsigned copy, const char *location, const char *set_name);
     // Creates the target and resynchronizes it. If the resync fails, the copy stays in the set.
-    void add_target(unsigned copy, const char *place, const char *set_name, const limits &within);
+    void add_target(unsigned copy, const char *location, const char *set_name, const limits &within);
     void remove_target(unsigned copy);
 
 private:

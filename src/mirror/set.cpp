@@ -43,10 +43,10 @@ void rpma_mirror::compare_copies()
             comparison job(*parts.copies[copy], direction::to_target, {});
             job.total = parts.local.length();
             comparer_.compare(job, 0, job.total);
-        } catch (const failure &problem) {
-            if (problem.code() == RPMA_MIRROR_E_FENCED)
+        } catch (const failure &error) {
+            if (error.code() == RPMA_MIRROR_E_FENCED)
                 throw;
-            failed.add(copy, problem.code() == RPMA_MIRROR_E_TIMEOUT ? ETIMEDOUT : ECONNRESET);
+            failed.add(copy, error.code() == RPMA_MIRROR_E_TIMEOUT ? ETIMEDOUT : ECONNRESET);
         }
     });
     parts.members.evict(failed.bits, failed.errors);
@@ -63,7 +63,7 @@ void rpma_mirror::close(closing how)
     if (how == closing::all_flushed)
         if (const int code = lanes.wait_for_all(); code != 0)
             throw failure(code, last_failure());
-    const std::lock_guard hold(parts.members);
+    const std::lock_guard guard(parts.members);
     if (how != closing::unchanged) {
         if (const int code = lanes.check_flushable(); code != 0)
             throw failure(code, last_failure());

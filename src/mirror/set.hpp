@@ -37,7 +37,7 @@ public:
     // metrics.cpp
     std::string metrics();
 
-    const mirror::local_copy &own() const { return parts.local; }
+    const mirror::local_copy &local() const { return parts.local; }
     const rpma_mirror_recovery_report &report() const { return report_; }
     // Returns whether this thread is in a callback of the program.
     bool is_in_callback() const { return parts.members.is_held_by_caller(); }

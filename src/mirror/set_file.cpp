@@ -35,9 +35,9 @@ unsigned long long number(const std::string &word, bool units)
     if (word.empty() || word[0] < '0' || word[0] > '9' || errno != 0)
         throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is not a number");
     const std::string unit = end;
-    const std::string known = "KMGT";
-    if (units && unit.size() == 1 && known.find(unit[0]) != std::string::npos) {
-        const unsigned shift = 10 * static_cast<unsigned>(known.find(unit[0]) + 1);
+    const std::string multiples = "KMGT";
+    if (units && unit.size() == 1 && multiples.find(unit[0]) != std::string::npos) {
+        const unsigned shift = 10 * static_cast<unsigned>(multiples.find(unit[0]) + 1);
         if (value > UINT64_MAX >> shift)
             throw failure(RPMA_MIRROR_E_INVAL, "'" + word + "' is too large");
         return value << shift;
@@ -67,18 +67,18 @@ std::size_t choose(const std::string &word, std::initializer_list<const char *> 
     const std::string present = present_word(word);
     std::string all;
     std::size_t index = 0;
-    for (const char *const known : words) {
-        if (present == known)
+    for (const char *const expected : words) {
+        if (present == expected)
             return index;
         ++index;
-        all += all.empty() ? known : std::string(" or ") + known;
+        all += all.empty() ? expected : std::string(" or ") + expected;
     }
     throw failure(RPMA_MIRROR_E_INVAL, "invalid value '" + word + "' (use " + all + ")");
 }
 
-void need(const line &l, std::size_t least, std::size_t most, const char *usage)
+void need(const line &l, std::size_t min, std::size_t max, const char *usage)
 {
-    if (l.words.size() < least || l.words.size() > most)
+    if (l.words.size() < min || l.words.size() > max)
         throw failure(RPMA_MIRROR_E_INVAL, std::string("wrong number of values (syntax: ") + usage + ")");
 }
 
@@ -190,16 +190,16 @@ settings read_set_file(const std::string &path)
                 apply(to, l);
             if (l.key == "local")
                 check_state_is_not(path, to.state_path);
-        } catch (const failure &problem) {
-            throw failure(problem.code(), path + ":" + std::to_string(number_of_line) + ": " + problem.what());
+        } catch (const failure &error) {
+            throw failure(error.code(), path + ":" + std::to_string(number_of_line) + ": " + error.what());
         }
     }
     if (file.bad())
         throw system_failure("cannot read " + path, EIO);
     try {
         to.check();
-    } catch (const failure &problem) {
-        throw failure(problem.code(), path + ": " + problem.what());
+    } catch (const failure &error) {
+        throw failure(error.code(), path + ": " + error.what());
     }
     return to;
 }

@@ -19,9 +19,9 @@ constexpr unsigned max_depth = 65536;
 constexpr unsigned max_timeout_ms = 3'600'000;
 constexpr std::uint64_t max_reserved = std::uint64_t{64} << 40; // half of the addresses of a process on x86-64
 
-[[noreturn]] void reject(const std::string &why)
+[[noreturn]] void reject(const std::string &reason)
 {
-    throw failure(RPMA_MIRROR_E_INVAL, why);
+    throw failure(RPMA_MIRROR_E_INVAL, reason);
 }
 
 void check_copy(unsigned copy)
@@ -82,26 +82,26 @@ void settings::set_local_copy(unsigned copy, const char *path, std::uint64_t byt
     has_local = true;
 }
 
-void settings::add_target(unsigned copy, const std::string &place, const std::string &set_name)
+void settings::add_target(unsigned copy, const std::string &location, const std::string &set_name)
 {
     check_copy(copy);
     if ((has_local && copy == local_number) || target_of(copy) != nullptr)
         reject("duplicate copy number " + std::to_string(copy));
-    const std::size_t colon = place.rfind(':');
-    if (colon == std::string::npos || colon == 0 || colon + 1 == place.size())
-        reject("invalid target '" + place + "' (use ADDRESS:PORT)");
-    if (place.find('@') != std::string::npos)
-        reject("invalid target '" + place + "': user names are not supported (use ADDRESS:PORT)");
+    const std::size_t colon = location.rfind(':');
+    if (colon == std::string::npos || colon == 0 || colon + 1 == location.size())
+        reject("invalid target '" + location + "' (use ADDRESS:PORT)");
+    if (location.find('@') != std::string::npos)
+        reject("invalid target '" + location + "': user names are not supported (use ADDRESS:PORT)");
     target_settings created;
     created.copy = copy;
-    created.address = place.substr(0, colon);
-    created.port = place.substr(colon + 1);
+    created.address = location.substr(0, colon);
+    created.port = location.substr(colon + 1);
     if (created.address.size() > 2 && created.address.front() == '[' && created.address.back() == ']')
         created.address = created.address.substr(1, created.address.size() - 2);
     if (!replica::is_port(created.port))
-        reject("invalid target '" + place + "': invalid port (1 to 65535)");
-    if (place.size() > 255)
-        reject("invalid target '" + place + "' (use ADDRESS:PORT)");
+        reject("invalid target '" + location + "': invalid port (1 to 65535)");
+    if (location.size() > 255)
+        reject("invalid target '" + location + "' (use ADDRESS:PORT)");
     if (const char *const fault = replica::set_name_fault(set_name))
         reject(fault);
     created.set_name = set_name;

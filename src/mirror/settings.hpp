@@ -66,7 +66,7 @@ struct settings {
 
     // Throw failure with E_INVAL.
     void set_local_copy(unsigned copy, const char *path, std::uint64_t bytes, const char *state);
-    void add_target(unsigned copy, const std::string &place, const std::string &set_name);
+    void add_target(unsigned copy, const std::string &location, const std::string &set_name);
     void set_lanes(unsigned count, unsigned operations);
     void set_timeouts(unsigned operation, unsigned opening);
     void set_slow_limit(unsigned count, unsigned late_ms);

@@ -30,12 +30,12 @@ void put_record(const replica::mirror_record &r, rpma_mirror_state &to)
     to.consistency_point = r.mark;
 }
 
-void put_known(const replica::mirror_state &known, rpma_mirror_copy &to)
+void put_state(const replica::mirror_state &last_state, rpma_mirror_copy &to)
 {
-    to.promised_epoch = known.promised.epoch;
-    to.record_epoch = known.committed.epoch;
-    to.record_version = known.committed.version;
-    to.cursor = known.cursor;
+    to.promised_epoch = last_state.promised.epoch;
+    to.record_epoch = last_state.committed.epoch;
+    to.record_version = last_state.committed.version;
+    to.cursor = last_state.cursor;
 }
 
 } // namespace
@@ -43,7 +43,7 @@ void put_known(const replica::mirror_state &known, rpma_mirror_copy &to)
 void rpma_mirror::state(rpma_mirror_state &to)
 {
     parts.members.reject_reentry();
-    const std::lock_guard hold(parts.members);
+    const std::lock_guard guard(parts.members);
     to = {};
     to.size = sizeof(to);
     to.is_open = parts.members.terminal_error() == 0;
@@ -51,12 +51,12 @@ void rpma_mirror::state(rpma_mirror_state &to)
     to.length = parts.local.length();
     put_record(parts.members.record(), to);
     to.level = parts.local.level();
-    rpma_mirror_copy &own = to.copies[parts.configured.local_number];
-    own.state = RPMA_MIRROR_COPY_IN_SYNC;
-    own.level = parts.local.level();
-    own.is_local = 1;
-    put_known(parts.local.state(), own);
-    put_text(own.location, sizeof(own.location), parts.configured.local_path);
+    rpma_mirror_copy &local = to.copies[parts.configured.local_number];
+    local.state = RPMA_MIRROR_COPY_IN_SYNC;
+    local.level = parts.local.level();
+    local.is_local = 1;
+    put_state(parts.local.state(), local);
+    put_text(local.location, sizeof(local.location), parts.configured.local_path);
     const roles now = parts.members.now();
     for (const auto &c : parts.copies) {
         if (!c)
@@ -69,7 +69,7 @@ void rpma_mirror::state(rpma_mirror_state &to)
                                                                        : RPMA_MIRROR_COPY_OFFLINE;
         copy.level = c->level;
         copy.last_error = c->last_error;
-        put_known(c->known, copy);
+        put_state(c->last_state, copy);
         copy.cursor = std::atomic_ref(c->cursor);
         put_text(copy.location, sizeof(copy.location), c->where.name());
         put_text(copy.poolset, sizeof(copy.poolset), c->where.set_name);
@@ -82,13 +82,13 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
 {
     set_parts parts(of);
     discovery found(parts);
-    bool local_known = false, local_in_use = false;
+    bool has_local_state = false, local_in_use = false;
     try {
-        local_known = parts.local.open_state();
+        has_local_state = parts.local.open_state();
         parts.local.release_state();
-    } catch (const failure &problem) {
+    } catch (const failure &error) {
         // A writer on this machine has the set open.
-        local_in_use = problem.code() == RPMA_MIRROR_E_BUSY;
+        local_in_use = error.code() == RPMA_MIRROR_E_BUSY;
         if (!local_in_use)
             throw;
     }
@@ -96,50 +96,51 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     found.connect_all(discovery::scope::needed, replica::deadline(of.open_ms / 4 + 1));
     to = {};
     to.size = sizeof(to);
-    replica::mirror_record newest = local_known ? parts.local.state().committed : replica::mirror_record();
-    replica::mirror_state some = local_known ? parts.local.state() : replica::mirror_state();
+    replica::mirror_record newest = has_local_state ? parts.local.state().committed : replica::mirror_record();
+    replica::mirror_state some = has_local_state ? parts.local.state() : replica::mirror_state();
     // A copy that has the newest record has the length of the set.
     to.length = some.length;
     // An opening rejects a target that has a copy of another set, or another copy.
     const auto is_foreign = [&](const remote_copy &c) {
-        return c.known.length != 0 && (c.known.set != some.set || c.known.copy != c.where.copy);
+        return c.last_state.length != 0 && (c.last_state.set != some.set || c.last_state.copy != c.where.copy);
     };
     for (const auto &c : parts.copies) {
-        if (!c || !c->answered)
+        if (!c || !c->responded)
             continue;
-        some = some.length == 0 ? c->known : some;
+        some = some.length == 0 ? c->last_state : some;
         if (is_foreign(*c))
             continue;
-        if (!is_newer(c->known.committed, newest) && to.length != 0)
+        if (!is_newer(c->last_state.committed, newest) && to.length != 0)
             continue;
-        newest = c->known.committed;
-        to.length = c->known.length;
+        newest = c->last_state.committed;
+        to.length = c->last_state.length;
     }
     std::memcpy(to.uuid, some.set.data(), sizeof(to.uuid));
     put_record(newest, to);
-    const auto state_of = [&](unsigned copy, const replica::mirror_record &held) {
-        return held == newest && (newest.in_sync >> copy & 1) != 0 ? RPMA_MIRROR_COPY_IN_SYNC : RPMA_MIRROR_COPY_STALE;
+    const auto state_of = [&](unsigned copy, const replica::mirror_record &committed) {
+        return committed == newest && (newest.in_sync >> copy & 1) != 0 ? RPMA_MIRROR_COPY_IN_SYNC
+                                                                        : RPMA_MIRROR_COPY_STALE;
     };
-    rpma_mirror_copy &own = to.copies[of.local_number];
-    own.is_local = 1;
-    own.state = local_known    ? state_of(of.local_number, parts.local.state().committed)
-                : local_in_use ? state_of(of.local_number, newest)
-                               : RPMA_MIRROR_COPY_OFFLINE;
-    own.last_error = local_in_use ? RPMA_MIRROR_E_BUSY : 0;
-    put_text(own.location, sizeof(own.location), of.local_path);
-    if (local_known)
-        put_known(parts.local.state(), own);
+    rpma_mirror_copy &local = to.copies[of.local_number];
+    local.is_local = 1;
+    local.state = has_local_state ? state_of(of.local_number, parts.local.state().committed)
+                  : local_in_use  ? state_of(of.local_number, newest)
+                                  : RPMA_MIRROR_COPY_OFFLINE;
+    local.last_error = local_in_use ? RPMA_MIRROR_E_BUSY : 0;
+    put_text(local.location, sizeof(local.location), of.local_path);
+    if (has_local_state)
+        put_state(parts.local.state(), local);
     for (const auto &c : parts.copies) {
         if (!c)
             continue;
         rpma_mirror_copy &copy = to.copies[c->where.copy];
-        copy.state = c->answered ? state_of(c->where.copy, c->known.committed) : RPMA_MIRROR_COPY_OFFLINE;
+        copy.state = c->responded ? state_of(c->where.copy, c->last_state.committed) : RPMA_MIRROR_COPY_OFFLINE;
         copy.last_error = c->last_error;
-        if (c->answered && is_foreign(*c)) {
+        if (c->responded && is_foreign(*c)) {
             copy.state = RPMA_MIRROR_COPY_STALE;
             copy.last_error = RPMA_MIRROR_E_NOT_FOUND;
         }
-        put_known(c->known, copy);
+        put_state(c->last_state, copy);
         put_text(copy.location, sizeof(copy.location), c->where.name());
         put_text(copy.poolset, sizeof(copy.poolset), c->where.set_name);
     }
@@ -152,7 +153,7 @@ void rpma_mirror::attributes(unsigned copy, rpma_mirror_attributes &to)
     const bool whole = copy == RPMA_MIRROR_ALL_COPIES;
     if (!whole && (copy >= RPMA_MIRROR_MAX_COPIES || now.copies[copy].state == RPMA_MIRROR_COPY_ABSENT))
         throw failure(RPMA_MIRROR_E_NOT_FOUND, "copy " + std::to_string(copy) + " not found");
-    const bool own = !whole && copy == parts.configured.local_number;
+    const bool is_local = !whole && copy == parts.configured.local_number;
     const bool user_flush = parts.local.flushes_without_system();
     to = {};
     to.size = sizeof(to);
@@ -161,12 +162,12 @@ void rpma_mirror::attributes(unsigned copy, rpma_mirror_attributes &to)
     // Poison affects 256 bytes with CPU flushes, and a page with the page cache.
     to.fundamental_error_range = to.level >= RPMA_MIRROR_LEVEL_CPU_FLUSHED ? 256 : 4096;
     to.optimized_flush_capable = 1;
-    to.optimized_flush_allowed = own || whole ? user_flush : to.level >= RPMA_MIRROR_LEVEL_CPU_FLUSHED;
+    to.optimized_flush_allowed = is_local || whole ? user_flush : to.level >= RPMA_MIRROR_LEVEL_CPU_FLUSHED;
     to.optimized_flush_and_verify_capable = 1;
-    to.verify_level = own ? RPMA_MIRROR_VERIFY_NONE : RPMA_MIRROR_VERIFY_CACHE;
+    to.verify_level = is_local ? RPMA_MIRROR_VERIFY_NONE : RPMA_MIRROR_VERIFY_CACHE;
     to.deep_flush_capable = to.level >= RPMA_MIRROR_LEVEL_CPU_FLUSHED;
     to.error_event_capable = 1;
-    to.error_event_precise = own;
+    to.error_event_precise = is_local;
     to.error_event_live = 1;
 }
 

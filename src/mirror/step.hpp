@@ -16,6 +16,6 @@ using group::quiet_thread;
 // have responded, the others get a tenth of the time.
 void query_copies(const remote_copies &copies, std::uint32_t bits, const replica::deadline &until,
         replica::mirror_record &newest, const std::function<void(remote_copy &, const replica::deadline &)> &f,
-        const std::function<bool(std::uint32_t answered)> &is_complete);
+        const std::function<bool(std::uint32_t responded)> &is_complete);
 
 } // namespace mirror

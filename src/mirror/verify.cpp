@@ -88,7 +88,7 @@ rpma_mirror_verify_level verifier::flush_and_verify(
             parts_.may_differ = true;
             if (first_bad != nullptr)
                 *first_bad = bad;
-            const std::lock_guard hold(membership_);
+            const std::lock_guard guard(membership_);
             events_.publish(RPMA_MIRROR_EVENT_MEDIA, copy, membership_.record(), bad);
             return false;
         };
@@ -127,14 +127,14 @@ void verifier::check(unsigned copy, range r, rpma_mirror_error *errors, std::siz
             const ssize_t written = pwrite(sink.get(), local_.address() + chunk.offset, chunk.length, 0);
             return written == static_cast<ssize_t>(chunk.length) || report(chunk, RPMA_MIRROR_E_MEDIA, true);
         });
-        const std::lock_guard hold(membership_);
+        const std::lock_guard guard(membership_);
         for (const rpma_mirror_error &e : std::span(errors, found))
             if (!events_.has_error(e))
                 events_.publish(RPMA_MIRROR_EVENT_MEDIA, copy, membership_.record(), e);
     } else {
         std::vector<std::byte> back(chunk_size);
         {
-            const std::lock_guard hold(membership_);
+            const std::lock_guard guard(membership_);
             target_of(copies_, copy);
         }
         for_each_chunk(r, chunk_size, [&](range chunk) {
@@ -179,13 +179,13 @@ void verifier::repair_range(range r, unsigned source)
         code = flusher_.read(0, static_cast<unsigned>(std::countr_zero(left)), content.data(), whole);
     if (code != 0)
         throw failure(code, candidates == 0 ? "no other copy is in sync" : last_failure());
-    const std::lock_guard hold(membership_);
+    const std::lock_guard guard(membership_);
     if (code = membership_.check_usable(); code != 0)
         throw failure(code, last_failure());
     try {
         overwrite_local_copy(whole, content);
-    } catch (const failure &problem) {
-        membership_.end(RPMA_MIRROR_E_MEDIA, problem.what(), RPMA_MIRROR_EVENT_MEDIA, settings_.local_number);
+    } catch (const failure &error) {
+        membership_.end(RPMA_MIRROR_E_MEDIA, error.what(), RPMA_MIRROR_EVENT_MEDIA, settings_.local_number);
         throw;
     }
     counted_.repaired += whole.length;

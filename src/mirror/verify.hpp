@@ -23,7 +23,7 @@ public:
 private:
     using range = replica::range;
 
-    void overwrite_local_copy(range r, const std::vector<std::byte> &good);
+    void overwrite_local_copy(range r, const std::vector<std::byte> &valid);
 
     set_parts &parts_;
     const settings &settings_;

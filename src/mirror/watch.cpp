@@ -44,7 +44,7 @@ void watcher::poll_targets()
 {
     failed_copies failed;
     {
-        const std::lock_guard hold(membership_);
+        const std::lock_guard guard(membership_);
         const roles now = membership_.now();
         each_copy(now.awaited | now.syncing, [&](unsigned copy) {
             if (replica::hung_up(copies_[copy]->control->fd()))
@@ -81,7 +81,7 @@ void watcher::watch()
                 lost = RPMA_MIRROR_E_FENCED;
         }
         if (lost != 0) {
-            const std::lock_guard hold(membership_);
+            const std::lock_guard guard(membership_);
             guarded([&] {
                 membership_.fail_with(lost,
                         lost == RPMA_MIRROR_E_FENCED ? "another writer owns the set"

@@ -91,8 +91,8 @@ tls_keys read_key_file(const std::string &path)
         tls_keys keys = parse_keys(text);
         explicit_bzero(text.data(), text.size());
         return keys;
-    } catch (const std::invalid_argument &problem) {
-        throw key_file_error(EBADMSG, "key file " + path + ": " + problem.what());
+    } catch (const std::invalid_argument &error) {
+        throw key_file_error(EBADMSG, "key file " + path + ": " + error.what());
     }
 }
 

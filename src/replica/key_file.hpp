@@ -15,7 +15,7 @@ class key_file_error : public std::runtime_error
 {
 public:
     key_file_error(int error, const std::string &text) : std::runtime_error(text), error_(error) {}
-    int error() const { return error_; }
+    int os_errno() const { return error_; }
 
 private:
     int error_;

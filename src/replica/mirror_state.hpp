@@ -68,16 +68,16 @@ constexpr std::uint32_t needed_targets(const mirror_record &r)
 }
 
 // Returns whether the promise is allowed. An epoch belongs to its first writer, which may repeat the request.
-constexpr bool may_promise(const mirror_state &state, const mirror_promise &asked)
+constexpr bool may_promise(const mirror_state &state, const mirror_promise &requested)
 {
-    return asked.epoch > state.promised.epoch || (asked.epoch != 0 && asked == state.promised);
+    return requested.epoch > state.promised.epoch || (requested.epoch != 0 && requested == state.promised);
 }
 
 // Returns whether the record may be committed: by the writer with the promise, if not older than the committed one.
-constexpr bool may_commit(const mirror_state &state, const mirror_record &asked)
+constexpr bool may_commit(const mirror_state &state, const mirror_record &requested)
 {
-    return mirror_promise{asked.epoch, asked.writer} == state.promised && asked.epoch != 0 &&
-           (is_newer(asked, state.committed) || asked == state.committed);
+    return mirror_promise{requested.epoch, requested.writer} == state.promised && requested.epoch != 0 &&
+           (is_newer(requested, state.committed) || requested == state.committed);
 }
 
 // Returns whether the parts of the copy were replaced or changed, and no resync has completed since. A target that

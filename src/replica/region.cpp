@@ -54,7 +54,7 @@ ibv_context *find_device(const char *address, std::uint32_t allowed, std::uint32
 
 } // namespace
 
-int region::open(const wire::region &target, const terms &params, const deadline &until, error_text *reason)
+int region::open(const wire::region &target, const settings &params, const deadline &until, error_text *reason)
 {
     path_.data_begin = target.has_header() ? header_size : 0;
     path_.window = std::min(target.window(), 8U);
@@ -65,7 +65,7 @@ int region::open(const wire::region &target, const terms &params, const deadline
     return connect_lanes(target, params, until, reason);
 }
 
-int region::prepare_peer(const wire::region &target, const terms &params, error_text *reason)
+int region::prepare_peer(const wire::region &target, const settings &params, error_text *reason)
 {
     ibv_context *const device = find_device(target.address().c_str(), params.devices, target.device());
     if (device == nullptr)
@@ -126,7 +126,7 @@ int region::register_again(const deadline &until)
     return register_memory(size_, &path_.region, &ignored);
 }
 
-int region::connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *reason)
+int region::connect_lanes(const wire::region &target, const settings &params, const deadline &until, error_text *reason)
 {
     lanes_ = static_cast<region_lane *>(std::calloc(target.lanes(), sizeof(region_lane)));
     if (lanes_ == nullptr)

@@ -11,7 +11,7 @@ namespace replica
 class region
 {
 public:
-    struct terms {
+    struct settings {
         std::byte *address = nullptr;
         std::size_t size = 0;
         bool fetches = false; // the local memory is the destination of region_lane::fetch(), too
@@ -29,7 +29,7 @@ public:
 
     // Connects all lanes before `until`. Returns 0, or an errno value and stores the reason. The caller must have
     // opened lost(), and must call close() after a failure.
-    int open(const wire::region &target, const terms &params, const deadline &until, error_text *reason);
+    int open(const wire::region &target, const settings &params, const deadline &until, error_text *reason);
     // Waits for the outstanding requests of all lanes, and declares the target lost if it does not confirm them. The
     // caller must not use a lane during the call. Returns 0 or an errno value.
     int wait_for_all(const deadline &until);
@@ -51,9 +51,9 @@ public:
     const replica::loss &lost() const { return path_.lost; }
 
 private:
-    int prepare_peer(const wire::region &target, const terms &params, error_text *reason);
+    int prepare_peer(const wire::region &target, const settings &params, error_text *reason);
     int register_memory(std::size_t size, rpma_mr_local **to, error_text *reason) const;
-    int connect_lanes(const wire::region &target, const terms &params, const deadline &until, error_text *reason);
+    int connect_lanes(const wire::region &target, const settings &params, const deadline &until, error_text *reason);
     void choose_method(const wire::region &target);
 
     data_path path_;

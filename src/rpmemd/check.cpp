@@ -73,7 +73,7 @@ void check_lanes(const config &settings, pool &probed, const std::string &addres
     request.pool_size = std::min<std::uint64_t>(probed.memory().size(), settings.limits.bytes);
     request.lanes = 1;
     request.devices = replica::device_hardware | replica::device_software;
-    const lane_server lanes(settings, probed, request, lane_terms{address});
+    const lane_server lanes(settings, probed, request, lane_params{address});
     print_finding("level", true, describe(lanes.chosen().level, lanes.flushes_natively()));
 }
 
@@ -171,7 +171,7 @@ exit_status check_set(const config &settings, const std::string &set_name)
         attempt("device", [&] { check_lanes(settings, *probed, address); });
     check_limits(probed ? probed->memory().size() : 0, pins_memory);
     if (probed)
-        probed->undo_create();
+        probed->rollback_create();
     probed.reset();
     if (!address.empty())
         attempt("data port", [&] { offer_port(address); });

@@ -14,7 +14,7 @@ class failure : public std::runtime_error
 {
 public:
     failure(int error, const std::string &line) : std::runtime_error(line), error_(error) {}
-    int error() const { return error_; }
+    int os_errno() const { return error_; }
 
 private:
     int error_;

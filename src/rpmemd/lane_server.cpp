@@ -130,19 +130,19 @@ private:
 };
 
 lane_server::lane_server(
-        const config &settings, pool &served_pool, const lane_request &request, const lane_terms &terms)
-    : settings_(settings), address_(terms.address), epoch_(terms.epoch),
+        const config &settings, pool &served_pool, const lane_request &request, const lane_params &params)
+    : settings_(settings), address_(params.address), epoch_(params.epoch),
       device_(open_device(address_, request.devices)),
       policy_(choose_policy(served_pool.memory().medium(), settings.persist_apm, device_.is_software)),
       lanes_count_(std::min({request.lanes, settings.limits.lanes, replica::max_lanes})), token_(new_token()),
       messages_(lanes_count_ * lane_memory_size), lanes_(lanes_count_), stop_(new_event())
 {
     context_.memory = &served_pool.memory();
-    context_.counted = terms.counted;
-    if (terms.read_only.empty())
+    context_.counted = params.counted;
+    if (params.read_only.empty())
         register_regions(served_pool, request.pool_size);
     else
-        register_read_only(terms.read_only);
+        register_read_only(params.read_only);
     messages_region_ = register_memory(
             device_, messages_.data(), messages_.size(), RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, "buffers");
     context_.messages = messages_.data();

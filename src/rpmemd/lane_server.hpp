@@ -20,7 +20,7 @@ namespace rpmemd
 
 // Address that the lanes of a session connect to, and the epoch that they must prove if they belong to the writer of a
 // mirrored set (0: a pool, or a reader), with its metrics.
-struct lane_terms {
+struct lane_params {
     std::string address;
     std::uint64_t epoch = 0;
     set_metrics *counted = nullptr;
@@ -40,7 +40,7 @@ struct lane_request {
 class lane_server
 {
 public:
-    lane_server(const config &settings, pool &served_pool, const lane_request &request, const lane_terms &terms);
+    lane_server(const config &settings, pool &served_pool, const lane_request &request, const lane_params &params);
     ~lane_server();
 
     // Closes everything. Throws failure unless the device confirms that clients can no longer access the memory.

@@ -62,7 +62,7 @@ int remove(const config &settings)
         log(log_level::err, error.what());
         // Prints to standard error, too, which ssh forwards to the client.
         std::fprintf(stderr, "rpmemd: %s\n", error.what());
-        return error.error() == EBADF ? EINVAL : error.error();
+        return error.os_errno() == EBADF ? EINVAL : error.os_errno();
     }
 }
 
@@ -90,7 +90,7 @@ int run(const config &settings)
     } catch (const failure &error) {
         log(log_level::err, error.what());
         std::fprintf(stderr, "rpmemd: %s\n", error.what());
-        return error.error() == EINVAL ? exit_rejected : exit_failed;
+        return error.os_errno() == EINVAL ? exit_rejected : exit_failed;
     }
 }
 

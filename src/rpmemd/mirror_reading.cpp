@@ -33,8 +33,8 @@ set_reader &mirror_set::add_reader(std::uint64_t client)
     const auto found = readers_.find(client);
     if (found != readers_.end())
         return *found->second;
-    const replica::mirror_state &held = file_->state();
-    if ((held.committed.in_sync >> held.copy & 1) == 0)
+    const replica::mirror_state &stored = file_->state();
+    if ((stored.committed.in_sync >> stored.copy & 1) == 0)
         throw failure(EIO, "'" + name_ + "': this copy is not in sync");
     if (readers_.size() >= settings_.limits.readers)
         throw failure(EBUSY, "'" + name_ + "': limit of " + std::to_string(readers_.size()) +
@@ -105,14 +105,14 @@ void mirror_set::copy_point()
     }
 }
 
-void mirror_set::read(const set_claim &asked, bool any_time, std::uint64_t client, replica::wire::image &to)
+void mirror_set::read(const set_claim &claim, bool any_time, std::uint64_t client, replica::wire::image &to)
 {
     set_reader *reader = nullptr;
     std::uint64_t length = 0;
     {
         const locked guard(lock_);
         open();
-        check_set(asked);
+        check_set(claim);
         reader = &add_reader(client);
         length = file_->state().length;
     }
@@ -134,16 +134,16 @@ void mirror_set::read(const set_claim &asked, bool any_time, std::uint64_t clien
     to.set_is_consistent(reader->taken->is_consistent);
 }
 
-std::string mirror_set::hash_image(replica::range of, std::uint64_t client)
+std::string mirror_set::hash_image(replica::range range, std::uint64_t client)
 {
     std::shared_ptr<const image> taken;
     {
         const locked guard(lock_);
         taken = find_reader(client).taken;
     }
-    if (!replica::range_fits(of, 0, taken->memory().size()))
+    if (!replica::range_fits(range, 0, taken->memory().size()))
         throw failure(EINVAL, "hash request rejected: range outside the set");
-    return replica::hash_segments(taken->memory().subspan(of.offset, of.length));
+    return replica::hash_segments(taken->memory().subspan(range.offset, range.length));
 }
 
 void mirror_set::attach_reader(std::uint32_t devices, std::uint64_t client, replica::wire::region &to)
@@ -155,11 +155,11 @@ void mirror_set::attach_reader(std::uint32_t devices, std::uint64_t client, repl
     }
     if (reader->lanes)
         throw failure(EINVAL, "request of a reader rejected: already attached");
-    const lane_request wanted{reader->taken->memory().size(), 1, devices};
+    const lane_request request{reader->taken->memory().size(), 1, devices};
     // The image and the lanes belong to this session, so creating them does not delay a writer.
-    reader->lanes.emplace(settings_, *pool_, wanted, lane_terms{address_, 0, nullptr, reader->taken->memory()});
+    reader->lanes.emplace(settings_, *pool_, request, lane_params{address_, 0, nullptr, reader->taken->memory()});
     reader->lanes->describe(to);
-    to.set_size(wanted.pool_size);
+    to.set_size(request.pool_size);
 }
 
 } // namespace rpmemd

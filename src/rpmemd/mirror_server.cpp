@@ -31,8 +31,8 @@ replica::tls_keys read_keys(const std::string &path)
 {
     try {
         return replica::read_key_file(path);
-    } catch (const replica::key_file_error &problem) {
-        throw failure(problem.error(), std::string("--key-file: ") + problem.what());
+    } catch (const replica::key_file_error &error) {
+        throw failure(error.os_errno(), std::string("--key-file: ") + error.what());
     }
 }
 
@@ -181,8 +181,8 @@ private:
             pending_.set_keys(read_keys(settings_.key_file));
             grants_ = std::move(fresh.grants);
             log(log_level::notice, "SIGHUP: keys and rights of clients read again");
-        } catch (const std::exception &problem) {
-            log(log_level::err, std::string("SIGHUP: keys and rights of clients are unchanged: ") + problem.what());
+        } catch (const std::exception &error) {
+            log(log_level::err, std::string("SIGHUP: keys and rights of clients are unchanged: ") + error.what());
         }
     }
 
@@ -233,8 +233,8 @@ private:
                 added.session.run();
                 eventfd_write(ended_.get(), 1);
             });
-        } catch (const std::system_error &problem) {
-            log(log_level::err, std::string("cannot serve a client: ") + problem.what());
+        } catch (const std::system_error &error) {
+            log(log_level::err, std::string("cannot serve a client: ") + error.what());
             clients_.pop_back();
         }
     }
@@ -264,8 +264,8 @@ exit_status serve_mirrors(const config &settings)
     location at;
     try {
         at = parse_location(*settings.listen);
-    } catch (const std::invalid_argument &problem) {
-        throw failure(EINVAL, std::string("--listen: ") + problem.what());
+    } catch (const std::invalid_argument &error) {
+        throw failure(EINVAL, std::string("--listen: ") + error.what());
     }
     server(settings, at).run();
     return exit_done;

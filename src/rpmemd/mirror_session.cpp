@@ -53,8 +53,8 @@ void mirror_session::run()
     for (const std::string &name : attached_) {
         try {
             sets_.of(name).detach(number_);
-        } catch (const std::exception &problem) {
-            log(log_level::err, problem.what());
+        } catch (const std::exception &error) {
+            log(log_level::err, error.what());
         }
     }
     stop();
@@ -78,11 +78,11 @@ replica::response mirror_session::serve(const replica::request &request)
     replica::response response = replica::response_to(request);
     try {
         execute(request, response);
-    } catch (const failure &problem) {
-        log(log_level::warn, problem.what());
-        set_failure(response, replica::status_of_errno(problem.error()), problem.what());
-    } catch (const std::exception &problem) {
-        log(log_level::err, problem.what());
+    } catch (const failure &error) {
+        log(log_level::warn, error.what());
+        set_failure(response, replica::status_of_errno(error.os_errno()), error.what());
+    } catch (const std::exception &error) {
+        log(log_level::err, error.what());
         set_failure(response, replica::status::fatal, "internal error (see the rpmemd log on the target)");
     }
     return response;
@@ -98,12 +98,12 @@ void mirror_session::execute(const replica::request &request, replica::response 
     rights_.check(request);
     const std::string &name = request.set_name();
     mirror_set &set = sets_.of(name);
-    const set_claim asked{replica::array_of<replica::set_uuid>(request.set()), replica::from_wire(request.promise())};
+    const set_claim claim{replica::array_of<replica::set_uuid>(request.set()), replica::from_wire(request.promise())};
     const auto respond = [&](const replica::mirror_state &state) { to_wire(state, *response.mutable_state()); };
     switch (request.body_case()) {
     case kind::kCreateCopy: {
         replica::mirror_state first;
-        first.set = asked.set;
+        first.set = claim.set;
         first.copy = request.create_copy().copy();
         first.length = request.create_copy().length();
         return respond(set.create(first));
@@ -111,19 +111,19 @@ void mirror_session::execute(const replica::request &request, replica::response 
     case kind::kGetState:
         return respond(set.status());
     case kind::kPrepare:
-        return respond(set.prepare(asked));
+        return respond(set.prepare(claim));
     case kind::kCommit:
-        return respond(set.commit(asked, replica::from_wire(request.commit().record())));
+        return respond(set.commit(claim, replica::from_wire(request.commit().record())));
     case kind::kHash:
-        return response.set_hashes(set.hash(asked, {request.hash().offset(), request.hash().length()}));
+        return response.set_hashes(set.hash(claim, {request.hash().offset(), request.hash().length()}));
     case kind::kCursor:
-        return respond(set.set_cursor(asked, request.cursor().offset()));
+        return respond(set.set_cursor(claim, request.cursor().offset()));
     case kind::kResize:
-        return respond(set.resize(asked, request.resize().length(), request.resize().reserve()));
+        return respond(set.resize(claim, request.resize().length(), request.resize().reserve()));
     case kind::kAttach:
         attached_.insert(name);
         return set.attach(
-                asked, {0, request.attach().lanes(), request.attach().devices()}, number_, *response.mutable_region());
+                claim, {0, request.attach().lanes(), request.attach().devices()}, number_, *response.mutable_region());
     default:
         reads_ = true;
         attached_.insert(name);

@@ -48,18 +48,18 @@ void mirror_set::open()
     }
 }
 
-void mirror_set::check_set(const set_claim &asked) const
+void mirror_set::check_set(const set_claim &claim) const
 {
-    if (asked.set != file_->state().set)
+    if (claim.set != file_->state().set)
         throw failure(EINVAL, "'" + name_ + "' at the target is a copy of another set");
 }
 
-void mirror_set::check_promise(const set_claim &asked) const
+void mirror_set::check_promise(const set_claim &claim) const
 {
-    const replica::mirror_promise &held = file_->state().promised;
-    if (asked.promise.epoch == 0 || asked.promise != held)
-        throw failure(
-                ESTALE, to_string(asked.promise) + " rejected: " + to_string(held) + " is promised (writer fenced)");
+    const replica::mirror_promise &promised = file_->state().promised;
+    if (claim.promise.epoch == 0 || claim.promise != promised)
+        throw failure(ESTALE,
+                to_string(claim.promise) + " rejected: " + to_string(promised) + " is promised (writer fenced)");
 }
 
 void mirror_set::store(const replica::mirror_state &next)
@@ -95,9 +95,9 @@ std::span<const std::byte> mirror_set::content() const
 // record means that no writer uses the parts.
 replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next) const
 {
-    const replica::mirror_state &held = file_->state();
-    const bool ends_resync = next.resynced && !held.resynced;
-    if (next.committed == held.committed && !ends_resync)
+    const replica::mirror_state &stored = file_->state();
+    const bool ends_resync = next.resynced && !stored.resynced;
+    if (next.committed == stored.committed && !ends_resync)
         return file_->stamp();
     if (!parts_known_)
         return {};
@@ -120,8 +120,8 @@ bool mirror_set::has_changed(user by)
         return false;
     try {
         open_pool(by);
-    } catch (const failure &problem) {
-        log(log_level::warn, "parts of '" + name_ + "': cannot compare with the record: " + problem.what());
+    } catch (const failure &error) {
+        log(log_level::warn, "parts of '" + name_ + "': cannot compare with the record: " + error.what());
         return false;
     }
     // Stamps of copies that a writer has used since the clean record have no sample.
@@ -136,8 +136,8 @@ replica::mirror_state mirror_set::create(const replica::mirror_state &first)
     const locked guard(lock_);
     try {
         open();
-    } catch (const failure &problem) {
-        if (problem.error() != ENOENT)
+    } catch (const failure &error) {
+        if (error.os_errno() != ENOENT)
             throw;
     }
     if (file_)
@@ -148,7 +148,7 @@ replica::mirror_state mirror_set::create(const replica::mirror_state &first)
     pool created = pool::create(settings_, name_, first.length, {});
     replica::mirror_file file;
     if (const int error = file.create(state_path_.c_str(), first); error != 0) {
-        created.undo_create();
+        created.rollback_create();
         throw system_failure("cannot create " + state_path_, error);
     }
     file_.emplace(std::move(file));
@@ -165,28 +165,28 @@ replica::mirror_state mirror_set::status()
     return file_->state();
 }
 
-replica::mirror_state mirror_set::prepare(const set_claim &asked)
+replica::mirror_state mirror_set::prepare(const set_claim &claim)
 {
     const locked guard(lock_);
     open();
-    check_set(asked);
+    check_set(claim);
     replica::mirror_state next = file_->state();
-    if (!may_promise(next, asked.promise))
+    if (!may_promise(next, claim.promise))
         throw failure(ESTALE,
-                to_string(asked.promise) + " rejected: " + to_string(next.promised) + " is promised (writer fenced)");
-    const bool higher = asked.promise.epoch > next.promised.epoch;
-    next.promised = asked.promise;
+                to_string(claim.promise) + " rejected: " + to_string(next.promised) + " is promised (writer fenced)");
+    const bool higher = claim.promise.epoch > next.promised.epoch;
+    next.promised = claim.promise;
     // The cursor of another writer's resync is not valid, nor that of a daemon that restarted: the parts below the
     // cursor may have been replaced or restored since.
     if (higher || !parts_known_)
         next.cursor = 0;
     // Marks a copy that may have changed as not in sync in its own state, so it is compared in full and is not a
     // source. If the daemon restarted within the epoch, no stamp shows whether the parts were replaced or restored.
-    const auto own = static_cast<std::uint16_t>(1U << next.copy);
+    const auto local_bit = static_cast<std::uint16_t>(1U << next.copy);
     const bool restarted = !parts_known_ && next.committed.epoch == next.promised.epoch;
-    const bool complete = (next.committed.in_sync & own) != 0 || next.resynced;
+    const bool complete = (next.committed.in_sync & local_bit) != 0 || next.resynced;
     if (complete && (restarted || (higher && has_changed()))) {
-        next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~own);
+        next.committed.in_sync = static_cast<std::uint16_t>(next.committed.in_sync & ~local_bit);
         next.resynced = false;
         log(log_level::warn, "set '" + name_ + "': its parts may have changed while no writer used them");
     }
@@ -195,7 +195,7 @@ replica::mirror_state mirror_set::prepare(const set_claim &asked)
     metrics_.fenced_writers += higher && lanes_ ? 1U : 0U;
     if (higher || revoke_failed_)
         revoke();
-    log(log_level::notice, "set '" + name_ + "' promised to " + to_string(asked.promise));
+    log(log_level::notice, "set '" + name_ + "' promised to " + to_string(claim.promise));
     return next;
 }
 
@@ -212,11 +212,11 @@ void mirror_set::revoke()
     publish();
 }
 
-replica::mirror_state mirror_set::commit(const set_claim &asked, const replica::mirror_record &record)
+replica::mirror_state mirror_set::commit(const set_claim &claim, const replica::mirror_record &record)
 {
     const locked guard(lock_);
     open();
-    check_set(asked);
+    check_set(claim);
     replica::mirror_state next = file_->state();
     if (!may_commit(next, record))
         throw failure(ESTALE, "record rejected: " + to_string(next.promised) +
@@ -232,47 +232,47 @@ replica::mirror_state mirror_set::commit(const set_claim &asked, const replica::
     return next;
 }
 
-void mirror_set::attach(const set_claim &asked, lane_request wanted, std::uint64_t client, replica::wire::region &to)
+void mirror_set::attach(const set_claim &claim, lane_request request, std::uint64_t client, replica::wire::region &to)
 {
     const locked guard(lock_);
     open();
-    check_set(asked);
-    check_promise(asked);
-    const replica::mirror_state &held = file_->state();
-    if (wanted.lanes == 0)
+    check_set(claim);
+    check_promise(claim);
+    const replica::mirror_state &stored = file_->state();
+    if (request.lanes == 0)
         throw failure(EINVAL, "attach rejected: at least one lane is required");
     revoke();
     open_pool(user::writer);
     ++attachments_;
     point_.reset();
-    wanted.pool_size = held.length;
-    lanes_.emplace(settings_, *pool_, wanted, lane_terms{address_, asked.promise.epoch, &metrics_, {}});
+    request.pool_size = stored.length;
+    lanes_.emplace(settings_, *pool_, request, lane_params{address_, claim.promise.epoch, &metrics_, {}});
     lanes_->describe(to);
     pool_->memory().populate();
-    to.set_size(held.length);
+    to.set_size(stored.length);
     client_ = client;
     publish();
 }
 
-std::string mirror_set::hash(const set_claim &asked, replica::range of)
+std::string mirror_set::hash(const set_claim &claim, replica::range range)
 {
     const locked guard(lock_);
     open();
-    check_set(asked);
-    check_promise(asked);
+    check_set(claim);
+    check_promise(claim);
     if (!lanes_)
         throw failure(EINVAL, "hash request rejected: writer not attached");
-    if (!replica::range_fits(of, 0, file_->state().length))
+    if (!replica::range_fits(range, 0, file_->state().length))
         throw failure(EINVAL, "hash request rejected: range outside the set");
-    return replica::hash_segments({pool_->memory().address() + of.offset, of.length});
+    return replica::hash_segments({pool_->memory().address() + range.offset, range.length});
 }
 
-replica::mirror_state mirror_set::set_cursor(const set_claim &asked, std::uint64_t cursor)
+replica::mirror_state mirror_set::set_cursor(const set_claim &claim, std::uint64_t cursor)
 {
     const locked guard(lock_);
     open();
-    check_set(asked);
-    check_promise(asked);
+    check_set(claim);
+    check_promise(claim);
     replica::mirror_state next = file_->state();
     next.cursor = cursor;
     next.resynced = parts_known_ && next.cursor == next.length;
@@ -283,21 +283,21 @@ replica::mirror_state mirror_set::set_cursor(const set_claim &asked, std::uint64
 // Makes the parts long enough. Parts without a stamp count as unchanged.
 void mirror_set::extend(std::uint64_t length)
 {
-    const replica::mirror_state held = file_->state();
+    const replica::mirror_state stored = file_->state();
     const replica::copy_stamp before = file_->stamp();
     replica::extend_files(
-            before.size != 0, [&](const replica::copy_stamp &stamp) { store(held, stamp); },
-            [&] { return present_stamp(held, before.sample != replica::siphash_result{}); },
-            [&] { pool_->extend(settings_, name_, held.length, length); });
+            before.size != 0, [&](const replica::copy_stamp &stamp) { store(stored, stamp); },
+            [&] { return present_stamp(stored, before.sample != replica::siphash_result{}); },
+            [&] { pool_->extend(settings_, name_, stored.length, length); });
 }
 
 // Repeating the request is safe. Parts that are longer than the copy are harmless.
-replica::mirror_state mirror_set::resize(const set_claim &asked, std::uint64_t length, bool reserve)
+replica::mirror_state mirror_set::resize(const set_claim &claim, std::uint64_t length, bool reserve)
 {
     const locked guard(lock_);
     open();
-    check_set(asked);
-    check_promise(asked);
+    check_set(claim);
+    check_promise(claim);
     replica::mirror_state next = file_->state();
     if (length < smallest_pool || length % page_size != 0)
         throw failure(EINVAL, "length of the copy: must be at least 8 KiB and a multiple of 4 KiB");
@@ -309,8 +309,8 @@ replica::mirror_state mirror_set::resize(const set_claim &asked, std::uint64_t l
     next.length = length;
     next.cursor = 0;
     next.resynced = false;
-    const replica::copy_stamp &held = file_->stamp();
-    store(next, held.size == 0 ? held : present_stamp(next, held.sample != replica::siphash_result{}));
+    const replica::copy_stamp &stored = file_->stamp();
+    store(next, stored.size == 0 ? stored : present_stamp(next, stored.sample != replica::siphash_result{}));
     log(log_level::notice, "set '" + name_ + "' has " + std::to_string(length) + " bytes");
     return next;
 }

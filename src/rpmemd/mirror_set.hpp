@@ -34,27 +34,27 @@ public:
     replica::mirror_state create(const replica::mirror_state &first);
     replica::mirror_state status();
     // On return, the promise is durable, and writers of lower epochs can no longer access the copy.
-    replica::mirror_state prepare(const set_claim &asked);
-    replica::mirror_state commit(const set_claim &asked, const replica::mirror_record &record);
+    replica::mirror_state prepare(const set_claim &claim);
+    replica::mirror_state commit(const set_claim &claim, const replica::mirror_record &record);
     // Creates the lanes of the writer that has the promise, in place of its previous ones. `client` is for detach().
-    void attach(const set_claim &asked, lane_request wanted, std::uint64_t client, replica::wire::region &to);
-    std::string hash(const set_claim &asked, replica::range of);
+    void attach(const set_claim &claim, lane_request request, std::uint64_t client, replica::wire::region &to);
+    std::string hash(const set_claim &claim, replica::range range);
     // Stores the progress of a resync of the copy. At the end of the copy, the resync is complete.
-    replica::mirror_state set_cursor(const set_claim &asked, std::uint64_t cursor);
+    replica::mirror_state set_cursor(const set_claim &claim, std::uint64_t cursor);
     // Sets the length of the copy, or with `reserve` only makes its parts long enough. New bytes are zero.
     // Lanes keep the length with which they were created.
-    replica::mirror_state resize(const set_claim &asked, std::uint64_t length, bool reserve);
+    replica::mirror_state resize(const set_claim &claim, std::uint64_t length, bool reserve);
     // Serves a reader's request for an image, or the poll of one (see mirror_reading.cpp).
-    void read(const set_claim &asked, bool any_time, std::uint64_t client, replica::wire::image &to);
-    std::string hash_image(replica::range of, std::uint64_t client);
+    void read(const set_claim &claim, bool any_time, std::uint64_t client, replica::wire::image &to);
+    std::string hash_image(replica::range range, std::uint64_t client);
     void attach_reader(std::uint32_t devices, std::uint64_t client, replica::wire::region &to);
     void detach(std::uint64_t client);
     const set_metrics &metrics() const { return metrics_; }
 
 private:
     void open();
-    void check_set(const set_claim &asked) const;
-    void check_promise(const set_claim &asked) const;
+    void check_set(const set_claim &claim) const;
+    void check_promise(const set_claim &claim) const;
     void store(const replica::mirror_state &next);
     void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
     enum class user {

@@ -66,12 +66,12 @@ part::part(const part_line &line, const part_options &options) : path_(line.path
             check_size(line.size, options.may_grow);
     } catch (...) {
         if (created_)
-            undo_creation();
+            rollback_creation();
         throw;
     }
 }
 
-int part::undo_creation() const
+int part::rollback_creation() const
 {
     return was_empty_ ? ftruncate(file_.get(), 0) : unlink(path_.c_str());
 }
@@ -195,7 +195,7 @@ void part::remove()
         std::fill_n(header.address(), header_size, std::byte{0});
         if (const int error = header.persist(header.address(), header_size); error != 0)
             throw system_failure("cannot clear the header of " + path_, error);
-    } else if (undo_creation() != 0) {
+    } else if (rollback_creation() != 0) {
         throw system_failure("cannot remove the part " + path_);
     }
 }

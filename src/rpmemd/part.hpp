@@ -50,7 +50,7 @@ private:
     void check_kind();
     void check_size(std::uint64_t listed_size, bool may_grow) const;
     void allocate(std::uint64_t size);
-    int undo_creation() const;
+    int rollback_creation() const;
 
     std::string path_;
     replica::fd_owner file_;

@@ -97,7 +97,7 @@ pool::pool(const config &settings, poolset set, std::uint64_t size, bool create)
         for (std::size_t i = 1; i < header_count(); ++i)
             headers_.emplace_back(parts_[i], 0, header_size);
     } catch (...) {
-        undo_create();
+        rollback_create();
         throw;
     }
 }
@@ -212,7 +212,7 @@ pool pool::create(
         if (created.has_header())
             created.write_new_headers(completed(attributes, new_uuid(), new_uuid()));
     } catch (...) {
-        created.undo_create();
+        created.rollback_create();
         throw;
     }
     return created;
@@ -233,7 +233,7 @@ pool pool::probe(const config &settings, const poolset &set)
         if (!creates || found.exists())
             check_headers(found.header_pages(), found.set_.single_header, found.parts_);
     } catch (...) {
-        found.undo_create();
+        found.rollback_create();
         throw;
     }
     return found;
@@ -302,7 +302,7 @@ void pool::set_attributes(const pool_attributes &attributes)
     }
 }
 
-void pool::undo_create()
+void pool::rollback_create()
 {
     // Clears the headers of files that existed before: their first page was empty.
     for (std::size_t i = 0; wrote_headers_ && i < header_count(); ++i)

@@ -42,7 +42,7 @@ public:
     pool_attributes attributes() const;
     void set_attributes(const pool_attributes &attributes);
     // Removes the parts that this object created, and the headers that it wrote to others.
-    void undo_create();
+    void rollback_create();
 
 private:
     pool(const config &settings, poolset set, std::uint64_t size, bool create);

@@ -152,7 +152,7 @@ private:
             execute(request, response);
         } catch (const failure &error) {
             log(log_level::err, error.what());
-            set_failure(response, replica::status_of_errno(error.error()), error.what());
+            set_failure(response, replica::status_of_errno(error.os_errno()), error.what());
         } catch (const std::bad_alloc &) {
             log(log_level::err, "out of memory");
             set_failure(response, replica::status::fatal, "target: out of memory");
@@ -212,7 +212,7 @@ private:
             if (create)
                 record_->remove();
             lanes_.emplace(settings_, *pool_, lane_request{request.pool_size(), request.lanes(), request.devices()},
-                    lane_terms{data_address()});
+                    lane_params{data_address()});
             lanes_->describe(to);
             // Populates after registration, which takes longer for populated pages.
             pool_->memory().populate();
@@ -267,13 +267,13 @@ private:
     {
         lanes_.reset();
         if (pool_ && remove && created_)
-            undo_create();
+            rollback_create();
         pool_.reset();
     }
 
-    void undo_create()
+    void rollback_create()
     {
-        pool_->undo_create();
+        pool_->rollback_create();
         try {
             record_->remove();
         } catch (const failure &error) {
@@ -285,7 +285,7 @@ private:
     {
         lanes_.reset();
         if (created_)
-            undo_create();
+            rollback_create();
         pool_.reset();
         created_ = false;
     }
@@ -299,7 +299,7 @@ private:
         lanes_.reset();
         if (status != exit_done && created_ && !used) {
             log(log_level::notice, "new pool removed: client never connected for data");
-            undo_create();
+            rollback_create();
         }
         pool_.reset();
     }

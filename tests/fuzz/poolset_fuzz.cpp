@@ -17,8 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         for (const part_line &part : set.parts)
             if (part.path.empty() || part.path[0] != '/' || (part.size != 0 && part.size < smallest_part))
                 abort();
-    } catch (const failure &problem) {
-        if (problem.error() != EINVAL)
+    } catch (const failure &error) {
+        if (error.os_errno() != EINVAL)
             abort();
     }
     return 0;

@@ -23,8 +23,8 @@ ending ending_of(const std::vector<const char *> &words)
 {
     try {
         (void)read(words);
-    } catch (const config_error &problem) {
-        return {problem.status(), problem.what()};
+    } catch (const config_error &error) {
+        return {error.status(), error.what()};
     }
     return {};
 }

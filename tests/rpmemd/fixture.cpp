@@ -68,10 +68,10 @@ int error_of(const std::function<void()> &f, const std::string &part_of_text)
 {
     try {
         f();
-    } catch (const failure &problem) {
-        if (std::string(problem.what()).find(part_of_text) == std::string::npos)
-            fail_msg("'%s' is not in '%s'", part_of_text.c_str(), problem.what());
-        return problem.error();
+    } catch (const failure &error) {
+        if (std::string(error.what()).find(part_of_text) == std::string::npos)
+            fail_msg("'%s' is not in '%s'", part_of_text.c_str(), error.what());
+        return error.os_errno();
     }
     return 0;
 }

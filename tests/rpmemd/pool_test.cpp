@@ -361,7 +361,7 @@ DEFINE_TEST(the_medium_is_told, nullptr, nullptr)
         unsetenv("PMEM2_FORCE_GRANULARITY");
         const bool is_persistent = forced.memory().medium() == medium::persistent;
         assert_int_equal(forced.memory().persist(4096, 4096), 0);
-        p.undo_create();
+        p.rollback_create();
         assert_true(is_memory);
         assert_true(is_persistent);
     }

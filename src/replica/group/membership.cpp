@@ -9,11 +9,11 @@ namespace group
 {
 
 bool has_required(
-        const mirror_record &newest, copy_mask required, copy_mask asked, copy_mask responded, bool local_is_source)
+        const mirror_record &newest, copy_mask required, copy_mask queried, copy_mask responded, bool local_is_source)
 {
-    if (newest.epoch == 0 || ((required & asked) == 0 && (required != 0 || !local_is_source)))
+    if (newest.epoch == 0 || ((required & queried) == 0 && (required != 0 || !local_is_source)))
         return false;
-    return (required & asked & ~responded) == 0;
+    return (required & queried & ~responded) == 0;
 }
 
 bool is_equal(const mirror_record &newest, const mirror_record &held)

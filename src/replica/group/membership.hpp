@@ -16,7 +16,7 @@ using replica::mirror_record;
 
 // Returns whether the responses suffice for an opening. `required`: targets that the newest known record requires, of
 // which those without a request are ignored. If the local copy is not the source, one of them must be it.
-bool has_required(const mirror_record &newest, copy_mask required, copy_mask asked, copy_mask responded,
+bool has_required(const mirror_record &newest, copy_mask required, copy_mask queried, copy_mask responded,
         bool local_is_source = false);
 
 // Returns whether a copy with the record `held` is equal to the other ones that have the newest record. Caches can have

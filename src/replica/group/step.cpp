@@ -41,7 +41,7 @@ step::~step()
 void step::run(unsigned copy, const std::function<bool(const deadline &)> &f)
 {
     const bool succeeded = f(deadline(until_, interrupted_.fd()));
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     running_ &= ~bit_of(copy);
     succeeded_ |= succeeded ? bit_of(copy) : 0;
     changed_.notify_all();
@@ -57,24 +57,24 @@ void step::start(unsigned copy, const std::function<bool(const deadline &)> &f)
     }
 }
 
-void step::wait(std::unique_lock<std::mutex> &held, const deadline &until)
+void step::wait(std::unique_lock<std::mutex> &lock, const deadline &until)
 {
     const int left = until.left_ms();
     if (left < 0)
-        changed_.wait(held);
+        changed_.wait(lock);
     else
-        changed_.wait_for(held, std::chrono::milliseconds(left));
+        changed_.wait_for(lock, std::chrono::milliseconds(left));
 }
 
 copy_mask step::finish(const std::function<bool(copy_mask succeeded)> &is_complete)
 {
     {
-        std::unique_lock held(lock_);
+        std::unique_lock lock(lock_);
         while (running_ != 0 && !until_.passed() && !(is_complete && is_complete(succeeded_)))
-            wait(held, until_);
+            wait(lock, until_);
         const deadline grace(grace_ms_ + 1);
         while (running_ != 0 && !until_.passed() && !grace.passed())
-            wait(held, grace);
+            wait(lock, grace);
     }
     interrupted_.declare(ETIMEDOUT);
     threads_.clear();

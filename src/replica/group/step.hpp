@@ -42,13 +42,13 @@ public:
     template<class F>
     void publish(F &&f)
     {
-        const std::lock_guard hold(lock_);
+        const std::lock_guard guard(lock_);
         f();
     }
 
 private:
     void run(unsigned copy, const std::function<bool(const deadline &)> &f);
-    void wait(std::unique_lock<std::mutex> &held, const deadline &until);
+    void wait(std::unique_lock<std::mutex> &lock, const deadline &until);
 
     const deadline until_;
     const int grace_ms_;
