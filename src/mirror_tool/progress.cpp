@@ -67,7 +67,7 @@ progress::~progress()
 
 void progress::end_line()
 {
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     if (in_line_)
         std::fputc('\n', stderr);
     in_line_ = false;
@@ -94,7 +94,7 @@ bool progress::is_canceled()
 // end of each copy.
 void progress::show(const rpma_mirror_progress &p)
 {
-    const std::lock_guard hold(lock_);
+    const std::lock_guard guard(lock_);
     copies_[p.copy] = p;
     const bool done = p.compared_bytes == p.total_bytes && p.phase == RPMA_MIRROR_PHASE_COMPARE;
     if (!done && now_ms() - shown_at_ms_ < interval_ms)

@@ -41,7 +41,7 @@ int disk::read(char *to, std::uint64_t offset, std::uint64_t count) noexcept
         return EIO;
     if (std::chrono::steady_clock::now() - confirmed_.load() > max_age && confirm() != 0)
         return EIO;
-    const std::shared_lock held(readers_);
+    const std::shared_lock reader_guard(readers_);
     while (count != 0) {
         const std::uint64_t within = offset % block_size;
         const std::uint64_t n = std::min(count, block_size - within);
@@ -113,18 +113,18 @@ int disk::drain() noexcept
         return 0; // another drain began after this call
     const std::uint64_t number = ++drains_started_;
     {
-        const std::lock_guard hold(pool_);
+        const std::lock_guard pool_guard(pool_);
         drained_.swap(replaced_);
     }
     for (unsigned i = 0; i < lanes_.size(); ++i) {
-        const std::lock_guard hold(lanes_[i].lock);
+        const std::lock_guard lane_guard(lanes_[i].lock);
         if (lanes_[i].ticket != 0 && rpma_mirror_flush_wait(mirror_, i, lanes_[i].ticket, -1) != 0)
             return fail(rpma_mirror_error_message());
     }
     {
         const std::unique_lock no_readers(readers_);
     }
-    const std::lock_guard hold(pool_);
+    const std::lock_guard pool_guard(pool_);
     for (const std::uint32_t block : drained_)
         free_[in_ring(free_first_ + free_count_++)] = block;
     drained_.clear();
@@ -186,7 +186,7 @@ int disk::put_chunk(const char *from, std::uint64_t offset, std::uint64_t count,
         fill(p, from, offset, count);
         if (p.n != 0 && rpma_mirror_flush_start(mirror_, number, p.ranges.data(), p.n, 0, &used.ticket) != 0)
             return fail(rpma_mirror_error_message());
-        const std::lock_guard hold(pool_);
+        const std::lock_guard pool_guard(pool_);
         for (unsigned i = 0; i < p.count; ++i) {
             std::uint32_t unused = p.blocks[i];
             if (p.values[i] != none)

@@ -60,8 +60,8 @@ void disk::background(const std::stop_token &stop)
     std::condition_variable_any ended;
     while (!failed_) {
         {
-            std::unique_lock held(lock);
-            ended.wait_for(held, stop, std::chrono::seconds(1), [] { return false; });
+            std::unique_lock guard(lock);
+            ended.wait_for(guard, stop, std::chrono::seconds(1), [] { return false; });
         }
         if (stop.stop_requested() || confirm() != 0)
             return;
