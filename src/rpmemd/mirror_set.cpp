@@ -93,7 +93,7 @@ std::span<const std::byte> mirror_set::content() const
 
 // Returns the stamp to store with `next`, which changes only with the record and with the end of a resync. A clean
 // record means that no writer uses the parts.
-replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next) const
+replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next)
 {
     const replica::mirror_state &stored = file_->state();
     const bool ends_resync = next.resynced && !stored.resynced;
@@ -105,8 +105,10 @@ replica::copy_stamp mirror_set::next_stamp(const replica::mirror_state &next) co
 }
 
 // Returns the stamp of the parts. `is_quiet`: no writer uses them.
-replica::copy_stamp mirror_set::present_stamp(const replica::mirror_state &of, bool is_quiet) const
+replica::copy_stamp mirror_set::present_stamp(const replica::mirror_state &of, bool is_quiet)
 {
+    if (is_quiet)
+        pool_->stop_populating();
     return replica::present_stamp(pool_->files(), {pool_->memory().address(), of.length}, of.committed.epoch, is_quiet);
 }
 

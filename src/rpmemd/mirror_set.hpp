@@ -63,8 +63,8 @@ private:
     };
     void open_pool(user by);
     bool has_changed(user by = user::writer);
-    replica::copy_stamp next_stamp(const replica::mirror_state &next) const;
-    replica::copy_stamp present_stamp(const replica::mirror_state &of, bool is_quiet) const;
+    replica::copy_stamp next_stamp(const replica::mirror_state &next);
+    replica::copy_stamp present_stamp(const replica::mirror_state &of, bool is_quiet);
     void extend(std::uint64_t length);
     std::span<const std::byte> content() const;
     void revoke();

@@ -274,6 +274,12 @@ void pool::write_new_headers(const pool_attributes &attributes)
     }
 }
 
+void pool::stop_populating()
+{
+    for (const auto &memory : memories_)
+        memory->stop_populating();
+}
+
 std::vector<int> pool::files() const
 {
     std::vector<int> all;

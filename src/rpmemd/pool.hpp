@@ -31,6 +31,8 @@ public:
     // Also without the lock of the pool's owner: extend() keeps the memory that it replaces.
     const pool_memory &memory() const { return *std::atomic_ref(memory_).load(); }
     pool_memory &memory() { return *std::atomic_ref(memory_).load(); }
+    // Stops the threads of pool_memory::populate(), which change the times of the parts.
+    void stop_populating();
     // Makes the parts long enough for `size` bytes, according to the present set file. The new bytes are durable and
     // zero. Not for pools with headers. If it throws failure, the parts are unchanged.
     void extend(const config &settings, const std::string &set_name, std::uint64_t from, std::uint64_t size);

@@ -28,6 +28,7 @@ public:
 
     // Starts a thread that populates the pages from the beginning, before clients write to them.
     void populate();
+    void stop_populating() { populating_ = {}; }
 
 private:
     template<class F>

@@ -170,10 +170,10 @@ public:
     replica::response state() { return ask(about(kind::kGetState)); }
     status prepare(const mirror_promise &p) { return status_of(ask(about(kind::kPrepare, p))); }
     replica::response attach(const mirror_promise &p) { return ask(about(kind::kAttach, p)); }
-    status commit(const mirror_promise &p, std::uint64_t version, std::uint64_t point = 0)
+    status commit(const mirror_promise &p, std::uint64_t version, std::uint64_t point = 0, bool closed = false)
     {
         replica::request r = about(kind::kCommit);
-        to_wire(replica::mirror_record{p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, false, 0,
+        to_wire(replica::mirror_record{p.epoch, version, p.writer, 3, 3, replica::mirror_policy::safety, closed, 0,
                         point},
                 *r.mutable_commit()->mutable_record());
         return status_of(ask(r));

@@ -212,6 +212,24 @@ TEST(replaced_parts_are_reported_until_a_resync)
     assert_true(s.committed.in_sync == 3 && !s.resynced);
 }
 
+// The daemon populates the pages of a copy in the background, which changes the times of its parts.
+TEST(a_copy_that_is_closed_at_once_is_unchanged)
+{
+    const place at;
+    const scratch_directory memory("/dev/shm");
+    at.write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n512M " + memory.path + "/p0\n");
+    const standing_daemon daemon(at);
+    writer w(daemon);
+    replica::request create = writer::about(kind::kCreateCopy);
+    create.mutable_create_copy()->set_length(512ULL << 20);
+    assert_int_equal(status_of(w.ask(create)), status::success);
+    w.prepare(first);
+    assert_int_equal(status_of(w.attach(first)), status::success);
+    assert_int_equal(w.commit(first, 1, 0, true), status::success);
+    usleep(50'000);
+    assert_false(has_changed_parts(state_of(w.ask(writer::about(kind::kPrepare, second)))));
+}
+
 // The old writer continues to write; after the new one has its response, the content no longer changes.
 TEST(nothing_is_written_after_the_promise)
 {
