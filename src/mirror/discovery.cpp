@@ -24,7 +24,8 @@ std::uint64_t epoch_of_time()
 } // namespace
 
 discovery::discovery(set_parts &of)
-    : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), local_(of.local), copies_(of.copies)
+    : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), renewal_(of.renewal), local_(of.local),
+      copies_(of.copies)
 {
 }
 
@@ -130,7 +131,9 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
     // Copies missing in a forced opening can have higher epochs. The records of this opening must be newer when they
     // return.
     const std::uint64_t epoch = std::max(highest + 1, overrides ? epoch_of_time() : 0);
+    renewal_.stop();
     membership_.acquire(arbiter_.take({epoch, group::new_writer_id()}, seize, arbiters_, until));
+    renewal_.start();
     if (is_newer(arbiters_, newest_))
         newest_ = arbiters_;
 }

@@ -43,6 +43,7 @@ protected:
     const settings &settings_;
     membership &membership_;
     arbiter &arbiter_;
+    lease_renewal &renewal_;
     local_copy &local_;
     remote_copies &copies_;
 

@@ -7,6 +7,7 @@
 
 #include "arbiter.hpp"
 #include "events.hpp"
+#include "lease_renewal.hpp"
 #include "local_copy.hpp"
 #include "membership.hpp"
 #include "remote_copy.hpp"
@@ -36,6 +37,7 @@ struct set_parts {
     counters counted;
     wakeup changed; // raised when the targets that flushes wait for change, or the mirror fails
     lost_targets lost;
+    lease_renewal renewal;
     membership members;
     // A flush failed, or a verification found a difference: flushes do not prove that the copies are equal.
     std::atomic<bool> may_differ = false;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <netdb.h>
 
+#include "clock.hpp"
 #include "settings.hpp"
 
 namespace mirror

@@ -9,13 +9,14 @@ using namespace mirror;
 
 set_parts::set_parts(const settings &of)
     : configured(of), published(configured), decider(make_arbiter(of.arbiter)), local(configured),
-      members(configured, published, *decider, local, copies, counted, changed)
+      renewal(*decider, lost.found), members(configured, published, *decider, local, copies, counted, changed)
 {
     configured.check();
 }
 
 set_parts::~set_parts()
 {
+    renewal.stop();
     decider->release(replica::deadline(configured.operation_ms));
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Thread that detects losses while the program does not flush, and renews the right to write.
 #include "watch.hpp"
 
-#include <algorithm>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -19,8 +17,8 @@ constexpr int poll_interval_ms = 500;
 } // namespace
 
 watcher::watcher(set_parts &of, background_resync &background)
-    : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), copies_(of.copies),
-      background_(background), lost_(of.lost)
+    : settings_(of.configured), membership_(of.members), arbiter_(*of.decider), renewal_(of.renewal),
+      copies_(of.copies), background_(background), lost_(of.lost)
 {
 }
 
@@ -61,25 +59,16 @@ void watcher::poll_targets()
 
 void watcher::watch()
 {
-    const int renew_ms = arbiter_.renew_ms();
-    std::int64_t renew_at = replica::now_ms() + renew_ms;
     while (membership_.terminal_error() == 0) {
-        const int until_renewal = renew_ms == 0 ? poll_interval_ms : static_cast<int>(renew_at - replica::now_ms());
         pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {arbiter_.lost_fd(), POLLIN, 0}, {lost_.found.fd(), POLLIN, 0}};
-        poll(pollers, 3, std::clamp(until_renewal, 0, poll_interval_ms));
+        poll(pollers, 3, poll_interval_ms);
         if (pollers[0].revents != 0)
             return;
         lost_.found.clear();
         poll_targets();
         // If a thread cannot be created, the next call tries again.
         guarded([&] { background_.poll(); });
-        int lost = arbiter_.lost() ? RPMA_MIRROR_E_ARBITER : 0;
-        if (renew_ms != 0 && replica::now_ms() >= renew_at && lost == 0) {
-            renew_at = replica::now_ms() + renew_ms;
-            // One failed renewal is not fatal: arbiter::lost() reports the expiry.
-            if (guarded([&] { arbiter_.renew(replica::deadline(renew_ms)); }) == RPMA_MIRROR_E_FENCED)
-                lost = RPMA_MIRROR_E_FENCED;
-        }
+        const int lost = renewal_.is_fenced() ? RPMA_MIRROR_E_FENCED : arbiter_.lost() ? RPMA_MIRROR_E_ARBITER : 0;
         if (lost != 0) {
             const std::lock_guard guard(membership_);
             guarded([&] {

@@ -9,8 +9,7 @@
 namespace mirror
 {
 
-// Thread that detects losses while the program does not flush, starts background resyncs, and renews the right to
-// write.
+// Thread that detects losses while the program does not flush, and starts background resyncs.
 class watcher
 {
 public:
@@ -29,7 +28,8 @@ private:
 
     const settings &settings_;
     membership &membership_;
-    arbiter &arbiter_;
+    const arbiter &arbiter_;
+    const lease_renewal &renewal_;
     const remote_copies &copies_;
     background_resync &background_;
     lost_targets &lost_;

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace
 {
@@ -116,6 +117,47 @@ TEST(a_writer_keeps_its_lease)
             e.go_on();
         usleep(100'000);
     }
+    m.close();
+}
+
+// Longer than the lease of 2 s.
+constexpr unsigned long_time_s = 4;
+
+TEST(a_long_resync_of_an_opening_keeps_the_lease)
+{
+    const etcd e;
+    target a;
+    const host h;
+    const cfg_ptr cfg = h.create({&a}, e.line("ttl 2"));
+    in_process_that_dies(put_and_die, cfg.get());
+    rpma_mirror_resync_options options{};
+    options.size = sizeof(options);
+    options.progress = [](void *slept, const rpma_mirror_progress *) {
+        if (!std::exchange(*static_cast<bool *>(slept), true))
+            sleep(long_time_s);
+        return 0;
+    };
+    bool slept = false;
+    options.context = &slept;
+    assert_ok(rpma_mirror_cfg_set_resync_options(cfg.get(), &options));
+    take_over(cfg.get());
+    assert_true(slept);
+}
+
+TEST(a_long_change_of_the_membership_keeps_the_lease)
+{
+    const etcd e;
+    target a, b;
+    const host h;
+    const cfg_ptr cfg = h.create({&a, &b}, e.line("ttl 2"));
+    const auto evict = [](void *, const rpma_mirror_error *) {
+        sleep(long_time_s);
+        return 0;
+    };
+    assert_ok(rpma_mirror_cfg_set_eviction_function(cfg.get(), evict, nullptr));
+    opened m(cfg.get());
+    b.kill();
+    m.put(0, "without b");
     m.close();
 }
 
