@@ -47,6 +47,40 @@ static void expect_nothing(struct side *side)
     assert_int_equal(ibv_poll_cq(side->cq, 1, &wc), 0);
 }
 
+static void change_state(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
+{
+    struct ibv_qp_attr attr = {.qp_state = to, .en_sqd_async_notify = 1};
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask), 0);
+}
+
+/* The first test: a child of a process that used the device cannot release what that process has. Sends more than the
+ * network takes while the server is stopped: started requests complete, the others wait until
+ * the queue resumes. */
+TEST_IN_OWN_PROCESS(a_drained_queue_does_not_wait_for_missing_responses)
+{
+    REMOTE r;
+    struct chain c;
+    start_server(&r, &(struct server_plan){.size = (size_t)count * long_write}, NULL);
+    meet_server(&r);
+    struct side *client = &r.pair.client;
+    fill(client->memory, r.size, 3);
+    suspend_server(&r);
+    prepare(&c, client, &r.target, long_write);
+    c.wrs[count - 1].send_flags = IBV_SEND_SIGNALED;
+    post_chain(client, &c);
+    change_state(client->qp, IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY);
+    assert_int_equal(kill(r.pid, SIGCONT), 0);
+    struct pollfd asynchronous = {.fd = client->id->verbs->async_fd, .events = POLLIN};
+    struct ibv_async_event event;
+    assert_int_equal(poll(&asynchronous, 1, time_limit_ms), 1);
+    assert_int_equal(ibv_get_async_event(client->id->verbs, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
+    ibv_ack_async_event(&event);
+    change_state(client->qp, IBV_QPS_RTS, 0);
+    expect_completion(client->cq, count - 1, IBV_WC_SUCCESS);
+    assert_memory_equal(r.page, client->memory, r.size);
+}
+
 PAIR_TEST(the_last_answer_completes_all, connected)
 {
     struct chain c;
@@ -98,37 +132,4 @@ PAIR_TEST(a_request_that_cannot_be_sent_fails_after_earlier_ones, connected)
     for (uint64_t i = 6; i < count; ++i)
         expect_completion(p->client.cq, i, IBV_WC_WR_FLUSH_ERR);
     assert_memory_equal(p->server.memory, p->client.memory, 5 * place);
-}
-
-static void change_state(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
-{
-    struct ibv_qp_attr attr = {.qp_state = to, .en_sqd_async_notify = 1};
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask), 0);
-}
-
-/* Sends more than the network takes while the server is stopped: started requests complete, the others wait until
- * the queue resumes. */
-TEST_IN_OWN_PROCESS(a_drained_queue_does_not_wait_for_missing_responses)
-{
-    REMOTE r;
-    struct chain c;
-    start_server(&r, &(struct server_plan){.size = (size_t)count * long_write}, NULL);
-    meet_server(&r);
-    struct side *client = &r.pair.client;
-    fill(client->memory, r.size, 3);
-    suspend_server(&r);
-    prepare(&c, client, &r.target, long_write);
-    c.wrs[count - 1].send_flags = IBV_SEND_SIGNALED;
-    post_chain(client, &c);
-    change_state(client->qp, IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY);
-    assert_int_equal(kill(r.pid, SIGCONT), 0);
-    struct pollfd asynchronous = {.fd = client->id->verbs->async_fd, .events = POLLIN};
-    struct ibv_async_event event;
-    assert_int_equal(poll(&asynchronous, 1, time_limit_ms), 1);
-    assert_int_equal(ibv_get_async_event(client->id->verbs, &event), 0);
-    assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
-    ibv_ack_async_event(&event);
-    change_state(client->qp, IBV_QPS_RTS, 0);
-    expect_completion(client->cq, count - 1, IBV_WC_SUCCESS);
-    assert_memory_equal(r.page, client->memory, r.size);
 }

@@ -45,79 +45,6 @@ static void send_all(int fd, const void *bytes, size_t size)
     assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
 }
 
-TEST(random_bytes_are_disconnected)
-{
-    OPEN_PAIR(p, NULL);
-    int fd = call(&p);
-    send_all(fd, "GET / HTTP/1.1\r\n\r\n", 18);
-    expect_hang_up(fd);
-    expect_unharmed(&p);
-}
-
-/* A well-formed WRITE with a valid key, sent on a connection that belongs to no queue pair. */
-TEST(data_frames_need_an_established_connection)
-{
-    OPEN_PAIR(p, NULL);
-    uint8_t frame[4 + 12 + 16 + 8] = {0, 0, 0, 36, 0x0a, 0, 0xff, 0xff};
-    const uint32_t qpn = htonl(p.server.qp->qp_num), rkey = htonl(p.server.mr->rkey), length = htonl(8);
-    const uint64_t addr = htobe64((uintptr_t)p.server.memory);
-    memcpy(frame + 8, &qpn, 4);
-    memcpy(frame + 16, &addr, 8);
-    memcpy(frame + 24, &rkey, 4);
-    memcpy(frame + 28, &length, 4);
-    memset(frame + 32, 0xff, 8);
-    int fd = call(&p);
-    send_all(fd, frame, sizeof(frame));
-    expect_hang_up(fd);
-    for (size_t i = 0; i < 8; ++i)
-        assert_int_equal(p.server.memory[i], 0);
-    expect_unharmed(&p);
-}
-
-TEST(a_request_with_a_wrong_magic_is_disconnected)
-{
-    OPEN_PAIR(p, NULL);
-    uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
-    int fd = call(&p);
-    send_all(fd, frame, sizeof(frame));
-    expect_hang_up(fd);
-    expect_unharmed(&p);
-}
-
-TEST(a_silent_client_is_disconnected_in_time)
-{
-    OPEN_PAIR(p, NULL);
-    expect_hang_up(call(&p));
-    expect_unharmed(&p);
-}
-
-/* Sends a complete connection request, and no confirmation of the reply. */
-TEST(an_accepted_client_must_confirm_in_time)
-{
-    PAIR p = {0};
-    open_listener(&p, "127.0.0.1");
-    uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
-    memcpy(frame + 16, "softrdma\2", 9);
-    int fd = call(&p);
-    send_all(fd, frame, sizeof(frame));
-    struct rdma_cm_event *request = take_request(&p);
-    create_queues(&p.server, NULL, NULL, true);
-    assert_int_equal(rdma_ack_cm_event(request), 0);
-    assert_int_equal(post_receive(&p.server, 1, 0, 64), 0);
-    assert_int_equal(rdma_accept(p.server.id, &(struct rdma_conn_param){0}), 0);
-    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
-    expect_completion(p.server.cq, 1, IBV_WC_WR_FLUSH_ERR);
-    close(fd);
-}
-
-TEST(clients_that_disconnect_immediately_are_harmless)
-{
-    OPEN_PAIR(p, NULL);
-    for (unsigned i = 0; i < 100; ++i)
-        close(call(&p));
-    expect_unharmed(&p);
-}
-
 enum {
     crowd = 1200,            /* above the default limit of descriptors */
     most_descriptors = 1024, /* limit of the program under test */
@@ -208,6 +135,7 @@ static void serve_beside_a_crowd(void)
     close_pair(&other);
 }
 
+/* The first test: a child of a process that used the device cannot release what that process has. */
 TEST(many_silent_clients_do_not_block_connections)
 {
     struct rlimit limit;
@@ -216,4 +144,77 @@ TEST(many_silent_clients_do_not_block_connections)
         skip();
     }
     in_own_process(serve_beside_a_crowd);
+}
+
+TEST(random_bytes_are_disconnected)
+{
+    OPEN_PAIR(p, NULL);
+    int fd = call(&p);
+    send_all(fd, "GET / HTTP/1.1\r\n\r\n", 18);
+    expect_hang_up(fd);
+    expect_unharmed(&p);
+}
+
+/* A well-formed WRITE with a valid key, sent on a connection that belongs to no queue pair. */
+TEST(data_frames_need_an_established_connection)
+{
+    OPEN_PAIR(p, NULL);
+    uint8_t frame[4 + 12 + 16 + 8] = {0, 0, 0, 36, 0x0a, 0, 0xff, 0xff};
+    const uint32_t qpn = htonl(p.server.qp->qp_num), rkey = htonl(p.server.mr->rkey), length = htonl(8);
+    const uint64_t addr = htobe64((uintptr_t)p.server.memory);
+    memcpy(frame + 8, &qpn, 4);
+    memcpy(frame + 16, &addr, 8);
+    memcpy(frame + 24, &rkey, 4);
+    memcpy(frame + 28, &length, 4);
+    memset(frame + 32, 0xff, 8);
+    int fd = call(&p);
+    send_all(fd, frame, sizeof(frame));
+    expect_hang_up(fd);
+    for (size_t i = 0; i < 8; ++i)
+        assert_int_equal(p.server.memory[i], 0);
+    expect_unharmed(&p);
+}
+
+TEST(a_request_with_a_wrong_magic_is_disconnected)
+{
+    OPEN_PAIR(p, NULL);
+    uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
+    int fd = call(&p);
+    send_all(fd, frame, sizeof(frame));
+    expect_hang_up(fd);
+    expect_unharmed(&p);
+}
+
+TEST(a_silent_client_is_disconnected_in_time)
+{
+    OPEN_PAIR(p, NULL);
+    expect_hang_up(call(&p));
+    expect_unharmed(&p);
+}
+
+/* Sends a complete connection request, and no confirmation of the reply. */
+TEST(an_accepted_client_must_confirm_in_time)
+{
+    PAIR p = {0};
+    open_listener(&p, "127.0.0.1");
+    uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
+    memcpy(frame + 16, "softrdma\2", 9);
+    int fd = call(&p);
+    send_all(fd, frame, sizeof(frame));
+    struct rdma_cm_event *request = take_request(&p);
+    create_queues(&p.server, NULL, NULL, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(post_receive(&p.server, 1, 0, 64), 0);
+    assert_int_equal(rdma_accept(p.server.id, &(struct rdma_conn_param){0}), 0);
+    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
+    expect_completion(p.server.cq, 1, IBV_WC_WR_FLUSH_ERR);
+    close(fd);
+}
+
+TEST(clients_that_disconnect_immediately_are_harmless)
+{
+    OPEN_PAIR(p, NULL);
+    for (unsigned i = 0; i < 100; ++i)
+        close(call(&p));
+    expect_unharmed(&p);
 }
