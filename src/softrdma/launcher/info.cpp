@@ -10,6 +10,7 @@
 #include <csignal>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <memory>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -32,12 +33,14 @@ int print_device(const std::string &library)
     }
     const auto list = reinterpret_cast<decltype(&ibv_get_device_list)>(dlsym(device_library, "ibv_get_device_list"));
     const auto open = reinterpret_cast<decltype(&ibv_open_device)>(dlsym(device_library, "ibv_open_device"));
-    if (list == nullptr || open == nullptr) {
+    const auto release =
+            reinterpret_cast<decltype(&ibv_free_device_list)>(dlsym(device_library, "ibv_free_device_list"));
+    if (list == nullptr || open == nullptr || release == nullptr) {
         fprintf(stderr, "softrdma: %s: not a softrdma library (reinstall softrdma)\n", library.c_str());
         return exit_failure;
     }
-    ibv_device **devices = list(nullptr);
-    ibv_context *context = devices != nullptr && devices[0] != nullptr ? open(devices[0]) : nullptr;
+    const std::unique_ptr<ibv_device *, decltype(release)> devices(list(nullptr), release);
+    ibv_context *const context = devices ? open(*devices) : nullptr;
     ibv_device_attr_ex attr{};
     // Avoids the inline functions, which would call the real libibverbs.
     if (context == nullptr || verbs_get_ctx(context)->query_device_ex(context, nullptr, &attr, sizeof(attr)) != 0) {
@@ -45,7 +48,7 @@ int print_device(const std::string &library)
         return exit_failure;
     }
     const ibv_device_attr &a = attr.orig_attr;
-    printf("device:        %s\n", devices[0]->name);
+    printf("device:        %s\n", (*devices)->name);
     printf("library:       %s\n", library.c_str());
     printf("native verbs:  flush %s, atomic write %s, atomic operations %s\n",
             (attr.device_cap_flags_ex >> 38 & 3) == 3 ? "yes" : "no",
