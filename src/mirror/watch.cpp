@@ -2,7 +2,6 @@
 #include "watch.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include "failure.hpp"
 #include "step.hpp"
@@ -24,9 +23,6 @@ watcher::watcher(set_parts &of, background_resync &background)
 
 void watcher::start()
 {
-    stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!stop_.valid())
-        throw system_failure("cannot create an event");
     thread_ = quiet_thread([this] { watch(); });
 }
 
@@ -34,7 +30,7 @@ void watcher::stop()
 {
     if (!thread_.joinable())
         return;
-    eventfd_write(stop_.get(), 1);
+    stop_.raise();
     thread_.join();
 }
 
@@ -60,7 +56,7 @@ void watcher::poll_targets()
 void watcher::watch()
 {
     while (membership_.terminal_error() == 0) {
-        pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {arbiter_.lost_fd(), POLLIN, 0}, {lost_.found.fd(), POLLIN, 0}};
+        pollfd pollers[] = {{stop_.fd(), POLLIN, 0}, {arbiter_.lost_fd(), POLLIN, 0}, {lost_.found.fd(), POLLIN, 0}};
         poll(pollers, 3, poll_interval_ms);
         if (pollers[0].revents != 0)
             return;

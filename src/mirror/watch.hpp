@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "background.hpp"
-#include "fd_owner.hpp"
+#include "wakeup.hpp"
 
 namespace mirror
 {
@@ -34,8 +34,8 @@ private:
     background_resync &background_;
     lost_targets &lost_;
 
+    const wakeup stop_;
     std::jthread thread_;
-    replica::fd_owner stop_;
 };
 
 } // namespace mirror
