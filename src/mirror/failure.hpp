@@ -35,6 +35,12 @@ failure system_failure(const std::string &message, int error = errno);
 [[gnu::format(printf, 2, 3)]] int fail(int code, const char *pattern, ...) noexcept;
 int fail(const failure &f) noexcept;
 const char *last_failure() noexcept;
+// Throws the failure of a call that has stored its message and returned the code, unless that is 0.
+inline void throw_if_failed(int code)
+{
+    if (code != 0)
+        throw failure(code, last_failure());
+}
 
 // Copies a text for a caller that releases it with free(3).
 char *copy_for_caller(const std::string &text);

@@ -102,17 +102,11 @@ std::uint32_t grower::synced() const
     return membership_.now().awaited & membership_.synced_targets();
 }
 
-void grower::check_usable() const
-{
-    if (const int code = membership_.check_usable(); code != 0)
-        throw failure(code, last_failure());
-}
-
 // Returns the targets in sync.
 std::uint32_t grower::begin(std::uint64_t length)
 {
     const std::lock_guard guard(membership_);
-    check_usable();
+    throw_if_failed(membership_.check_usable());
     if (length < local_.length())
         throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " + std::to_string(local_.length()) +
                                                    " to " + std::to_string(length) + " bytes");
@@ -130,12 +124,12 @@ void grower::reserve(std::uint32_t copies, std::uint64_t length, channels &targe
         resize(membership_, c, *control, length, true, within);
     });
     const std::lock_guard guard(membership_);
-    check_usable();
+    throw_if_failed(membership_.check_usable());
     each_copy(synced(), [&](unsigned copy) {
-        if (found[copy])
-            end_if_fenced(*found[copy], copy);
-        if (found[copy])
-            throw failure(found[copy]->code(), std::string(found[copy]->what()) + unchanged, found[copy]->system());
+        if (!found[copy])
+            return;
+        end_if_fenced(*found[copy], copy);
+        throw failure(found[copy]->code(), std::string(found[copy]->what()) + unchanged, found[copy]->system());
     });
 }
 
@@ -201,9 +195,8 @@ void grower::commit(const failures &resized)
                 end_if_fenced(*found[copy], copy);
         });
     if (failed.bits != 0)
-        if (const int code = membership_.evict_or_fail(failed); code != 0)
-            throw failure(code, last_failure());
-    check_usable();
+        throw_if_failed(membership_.evict_or_fail(failed));
+    throw_if_failed(membership_.check_usable());
     parts_.published.publish(RPMA_MIRROR_EVENT_GROWN, settings_.local_number, membership_.record());
 }
 
@@ -220,7 +213,7 @@ void grower::grow(std::uint64_t length)
     local_.extend(length, membership_);
     {
         const std::lock_guard guard(membership_);
-        check_usable();
+        throw_if_failed(membership_.check_usable());
         check_registration(length);
         // The next opening completes the growth if this copy is its source.
         local_.set_length(length);

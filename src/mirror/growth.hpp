@@ -31,7 +31,6 @@ private:
 
     template<class F>
     failures call(std::uint32_t copies, F f);
-    void check_usable() const;
     std::uint32_t begin(std::uint64_t length);
     void reserve(std::uint32_t copies, std::uint64_t length, channels &targets);
     void check_registration(std::uint64_t length) const;

@@ -300,8 +300,7 @@ void membership::set_consistency_point(std::uint64_t point)
 {
     reject_reentry();
     const std::lock_guard guard(*this);
-    if (const int code = check_usable(); code != 0)
-        throw failure(code, last_failure());
+    throw_if_failed(check_usable());
     replica::mirror_record next = record_;
     next.mark = point;
     const auto before = synced_targets();

@@ -99,8 +99,7 @@ void resyncer::resync(unsigned copy, const limits &within)
 {
     const exclusive_copy work(membership_, copies_, copy, within.yields ? within.cancel : nullptr);
     remote_copy &c = work.copy;
-    if (const int code = membership_.check_usable(); code != 0)
-        throw failure(code, last_failure());
+    throw_if_failed(membership_.check_usable());
     {
         const std::lock_guard guard(membership_);
         if (membership_.is_synced(copy) && (membership_.now().awaited & c.bit()) != 0)
@@ -309,8 +308,7 @@ void resyncer::remove_target(unsigned copy)
     const exclusive_copy work(membership_, copies_, copy, nullptr);
     remote_copy &c = work.copy;
     const std::lock_guard guard(membership_);
-    if (const int code = membership_.check_usable(); code != 0)
-        throw failure(code, last_failure());
+    throw_if_failed(membership_.check_usable());
     replica::mirror_record next = membership_.record();
     next.in_sync = static_cast<std::uint16_t>(next.in_sync & ~c.bit());
     next.members = static_cast<std::uint16_t>(next.members & ~c.bit());

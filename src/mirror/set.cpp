@@ -62,12 +62,10 @@ void rpma_mirror::close(closing how)
     if (const int code = parts.members.terminal_error(); code != 0)
         throw failure(code, std::string("mirror failed before: ") + parts.members.terminal_reason());
     if (how == closing::all_flushed)
-        if (const int code = lanes.wait_for_all(); code != 0)
-            throw failure(code, last_failure());
+        throw_if_failed(lanes.wait_for_all());
     const std::lock_guard guard(parts.members);
     if (how != closing::unchanged) {
-        if (const int code = lanes.check_flushable(); code != 0)
-            throw failure(code, last_failure());
+        throw_if_failed(lanes.check_flushable());
         if (parts.local.flush({0, parts.local.length()}) != 0)
             throw failure(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy");
         parts.local.drain();

@@ -59,8 +59,7 @@ rpma_mirror_verify_level verifier::flush_and_verify(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, rpma_mirror_error *first_bad)
 {
     membership_.reject_reentry();
-    if (const int code = flusher_.flush(lane, ranges, n, flags); code != 0)
-        throw failure(code, last_failure());
+    throw_if_failed(flusher_.flush(lane, ranges, n, flags));
     std::vector<std::byte> back(chunk_size);
     auto level = RPMA_MIRROR_VERIFY_NONE;
     each_copy(membership_.now().awaited, [&](unsigned copy) {
