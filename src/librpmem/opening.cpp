@@ -269,7 +269,7 @@ void rpmem_pool::assign_replica_ids()
     for (unsigned i = 0; i < count_; ++i) {
         if ((assigned >> i & 1) != 0)
             continue;
-        replicas_[i]->number = static_cast<std::uint32_t>(__builtin_ctz(~taken));
+        replicas_[i]->number = first_of(~taken);
         taken |= 1U << replicas_[i]->number;
     }
 }
