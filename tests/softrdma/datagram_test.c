@@ -140,15 +140,18 @@ TEST(test_lost_without_receive)
 TEST(test_lengths)
 {
     OPEN_DATAGRAM_SIDES(a, b, ah);
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(a.pd->context, 1, &port), 0);
+    const uint32_t longest = 128U << port.active_mtu; /* over RoCE, that of the interface */
     struct ibv_sge sge;
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
-    fill(a.memory, mtu, 3);
-    assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
-    sge.length = mtu;
+    fill(a.memory, longest, 3);
+    assert_int_equal(receive(&b, 2, 0, header + longest), 0);
+    sge.length = longest;
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
-    assert_memory_equal(b.memory + header, a.memory, mtu);
+    assert_memory_equal(b.memory + header, a.memory, longest);
     /* An empty scatter list. */
     assert_int_equal(receive(&b, 3, 0, header), 0);
     wr.num_sge = 0;
@@ -157,7 +160,7 @@ TEST(test_lengths)
     assert_int_equal(next_completion(b.cq).byte_len, header);
     /* One byte too many stops only the send queue, until it is restarted. */
     wr.num_sge = 1;
-    sge.length = mtu + 1;
+    sge.length = longest + 1;
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_LOC_LEN_ERR);
     assert_int_equal(a.qp->state, IBV_QPS_SQE);
@@ -494,12 +497,17 @@ TEST(test_packets_of_roce)
     close_datagram_side(&b, NULL);
 }
 
-static void set_loopback_mtu(int bytes)
+/* Returns the MTU before the change. */
+static int set_loopback_mtu(int bytes)
 {
-    struct ifreq request = {.ifr_name = "lo", .ifr_mtu = bytes};
+    struct ifreq request = {.ifr_name = "lo"};
     const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(ioctl(fd, SIOCGIFMTU, &request), 0);
+    const int before = request.ifr_mtu;
+    request.ifr_mtu = bytes;
     assert_int_equal(ioctl(fd, SIOCSIFMTU, &request), 0);
     close(fd);
+    return before;
 }
 
 /* A message must fit the path MTU that the interface of the address handle permits: 1024 for Ethernet. */
@@ -510,9 +518,9 @@ TEST(test_small_path_mtu)
     struct side a = open_ready();
     struct side b = open_ready();
     struct ibv_sge sge;
-    set_loopback_mtu(1500);
+    const int before = set_loopback_mtu(1500);
     struct ibv_ah *ah = handle_to(&a, loopback);
-    set_loopback_mtu(65536);
+    set_loopback_mtu(before);
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
     sge.length = 1024;
