@@ -162,6 +162,11 @@ class Relay(threading.Thread):
         self.join()
 
 
+def messages_of(relay: Relay) -> list[int]:
+    """Returns the attributes of the messages of the connection manager."""
+    return [attribute_of(frame) for frame in relay.frames if is_management(frame)]
+
+
 class RoceTest(unittest.TestCase):
     def setUp(self) -> None:
         self.hosts = []
@@ -428,7 +433,7 @@ class RoceTest(unittest.TestCase):
         self.addCleanup(server.kill)
         wait_until(lambda: self.right.listens(7471) or server.poll() is not None, "a server")
         self.finish(self.left.start("ucmatose", "-s", RIGHT, "-p", "7471", "-c", "20", "-C", "5"), server)
-        attributes = [attribute_of(frame) for frame in relay.frames if is_management(frame)]
+        attributes = messages_of(relay)
         self.assertGreater(attributes.count(REQ), 20)
         self.assertNotIn(REJ, attributes)
 
@@ -507,7 +512,7 @@ class RoceTest(unittest.TestCase):
         relay.only_management = True
         server, client = self.serve_udaddy("-c", "20", "-C", "5")
         self.finish(self.left.start(*client), server)
-        attributes = [attribute_of(frame) for frame in relay.frames if is_management(frame)]
+        attributes = messages_of(relay)
         self.assertGreater(attributes.count(SIDR_REQ), 20)
         self.assertGreaterEqual(attributes.count(SIDR_REP), 20)
 
@@ -638,7 +643,7 @@ class RoceTest(unittest.TestCase):
         probe = relay.frames[0]
         self.assertEqual("", roce_packets.wrong_checksum(probe))
         self.assertEqual(DREP, attribute_of(probe))
-        attributes = [attribute_of(frame) for frame in relay.frames if is_management(frame)]
+        attributes = messages_of(relay)
         self.assertLessEqual({REQ, REP, RTU, DREQ}, set(attributes))
         server, client = self.serve_rping()
         self.finish(self.right.start(*client, SOFTRDMA_TRANSPORT="auto"), server) # within a host
@@ -673,10 +678,10 @@ class RoceTest(unittest.TestCase):
         relay = self.relay()
         server, client = self.serve_rping()
         self.assertIn("requested over RoCE", self.is_refused(self.to_no_listener(client)))
-        self.assertIn(REJ, [attribute_of(frame) for frame in relay.frames if is_management(frame)])
-        before = len(relay.frames)
+        self.assertIn(REJ, messages_of(relay))
+        before = messages_of(relay)
         self.is_refused(client, SOFTRDMA_ROCE="off")
-        self.assertEqual(before, len(relay.frames))
+        self.assertEqual(before, messages_of(relay))
         server.send_signal(signal.SIGSTOP)
         self.is_refused(client)
 
@@ -685,11 +690,11 @@ class RoceTest(unittest.TestCase):
         accepting = {"SOFTRDMA_TRANSPORT": "auto", "SOFTRDMA_ROCE": "listen"}
         server, client = self.serve_rping(**accepting)
         self.finish(self.left.start(*client), server)
-        self.assertIn(REQ, [attribute_of(frame) for frame in relay.frames if is_management(frame)])
-        before = len(relay.frames)
+        self.assertIn(REQ, messages_of(relay))
+        requests = messages_of(relay).count(REQ)
         server, client = self.serve_rping(**accepting)
         self.finish(self.start_automatically(client), server)
-        self.assertEqual(before, len(relay.frames))
+        self.assertEqual(requests, messages_of(relay).count(REQ))
         self.occupy_port()
         failing, _ = self.serve_rping(**accepting)
         output = failing.communicate(timeout=LIMIT_S)[0]
