@@ -15,7 +15,7 @@ inline constexpr int etcd_limit_s = 120;
 class etcd
 {
 public:
-    explicit etcd(bool tls = false) : tls_(tls), port_(free_port()), peer_port_(free_port())
+    explicit etcd(bool tls = false) : tls_(tls)
     {
         if (tls) {
             const int status =
@@ -24,29 +24,20 @@ public:
                             .wait();
             assert_int_equal(status, 0);
         }
-        start();
+        for (int tries = 0; tries < 3; ++tries) { // another test can take a port that is free now
+            port_ = free_port();
+            peer_port_ = free_port();
+            if (has_started())
+                return;
+        }
+        fail_msg("etcd did not start");
     }
 
+    // Starts it again, on the same port.
     void start()
     {
-        const std::string peers = "http://127.0.0.1:" + std::to_string(peer_port_);
-        std::vector<std::string> words = {"etcd", "--data-dir", file("data"), "--listen-client-urls", url(),
-                "--advertise-client-urls", url(), "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-                "--initial-cluster", "default=" + peers};
-        if (tls_)
-            words.insert(words.end(), {"--cert-file", file("cert"), "--key-file", file("key"), "--client-cert-auth",
-                                              "--trusted-ca-file", file("cert")});
-        process_ = run(words);
-        for (int tries = 0;; ++tries) {
-            const int fd = connect_to_port(port_);
-            if (fd >= 0) {
-                close(fd);
-                return;
-            }
-            if (tries == etcd_limit_s * 50 || process_.has_ended())
-                fail_msg("etcd did not start");
-            usleep(20'000);
-        }
+        if (!has_started())
+            fail_msg("etcd did not start again");
     }
     void kill() { process_.kill(); }
     void stop() const { process_.stop(); }
@@ -74,6 +65,27 @@ public:
     std::string line(const std::string &more) const { return "arbiter etcd " + url() + " " + more + "\n"; }
 
 private:
+    // Returns false if it exited, for example because another process has its port.
+    bool has_started()
+    {
+        const std::string peers = "http://127.0.0.1:" + std::to_string(peer_port_);
+        std::vector<std::string> words = {"etcd", "--data-dir", file("data"), "--listen-client-urls", url(),
+                "--advertise-client-urls", url(), "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+                "--initial-cluster", "default=" + peers};
+        if (tls_)
+            words.insert(words.end(), {"--cert-file", file("cert"), "--key-file", file("key"), "--client-cert-auth",
+                                              "--trusted-ca-file", file("cert")});
+        process_ = run(words);
+        for (int tries = 0; tries < etcd_limit_s * 50 && !process_.has_ended(); ++tries) {
+            const int fd = connect_to_port(port_);
+            if (fd >= 0) {
+                close(fd);
+                return true;
+            }
+            usleep(20'000);
+        }
+        return false;
+    }
     child_process run(const std::vector<std::string> &words) const
     {
         const int log = open(file("log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -84,6 +96,6 @@ private:
 
     const scratch where_;
     const bool tls_;
-    const unsigned port_, peer_port_;
+    unsigned port_ = 0, peer_port_ = 0;
     child_process process_;
 };
