@@ -233,12 +233,13 @@ int rpmem_pool::reject_lost_replica()
     return 0;
 }
 
-// Selects the newest record of all replicas.
+// Selects the newest record of all replicas, and their numbers in it.
 int rpmem_pool::find_record()
 {
     record_ = {};
+    std::vector<replica::mirror_state> held;
     for (unsigned i = 0; i < count_; ++i) {
-        const replica::mirror_state &state = replicas_[i]->last_state();
+        const replica::mirror_state &state = held.emplace_back(replicas_[i]->last_state());
         if (state.committed.epoch == 0)
             continue;
         if (record_.epoch != 0 && state.set != set_)
@@ -248,30 +249,10 @@ int rpmem_pool::find_record()
         if (is_newer(state.committed, record_))
             record_ = state.committed;
     }
-    assign_replica_ids();
+    const std::vector<unsigned> numbers = group::assign_numbers(held, record_);
+    for (unsigned i = 0; i < count_; ++i)
+        replicas_[i]->number = numbers[i];
     return 0;
-}
-
-// A replica with a record keeps its number in the record, unless another replica has the same number.
-void rpmem_pool::assign_replica_ids()
-{
-    std::uint32_t taken = 0;
-    copy_mask assigned = 0;
-    for (unsigned i = 0; i < count_; ++i) {
-        const replica::mirror_state &state = replicas_[i]->last_state();
-        if (state.committed.epoch == 0 || (taken >> state.copy & 1) != 0)
-            continue;
-        replicas_[i]->number = state.copy;
-        taken |= 1U << state.copy;
-        assigned |= 1U << i;
-    }
-    taken |= record_.in_sync;
-    for (unsigned i = 0; i < count_; ++i) {
-        if ((assigned >> i & 1) != 0)
-            continue;
-        replicas_[i]->number = first_of(~taken);
-        taken |= 1U << replicas_[i]->number;
-    }
 }
 
 // Finds the replicas in sync, at least one. Without a record, all targets are required. A record can require a replica

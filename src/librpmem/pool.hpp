@@ -63,7 +63,6 @@ private:
     int open_all(const open_params &params, const rpmem::target_list &targets);
     int reject_lost_replica();
     int find_record();
-    void assign_replica_ids();
     int find_in_sync(copy_mask *found) const;
     int check_pools(copy_mask in_sync) const;
     int acquire_epoch();

@@ -199,6 +199,36 @@ void a_record_shares_a_target_with_the_one_before(void **)
     }
 }
 
+void each_copy_has_a_number_of_its_own(void **)
+{
+    struct copy {
+        unsigned number;
+        std::uint64_t epoch; // epoch of the record, 0 without one
+    };
+    struct {
+        std::vector<copy> copies;
+        std::uint16_t members, in_sync;
+        std::vector<unsigned> expected;
+    } const table[] = {
+            {{{0, 0}, {0, 0}}, 0, 0, {0, 1}}, {{{0, 0}, {1, 2}, {0, 0}}, 0b11, 0b11, {2, 1, 3}},
+            {{{0, 2}, {0, 0}}, 0b0111, 0b0001, {0, 3}},          // former members can return
+            {{{2, 1}, {2, 3}, {1, 3}}, 0b111, 0b110, {3, 2, 1}}, // the number belongs to the copy with the newer record
+            {{{0, 0}, {1, 2}, {0, 0}}, 0xffff, 0x00ff, {8, 1, 9}},
+            {{{14, 2}, {0, 0}, {0, 0}, {0, 0}}, 0x7fff, 0x7fff, {14, 15, 0, 1}}, // all others in the list are new
+    };
+    for (const auto &row : table) {
+        std::vector<replica::mirror_state> held;
+        for (const copy &c : row.copies) {
+            replica::mirror_state &state = held.emplace_back();
+            state.copy = c.number;
+            state.committed.epoch = c.epoch;
+        }
+        mirror_record newest = record_of(4, 1, row.in_sync);
+        newest.members = row.members;
+        assert_true(assign_numbers(held, newest) == row.expected);
+    }
+}
+
 void segments_with_other_hashes_differ(void **)
 {
     constexpr std::uint64_t size = replica::segment_size;
@@ -238,6 +268,7 @@ int main()
             cmocka_unit_test(the_source_has_all_acknowledged_data),
             cmocka_unit_test(an_epoch_begins_with_a_record_of_its_writer),
             cmocka_unit_test(a_record_shares_a_target_with_the_one_before),
+            cmocka_unit_test(each_copy_has_a_number_of_its_own),
             cmocka_unit_test(segments_with_other_hashes_differ),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "group/membership.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <sys/random.h>
 #include <system_error>
 
@@ -59,6 +61,32 @@ source_choice choose_source(const opening_facts &facts)
             choice.source = copy;
     });
     return choice;
+}
+
+std::vector<unsigned> assign_numbers(std::span<const replica::mirror_state> held, const mirror_record &newest)
+{
+    constexpr copy_mask all = bit_of(replica::max_copies) - 1;
+    std::vector<std::size_t> order(held.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, replica::is_newer, [&](std::size_t i) { return held[i].committed; });
+    std::vector<unsigned> numbers(held.size(), replica::max_copies);
+    copy_mask taken = 0;
+    for (const std::size_t i : order)
+        if (held[i].committed.epoch != 0 && (taken & bit_of(held[i].copy)) == 0) {
+            numbers[i] = held[i].copy;
+            taken |= bit_of(numbers[i]);
+        }
+    for (unsigned &number : numbers) {
+        if (number != replica::max_copies)
+            continue;
+        copy_mask available = all & ~taken;
+        for (const copy_mask avoided : {newest.members, newest.in_sync})
+            if ((available & ~avoided) != 0)
+                available &= ~avoided;
+        number = first_of(available);
+        taken |= bit_of(number);
+    }
+    return numbers;
 }
 
 std::uint64_t new_writer_id()

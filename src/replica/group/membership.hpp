@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "group/copies.hpp"
 #include "mirror_state.hpp"
@@ -56,6 +58,11 @@ struct source_choice {
 };
 
 source_choice choose_source(const opening_facts &facts);
+
+// Returns the number of each copy in records, below max_copies. `held`: the states of at most max_copies copies. A copy
+// keeps the number of its record, unless a copy with a newer record has the same one. Numbers of former members are
+// reused only if all others are taken, because these members can return with an old record.
+std::vector<unsigned> assign_numbers(std::span<const replica::mirror_state> held, const mirror_record &newest);
 
 // Returns a random number for a new writer. Throws std::system_error.
 std::uint64_t new_writer_id();
