@@ -28,8 +28,7 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, std::uin
 replica::mirror_state resize(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
         bool reserve, const replica::deadline &until);
 
-// Creates the copy on a target. A copy that exists is accepted if an earlier request created it and its response was
-// lost. Throws failure.
+// Creates the copy on a target. A copy that an earlier request created is accepted with any length. Throws failure.
 void create_copy(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
         const replica::deadline &until);
 

@@ -286,6 +286,23 @@ void a_copy_that_was_evicted_grows_later(void **)
     close_and_check(next, cfg.get(), h, {&a, &b});
 }
 
+// A target that was removed, or whose addition was interrupted, has a copy with the length of that time.
+void a_copy_that_was_created_before_the_growth_is_added(void **)
+{
+    const target a, b;
+    const host h;
+    const cfg_ptr cfg = new_set(h, {&a});
+    opened m(cfg.get());
+    assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
+    assert_ok(rpma_mirror_remove_target(m.get(), 2));
+    b.list_part("24M");
+    assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+    m.put(length - 2, "text");
+    assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
+    check_equal(m, h, {&a, &b});
+    m.close();
+}
+
 // The target does not extend its parts in time. The set keeps its length, and the program continues.
 void a_target_is_stopped(void **)
 {
@@ -470,6 +487,7 @@ int main()
             cmocka_unit_test(memory_of_the_program_does_not_grow),
             cmocka_unit_test(a_copy_of_anonymous_memory_grows),
             cmocka_unit_test(a_copy_that_was_evicted_grows_later),
+            cmocka_unit_test(a_copy_that_was_created_before_the_growth_is_added),
             cmocka_unit_test(a_target_is_stopped),
             cmocka_unit_test(the_right_to_write_was_withdrawn),
             cmocka_unit_test(a_writer_is_killed_at_any_moment),
