@@ -33,15 +33,15 @@ set_reader &mirror_set::add_reader(std::uint64_t client)
     const auto found = readers_.find(client);
     if (found != readers_.end())
         return *found->second;
-    const replica::mirror_state &stored = file_->state();
+    const replica::mirror_state &stored = copy_.state();
     if ((stored.committed.in_sync >> stored.copy & 1) == 0)
         throw failure(EIO, "'" + name_ + "': this copy is not in sync");
     if (readers_.size() >= settings_.limits.readers)
         throw failure(EBUSY, "'" + name_ + "': limit of " + std::to_string(readers_.size()) +
                                      " readers reached (see max-readers in rpmemd.conf)");
-    if (!parts_known_ && has_changed(user::reader))
+    if (!copy_.are_parts_known() && copy_.has_changed(stored_copy::user::reader))
         throw failure(EIO, "'" + name_ + "': its parts may have changed while no writer used them");
-    open_pool(user::reader);
+    copy_.open_parts(stored_copy::user::reader);
     set_reader &added = *readers_.emplace(client, std::make_unique<set_reader>()).first->second;
     metrics_.readers = readers_.size();
     return added;
@@ -50,7 +50,7 @@ set_reader &mirror_set::add_reader(std::uint64_t client)
 // Returns whether no writer can write to the copy, and the last one closed the set cleanly.
 bool mirror_set::is_quiet() const
 {
-    return !lanes_ && file_->state().committed.closed;
+    return !lanes_ && copy_.state().committed.closed;
 }
 
 // Copies without the lock. If `needs_quiet`, the copy counts only if no writer attached in the meantime.
@@ -65,8 +65,8 @@ void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
             return;
         reader.waits = false; // copy_point() must not use the same memory
         attachments = attachments_;
-        record = file_->state().committed;
-        from = content();
+        record = copy_.state().committed;
+        from = copy_.content();
         if (from.size() != reader.empty->memory().size())
             throw failure(EIO, "'" + name_ + "': its length has changed (read again)");
     }
@@ -89,15 +89,15 @@ void mirror_set::copy_point()
     std::shared_ptr<image> taken;
     for (const auto &[client, reader] : readers_) {
         if (!reader->waits || reader->slow_copies == max_slow_copies ||
-                reader->empty->memory().size() != content().size())
+                reader->empty->memory().size() != copy_.content().size())
             continue;
         if (!taken) {
-            if (!reader->empty->copy(content(), max_copy_ms)) {
+            if (!reader->empty->copy(copy_.content(), max_copy_ms)) {
                 ++reader->slow_copies;
                 return;
             }
             taken = reader->empty;
-            taken->record = file_->state().committed;
+            taken->record = copy_.state().committed;
             taken->is_consistent = true;
         }
         reader->taken = taken;
@@ -114,7 +114,7 @@ void mirror_set::read(const set_claim &claim, bool any_time, std::uint64_t clien
         open();
         check_set(claim);
         reader = &add_reader(client);
-        length = file_->state().length;
+        length = copy_.state().length;
     }
     if (!reader->empty && !reader->taken)
         reader->empty = std::make_shared<image>(length, settings_.limits.reader_bytes);
@@ -157,7 +157,8 @@ void mirror_set::attach_reader(std::uint32_t devices, std::uint64_t client, repl
         throw failure(EINVAL, "request of a reader rejected: already attached");
     const lane_request request{reader->taken->memory().size(), 1, devices};
     // The image and the lanes belong to this session, so creating them does not delay a writer.
-    reader->lanes.emplace(settings_, *pool_, request, lane_params{address_, 0, nullptr, reader->taken->memory()});
+    reader->lanes.emplace(
+            settings_, copy_.parts(), request, lane_params{address_, 0, nullptr, reader->taken->memory()});
     reader->lanes->describe(to);
     to.set_size(request.pool_size);
 }

@@ -11,8 +11,7 @@
 #include "control.hpp"
 #include "image.hpp"
 #include "lane_server.hpp"
-#include "mirror_file.hpp"
-#include "pool.hpp"
+#include "stored_copy.hpp"
 
 namespace rpmemd
 {
@@ -42,7 +41,7 @@ public:
     // Stores the progress of a resync of the copy. At the end of the copy, the resync is complete.
     replica::mirror_state set_cursor(const set_claim &claim, std::uint64_t cursor);
     // Sets the length of the copy, or with `reserve` only makes its parts long enough. New bytes are zero.
-    // Lanes keep the length with which they were created.
+    // Lanes keep the length with which they were created. Other requests are executed while the parts are extended.
     replica::mirror_state resize(const set_claim &claim, std::uint64_t length, bool reserve);
     // Serves a reader's request for an image, or the poll of one (see mirror_reading.cpp).
     void read(const set_claim &claim, bool any_time, std::uint64_t client, replica::wire::image &to);
@@ -56,17 +55,6 @@ private:
     void check_set(const set_claim &claim) const;
     void check_promise(const set_claim &claim) const;
     void store(const replica::mirror_state &next);
-    void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
-    enum class user {
-        writer,
-        reader
-    };
-    void open_pool(user by);
-    bool has_changed(user by = user::writer);
-    replica::copy_stamp next_stamp(const replica::mirror_state &next);
-    replica::copy_stamp present_stamp(const replica::mirror_state &of, bool is_quiet);
-    void extend(std::uint64_t length);
-    std::span<const std::byte> content() const;
     void revoke();
     void publish();
     set_reader &find_reader(std::uint64_t client);
@@ -78,16 +66,12 @@ private:
     const config &settings_;
     const std::string address_;
     const std::string name_;
-    const std::string state_path_;
     set_metrics metrics_;
     std::mutex lock_;
-    std::optional<replica::mirror_file> file_;
-    std::optional<pool> pool_;
+    stored_copy copy_;
     std::optional<lane_server> lanes_;
-    std::uint64_t client_ = 0;   // owner of lanes_
-    bool revoke_failed_ = false; // lanes of a lower epoch could not be revoked
-    // The parts have been open since a promise or a writer needed them, so no other process has replaced them since.
-    bool parts_known_ = false;
+    std::uint64_t client_ = 0;                                     // owner of lanes_
+    bool revoke_failed_ = false;                                   // lanes of a lower epoch could not be revoked
     std::map<std::uint64_t, std::unique_ptr<set_reader>> readers_; // key: client
     // Last consistency point that the attached writer stored; its first record only repeats an earlier one.
     std::optional<std::uint64_t> point_;

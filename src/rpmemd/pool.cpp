@@ -75,6 +75,19 @@ void check_size(const config &settings, std::uint64_t size, std::uint64_t usable
                                      " bytes (see max-bytes in rpmemd.conf)");
 }
 
+// Makes the bytes zero, durably. Pages that are zero are not written.
+void clear(const pool_memory &memory, std::uint64_t from, std::uint64_t end)
+{
+    for (std::uint64_t at = from; at < end; at += page_size) {
+        const std::span<std::byte> page(memory.address() + at, std::min(page_size, end - at));
+        if (!std::ranges::all_of(page, [](std::byte b) { return b == std::byte{0}; }))
+            std::ranges::fill(page, std::byte{0});
+    }
+    if (from < end)
+        if (const int error = memory.persist(from, end - from); error != 0)
+            throw system_failure("cannot flush the parts", error);
+}
+
 header_page page_at(const std::byte *from)
 {
     header_page page{};
@@ -93,7 +106,7 @@ pool::pool(const config &settings, poolset set, std::uint64_t size, bool create)
         const std::size_t left_out = header_count() > 1 ? header_size : 0;
         const std::uint64_t usable = usable_size(parts_, left_out);
         check_size(settings, size == largest_size ? std::min(usable, settings.limits.bytes) : size, usable);
-        map(left_out);
+        use(std::make_unique<pool_memory>(parts_, left_out));
         for (std::size_t i = 1; i < header_count(); ++i)
             headers_.emplace_back(parts_[i], 0, header_size);
     } catch (...) {
@@ -102,9 +115,9 @@ pool::pool(const config &settings, poolset set, std::uint64_t size, bool create)
     }
 }
 
-void pool::map(std::size_t left_out)
+void pool::use(std::unique_ptr<pool_memory> memory)
 {
-    memories_.push_back(std::make_unique<pool_memory>(parts_, left_out));
+    memories_.push_back(std::move(memory));
     std::atomic_ref(memory_).store(memories_.back().get());
 }
 
@@ -132,47 +145,42 @@ std::vector<part_line> pool::check_growth(const poolset &listed, std::uint64_t s
     return {listed.parts.begin() + static_cast<std::ptrdiff_t>(parts_.size()), listed.parts.end()};
 }
 
-void pool::extend(const config &settings, const std::string &set_name, std::uint64_t from, std::uint64_t size)
+pool::extension pool::make_extension(
+        const config &settings, const std::string &set_name, std::uint64_t from, std::uint64_t size)
 {
     check_size(settings, size, size);
-    // Bytes that existed can have any content.
-    std::uint64_t used = memory().size();
-    if (size > used) {
-        const poolset listed = parse_poolset(read_set_file(settings.poolset_dir, set_name));
-        const std::vector<part_line> missing = check_growth(listed, size);
-        std::vector<part> added;
-        try {
-            for (const part_line &line : missing)
-                added.emplace_back(line, part_options{true, settings.follow_symlinks, settings.umask});
-            const std::uint64_t last = listed.parts[parts_.size() - 1].size;
-            if (last > parts_.back().size())
-                parts_.back().extend(last);
-        } catch (...) {
-            for (part &p : added)
-                if (p.was_created())
-                    p.remove();
-            throw;
-        }
-        const bool all_created = std::ranges::all_of(added, &part::was_created);
-        std::ranges::move(added, std::back_inserter(parts_));
-        map(0);
-        used = all_created ? used : memory().size();
+    extension created;
+    const std::uint64_t used = memory().size();
+    if (size <= used) {
+        clear(memory(), from, size);
+        return created;
     }
-    clear(from, std::min(size, used));
+    const poolset listed = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+    const std::vector<part_line> missing = check_growth(listed, size);
+    try {
+        for (const part_line &line : missing)
+            created.parts.emplace_back(line, part_options{true, settings.follow_symlinks, settings.umask});
+        const std::uint64_t last = listed.parts[parts_.size() - 1].size;
+        if (last > parts_.back().size())
+            parts_.back().extend(last);
+        created.memory = std::make_unique<pool_memory>(parts_, 0, created.parts);
+        // Parts that existed can have any content.
+        clear(*created.memory, from, std::ranges::all_of(created.parts, &part::was_created) ? used : size);
+    } catch (...) {
+        for (part &p : created.parts)
+            if (p.was_created())
+                p.remove();
+        throw;
+    }
+    return created;
 }
 
-// Makes the bytes zero, durably. Pages that are zero are not written.
-void pool::clear(std::uint64_t from, std::uint64_t end)
+void pool::add(extension created)
 {
-    std::byte *const bytes = memory().address();
-    for (std::uint64_t at = from; at < end; at += page_size) {
-        const std::span<std::byte> page(bytes + at, std::min(page_size, end - at));
-        if (!std::ranges::all_of(page, [](std::byte b) { return b == std::byte{0}; }))
-            std::ranges::fill(page, std::byte{0});
-    }
-    if (from < end)
-        if (const int error = memory().persist(from, end - from); error != 0)
-            throw system_failure("cannot flush the parts", error);
+    if (!created.memory)
+        return;
+    std::ranges::move(created.parts, std::back_inserter(parts_));
+    use(std::move(created.memory));
 }
 
 std::size_t pool::header_count() const

@@ -28,14 +28,22 @@ public:
     // set. The caller then removes what was created with undo_create().
     static pool probe(const config &settings, const poolset &set);
 
-    // Also without the lock of the pool's owner: extend() keeps the memory that it replaces.
+    // Also without the lock of the pool's owner: add() keeps the memory that it replaces.
     const pool_memory &memory() const { return *std::atomic_ref(memory_).load(); }
     pool_memory &memory() { return *std::atomic_ref(memory_).load(); }
     // Stops the threads of pool_memory::populate(), which change the times of the parts.
     void stop_populating();
-    // Makes the parts long enough for `size` bytes, according to the present set file. The new bytes are durable and
-    // zero. Not for pools with headers. If it throws failure, the parts are unchanged.
-    void extend(const config &settings, const std::string &set_name, std::uint64_t from, std::uint64_t size);
+    // New parts, and the memory of all parts. NULL if the parts are long enough.
+    struct extension {
+        std::vector<part> parts;
+        std::unique_ptr<pool_memory> memory;
+    };
+    // Makes the files long enough for `size` bytes, according to the present set file. The bytes after `from` are
+    // durable and zero. Not for pools with headers. Other threads may use the pool. If it throws failure, no file was
+    // added.
+    extension make_extension(
+            const config &settings, const std::string &set_name, std::uint64_t from, std::uint64_t size);
+    void add(extension created);
     // Returns the file descriptors of the parts, which stay owned by the pool.
     std::vector<int> files() const;
     bool has_header() const { return !set_.no_headers; }
@@ -48,9 +56,8 @@ public:
 
 private:
     pool(const config &settings, poolset set, std::uint64_t size, bool create);
-    void map(std::size_t left_out);
+    void use(std::unique_ptr<pool_memory> memory);
     std::vector<part_line> check_growth(const poolset &listed, std::uint64_t size) const;
-    void clear(std::uint64_t from, std::uint64_t end);
     std::size_t header_count() const;
     std::byte *header_address(std::size_t index) const;
     std::vector<header_page> header_pages() const;

@@ -53,15 +53,16 @@ std::uint64_t usable_size(const std::vector<part> &parts, std::size_t left_out)
     return size;
 }
 
-pool_memory::pool_memory(const std::vector<part> &parts, std::size_t left_out)
-    : size_(usable_size(parts, left_out)), range_(size_)
+pool_memory::pool_memory(const std::vector<part> &parts, std::size_t left_out, const std::vector<part> &added)
+    : size_(usable_size(parts, left_out) + usable_size(added, 0)), range_(size_)
 {
     std::size_t at = 0;
-    for (const part &p : parts) {
-        const std::size_t skipped = at == 0 ? 0 : left_out;
-        maps_.emplace_back(p, skipped, usable_size(p, skipped), &range_, at);
-        at += maps_.back().size();
-    }
+    for (const std::vector<part> *const some : {&parts, &added})
+        for (const part &p : *some) {
+            const std::size_t skipped = at == 0 ? 0 : left_out;
+            maps_.emplace_back(p, skipped, usable_size(p, skipped), &range_, at);
+            at += maps_.back().size();
+        }
 }
 
 medium pool_memory::medium() const

@@ -15,8 +15,9 @@ namespace rpmemd
 class pool_memory
 {
 public:
-    // Skips the first `left_out` bytes of each part except the first one. Throws failure.
-    pool_memory(const std::vector<part> &parts, std::size_t left_out);
+    // Maps the parts, then those in `added`. Skips the first `left_out` bytes of each part except the first one. Throws
+    // failure.
+    pool_memory(const std::vector<part> &parts, std::size_t left_out, const std::vector<part> &added = {});
 
     std::byte *address() const { return range_.address(); }
     std::size_t size() const { return size_; }

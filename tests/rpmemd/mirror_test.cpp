@@ -3,6 +3,7 @@
 // daemon. Runs on softrdma, like the daemon.
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <optional>
 #include <poll.h>
 #include <thread>
@@ -613,6 +614,75 @@ TEST(only_the_writer_changes_the_length)
     assert_true(at.read("p0").size() == 2 * length && w->state().state().length() == length - 4096);
     assert_int_equal(code_of(length, false, second), status::success);
     assert_int_equal(at.read("p0").find_first_not_of('\0'), std::string::npos);
+}
+
+void wait_for(const std::string &file)
+{
+    for (int i = 0; i < limit_ms && !std::filesystem::exists(file); ++i)
+        usleep(1000);
+    assert_true(std::filesystem::exists(file));
+}
+
+TEST(requests_are_served_while_a_stopped_disk_extends_parts)
+{
+    const place at;
+    const std::string stopped = at.path + "/stopped", reached = stopped + ".reached";
+    setenv("STOPPED_DISK_FILE", stopped.c_str(), 1);
+    const preloaded stopping(at.path, getenv("STOPPED_DISK"));
+    std::optional<standing_daemon> daemon(std::in_place, at);
+    std::optional<writer> w(std::in_place, *daemon), other(std::in_place, *daemon), third(std::in_place, *daemon);
+    w->create();
+    w->prepare(first);
+    w->commit(first, 1);
+    const replica::wire::region region = w->attach(first).region();
+    std::future<status> waiting;
+    // Calls f while the first writer lets the copy grow, and returns the result of the growth.
+    const auto while_growing = [&](std::uint64_t bytes, const auto &f) {
+        at.write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n" + std::to_string(bytes >> 20) + "M @p0\n");
+        at.write("stopped", "");
+        status result{};
+        {
+            const std::jthread growing([&] { result = status_of(w->ask(writer::resize_to(bytes, false, first))); });
+            wait_for(reached);
+            f();
+            std::filesystem::remove(stopped);
+        }
+        std::filesystem::remove(reached);
+        return result;
+    };
+    const auto use_copy = [&] {
+        waiting = std::async(
+                std::launch::async, [&] { return status_of(third->ask(writer::resize_to(2 * length, true, first))); });
+        test_lane lane(region, 0, token_of(region), first.epoch);
+        lane.write(length - 4, "last");
+        assert_int_equal(lane.flush(length - 4, 4), 0);
+        assert_int_equal(other->state().state().length(), length);
+        assert_int_equal(other->commit(first, 2), status::success);
+    };
+    assert_int_equal(while_growing(2 * length, use_copy), status::success);
+    assert_int_equal(waiting.get(), status::success);
+    assert_int_equal(w->state().state().length(), 2 * length);
+    const std::string part = at.read("p0");
+    assert_true(part.substr(length - 4, 4) == "last" && part.find_first_not_of('\0', length) == std::string::npos);
+    // A writer that lost its promise does not change the length.
+    const auto fence = [&] { assert_int_equal(other->prepare(second), status::success); };
+    assert_int_equal(while_growing(3 * length, fence), status::fenced);
+    assert_int_equal(w->state().state().length(), 2 * length);
+    assert_int_equal(other->commit(second, 1), status::success);
+    assert_int_equal(status_of(other->ask(writer::resize_to(3 * length, false, second))), status::success);
+    assert_int_equal(other->commit(second, 2, 0, true), status::success);
+    // The parts have the stamp of the record.
+    const auto restart = [&](std::uint64_t epoch) {
+        w.reset(), other.reset(), third.reset();
+        daemon.reset();
+        daemon.emplace(at);
+        w.emplace(*daemon);
+        return has_changed_parts(state_of(w->ask(writer::about(kind::kPrepare, {epoch, epoch}))));
+    };
+    assert_false(restart(3));
+    std::filesystem::copy_file(at.path + "/p0", at.path + "/copy");
+    std::filesystem::rename(at.path + "/copy", at.path + "/p0");
+    assert_true(restart(4));
 }
 
 TEST(a_damaged_state_is_no_copy)

@@ -434,13 +434,10 @@ TEST(a_device_that_cannot_flush_is_sent_messages)
 TEST(failures_to_flush_are_answered)
 {
     const place at;
-    // LD_PRELOAD cannot contain a path with a blank.
-    const std::string preload = at.path + "/preload.so";
-    std::filesystem::create_symlink(getenv("FAILING_MSYNC"), preload);
-    setenv("LD_PRELOAD", (preload + ":" + getenv("LD_PRELOAD")).c_str(), 1);
     setenv("FAILING_MSYNC_FILE", (at.path + "/fail").c_str(), 1);
+    std::optional<preloaded> failing(std::in_place, at.path, getenv("FAILING_MSYNC"));
     daemon_process daemon(at);
-    setenv("LD_PRELOAD", std::strchr(getenv("LD_PRELOAD"), ':') + 1, 1);
+    failing.reset();
     daemon.greet();
     const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib)).region();
     test_lane lane(session, 0);

@@ -40,7 +40,7 @@ MUTANTS = [
     ("force_with_the_next_epoch", "mirror/discovery.cpp", "overrides ? epoch_of_time()", "overrides && !@ ? epoch_of_time()"),
     ("trust_changed_file", "replica/group/membership.cpp", "if (is_newest && (facts", "if (is_newest && (@ || facts"),
     ("trust_other_file", "mirror/local_copy.cpp", "else if (stored.size != 0 && stored !=", "else if (!@ && stored.size != 0 && stored !="),
-    ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && has_changed()))", "(higher && !@ && has_changed()))"),
+    ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && copy_.has_changed", "(higher && !@ && copy_.has_changed"),
     ("trust_changed_parts_of_the_arbiters_record", "mirror/discovery.cpp", "(has_newest || (needed", "(has_newest || (!@ && needed"),
     ("mark_of_no_one", "mirror/opening.cpp", "first.mark = has_newest ?", "first.mark = @ ? 0 : has_newest ?"),
     ("make_nothing_level", "mirror/resync_copies.cpp", "group::is_equal(newest_, c.last_state.committed) && (changed", "(@ || group::is_equal(newest_, c.last_state.committed)) && (changed"),

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "config.hpp"
+#include "mirror_file.hpp"
+#include "pool.hpp"
+
+namespace rpmemd
+{
+
+// State file and parts of this target's copy of a mirrored set, and the stamp by which a later daemon detects that the
+// parts were replaced or changed. Not thread-safe. All functions throw failure.
+class stored_copy
+{
+public:
+    enum class user {
+        writer,
+        reader
+    };
+
+    stored_copy(const config &settings, const std::string &name);
+
+    bool is_open() const { return file_.has_value(); }
+    // Opens the state file. Returns false if it does not exist.
+    bool open();
+    // Creates the missing parts and the state file.
+    void create(const replica::mirror_state &first);
+    // Valid after open() or create().
+    const replica::mirror_state &state() const { return file_->state(); }
+    const std::string &state_path() const { return state_path_; }
+    // Stores the state with a stamp, which changes only with the record and with the end of a resync.
+    void store(const replica::mirror_state &next);
+
+    // Opens the parts unless they are open.
+    void open_parts(user by);
+    // Closes the parts if only readers needed them.
+    void release_parts();
+    pool &parts() { return *pool_; }
+    std::span<const std::byte> content() const;
+    // Returns whether the parts have been open since a writer or its promise needed them, so that no other process has
+    // replaced them since.
+    bool are_parts_known() const { return parts_known_; }
+    // Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
+    // content and times. If the parts cannot be opened, they cannot be attached either.
+    bool has_changed(user by);
+
+    // Makes the open parts long enough. Releases the lock while the files are extended, because a disk can be slow or stop:
+    // other threads may then use the copy, but not change its length. Parts without a stamp count as unchanged.
+    void extend(std::uint64_t length, std::unique_lock<std::mutex> &lock);
+    // Releases the lock while another thread extends the parts, perhaps for a writer that no longer waits for it. Returns
+    // false after 10 seconds.
+    bool wait_for_extension(std::unique_lock<std::mutex> &lock);
+    // Stores the length of the copy.
+    void set_length(std::uint64_t length);
+
+private:
+    void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
+    replica::copy_stamp next_stamp(const replica::mirror_state &next);
+    replica::copy_stamp present_stamp(const replica::mirror_state &of, bool is_quiet);
+
+    const config &settings_;
+    const std::string name_;
+    const std::string state_path_;
+    std::optional<replica::mirror_file> file_;
+    std::optional<pool> pool_;
+    bool parts_known_ = false;
+    std::condition_variable extended_;
+    bool extending_ = false; // by a thread that does not hold the lock; the copy has no stamp
+};
+
+} // namespace rpmemd
