@@ -47,6 +47,10 @@ def is_roce(frame: bytes) -> bool:
     return frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == struct.pack(">H", ROCE_PORT)
 
 
+def is_roce6(frame: bytes) -> bool:
+    return frame[12:14] == b"\x86\xdd" and frame[20] == 17 and frame[56:58] == struct.pack(">H", ROCE_PORT)
+
+
 def is_management(frame: bytes) -> bool:
     return frame[47:50] == b"\0\0\1" # destination queue pair
 
@@ -61,7 +65,8 @@ class Host:
     numbers = itertools.count()
 
     def __init__(self, address: str) -> None:
-        name = f"host{next(self.numbers)}" # the kernel releases a name some time after its namespace ended
+        # The kernel releases a name some time after its namespace ended.
+        self.name = name = f"host{next(self.numbers)}"
         self.process = subprocess.Popen(["unshare", "-n", "sleep", str(3 * LIMIT_S)], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         own = os.readlink("/proc/self/ns/net")
@@ -82,6 +87,9 @@ class Host:
         request = struct.pack("16sQ", interface.encode(), ctypes.addressof(buffer)) + bytes(16)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             fcntl.ioctl(s, SIOCETHTOOL, request)
+
+    def add_address(self, address: str) -> None:
+        subprocess.run([*self.enter, "ip", "address", "add", f"{address}/64", "dev", self.name, "nodad"], check=True)
 
     @property
     def enter(self) -> list[str]:
@@ -107,8 +115,8 @@ class Host:
 
 class Relay(threading.Thread):
     """Joins two hosts. Loses, repeats and delays that share of the RoCE packets, and keeps a copy of each. With
-    `renumbers`, gives them identifications and congestion marks, sends congestion notifications to their senders, and
-    changes a byte in that share of them."""
+    `renumbers`, gives them identifications and congestion marks, sends congestion notifications to their senders,
+    changes a byte in that share of them, and removes the UDP checksums, those of IPv6 packets too."""
 
     def __init__(self, hosts: list[Host], share: float, renumbers: bool) -> None:
         super().__init__(daemon=True)
@@ -130,6 +138,9 @@ class Relay(threading.Thread):
                 if origin[2] == PACKET_OUTGOING:
                     continue
                 to = self.sockets[1 - self.sockets.index(ready)]
+                if self.renumbers and is_roce6(frame):
+                    self.frames.append(frame)
+                    frame = frame[:60] + bytes(2) + frame[62:]
                 copies = 1
                 if is_roce(frame):
                     self.frames.append(frame)
@@ -323,6 +334,13 @@ class RoceTest(unittest.TestCase):
     def test_other_identifications_congestion_marks_and_damaged_packets(self) -> None:
         self.relay(0.01, renumbers=True)
         self.exchange("-n", "40", "-s", "30001")
+
+    def test_packets_of_ipv6_without_checksum(self) -> None:
+        for host, address in ((self.left, "fd77::1"), (self.right, "fd77::2")):
+            host.add_address(address)
+        relay = self.relay(renumbers=True)
+        self.exchange("-n", "40", "-s", "30001", "-g", "1")
+        self.assertGreater(len(relay.frames), 40 * 2 * 30)
 
     def test_processes_share_the_port(self) -> None:
         self.relay()

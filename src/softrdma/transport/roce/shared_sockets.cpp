@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -62,6 +63,7 @@ unique_fd open_bound(int family, std::uint16_t port, bool shared, const datagram
         set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
         set(fd.get(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
         set(fd.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+        set(fd.get(), IPPROTO_UDP, UDP_NO_CHECK6_RX, 1); // SoftRoCE sends none
     } else {
         set(fd.get(), IPPROTO_IP, IP_PKTINFO, 1);
     }
