@@ -231,10 +231,10 @@ class RoceTest(unittest.TestCase):
         last = {frame[26:34] + frame[47:54] for frame, opcode in zip(frames, opcodes) if opcode == 2}
         self.assertEqual(2 * 20, len(last))
 
-    def identifications_of_long_messages(self, **environment: str) -> list[set[int]]:
+    def identifications_of_long_messages(self, count: int = 5, **environment: str) -> list[set[int]]:
         """Returns the identifications of the packets of each host, after a transfer between two of this device."""
         relay = self.relay()
-        server, client = self.serve_rping("-S", "60000", **environment)
+        server, client = self.serve_rping("-S", "60000", "-C", str(count), **environment)
         self.finish(self.left.start(*client, **environment), server)
         for frame in relay.frames:
             self.assertEqual("", roce_packets.wrong_checksum(frame))
@@ -248,6 +248,11 @@ class RoceTest(unittest.TestCase):
 
     def test_an_interface_without_segmentation(self) -> None:
         self.assertEqual([{0}, {0}], self.identifications_of_long_messages(LD_PRELOAD=NO_SEGMENTATION))
+
+    def test_a_route_that_segments_later(self) -> None:
+        environment = {"LD_PRELOAD": NO_SEGMENTATION, "NO_SEGMENTATION_COUNT": "1"}
+        for found in self.identifications_of_long_messages(100, **environment): # takes longer than the pause
+            self.assertGreater(max(found), 16)
 
     def test_datagrams_are_those_of_the_standard(self) -> None:
         relay = self.relay()

@@ -60,7 +60,8 @@ std::shared_ptr<packet_receiver> connection::bound()
 
 bool connection::joins_group(const outgoing_packet &p) const
 {
-    if (!groups_ || group_.empty() || group_.size() == packet_socket::max_packets)
+    if (!groups_ || group_.empty() || group_.size() == packet_socket::max_packets ||
+            (single_until_ && clock::now() < *single_until_))
         return false;
     const std::size_t size = group_.front().size();
     return group_.back().size() == size && p.size() <= size &&
@@ -72,7 +73,7 @@ void connection::send_group()
     if (group_.empty())
         return;
     if (!port_->send(socket_, route_, attr_.dest_qpn, group_)) {
-        groups_ = false;
+        single_until_ = clock::now() + single_packets;
         for (const outgoing_packet &p : group_)
             port_->send(socket_, route_, attr_.dest_qpn, {&p, 1});
     }

@@ -51,6 +51,8 @@ private:
     // READ responses that are sent without a pause: a long READ must not overflow the buffers on its way.
     static constexpr unsigned max_burst = 64;
     static constexpr std::chrono::microseconds burst_pause{200};
+    // Time for which packets are sent singly after the kernel could not cut a group: the route may change.
+    static constexpr std::chrono::milliseconds single_packets{100};
 
     void send(const packet &p, std::span<const std::byte> payload) override REQUIRES(mutex_);
     bool joins_group(const outgoing_packet &p) const REQUIRES(mutex_);
@@ -77,6 +79,7 @@ private:
     // Packets that are sent at the end of the current call; their payload belongs to the sender or the replier.
     std::vector<outgoing_packet> group_ GUARDED_BY(mutex_);
     bool groups_ GUARDED_BY(mutex_);
+    std::optional<time_point> single_until_ GUARDED_BY(mutex_);
     std::optional<std::uint32_t> newest_flush_ GUARDED_BY(mutex_); // PSN
     bool sends_both_ GUARDED_BY(mutex_) = false;                   // each FLUSH, with the CRC of either rule
 };
