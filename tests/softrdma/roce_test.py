@@ -100,12 +100,13 @@ class Host:
                                 env={**os.environ, "SOFTRDMA_TRANSPORT": "roce", **environment}, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True)
 
-    def listens(self, port: int) -> bool:
+    def listens(self, port: int, transports: int = 1) -> bool:
+        """Returns whether a program listens on the port, over that number of transports."""
         with open(f"/proc/{self.process.pid}/net/unix", encoding="ascii") as table:
-            if any(f"/service/{space << 16 | port:x}/" in line for line in table for space in (RDMA_PS_TCP, RDMA_PS_UDP)):
-                return True
+            roce = any(f"/service/{space << 16 | port:x}/" in line for line in table for space in (RDMA_PS_TCP, RDMA_PS_UDP))
         with open(f"/proc/{self.process.pid}/net/tcp", encoding="ascii") as table:
-            return any(f":{port:04X} " in line.split(maxsplit=2)[1] + " " and line.split()[3] == "0A" for line in list(table)[1:])
+            tcp = any(f":{port:04X} " in line.split(maxsplit=2)[1] + " " and line.split()[3] == "0A" for line in list(table)[1:])
+        return roce + tcp >= transports
 
     def end(self) -> None:
         self.process.kill()
@@ -405,8 +406,8 @@ class RoceTest(unittest.TestCase):
         server = self.right.start("rping", "-s", "-a", RIGHT, "-p", str(self.port), "-C", "5", *options, **environment)
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
-        port = self.port
-        wait_until(lambda: self.right.listens(port) or server.poll() is not None, "a server")
+        port, transports = self.port, 2 if environment.get("SOFTRDMA_ROCE") == "listen" else 1
+        wait_until(lambda: self.right.listens(port, transports) or server.poll() is not None, "a server")
         return server, ["rping", "-c", "-a", RIGHT, "-p", str(self.port), "-C", "5", *options]
 
     def fail_in_time(self, command: list[str], event: str, **environment: str) -> None:
