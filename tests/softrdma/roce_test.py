@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RoCE between two network namespaces, over a relay that loses, repeats and reorders packets. Processes of one
-namespace share UDP port 4791. usage: roce_test.py SOFTRDMA PROGRAM-DIRECTORY NO-SEGMENTATION"""
+namespace share UDP port 4791. usage: roce_test.py SOFTRDMA PROGRAM-DIRECTORY NO-SEGMENTATION LINGER"""
 
 import ctypes
 import fcntl
@@ -23,7 +23,7 @@ import unittest
 import roce_packets
 from support import enter_own_network, skip, wait_until
 
-SOFTRDMA, PROGRAMS, NO_SEGMENTATION = sys.argv[1:4]
+SOFTRDMA, PROGRAMS, NO_SEGMENTATION, LINGER = sys.argv[1:5]
 LIMIT_S = 100 # on a hang
 BOUND_S = 30 # bound for events after a timeout of 1.5 s on a busy machine
 ROCE_PORT = 4791
@@ -193,11 +193,11 @@ class RoceTest(unittest.TestCase):
         self.addCleanup(relay.end)
         return relay
 
-    def serve(self, *options: str, program: str = "ibv_rc_pingpong") -> tuple[subprocess.Popen, list[str]]:
+    def serve(self, *options: str, program: str = "ibv_rc_pingpong", **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server at the right. Returns it and the command of its client."""
         self.port += 1
         command = [program, "-g", "0", "-c", "-p", str(self.port), *options]
-        server = self.right.start(*command)
+        server = self.right.start(*command, **environment)
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
         port = self.port
@@ -211,8 +211,8 @@ class RoceTest(unittest.TestCase):
             self.assertNotIn("invalid data", output)
 
     def exchange(self, *options: str) -> None:
-        server, client = self.serve(*options)
-        self.finish(self.left.start(*client), server)
+        server, client = self.serve(*options, LD_PRELOAD=LINGER)
+        self.finish(self.left.start(*client, LD_PRELOAD=LINGER), server)
 
     def test_packets_are_those_of_the_standard(self) -> None:
         relay = self.relay()
@@ -806,4 +806,4 @@ class RoceTest(unittest.TestCase):
 if __name__ == "__main__":
     if shutil.which("ibv_rc_pingpong") is None or not enter_own_network():
         skip("no network namespace can be created, or ibv_rc_pingpong is not installed")
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
