@@ -65,7 +65,7 @@ endforeach()
         self.enterContext(unittest.mock.patch.multiple(lanes, ROOT=root, DURATIONS=root / "durations"))
         (root / "CMakeLists.txt").write_text(self.PROJECT)
         (root / "CMakePresets.json").write_text(self.PRESETS)
-        lanes.DURATIONS.write_text("# seconds\nlong 90\nmiddle 40\nunknown 30\n")
+        lanes.DURATIONS.write_text("# seconds\nlong 90\nmiddle 40\nmirror.etcd 30\n")
         self.build = root / "build" / "lane"
         subprocess.run(["cmake", "-S", root, "-B", self.build], stdout=subprocess.DEVNULL, check=True)
 
@@ -80,12 +80,20 @@ endforeach()
         self.assertEqual(measured, costs.read_text())
 
     def test_the_parts_of_a_lane_contain_each_test_once(self):
-        for part, tests in {"quick": {"short"}, "long": {"long", "middle"}, "": {"short", "long", "middle"}}.items():
+        for part, tests in {"quick": {"short"}, "long": {"long", "middle"}, "": {"short", "long", "middle"},
+                            "others": {"short", "long", "middle"}}.items():
             with self.subTest(part), unittest.mock.patch.object(lanes, "run", self.run_quietly):
                 total = lanes.Total()
                 lanes.run_tests("lane", part, total, False)
                 self.assertEqual({f"lane: {test}" for test in tests}, total.test_seconds.keys())
                 self.assertEqual({"passed": len(tests)}, total.counts)
+
+    def test_core_and_others_contain_each_test_once(self):
+        core = ["rpmem.killed_test", "softrdma.data", "softrdma.signaling.auto"]
+        others = ["softrdma.data.tcp", "mirror.loss_test_tcp", "softrdma.data.shm-fd", "softrdma.programs.local.fio", "unit.mr",
+                  "mirror.etcd"]
+        for part, tests in {"core": core, "others": others}.items():
+            self.assertEqual(tests, [test for test in core + others if lanes.is_in_part(test, part)])
 
     @staticmethod
     def run_quietly(command):
