@@ -11,112 +11,46 @@
 
 using softrdma::abi::fail_with;
 
+// Defines a function of rsocket(7) that calls the socket function with its arguments.
+#define SOCKET_FUNCTION(result, name, parameters, arguments)                                                           \
+    extern "C" result r##name parameters;                                                                              \
+    extern "C" result r##name parameters                                                                               \
+    {                                                                                                                  \
+        return name arguments;                                                                                         \
+    }
+
+SOCKET_FUNCTION(int, socket, (int domain, int type, int protocol), (domain, type, protocol))
+SOCKET_FUNCTION(int, bind, (int fd, const sockaddr *addr, socklen_t size), (fd, addr, size))
+SOCKET_FUNCTION(int, listen, (int fd, int backlog), (fd, backlog))
+SOCKET_FUNCTION(int, accept, (int fd, sockaddr *addr, socklen_t *size), (fd, addr, size))
+SOCKET_FUNCTION(int, connect, (int fd, const sockaddr *addr, socklen_t size), (fd, addr, size))
+SOCKET_FUNCTION(int, shutdown, (int fd, int how), (fd, how))
+SOCKET_FUNCTION(int, close, (int fd), (fd))
+SOCKET_FUNCTION(ssize_t, recv, (int fd, void *buf, std::size_t size, int flags), (fd, buf, size, flags))
+SOCKET_FUNCTION(ssize_t, recvfrom,
+        (int fd, void *buf, std::size_t size, int flags, sockaddr *from, socklen_t *from_size),
+        (fd, buf, size, flags, from, from_size))
+SOCKET_FUNCTION(ssize_t, recvmsg, (int fd, msghdr *message, int flags), (fd, message, flags))
+SOCKET_FUNCTION(ssize_t, send, (int fd, const void *buf, std::size_t size, int flags), (fd, buf, size, flags))
+SOCKET_FUNCTION(ssize_t, sendto,
+        (int fd, const void *buf, std::size_t size, int flags, const sockaddr *to, socklen_t to_size),
+        (fd, buf, size, flags, to, to_size))
+SOCKET_FUNCTION(ssize_t, sendmsg, (int fd, const msghdr *message, int flags), (fd, message, flags))
+SOCKET_FUNCTION(ssize_t, read, (int fd, void *buf, std::size_t size), (fd, buf, size))
+SOCKET_FUNCTION(ssize_t, readv, (int fd, const iovec *segments, int count), (fd, segments, count))
+SOCKET_FUNCTION(ssize_t, write, (int fd, const void *buf, std::size_t size), (fd, buf, size))
+SOCKET_FUNCTION(ssize_t, writev, (int fd, const iovec *segments, int count), (fd, segments, count))
+SOCKET_FUNCTION(int, poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout))
+SOCKET_FUNCTION(int, select, (int count, fd_set *readable, fd_set *writable, fd_set *exceptional, timeval *timeout),
+        (count, readable, writable, exceptional, timeout))
+SOCKET_FUNCTION(int, getpeername, (int fd, sockaddr *addr, socklen_t *size), (fd, addr, size))
+SOCKET_FUNCTION(int, getsockname, (int fd, sockaddr *addr, socklen_t *size), (fd, addr, size))
+// Newer than the oldest supported headers (rdma-core 62).
+SOCKET_FUNCTION(int, epoll_ctl, (int set, int op, int fd, epoll_event *event), (set, op, fd, event))
+SOCKET_FUNCTION(int, epoll_wait, (int set, epoll_event *events, int max_events, int timeout_ms),
+        (set, events, max_events, timeout_ms))
+
 extern "C" {
-
-int rsocket(int domain, int type, int protocol)
-{
-    return socket(domain, type, protocol);
-}
-
-int rbind(int fd, const sockaddr *addr, socklen_t size)
-{
-    return bind(fd, addr, size);
-}
-
-int rlisten(int fd, int backlog)
-{
-    return listen(fd, backlog);
-}
-
-int raccept(int fd, sockaddr *addr, socklen_t *size)
-{
-    return accept(fd, addr, size);
-}
-
-int rconnect(int fd, const sockaddr *addr, socklen_t size)
-{
-    return connect(fd, addr, size);
-}
-
-int rshutdown(int fd, int how)
-{
-    return shutdown(fd, how);
-}
-
-int rclose(int fd)
-{
-    return close(fd);
-}
-
-ssize_t rrecv(int fd, void *buf, std::size_t size, int flags)
-{
-    return recv(fd, buf, size, flags);
-}
-
-ssize_t rrecvfrom(int fd, void *buf, std::size_t size, int flags, sockaddr *from, socklen_t *from_size)
-{
-    return recvfrom(fd, buf, size, flags, from, from_size);
-}
-
-ssize_t rrecvmsg(int fd, msghdr *message, int flags)
-{
-    return recvmsg(fd, message, flags);
-}
-
-ssize_t rsend(int fd, const void *buf, std::size_t size, int flags)
-{
-    return send(fd, buf, size, flags);
-}
-
-ssize_t rsendto(int fd, const void *buf, std::size_t size, int flags, const sockaddr *to, socklen_t to_size)
-{
-    return sendto(fd, buf, size, flags, to, to_size);
-}
-
-ssize_t rsendmsg(int fd, const msghdr *message, int flags)
-{
-    return sendmsg(fd, message, flags);
-}
-
-ssize_t rread(int fd, void *buf, std::size_t size)
-{
-    return read(fd, buf, size);
-}
-
-ssize_t rreadv(int fd, const iovec *segments, int count)
-{
-    return readv(fd, segments, count);
-}
-
-ssize_t rwrite(int fd, const void *buf, std::size_t size)
-{
-    return write(fd, buf, size);
-}
-
-ssize_t rwritev(int fd, const iovec *segments, int count)
-{
-    return writev(fd, segments, count);
-}
-
-int rpoll(pollfd *fds, nfds_t count, int timeout)
-{
-    return poll(fds, count, timeout);
-}
-
-int rselect(int count, fd_set *readable, fd_set *writable, fd_set *exceptional, timeval *timeout)
-{
-    return select(count, readable, writable, exceptional, timeout);
-}
-
-int rgetpeername(int fd, sockaddr *addr, socklen_t *size)
-{
-    return getpeername(fd, addr, size);
-}
-
-int rgetsockname(int fd, sockaddr *addr, socklen_t *size)
-{
-    return getsockname(fd, addr, size);
-}
 
 int rsetsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
@@ -152,23 +86,10 @@ std::size_t riowrite(int, const void *, std::size_t, off_t, int)
     return fail_with(static_cast<std::size_t>(-1), EOPNOTSUPP);
 }
 
-// Newer than the oldest supported headers (rdma-core 62).
 int repoll_create(int flags);
 int repoll_create(int flags)
 {
     return epoll_create1(flags);
-}
-
-int repoll_ctl(int set, int op, int fd, epoll_event *event);
-int repoll_ctl(int set, int op, int fd, epoll_event *event)
-{
-    return epoll_ctl(set, op, fd, event);
-}
-
-int repoll_wait(int set, epoll_event *events, int max_events, int timeout_ms);
-int repoll_wait(int set, epoll_event *events, int max_events, int timeout_ms)
-{
-    return epoll_wait(set, events, max_events, timeout_ms);
 }
 
 } // extern "C"

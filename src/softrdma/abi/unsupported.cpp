@@ -1,76 +1,48 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Verbs that this device does not model. They exist because a program, or librdmacm itself, would otherwise
-// reach the real libibverbs with our objects.
+// Functions of libibverbs and librdmacm that this device does not model. Without them, a program or librdmacm would
+// call the real libraries with objects of the device.
 #include "abi/device.hpp"
 
 #include <array>
+#include <rdma/rdma_cma.h>
 
 using softrdma::abi::fail_with;
 
+// Defines a function that fails with EOPNOTSUPP.
+#define UNSUPPORTED(result, name, failing, ...)                                                                        \
+    extern "C" result name(__VA_ARGS__)                                                                                \
+    {                                                                                                                  \
+        return fail_with<result>(failing, EOPNOTSUPP);                                                                 \
+    }
+
+UNSUPPORTED(int, ibv_attach_mcast, EOPNOTSUPP, ibv_qp *, const ibv_gid *, std::uint16_t)
+UNSUPPORTED(int, ibv_detach_mcast, EOPNOTSUPP, ibv_qp *, const ibv_gid *, std::uint16_t)
+UNSUPPORTED(ibv_mr *, ibv_reg_dmabuf_mr, nullptr, ibv_pd *, std::uint64_t, std::size_t, std::uint64_t, int, int)
+UNSUPPORTED(ibv_context *, ibv_import_device, nullptr, int)
+UNSUPPORTED(ibv_pd *, ibv_import_pd, nullptr, ibv_context *, std::uint32_t)
+UNSUPPORTED(ibv_mr *, ibv_import_mr, nullptr, ibv_pd *, std::uint32_t)
+UNSUPPORTED(ibv_dm *, ibv_import_dm, nullptr, ibv_context *, std::uint32_t)
+UNSUPPORTED(int, ibv_set_ece, EOPNOTSUPP, ibv_qp *, ibv_ece *)
+UNSUPPORTED(int, ibv_query_ece, EOPNOTSUPP, ibv_qp *, ibv_ece *)
+UNSUPPORTED(int, ibv_resolve_eth_l2_from_gid, -1, ibv_context *, ibv_ah_attr *, std::uint8_t *, std::uint16_t *)
+UNSUPPORTED(int, rdma_join_multicast, -1, rdma_cm_id *, sockaddr *, void *)
+UNSUPPORTED(int, rdma_join_multicast_ex, -1, rdma_cm_id *, rdma_cm_join_mc_attr_ex *, void *)
+UNSUPPORTED(int, rdma_leave_multicast, -1, rdma_cm_id *, sockaddr *)
+UNSUPPORTED(int, rdma_set_local_ece, -1, rdma_cm_id *, ibv_ece *)
+UNSUPPORTED(int, rdma_get_remote_ece, -1, rdma_cm_id *, ibv_ece *)
+
 extern "C" {
 
-int ibv_attach_mcast(ibv_qp *, const ibv_gid *, std::uint16_t)
-{
-    return EOPNOTSUPP;
-}
-
-int ibv_detach_mcast(ibv_qp *, const ibv_gid *, std::uint16_t)
-{
-    return EOPNOTSUPP;
-}
-
-ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *, std::uint64_t, std::size_t, std::uint64_t, int, int)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
-ibv_context *ibv_import_device(int)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
-ibv_pd *ibv_import_pd(ibv_context *, std::uint32_t)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
 void ibv_unimport_pd(ibv_pd *) {}
-
-ibv_mr *ibv_import_mr(ibv_pd *, std::uint32_t)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
 void ibv_unimport_mr(ibv_mr *) {}
-
-ibv_dm *ibv_import_dm(ibv_context *, std::uint32_t)
-{
-    return fail_with(nullptr, EOPNOTSUPP);
-}
-
 void ibv_unimport_dm(ibv_dm *) {}
-
-int ibv_set_ece(ibv_qp *, ibv_ece *)
-{
-    return EOPNOTSUPP;
-}
-
-int ibv_query_ece(ibv_qp *, ibv_ece *)
-{
-    return EOPNOTSUPP;
-}
 
 int ibv_query_qp_data_in_order(ibv_qp *, ibv_wr_opcode, std::uint32_t)
 {
     return 0;
 }
 
-int ibv_resolve_eth_l2_from_gid(ibv_context *, ibv_ah_attr *, std::uint8_t *, std::uint16_t *)
-{
-    return fail_with(-1, EOPNOTSUPP);
-}
-
-// The device has no directory in sysfs; these three are exported without a public declaration.
+// Exported without a public declaration.
 const char *ibv_get_sysfs_path(void);
 const char *ibv_get_sysfs_path(void)
 {
@@ -101,11 +73,11 @@ int ibv_dofork_range(void *, std::size_t)
 // headers declare them with types that this source cannot name.
 #define UNSUPPORTED_SINCE(result, name, failing, ...)                                                                  \
     extern "C" result name##_unsupported(__VA_ARGS__) __asm__(#name);                                                  \
-    extern "C" result name##_unsupported(__VA_ARGS__)                                                                  \
-    {                                                                                                                  \
-        return fail_with<result>(failing, EOPNOTSUPP);                                                                 \
-    }
+    UNSUPPORTED(result, name##_unsupported, failing, __VA_ARGS__)
 
+UNSUPPORTED_SINCE(int, rdma_resolve_addrinfo, -1, rdma_cm_id *, const char *, const char *, const rdma_addrinfo *)
+UNSUPPORTED_SINCE(int, rdma_query_addrinfo, -1, rdma_cm_id *, rdma_addrinfo **)
+UNSUPPORTED_SINCE(int, rdma_write_cm_event, -1, rdma_cm_id *, rdma_cm_event_type, int, std::uint64_t)
 // rdma-core 59
 UNSUPPORTED_SINCE(void *, ibv_alloc_dmah, nullptr, ibv_context *, void *)
 UNSUPPORTED_SINCE(int, ibv_dealloc_dmah, EOPNOTSUPP, void *)
