@@ -28,9 +28,6 @@ inline bool usable(ibv_context *context) noexcept
     return usable(context_of(context).birth);
 }
 
-// Path that libibverbs would open.
-inline constexpr char device_file[] = "/dev/infiniband/uverbs-softrdma0";
-
 device_context *create_device(); // returns NULL and sets errno on error
 ibv_context *process_context();
 ibv_pd *process_pd();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
+#include "base/gid_table.hpp"
 #include "cm/cm.hpp"
 #include "cm/cm_roce.hpp"
 #include "cm/roce_connect.hpp"
@@ -7,7 +8,6 @@
 #include <cstdlib>
 #include <string_view>
 
-using namespace softrdma;
 using namespace softrdma;
 using abi::fail_with;
 
@@ -24,13 +24,6 @@ std::string_view event_name(rdma_cm_event_type event) noexcept
             "RDMA_CM_EVENT_ADDR_CHANGE", "RDMA_CM_EVENT_TIMEWAIT_EXIT"};
     const auto index = static_cast<std::size_t>(event);
     return index < std::size(names) ? names[index] : "UNKNOWN EVENT";
-}
-
-__be16 port_of(const sockaddr *address) noexcept
-{
-    if (address->sa_family == AF_INET6)
-        return reinterpret_cast<const sockaddr_in6 *>(address)->sin6_port;
-    return address->sa_family == AF_INET ? reinterpret_cast<const sockaddr_in *>(address)->sin_port : __be16{0};
 }
 
 // Completes the call of a synchronous id: waits for its event and stores it in id.event.
@@ -219,12 +212,12 @@ int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_
 
 __be16 rdma_get_src_port(rdma_cm_id *id)
 {
-    return port_of(&id->route.addr.src_addr);
+    return port_of(id->route.addr.src_storage);
 }
 
 __be16 rdma_get_dst_port(rdma_cm_id *id)
 {
-    return port_of(&id->route.addr.dst_addr);
+    return port_of(id->route.addr.dst_storage);
 }
 
 const char *rdma_event_str(rdma_cm_event_type event)

@@ -10,7 +10,6 @@
 #include <utility>
 
 using namespace softrdma;
-using namespace softrdma;
 using abi::fail_with;
 
 namespace
@@ -18,13 +17,15 @@ namespace
 
 constexpr int resolve_timeout_ms = 2000;
 
-// Creates a queue with its own channel that the program did not provide. It belongs to the id, its cookie.
-int create_queue(rdma_cm_id *id, std::uint32_t entries, ibv_comp_channel *&channel, ibv_cq *&cq)
+// Creates a queue with its own channel unless the program has specified one. It belongs to the id, its cookie.
+int create_queue(rdma_cm_id *id, std::uint32_t entries, ibv_comp_channel *&channel, ibv_cq *&cq, ibv_cq *&specified)
 {
+    if (specified != nullptr)
+        return 0;
     channel = ibv_create_comp_channel(id->verbs);
     if (channel == nullptr)
         return -1;
-    cq = ibv_create_cq(id->verbs, static_cast<int>(std::max(entries, 1u)), id, channel, 0);
+    cq = specified = ibv_create_cq(id->verbs, static_cast<int>(std::max(entries, 1u)), id, channel, 0);
     return cq == nullptr ? -1 : 0;
 }
 
@@ -40,21 +41,6 @@ void destroy_queues(rdma_cm_id *id)
 {
     destroy_queue(id->recv_cq_channel, id->recv_cq);
     destroy_queue(id->send_cq_channel, id->send_cq);
-}
-
-int create_queues(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
-{
-    if (attr->send_cq == nullptr) {
-        if (create_queue(id, attr->cap.max_send_wr, id->send_cq_channel, id->send_cq) != 0)
-            return -1;
-        attr->send_cq = id->send_cq;
-    }
-    if (attr->recv_cq == nullptr) {
-        if (create_queue(id, attr->cap.max_recv_wr, id->recv_cq_channel, id->recv_cq) != 0)
-            return -1;
-        attr->recv_cq = id->recv_cq;
-    }
-    return 0;
 }
 
 int move_to(ibv_qp_state state, rdma_cm_id *id, ibv_qp *qp)
@@ -154,7 +140,8 @@ int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
     }
     if (attr->srq == nullptr)
         attr->srq = id->srq;
-    if (create_queues(id, attr) != 0)
+    if (create_queue(id, attr->cap.max_send_wr, id->send_cq_channel, id->send_cq, attr->send_cq) != 0 ||
+            create_queue(id, attr->cap.max_recv_wr, id->recv_cq_channel, id->recv_cq, attr->recv_cq) != 0)
         return rollback_qp(id, nullptr);
     ibv_qp *qp = abi::create_managed_qp(*attr);
     if (qp == nullptr || make_ready(id, qp) != 0)

@@ -16,12 +16,6 @@ using abi::fail_with;
 namespace
 {
 
-// Objects which others depend on are not destroyed; verbs report that as EBUSY.
-int busy_unless(bool idle) noexcept
-{
-    return idle ? 0 : EBUSY;
-}
-
 std::uint32_t reserve_number()
 {
     return roce_connect::is_selected() ? roce_connect::reserve_number() : static_connect::reserve_number();
@@ -98,8 +92,8 @@ ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
 int ibv_destroy_comp_channel(ibv_comp_channel *channel)
 {
     auto *c = static_cast<completion_channel *>(channel);
-    if (const int error = busy_unless(!c->has_queues()); error != 0)
-        return error;
+    if (c->has_queues())
+        return EBUSY;
     context_of(channel->context).children.fetch_sub(1);
     delete c;
     return 0;
@@ -131,8 +125,8 @@ int ibv_destroy_cq(ibv_cq *cq)
 {
     if (!abi::usable(cq->context))
         return ENODEV;
-    if (const int error = busy_unless(cq_of(cq).users.load() == 0); error != 0)
-        return error;
+    if (cq_of(cq).users.load() != 0)
+        return EBUSY;
     cq_of(cq).drain_events();
     context_of(cq->context).children.fetch_sub(1);
     delete &cq_of(cq);
@@ -181,8 +175,8 @@ int ibv_query_srq(ibv_srq *srq, ibv_srq_attr *attr)
 
 int ibv_destroy_srq(ibv_srq *srq)
 {
-    if (const int error = busy_unless(srq_of(srq).users.load() == 0); error != 0)
-        return error;
+    if (srq_of(srq).users.load() != 0)
+        return EBUSY;
     srq_of(srq).drain_events();
     delete &srq_of(srq);
     return 0;
@@ -295,9 +289,7 @@ int refuse_notify(ibv_cq *, int)
 
 int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_device_attr_ex *attr, std::size_t size)
 {
-    if (input != nullptr && input->comp_mask != 0)
-        return EINVAL;
-    if (size < sizeof(ibv_device_attr))
+    if ((input != nullptr && input->comp_mask != 0) || size < sizeof(ibv_device_attr))
         return EINVAL;
     ibv_device_attr_ex full{};
     abi::fill_device_attributes(full.orig_attr);

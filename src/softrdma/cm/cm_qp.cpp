@@ -42,10 +42,8 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
     const auto initiator = unaccepted   ? id.request.initiator_depth
                            : !id.active ? id.local.initiator_depth
                                         : std::min(id.local.initiator_depth, id.remote.responder_resources);
-    const ibv_qp_state state = attr.qp_state;
-    attr.qp_state = state;
     mask = IBV_QP_STATE;
-    switch (state) {
+    switch (attr.qp_state) {
     case IBV_QPS_INIT:
         mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         attr.pkey_index = 0;

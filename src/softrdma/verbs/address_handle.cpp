@@ -47,7 +47,6 @@ address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
             std::bit_cast<network_address>(source.gid), std::bit_cast<network_address>(destination), source.interface};
     if (!by_lid)
         ah->route.traffic_class = attr.grh.traffic_class;
-    ah->service_level = attr.sl;
     ah->context = owner->context;
     ah->pd = owner;
     pd_of(owner).children.fetch_add(1);

@@ -14,7 +14,6 @@ struct address_handle : ibv_ah {
 
     datagram_route route{};
     std::size_t max_payload = max_datagram_payload;
-    std::uint8_t service_level = 0;
 
 private:
     address_handle() noexcept : ibv_ah{} {}

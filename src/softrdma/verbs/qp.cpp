@@ -14,22 +14,16 @@ namespace softrdma
 std::shared_ptr<queue_pair> queue_pair::create(
         ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number, const ring_start &start)
 {
-    if (attr.qp_type != IBV_QPT_RC) {
-        errno = EOPNOTSUPP;
-        return nullptr;
-    }
-    if (const int error = check_limits(attr); error != 0) {
-        errno = error;
-        return nullptr;
-    }
-    grant_inline_space(attr.cap);
-    int error = ENOMEM;
+    int error = attr.qp_type != IBV_QPT_RC ? EOPNOTSUPP : check_limits(attr);
     std::shared_ptr<queue_pair> qp;
-    try {
-        qp = std::make_shared<queue_pair>(pd, attr, start);
-        error = qp->open(number);
-    } catch (const std::bad_alloc &) {
-        error = ENOMEM;
+    if (error == 0) {
+        grant_inline_space(attr.cap);
+        try {
+            qp = std::make_shared<queue_pair>(pd, attr, start);
+            error = qp->open(number);
+        } catch (const std::bad_alloc &) {
+            error = ENOMEM;
+        }
     }
     if (error == 0)
         return qp;
