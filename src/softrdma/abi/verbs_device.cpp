@@ -65,15 +65,14 @@ bool valid_gid(std::uint32_t port, std::uint32_t index)
     return port == 1 && index < gid_table().size();
 }
 
-void fill_gid_entry(std::uint32_t index, ibv_gid_entry &out)
+ibv_gid_entry public_entry(std::size_t index)
 {
     const gid_entry &e = gid_table()[index];
-    out = {};
-    out.gid = e.gid;
-    out.gid_index = index;
-    out.port_num = 1;
-    out.gid_type = type_of_gid(e);
-    out.ndev_ifindex = e.interface;
+    return {.gid = e.gid,
+            .gid_index = static_cast<std::uint32_t>(index),
+            .port_num = 1,
+            .gid_type = static_cast<std::uint32_t>(type_of_gid(e)),
+            .ndev_ifindex = e.interface};
 }
 
 } // namespace
@@ -249,7 +248,7 @@ ibv_context *ibv_open_device(ibv_device *)
 
 int ibv_close_device(ibv_context *context)
 {
-    auto *d = reinterpret_cast<device_context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
+    device_context *d = &context_of(context);
     // Objects that remain refer to the context, which is kept for them. Programs expect that closing a device releases
     // its objects, as closing the device file does.
     if (d->children.load() != 0)
@@ -297,8 +296,7 @@ int _ibv_query_gid_ex(ibv_context *, std::uint32_t port, std::uint32_t index, ib
 {
     if (flags != 0 || !abi::valid_gid(port, index))
         return EINVAL;
-    ibv_gid_entry full;
-    abi::fill_gid_entry(index, full);
+    const ibv_gid_entry full = abi::public_entry(index);
     memcpy(entry, &full, std::min(size, sizeof(full)));
     return 0;
 }
@@ -310,8 +308,7 @@ ssize_t _ibv_query_gid_table(
     if (flags != 0 || entry_size == 0 || max_entries < count)
         return -EINVAL;
     for (std::size_t i = 0; i < count; ++i) {
-        ibv_gid_entry full;
-        abi::fill_gid_entry(static_cast<std::uint32_t>(i), full);
+        const ibv_gid_entry full = abi::public_entry(i);
         memcpy(reinterpret_cast<char *>(entries) + i * entry_size, &full, std::min(entry_size, sizeof(full)));
     }
     return static_cast<ssize_t>(count);
@@ -348,22 +345,16 @@ int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
 
 void ibv_ack_async_event(ibv_async_event *event)
 {
-    const auto complete = [](auto &object, std::uint32_t &count) {
-        pthread_mutex_lock(&object.mutex);
-        ++count;
-        pthread_cond_signal(&object.cond);
-        pthread_mutex_unlock(&object.mutex);
-    };
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
-        return complete(*event->element.cq, event->element.cq->async_events_completed);
+        return acknowledge_events(*event->element.cq, event->element.cq->async_events_completed, 1);
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:
-        return complete(*event->element.srq, event->element.srq->events_completed);
+        return acknowledge_events(*event->element.srq, event->element.srq->events_completed, 1);
     case IBV_EVENT_DEVICE_FATAL:
         return;
     default:
-        return complete(*event->element.qp, event->element.qp->events_completed);
+        return acknowledge_events(*event->element.qp, event->element.qp->events_completed, 1);
     }
 }
 

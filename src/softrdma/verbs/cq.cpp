@@ -99,15 +99,23 @@ completion_queue::entry *completion_queue::append(
     return &e;
 }
 
+// Appends the completion of a receive. Returns false if it is lost.
+bool completion_queue::append(const ibv_wc &wc)
+{
+    entry *place = append(wc.qp_num, nullptr, 0);
+    if (place == nullptr)
+        return false;
+    place->put(wc);
+    STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
+    return true;
+}
+
 void completion_queue::push(const ibv_wc &wc, bool solicited)
 {
     {
         const lock_guard lock(lock_);
-        entry *place = append(wc.qp_num, nullptr, 0);
-        if (place == nullptr)
+        if (!append(wc))
             return;
-        place->put(wc);
-        STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
     }
     wake(solicited || wc.status != IBV_WC_SUCCESS);
 }
@@ -135,12 +143,7 @@ void completion_queue::collect(inbound_source &source)
         for (ibv_wc wc; source.drain(&wc, 1) == 1; urgent = urgent || wc.status != IBV_WC_SUCCESS) {
             if (counted_) // counted by the peer
                 shared().used.fetch_sub(1, std::memory_order_relaxed);
-            entry *place = append(wc.qp_num, nullptr, 0);
-            if (place == nullptr)
-                continue;
-            place->put(wc);
-            STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
-            any = true;
+            any = append(wc) || any;
         }
     }
     if (any)

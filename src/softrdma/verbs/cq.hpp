@@ -35,6 +35,17 @@ struct event_taker {
     bool needs_reader = true; // completions wait only for a thread that has requested their events before
 };
 
+// Completion of a receive of that queue pair that was flushed.
+inline ibv_wc flushed_receive(std::uint32_t qpn, std::uint64_t wr_id) noexcept
+{
+    ibv_wc wc{};
+    wc.wr_id = wr_id;
+    wc.status = IBV_WC_WR_FLUSH_ERR;
+    wc.opcode = IBV_WC_RECV;
+    wc.qp_num = qpn;
+    return wc;
+}
+
 // Completion of the requests of a send queue up to one of them, which it reports.
 struct send_completion {
     std::uint64_t wr_id;
@@ -123,6 +134,7 @@ private:
     };
 
     static void release_places(const entry &e) noexcept;
+    bool append(const ibv_wc &wc) REQUIRES(lock_);
     entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places) REQUIRES(lock_);
     bool reserve_entry(std::uint32_t qpn) REQUIRES(lock_);
     std::uint32_t count_entries() const noexcept REQUIRES(lock_);

@@ -18,20 +18,15 @@ void completion_queue::arm(bool solicited_only)
 
 void completion_queue::acknowledge(unsigned events)
 {
-    pthread_mutex_lock(&mutex);
-    comp_events_completed += events;
-    pthread_cond_signal(&cond);
-    pthread_mutex_unlock(&mutex);
+    acknowledge_events(*this, comp_events_completed, events);
 }
 
 void completion_queue::drain_events()
 {
     const unsigned delivered = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(*this);
     const unsigned reported = context_of(context).async.forget(events_);
-    pthread_mutex_lock(&mutex);
-    while (comp_events_completed != delivered || async_events_completed != reported)
-        pthread_cond_wait(&cond, &mutex);
-    pthread_mutex_unlock(&mutex);
+    wait_for_acknowledgments(*this, comp_events_completed, delivered);
+    wait_for_acknowledgments(*this, async_events_completed, reported);
 }
 
 bool completion_queue::has_unread(std::uint32_t qpn, inbound_source *source, const event_taker &taker)

@@ -11,10 +11,6 @@ namespace softrdma
 std::shared_ptr<datagram_qp> datagram_qp::create(
         ibv_pd *pd, ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path)
 {
-    if (const int error = check_limits(attr); error != 0) {
-        errno = error;
-        return nullptr;
-    }
     grant_inline_space(attr.cap);
     auto qp = std::make_shared<datagram_qp>(pd, attr, std::move(path));
     try {
@@ -72,14 +68,8 @@ void datagram_qp::reset() noexcept
 
 void datagram_qp::flush_receives()
 {
-    while (!receives_.empty()) {
-        ibv_wc wc{};
-        wc.wr_id = receives_.pop().wr_id;
-        wc.status = IBV_WC_WR_FLUSH_ERR;
-        wc.opcode = IBV_WC_RECV;
-        wc.qp_num = qp_base.qp_num;
-        cq_of(qp_base.recv_cq).push(wc, false);
-    }
+    while (!receives_.empty())
+        cq_of(qp_base.recv_cq).push(flushed_receive(qp_base.qp_num, receives_.pop().wr_id), false);
 }
 
 void datagram_qp::fail()

@@ -21,7 +21,7 @@ class datagram_qp final : public qp_object,
                           public std::enable_shared_from_this<datagram_qp>
 {
 public:
-    // Returns NULL and sets errno on error. Rounds the limits in `attr` up to the granted values.
+    // Rounds the limits in `attr`, which check_limits() has accepted, up to the granted values.
     static std::shared_ptr<datagram_qp> create(ibv_pd *pd, ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path);
     datagram_qp(ibv_pd *pd, const ibv_qp_init_attr &attr, std::unique_ptr<datagram_path> path);
 

@@ -124,6 +124,19 @@ std::uint32_t region_table::unused_key()
     return key;
 }
 
+// Gives a region or window a key and adds it to the map. Returns false and sets errno if no random number is available.
+bool region_table::insert(const std::shared_ptr<memory_region> &region)
+{
+    const std::uint32_t key = unused_key();
+    if (key == 0) {
+        errno = ENOMEM;
+        return false;
+    }
+    region->name(key);
+    regions_.emplace(key_index(key), region);
+    return true;
+}
+
 region_table::region_table() : slots_(static_cast<slot *>(std::calloc(region_slots, sizeof(slot))))
 {
     static_assert(std::is_trivially_destructible_v<slot>);
@@ -226,14 +239,9 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
         return nullptr;
     }
     const lock_guard lock(mutex_);
-    const std::uint32_t key = unused_key();
-    if (key == 0) {
-        errno = ENOMEM;
+    if (!insert(region))
         return nullptr;
-    }
-    region->name(key);
-    region->handle = key;
-    regions_.emplace(key_index(key), region);
+    region->handle = region->key_;
     publish(*region);
     pd_of(pd).children.fetch_add(1);
     return region.get();

@@ -202,6 +202,7 @@ private:
 
     region_table();
     std::uint32_t unused_key() REQUIRES(mutex_);
+    bool insert(const std::shared_ptr<memory_region> &region) REQUIRES(mutex_);
     std::shared_ptr<memory_region> shut(const ibv_mr *mr);
     bool is_quiescent(memory_region &region);
     const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept REQUIRES_SHARED(mutex_);

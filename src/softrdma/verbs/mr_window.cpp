@@ -4,8 +4,6 @@
 #include "verbs/mr.hpp"
 #include "verbs/native.hpp"
 
-#include <cerrno>
-
 namespace softrdma
 {
 
@@ -15,14 +13,9 @@ std::shared_ptr<memory_region> region_table::add_window(ibv_context *context)
     window->context = context;
     window->withdrawn_ = true;
     const lock_guard lock(mutex_);
-    const std::uint32_t key = unused_key();
-    if (key == 0) {
-        errno = ENOMEM;
+    if (!insert(window))
         return nullptr;
-    }
-    window->name(key);
-    regions_.emplace(key_index(key), window);
-    claim(slot_of(key), *window);
+    claim(slot_of(window->key_), *window);
     return window;
 }
 

@@ -58,6 +58,26 @@ struct object_events {
     object_events *next_unqueued = nullptr;
 };
 
+// Counts acknowledged events of an object for programs.
+template<typename Object>
+void acknowledge_events(Object &object, std::uint32_t &acknowledged, unsigned events) noexcept
+{
+    pthread_mutex_lock(&object.mutex);
+    acknowledged += events;
+    pthread_cond_signal(&object.cond);
+    pthread_mutex_unlock(&object.mutex);
+}
+
+// Waits until the program has acknowledged that number of events of an object.
+template<typename Object>
+void wait_for_acknowledgments(Object &object, const std::uint32_t &acknowledged, unsigned events) noexcept
+{
+    pthread_mutex_lock(&object.mutex);
+    while (acknowledged != events)
+        pthread_cond_wait(&object.cond, &object.mutex);
+    pthread_mutex_unlock(&object.mutex);
+}
+
 // Asynchronous events of one open device.
 class async_queue
 {

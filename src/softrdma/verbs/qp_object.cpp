@@ -73,11 +73,7 @@ bool qp_object::has_lost_completions(ibv_cq *cq) const
 
 void qp_object::drain_events()
 {
-    const unsigned reported = context_of(qp_base.context).async.forget(events_);
-    pthread_mutex_lock(&qp_base.mutex);
-    while (qp_base.events_completed != reported)
-        pthread_cond_wait(&qp_base.cond, &qp_base.mutex);
-    pthread_mutex_unlock(&qp_base.mutex);
+    wait_for_acknowledgments(qp_base, qp_base.events_completed, context_of(qp_base.context).async.forget(events_));
 }
 
 int check_limits(const ibv_qp_init_attr &attr) noexcept

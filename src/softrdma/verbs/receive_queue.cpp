@@ -350,12 +350,7 @@ std::optional<receive_request> receive_queue::reclaim(lent which) noexcept
 
 void receive_queue::complete_flushed(const receive_request &request)
 {
-    ibv_wc wc{};
-    wc.wr_id = request.wr_id;
-    wc.status = IBV_WC_WR_FLUSH_ERR;
-    wc.opcode = IBV_WC_RECV;
-    wc.qp_num = qp_.qp_num;
-    cq_of(qp_.recv_cq).push(wc, false);
+    cq_of(qp_.recv_cq).push(flushed_receive(qp_.qp_num, request.wr_id), false);
 }
 
 void receive_queue::flush()

@@ -56,11 +56,7 @@ shared_receive_queue::~shared_receive_queue()
 
 void shared_receive_queue::drain_events()
 {
-    const unsigned reported = context_of(context).async.forget(events_);
-    pthread_mutex_lock(&mutex);
-    while (events_completed != reported)
-        pthread_cond_wait(&cond, &mutex);
-    pthread_mutex_unlock(&mutex);
+    wait_for_acknowledgments(*this, events_completed, context_of(context).async.forget(events_));
 }
 
 int shared_receive_queue::post(ibv_recv_wr *wr, ibv_recv_wr **bad)

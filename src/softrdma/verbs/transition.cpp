@@ -57,11 +57,6 @@ constexpr transition of_datagrams[] = {
         {IBV_QPS_SQE, IBV_QPS_RTS, 0, while_sending_datagrams},
 };
 
-std::span<const transition> transitions_of(ibv_qp_type type) noexcept
-{
-    return type == IBV_QPT_UD ? std::span<const transition>(of_datagrams) : of_connection;
-}
-
 bool may_change(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noexcept
 {
     const auto fits = [mask](int required, int optional) {
@@ -70,7 +65,7 @@ bool may_change(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) 
     // RESET is reachable from every state, and ERR from every state except RESET.
     if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
         return fits(0, 0);
-    const auto all = transitions_of(type);
+    const auto all = type == IBV_QPT_UD ? std::span<const transition>(of_datagrams) : of_connection;
     const auto found =
             std::find_if(all.begin(), all.end(), [&](const transition &t) { return t.from == from && t.to == to; });
     return found != all.end() && fits(found->required, found->optional);
