@@ -28,6 +28,11 @@ inline bool usable(ibv_context *context) noexcept
     return usable(context_of(context).birth);
 }
 
+// Link of the port, which is always up: its width, the speed of a lane (25 Gb/s), and both as in sysfs.
+inline constexpr std::uint8_t width_4x = 2;
+inline constexpr std::uint8_t speed_edr = 32;
+inline constexpr char link_rate[] = "100 Gb/sec (4X EDR)";
+
 device_context *create_device(); // returns NULL and sets errno on error
 ibv_context *process_context();
 ibv_pd *process_pd();

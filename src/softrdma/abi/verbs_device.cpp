@@ -26,10 +26,7 @@ namespace softrdma::abi
 namespace
 {
 
-constexpr std::uint8_t width_4x = 2;
-constexpr std::uint8_t speed_edr = 32;     // 25 Gb/s per lane
-constexpr std::uint64_t port_speed = 1000; // width and speed combined, in units of 100 Mb/s
-
+constexpr std::uint64_t port_speed = 1000;             // link_rate in units of 100 Mb/s
 constexpr std::uint32_t vendor_id = device_guid >> 40; // the first three bytes, as for all vendors
 
 // Provider libraries cast an ibv_device to their own, larger type and compare the following bytes with their address.
@@ -194,7 +191,7 @@ int query_port(ibv_context *, std::uint8_t port, ibv_port_attr *attr, std::size_
     full.pkey_tbl_len = 1;
     full.active_width = width_4x;
     full.active_speed = speed_edr;
-    full.phys_state = 5; // link up
+    full.phys_state = 5; // LinkUp
     full.lid = full.sm_lid = own_lid();
     full.link_layer = full.lid != 0 ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
     // The caller's structure may be an older, shorter one.

@@ -73,10 +73,10 @@ void print_row(int pid)
     }
 }
 
-int complain(int pid, contact how)
+int report_failure(int pid, contact result)
 {
     fprintf(stderr,
-            how == contact::unresponsive
+            result == contact::unresponsive
                     ? "softrdma: process %d: no response (process stopped?)\n"
                     : "softrdma: process %d does not use softrdma, belongs to another user or is in another network "
                       "namespace (see softrdma ps)\n",
@@ -84,21 +84,26 @@ int complain(int pid, contact how)
     return exit_failure;
 }
 
-// Sends a request whose reply is "ok" or "error WHY".
-int order(const char *process, const std::string &request)
+// Sends a request to a process. Returns 0 and a printable reply, or an exit status after a message.
+int request_reply(const char *process, const std::string &request, std::string &reply)
 {
     const auto pid = parse_pid(process);
     if (!pid)
         return usage(std::string("'") + process + "' is not a process ID");
+    const contact result = send_request(*pid, request, reply);
+    reply = printable(reply);
+    if (result != contact::answered)
+        return report_failure(*pid, result);
+    if (!reply.starts_with("error "))
+        return 0;
+    fprintf(stderr, "softrdma: process %d: %s", *pid, reply.c_str() + strlen("error "));
+    return exit_failure;
+}
+
+int execute(const char *process, const std::string &request)
+{
     std::string reply;
-    const contact how = send_request(*pid, request, reply);
-    if (how != contact::answered)
-        return complain(*pid, how);
-    if (reply.starts_with("error ")) {
-        fprintf(stderr, "softrdma: process %d: %s", *pid, printable(reply).c_str() + strlen("error "));
-        return exit_failure;
-    }
-    return 0;
+    return request_reply(process, request, reply);
 }
 
 } // namespace
@@ -114,27 +119,23 @@ int ps_command(int argc, char **argv)
             print_row(pid);
         return 0;
     }
-    const auto pid = parse_pid(argv[0]);
-    if (!pid)
-        return usage(std::string("'") + argv[0] + "' is not a process ID");
     std::string report;
-    const contact how = send_request(*pid, "report", report);
-    if (how != contact::answered)
-        return complain(*pid, how);
-    fputs(printable(report).c_str(), stdout);
-    return 0;
+    const int failed = request_reply(argv[0], "report", report);
+    if (failed == 0)
+        fputs(report.c_str(), stdout);
+    return failed;
 }
 
 int fault_command(int argc, char **argv)
 {
     if (argc != 2)
         return usage("fault takes a process number and rules, or off");
-    return order(argv[0], std::string("fault ") + argv[1]);
+    return execute(argv[0], std::string("fault ") + argv[1]);
 }
 
 int powercut_command(int argc, char **argv)
 {
-    return argc == 1 ? order(argv[0], "powercut") : usage("powercut takes a process number");
+    return argc == 1 ? execute(argv[0], "powercut") : usage("powercut takes a process number");
 }
 
 } // namespace softrdma::launcher

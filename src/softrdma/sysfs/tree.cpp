@@ -125,50 +125,14 @@ private:
     std::map<std::string, fs::path> written_;
 };
 
-// Signaling rate of one lane in units of 0.1 Gb/s, and its name.
-std::pair<unsigned, const char *> lane_rate(std::uint8_t speed)
-{
-    switch (speed) {
-    case 1:
-        return {25, " SDR"};
-    case 2:
-        return {50, " DDR"};
-    case 4:
-        return {100, " QDR"};
-    case 8:
-        return {100, " FDR10"};
-    case 16:
-        return {140, " FDR"};
-    case 64:
-        return {500, " HDR"};
-    case 128:
-        return {1000, " NDR"};
-    default:
-        return {250, " EDR"};
-    }
-}
-
-std::string rate_of(const ibv_port_attr &attr)
-{
-    const unsigned lanes = attr.active_width == 1 ? 1 : attr.active_width == 4 ? 8 : attr.active_width == 8 ? 12 : 4;
-    const auto [rate, name] = lane_rate(attr.active_speed);
-    return format("%u%s Gb/sec (%uX%s)", rate * lanes / 10, rate * lanes % 10 == 5 ? ".5" : "", lanes, name);
-}
-
-const char *state_name(ibv_port_state state)
-{
-    constexpr const char *names[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
-    return names[state];
-}
-
 void write_port(writer &out, const std::string &port, std::uint8_t number)
 {
     ibv_port_attr attr{};
     abi::query_port(nullptr, number, &attr, sizeof(attr));
     const bool is_ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-    out.file(port + "state", format("%d: %s", attr.state, state_name(attr.state)));
-    out.file(port + "phys_state", format("%d: %s", attr.phys_state, attr.phys_state == 5 ? "LinkUp" : "Disabled"));
-    out.file(port + "rate", rate_of(attr));
+    out.file(port + "state", format("%d: ACTIVE", attr.state));
+    out.file(port + "phys_state", format("%d: LinkUp", attr.phys_state));
+    out.file(port + "rate", abi::link_rate);
     out.file(port + "lid", format("0x%x", attr.lid));
     out.file(port + "lid_mask_count", format("%d", attr.lmc));
     out.file(port + "sm_lid", format("0x%x", attr.sm_lid));
