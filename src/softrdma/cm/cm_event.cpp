@@ -44,6 +44,8 @@ bool is_destroyed(const event_channel &channel)
 
 void attach_data(cm_event &event, const private_data &data)
 {
+    // Both members of the union begin with the private data.
+    static_assert(offsetof(rdma_conn_param, private_data_len) == offsetof(rdma_ud_param, private_data_len));
     event.data = data;
     event.param.conn.private_data = event.data.size > 0 ? event.data.bytes.data() : nullptr;
     event.param.conn.private_data_len = static_cast<std::uint8_t>(event.data.size);
@@ -140,13 +142,10 @@ void detail::queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bo
 void detail::queue_established(cm_id &id, const ibv_ah_attr &peer, std::uint32_t qkey)
 {
     auto event = make_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
-    event->data = id.remote.data;
-    rdma_ud_param &found = event->param.ud;
-    found.private_data = event->data.size > 0 ? event->data.bytes.data() : nullptr;
-    found.private_data_len = static_cast<std::uint8_t>(event->data.size);
-    found.ah_attr = peer;
-    found.qp_num = id.remote.qpn;
-    found.qkey = qkey;
+    attach_data(*event, id.remote.data);
+    event->param.ud.ah_attr = peer;
+    event->param.ud.qp_num = id.remote.qpn;
+    event->param.ud.qkey = qkey;
     put(*id.events(), std::move(event));
 }
 

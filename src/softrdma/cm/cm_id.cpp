@@ -29,6 +29,14 @@ registry &ids()
     return r.get();
 }
 
+// Creates a channel unless the program has specified one. Returns false and sets errno on error.
+bool create_channel(const event_channel *specified, std::unique_ptr<event_channel> &created)
+{
+    if (specified == nullptr)
+        created = std::make_unique<event_channel>();
+    return created == nullptr || created->fd >= 0;
+}
+
 void abandon_connection(cm_id &id) REQUIRES(lock())
 {
     if (id.link != nullptr)
@@ -134,11 +142,8 @@ cm_id *create_id(event_channel *channel, void *context, rdma_port_space space, c
     if (start_event_loop() == nullptr)
         return nullptr;
     std::unique_ptr<event_channel> created;
-    if (channel == nullptr) {
-        created = std::make_unique<event_channel>();
-        if (created->fd < 0)
-            return nullptr;
-    }
+    if (!create_channel(channel, created))
+        return nullptr;
     const lock_guard guard(lock());
     cm_id *id = detail::new_id(channel != nullptr ? channel : created.get(), context, space, device);
     id->sync = channel == nullptr;
@@ -164,11 +169,8 @@ int migrate_id(cm_id &id, event_channel *channel)
     if (id.sync && channel == nullptr)
         return detail::fail(EINVAL);
     std::unique_ptr<event_channel> created;
-    if (channel == nullptr) {
-        created = std::make_unique<event_channel>();
-        if (created->fd < 0)
-            return -1;
-    }
+    if (!create_channel(channel, created))
+        return -1;
     const lock_guard guard(lock());
     detail::acknowledge_stored(id);
     event_channel *from = id.events();

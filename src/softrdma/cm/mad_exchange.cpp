@@ -67,27 +67,26 @@ void mad_exchange::close() noexcept
     sent_ = {};
 }
 
-void mad_exchange::request(const cm_mad &m, time_point now)
+void mad_exchange::start(cm_attribute attribute, cm_mad m, time_point now)
 {
     SOFTRDMA_ASSERT(state_ == state::idle);
-    cm_mad whole = m;
-    whole.attribute = cm_attribute::request;
-    whole.local_id = local_id_;
-    whole.transaction = transaction_ = local_id_;
-    whole.max_retries = max_retries;
+    m.attribute = attribute;
+    m.local_id = local_id_;
+    m.transaction = transaction_ = local_id_;
+    send_and_wait(m, state::request_sent, now);
+}
+
+void mad_exchange::request(cm_mad m, time_point now)
+{
+    m.max_retries = max_retries;
     local_qpn_ = m.qpn;
-    send_and_wait(whole, state::request_sent, now);
+    start(cm_attribute::request, m, now);
 }
 
 void mad_exchange::resolve(const cm_mad &m, time_point now)
 {
-    SOFTRDMA_ASSERT(state_ == state::idle);
     resolves_ = true;
-    cm_mad whole = m;
-    whole.attribute = cm_attribute::resolve_request;
-    whole.local_id = local_id_;
-    whole.transaction = transaction_ = local_id_;
-    send_and_wait(whole, state::request_sent, now);
+    start(cm_attribute::resolve_request, m, now);
 }
 
 void mad_exchange::accept_request(const cm_mad &m)
@@ -103,19 +102,18 @@ void mad_exchange::accept_request(const cm_mad &m)
     response_time_ = std::min(std::max(time_of(m.local_timeout), 2 * first_pause), limit_);
 }
 
-void mad_exchange::reply(const cm_mad &m, time_point now)
+void mad_exchange::reply(cm_mad m, time_point now)
 {
     if (state_ != state::request_received)
         return;
-    cm_mad whole = m;
-    whole.attribute = resolves_ ? cm_attribute::resolve_reply : cm_attribute::reply;
-    whole.local_id = local_id_;
-    whole.remote_id = remote_id_;
-    whole.transaction = transaction_;
+    m.attribute = resolves_ ? cm_attribute::resolve_reply : cm_attribute::reply;
+    m.local_id = local_id_;
+    m.remote_id = remote_id_;
+    m.transaction = transaction_;
     if (resolves_)
-        return answer(whole, state::closed); // remains the answer to a repeated request
+        return answer(m, state::closed); // remains the answer to a repeated request
     local_qpn_ = m.qpn;
-    send_and_wait(whole, state::reply_sent, now);
+    send_and_wait(m, state::reply_sent, now);
 }
 
 void mad_exchange::ready(time_point now)

@@ -46,14 +46,14 @@ public:
     }
 
     // Steps of the active side.
-    void request(const roce::cm_mad &m, time_point now);
+    void request(roce::cm_mad m, time_point now);
     // Asks for the queue pair of a service in place of a connection. The reply, or a rejection whose reason is its
     // status, closes the exchange.
     void resolve(const roce::cm_mad &m, time_point now);
     void ready(time_point now);
-    // Steps of the passive side, which begins with a request of the peer.
+    // Steps of the passive side.
     void accept_request(const roce::cm_mad &m);
-    void reply(const roce::cm_mad &m, time_point now);
+    void reply(roce::cm_mad m, time_point now);
     // Steps of both. The caller must not reject a connection that is established, nor disconnect before.
     void reject(std::uint16_t reason, const private_data &data);
     void disconnect(time_point now);
@@ -88,6 +88,7 @@ private:
 
     roce::cm_mad message(roce::cm_attribute attribute) const noexcept;
     event resolved(const roce::cm_mad &m);
+    void start(roce::cm_attribute attribute, roce::cm_mad m, time_point now);
     void send_and_wait(const roce::cm_mad &m, state next, time_point now);
     void answer(const roce::cm_mad &m, state next);
     milliseconds spread(milliseconds pause) const noexcept;

@@ -116,9 +116,7 @@ void connect(queue_pair &qp)
     const auto port = roce::port::get();
     if (port == nullptr || !port->has(number))
         return;
-    ibv_qp_attr attr{};
-    ibv_qp_init_attr init{};
-    qp.query(attr, init);
+    const ibv_qp_attr attr = qp.attributes();
     const ibv_global_route &route = attr.ah_attr.grh;
     const gid_entry &here = gid_table()[route.sgid_index];
     const datagram_route addresses{.source = std::bit_cast<network_address>(here.gid),
@@ -134,10 +132,15 @@ void connect(queue_pair &qp)
                 qp.verbs()->qp_num, attr.dest_qp_num, bytes_of(attr.path_mtu));
 }
 
-void start_sending(std::uint32_t number, const ibv_qp_attr &attr)
+std::shared_ptr<roce::connection> find_connection(std::uint32_t number)
 {
     const auto port = roce::port::get();
-    if (const auto c = port == nullptr ? nullptr : port->find(number); c != nullptr)
+    return port == nullptr ? nullptr : port->find(number);
+}
+
+void start_sending(std::uint32_t number, const ibv_qp_attr &attr)
+{
+    if (const auto c = find_connection(number); c != nullptr)
         c->start_sending(attributes_of(attr));
 }
 
@@ -154,8 +157,7 @@ void disconnect(queue_pair &qp)
 
 void group_packets(std::uint32_t number)
 {
-    const auto port = roce::port::get();
-    if (const auto c = port == nullptr ? nullptr : port->find(number); c != nullptr)
+    if (const auto c = find_connection(number); c != nullptr)
         c->group_packets();
 }
 
@@ -168,9 +170,7 @@ int join(queue_pair &qp)
         return errno;
     qp.roce_number = number;
     qp.attach(nullptr);
-    ibv_qp_attr attr{};
-    ibv_qp_init_attr init{};
-    qp.query(attr, init);
+    const ibv_qp_attr attr = qp.attributes();
     if (attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS)
         connect(qp);
     if (attr.qp_state == IBV_QPS_RTS)

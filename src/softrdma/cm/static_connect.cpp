@@ -211,11 +211,8 @@ bool forget(std::uint32_t number) REQUIRES(cm::lock())
 
 std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
 {
-    ibv_qp_attr attr{};
-    ibv_qp_init_attr init{};
-    qp.query(attr, init);
+    const ibv_qp_attr attr = qp.attributes();
     const ibv_ah_attr &av = attr.ah_attr;
-    const auto &table = gid_table();
     auto c = std::make_shared<connection>();
     c->later = prepare_later(c);
     c->local_qp = qp.weak_from_this();
@@ -226,7 +223,7 @@ std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
             .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     c->destination = c->source;
     if (av.is_global != 0) {
-        const gid_entry &here = table[av.grh.sgid_index];
+        const gid_entry &here = gid_table()[av.grh.sgid_index];
         c->source = address_of(here.gid, here.interface);
         c->destination = address_of(av.grh.dgid, here.interface);
     } else if (own_lid() != 0) {
@@ -298,9 +295,7 @@ void connect(queue_pair &qp)
 
 void limit_retry_timeout(queue_pair &qp)
 {
-    ibv_qp_attr attr{};
-    ibv_qp_init_attr init{};
-    qp.query(attr, init);
+    const ibv_qp_attr attr = qp.attributes();
     if (attr.timeout == 0) // no limit
         return;
     const lock_guard guard(cm::lock());

@@ -62,8 +62,7 @@ bool scatter(const gathered &target, std::span<const std::byte> header, std::spa
 
 int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    // An open ibv_wr_start() batch owns the next entries of the send queue: wait for it.
-    const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
+    const auto alone = wait_for_batch();
     const lock_guard lock(mutex_);
     int error = accepts_sends() ? 0 : EINVAL;
     for (; wr != nullptr; wr = wr->next) {

@@ -37,6 +37,7 @@ public:
 
     int modify(const ibv_qp_attr &attr, int mask) override;
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
+    ibv_qp_attr attributes();
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad) override;
     int submit_batch(std::uint32_t count) override;
     void open_batch() override;

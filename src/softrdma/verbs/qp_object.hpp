@@ -39,6 +39,11 @@ public:
     void drain_events();
 
 protected:
+    // Waits until no ibv_wr_start() batch, which owns the next entries of the send queue, is open.
+    std::unique_lock<post_batch> wait_for_batch() const
+    {
+        return batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
+    }
     void release_objects() noexcept;
     // Registers for, and unregisters from, overflow notifications of its completion queues. leave_queues() has no
     // effect on queues that were not joined.

@@ -85,8 +85,7 @@ int queue_pair::submit_batch(std::uint32_t count)
 
 int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    // An open ibv_wr_start() batch owns the next entries of the send queue: wait for it.
-    const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
+    const auto alone = wait_for_batch();
     const lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
     attempt direct{may_attempt()};
@@ -109,7 +108,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 
 int queue_pair::post_bind(const ibv_mw_bind &bind, std::uint32_t key)
 {
-    const auto alone = batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
+    const auto alone = wait_for_batch();
     const lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;

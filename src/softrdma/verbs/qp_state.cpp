@@ -136,6 +136,12 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
     return 0;
 }
 
+ibv_qp_attr queue_pair::attributes()
+{
+    const lock_guard lock(lock_);
+    return ep_.attr;
+}
+
 void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
 {
     const lock_guard lock(lock_);
