@@ -15,7 +15,7 @@ class qp_object;
 namespace softrdma::abi
 {
 
-// Returns false, with errno ENODEV, for an object inherited from a parent process.
+// Returns false with errno ENODEV for an object of a parent process.
 inline bool usable(const process::birth &birth) noexcept
 {
     if (birth.is_here())
@@ -46,13 +46,11 @@ ibv_qp *create_managed_qp(ibv_qp_init_attr_ex &attr);
 ibv_qp *create_datagram_qp(ibv_pd *pd, ibv_qp_init_attr &attr);
 int destroy_datagram_qp(ibv_qp *qp);
 
-// Fill the op tables of a context; each is defined in the file that implements its operations.
 void install_data_path(ibv_context_ops &ops) noexcept;
 void install_windows(ibv_context_ops &ops) noexcept;
 void refuse_data_path(ibv_context_ops &ops) noexcept; // devices of a parent process
 void install_extended(verbs_context &verbs) noexcept;
-// Operations that libibverbs calls through `priv` of a context, in a private layout. Each returns EOPNOTSUPP, so that a
-// function of a newer libibverbs finds no null pointer.
+// Operations that libibverbs calls through `priv`, in a private layout. Each returns EOPNOTSUPP.
 verbs_ex_private *private_operations() noexcept;
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr);
 ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr);

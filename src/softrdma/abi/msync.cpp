@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Replaces msync(2): programs also persist data of their peers on their own, and simulated power cuts must record that.
+// Replaces msync(2) for simulated power cuts: programs persist data of their peers with it.
 #include "pmem/page_sync.hpp"
 
 // Weak: an msync() of the program has precedence, even if the device is linked into the program.

@@ -26,7 +26,7 @@ std::string_view event_name(rdma_cm_event_type event) noexcept
     return index < std::size(names) ? names[index] : "UNKNOWN EVENT";
 }
 
-// Completes the call of a synchronous id: waits for its event and stores it in id.event.
+// Waits for the event of a call for a synchronous id, and stores it in id.event.
 int complete(cm_id &id)
 {
     if (!id.sync)
@@ -49,7 +49,6 @@ int with_id(rdma_cm_id *id, Call call) noexcept
     return abi::usable(id_of(id).birth) ? or_no_memory(-1, [&] { return call(id_of(id)); }) : -1;
 }
 
-// Like with_id(), and waits for the event of a synchronous id.
 template<typename Call>
 int complete_with_id(rdma_cm_id *id, Call call) noexcept
 {

@@ -54,7 +54,7 @@ int move_to(ibv_qp_state state, rdma_cm_id *id, ibv_qp *qp)
     return error == 0 ? 0 : fail_with(-1, error);
 }
 
-// Moves the queue pair to its first state. A datagram queue pair needs no peer, and is moved to RTS.
+// Moves the queue pair to INIT, or to RTS if it is for datagrams, which need no peer.
 int make_ready(rdma_cm_id *id, ibv_qp *qp)
 {
     if (move_to(IBV_QPS_INIT, id, qp) != 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rsockets are stream sockets over RDMA; on a device that is TCP underneath they are plain sockets.
+// rsockets are stream sockets over RDMA, here plain sockets.
 #include "abi/device.hpp"
 
 #include <cstdarg>
@@ -11,7 +11,6 @@
 
 using softrdma::abi::fail_with;
 
-// Defines a function of rsocket(7) that calls the socket function with its arguments.
 #define SOCKET_FUNCTION(result, name, parameters, arguments)                                                           \
     extern "C" result r##name parameters;                                                                              \
     extern "C" result r##name parameters                                                                               \

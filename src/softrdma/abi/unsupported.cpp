@@ -8,7 +8,6 @@
 
 using softrdma::abi::fail_with;
 
-// Defines a function that fails with EOPNOTSUPP.
 #define UNSUPPORTED(result, name, failing, ...)                                                                        \
     extern "C" result name(__VA_ARGS__)                                                                                \
     {                                                                                                                  \

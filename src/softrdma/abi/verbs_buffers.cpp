@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Buffers that the device allocates for programs (rdma-core 64): ordinary memory.
+// Buffers for programs (rdma-core 64): ordinary memory.
 #include "abi/device.hpp"
 
 #include <new>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues that are polled entry by entry (ibv_start_poll and what follows it).
 #include "abi/device.hpp"
 #include "verbs/cq.hpp"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unreliable-datagram queue pairs and address handles.
 #include "abi/device.hpp"
 #include "cm/roce_connect.hpp"
 #include "transport/udp/udp_port.hpp"

@@ -29,8 +29,7 @@ namespace
 constexpr std::uint64_t port_speed = 1000;             // link_rate in units of 100 Mb/s
 constexpr std::uint32_t vendor_id = device_guid >> 40; // the first three bytes, as for all vendors
 
-// Provider libraries cast an ibv_device to their own, larger type and compare the following bytes with their address.
-// These bytes must be readable and match no address.
+// Provider libraries cast an ibv_device to a larger type: the following bytes must be readable and match no address.
 struct device_block {
     ibv_device device{};
     std::array<std::byte, 128> padding{};
@@ -50,7 +49,7 @@ ibv_device *the_device() noexcept
     return &the_block.device;
 }
 
-// Open devices of this process, and devices that were closed with objects left: keeps them reachable for leak checkers.
+// Open devices, and closed ones with objects left, so that leak checkers find them.
 std::vector<device_context *> &open_devices() REQUIRES(process::making)
 {
     static constinit process::single<std::vector<device_context *>> devices;
@@ -104,7 +103,7 @@ static device_context *open_device()
     if (engine == nullptr)
         return nullptr;
     control::start();
-    // Created here, because queue pairs use them with locks held that follow the creation lock in the order.
+    // Created here: later, locks are held that follow the creation lock in the order.
     region_table::instance();
     window_table::instance();
     auto owned = std::make_unique<device_context>(*engine, arena::instance(), rc_transport::maker());
@@ -194,8 +193,7 @@ int query_port(ibv_context *, std::uint8_t port, ibv_port_attr *attr, std::size_
     full.phys_state = 5; // LinkUp
     full.lid = full.sm_lid = own_lid();
     full.link_layer = full.lid != 0 ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
-    // The caller's structure may be an older, shorter one.
-    memcpy(attr, &full, std::min(size, sizeof(full)));
+    memcpy(attr, &full, std::min(size, sizeof(full))); // the structure of an older caller is shorter
     return 0;
 }
 
@@ -246,8 +244,7 @@ ibv_context *ibv_open_device(ibv_device *)
 int ibv_close_device(ibv_context *context)
 {
     device_context *d = &context_of(context);
-    // Objects that remain refer to the context, which is kept for them. Programs expect that closing a device releases
-    // its objects, as closing the device file does.
+    // Objects that remain need the context. Programs expect success, as from closing the device file.
     if (d->children.load() != 0)
         return 0;
     const process::creation lock;
@@ -311,7 +308,7 @@ ssize_t _ibv_query_gid_table(
     return static_cast<ssize_t>(count);
 }
 
-// Exported by libibverbs for ibv_devinfo; no public header declares it. 1 means RoCE v2, 0 another type.
+// For ibv_devinfo; no public header declares it. 1 means RoCE v2.
 int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type);
 int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type)
 {

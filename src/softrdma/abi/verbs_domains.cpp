@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Protection domains, and what stands for them: parent domains. A thread domain promises that one thread uses its
-// objects; no lock of the device depends on it.
+// Protection domains, parent domains, and thread domains, on which no lock of the device depends.
 #include "abi/device.hpp"
 
 using namespace softrdma;
@@ -46,7 +45,7 @@ int dealloc_td(ibv_td *td)
     return 0;
 }
 
-// Ignores the allocators of a program: they are for buffers shared by device and program, which this device lacks.
+// Ignores the allocators of a program: they are for buffers that this device lacks.
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr)
 {
     constexpr std::uint32_t supported = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversions between the kernel's structures and those of verbs: public symbols of libibverbs that need no device.
+// Conversions between structures of the kernel and of verbs, which libibverbs exports.
 #include <cstring>
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
@@ -9,7 +9,6 @@
 namespace
 {
 
-// Copies the fields that have the same name and meaning in both structures of a path record.
 template<typename To, typename From>
 void copy_path(To &to, const From &from)
 {

@@ -258,7 +258,6 @@ int ibv_destroy_qp(ibv_qp *qp)
     return 0;
 }
 
-// Returns NULL if the queue pair was created without the ibv_wr_* interface.
 ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
 {
     return object_of(qp).batch() != nullptr ? &object_of(qp) : nullptr;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ibv_wr_* interface: a table of functions in the queue pair, with those that the program requested.
 #include "abi/device.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/datagram_qp.hpp"
@@ -77,7 +76,6 @@ void bind_mw(ibv_qp_ex *qp, ibv_mw *mw, std::uint32_t rkey, const ibv_mw_bind_in
     w.set_bind(rkey, *info);
 }
 
-// The destination is unset until the program calls ibv_wr_set_ud_addr().
 void send_datagram(ibv_qp_ex *qp)
 {
     add(qp, IBV_WR_SEND).set_ud(nullptr, 0, 0);

@@ -45,7 +45,6 @@ constexpr rate rates[] = {
         {IBV_RATE_1200_GBPS, 480, 1275000},
 };
 
-// Returns one member of the rate whose other member has that value.
 template<typename From, typename To>
 To convert(From rate::*key, From value, To rate::*wanted, To unknown)
 {

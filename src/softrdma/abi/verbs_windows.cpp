@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory windows. The files of the post functions bind and invalidate those of type 2.
 #include "abi/device.hpp"
 #include "verbs/datagram_qp.hpp"
 #include "verbs/mw.hpp"

@@ -119,8 +119,7 @@ void start()
         unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         sockaddr_un name{};
         name.sun_family = AF_UNIX;
-        // A random number, so that no other process can occupy the name beforehand.
-        std::uint64_t number = 0;
+        std::uint64_t number = 0; // random, so that no other process can occupy the name
         if (fd.get() < 0 || getrandom(&number, sizeof(number), 0) != sizeof(number))
             return &process::no;
         const int length =

@@ -4,8 +4,7 @@
 namespace softrdma::control
 {
 
-// Starts the server for the softrdma command of the same user: reports, fault rules and power cuts. Once per process;
-// on failure the process runs without it.
+// Starts the server for the softrdma command of the same user, once. On failure the process runs without it.
 void start();
 
 } // namespace softrdma::control

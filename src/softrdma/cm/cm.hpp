@@ -48,9 +48,8 @@ public:
     std::unique_ptr<event_channel> destroyed_next_ GUARDED_BY(cm::lock()); // next younger destroyed channel
 };
 
-// Functions of the verbs side, which owns the devices.
 struct cm_device {
-    ibv_context *(*context)(); // context of the connection manager; lives as long as the process
+    ibv_context *(*context)(); // device of the connection manager; lives as long as the process
     ibv_pd *(*default_pd)();
 };
 
@@ -114,8 +113,8 @@ public:
     cm_handshake local GUARDED_BY(cm::lock());
     bool psn_chosen GUARDED_BY(cm::lock()) = false;
     cm_handshake remote GUARDED_BY(cm::lock());
-    // Listeners only: maximum number of requests that the program has not fetched, their present number, and the
-    // requests that wait because the maximum is reached.
+    // Listeners only: maximum and present number of requests that the program has not fetched, and the requests that
+    // wait because of the maximum.
     unsigned backlog GUARDED_BY(cm::lock()) = 0;
     unsigned unseen GUARDED_BY(cm::lock()) = 0;
     std::deque<std::pair<std::shared_ptr<tcp_conn>, cm_handshake>> waiting GUARDED_BY(cm::lock());
@@ -131,7 +130,7 @@ inline cm_id &id_of(rdma_cm_id *id) noexcept
 
 inline constexpr cm_rejection no_reason{reject_reason::consumer_defined, {.size = reject_private_size}};
 
-// The connection manager. Every operation returns 0, or -1 with errno.
+// Operations of the connection manager. Each returns 0, or -1 with errno.
 namespace cm
 {
 
@@ -165,9 +164,9 @@ cm_id *find_id(std::uint64_t serial) REQUIRES(lock());
 cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device) REQUIRES(lock());
 void discard(cm_id *id) REQUIRES(lock());
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr) REQUIRES(lock());
-// Queues the event that ends a connection. Programs free the memory of their completions at this event, so it first
-// waits until another thread has read the earlier completions, for at most 100 checks. `flushed`: the end has itself
-// completed requests; it then waits only for a thread that has read events before.
+// Queues the event that ends a connection, after which programs free the memory of their completions. It waits, for at
+// most 100 checks, until another thread has read earlier ones. `flushed`: the end has completed requests, so it waits
+// only for a thread that has read events before.
 void queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data = nullptr)
         REQUIRES(lock());
 void send_ready(cm_id &id) REQUIRES(lock());
@@ -175,22 +174,19 @@ void send_rejection(cm_id &id, const cm_rejection &rejection) REQUIRES(lock());
 void send_disconnect_request(cm_id &id) REQUIRES(lock());
 void send_disconnect_reply(cm_id &id) REQUIRES(lock());
 cm_id *new_child(cm_id &listener, const cm_handshake &request) REQUIRES(lock());
-// Reports the request to the program, or discards the id if memory is exhausted.
-void offer(cm_id &listener, cm_id &child) REQUIRES(lock());
-// Returns false if memory is exhausted.
-bool queue_request(cm_id &listener, cm_id &child) noexcept REQUIRES(lock());
-// Called when a request of the listener was fetched or dropped: admits the next one.
+void offer(cm_id &listener, cm_id &child) REQUIRES(lock()); // discards the child if memory is exhausted
+bool queue_request(cm_id &listener, cm_id &child) noexcept REQUIRES(lock()); // false if memory is exhausted
+// Called when a request was fetched or dropped: admits the next one.
 void request_seen(cm_id &listener) REQUIRES(lock());
 void drop_events(cm_id &id) REQUIRES(lock());
 void acknowledge_stored(cm_id &id) REQUIRES(lock()); // acknowledges the last event of a synchronous call
 void disconnected(cm_id &id, int status) REQUIRES(lock());
-// Returns the call that ends the time-wait state of that id.
 reserve::prepared_call prepare_timewait(std::uint64_t serial);
 bool received_disconnect(cm_id &id, opcode op) REQUIRES(lock());
 // Handles the first message of a connection. Returns false if no listener waits for it.
 bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p) REQUIRES(lock());
 int fail(int error) noexcept;
-// UD service resolution: prepare a request, respond with a queue pair number, handle the response or its absence.
+// Resolution of a UD service: prepares a request, sends a queue pair number, handles the response or its absence.
 inline bool is_datagram(const cm_id &id) noexcept
 {
     return id.ps == RDMA_PS_UDP;
@@ -202,7 +198,7 @@ void not_resolved(cm_id &id, int status) REQUIRES(lock());
 ibv_ah_attr address_of_peer(const cm_id &id) REQUIRES(lock());
 void queue_established(cm_id &id, const ibv_ah_attr &peer, std::uint32_t qkey) REQUIRES(lock());
 int datagram_attributes(ibv_qp_attr &attr, int &mask); // returns 0 or EINVAL
-// Chooses the PSN, once. A program may modify its queue pair on its own, with that PSN, before it accepts.
+// Chooses the PSN, once. A program may use it to modify its queue pair before it accepts.
 bool choose_psn(cm_id &id) REQUIRES(lock());
 // Handle failed connection attempts; refused() retries first.
 void rejected(cm_id &id, std::uint32_t reason, const private_data &data) REQUIRES(lock());
@@ -213,11 +209,11 @@ void modify_to_error(cm_id &id) REQUIRES(lock());
 int adopt_device(cm_id &id) REQUIRES(lock());
 socklen_t address_size(const sockaddr *address) noexcept;
 bool is_wildcard(const sockaddr *address) noexcept;
-// Returns true if another id of this process uses the port of `address`. An id owns its port until it is destroyed,
-// even without a socket. With `shares`, ids that share ports do not count.
+// Returns true if another id of this process owns the port of `address`, even without a socket. With `shares`, ids that
+// share ports do not count.
 bool is_port_taken(const cm_id &id, sockaddr_storage address, bool shares) REQUIRES(lock());
 int open_bound(cm_id &id, const sockaddr *address) REQUIRES(lock());
-// Allows other sockets to be bound to the port of this one after it has been used for connections.
+// Allows other sockets to be bound to the port after this one was used for connections.
 void share_port(int socket) noexcept;
 void query_addresses(cm_id &id, int socket) REQUIRES(lock());
 void fill_gids(cm_id &id) REQUIRES(lock());

@@ -43,7 +43,6 @@ std::uint8_t granted(std::uint8_t requested, std::uint8_t peer = device_maximum)
     return static_cast<std::uint8_t>(std::min<int>({requested, peer, limits::max_reads}));
 }
 
-// Fills id.local from the program's parameters. Returns 0 or an errno value.
 int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field) REQUIRES(lock())
 {
     const std::size_t visible = settings().exact_private_data ? param.private_data_len : field;
@@ -61,7 +60,6 @@ int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field
     return detail::choose_psn(id) ? 0 : EAGAIN;
 }
 
-// Returns the queue pair that the program has specified, or NULL.
 std::shared_ptr<queue_pair> find_local_qp(cm_id &id) REQUIRES(lock())
 {
     auto qp = number_table::instance().find(id.local.qpn);
@@ -172,8 +170,8 @@ void detail::unreachable(cm_id &id, int error)
     queue_last_event(id, RDMA_CM_EVENT_UNREACHABLE, -error, true);
 }
 
-// Retries before reporting a refused connection. Programs that reopen their listener for each connection depend on the
-// milliseconds that a network takes; loopback takes microseconds. They take longer on a busy machine.
+// Reports a refused connection after some attempts. Programs that reopen their listener for each connection depend on
+// the milliseconds that a network takes, and take longer on a busy machine.
 void detail::refused(cm_id &id)
 {
     constexpr int tries = 5;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Datagram queue pairs find each other (RDMA_PS_UDP): one message asks for the number behind a port, one answers, and
-// nothing remains of the connection that carried them.
+// Resolution of datagram services (RDMA_PS_UDP): one message requests a queue pair number, one contains it.
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
 #include "cm/cm_roce.hpp"

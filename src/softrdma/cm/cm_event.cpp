@@ -51,7 +51,7 @@ void attach_data(cm_event &event, const private_data &data)
     event.param.conn.private_data_len = static_cast<std::uint8_t>(event.data.size);
 }
 
-// Performs the steps of librdmacm when the program fetches the response to a connect.
+// Performs the steps of librdmacm for the response to a connect.
 void take_reply(cm_event &event) REQUIRES(lock())
 {
     cm_id &id = id_of(event.id);
@@ -179,8 +179,8 @@ void detail::drop_events(cm_id &id)
     }
 }
 
-// Destroys a channel. Programs (rping) may do this while a thread is between two calls that fetch events, which waits
-// forever on a real device. The last destroyed channels therefore remain recognizable.
+// Destroys a channel. A thread of the program (rping) that then fetches an event waits forever, as on a real device:
+// the last destroyed channels remain recognizable.
 void destroy_channel(event_channel *channel)
 {
     struct destroyed_channels {
@@ -202,7 +202,6 @@ void destroy_channel(event_channel *channel)
     }
 }
 
-// Takes the first event of the channel. Returns false if another thread has taken it.
 static bool take_first(event_channel &channel, rdma_cm_event **out)
 {
     const lock_guard guard(lock());

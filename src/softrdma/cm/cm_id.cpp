@@ -15,7 +15,6 @@ namespace softrdma::cm
 namespace
 {
 
-// Never destroyed: the progress thread may run until the end of the process.
 struct registry {
     ordered_mutex lock{lock_level::connecting};
     condition acknowledged;

@@ -12,8 +12,7 @@ namespace softrdma::cm
 namespace
 {
 
-// The starting PSN in a message of the InfiniBand CM is that of the first request to its sender, and that in softrdma's
-// own handshake is that of the first request of its sender.
+// In the InfiniBand CM, a message has the starting PSN of requests to its sender; in softrdma, that of its requests.
 bool is_over_roce(const cm_id &id) REQUIRES(lock())
 {
     return id.link != nullptr;

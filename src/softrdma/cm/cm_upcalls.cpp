@@ -24,8 +24,8 @@ void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
     detail::offer(parent, *child);
 }
 
-// Queues a request that exceeds the backlog; a device would drop it, and its peer would retry. Each queued request uses
-// a descriptor. Beyond a fixed number, further ones remain in the kernel's queue.
+// Queues a request that exceeds the backlog; a device would drop it, and its peer would retry. Each uses a descriptor,
+// so further ones remain in the kernel's queue.
 void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request) REQUIRES(lock())
 {
     parent.waiting.emplace_back(path, request);

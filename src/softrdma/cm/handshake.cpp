@@ -100,7 +100,7 @@ std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
         path->tag = tag;
         callers().add(path);
     }
-    // Its first message has usually arrived by now if the peer opened many connections at once.
+    // The first message has usually arrived if the peer opened many connections.
     try {
         path->poll();
     } catch (const std::bad_alloc &) {

@@ -13,8 +13,7 @@ namespace softrdma
 namespace cm
 {
 
-// Guards all handshakes, ids, their events and channels.
-ordered_mutex &lock();
+ordered_mutex &lock(); // guards all handshakes, ids, their events and channels
 
 } // namespace cm
 
@@ -27,26 +26,23 @@ class handshake
 public:
     virtual ~handshake() = default;
 
-    // Events of the path until it is lost. `carried` is the receiver of the packets that it carried, or NULL.
+    // Events of the path. `carried`: receiver of its packets, or NULL.
     virtual bool received(const packet &p) REQUIRES(cm::lock()) = 0;
     virtual void lost(const std::shared_ptr<packet_receiver> &carried, int error) REQUIRES(cm::lock()) = 0;
-    // Sends message 1 or, on the passive side, 2.
-    virtual void send_address(const shm_address &local_address) REQUIRES(cm::lock()) = 0;
+    virtual void send_address(const shm_address &local_address) REQUIRES(cm::lock()) = 0; // message 1 or 2
     virtual void searched() REQUIRES(cm::lock()) = 0;
 
     std::shared_ptr<tcp_conn> path GUARDED_BY(cm::lock());
     std::weak_ptr<queue_pair> local_qp GUARDED_BY(cm::lock());
     bool active GUARDED_BY(cm::lock()) = false;
 
-    // Opens the path of the active side, from a bound socket. Message 1 follows. Returns 0 or an errno value.
+    // Opens the path of the active side from a bound socket. Returns 0 or an errno value.
     int open_path(unique_fd bound, const sockaddr_storage &peer) REQUIRES(cm::lock());
     // Sends message 1 without an iteration of the event loop if possible: a peer that has accepted the path waits for
     // it, and drops silent clients when many connect.
     void begin() REQUIRES(cm::lock());
-    // Sets the path of the passive side, on which message 1 arrived.
-    void attach_path(std::shared_ptr<tcp_conn> from_peer) REQUIRES(cm::lock());
-    // The path then carries the packets of the queue pair. Returns false if the queue pair no longer exists.
-    bool join() REQUIRES(cm::lock());
+    void attach_path(std::shared_ptr<tcp_conn> from_peer) REQUIRES(cm::lock()); // path on which message 1 arrived
+    bool join() REQUIRES(cm::lock()); // the path then carries its packets; false if the queue pair no longer exists
     void detach_path() REQUIRES(cm::lock()); // ends events of the path
     void end_path() REQUIRES(cm::lock());    // like detach_path(), and closes the path
 
@@ -57,13 +53,10 @@ public:
     void stop_searching() REQUIRES(cm::lock());
     // Returns true if no endpoint was found, and the policy requires one.
     bool fails() const REQUIRES(cm::lock()) { return ep_ == nullptr && discovery::required(); }
-    // Sends message 2. Called on the passive side once the search has ended.
-    void answer() REQUIRES(cm::lock());
-    // Called on the active side once its queue pair has joined; message 3 follows.
-    void decide() REQUIRES(cm::lock());
+    void answer() REQUIRES(cm::lock()); // passive side, after the search: sends message 2
+    void decide() REQUIRES(cm::lock()); // active side, after join(); message 3 follows
     void send_decision(opcode op) REQUIRES(cm::lock());
-    // Handles message 3 on the passive side. Returns false if the message is not message 3.
-    bool take_decision(const packet &p) REQUIRES(cm::lock());
+    bool take_decision(const packet &p) REQUIRES(cm::lock()); // passive side: handles message 3; false for others
 
     // Takes ownership of a socket of the listener with that tag. Returns the value of listener::receiver.
     static std::chrono::milliseconds accepted(int socket, std::uint64_t tag);

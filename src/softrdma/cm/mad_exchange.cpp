@@ -54,7 +54,7 @@ void mad_exchange::answer(const cm_mad &m, state next)
     out_.send(sent_);
 }
 
-// Pauses differ between connections: otherwise all clients that a full backlog turned away return at the same time.
+// Pauses differ, so that clients that a full backlog turned away do not all return at the same time.
 mad_exchange::milliseconds mad_exchange::spread(milliseconds pause) const noexcept
 {
     return pause - pause * (local_id_ & 0xff) / 512;
@@ -184,7 +184,6 @@ void mad_exchange::abandon(time_point now)
     }
 }
 
-// The peer needs more time: waits that long before the next repetition.
 void mad_exchange::extend(const cm_mad &receipt, time_point now)
 {
     const bool is_awaited = (state_ == state::request_sent && receipt.subject == cm_subject::request) ||
@@ -260,8 +259,8 @@ mad_exchange::event mad_exchange::reply_arrived(const cm_mad &m)
     return event::none;
 }
 
-// A rejection because no program listens answers one copy of the request. A later copy may reach a new listener, which
-// would wait for this side, so waits for the answers to all copies. If some are lost, one more copy replaces them.
+// A rejection because no program listens answers one copy of the request, and a later copy may reach a new listener.
+// Waits for the answers to all copies. If some are lost, one more copy replaces them.
 mad_exchange::event mad_exchange::rejection_arrived(const cm_mad &m, time_point now)
 {
     if (state_ != state::request_sent && state_ != state::request_received && state_ != state::reply_sent)

@@ -37,7 +37,7 @@ public:
     };
 
     static constexpr std::uint8_t max_retries = 15;
-    // Answer to a LAP, with which the device asks whether the process of a peer on the same device still exists.
+    // Answer to a LAP, which asks whether the process of the peer exists.
     static constexpr std::uint16_t alternate_path_invalid_id = 1;
 
     mad_exchange(std::uint32_t local_id, milliseconds limit, outlet &out) noexcept
@@ -47,8 +47,7 @@ public:
 
     // Steps of the active side.
     void request(roce::cm_mad m, time_point now);
-    // Asks for the queue pair of a service in place of a connection. The reply, or a rejection whose reason is its
-    // status, closes the exchange.
+    // Requests the queue pair of a service. The reply, or a rejection with a status as reason, closes the exchange.
     void resolve(const roce::cm_mad &m, time_point now);
     void ready(time_point now);
     // Steps of the passive side.
@@ -61,15 +60,12 @@ public:
     void abandon(time_point now);
 
     event arrived(const roce::cm_mad &m, time_point now);
-    // Handles a LAP that came back because no process of the peer's host receives messages.
-    event refused() noexcept;
-    // Time at which expired() must be called, if a response is outstanding.
-    std::optional<time_point> deadline() const noexcept { return deadline_; }
+    event refused() noexcept; // a LAP came back: no process of the host receives messages
+    std::optional<time_point> deadline() const noexcept { return deadline_; } // when to call expired(), if at all
     event expired(time_point now);
 
     bool is_closed() const noexcept { return state_ == state::closed; }
-    // Returns whether the peer uses this device.
-    bool is_of_own_device() const noexcept { return probes_; }
+    bool is_of_own_device() const noexcept { return probes_; } // the peer uses this device
     std::uint32_t local_id() const noexcept { return local_id_; }
     std::uint32_t remote_id() const noexcept { return remote_id_; }
 
@@ -123,7 +119,6 @@ private:
     unsigned refusals_ = 0; // in succession
 };
 
-// Time of an exponent in the messages.
-mad_exchange::milliseconds time_of(std::uint8_t exponent) noexcept;
+mad_exchange::milliseconds time_of(std::uint8_t exponent) noexcept; // 4.096 us * 2^exponent
 
 } // namespace softrdma

@@ -17,8 +17,7 @@ namespace softrdma
 namespace
 {
 
-// Opens a socket on a port chosen by the kernel, for both families, or for IPv4 only if IPv6 is not available. Returns
-// -1 and sets errno on error.
+// Opens a socket on a free port for both families, or for IPv4 without IPv6. Returns -1 and sets errno on error.
 int open_any_port(std::uint16_t &port)
 {
     for (const int family : {AF_INET6, AF_INET}) {

@@ -86,8 +86,7 @@ struct registry {
 };
 
 registry &state();
-// Returns NULL if this process has none.
-registry *state_if_created() noexcept;
+registry *state_if_created() noexcept; // NULL if this process has none
 
 local_address name_of_lane(std::uint32_t lane) noexcept;
 // Name of the mailbox of a listener, at an address or at all addresses of a family.

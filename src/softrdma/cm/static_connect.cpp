@@ -51,7 +51,6 @@ struct connection final : handshake, std::enable_shared_from_this<connection> {
     reserve::prepared_call later;
 };
 
-// Never destroyed: the progress thread may run until the end of the process.
 struct registry {
     port_numbers numbers GUARDED_BY(cm::lock());
     std::unordered_map<std::uint32_t, std::shared_ptr<connection>> connections GUARDED_BY(cm::lock());
@@ -171,7 +170,7 @@ microseconds retry_timeout_of(const ibv_qp_attr &attr)
     return std::clamp(retry_time(attr), std::min(least, most), most);
 }
 
-// Extends the timeout while the peer establishes other connections: it serves many, one after the other.
+// Extends the timeout while the peer establishes other connections, one after the other.
 bool is_being_served(connection &c) REQUIRES(cm::lock())
 {
     constexpr unsigned max_extensions = 20;
@@ -180,8 +179,8 @@ bool is_being_served(connection &c) REQUIRES(cm::lock())
     return serves && c.extensions++ < max_extensions;
 }
 
-// Reports an unreachable peer if two consecutive checks found unsent requests and no path. A peer that was asked for
-// its memory is reachable, and its response has a limit of its own.
+// Reports an unreachable peer if two consecutive checks found unsent requests and no path. A peer whose memory is being
+// searched is reachable, and its response has a limit of its own.
 void check_progress(const std::weak_ptr<connection> &weak, microseconds retry_timeout)
 {
     const lock_guard guard(cm::lock());
@@ -282,8 +281,7 @@ void connect(queue_pair &qp)
 {
     const lock_guard guard(cm::lock());
     const auto c = describe(qp);
-    // A program may modify a queue pair on its own and use it with the connection manager. The path then exists
-    // already, or is created when the program accepts the request.
+    // A queue pair of the connection manager has a path already, or gets it when the program accepts the request.
     if (qp.has_path() || cm::expects(c->remote, c->peer) || !state().numbers.has(c->number) ||
             state().find(c->number) != nullptr)
         return;

@@ -3,23 +3,17 @@
 
 #include "cm/handshake.hpp"
 
-// Queue pairs that ibv_modify_qp() connects, without the connection manager. Their numbers are port << 8 | index, with
-// the TCP port of their process, so they are unique on a host. The queue pair with the larger number connects when it
-// is ready to receive, and retries until the other one is ready.
+// Queue pairs that ibv_modify_qp() connects. Their numbers are port << 8 | index, with a TCP port of their process. The
+// queue pair with the larger number connects when it is ready to receive, and retries until the other one is ready.
 namespace softrdma::static_connect
 {
 
-// Returns 0 and sets errno on error.
-std::uint32_t reserve_number();
-// Also ends the connection. No effect on a number that was not reserved.
-void release_number(std::uint32_t number);
+std::uint32_t reserve_number();            // returns 0 and sets errno on error
+void release_number(std::uint32_t number); // also ends the connection; ignores numbers that were not reserved
 
-// Returns EINVAL for an address that no path can lead to, or 0.
-int check(const ibv_ah_attr &address) noexcept;
-// Called when the queue pair has entered RTR.
-void connect(queue_pair &qp);
-// Called when the queue pair has entered RTS: an unreachable peer is an error after this call.
-void limit_retry_timeout(queue_pair &qp);
+int check(const ibv_ah_attr &address) noexcept; // EINVAL if no path can lead to the address, or 0
+void connect(queue_pair &qp);                   // called in RTR
+void limit_retry_timeout(queue_pair &qp);       // called in RTS: an unreachable peer is then an error
 void disconnect(queue_pair &qp);
 
 // Handles the first message of a path. Returns false if it matches no queue pair of this module.

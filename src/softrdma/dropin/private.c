@@ -7,8 +7,7 @@
 
 struct ibv_context;
 
-// Defines the versions of `name`: one in each node of SOFTRDMA_PRIVATE_NODES, because a provider binds to that of its
-// release.
+// Defines a version in each node of SOFTRDMA_PRIVATE_NODES, because a provider binds to that of its release.
 #define IN_EACH_NODE(symbol, name)                                                                                     \
     __asm__(".irp node," SOFTRDMA_PRIVATE_NODES "\n.symver " #symbol "," name "@IBVERBS_PRIVATE_\\node\n.endr");
 

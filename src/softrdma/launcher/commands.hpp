@@ -17,10 +17,8 @@ struct run_choice {
 };
 
 void warn_if_not_preloadable(const char *program);
-// Returns the path of libsoftrdma.so; empty, after a message, if it is not found.
-std::string find_library();
-// Replaces this process by the program on the device. Returns an exit status if that fails.
-int run_on_device(char **command, const run_choice &how = {});
+std::string find_library(); // path of libsoftrdma.so; empty, after a message, if not found
+int run_on_device(char **command, const run_choice &how = {}); // returns an exit status on error only
 
 int run_command(const run_choice &how, int argc, char **argv);
 int info_command(int argc, char **argv);

@@ -37,7 +37,7 @@ bool is_ours(int pid)
     return stat(directory.c_str(), &st) == 0 && (geteuid() == 0 || st.st_uid == geteuid());
 }
 
-// Returns whether the process has the socket open, or may have it because its descriptors are not readable.
+// True if the process has the socket open, or may have it because its descriptors are not readable.
 bool holds_socket(int pid, const std::string &inode)
 {
     const std::string link = "socket:[" + inode + "]";
@@ -51,8 +51,8 @@ bool holds_socket(int pid, const std::string &inode)
     return error == std::errc::permission_denied;
 }
 
-// Control socket @softrdma/PID/NUMBER. Any process can create such a name, so sockets that the process does not have
-// open are skipped, and the kernel must attribute a response to the process.
+// Control socket @softrdma/PID/NUMBER. Any process can create the name, so the process must have the socket open, and
+// the kernel must attribute responses to it.
 struct control_name {
     int pid;
     std::string text; // name without the leading zero byte
@@ -102,7 +102,6 @@ bool comes_from(msghdr &message, int pid)
     return sender.pid == pid;
 }
 
-// Returns false if the message is not a response of that process.
 bool receive_from(int fd, int pid, std::string &reply)
 {
     reply.resize(max_text_size);

@@ -14,15 +14,14 @@ enum class contact {
     unresponsive,
 };
 
-// Sends a request to the device in the process; the wait for the response is short.
 contact send_request(int pid, const std::string &request, std::string &reply);
 
-// Processes of this user, or of all users for root, that may use the device; in this network namespace.
+// Processes of this user, or of all for root, in this network namespace that may use the device.
 std::vector<int> device_processes();
 
 std::optional<int> parse_pid(const char *text);
 
-// Prints unprintable characters as \xNN, so that names and reports of a program cannot control the terminal.
+// Replaces unprintable characters by \xNN, so that a program cannot control the terminal.
 std::string printable(const std::string &text);
 
 } // namespace softrdma::launcher

@@ -35,7 +35,7 @@ struct libraries {
     std::string missing; // name of a library that is not installed
 };
 
-// Output of the dynamic linker that resolves the libraries of a program without running it.
+// Output of the dynamic linker, which resolves the libraries of a program without running it.
 std::string list_libraries(const std::string &linker, const fs::path &file)
 {
     int ends[2];
@@ -94,7 +94,7 @@ bool has_text(const fs::path &file, const char *text)
     return all.find(text) != std::string::npos;
 }
 
-// Interpreter of a script, with that of /usr/bin/env replaced by its argument. Empty if the file is not a script.
+// Interpreter of a script, or argument of its /usr/bin/env. Empty if the file is not a script.
 std::string interpreter_of(const fs::path &file)
 {
     std::ifstream in(file, std::ios::binary);

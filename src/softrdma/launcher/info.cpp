@@ -59,7 +59,7 @@ int print_device(const std::string &library)
     return 0;
 }
 
-// Tests on a child process whether private memory is accessible. Returns the reason if not.
+// Tests on a child process whether private memory is accessible. Returns the reason if it is not.
 std::string try_direct_path()
 {
     static volatile int word = 42;
@@ -81,7 +81,6 @@ std::string try_direct_path()
     return reason;
 }
 
-// Tests whether descriptors can be passed. Returns the reason if not, otherwise an empty string.
 std::string probe_fd_passing()
 {
     sockaddr_un any{};
@@ -90,7 +89,6 @@ std::string probe_fd_passing()
     if (arena.get() < 0)
         return std::string("memfd_create: ") + strerror(errno);
     const unique_fd fd_server(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    // The system chooses an abstract name.
     if (bind(fd_server.get(), reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 ||
             listen(fd_server.get(), 1) != 0)
         return std::string("local socket: ") + strerror(errno);

@@ -57,7 +57,7 @@ constexpr std::array<option, 4> run_options = {{
         {nullptr, 0, nullptr, 0},
 }};
 
-// The options of a command, up to the first plain word: what follows belongs to the program that is run.
+// Options of a command, up to the first plain word.
 struct command_line {
     std::string file;
     run_choice how;

@@ -84,7 +84,7 @@ int report_failure(int pid, contact result)
     return exit_failure;
 }
 
-// Sends a request to a process. Returns 0 and a printable reply, or an exit status after a message.
+// Stores a printable reply. Returns 0, or an exit status after a message.
 int request_reply(const char *process, const std::string &request, std::string &reply)
 {
     const auto pid = parse_pid(process);

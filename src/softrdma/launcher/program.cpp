@@ -19,7 +19,6 @@ namespace
 
 namespace fs = std::filesystem;
 
-// Reads the ELF header and the name of the dynamic linker. Returns false for a file of another format.
 bool read_elf(const fs::path &file, Elf64_Ehdr &header, std::string &interpreter)
 {
     std::ifstream in(file, std::ios::binary);

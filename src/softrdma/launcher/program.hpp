@@ -7,8 +7,7 @@
 namespace softrdma::launcher
 {
 
-// Returns the file that execvp() finds for a program, or an empty path.
-std::filesystem::path file_of(const std::string &program);
+std::filesystem::path file_of(const std::string &program); // file that execvp() finds, or an empty path
 
 struct program_file {
     bool is_elf = false;

@@ -37,8 +37,7 @@ bool hardware_is_active()
     return false;
 }
 
-// Finds a file in the lib/ directory of the build tree or in the installation, relative to this executable. Returns an
-// empty path, after a message, if it is not found.
+// Finds a file of the build tree or the installation. Returns an empty path, after a message, if it is not found.
 fs::path find_beside(const char *installed, const char *built)
 {
     std::error_code error;
@@ -56,7 +55,6 @@ fs::path find_beside(const char *installed, const char *built)
     return {};
 }
 
-// Sets a variable of the environment. Returns 0, or an exit status after a message.
 int set_variable(const char *name, const std::string &value)
 {
     if (setenv(name, value.c_str(), 1) == 0)
@@ -80,7 +78,7 @@ std::string variable(const char *name)
     return value == nullptr ? "" : value;
 }
 
-// Removes the device from LD_PRELOAD. The device must not be in a process twice.
+// LD_PRELOAD without the device, which must not be in a process twice.
 std::string other_preloads()
 {
     std::istringstream list(variable("LD_PRELOAD"));

@@ -16,8 +16,7 @@ namespace softrdma::launcher
 namespace
 {
 
-// Start of a pcapng file: a section header and one Ethernet interface with times in nanoseconds. The traced processes
-// append packets.
+// Start of a pcapng file: a section header and an Ethernet interface. The traced processes append packets.
 constexpr std::uint32_t head[] = {
         0x0a0d0d0a, 28, 0x1a2b3c4d, 1, 0xffffffff, 0xffffffff, 28, // section of unknown length, version 1.0
         1, 32, 1, 0, 1u << 16 | 9, 9, 0, 32,                       // if_tsresol: 10^-9 seconds

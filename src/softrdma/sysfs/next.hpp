@@ -16,7 +16,7 @@
 namespace softrdma::sysfs
 {
 
-// Function of the C library, or of a preloaded library in front of it, that this library replaces for programs.
+// Function of the C library, or of a preloaded library, that this library replaces for programs.
 template<typename Function>
 class next_function
 {

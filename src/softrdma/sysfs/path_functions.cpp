@@ -22,16 +22,15 @@
 #include <utility>
 #include <vector>
 
-// The headers declare these pointers nonnull. Programs pass NULL nevertheless, and get EFAULT from the system.
+// Programs pass NULL although the headers declare these pointers nonnull, and get EFAULT.
 #define PASSES_NULL __attribute__((no_sanitize("nonnull-attribute")))
 
-// Begins the definition of a function under the name that programs use, with `next` for that of the C library.
 #define REPLACE(result, name, parameters)                                                                              \
     extern "C" PASSES_NULL result replaced_##name parameters __asm__(#name);                                           \
     static constinit next_function<decltype(replaced_##name)> next_##name(#name);                                      \
     extern "C" PASSES_NULL result replaced_##name parameters
 
-// Functions that only need another path: result, name, parameters, and the arguments with the replaced path.
+// Functions that need another path: result, name, parameters, and arguments with the replaced path.
 #define REPLACE_PATH(result, name, parameters, arguments)                                                              \
     REPLACE(result, name, parameters)                                                                                  \
     {                                                                                                                  \
@@ -42,7 +41,7 @@
 #define PATH_OPENED located(AT_FDCWD, path, (flags & O_PATH) == 0).path()
 #define PATH_OPENED_AT located(directory, path, (flags & O_PATH) == 0).path()
 
-// Functions to open a file, whose mode is an argument only if they can create it.
+// Functions to open a file. Its mode is an argument only if they can create it.
 #define REPLACE_OPEN(name, parameters, arguments)                                                                      \
     REPLACE(int, name, parameters)                                                                                     \
     {                                                                                                                  \
@@ -54,7 +53,7 @@
         return next_##name.get() arguments;                                                                            \
     }
 
-// Functions that only old binaries call, with a version number of the structure. Current machines have one version.
+// Functions of old binaries, with the only version number of the structure.
 #define REPLACE_OLD_STAT(name, parameters, call)                                                                       \
     extern "C" PASSES_NULL int replaced_##name parameters __asm__(#name);                                              \
     extern "C" PASSES_NULL int replaced_##name parameters                                                              \

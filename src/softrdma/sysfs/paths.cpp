@@ -35,7 +35,6 @@ std::string directory_of(int descriptor)
     return length <= 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(length)) + "/";
 }
 
-// Appends a component of a path to a path without "." and "..".
 void append(std::string &path, std::string_view component)
 {
     if (component == "..")
@@ -44,7 +43,6 @@ void append(std::string &path, std::string_view component)
         (path += '/') += component;
 }
 
-// Path in the private directory, or an empty string if it cannot be created.
 std::string below_root(std::string_view directory, std::string_view rest)
 {
     const std::string &root = tree();
@@ -62,14 +60,12 @@ std::string private_path(std::string_view path, bool can_list)
         at = end + 1;
         if (std::ranges::find(directories, start) == std::end(directories))
             continue;
-        // The kernel resolves the rest, which can go through symbolic links.
-        return below_root(start, path.substr(end));
+        return below_root(start, path.substr(end)); // the kernel resolves links in the rest
     }
     const bool is_parent = can_list && std::ranges::find(listed_directories, start) != std::end(listed_directories);
     return is_parent ? below_root(start, {}) : std::string();
 }
 
-// Few paths have these words. All others pass without a search.
 bool can_be_of_device(const char *path) noexcept
 {
     return strstr(path, "infiniband") != nullptr || strstr(path, "softrdma0") != nullptr ||

@@ -7,13 +7,13 @@
 namespace softrdma::sysfs
 {
 
-// Path of a call of the program, with names of the device replaced by those of its private files. A destructor would be
-// wrong here: the C library cannot unwind one in a thread that is canceled inside the call (pthread_cancel).
+// Path of a call, with names of the device replaced by those of its private files. No destructor: the C library cannot
+// unwind one in a thread that is canceled (pthread_cancel).
 class located
 {
 public:
-    // A relative `path` starts at the descriptor `directory`, or AT_FDCWD. Not `can_list`: the call only steps to the
-    // next directory, resolves symbolic links itself, and must reach the directories of the system.
+    // A relative `path` starts at `directory`. Not `can_list`: the call steps to the next directory, resolves symbolic
+    // links, and must reach the directories of the system.
     located(int directory, const char *path, bool can_list = true) noexcept;
     explicit located(const char *path) noexcept;
     located(const located &) = delete;
@@ -26,9 +26,9 @@ private:
     char own_[PATH_MAX];
 };
 
-// Replaces the start of a path inside the private directory by the name that the program knows. Returns `path`.
+// Replaces the private directory in a path by the name that the program knows. Returns `path`.
 char *make_visible(char *path) noexcept;
-// Like make_visible(), but for text without a final NUL. Returns the new length.
+// For text without a final NUL. Returns the new length.
 std::size_t make_visible(char *text, std::size_t length) noexcept;
 
 } // namespace softrdma::sysfs

@@ -57,7 +57,6 @@ constexpr const char *hw_counters[] = {"duplicate_request", "implied_nak_seq_err
     return text.data();
 }
 
-// Sixteen-bit groups of a GID or GUID, as the kernel prints them.
 std::string in_groups(const std::uint8_t *bytes, std::size_t count)
 {
     std::string text;
@@ -79,7 +78,6 @@ std::string interface_name(unsigned index)
     return if_indextoname(index, name.data()) == nullptr ? "" : name.data();
 }
 
-// Mask of the first `count` processors, in words of 32 bits.
 std::string processor_mask(long count)
 {
     std::string text;
@@ -90,7 +88,7 @@ std::string processor_mask(long count)
     return text;
 }
 
-// Writes the files. Equal files are one file with several names, because each file takes a page of memory.
+// Equal files are one file with several names, because each file takes a page of memory.
 class writer
 {
 public:
@@ -141,7 +139,6 @@ void write_port(writer &out, const std::string &port, std::uint8_t number)
     out.file(port + "link_layer", is_ethernet ? "Ethernet" : "InfiniBand");
     for (int i = 0; i < attr.pkey_tbl_len; ++i)
         out.file(port + "pkeys/" + std::to_string(i), "0xffff");
-    // A host without addresses has no GIDs.
     for (const char *name : {"gids", "gid_attrs/types", "gid_attrs/ndevs"})
         out.directory(port + name);
     for (int i = 0; i < attr.gid_tbl_len; ++i) {
@@ -160,7 +157,7 @@ void write_port(writer &out, const std::string &port, std::uint8_t number)
     out.file(port + "hw_counters/lifespan", "10");
 }
 
-// Writes the device below the network interfaces and its class devices below the device, as the kernel arranges them.
+// Writes the device, with its network interfaces and class devices below it, as the kernel arranges them.
 void write_tree(writer &out)
 {
     ibv_device_attr attr{};
@@ -221,11 +218,11 @@ void write_tree(writer &out)
     out.link("dev/infiniband/rdma_cm", "/dev/null");
 }
 
-// Links to the other entries of a directory of the system, so that a list shows them beside those of the device.
+// Links to the other entries of a directory of the system, for lists.
 void link_others(const fs::path &root, const fs::path &directory)
 {
     const fs::path copy = root / directory.lexically_relative("/sys");
-    // Path functions are replaced: by path, this would open the private directory.
+    // By path, this would open the private directory.
     const unique_fd fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     std::error_code error;
     for (const auto &entry : fs::directory_iterator("/proc/self/fd/" + std::to_string(fd.get()), error)) {
@@ -234,7 +231,7 @@ void link_others(const fs::path &root, const fs::path &directory)
     }
 }
 
-// Returns the PID namespace: process IDs in directory names are valid only in it.
+// Process IDs in directory names are valid only in this namespace.
 std::string pid_namespace()
 {
     struct stat status {
@@ -242,7 +239,7 @@ std::string pid_namespace()
     return stat("/proc/self/ns/pid", &status) == 0 ? std::to_string(status.st_ino) : "0";
 }
 
-// Returns whether the owner of a directory has exited. `owner`, the end of its name, is process ID and start time.
+// `owner`: process ID and start time, the end of the name of a directory.
 bool is_orphan(std::string_view owner)
 {
     pid_t pid = 0;
@@ -277,8 +274,7 @@ std::string make_below(const char *base)
     if (mkdtemp(path.data()) == nullptr)
         return {};
     try {
-        // The process can change its user later.
-        fs::permissions(path, fs::perms(0755));
+        fs::permissions(path, fs::perms(0755)); // the process can change its user
         writer out(path);
         write_tree(out);
         for (const std::string_view directory : listed_directories)

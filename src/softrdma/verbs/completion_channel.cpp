@@ -23,8 +23,7 @@ bool is_raised_by_an_instruction(int number) noexcept
            number == SIGSYS;
 }
 
-// Each signal handler ends a wait for the descriptor with EINTR, but the read(2) of rdma-core continues after one with
-// SA_RESTART. Returns whether all handlers that this thread may have executed have that flag.
+// Returns whether read(2), as in rdma-core, would continue: no handler of this thread lacks SA_RESTART.
 bool handlers_restart_calls() noexcept
 {
     sigset_t blocked;
@@ -88,7 +87,6 @@ unsigned completion_channel::forget(completion_queue &cq) noexcept
     return r.delivered;
 }
 
-// Stores the arming in shared memory, where senders read it.
 void completion_channel::publish(completion_queue &cq, const request &latest) noexcept
 {
     SOFTRDMA_ASSERT(latest.number != 0); // 0 means that no event is due
@@ -105,8 +103,7 @@ void completion_channel::await(completion_queue &cq) noexcept
     epoll_ctl(set_.get(), EPOLL_CTL_MOD, cq.event_descriptor(), &once);
 }
 
-// Takes over an event that the kernel has removed from its list, after which the queue is no longer armed. Returns NULL
-// if the queue of the event has been destroyed in between.
+// Disarms the queue of an event that has left the kernel's list. Returns NULL if the queue has been destroyed.
 completion_queue *completion_channel::accept(void *arrived) noexcept
 {
     const auto found = requests_.find(static_cast<completion_queue *>(arrived));
@@ -129,8 +126,8 @@ completion_queue *completion_channel::next_arrived() noexcept
     return accept(arrived.data.ptr);
 }
 
-// Moves the events that have arrived to `earlier_`, so that their queues can be armed again. If no descriptor is left,
-// these events remain in the kernel's list and also count for the new arming.
+// Moves arrived events to `earlier_`, so that their queues can be armed again. Without a free descriptor, these events
+// remain in the kernel's list and also count for the new arming.
 void completion_channel::set_aside()
 {
     if (!any_earlier_) {

@@ -14,8 +14,7 @@ namespace softrdma
 class completion_queue;
 
 // Completion channel: an epoll set of the eventfds of its queues. Arming a queue enables its eventfd for one event, and
-// the kernel lists queues in the order of their events. Late writes of senders have no effect unless the queue is armed
-// again. Senders hold no lock or resource that others need.
+// the kernel lists queues in the order of their events. Late writes of senders have no effect until the next arming.
 class completion_channel : public ibv_comp_channel
 {
 public:
@@ -26,8 +25,7 @@ public:
     void detach(completion_queue &cq) noexcept;
     bool has_queues() noexcept;
     void arm(completion_queue &cq, interest in);
-    // Returns 0, or -1 with errno: EAGAIN, EINTR.
-    int take(completion_queue **cq);
+    int take(completion_queue **cq); // returns 0, or -1 with errno: EAGAIN, EINTR
     // Drops the events of `cq` that take() has not returned yet. Returns the number that take() has returned.
     unsigned forget(completion_queue &cq) noexcept;
 
@@ -50,10 +48,9 @@ private:
     const unique_fd set_;
     ordered_mutex mutex_{lock_level::events};
     std::unordered_map<completion_queue *, request> requests_ GUARDED_BY(mutex_);
-    // Events that were not taken before their queue was armed again, and events that had arrived before them. While any
-    // exist, the eventfd makes the set readable.
+    // Arrived events that were not taken before their queue was armed again, and those before them.
     std::deque<completion_queue *> earlier_ GUARDED_BY(mutex_);
-    std::optional<event_fd> any_earlier_ GUARDED_BY(mutex_);
+    std::optional<event_fd> any_earlier_ GUARDED_BY(mutex_); // makes the set readable while there are any
 };
 
 } // namespace softrdma

@@ -18,20 +18,17 @@ namespace softrdma
 namespace
 {
 
-// Packs two adjacent 32-bit members of an ibv_wc into one word.
 constexpr std::uint64_t pack_words(std::uint32_t first, std::uint32_t second) noexcept
 {
     return std::bit_cast<std::uint64_t>(std::array{first, second});
 }
 
-// Untouched entries of a large ring use no memory.
 std::uint32_t mask_for(int entries) noexcept
 {
     return std::bit_ceil(static_cast<std::uint32_t>(entries)) - 1;
 }
 
-// Delays the next poll. Otherwise the CPU speculatively loads the same word several times, and repeats these loads when
-// it changes, which delays a message by 25 ns on an Intel CPU.
+// Delays the next poll: speculative loads of a word that then changes are repeated, for 25 ns on an Intel CPU.
 void cpu_relax() noexcept
 {
 #ifdef __x86_64__
@@ -247,14 +244,12 @@ int completion_queue::poll(int entries, ibv_wc *wc)
     return count > 0 || entries <= 0 ? count : poll_slow(entries, wc);
 }
 
-// Second part of a poll that found no completion.
 int completion_queue::poll_slow(int entries, ibv_wc *wc)
 {
     const int count = stalled.retry() ? take(entries, wc) : 0;
     if (count > 0)
         return count;
-    // A polling program serves the network occasionally even without network users, because it may keep the CPU from
-    // the progress thread.
+    // Serves the network at times even without network users: polls may keep the CPU from the progress thread.
     constexpr unsigned between_checks = 4096;
     const unsigned empty = empty_polls_.load(std::memory_order_relaxed);
     empty_polls_.store(empty + 1, std::memory_order_relaxed);

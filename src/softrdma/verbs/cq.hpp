@@ -20,12 +20,11 @@ namespace softrdma
 
 class completion_channel;
 
-// Interface of a producer of completions. It is notified when the CQ overflows.
+// Producer of completions. Called without a lock when the completion queue has overflowed.
 class completion_source
 {
 public:
     virtual ~completion_source() = default;
-    // Called without a lock when the queue has overflowed.
     virtual void completions_lost(ibv_cq *cq) = 0;
 };
 
@@ -35,7 +34,6 @@ struct event_taker {
     bool needs_reader = true; // completions wait only for a thread that has requested their events before
 };
 
-// Completion of a receive of that queue pair that was flushed.
 inline ibv_wc flushed_receive(std::uint32_t qpn, std::uint64_t wr_id) noexcept
 {
     ibv_wc wc{};
@@ -57,14 +55,12 @@ struct send_completion {
     std::uint32_t places;              // number to add to it when the program polls the completion
 };
 
-// Producers of a completion queue. Shared with the deferred call that notifies them, because the queue may be destroyed
-// by then.
+// Producers of a completion queue. The deferred call that notifies them may outlive the queue.
 class completion_sources
 {
 public:
     void add(std::weak_ptr<completion_source> source);
     void remove(const std::weak_ptr<completion_source> &source);
-    // A destroyed producer is not notified.
     void notify(ibv_cq *cq);
 
 private:
@@ -79,24 +75,19 @@ public:
     ~completion_queue();
 
     ibv_cq *verbs() noexcept { return ibv_cq_ex_to_cq(this); }
-    // If false, the constructor has set errno.
-    bool valid() const noexcept { return shared_ != nullptr; }
+    bool valid() const noexcept { return shared_ != nullptr; } // if false, the constructor has set errno
     const block &memory() const noexcept { return *block_; }
 
     void expect(std::int64_t entries);
     // On overflow, this and all later entries are lost: the queue and its queue pairs enter the error state.
     void push(const ibv_wc &wc, bool solicited);
     bool push(const send_completion &c);
-    // The caller of drain() on a source must hold this lock.
     spin_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
-    // Appends the completions of messages that peers have delivered.
-    void collect(inbound_source &source);
-    // Discards the completions of a queue pair that is reset.
-    void discard(std::uint32_t qpn);
+    void collect(inbound_source &source); // appends the completions of delivered messages
+    void discard(std::uint32_t qpn);      // called when a queue pair is reset
     // Called before the counter is destroyed: its pending entries no longer update it.
     void forget(const std::atomic<std::uint32_t> *freed);
-    // Returns 0, or EINVAL if more entries are queued than would fit.
-    int resize(int entries);
+    int resize(int entries); // returns 0, or EINVAL if more entries are queued than would fit
     bool overflowed();
     // Returns whether completions of that queue pair wait for a thread that sleeps until an event of this queue.
     // `source` contains the deliveries of its peer; may be NULL.
@@ -106,8 +97,7 @@ public:
     // Eventfd to which a sender writes when the queue is armed; -1 if the queue has no channel.
     int event_descriptor() const noexcept { return signal_.get(); }
     void acknowledge(unsigned events);
-    // Waits until each event that was returned to the program, asynchronous ones included, is acknowledged.
-    void drain_events();
+    void drain_events(); // waits until each returned event, also asynchronous ones, is acknowledged
 
     // The next poll drains the source. If the queue is armed, its event is signaled.
     void announce(inbound_source &source);
@@ -137,7 +127,7 @@ private:
     bool append(const ibv_wc &wc) REQUIRES(lock_);
     entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places) REQUIRES(lock_);
     bool reserve_entry(std::uint32_t qpn) REQUIRES(lock_);
-    std::uint32_t count_entries() const noexcept REQUIRES(lock_);
+    std::uint32_t count_entries() const noexcept REQUIRES(lock_); // includes messages that are not entries yet
     bool count_one_more() noexcept REQUIRES(lock_);
     void update_fast_limit() noexcept REQUIRES(lock_);
     void wake(bool urgent) EXCLUDES(lock_);
@@ -150,18 +140,16 @@ private:
     int take(int entries, ibv_wc *wc);
     int poll_slow(int entries, ibv_wc *wc);
 
-    // Members used by every completion.
     alignas(cache_line) spin_lock lock_{lock_level::completion_queue};
     bool overflowed_ GUARDED_BY(lock_) = false;
     bool counted_ GUARDED_BY(lock_) = false; // copy of the word shared with peers
     std::atomic<bool> ever_armed_{false};    // if false, no thread waits for an event
     std::atomic<unsigned> empty_polls_{0};
-    std::uint32_t mask_ GUARDED_BY(lock_); // mask of positions; the ring has a power of two of entries
-    // Number of entries that may be added without a check; beyond that, reserve_entry() checks.
-    std::uint32_t fast_limit_ GUARDED_BY(lock_) = 0;
+    std::uint32_t mask_ GUARDED_BY(lock_);           // mask of positions; the ring has a power of two of entries
+    std::uint32_t fast_limit_ GUARDED_BY(lock_) = 0; // append() checks nothing below this number
     std::uint32_t head_ GUARDED_BY(lock_) = 0;
     std::uint32_t tail_ GUARDED_BY(lock_) = 0;
-    std::unique_ptr<entry[]> ring_ GUARDED_BY(lock_);
+    std::unique_ptr<entry[]> ring_ GUARDED_BY(lock_); // untouched entries use no memory
     cq_block *shared_ = nullptr;
     unique_fd signal_; // eventfd in the epoll set of the channel
     inbound_sources inbound_ GUARDED_BY(lock_);

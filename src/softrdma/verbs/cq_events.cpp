@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion events: arming a queue, acknowledging events, and completions that an event must not overtake.
 #include "verbs/completion_channel.hpp"
 #include "verbs/cq.hpp"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The limit of a completion queue, and what happens when it is exceeded.
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "fault/rules.hpp"
@@ -16,8 +15,7 @@ void completion_queue::expect(std::int64_t entries)
     count_if_needed();
 }
 
-// Counts entries only if they could overflow the queue: the shared counter costs each message a cache line that two
-// CPUs write.
+// Counts entries only if they could overflow: a shared counter costs each message a cache line that two CPUs write.
 void completion_queue::count_if_needed()
 {
     shared().capacity.store(static_cast<std::uint32_t>(cqe), std::memory_order_relaxed);
@@ -29,14 +27,13 @@ void completion_queue::count_if_needed()
     update_fast_limit();
 }
 
-// Number of entries, plus messages that are not entries yet.
 std::uint32_t completion_queue::count_entries() const noexcept
 {
     return tail_ - head_ + inbound_.waiting();
 }
 
-// Returns false if the queue is full. A sender that finds the count too high sends the message over the network. This
-// function corrects the count, which may include messages of peers that were stopped or killed before the delivery.
+// Returns false if the queue is full. Corrects the shared count, which may include messages of peers that were stopped
+// before the delivery. A sender that finds it too high uses the network.
 bool completion_queue::count_one_more() noexcept
 {
     if (shared().used.fetch_add(1, std::memory_order_relaxed) < cqe)
@@ -46,7 +43,6 @@ bool completion_queue::count_one_more() noexcept
     return count < cqe;
 }
 
-// Returns false if the queue has no space or has overflowed.
 bool completion_queue::reserve_entry(std::uint32_t qpn)
 {
     if (overflowed_)

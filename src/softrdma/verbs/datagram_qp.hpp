@@ -13,8 +13,7 @@
 namespace softrdma
 {
 
-// An unreliable-datagram queue pair. The verbs calls and the receive path enter here; the lock makes each of them
-// atomic. Lock order: queue pair, then CQ or SRQ.
+// Unreliable-datagram queue pair. Its lock makes verbs calls and the receive path atomic.
 class datagram_qp final : public qp_object,
                           public completion_source,
                           public datagram_receiver,
@@ -27,8 +26,7 @@ public:
 
     ~datagram_qp() override;
 
-    // After this call, the queue pair neither sends, receives nor completes. The caller must hold a reference.
-    void destroy();
+    void destroy(); // ends sends, receives and completions; the caller must hold a reference
     void completions_lost(ibv_cq *cq) override;
 
     int modify(const ibv_qp_attr &attr, int mask) override;
@@ -40,8 +38,7 @@ public:
 
     void arrived(const datagram &d, const network_header &header) override;
 
-    // One line of `key=value` for the report; empty if the queue pair is destroyed.
-    std::string report();
+    std::string report(); // line of `key=value`; empty if the queue pair is destroyed
 
 private:
     bool accepts_sends() const noexcept REQUIRES(mutex_) { return state() >= IBV_QPS_RTS; }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send and receive path of datagram queue pairs.
 #include "base/log.hpp"
 #include "base/copy.hpp"
 #include "base/guard.hpp"

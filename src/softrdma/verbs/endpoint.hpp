@@ -41,7 +41,7 @@ struct alignas(cache_line) endpoint {
     std::weak_ptr<queue_pair> self;
     reserve::prepared_call retry_call; // allocated with it; empty while it is deferred
 
-    // Maximum time that a peer with an outstanding response may be silent, if responses are limited; zero: no limit.
+    // Limit for the silence of a peer that owes a response; zero: no limit.
     std::chrono::microseconds answer_limit() const noexcept;
     // Time that an RNIC would retry before it reports a silent peer as lost; at most a second.
     std::chrono::microseconds retry_timeout() const noexcept;
@@ -55,8 +55,7 @@ struct alignas(cache_line) endpoint {
         path->transmit(header, payload, more);
         unsent = more;
     }
-    // Schedules a retry of the first request, which waits for an event that no packet announces. `anew`: the request
-    // was not waiting before.
+    // Schedules a retry of the first request, which no packet triggers. `anew`: it was not waiting before.
     void try_again_later(bool anew) noexcept;
     // Number of the `left` bytes that the next segment carries; whole words unless it carries all of them.
     std::uint32_t next_segment(std::uint32_t left) const { return left <= short_segment ? left : cut_segment(left); }
@@ -87,8 +86,7 @@ struct gathered {
     // Returns false if an element is not covered by a region of `pd` with that access.
     bool collect(
             const ibv_pd *pd, std::span<const ibv_sge> sges, int access, std::uint64_t offset, std::uint64_t bytes);
-    // Returns false if part of the memory lies beyond the end of its mapped file.
-    bool is_there() const noexcept;
+    bool is_there() const noexcept; // false if part lies beyond the end of its mapped file
 };
 
 } // namespace softrdma

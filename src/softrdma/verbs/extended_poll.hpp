@@ -8,8 +8,7 @@
 namespace softrdma
 {
 
-// State of an extended CQ between ibv_start_poll() and ibv_end_poll(): the current entry, and the lock of the polling
-// thread, which is not used if the program promises a single thread.
+// State of an extended CQ between ibv_start_poll() and ibv_end_poll(): the current entry and the lock of its thread.
 struct extended_poll {
     explicit extended_poll(bool by_one_thread) noexcept : single_threaded(by_one_thread) {}
     // Held between calls of the program, which the compiler's analysis cannot follow.

@@ -17,27 +17,23 @@ class inbound_source
 {
 public:
     virtual ~inbound_source() = default;
-    // The caller must hold the lock of the completion queue.
-    virtual int drain(ibv_wc *wc, int entries) = 0;
+    virtual int drain(ibv_wc *wc, int entries) = 0; // requires the lock of the completion queue
     // Number of messages that drain() has not completed yet; an estimate without the lock of the completion queue.
     virtual std::uint32_t waiting() const noexcept = 0;
     // While nonzero, the peer need not announce its deliveries.
     virtual std::atomic<std::uint32_t> &watched() noexcept = 0;
 };
 
-// The sources of a completion queue. Each take() checks the watched ones, and those that have announced a delivery in
-// the words of the queue. Guarded by the lock of the queue.
+// Sources of a completion queue, whose lock guards them. A take() checks the watched and the announced ones.
 class inbound_sources
 {
 public:
     inbound_sources() { watched_.reserve(watch_limit); }
     void use(cq_block &words) noexcept { words_ = &words; }
 
-    // Returns the bit with which the peer announces deliveries of the source.
     std::uint32_t add(inbound_source &source);
     void remove(inbound_source &source);
     void announce(const inbound_source &source) noexcept;
-    // Returns completions of delivered messages, at most `entries`.
     int take(int entries, ibv_wc *wc)
     {
         int count = 0;
@@ -50,8 +46,7 @@ public:
             count += take_announced(entries - count, wc + count);
         return count;
     }
-    // Number of delivered messages that no take() has returned.
-    std::uint32_t waiting() const noexcept;
+    std::uint32_t waiting() const noexcept; // delivered messages that no take() has returned
 
 private:
     // Maximum number of sources that each poll checks. Others, possibly hundreds, announce their deliveries.

@@ -28,7 +28,6 @@ constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                                   IBV_ACCESS_HUGETLB;
 
-// Lock and condition with which deregistration waits for the last pin of its region.
 struct idle_regions {
     ordered_mutex lock{lock_level::leaf};
     condition changed;
@@ -144,7 +143,6 @@ region_table::region_table() : slots_(static_cast<slot *>(std::calloc(region_slo
         throw std::bad_alloc();
 }
 
-// Returns false if another region uses the slot.
 bool region_table::claim(slot &s, memory_region &region) noexcept
 {
     memory_region *const user = s.region.load(std::memory_order_relaxed);
@@ -178,8 +176,7 @@ void region_table::withdraw(memory_region &region)
         return;
     context_of(region.context).memory.withdraw(region.key_);
     s.key.store(0, std::memory_order_seq_cst);
-    removals_.fetch_add(1, std::memory_order_seq_cst); // after the key is cleared: a thread that reads the new number
-                                                       // cannot find the region
+    removals_.fetch_add(1, std::memory_order_seq_cst); // after the key, so that a thread that reads it finds no region
 }
 
 void region_table::forget(memory_region &region)

@@ -13,8 +13,7 @@
 namespace softrdma
 {
 
-// Access that the owner has to each of its own regions.
-inline constexpr int access_local_read = 1 << 30;
+inline constexpr int access_local_read = 1 << 30; // right of the owner to each of its regions
 
 class alignas(cache_line) memory_region : public ibv_mr
 {
@@ -36,8 +35,7 @@ public:
     {
         mapping().about_to_store(reinterpret_cast<std::uintptr_t>(begin), bytes);
     }
-    // Records a completed store. Returns true if durability needs sync().
-    bool stored(const std::byte *begin, std::size_t bytes) noexcept;
+    bool stored(const std::byte *begin, std::size_t bytes) noexcept; // returns true if durability needs sync()
     int sync(std::uintptr_t begin, std::size_t bytes) const noexcept { return mapping().sync(begin, bytes); }
     // Like sync(), but ignores memory that the program has unmapped: as in an RNIC, the region outlives the mapping.
     int sync_mapped(std::uintptr_t begin, std::size_t bytes) const noexcept
@@ -46,18 +44,15 @@ public:
         return error == ENOMEM ? 0 : error;
     }
     region_kind kind() const noexcept;
-    // Returns true if an access must be guarded (base/guard.hpp).
-    bool may_fault() const noexcept { return mapping().may_fault(); }
+    bool may_fault() const noexcept { return mapping().may_fault(); } // then guard accesses (base/guard.hpp)
     std::uint64_t domain() const noexcept { return domain_; }
     std::uint32_t key() const noexcept { return key_; }
-    // Region to which this window is bound, or NULL. Windows only.
-    const memory_region *bound_to() const noexcept { return parent_.get(); }
+    const memory_region *bound_to() const noexcept { return parent_.get(); } // NULL unless it is a bound window
 
 private:
     friend class region_table;
     friend class region_pin;
     int describe(ibv_pd *domain, void *begin, std::size_t bytes, std::uint64_t iova, unsigned access);
-    // Takes over the members that describe() has set in another region.
     void take(memory_region &from) noexcept
     {
         pd = from.pd;
@@ -129,9 +124,8 @@ public:
     static region_table &instance();
 
     ibv_mr *add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access);
-    // Changes that ibv_rereg_mr() supports, as in its flags. Waits for accesses in progress. Returns 0, EINVAL,
-    // EOPNOTSUPP, EFAULT, EBUSY, or the errno value of a failed last sync. On error the region is unchanged. EBUSY: a
-    // window is bound to it, or a peer is stopped inside an access.
+    // Changes a region like ibv_rereg_mr(). On error, an errno value, the region is unchanged. EBUSY: a window is bound
+    // to it, or a peer is stopped inside an access.
     struct change {
         int flags;
         ibv_pd *pd;
@@ -140,8 +134,8 @@ public:
         int access;
     };
     int change_region(ibv_mr *mr, const change &to);
-    // Waits for accesses in progress. Returns 0, EBUSY if a window is bound or a peer is stopped inside an access, or
-    // the errno value of a failed last sync. After EBUSY because of a peer, the region can only be removed again.
+    // Returns 0, EBUSY as change_region() does, or the errno value of a failed last sync. After EBUSY because of a
+    // peer, the region can only be removed again.
     int remove(ibv_mr *mr);
 
     // Pins the region of the key if it belongs to one of the two domains, grants all of `access` and contains the
@@ -150,14 +144,12 @@ public:
             std::uint64_t other_domain = no_domain);
     static constexpr std::uint64_t no_domain = 0;
     static constexpr std::uint64_t any_address = UINT64_MAX;
-    // Pins a region that may have been deregistered in the meantime; empty in that case.
+    // Pins a region; empty if it has been deregistered.
     region_pin pin(const std::shared_ptr<memory_region> &region);
-    // Pins a region whatever its domain and access rights.
-    region_pin pin(std::uint32_t key);
+    region_pin pin(std::uint32_t key); // ignores domain and access
 
     // While bound, windows (verbs/mw.hpp) are found like regions, by keys of their own.
-    // Creates an unbound window. Returns NULL and sets errno to ENOMEM on error.
-    std::shared_ptr<memory_region> add_window(ibv_context *context);
+    std::shared_ptr<memory_region> add_window(ibv_context *context); // unbound; NULL with errno ENOMEM on error
     void remove_window(memory_region &window);
     struct window_bounds {
         std::uint32_t key;    // key of the window after the bind
@@ -167,13 +159,11 @@ public:
         std::uint64_t addr; // in the region's own addressing
         std::uint64_t length;
     };
-    // Returns whether windows of that protection domain may be bound with these bounds.
     bool allows(const ibv_pd *pd, const window_bounds &bounds) const;
     // Returns false if the bind is not allowed. The window must be unbound.
     bool bind(memory_region &window, const ibv_pd *pd, const window_bounds &bounds);
     void withdraw_window(memory_region &window);
-    // Unbinds a withdrawn window when earlier users have released it. Returns false if a thread of this process still
-    // uses it.
+    // Unbinds a withdrawn window. Returns false while a thread of this process still uses it.
     bool unbind(memory_region &window);
 
     struct counts {
@@ -212,7 +202,7 @@ private:
     {
         return slot_of(region.key_).region.load(std::memory_order_relaxed) == &region;
     }
-    static bool claim(slot &s, memory_region &region) noexcept;
+    static bool claim(slot &s, memory_region &region) noexcept; // false if another region uses the slot
     void publish(memory_region &region) REQUIRES(mutex_);
     void withdraw(memory_region &region) REQUIRES(mutex_);
     void forget(memory_region &region);

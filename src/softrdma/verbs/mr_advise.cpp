@@ -12,8 +12,7 @@ namespace softrdma
 namespace
 {
 
-// Added in Linux 5.14; the headers of older systems lack them.
-constexpr int populate_read = 22;
+constexpr int populate_read = 22; // added in Linux 5.14; older headers lack both
 constexpr int populate_write = 23;
 
 int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noexcept

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Windows as entries of the table of regions.
 #include "base/assert.hpp"
 #include "verbs/mr.hpp"
 #include "verbs/native.hpp"
@@ -31,8 +30,7 @@ bool region_table::allows(const ibv_pd *pd, const window_bounds &bounds) const
     return allowed(pd, bounds) != nullptr;
 }
 
-// Returns the region, or NULL if the bind is not allowed. Applies the rules of the InfiniBand specification; flush
-// access requires flush access of the region.
+// Returns the region, or NULL if the InfiniBand specification forbids the bind. Flush access needs that of the region.
 const std::shared_ptr<memory_region> *region_table::allowed(
         const ibv_pd *pd, const window_bounds &bounds) const noexcept
 {

@@ -62,8 +62,7 @@ ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
     return added;
 }
 
-// Withdraws a window, so that later lookups do not find it. Without memory for its users it counts as bound, and the
-// caller withdraws it again.
+// Withdraws a window. If memory is exhausted, it remains bound, and the caller tries again.
 void window_table::withdraw(memory_window &w)
 {
     if (!w.bound)
@@ -74,7 +73,6 @@ void window_table::withdraw(memory_window &w)
     w.bound = false;
 }
 
-// Returns whether all users that found the window while it was bound have released it.
 bool window_table::is_quiescent(memory_window &w)
 {
     if (w.leaving && w.leaving->ended() && region_table::instance().unbind(*w.shown))

@@ -20,8 +20,7 @@ struct memory_window : ibv_mw {
     }
     std::shared_ptr<memory_region> shown; // window in the region table
     bool bound = false;
-    // Grace period after an invalidation: requests that may still use the window.
-    std::optional<grace_period> leaving;
+    std::optional<grace_period> leaving; // requests that may still use the invalidated window
 };
 
 // Memory windows of the process. Calls return and requests complete when the earlier users of an invalidated window
@@ -32,17 +31,15 @@ public:
     static window_table &instance();
 
     ibv_mw *add(ibv_pd *pd, ibv_mw_type type);
-    // Returns 0, or EBUSY if a peer is stopped inside an access. After EBUSY lookups do not find the window, and the
-    // caller can retry.
+    // Returns 0, or EBUSY if a peer is stopped inside an access: lookups then fail, and the caller can retry.
     int remove(ibv_mw *mw);
     // Unbinds the invalidated windows of that region, except those in use after the grace limit.
     void unbind_invalidated(const ibv_mr *mr);
 
-    // Executes a BIND_MW or LOCAL_INV request of that queue pair. Returns std::nullopt if the caller must retry;
-    // lookups do not find the window until then.
+    // Executes a BIND_MW or LOCAL_INV request. Returns std::nullopt if the caller must retry; until then lookups fail.
     std::optional<ibv_wc_status> execute_request(const qp_object &qp, const wqe &w) noexcept;
-    // Invalidates a window for the peer of that queue pair. The peer has completed its earlier accesses, and no other
-    // queue pair could use the window. Returns false if the key does not identify a window that the peer may use.
+    // Invalidates a window for the peer of that queue pair, which has completed its accesses; no other peer could use
+    // it. Returns false if the peer has no window with that key.
     bool invalidate_for_peer(const qp_object &qp, std::uint32_t key);
 
 private:

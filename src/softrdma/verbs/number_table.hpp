@@ -14,11 +14,9 @@ namespace softrdma
 class datagram_qp;
 class queue_pair;
 
-// Queue pairs of this process by number.
 class number_table
 {
 public:
-    // Never destroyed: the progress thread may run until the end of the process.
     static number_table &instance();
 
     // `number` 0 requests an unused number. Returns the number, or 0 if none is free or it is in use.

@@ -43,8 +43,7 @@ int event_fd::take(progress *engine) const noexcept
     return takes() ? 0 : -1;
 }
 
-// Another thread may take the last token between any check and the read. Only a read that does not block is safe,
-// whatever flags the program has set for the descriptor.
+// Another thread may take the last token. RWF_NOWAIT never blocks, whatever flags the program has set.
 void event_fd::withdraw(std::size_t tokens) const noexcept
 {
     std::uint64_t token = 0;

@@ -38,8 +38,7 @@ public:
 
     int fd() const noexcept { return fd_.get(); }
     void put() const noexcept;
-    // Takes one token. Returns 0, or -1 with errno: EAGAIN, EINTR. Notifies `engine`, if any, before it blocks, so that
-    // another thread serves the network.
+    // Takes one token. Returns 0, or -1 with errno: EAGAIN, EINTR. Calls engine->about_to_wait() before it blocks.
     int take(progress *engine) const noexcept;
     // Removes tokens of events that were delivered in another way, except those already taken; never waits.
     void withdraw(std::size_t tokens) const noexcept;
@@ -58,7 +57,6 @@ struct object_events {
     object_events *next_unqueued = nullptr;
 };
 
-// Counts acknowledged events of an object for programs.
 template<typename Object>
 void acknowledge_events(Object &object, std::uint32_t &acknowledged, unsigned events) noexcept
 {
@@ -68,7 +66,6 @@ void acknowledge_events(Object &object, std::uint32_t &acknowledged, unsigned ev
     pthread_mutex_unlock(&object.mutex);
 }
 
-// Waits until the program has acknowledged that number of events of an object.
 template<typename Object>
 void wait_for_acknowledgments(Object &object, const std::uint32_t &acknowledged, unsigned events) noexcept
 {
@@ -78,16 +75,13 @@ void wait_for_acknowledgments(Object &object, const std::uint32_t &acknowledged,
     pthread_mutex_unlock(&object.mutex);
 }
 
-// Asynchronous events of one open device.
 class async_queue
 {
 public:
     int fd() const noexcept { return ready_.fd(); }
-    // Without memory, equal events of one object become one.
-    void push(object_events &of, ibv_event_type type) noexcept;
+    void push(object_events &of, ibv_event_type type) noexcept; // if memory is exhausted, equal events become one
     int take(ibv_async_event *event, progress &engine);
-    // Removes the queued events of an object that is being destroyed, and returns how many take() has returned. A
-    // concurrent take() may find its event removed and continue to wait.
+    // Removes the queued events of an object that is being destroyed. Returns the number that take() has returned.
     unsigned forget(object_events &of);
 
 private:

@@ -65,8 +65,7 @@ public:
         error_ = error_ == 0 ? error : error_;
     }
 
-    // Number of requests in the batch; call before unlock().
-    std::uint32_t size() const noexcept { return size_; }
+    std::uint32_t size() const noexcept { return size_; } // requires the lock
     int error() const noexcept { return error_; }
     const process::birth &birth() const noexcept { return birth_; }
 

@@ -155,8 +155,7 @@ void queue_pair::fail(const char *reason)
     flush_receives();
 }
 
-// A peer inside an operation may still place or complete a message in a receive. The receive is returned to the program
-// only after that.
+// Receives are returned to the program after operations of the peer, which may still place a message, have ended.
 void queue_pair::flush_receives() noexcept
 {
     constexpr std::chrono::microseconds first_pause{100};

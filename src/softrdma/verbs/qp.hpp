@@ -30,8 +30,7 @@ public:
     // Returns 0; the queue pair then neither sends, receives nor completes. Returns EBUSY if the peer is stopped inside
     // an operation: the queue pair is then in the error state, and the caller can retry.
     int destroy();
-    // Called when the peer has written data into shared memory that no valid device would send. `own` is the call that
-    // receive_queue::report_violation() has deferred.
+    // Called when the peer has stored an invalid message. `own`: deferred by receive_queue::report_violation().
     void peer_broke_protocol(reserve::prepared_call &own);
     void completions_lost(ibv_cq *cq) override;
 
@@ -47,15 +46,12 @@ public:
     void on_region_changed(std::uint32_t key);
 
     void attach(std::shared_ptr<packet_path> path);
-    // Announces a path: polls of the completion queues then serve the network and the handshake.
-    void expect_path();
-    // Starts a connection with a peer on this host that may get the location of this queue pair. Sets the members of
-    // `h` that the queue pair determines. `ends`: endpoints of the path. Returns false if the queue pair is destroyed.
-    bool describe(const connection_ends &ends, shm_address &h);
+    void expect_path(); // polls of the completion queues then serve the network and the handshake
+    // Starts a connection with a peer on this host, and sets the members of `h` that the queue pair determines.
+    bool describe(const connection_ends &ends, shm_address &h); // false if the queue pair is destroyed
     // Called when the peer has all data that it needs to act on this queue pair; after this call it may do so.
     void expect(std::shared_ptr<shm_peer> peer);
-    // Holds sends back until select_transport().
-    void suspend();
+    void suspend(); // holds sends back until select_transport()
     // Executes requests in the memory of the expected peer, or over the path (NULL, with the reason for report()).
     void select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_reason reason);
     bool has_path();
@@ -73,20 +69,18 @@ public:
     std::chrono::microseconds retry_timeout();
     void retry();
 
-    // Number of this queue pair in the packets of RoCE; 0 unless it uses RoCE.
-    std::atomic<std::uint32_t> roce_number{0};
+    std::atomic<std::uint32_t> roce_number{0}; // number in packets of RoCE; 0 unless it uses RoCE
 
-    // For the transport. Its upcalls take the lock, which guards all other members here.
+    // For the transport, whose upcalls take the lock, which guards all other members here.
     sleeping_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
-    transport &network() noexcept NO_THREAD_SAFETY_ANALYSIS { return *transport_; } // its upcalls take the lock
+    transport &network() noexcept NO_THREAD_SAFETY_ANALYSIS { return *transport_; }
     endpoint &end() noexcept { return ep_; }
     send_queue &sends() noexcept { return queue_; }
     receive_queue &receives() noexcept { return receives_; }
     // Return whether requests of the peer are executed, and whether requests of the local side may be in flight.
     bool answers() const noexcept REQUIRES(lock_);
     bool sends_requests() const noexcept REQUIRES(lock_) { return answers() && ep_.attr.qp_state != IBV_QPS_RTR; }
-    // Applies an outcome to the queue pair; returns false if the peer broke the protocol.
-    bool apply_outcome(outcome o) REQUIRES(lock_);
+    bool apply_outcome(outcome o) REQUIRES(lock_); // false if the peer broke the protocol
 
 private:
     int open(std::uint32_t number);
@@ -112,8 +106,7 @@ private:
     void retry_first(reserve::prepared_call &own);
     void join_network() noexcept REQUIRES(lock_);
     void leave_network() noexcept REQUIRES(lock_);
-    // Enters the error state; `reason` is logged unless the program requested it (NULL).
-    void fail(const char *reason) REQUIRES(lock_);
+    void fail(const char *reason) REQUIRES(lock_); // enters the error state and logs the reason, if any
     void notice_drained() REQUIRES(lock_);
 
     // Members used by every request come first, in few cache lines: with many connections, none is cached.
@@ -139,8 +132,7 @@ private:
 int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
 int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
 std::string report_queue_pairs();
-// Posted receives in that region use its new definition after this call.
-void notify_region_changed(std::uint32_t key);
+void notify_region_changed(std::uint32_t key); // posted receives in the region then use its new definition
 
 inline queue_pair &qp_of(ibv_qp *qp) noexcept
 {

@@ -24,8 +24,7 @@ public:
     ibv_qp *verbs() noexcept { return &qp_base; }
     // State as shown to programs. Other threads may change it.
     ibv_qp_state shown_state() const noexcept { return __atomic_load_n(&qp_base.state, __ATOMIC_RELAXED); }
-    // NULL unless the queue pair was created for the ibv_wr_* interface.
-    post_batch *batch() noexcept { return batch_.get(); }
+    post_batch *batch() noexcept { return batch_.get(); } // NULL without the ibv_wr_* interface
     virtual void open_batch() = 0;
     // Posts the requests of the batch, all or none. Returns 0 or an errno value. Requires the lock of the batch.
     virtual int submit_batch(std::uint32_t count) = 0;
@@ -35,8 +34,7 @@ public:
     virtual int modify(const ibv_qp_attr &attr, int mask) = 0;
     virtual void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) = 0;
     void raise_event(ibv_event_type type) noexcept { context_of(qp_base.context).async.push(events_, type); }
-    // Waits until each asynchronous event that was returned to the program is acknowledged.
-    void drain_events();
+    void drain_events(); // waits until each returned asynchronous event is acknowledged
 
 protected:
     // Waits until no ibv_wr_start() batch, which owns the next entries of the send queue, is open.
@@ -45,12 +43,10 @@ protected:
         return batch_ != nullptr ? std::unique_lock(*batch_) : std::unique_lock<post_batch>();
     }
     void release_objects() noexcept;
-    // Registers for, and unregisters from, overflow notifications of its completion queues. leave_queues() has no
-    // effect on queues that were not joined.
+    // Start and end overflow notifications of its completion queues, the end also without a start.
     void join_queues(const std::weak_ptr<completion_source> &self);
     void leave_queues(const std::weak_ptr<completion_source> &self);
-    // Returns whether the CQ belongs to this queue pair and has overflowed. The check is needed because a new CQ may
-    // reuse the address of an old one.
+    // Returns whether the CQ, which may have the address of an earlier one, has lost completions of this queue pair.
     bool has_lost_completions(ibv_cq *cq) const;
     void show_state(ibv_qp_state to) noexcept { __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED); }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a queue pair gets its ways to the peer: the network, and the peer's memory.
 #include "base/log.hpp"
 #include "verbs/qp.hpp"
 

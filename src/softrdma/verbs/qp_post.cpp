@@ -30,15 +30,13 @@ void queue_pair::posted(const attempt &direct)
         fail("request posted after the connection was lost");
 }
 
-// Returns true if requests may be executed before they are queued.
 bool queue_pair::may_attempt() const noexcept
 {
     return ep_.local != nullptr && queue_.empty() && ep_.attr.qp_state == IBV_QPS_RTS && !ep_.path_lost &&
            !fault::active() && tap::current() == nullptr;
 }
 
-// Tries a request in the memory of the peer: the only place. No request before it is waiting. The caller must be inside
-// the section of the local side.
+// Tries a request before which none waits. The caller must be in the read-side section of the queue pair.
 post_result queue_pair::try_in_memory(const wqe &w)
 {
     return ep_.local->post(w);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The states of a queue pair and what programs set of it.
 #include "base/log.hpp"
 #include "probe.hpp"
 #include "verbs/qp.hpp"

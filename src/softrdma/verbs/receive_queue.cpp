@@ -128,7 +128,6 @@ void receive_queue::on_region_changed(std::uint32_t key) noexcept
     }
 }
 
-// Places a message that lies beside its receive.
 bool receive_queue::fetch(std::uint64_t position, const receive_slots::message &m)
 {
     const read_section section(*scattering_);

@@ -12,9 +12,9 @@
 namespace softrdma
 {
 
-// Posted receives of a queue pair in the order of consumption, as the owner's copies. `slots_` publishes them to a peer
-// on this host. The queue pair's lock guards posting, the completion queue's lock consuming. An SRQ lends its receives:
-// its lock then guards posting, and both locks reclaiming.
+// Posted receives of a queue pair in the order of consumption. `slots_` publishes them to a peer on this host. The lock
+// of the queue pair guards posting, that of the completion queue consuming. If an SRQ lends its receives, its lock
+// guards posting, and both locks guard reclaiming.
 class receive_queue final : public inbound_source
 {
 public:
@@ -27,8 +27,7 @@ public:
     const block &memory() const noexcept { return *slots_.memory(); }
 
     int post(const ibv_recv_wr &wr, const ibv_qp_cap &cap);
-    // After this call, the shared receive queue, if any, lends receives.
-    void borrow() noexcept;
+    void borrow() noexcept; // the shared receive queue, if any, then lends receives
     void return_lent(lent which) noexcept;
     // For the shared receive queue; the caller must hold its lock.
     std::uint32_t count() const noexcept
@@ -39,10 +38,8 @@ public:
     void lend(const receive_request &request);
     // Reclaims the receive that was lent last. Returns nothing if none is lent or `which` excludes it.
     std::optional<receive_request> reclaim(lent which) noexcept;
-    // Called when a region changed: receives posted in it need a new lookup when a message is placed.
-    void on_region_changed(std::uint32_t key) noexcept;
-    // Position of the next receive that will be consumed.
-    std::uint64_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); }
+    void on_region_changed(std::uint32_t key) noexcept; // messages then need a new lookup
+    std::uint64_t position() const noexcept { return consumed_.load(std::memory_order_relaxed); } // next to be consumed
     void set_peer(std::uint32_t qpn) noexcept { peer_qpn_ = qpn; }
 
     int drain(ibv_wc *wc, int entries) override;
@@ -55,8 +52,7 @@ public:
     // Takes the next receive for a message from the network, after completing the delivered messages before it. The
     // caller reports its result to a shared receive queue.
     std::optional<receive_request> take();
-    // Completes delivered messages, then flushes the receives that were not consumed.
-    void flush();
+    void flush(); // completes delivered messages, then flushes other receives
     void complete_flushed(const receive_request &request);
     void reset();
     // Fails the queue pair because its peer sent an invalid message; deferred, because the lock of the queue pair

@@ -25,7 +25,7 @@ class remote_access
 public:
     explicit remote_access(const ibv_qp &qp) noexcept : qp_(qp) {}
 
-    // Pins the range if the peer has all of that access. Each region contains `region_table::any_address` with 0 bytes.
+    // Pins the range if the peer has all of that access, like region_table::pin().
     region_pin find(std::uint32_t rkey, int access, std::uint64_t addr, std::uint64_t bytes) const;
     // Executes part of a WRITE to the range, starting at `offset` and inside the range.
     std::uint8_t write(unsigned access, const remote_range &to, std::uint32_t offset, std::span<const std::byte> from);
@@ -50,7 +50,6 @@ private:
     pmem::dirty_ranges<memory_region> dirty_;
 };
 
-// Completion status of a request that was answered with this error syndrome.
-ibv_wc_status status_of(std::uint8_t code) noexcept;
+ibv_wc_status status_of(std::uint8_t code) noexcept; // status of a request that failed with this syndrome
 
 } // namespace softrdma

@@ -4,7 +4,6 @@
 namespace softrdma
 {
 
-// Untouched entries of a large queue use no memory.
 send_queue::send_queue(const ibv_qp &qp, const ibv_qp_cap &cap, bool signal_all)
     : entries_(std::make_unique_for_overwrite<wqe[]>(std::max(cap.max_send_wr, 1u))),
       capacity_(std::max(cap.max_send_wr, 1u)), max_wr_(cap.max_send_wr), qp_(qp), signal_all_(signal_all)

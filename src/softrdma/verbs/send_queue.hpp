@@ -82,15 +82,12 @@ public:
         front().enter(status == IBV_WC_SUCCESS ? wqe_state::succeeded : wqe_state::failed);
         const finished first = finish(front());
         head_ = wrapped(head_ + 1);
-        // A thread that finds the entry free may overwrite it, so finish() has copied it before. The entry must be free
-        // before the program receives the completion.
+        // The entry, which finish() has copied, must be free before the program receives the completion.
         size_.store(size() - 1, std::memory_order_release);
         complete(first, status);
     }
-    // Discards the queued requests without completions.
-    void clear() noexcept;
-    // Completions that are still queued no longer update this send queue.
-    void forget_completions() { cq_of(qp_.send_cq).forget(&freed_); }
+    void clear() noexcept;                                            // reports no completions
+    void forget_completions() { cq_of(qp_.send_cq).forget(&freed_); } // they no longer update this queue
 
     bool is_signaled(const wqe &w) const noexcept { return signal_all_ || (w.flags & IBV_SEND_SIGNALED) != 0; }
     // Number of posted requests of these opcodes, and the bytes of their data.
@@ -113,7 +110,7 @@ private:
         total.bytes += w.length;
     }
 
-    const std::unique_ptr<wqe[]> entries_;
+    const std::unique_ptr<wqe[]> entries_; // untouched entries use no memory
     const std::uint32_t capacity_;
     const std::uint32_t max_wr_;
     std::uint32_t head_ = 0;

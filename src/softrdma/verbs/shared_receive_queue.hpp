@@ -28,8 +28,7 @@ struct receive_request {
     int sge_count = 0;
     std::array<ibv_sge, limits::max_sge> sges; // the first sge_count are set
 
-    // Returns 0, or EINVAL if the request has more elements than allowed.
-    static int from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_request &out) noexcept;
+    static int from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_request &out) noexcept; // 0 or EINVAL
 };
 
 // Queue of posted receives with a fixed capacity. Unused entries of a large queue use no memory.
@@ -82,8 +81,7 @@ public:
     shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr);
     ~shared_receive_queue();
 
-    // Waits until each asynchronous event that was returned to the program is acknowledged.
-    void drain_events();
+    void drain_events(); // waits until each returned event is acknowledged
     int post(ibv_recv_wr *wr, ibv_recv_wr **bad);
     int modify(const ibv_srq_attr &attr, int mask);
     void query(ibv_srq_attr &attr);
@@ -93,11 +91,9 @@ public:
     // Start and end of lending to that queue, which has a peer that may act on it. Guarded by the lock.
     void begin_lending(receive_queue &to) noexcept;
     void end_lending(receive_queue &to, lent which) noexcept;
-    // Lends a receive for a message from the network. Returns false if none is left.
-    bool lend_to(receive_queue &to);
+    bool lend_to(receive_queue &to); // receive for a message from the network; false if none is left
     void on_consumed() noexcept { lent_.fetch_sub(1, std::memory_order_relaxed); }
-    // Returns a lent receive that was taken for a message that never completes.
-    void put_back(const receive_request &request) noexcept;
+    void put_back(const receive_request &request) noexcept; // taken for a message that never completes
     // Section word for looking up the memory of lent receives.
     std::atomic<std::uint32_t> &describing() noexcept { return *describing_; }
     // Notifies the queue pair once when a receive is posted. Returns false if one is posted already.

@@ -31,7 +31,6 @@ public:
         any_.store(true, std::memory_order_relaxed);
         return true;
     }
-    // Returns whether there were any.
     bool retry() { return any_.load(std::memory_order_relaxed) && retry_all(); }
 
 private:

@@ -13,8 +13,8 @@ namespace softrdma
 
 class packet_path;
 
-// Interface of an observer of all packets and datagrams of the queue pairs of this process. Requests executed in a
-// peer's memory are shown as equivalent packets.
+// Observer of the packets and datagrams of the queue pairs of this process, which trace/ implements. Requests executed
+// in a peer's memory are shown as equivalent packets.
 class tap
 {
 public:

@@ -97,8 +97,7 @@ constexpr bool may_follow(wqe_state from, wqe_state to) noexcept
     return false;
 }
 
-// A work request in the send queue, built from an ibv_send_wr or by calls of ibv_wr_*. The lists and inline data of the
-// program are copied into it.
+// A work request in the send queue, built by ibv_post_send() or ibv_wr_*(), with copies of its lists and inline data.
 struct wqe {
     wqe() noexcept {} // begin() sets the common members, queued() the members for the queue
 
@@ -115,8 +114,7 @@ struct wqe {
     } args;
     std::uint32_t length; // bytes of data; UINT32_MAX if larger
     std::uint32_t sge_count;
-    // Error status of a queued request that must not be executed, or IBV_WC_SUCCESS.
-    ibv_wc_status local_status;
+    ibv_wc_status local_status; // error of a request that must not be executed
     // State of the network path for a queued request.
     std::uint32_t psn;
     std::uint32_t sent;     // bytes handed to the path
@@ -159,8 +157,7 @@ struct wqe {
         if (!has_valid_length())
             reject(IBV_WC_LOC_LEN_ERR);
     }
-    // Changes the state of a request in the queue: the only function that does.
-    void enter(wqe_state next) noexcept;
+    void enter(wqe_state next) noexcept; // the only function that changes the state of a queued request
     // The request must not be executed, or not further. It completes with that status, after the requests before it.
     void reject(ibv_wc_status status) noexcept
     {
@@ -225,7 +222,6 @@ inline bool may_be_bound(const ibv_mw *mw, std::uint32_t key) noexcept
 {
     return mw != nullptr && mw->type == IBV_MW_TYPE_2 && mw->handle == key_index(key);
 }
-// Returns 0, EINVAL or EOPNOTSUPP.
-int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept;
+int check_wr(const ibv_send_wr &wr, const ibv_qp_cap &cap) noexcept; // 0, EINVAL or EOPNOTSUPP
 
 } // namespace softrdma
