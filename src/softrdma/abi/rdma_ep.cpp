@@ -84,15 +84,6 @@ int rollback_qp(rdma_cm_id *id, ibv_qp *qp)
     return fail_with(-1, error);
 }
 
-ibv_qp_init_attr_ex extended(const ibv_qp_init_attr &plain, ibv_pd *pd)
-{
-    ibv_qp_init_attr_ex attr{};
-    memcpy(&attr, &plain, sizeof(plain));
-    attr.comp_mask = pd != nullptr ? IBV_QP_INIT_ATTR_PD : 0;
-    attr.pd = pd;
-    return attr;
-}
-
 std::optional<ibv_qp_init_attr> endpoint_qp_of(cm_id &listener)
 {
     const lock_guard guard(cm::lock());
@@ -154,7 +145,10 @@ int rdma_create_qp_ex(rdma_cm_id *id, ibv_qp_init_attr_ex *attr)
 
 int rdma_create_qp(rdma_cm_id *id, ibv_pd *pd, ibv_qp_init_attr *plain)
 {
-    ibv_qp_init_attr_ex attr = extended(*plain, pd);
+    ibv_qp_init_attr_ex attr{};
+    memcpy(&attr, plain, sizeof(*plain));
+    attr.comp_mask = pd != nullptr ? IBV_QP_INIT_ATTR_PD : 0;
+    attr.pd = pd;
     if (rdma_create_qp_ex(id, &attr) != 0)
         return -1;
     memcpy(plain, &attr, sizeof(*plain));

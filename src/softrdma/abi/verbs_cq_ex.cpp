@@ -45,11 +45,6 @@ int start_poll(ibv_cq_ex *cq, ibv_poll_cq_attr *attr)
     return error;
 }
 
-void end_poll(ibv_cq_ex *cq)
-{
-    poll_of(cq).unlock();
-}
-
 ibv_cq *create(ibv_context *context, const ibv_cq_init_attr_ex &attr)
 {
     constexpr std::uint32_t supported = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
@@ -90,7 +85,7 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr)
     ibv_cq_ex *const cq = &cq_of(created);
     cq->start_poll = start_poll;
     cq->next_poll = take_next;
-    cq->end_poll = end_poll;
+    cq->end_poll = [](ibv_cq_ex *of) { poll_of(of).unlock(); };
     cq->read_opcode = [](ibv_cq_ex *of) { return current(of).opcode; };
     cq->read_vendor_err = [](ibv_cq_ex *of) { return current(of).vendor_err; };
     cq->read_wc_flags = [](ibv_cq_ex *of) { return current(of).wc_flags; };

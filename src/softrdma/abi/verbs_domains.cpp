@@ -17,6 +17,20 @@ thread_domain &td_of(ibv_td *td) noexcept
     return *static_cast<thread_domain *>(td);
 }
 
+// Returns NULL and sets errno to ENODEV or ENOMEM on error.
+template<typename Domain, typename... Args>
+Domain *create(ibv_context *context, Args &...args)
+{
+    if (!abi::usable(context))
+        return nullptr;
+    auto *domain = or_no_memory<Domain *>(nullptr, [&] { return new Domain(args...); });
+    if (domain == nullptr)
+        return nullptr;
+    domain->context = context;
+    context_of(context).children.fetch_add(1);
+    return domain;
+}
+
 } // namespace
 
 namespace softrdma::abi
@@ -24,16 +38,7 @@ namespace softrdma::abi
 
 ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr)
 {
-    if (!usable(context))
-        return nullptr;
-    if (attr->comp_mask != 0)
-        return fail_with(nullptr, EINVAL);
-    auto *td = or_no_memory<thread_domain *>(nullptr, [] { return new thread_domain; });
-    if (td == nullptr)
-        return nullptr;
-    td->context = context;
-    context_of(context).children.fetch_add(1);
-    return td;
+    return attr->comp_mask != 0 ? fail_with(nullptr, EINVAL) : create<thread_domain>(context);
 }
 
 int dealloc_td(ibv_td *td)
@@ -49,19 +54,14 @@ int dealloc_td(ibv_td *td)
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr)
 {
     constexpr std::uint32_t supported = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-    if (!usable(context))
-        return nullptr;
     if ((attr->comp_mask & ~supported) != 0 || attr->pd == nullptr || pd_of(attr->pd).is_parent())
         return fail_with(nullptr, EINVAL);
-    auto *pd = or_no_memory<protection_domain *>(
-            nullptr, [&] { return new protection_domain(pd_of(attr->pd), attr->td); });
+    auto *pd = create<protection_domain>(context, pd_of(attr->pd), attr->td);
     if (pd == nullptr)
         return nullptr;
-    pd->context = context;
     pd_of(attr->pd).children.fetch_add(1);
     if (attr->td != nullptr)
         td_of(attr->td).users.fetch_add(1);
-    context_of(context).children.fetch_add(1);
     return pd;
 }
 
@@ -71,14 +71,7 @@ extern "C" {
 
 ibv_pd *ibv_alloc_pd(ibv_context *context)
 {
-    if (!abi::usable(context))
-        return nullptr;
-    auto *pd = or_no_memory<protection_domain *>(nullptr, [] { return new protection_domain; });
-    if (pd == nullptr)
-        return nullptr;
-    pd->context = context;
-    context_of(context).children.fetch_add(1);
-    return pd;
+    return create<protection_domain>(context);
 }
 
 int ibv_dealloc_pd(ibv_pd *pd)

@@ -69,11 +69,10 @@ region_kind memory_region::kind() const noexcept
     return extents[0].kind == pmem::durability::direct_access ? region_kind::direct_access : region_kind::shared_file;
 }
 
-void region_pin::release() noexcept
+region_pin::~region_pin()
 {
-    if (users_ != nullptr)
-        region_table::released(*std::exchange(users_, nullptr));
-    region_.reset();
+    if (region_ != nullptr)
+        region_table::released(region_->users_);
 }
 
 region_table &region_table::instance()
@@ -346,7 +345,7 @@ region_pin region_table::pin(std::uint32_t key, std::uint64_t domain, int access
         return {};
     SOFTRDMA_ASSERT(region->users_.load(std::memory_order_relaxed) >= 0); // no thread waits for its last user
     region->users_.fetch_add(1, std::memory_order_acq_rel);
-    return {region, region->users_};
+    return region_pin(region);
 }
 
 region_pin region_table::pin(const std::shared_ptr<memory_region> &region)
@@ -362,7 +361,7 @@ region_pin region_table::pin(std::uint32_t key)
     if (found == nullptr || (*found)->withdrawn_)
         return {};
     (*found)->users_.fetch_add(1, std::memory_order_acq_rel);
-    return {*found, (*found)->users_};
+    return region_pin(*found);
 }
 
 } // namespace softrdma

@@ -86,22 +86,15 @@ class region_pin
 {
 public:
     region_pin() = default;
-    region_pin(std::shared_ptr<memory_region> region, std::atomic<int> &users)
-        : region_(std::move(region)), users_(&users)
-    {
-    }
-    region_pin(region_pin &&other) noexcept
-        : region_(std::move(other.region_)), users_(std::exchange(other.users_, nullptr))
-    {
-    }
+    // The caller has counted this user of the region.
+    explicit region_pin(std::shared_ptr<memory_region> region) noexcept : region_(std::move(region)) {}
+    region_pin(region_pin &&other) noexcept = default;
     region_pin &operator=(region_pin &&other) noexcept
     {
-        release();
-        region_ = std::move(other.region_);
-        users_ = std::exchange(other.users_, nullptr);
+        std::swap(region_, other.region_);
         return *this;
     }
-    ~region_pin() { release(); }
+    ~region_pin();
 
     explicit operator bool() const noexcept { return region_ != nullptr; }
     memory_region *operator->() const noexcept { return region_.get(); }
@@ -112,10 +105,7 @@ public:
     }
 
 private:
-    void release() noexcept;
-
     std::shared_ptr<memory_region> region_;
-    std::atomic<int> *users_ = nullptr;
 };
 
 class region_table

@@ -70,29 +70,28 @@ enum class wqe_state : std::uint32_t {
 
 constexpr bool may_follow(wqe_state from, wqe_state to) noexcept
 {
-    using state = wqe_state;
+    using enum wqe_state;
     switch (to) {
-    case state::posted: // the next attempt counts as a retry
-        return from == state::stalled;
-    case state::network_only:
-        return from == state::posted || from == state::stalled;
-    case state::rejected:
-    case state::stalled:
-        return from == state::posted;
-    case state::transmitting:
-        return from == state::posted || from == state::network_only || from == state::stalled ||
-               from == state::returned;
-    case state::sent:
-        return from == state::transmitting || from == state::sent_no_ack_req;
-    case state::sent_no_ack_req:
-    case state::aborted:
-        return from == state::transmitting;
-    case state::returned:
-        return from == state::transmitting || from == state::sent || from == state::sent_no_ack_req;
-    case state::succeeded: // never while part of it was not sent, or after an error
-        return from == state::posted || from == state::stalled || from == state::sent || from == state::sent_no_ack_req;
-    case state::failed:
-        return from < state::succeeded;
+    case posted: // the next attempt counts as a retry
+        return from == stalled;
+    case network_only:
+        return from == posted || from == stalled;
+    case rejected:
+    case stalled:
+        return from == posted;
+    case transmitting:
+        return from == posted || from == network_only || from == stalled || from == returned;
+    case sent:
+        return from == transmitting || from == sent_no_ack_req;
+    case sent_no_ack_req:
+    case aborted:
+        return from == transmitting;
+    case returned:
+        return from == transmitting || from == sent || from == sent_no_ack_req;
+    case succeeded: // never while part of it was not sent, or after an error
+        return from == posted || from == stalled || from == sent || from == sent_no_ack_req;
+    case failed:
+        return from < succeeded;
     }
     return false;
 }
