@@ -141,7 +141,7 @@ bool is_zero(const std::string &bytes)
     return bytes.find_first_not_of('\0') == std::string::npos;
 }
 
-void flushes_continue_while_the_set_grows(void **)
+TEST(flushes_continue_while_the_set_grows)
 {
     const target a, b;
     const host h;
@@ -177,7 +177,7 @@ void assert_rejected(int code, int expected, const char *text)
         fail_msg("'%s' is not in: %s", text, rpma_mirror_error_message());
 }
 
-void limits_are_checked(void **)
+TEST(limits_are_checked)
 {
     const target a;
     const host h;
@@ -205,7 +205,7 @@ void limits_are_checked(void **)
 }
 
 // The limit of locked memory applies to devices of the kernel only, so a function of librpma fails in its place.
-void the_limit_of_locked_memory_is_checked(void **)
+TEST(the_limit_of_locked_memory_is_checked)
 {
     const target a;
     const host h;
@@ -222,7 +222,7 @@ void the_limit_of_locked_memory_is_checked(void **)
     close_and_check(m, cfg.get(), h, {&a});
 }
 
-void memory_of_the_program_does_not_grow(void **)
+TEST(memory_of_the_program_does_not_grow)
 {
     const target a;
     const host h;
@@ -242,7 +242,7 @@ void memory_of_the_program_does_not_grow(void **)
     close(file);
 }
 
-void a_copy_of_anonymous_memory_grows(void **)
+TEST(a_copy_of_anonymous_memory_grows)
 {
     const target a;
     host h;
@@ -259,7 +259,7 @@ void a_copy_of_anonymous_memory_grows(void **)
 }
 
 // A copy that is not in sync grows when it is resynchronized: in the epoch in which it was in sync, and in a later one.
-void a_copy_that_was_evicted_grows_later(void **)
+TEST(a_copy_that_was_evicted_grows_later)
 {
     const target a;
     target b;
@@ -287,7 +287,7 @@ void a_copy_that_was_evicted_grows_later(void **)
 }
 
 // A target that was removed, or whose addition was interrupted, has a copy with the length of that time.
-void a_copy_that_was_created_before_the_growth_is_added(void **)
+TEST(a_copy_that_was_created_before_the_growth_is_added)
 {
     const target a, b;
     const host h;
@@ -304,7 +304,7 @@ void a_copy_that_was_created_before_the_growth_is_added(void **)
 }
 
 // The target does not extend its parts in time. The set keeps its length, and the program continues.
-void a_target_is_stopped(void **)
+TEST(a_target_is_stopped)
 {
     const target a;
     target b;
@@ -328,7 +328,7 @@ void a_target_is_stopped(void **)
 }
 
 // The daemon reads the rights of clients again. Its session with the program continues.
-void the_right_to_write_was_withdrawn(void **)
+TEST(the_right_to_write_was_withdrawn)
 {
     scratch settings;
     settings.write("conf", "identity = writer write,administer *\n");
@@ -418,7 +418,7 @@ void kill_one(std::uint64_t seed, growth_facts &facts)
     close_and_check(m, elsewhere ? there.get() : here.get(), next, {&a, &b});
 }
 
-void a_writer_is_killed_at_any_moment(void **)
+TEST(a_writer_is_killed_at_any_moment)
 {
     void *const memory = mmap(nullptr, sizeof(growth_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
@@ -432,7 +432,7 @@ void a_writer_is_killed_at_any_moment(void **)
 }
 
 // A target is killed, or stopped until it is evicted, at any moment. The growth fails without effect or succeeds.
-void a_target_fails_at_any_moment(void **)
+TEST(a_target_fails_at_any_moment)
 {
     const target a;
     target b;
@@ -476,22 +476,4 @@ extern "C" int rpma_mr_reg(rpma_peer *peer, void *address, std::size_t size, int
         return real(peer, address, size, usage, created);
     errno = ENOMEM;
     return RPMA_E_PROVIDER;
-}
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(flushes_continue_while_the_set_grows),
-            cmocka_unit_test(limits_are_checked),
-            cmocka_unit_test(the_limit_of_locked_memory_is_checked),
-            cmocka_unit_test(memory_of_the_program_does_not_grow),
-            cmocka_unit_test(a_copy_of_anonymous_memory_grows),
-            cmocka_unit_test(a_copy_that_was_evicted_grows_later),
-            cmocka_unit_test(a_copy_that_was_created_before_the_growth_is_added),
-            cmocka_unit_test(a_target_is_stopped),
-            cmocka_unit_test(the_right_to_write_was_withdrawn),
-            cmocka_unit_test(a_writer_is_killed_at_any_moment),
-            cmocka_unit_test(a_target_fails_at_any_moment),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -3,16 +3,12 @@
 #include "group/batch.hpp"
 #include "group/membership.hpp"
 
-#include <csetjmp>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "cmocka_headers.hpp"
 
 using namespace group;
 
@@ -32,7 +28,7 @@ mirror_record record_of(std::uint64_t epoch, std::uint64_t version, std::uint16_
     return r;
 }
 
-void an_opening_waits_for_the_copies_that_the_newest_record_requires(void **)
+TEST(an_opening_waits_for_the_copies_that_the_newest_record_requires)
 {
     struct {
         std::uint64_t epoch;
@@ -52,7 +48,7 @@ void an_opening_waits_for_the_copies_that_the_newest_record_requires(void **)
                 row.expected);
 }
 
-void only_copies_with_the_clean_record_are_equal(void **)
+TEST(only_copies_with_the_clean_record_are_equal)
 {
     mirror_record newest = record_of(3, 2, 0b11);
     assert_false(is_equal(newest, newest));
@@ -95,7 +91,7 @@ opening_facts available(opening_facts facts, bool closed = false, bool arbiters 
     return facts;
 }
 
-void the_source_has_all_acknowledged_data(void **)
+TEST(the_source_has_all_acknowledged_data)
 {
     constexpr unsigned local = 15; // stands for the local copy
     struct {
@@ -147,7 +143,7 @@ void the_source_has_all_acknowledged_data(void **)
     assert_int_equal(choose_source(facts).source, 2);
 }
 
-void an_epoch_begins_with_a_record_of_its_writer(void **)
+TEST(an_epoch_begins_with_a_record_of_its_writer)
 {
     mirror_record before = record_of(5, 7, 0b0110);
     before.closed = true;
@@ -161,7 +157,7 @@ void an_epoch_begins_with_a_record_of_its_writer(void **)
     assert_true(is_newer(first, before));
 }
 
-void a_record_shares_a_target_with_the_one_before(void **)
+TEST(a_record_shares_a_target_with_the_one_before)
 {
     using verdict = record_change::verdict;
     struct {
@@ -199,7 +195,7 @@ void a_record_shares_a_target_with_the_one_before(void **)
     }
 }
 
-void each_copy_has_a_number_of_its_own(void **)
+TEST(each_copy_has_a_number_of_its_own)
 {
     struct copy {
         unsigned number;
@@ -219,9 +215,9 @@ void each_copy_has_a_number_of_its_own(void **)
     for (const auto &row : table) {
         std::vector<replica::mirror_state> held;
         for (const copy &c : row.copies) {
-            replica::mirror_state &state = held.emplace_back();
-            state.copy = c.number;
-            state.committed.epoch = c.epoch;
+            replica::mirror_state &answer = held.emplace_back();
+            answer.copy = c.number;
+            answer.committed.epoch = c.epoch;
         }
         mirror_record newest = record_of(4, 1, row.in_sync);
         newest.members = row.members;
@@ -229,7 +225,7 @@ void each_copy_has_a_number_of_its_own(void **)
     }
 }
 
-void segments_with_other_hashes_differ(void **)
+TEST(segments_with_other_hashes_differ)
 {
     constexpr std::uint64_t size = replica::segment_size;
     const std::string zeros(4 * 16, '\0');
@@ -259,17 +255,3 @@ void segments_with_other_hashes_differ(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(an_opening_waits_for_the_copies_that_the_newest_record_requires),
-            cmocka_unit_test(only_copies_with_the_clean_record_are_equal),
-            cmocka_unit_test(the_source_has_all_acknowledged_data),
-            cmocka_unit_test(an_epoch_begins_with_a_record_of_its_writer),
-            cmocka_unit_test(a_record_shares_a_target_with_the_one_before),
-            cmocka_unit_test(each_copy_has_a_number_of_its_own),
-            cmocka_unit_test(segments_with_other_hashes_differ),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -394,6 +394,8 @@ int close_receiver(void **)
     return error | ibv_close_device(device);
 }
 
+GROUP_FIXTURE(open_receiver, close_receiver)
+
 void post_receive(std::uint64_t id)
 {
     struct ibv_sge sge = {reinterpret_cast<std::uintptr_t>(memory), memory_size, mr->lkey};
@@ -463,7 +465,7 @@ void assert_arrives(std::uint64_t id)
     assert_int_equal(wc.src_qp, peer_port << 8 | 3);
 }
 
-void test_only_with_key_and_receive(void **)
+TEST(test_only_with_key_and_receive)
 {
     ring_peer s;
     assert_true(s.offer(s.file.get()));
@@ -486,7 +488,7 @@ void test_only_with_key_and_receive(void **)
     assert_arrives(1);
 }
 
-void test_peers_that_violate_the_protocol_are_disconnected(void **)
+TEST(test_peers_that_violate_the_protocol_are_disconnected)
 {
     ring_peer s;
     ring_peer valid;
@@ -503,7 +505,7 @@ void test_peers_that_violate_the_protocol_are_disconnected(void **)
     assert_arrives(1);
 }
 
-void test_wrong_offers(void **)
+TEST(test_wrong_offers)
 {
     ring_peer s[5];
     assert_false(s[0].offer(s[0].file.get(), peer_port, ring_offer{}.version - 1));
@@ -532,7 +534,7 @@ public:
 };
 
 // A polling program and the progress thread both get an event for the offer.
-void test_two_threads_get_an_event_for_an_offer(void **)
+TEST(test_two_threads_get_an_event_for_an_offer)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
@@ -588,7 +590,7 @@ private:
 
 // A process uses the socket until it knows that its ring was accepted. At that time the socket may contain unread
 // datagrams.
-void test_data_of_the_socket_is_read_first(void **)
+TEST(test_data_of_the_socket_is_read_first)
 {
     const unique_fd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_in own{};
@@ -623,7 +625,7 @@ void test_data_of_the_socket_is_read_first(void **)
 
 // One writer is stopped, and then killed, in the middle of a datagram. Its earlier datagrams arrive, the unfinished one
 // does not, and other writers are not delayed.
-void test_killed_in_the_middle(void **)
+TEST(test_killed_in_the_middle)
 {
     ring_peer dying;
     ring_peer valid;
@@ -657,17 +659,3 @@ void test_killed_in_the_middle(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest receivers[] = {
-            cmocka_unit_test(test_only_with_key_and_receive),
-            cmocka_unit_test(test_peers_that_violate_the_protocol_are_disconnected),
-            cmocka_unit_test(test_wrong_offers),
-            cmocka_unit_test(test_two_threads_get_an_event_for_an_offer),
-            cmocka_unit_test(test_data_of_the_socket_is_read_first),
-            cmocka_unit_test(test_killed_in_the_middle),
-    };
-    const int failed = run_registered_tests();
-    return failed + cmocka_run_group_tests(receivers, open_receiver, close_receiver);
-}

@@ -45,6 +45,18 @@ extern "C" int ppoll(pollfd *, nfds_t, const timespec *, const sigset_t *)
 namespace
 {
 
+bool is_over_tcp()
+{
+    const char *const path = getenv("SOFTRDMA_TRANSPORT");
+    return path != nullptr && strcmp(path, "tcp") == 0;
+}
+
+void skip_over_tcp()
+{
+    if (is_over_tcp())
+        skip();
+}
+
 int users_of_network(const side &s)
 {
     return cq_of(s.cq).network_users.load();
@@ -58,13 +70,12 @@ bool uses_shared_memory_only(const side &s)
     return users_of_network(s) == 0;
 }
 
-void messages_arrive_through_shared_memory(void **)
+TEST(messages_arrive_through_shared_memory)
 {
-    pair p;
-    open_pair(&p, nullptr);
+    skip_over_tcp();
+    OPEN_PAIR(p, nullptr);
     assert_true(uses_shared_memory_only(p.client));
     assert_true(uses_shared_memory_only(p.server));
-    close_pair(&p);
 }
 
 void send(pair &p, std::uint32_t length)
@@ -76,13 +87,13 @@ void send(pair &p, std::uint32_t length)
 }
 
 // Long messages use the network. The next messages may use it too, until the queue is empty.
-void only_long_messages_for_a_shared_queue_use_the_network(void **)
+TEST(only_long_messages_for_a_shared_queue_use_the_network)
 {
-    pair p;
+    skip_over_tcp();
     options shared{};
     shared.server_srq = true;
     shared.size = 20000;
-    open_pair(&p, &shared);
+    OPEN_PAIR(p, &shared);
     assert_true(uses_shared_memory_only(p.client));
     assert_true(uses_shared_memory_only(p.server));
     send(p, 8);
@@ -92,7 +103,6 @@ void only_long_messages_for_a_shared_queue_use_the_network(void **)
     for (int i = 0; i < 1024; ++i)
         send(p, 8);
     assert_int_equal(users_of_network(p.server), 0);
-    close_pair(&p);
 }
 
 void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
@@ -115,10 +125,9 @@ void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
 }
 
 // A thread that polls under SCHED_FIFO never yields its processor to the progress thread.
-void polls_alone_connect_queue_pairs(void **)
+TEST(polls_alone_connect_queue_pairs)
 {
-    pair p;
-    open_pair(&p, nullptr);
+    OPEN_PAIR(p, nullptr);
     ibv_cq *cq = ibv_create_cq(p.client.id->verbs, 16, nullptr, nullptr, 0);
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = cq;
@@ -147,14 +156,13 @@ void polls_alone_connect_queue_pairs(void **)
     assert_int_equal(ibv_destroy_qp(from), 0);
     assert_int_equal(ibv_destroy_qp(to), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
-    close_pair(&p);
 }
 
 // Covers a program whose connections all use shared memory.
-void polls_alone_serve_the_network(void **)
+TEST(polls_alone_serve_the_network)
 {
-    pair p;
-    open_pair(&p, nullptr);
+    skip_over_tcp();
+    OPEN_PAIR(p, nullptr);
     uses_shared_memory_only(p.client);
     uses_shared_memory_only(p.server);
     {
@@ -168,14 +176,13 @@ void polls_alone_serve_the_network(void **)
         assert_int_equal(event.revents, POLLIN);
     }
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-    close_pair(&p);
 }
 
 // Covers a program that requests connection events in a loop.
-void requests_for_events_alone_serve_the_network(void **)
+TEST(requests_for_events_alone_serve_the_network)
 {
-    pair p;
-    open_pair(&p, nullptr);
+    skip_over_tcp();
+    OPEN_PAIR(p, nullptr);
     assert_int_equal(fcntl(p.server.channel->fd, F_SETFL, O_NONBLOCK), 0);
     {
         const starved_progress starved;
@@ -187,15 +194,15 @@ void requests_for_events_alone_serve_the_network(void **)
         assert_int_equal(event->event, RDMA_CM_EVENT_DISCONNECTED);
         assert_int_equal(rdma_ack_cm_event(event), 0);
     }
-    close_pair(&p);
 }
 
 // Empty polls yield the processor. One call in 4096 takes long, as on a machine with other busy processes.
-void empty_polls_over_tcp_rarely_sleep(void **)
+TEST(empty_polls_over_tcp_rarely_sleep)
 {
+    if (!is_over_tcp())
+        skip();
     constexpr unsigned polls = 1 << 17;
-    pair p;
-    open_pair(&p, nullptr);
+    OPEN_PAIR(p, nullptr);
     sleeps = 0;
     for (unsigned i = 0; i < polls; ++i) {
         ibv_wc wc{};
@@ -205,81 +212,59 @@ void empty_polls_over_tcp_rarely_sleep(void **)
     }
     slow_yields = 0;
     assert_true(sleeps < polls / 128);
-    close_pair(&p);
 }
 
 // Simulates `polls` polls of 50 ns each. A check takes 1 us more, and each pause 3 ms, because other processes use the
 // processor. Returns the duration in ns.
-std::int64_t simulate_wait(polling &state, unsigned polls, unsigned &checks)
+std::int64_t simulate_wait(polling &waits, unsigned polls, unsigned &checks)
 {
     std::int64_t now = 1'000'000'000;
     const std::int64_t start = now;
     for (unsigned i = 0; i < polls; ++i) {
         now += 50;
-        if (state.skips())
+        if (waits.skips())
             continue;
         ++checks;
         const std::int64_t began = now;
         now += 1000;
-        if (const auto how = state.on_empty_poll(began); how != polling::pause::none) {
+        if (const auto how = waits.on_empty_poll(began); how != polling::pause::none) {
             now += 3'000'000;
-            state.paused(how, 3'000'000);
+            waits.paused(how, 3'000'000);
         }
     }
     return now - start;
 }
 
-void pauses_take_a_bounded_part_of_a_wait(void **)
+TEST(pauses_take_a_bounded_part_of_a_wait)
 {
     constexpr unsigned polls = 1 << 20;
-    polling state;
+    polling waits;
     unsigned checks = 0;
-    const std::int64_t duration = simulate_wait(state, polls, checks);
+    const std::int64_t duration = simulate_wait(waits, polls, checks);
     const std::int64_t polled = polls * 50LL + checks * 1000LL;
     assert_true(polled < 2 * polls * 50LL); // at most twice the time without checks
     assert_true(duration < polled + polled / 4 + 9'000'000);
 }
 
-void short_waits_check_with_each_poll(void **)
+TEST(short_waits_check_with_each_poll)
 {
-    polling state;
+    polling waits;
     for (int i = 0; i < 10; ++i) {
         unsigned checks = 0;
-        simulate_wait(state, 1000, checks);
+        simulate_wait(waits, 1000, checks);
         assert_int_equal(checks, 1000);
-        state.on_input();
+        waits.on_input();
     }
 }
 
 // A thread that polls rarely does not pause.
-void rare_polls_check_each_time(void **)
+TEST(rare_polls_check_each_time)
 {
-    polling state;
+    polling waits;
     for (std::int64_t now = 1'000'000; now < 100'000'000; now += 10'000) {
-        assert_false(state.skips());
-        state.on_empty_poll(now);
+        assert_false(waits.skips());
+        waits.on_empty_poll(now);
     }
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest over_tcp[] = {
-            cmocka_unit_test(empty_polls_over_tcp_rarely_sleep),
-            cmocka_unit_test(polls_alone_connect_queue_pairs),
-    };
-    if (const char *path = getenv("SOFTRDMA_TRANSPORT"); path != nullptr && strcmp(path, "tcp") == 0)
-        return cmocka_run_group_tests_name("polling over TCP", over_tcp, nullptr, nullptr);
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(messages_arrive_through_shared_memory),
-            cmocka_unit_test(only_long_messages_for_a_shared_queue_use_the_network),
-            cmocka_unit_test(polls_alone_connect_queue_pairs),
-            cmocka_unit_test(polls_alone_serve_the_network),
-            cmocka_unit_test(requests_for_events_alone_serve_the_network),
-            cmocka_unit_test(pauses_take_a_bounded_part_of_a_wait),
-            cmocka_unit_test(short_waits_check_with_each_poll),
-            cmocka_unit_test(rare_polls_check_each_time),
-    };
-    return cmocka_run_group_tests_name("polling", tests, nullptr, nullptr);
-}

@@ -112,55 +112,7 @@ void expect_all(const end_of_connection &from, ibv_wc_status status)
         assert_string_equal(ibv_wc_status_str(next_completion(from.cq).status), ibv_wc_status_str(status));
 }
 
-// The retry timeout, 1.5 to 3 s here, is much shorter than the time until the peer accepts the last connection.
-void a_slow_peer_with_many_connections_causes_no_timeout(void **)
-{
-    constexpr unsigned count = 100;
-    const end_of_connection from(count);
-    const end_of_connection to(count);
-    accept_delay_us = 40'000;
-    send_all(from, to);
-    expect_all(from, IBV_WC_SUCCESS);
-    accept_delay_us = 0;
-}
-
-// Returns a socket that listens on a port below that of `qp`, so that the queue pair is the side that connects.
-int listen_below(const ibv_qp *qp, std::uint16_t &port)
-{
-    for (port = static_cast<std::uint16_t>((qp->qp_num >> 8) - 1); port > 1024; --port) {
-        const int fd = socket(AF_INET, SOCK_STREAM, 0);
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_port = htons(port);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        if (bind(fd, reinterpret_cast<const sockaddr *>(&address), sizeof(address)) == 0 && listen(fd, 1) == 0)
-            return fd;
-        close(fd);
-    }
-    return -1;
-}
-
-// A busy peer drops connections without a message. The message must not depend on the progress thread, which is busy.
-void the_connecting_call_sends_the_first_message(void **)
-{
-    const end_of_connection from(1);
-    std::uint16_t port = 0;
-    const int listening = listen_below(from.qps[0], port);
-    assert_true(listening >= 0);
-    int accepted = -1;
-    ssize_t received = -1;
-    {
-        const starved_progress starved;
-        to_rts(from.qps[0], static_cast<std::uint32_t>(port) << 8);
-        accepted = accept(listening, nullptr, nullptr);
-        char byte = 0;
-        received = recv(accepted, &byte, 1, MSG_DONTWAIT);
-    }
-    assert_true(accepted >= 0);
-    assert_int_equal(received, 1);
-    close(accepted);
-    close(listening);
-}
+// The tests that fork are first, before this process has used the device.
 
 constexpr unsigned few = 128;
 
@@ -208,39 +160,74 @@ void connect_below_the_hard_limit(unsigned count, rlim_t expected)
     assert_int_equal(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
-void many_connections_raise_the_soft_limit(void **)
+TEST(many_connections_raise_the_soft_limit)
 {
     in_own_process([] { connect_below_the_hard_limit(few, 8 * few); });
 }
 
 // A program with few connections may use select(2), so the device must not raise its limit.
-void few_connections_keep_the_soft_limit(void **)
+TEST(few_connections_keep_the_soft_limit)
 {
     in_own_process([] { connect_below_the_hard_limit(2, few); });
 }
 
-void a_lack_of_descriptors_is_reported_once(void **)
+TEST(a_lack_of_descriptors_is_reported_once)
 {
 #ifdef __SANITIZE_ADDRESS__
-    skip(); // skip(); // UBSan, part of that build, opens a pipe to check the type of an object
+    skip(); // UBSan, part of that build, opens a pipe to check the type of an object
 #else
     in_own_process(connect_without_descriptors);
 #endif
 }
 
-} // namespace
-
-int main()
+// The retry timeout, 1.5 to 3 s here, is much shorter than the time until the peer accepts the last connection.
+DEFINE_TEST(a_slow_peer_with_many_connections_causes_no_timeout, open_the_device, close_the_device)
 {
-    const CMUnitTest before_any_verbs_call[] = {
-            cmocka_unit_test(many_connections_raise_the_soft_limit),
-            cmocka_unit_test(few_connections_keep_the_soft_limit),
-            cmocka_unit_test(a_lack_of_descriptors_is_reported_once),
-    };
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(a_slow_peer_with_many_connections_causes_no_timeout),
-            cmocka_unit_test(the_connecting_call_sends_the_first_message),
-    };
-    return cmocka_run_group_tests_name("queue_pairs", before_any_verbs_call, nullptr, nullptr) +
-           cmocka_run_group_tests_name("queue_pairs", tests, open_the_device, close_the_device);
+    constexpr unsigned count = 100;
+    const end_of_connection from(count);
+    const end_of_connection to(count);
+    accept_delay_us = 40'000;
+    send_all(from, to);
+    expect_all(from, IBV_WC_SUCCESS);
+    accept_delay_us = 0;
 }
+
+// Returns a socket that listens on a port below that of `qp`, so that the queue pair is the side that connects.
+int listen_below(const ibv_qp *qp, std::uint16_t &port)
+{
+    for (port = static_cast<std::uint16_t>((qp->qp_num >> 8) - 1); port > 1024; --port) {
+        const int fd = socket(AF_INET, SOCK_STREAM, 0);
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(port);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        if (bind(fd, reinterpret_cast<const sockaddr *>(&address), sizeof(address)) == 0 && listen(fd, 1) == 0)
+            return fd;
+        close(fd);
+    }
+    return -1;
+}
+
+// A busy peer drops connections without a message. The message must not depend on the progress thread, which is busy.
+DEFINE_TEST(the_connecting_call_sends_the_first_message, open_the_device, close_the_device)
+{
+    const end_of_connection from(1);
+    std::uint16_t port = 0;
+    const int listening = listen_below(from.qps[0], port);
+    assert_true(listening >= 0);
+    int accepted = -1;
+    ssize_t received = -1;
+    {
+        const starved_progress starved;
+        to_rts(from.qps[0], static_cast<std::uint32_t>(port) << 8);
+        accepted = accept(listening, nullptr, nullptr);
+        char byte = 0;
+        received = recv(accepted, &byte, 1, MSG_DONTWAIT);
+    }
+    assert_true(accepted >= 0);
+    assert_int_equal(received, 1);
+    close(accepted);
+    close(listening);
+}
+
+} // namespace

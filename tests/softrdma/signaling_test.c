@@ -282,8 +282,9 @@ struct processes {
     pid_t victim;
 };
 
-static struct processes start_processes(void)
+static struct processes start_processes(bool shared_receives)
 {
+    receives_are_shared = shared_receives;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);
     struct processes p = {.server = start(serve)};
@@ -310,9 +311,9 @@ static unsigned count_instructions(pid_t pid)
     return count;
 }
 
-static void stop_between_instructions(void)
+static void stop_between_instructions(bool shared_receives)
 {
-    struct processes p = start_processes();
+    struct processes p = start_processes(shared_receives);
     const unsigned instructions = count_instructions(p.victim);
     for (unsigned i = 0; i < rounds(); ++i) {
         step(p.victim, (unsigned)((uint64_t)instructions * i / rounds()));
@@ -323,9 +324,9 @@ static void stop_between_instructions(void)
     end_processes(&p);
 }
 
-static void kill_between_instructions(void)
+static void kill_between_instructions(bool shared_receives)
 {
-    struct processes p = start_processes();
+    struct processes p = start_processes(shared_receives);
     const unsigned instructions = count_instructions(p.victim);
     for (unsigned i = 0; i < rounds(); ++i) {
         step(p.victim, (unsigned)((uint64_t)instructions * i / rounds()));
@@ -336,26 +337,22 @@ static void kill_between_instructions(void)
     end_processes(&p);
 }
 
-static void a_stopped_sender_does_not_delay_events_of_others(void **state)
+TEST(a_stopped_sender_does_not_delay_events_of_others)
 {
-    receives_are_shared = *state != NULL;
-    stop_between_instructions();
+    stop_between_instructions(false);
 }
 
-static void a_killed_sender_does_not_delay_events_of_others(void **state)
+TEST(a_killed_sender_does_not_delay_events_of_others)
 {
-    receives_are_shared = *state != NULL;
-    kill_between_instructions();
+    kill_between_instructions(false);
 }
 
-int main(void)
+TEST(a_stopped_sender_does_not_delay_a_shared_receive_queue)
 {
-    static bool of_all;
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_stopped_sender_does_not_delay_events_of_others),
-            cmocka_unit_test(a_killed_sender_does_not_delay_events_of_others),
-            cmocka_unit_test_prestate(a_stopped_sender_does_not_delay_events_of_others, &of_all),
-            cmocka_unit_test_prestate(a_killed_sender_does_not_delay_events_of_others, &of_all),
-    };
-    return cmocka_run_group_tests_name("signaling", tests, NULL, NULL);
+    stop_between_instructions(true);
+}
+
+TEST(a_killed_sender_does_not_delay_a_shared_receive_queue)
+{
+    kill_between_instructions(true);
 }
