@@ -134,7 +134,11 @@ void create_queues(struct side *side, struct ibv_srq *srq, const struct options 
         return;
     }
     side->mapped = server && options != NULL && options->server_memory != NULL;
-    side->memory = side->mapped ? options->server_memory : calloc(1, side->size);
+    side->has_file = server && options != NULL && options->server_file != 0;
+    if (side->has_file)
+        side->memory = map_file(side->size, options->server_file, NULL);
+    else
+        side->memory = side->mapped ? options->server_memory : calloc(1, side->size);
     assert_non_null(side->memory);
     const bool restricted = server && options != NULL && options->server_access != 0;
     const int access = restricted ? options->server_access : (int)everything;
@@ -232,7 +236,9 @@ void close_side(struct side *side)
         assert_int_equal(rdma_destroy_id(side->id), 0);
     if (side->channel != NULL)
         rdma_destroy_event_channel(side->channel);
-    if (!side->mapped && !side->borrowed)
+    if (side->has_file)
+        munmap(side->memory, side->size);
+    else if (!side->mapped && !side->borrowed)
         free(side->memory);
 }
 

@@ -32,6 +32,7 @@ struct side {
     uint8_t *memory;
     size_t size;
     bool mapped;   /* the test provides the memory */
+    bool has_file; /* the memory is a file that the side has mapped */
     bool borrowed; /* domain, region and memory are another side's */
 };
 
@@ -41,6 +42,7 @@ struct options {
     unsigned depth;      /* depth of the send and receive queue, default 16 */
     int server_access;   /* default everything */
     void *server_memory; /* default malloc'd */
+    int server_file;     /* the server's memory is an unnamed file that is mapped with these flags */
     uint8_t rnr_retry;   /* RNR retry count that both sides request, default 7 */
     bool server_srq;
     bool srq_apart;             /* the shared receive queue is in a domain of its own */

@@ -34,14 +34,22 @@ int msync(void *addr, size_t length, int flags)
     return (int)syscall(SYS_msync, addr, length, flags);
 }
 
-static struct ibv_qp_ex *open_with(struct pair *p, void *memory, int access)
+static int with_file(void **state)
 {
     atomic_store(&syncs, 0);
-    open_pair(p, &(struct options){
-                         .size = file_size, .server_memory = memory, .server_access = access, .send_ops = all_ops});
-    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
-    assert_non_null(qp);
-    return qp;
+    return set_up_pair(state,
+            &(struct options){
+                    .size = file_size, .server_file = MAP_SHARED, .server_access = all_access, .send_ops = all_ops});
+}
+
+/* Opens a pair whose server's memory is not a file. */
+#define OPEN_WITH(access)                                                                                              \
+    OPEN_PAIR(p, &(struct options){.size = file_size, .server_access = access, .send_ops = all_ops})
+
+static int with_memory(void **state)
+{
+    atomic_store(&syncs, 0);
+    return set_up_pair(state, &(struct options){.size = file_size, .server_access = all_access, .send_ops = all_ops});
 }
 
 static int flush(struct pair *p, uint64_t wr_id, size_t offset, size_t length, uint8_t type, uint8_t level)
@@ -62,83 +70,61 @@ static void expect_flushed(struct pair *p, uint64_t wr_id)
     assert_int_equal(wc.opcode, wc_opcode_flush);
 }
 
-DEFINE_TEST(the_device_reports_flush_and_atomic_write, NULL, NULL)
+PAIR_TEST(the_device_reports_flush_and_atomic_write, with_memory)
 {
-    PAIR p;
-    open_with(&p, NULL, all_access);
     struct ibv_device_attr_ex attr;
-    assert_int_equal(ibv_query_device_ex(p.client.qp->context, NULL, &attr), 0);
+    assert_int_equal(ibv_query_device_ex(p->client.qp->context, NULL, &attr), 0);
     const uint64_t all = device_flush_global | device_flush_persistent | device_atomic_write;
     assert_true((attr.device_cap_flags_ex & all) == all);
     assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
 }
 
-DEFINE_TEST(a_persistent_flush_syncs_its_range, NULL, NULL)
+PAIR_TEST(a_persistent_flush_syncs_its_range, with_file)
 {
-    struct pair p;
-    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
-    open_with(&p, memory, all_access);
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 100, &p.server, 70000, 0), 0);
-    assert_int_equal(flush(&p, 2, 70000, 100, flush_persistent, flush_range), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    expect_flushed(&p, 2);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 100, &p->server, 70000, 0), 0);
+    assert_int_equal(flush(p, 2, 70000, 100, flush_persistent, flush_range), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    expect_flushed(p, 2);
     assert_int_equal(atomic_load(&syncs), 1);
-    assert_true(synced_begin <= (uintptr_t)memory + 70000 && synced_end >= (uintptr_t)memory + 70100);
+    assert_true(
+            synced_begin <= (uintptr_t)p->server.memory + 70000 && synced_end >= (uintptr_t)p->server.memory + 70100);
     assert_true(synced_end - synced_begin < file_size);
-    close_pair(&p);
-    munmap(memory, file_size);
 }
 
-DEFINE_TEST(a_flush_of_the_region_syncs_all_of_it, NULL, NULL)
+PAIR_TEST(a_flush_of_the_region_syncs_all_of_it, with_file)
 {
-    struct pair p;
-    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
-    open_with(&p, memory, all_access);
-    assert_int_equal(flush(&p, 2, 999, 0, flush_persistent | flush_global, flush_region), 0);
-    expect_flushed(&p, 2);
-    assert_true(synced_begin == (uintptr_t)memory && synced_end == (uintptr_t)memory + file_size);
-    close_pair(&p);
-    munmap(memory, file_size);
+    assert_int_equal(flush(p, 2, 999, 0, flush_persistent | flush_global, flush_region), 0);
+    expect_flushed(p, 2);
+    assert_true(synced_begin == (uintptr_t)p->server.memory && synced_end == (uintptr_t)p->server.memory + file_size);
 }
 
-DEFINE_TEST(a_global_flush_syncs_nothing, NULL, NULL)
+PAIR_TEST(a_global_flush_syncs_nothing, with_file)
 {
-    struct pair p;
-    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
-    open_with(&p, memory, all_access);
-    memset(p.client.memory, 'x', 8);
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
-    assert_int_equal(flush(&p, 2, 0, 8, flush_global, flush_range), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    expect_flushed(&p, 2);
+    memset(p->client.memory, 'x', 8);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 0, 0), 0);
+    assert_int_equal(flush(p, 2, 0, 8, flush_global, flush_range), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    expect_flushed(p, 2);
     assert_int_equal(atomic_load(&syncs), 0);
-    assert_memory_equal(memory, "xxxxxxxx", 8);
-    close_pair(&p);
-    munmap(memory, file_size);
+    assert_memory_equal(p->server.memory, "xxxxxxxx", 8);
 }
 
-DEFINE_TEST(a_flush_that_cannot_be_written_fails, NULL, NULL)
+PAIR_TEST(a_flush_that_cannot_be_written_fails, with_file)
 {
-    struct pair p;
-    uint8_t *memory = map_file(file_size, MAP_SHARED, NULL);
-    open_with(&p, memory, all_access);
     atomic_store(&failing, EIO);
-    assert_int_equal(flush(&p, 2, 0, 8, flush_persistent, flush_range), 0);
-    expect_completion(p.client.cq, 2, IBV_WC_REM_OP_ERR);
+    assert_int_equal(flush(p, 2, 0, 8, flush_persistent, flush_range), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
     atomic_store(&failing, 0);
-    close_pair(&p);
-    munmap(memory, file_size);
 }
 
 static void expect_refused(int access, size_t offset, size_t length, uint8_t type, uint8_t level)
 {
-    PAIR p;
-    open_with(&p, NULL, access);
+    OPEN_WITH(access);
     assert_int_equal(flush(&p, 2, offset, length, type, level), 0);
     expect_completion(p.client.cq, 2, IBV_WC_REM_ACCESS_ERR);
 }
 
-DEFINE_TEST(a_flush_needs_its_right_and_its_range, NULL, NULL)
+TEST(a_flush_needs_its_right_and_its_range)
 {
     expect_refused(everything | access_flush_global, 0, 8, flush_persistent, flush_range);
     expect_refused(everything | access_flush_global, 0, 8, flush_persistent | flush_global, flush_range);
@@ -148,29 +134,25 @@ DEFINE_TEST(a_flush_needs_its_right_and_its_range, NULL, NULL)
     expect_refused(all_access, file_size + 8, 0, flush_global, flush_range);
 }
 
-DEFINE_TEST(volatile_memory_may_be_flushed_by_default, NULL, NULL)
+PAIR_TEST(volatile_memory_may_be_flushed_by_default, with_memory)
 {
-    PAIR p;
-    open_with(&p, NULL, all_access);
-    assert_int_equal(flush(&p, 2, 0, file_size, flush_persistent, flush_range), 0);
-    expect_flushed(&p, 2);
+    assert_int_equal(flush(p, 2, 0, file_size, flush_persistent, flush_range), 0);
+    expect_flushed(p, 2);
     assert_int_equal(atomic_load(&syncs), 0);
 }
 
-DEFINE_TEST(impossible_flushes_are_not_posted, NULL, NULL)
+PAIR_TEST(impossible_flushes_are_not_posted, with_memory)
 {
-    PAIR p;
-    open_with(&p, NULL, all_access);
-    assert_int_equal(flush(&p, 1, 0, 8, 0, flush_range), EINVAL);
-    assert_int_equal(flush(&p, 1, 0, 8, 4, flush_range), EINVAL);
-    assert_int_equal(flush(&p, 1, 0, 8, flush_global, 2), EINVAL);
-    assert_int_equal(flush(&p, 1, 0, 1ULL << 32, flush_global, flush_range), EINVAL);
+    assert_int_equal(flush(p, 1, 0, 8, 0, flush_range), EINVAL);
+    assert_int_equal(flush(p, 1, 0, 8, 4, flush_range), EINVAL);
+    assert_int_equal(flush(p, 1, 0, 8, flush_global, 2), EINVAL);
+    assert_int_equal(flush(p, 1, 0, 1ULL << 32, flush_global, flush_range), EINVAL);
     struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)wr_opcode_flush};
     struct ibv_send_wr *bad = NULL;
-    assert_int_equal(ibv_post_send(p.client.qp, &wr, &bad), EINVAL);
+    assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), EINVAL);
     assert_ptr_equal(bad, &wr);
-    assert_int_equal(flush(&p, 7, 0, 8, flush_global, flush_range), 0);
-    expect_flushed(&p, 7);
+    assert_int_equal(flush(p, 7, 0, 8, flush_global, flush_range), 0);
+    expect_flushed(p, 7);
 }
 
 static int atomic_write(struct pair *p, uint64_t wr_id, size_t offset, const void *word)
@@ -183,43 +165,41 @@ static int atomic_write(struct pair *p, uint64_t wr_id, size_t offset, const voi
     return ibv_wr_complete(qp);
 }
 
-DEFINE_TEST(an_atomic_write_places_its_word, NULL, NULL)
+PAIR_TEST(an_atomic_write_places_its_word, with_memory)
 {
-    PAIR p;
-    open_with(&p, NULL, all_access);
     char word[] = "pointer!";
-    assert_int_equal(atomic_write(&p, 5, 64, word), 0);
+    assert_int_equal(atomic_write(p, 5, 64, word), 0);
     memset(word, '-', sizeof(word)); /* it was copied */
-    struct ibv_wc wc = next_completion(p.client.cq);
+    struct ibv_wc wc = next_completion(p->client.cq);
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
     assert_int_equal(wc.opcode, wc_opcode_atomic_write);
-    assert_memory_equal(p.server.memory + 64, "pointer!", 8);
-    assert_int_equal(p.server.memory[63] | p.server.memory[72], 0);
+    assert_memory_equal(p->server.memory + 64, "pointer!", 8);
+    assert_int_equal(p->server.memory[63] | p->server.memory[72], 0);
 
-    p.client.memory[0] = 'g';
-    assert_int_equal(post(&p.client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 8, &p.server, 128, 0), 0);
-    expect_completion(p.client.cq, 6, IBV_WC_SUCCESS);
-    assert_int_equal(p.server.memory[128], 'g');
+    p->client.memory[0] = 'g';
+    assert_int_equal(post(&p->client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 8, &p->server, 128, 0), 0);
+    expect_completion(p->client.cq, 6, IBV_WC_SUCCESS);
+    assert_int_equal(p->server.memory[128], 'g');
 }
 
-DEFINE_TEST(an_atomic_write_is_one_aligned_word, NULL, NULL)
+PAIR_TEST(an_atomic_write_is_aligned, with_memory)
 {
-    struct pair p;
-    open_with(&p, NULL, all_access);
-    assert_int_equal(atomic_write(&p, 5, 4, "unalignd"), 0);
-    expect_completion(p.client.cq, 5, IBV_WC_REM_INV_REQ_ERR);
-    assert_int_equal(p.server.memory[4], 0);
-    close_pair(&p);
+    assert_int_equal(atomic_write(p, 5, 4, "unalignd"), 0);
+    expect_completion(p->client.cq, 5, IBV_WC_REM_INV_REQ_ERR);
+    assert_int_equal(p->server.memory[4], 0);
+}
 
-    open_with(&p, NULL, all_access);
-    assert_int_equal(post(&p.client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 16, &p.server, 0, 0), 0);
-    expect_completion(p.client.cq, 6, IBV_WC_LOC_LEN_ERR);
-    close_pair(&p);
+PAIR_TEST(an_atomic_write_is_one_word, with_memory)
+{
+    assert_int_equal(post(&p->client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 16, &p->server, 0, 0), 0);
+    expect_completion(p->client.cq, 6, IBV_WC_LOC_LEN_ERR);
+}
 
-    open_with(&p, NULL, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+TEST(an_atomic_write_needs_the_right_to_write)
+{
+    OPEN_WITH(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
     assert_int_equal(atomic_write(&p, 5, 0, "readonly"), 0);
     expect_completion(p.client.cq, 5, IBV_WC_REM_ACCESS_ERR);
-    close_pair(&p);
 }
 
 static int atomic_operation(
@@ -247,55 +227,52 @@ static uint64_t found(struct pair *p, enum ibv_wc_opcode opcode)
     return value;
 }
 
-DEFINE_TEST(atomic_operations_return_what_they_found, NULL, NULL)
+PAIR_TEST(atomic_operations_return_what_they_found, with_memory)
 {
-    PAIR p;
-    open_with(&p, NULL, all_access);
-    uint64_t *word = (uint64_t *)(void *)(p.server.memory + 8);
+    uint64_t *word = (uint64_t *)(void *)(p->server.memory + 8);
     *word = 40;
-    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 2, 0), 0);
-    assert_int_equal(found(&p, IBV_WC_FETCH_ADD), 40);
+    assert_int_equal(atomic_operation(p, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 2, 0), 0);
+    assert_int_equal(found(p, IBV_WC_FETCH_ADD), 40);
     assert_int_equal(*word, 42);
-    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 8, 41, 7), 0);
-    assert_int_equal(found(&p, IBV_WC_COMP_SWAP), 42);
+    assert_int_equal(atomic_operation(p, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 8, 41, 7), 0);
+    assert_int_equal(found(p, IBV_WC_COMP_SWAP), 42);
     assert_int_equal(*word, 42);
-    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_CMP_AND_SWP, 3, 8, 42, 7), 0);
-    assert_int_equal(found(&p, IBV_WC_COMP_SWAP), 42);
+    assert_int_equal(atomic_operation(p, IBV_WR_ATOMIC_CMP_AND_SWP, 3, 8, 42, 7), 0);
+    assert_int_equal(found(p, IBV_WC_COMP_SWAP), 42);
     assert_int_equal(*word, 7);
 
-    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p.client.qp);
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
     ibv_wr_start(qp);
     qp->wr_flags = IBV_SEND_SIGNALED;
-    ibv_wr_atomic_fetch_add(qp, p.server.mr->rkey, (uintptr_t)word, 1);
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 8);
-    ibv_wr_atomic_cmp_swp(qp, p.server.mr->rkey, (uintptr_t)word, 8, 9);
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory + 8, 8);
+    ibv_wr_atomic_fetch_add(qp, p->server.mr->rkey, (uintptr_t)word, 1);
+    ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, 8);
+    ibv_wr_atomic_cmp_swp(qp, p->server.mr->rkey, (uintptr_t)word, 8, 9);
+    ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory + 8, 8);
     assert_int_equal(ibv_wr_complete(qp), 0);
-    assert_int_equal(found(&p, IBV_WC_FETCH_ADD), 7);
-    assert_int_equal(found(&p, IBV_WC_COMP_SWAP), 7);
-    assert_int_equal(p.client.memory[8], 8);
+    assert_int_equal(found(p, IBV_WC_FETCH_ADD), 7);
+    assert_int_equal(found(p, IBV_WC_COMP_SWAP), 7);
+    assert_int_equal(p->client.memory[8], 8);
     assert_int_equal(*word, 9);
 }
 
-DEFINE_TEST(atomic_operations_need_their_right_and_alignment, NULL, NULL)
+TEST(atomic_operations_need_their_right)
 {
-    struct pair p;
-    open_with(&p, NULL, everything);
+    OPEN_WITH(everything);
     assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 2, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(p.server.memory[8], 0);
-    close_pair(&p);
-    open_with(&p, NULL, all_access);
-    assert_int_equal(atomic_operation(&p, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 4, 0, 1), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_REM_INV_REQ_ERR);
-    close_pair(&p);
 }
 
-DEFINE_TEST(an_atomic_operation_takes_eight_bytes, NULL, NULL)
+PAIR_TEST(atomic_operations_need_alignment, with_memory)
+{
+    assert_int_equal(atomic_operation(p, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 4, 0, 1), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_REM_INV_REQ_ERR);
+}
+
+TEST(an_atomic_operation_takes_eight_bytes)
 {
     for (uint32_t length = 7; length <= 9; length += 2) {
-        struct pair p;
-        open_with(&p, NULL, all_access);
+        OPEN_WITH(all_access);
         memset(p.client.memory, 'c', 16);
         struct ibv_sge sge = {.addr = (uintptr_t)p.client.memory, .length = length, .lkey = p.client.mr->lkey};
         struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP};
@@ -307,16 +284,13 @@ DEFINE_TEST(an_atomic_operation_takes_eight_bytes, NULL, NULL)
         expect_completion(p.client.cq, 1, IBV_WC_LOC_LEN_ERR);
         assert_int_equal(p.server.memory[0], 0);
         assert_memory_equal(p.client.memory, "cccccccccccccccc", 16);
-        close_pair(&p);
     }
 }
 
 /* More requests with round trips than can be in flight, mixed with requests that are only acknowledged. */
-DEFINE_TEST(round_trips_keep_their_order, NULL, NULL)
+TEST(round_trips_keep_their_order)
 {
-    PAIR p;
-    memset(&p, 0, sizeof(p));
-    open_pair(&p, &(struct options){.server_access = all_access, .send_ops = all_ops, .depth = 512});
+    OPEN_PAIR(p, &(struct options){.server_access = all_access, .send_ops = all_ops, .depth = 512});
     for (unsigned i = 0; i < 100; ++i) {
         assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 4 * i, 0, 8, &p.server, 0, 0), 0);
         assert_int_equal(flush(&p, 4 * i + 1, 0, 8, flush_global, flush_range), 0);

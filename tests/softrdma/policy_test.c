@@ -54,16 +54,12 @@ static void volatile_memory_refused(void **state)
 
 static void reads_that_flush_nothing(void **state)
 {
-    struct pair p;
-    uint8_t *memory = map_file(page, MAP_SHARED, NULL);
-    open_pair(&p, &(struct options){.server_memory = memory});
+    OPEN_PAIR(p, &(struct options){.server_file = MAP_SHARED});
     assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
     assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, 2, 0, 8, &p.server, 0, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(atomic_load(&syncs), 0);
-    close_pair(&p);
-    munmap(memory, page);
 }
 
 int main(int argc, char **argv)

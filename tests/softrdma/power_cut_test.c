@@ -108,8 +108,9 @@ struct fates {
     unsigned kept;
 };
 
-static void count_fates(struct fates *fates, size_t from, size_t to)
+static struct fates fates_of(size_t from, size_t to)
 {
+    struct fates fates = {0};
     for (size_t at = from; at < to; at += line_size) {
         unsigned kept = 0;
         for (size_t word = 0; word < line_size; word += 8) {
@@ -117,26 +118,34 @@ static void count_fates(struct fates *fates, size_t from, size_t to)
                 assert_int_equal(file[at + word + i], file[at + word]); /* words are not torn */
             kept += file[at + word] == 0xaa;
         }
-        fates->lost += kept == 0;
-        fates->torn += kept > 0 && kept < line_size / 8;
-        fates->kept += kept == line_size / 8;
+        fates.lost += kept == 0;
+        fates.torn += kept > 0 && kept < line_size / 8;
+        fates.kept += kept == line_size / 8;
     }
+    return fates;
+}
+
+/* Runs the operations. The power is cut after that number of operations. */
+static void cut_after(unsigned count, unsigned seed, void (*operations)(struct pair *))
+{
+    char setting[64];
+    snprintf(setting, sizeof(setting), "after:%u,seed:%u", count, seed);
+    assert_int_equal(run_until_cut(operations, setting), cut_status);
 }
 
 TEST(unflushed_lines_are_lost_torn_or_kept)
 {
-    struct fates fates = {0};
-    assert_int_equal(run_until_cut(write_everything, "after:1,seed:1"), cut_status);
-    count_fates(&fates, 0, file_size);
+    cut_after(1, 1, write_everything);
+    const struct fates fates = fates_of(0, file_size);
     assert_true(fates.lost > lines / 8 && fates.torn > lines / 8 && fates.kept > lines / 8);
 }
 
 TEST(the_seed_decides)
 {
     uint8_t first[file_size];
-    assert_int_equal(run_until_cut(write_everything, "after:1,seed:7"), cut_status);
+    cut_after(1, 7, write_everything);
     memcpy(first, file, file_size);
-    assert_int_equal(run_until_cut(write_everything, "after:1,seed:7"), cut_status);
+    cut_after(1, 7, write_everything);
     assert_memory_equal(file, first, file_size);
     assert_int_equal(run_until_cut(write_everything, "after:1|seed:8"), cut_status);
     assert_memory_not_equal(file, first, file_size);
@@ -145,13 +154,9 @@ TEST(the_seed_decides)
 TEST(flushed_lines_are_never_touched)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
-        char power_cut[64];
-        snprintf(power_cut, sizeof(power_cut), "after:3,seed:%u", seed);
-        assert_int_equal(run_until_cut(write_and_flush_half, power_cut), cut_status);
-        struct fates flushed = {0};
-        struct fates others = {0};
-        count_fates(&flushed, 0, file_size / 2);
-        count_fates(&others, file_size / 2, file_size);
+        cut_after(3, seed, write_and_flush_half);
+        const struct fates flushed = fates_of(0, file_size / 2);
+        const struct fates others = fates_of(file_size / 2, file_size);
         assert_int_equal(flushed.kept, lines / 2);
         assert_true(others.kept < lines / 2);
     }
@@ -160,11 +165,8 @@ TEST(flushed_lines_are_never_touched)
 TEST(a_read_flushes_too)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
-        char power_cut[64];
-        snprintf(power_cut, sizeof(power_cut), "after:3,seed:%u", seed);
-        assert_int_equal(run_until_cut(write_flush_and_read, power_cut), cut_status);
-        struct fates fates = {0};
-        count_fates(&fates, 0, file_size);
+        cut_after(3, seed, write_flush_and_read);
+        const struct fates fates = fates_of(0, file_size);
         assert_int_equal(fates.kept, lines);
     }
 }
@@ -172,13 +174,9 @@ TEST(a_read_flushes_too)
 TEST(data_synced_by_the_program_is_not_lost)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
-        char power_cut[64];
-        snprintf(power_cut, sizeof(power_cut), "after:2,seed:%u", seed);
-        assert_int_equal(run_until_cut(write_and_sync_half, power_cut), cut_status);
-        struct fates synced = {0};
-        struct fates others = {0};
-        count_fates(&synced, 0, file_size / 2);
-        count_fates(&others, file_size / 2, file_size);
+        cut_after(2, seed, write_and_sync_half);
+        const struct fates synced = fates_of(0, file_size / 2);
+        const struct fates others = fates_of(file_size / 2, file_size);
         assert_int_equal(synced.kept, lines / 2);
         assert_true(others.kept < lines / 2);
     }
@@ -187,11 +185,8 @@ TEST(data_synced_by_the_program_is_not_lost)
 TEST(an_incomplete_sync_makes_no_data_durable)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
-        char power_cut[64];
-        snprintf(power_cut, sizeof(power_cut), "after:2,seed:%u", seed);
-        assert_int_equal(run_until_cut(write_and_sync_incompletely, power_cut), cut_status);
-        struct fates fates = {0};
-        count_fates(&fates, 0, file_size);
+        cut_after(2, seed, write_and_sync_incompletely);
+        const struct fates fates = fates_of(0, file_size);
         assert_true(fates.kept < lines / 2);
     }
 }
@@ -199,9 +194,7 @@ TEST(an_incomplete_sync_makes_no_data_durable)
 TEST(stores_of_the_program_are_not_lost)
 {
     for (unsigned seed = 1; seed <= 20; ++seed) {
-        char power_cut[64];
-        snprintf(power_cut, sizeof(power_cut), "after:1,seed:%u", seed);
-        assert_int_equal(run_until_cut(write_one_word, power_cut), cut_status);
+        cut_after(1, seed, write_one_word);
         for (size_t i = 0; i < line_size; ++i)
             assert_true(file[i] == 0x55 || (file[i] == 0xaa && i / 8 == 1));
     }
@@ -211,8 +204,7 @@ TEST(without_an_operation_number_the_power_stays_on)
 {
     assert_int_equal(run_until_cut(write_everything, "armed"), 0);
     assert_int_equal(run_until_cut(write_everything, "after:2,seed:1"), 0);
-    struct fates fates = {0};
-    count_fates(&fates, 0, file_size);
+    const struct fates fates = fates_of(0, file_size);
     assert_int_equal(fates.kept, lines);
 }
 
