@@ -41,7 +41,8 @@ def faults(text):
             source = source_of(suite)
             if source is None:
                 yield f"{number}: suite {suite} not found"
-            elif not re.search(rf'TEST\({function}[,)]|(def |void (?:history|scenario)::|static void ){function}\(|\("{function}", ', source):
+            elif not re.search(rf"TEST\((?:[\w<>\s]+,\s+)?{function}[,)]|(def |void (?:history|scenario)::|static void ){function}\("
+                               rf'|\("{function}", ', source):
                 yield f"{number}: {suite} lacks {function}"
         for name in re.findall(r"\b(?:rpma_mirror|RPMA_MIRROR)_\w+", answer):
             if not re.search(rf"\b{name}\b", HEADER):

@@ -95,12 +95,8 @@ TEST(other_lanes_get_the_message_with_the_code)
 }
 
 // Flushed data is durable on the remaining copies, which are therefore verified.
-TEST(a_target_that_is_lost_while_it_is_read_leaves_the_set)
+FIXTURE_TEST(open_set<two>, a_target_that_is_lost_while_it_is_read_leaves_the_set)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    const opened m(cfg.get());
     m.store(0, "verified");
     before_read = [&] { a.kill(); };
     const rpma_mirror_range r{0, 8};
@@ -116,12 +112,8 @@ TEST(a_target_that_is_lost_while_it_is_read_leaves_the_set)
             rpma_mirror_optimized_flush_and_verify(m.get(), 0, &r, 1, 0, &level, nullptr), RPMA_MIRROR_E_NO_TARGET);
 }
 
-TEST(without_a_target_nothing_is_verified)
+FIXTURE_TEST(open_set<one>, without_a_target_nothing_is_verified, "policy availability\n")
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a}, "policy availability\n");
-    const opened m(cfg.get());
     before_read = [&] { a.kill(); };
     const rpma_mirror_range r{0, 8};
     rpma_mirror_verify_level level = RPMA_MIRROR_VERIFY_MEDIA;
@@ -129,11 +121,8 @@ TEST(without_a_target_nothing_is_verified)
     assert_int_equal(level, RPMA_MIRROR_VERIFY_NONE);
 }
 
-TEST(an_end_that_no_target_confirms_is_unclean)
+FIXTURE_TEST(set_of<one>, an_end_that_no_target_confirms_is_unclean, "policy availability\n")
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a}, "policy availability\n");
     void *address = nullptr;
     rpma_mirror *m = nullptr;
     assert_ok(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m));
@@ -154,11 +143,8 @@ int kill_the_source(void *context, const rpma_mirror_progress *)
     return 0;
 }
 
-TEST(a_source_that_is_lost_interrupts_the_opening)
+FIXTURE_TEST(two_hosts<one>, a_source_that_is_lost_interrupts_the_opening)
 {
-    target a;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a}), there = second.cfg({&a});
     opened(here.get()).close();
     rpma_mirror_resync_options options{};
     options.size = sizeof(options);
@@ -170,11 +156,8 @@ TEST(a_source_that_is_lost_interrupts_the_opening)
 }
 
 // A failed repair leaves a local copy that is not in sync by its own state.
-TEST(without_any_copy_in_sync_the_set_is_down)
+FIXTURE_TEST(set_of<one>, without_any_copy_in_sync_the_set_is_down)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
     {
         const opened m(cfg.get());
         m.put(0, "precious");

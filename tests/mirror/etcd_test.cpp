@@ -17,6 +17,14 @@
 namespace
 {
 
+struct etcd_fixture {
+    etcd e;
+};
+template<class Set>
+struct with_etcd : etcd_fixture, Set {
+    explicit with_etcd(const std::string &line, const std::string &more = "") : Set(e.line(line) + more) {}
+};
+
 // Acts as a standby machine: retries until the lease of the writer has expired.
 void take_over(const rpma_mirror_cfg *cfg)
 {
@@ -41,12 +49,8 @@ long lease_left_of(const opened &m)
     return left;
 }
 
-TEST(who_has_the_lease_may_write)
+FIXTURE_TEST(with_etcd<two_hosts<two>>, who_has_the_lease_may_write, "ttl 60")
 {
-    const etcd e;
-    target a, b;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a, &b}, e.line("ttl 60")), there = second.cfg({&a, &b}, e.line("ttl 60"));
     {
         opened m(here.get());
         m.put(0, "acknowledged");
@@ -73,23 +77,15 @@ void put_and_die(void *argument)
     kill(getpid(), SIGKILL);
 }
 
-TEST(the_lease_of_a_dead_writer_runs_out)
+FIXTURE_TEST(with_etcd<two_hosts<one>>, the_lease_of_a_dead_writer_runs_out, "ttl 5")
 {
-    const etcd e;
-    target a;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a}, e.line("ttl 5")), there = second.cfg({&a}, e.line("ttl 5"));
     in_process_that_dies(put_and_die, here.get());
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
 }
 
-TEST(a_fence_takes_the_right_of_a_living_writer)
+FIXTURE_TEST(with_etcd<two_hosts<one>>, a_fence_takes_the_right_of_a_living_writer, "ttl 60")
 {
-    const etcd e;
-    target a;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a}, e.line("ttl 60")), there = second.cfg({&a}, e.line("ttl 60"));
     const opened m(here.get());
     m.put(0, "acknowledged");
     std::uint64_t epoch = 0;
@@ -102,13 +98,8 @@ TEST(a_fence_takes_the_right_of_a_living_writer)
 }
 
 // Runs for longer than the lease. In between, etcd pauses for less than the lease.
-TEST(a_writer_keeps_its_lease)
+FIXTURE_TEST(with_etcd<open_set<one>>, a_writer_keeps_its_lease, "ttl 12")
 {
-    const etcd e;
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a}, e.line("ttl 12"));
-    opened m(cfg.get());
     for (int i = 0; i < 150; ++i) {
         m.put(0, "again");
         if (i == 40)
@@ -123,12 +114,8 @@ TEST(a_writer_keeps_its_lease)
 // Longer than the lease of 2 s.
 constexpr unsigned long_time_s = 4;
 
-TEST(a_long_resync_of_an_opening_keeps_the_lease)
+FIXTURE_TEST(with_etcd<set_of<one>>, a_long_resync_of_an_opening_keeps_the_lease, "ttl 2")
 {
-    const etcd e;
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a}, e.line("ttl 2"));
     in_process_that_dies(put_and_die, cfg.get());
     rpma_mirror_resync_options options{};
     options.size = sizeof(options);
@@ -144,12 +131,8 @@ TEST(a_long_resync_of_an_opening_keeps_the_lease)
     assert_true(slept);
 }
 
-TEST(a_long_change_of_the_membership_keeps_the_lease)
+FIXTURE_TEST(with_etcd<set_of<two>>, a_long_change_of_the_membership_keeps_the_lease, "ttl 2")
 {
-    const etcd e;
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, e.line("ttl 2"));
     const auto evict = [](void *, const rpma_mirror_error *) {
         sleep(long_time_s);
         return 0;
@@ -161,12 +144,8 @@ TEST(a_long_change_of_the_membership_keeps_the_lease)
     m.close();
 }
 
-TEST(without_etcd_the_right_runs_out)
+FIXTURE_TEST(with_etcd<set_of<one>>, without_etcd_the_right_runs_out, "ttl 5")
 {
-    etcd e;
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a}, e.line("ttl 5"));
     {
         const opened m(cfg.get());
         m.put(0, "acknowledged");
@@ -196,13 +175,8 @@ void evict_and_die(void *argument)
 }
 
 // Neither a standby machine nor a machine that fences the writer needs a target that has left the set.
-TEST(a_silent_target_that_left_prevents_nothing)
+FIXTURE_TEST(with_etcd<two_hosts<two>>, a_silent_target_that_left_prevents_nothing, "ttl 5", "timeouts 3000 12000\n")
 {
-    const etcd e;
-    target a, b;
-    const host first, second(5);
-    const std::string more = e.line("ttl 5") + "timeouts 3000 12000\n";
-    const cfg_ptr here = first.create({&a, &b}, more), there = second.cfg({&a, &b}, more);
     eviction_case with{here.get(), &b};
     in_process_that_dies(evict_and_die, &with);
     b.kill();
@@ -229,13 +203,9 @@ void end_before_record(void *argument)
 }
 
 // The writer dies when etcd has the record in which it is alone, and no copy has this record yet.
-TEST(a_writer_that_continued_alone_at_etcd_opens_again)
+FIXTURE_TEST(
+        with_etcd<two_hosts<one>>, a_writer_that_continued_alone_at_etcd_opens_again, "ttl 5", "policy availability\n")
 {
-    const etcd e;
-    target a;
-    const host first, second(5);
-    const std::string more = e.line("ttl 5") + "policy availability\n";
-    const cfg_ptr here = first.create({&a}, more), there = second.cfg({&a}, more);
     eviction_case with{here.get(), &a};
     in_process_that_dies(end_before_record, &with);
     a.kill();
@@ -250,13 +220,8 @@ TEST(a_writer_that_continued_alone_at_etcd_opens_again)
 }
 
 // The record at etcd shows that the writer had a target in sync, so force is not needed.
-TEST(etcd_knows_that_no_writer_was_alone)
+FIXTURE_TEST(with_etcd<two_hosts<two>>, etcd_knows_that_no_writer_was_alone, "ttl 5", "policy availability\n")
 {
-    const etcd e;
-    target a, b;
-    const host first, second(5);
-    const std::string more = e.line("ttl 5") + "policy availability\n";
-    const cfg_ptr here = first.create({&a, &b}, more), there = second.cfg({&a, &b}, more);
     in_process_that_dies(put_and_die, here.get());
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
@@ -279,12 +244,8 @@ void replace_part(target &of)
 }
 
 // Only etcd has the record of the eviction of b. The record of a, the last target, has an older version.
-TEST(a_replaced_part_is_no_source_for_the_record_of_etcd)
+FIXTURE_TEST(with_etcd<two_hosts<two>>, a_replaced_part_is_no_source_for_the_record_of_etcd, "ttl 5")
 {
-    const etcd e;
-    target a, b;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
     eviction_case with{here.get(), &b};
     in_process_that_dies(end_before_record, &with);
     b.kill();
@@ -306,12 +267,8 @@ void end_before_first_record(void *argument)
 }
 
 // Only etcd has the record in which a is in sync again.
-TEST(a_resynchronized_copy_is_a_source_for_the_record_of_etcd)
+FIXTURE_TEST(with_etcd<two_hosts<two>>, a_resynchronized_copy_is_a_source_for_the_record_of_etcd, "ttl 5")
 {
-    const etcd e;
-    target a, b;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a, &b}, e.line("ttl 5")), there = second.cfg({&a, &b}, e.line("ttl 5"));
     assert_int_equal(map_code(here.get()), 0); // a clean record
     a.kill();
     {
@@ -327,13 +284,8 @@ TEST(a_resynchronized_copy_is_a_source_for_the_record_of_etcd)
 }
 
 // A lost target can be evicted only with the arbiter: without it, the writer does not continue alone.
-TEST(no_eviction_without_etcd)
+FIXTURE_TEST(with_etcd<open_set<two>>, no_eviction_without_etcd, "ttl 60", "timeouts 4000 60000\n")
 {
-    const etcd e;
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, e.line("ttl 60") + "timeouts 4000 60000\n");
-    const opened m(cfg.get());
     m.put(0, "acknowledged");
     e.stop();
     b.kill();

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <librpma_mirror.h>
@@ -113,6 +114,47 @@ private:
 bool uses_tcp();
 // Skips the test unless TCP carries all data.
 void needs_tcp();
+
+// Fixtures for FIXTURE_TEST: the targets, the set of one host, and the open set.
+struct one {
+    target a;
+    std::vector<const target *> all() const { return {&a}; }
+};
+struct two {
+    target a, b;
+    std::vector<const target *> all() const { return {&a, &b}; }
+};
+template<class Targets>
+struct set_of : Targets {
+    // An argument that allocates memory would be leaked if tcp_check skips the test.
+    explicit set_of(std::string_view more = "") : cfg(h.create(this->all(), std::string(more))) {}
+    const host h;
+    const cfg_ptr cfg;
+};
+template<class Targets, template<class> class Set = set_of>
+struct open_set : Set<Targets> {
+    using Set<Targets>::Set;
+    opened m{this->cfg.get()};
+};
+// The set of the first host, for which the second host has a configuration.
+template<class Targets>
+struct two_hosts : Targets {
+    explicit two_hosts(const std::string &more = "") : two_hosts(more, more) {}
+    two_hosts(const std::string &more_here, const std::string &more_there)
+        : here(first.create(this->all(), more_here)), there(second.cfg(this->all(), more_there))
+    {
+    }
+    const host first, second{5};
+    const cfg_ptr here, there;
+};
+// Skips the test before it starts a target, unless TCP carries all data.
+struct tcp_check {
+    tcp_check() { needs_tcp(); }
+};
+template<class Fixture>
+struct over_tcp : tcp_check, Fixture {
+    using Fixture::Fixture;
+};
 
 // Opens the set and closes it. Returns the code of the opening.
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags = 0);

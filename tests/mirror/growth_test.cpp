@@ -38,6 +38,17 @@ cfg_ptr new_set(const host &h, const targets_of_set &targets, const std::string 
     return created;
 }
 
+template<class Targets>
+struct growable : set_of<Targets> {
+    explicit growable(const std::string &more = growing) : set_of<Targets>(more)
+    {
+        for (const target *const t : this->all())
+            t->list_part("24M");
+    }
+};
+template<class Targets>
+using open_growable = open_set<Targets, growable>;
+
 std::uint64_t length_of(const opened &m)
 {
     std::size_t found = 0;
@@ -141,12 +152,8 @@ bool is_zero(const std::string &bytes)
     return bytes.find_first_not_of('\0') == std::string::npos;
 }
 
-TEST(flushes_continue_while_the_set_grows)
+FIXTURE_TEST(open_growable<two>, flushes_continue_while_the_set_grows)
 {
-    const target a, b;
-    const host h;
-    const cfg_ptr cfg = new_set(h, {&a, &b});
-    opened m(cfg.get());
     const char *const address = m.address();
     {
         flushing_threads threads(m);
@@ -177,12 +184,8 @@ void assert_rejected(int code, int expected, const char *text)
         fail_msg("'%s' is not in: %s", text, rpma_mirror_error_message());
 }
 
-TEST(limits_are_checked)
+FIXTURE_TEST(open_growable<one>, limits_are_checked)
 {
-    const target a;
-    const host h;
-    const cfg_ptr cfg = new_set(h, {&a});
-    opened m(cfg.get());
     m.put(length - 4, "last");
     assert_rejected(rpma_mirror_grow(nullptr, length), RPMA_MIRROR_E_INVAL, "mirror");
     assert_rejected(rpma_mirror_grow(m.get(), length + 1), RPMA_MIRROR_E_INVAL, "4096");
@@ -205,12 +208,8 @@ TEST(limits_are_checked)
 }
 
 // The limit of locked memory applies to devices of the kernel only, so a function of librpma fails in its place.
-TEST(the_limit_of_locked_memory_is_checked)
+FIXTURE_TEST(open_growable<one>, the_limit_of_locked_memory_is_checked)
 {
-    const target a;
-    const host h;
-    const cfg_ptr cfg = new_set(h, {&a});
-    opened m(cfg.get());
     max_registered = 2 * length;
     assert_rejected(
             rpma_mirror_grow(m.get(), 2 * length + 4096), RPMA_MIRROR_E_SYSTEM, "(raise the limit of locked memory");
@@ -222,11 +221,8 @@ TEST(the_limit_of_locked_memory_is_checked)
     close_and_check(m, cfg.get(), h, {&a});
 }
 
-TEST(memory_of_the_program_does_not_grow)
+FIXTURE_TEST(growable<one>, memory_of_the_program_does_not_grow)
 {
-    const target a;
-    const host h;
-    const cfg_ptr cfg = new_set(h, {&a});
     const int file = open((h.where.path + "/home").c_str(), O_RDWR | O_CLOEXEC);
     void *const memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     assert_true(memory != MAP_FAILED);

@@ -51,11 +51,8 @@ TEST(a_stopped_target_leaves_the_set)
     a_lost_target_leaves_the_set(true);
 }
 
-TEST(the_last_target_stops_a_safe_writer)
+FIXTURE_TEST(set_of<one>, the_last_target_stops_a_safe_writer)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
     {
         opened m(cfg.get());
         m.put(0, "before");
@@ -130,11 +127,8 @@ void write_and_leak(void *argument)
     kill(getpid(), SIGKILL);
 }
 
-TEST(a_writer_that_crashed_starts_again)
+FIXTURE_TEST(set_of<two>, a_writer_that_crashed_starts_again)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
     crashing c{cfg.get()};
     in_process_that_dies(write_and_leak, &c);
     assert_true(a.bytes(2 * megabyte, 6) != "leaked");
@@ -147,11 +141,8 @@ TEST(a_writer_that_crashed_starts_again)
     assert_true(r.sent_bytes == 2 * 65536 && r.compared_bytes == 2 * length && r.in_sync == 7 && r.epoch == 3);
 }
 
-TEST(after_a_clean_end_nothing_is_compared)
+FIXTURE_TEST(set_of<one>, after_a_clean_end_nothing_is_compared)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
     opened(cfg.get()).close();
     opened m(cfg.get());
     assert_true(m.report().was_clean == 1 && m.report().compared_bytes == 0);
@@ -163,11 +154,8 @@ TEST(after_a_clean_end_nothing_is_compared)
 }
 
 // Another machine takes the set while the old writer still assumes that it has the set.
-TEST(the_old_writer_is_fenced)
+FIXTURE_TEST(two_hosts<two>, the_old_writer_is_fenced)
 {
-    target a, b;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a, &b}), there = second.cfg({&a, &b});
     const opened old(here.get());
     old.put(0, "acknowledged");
     old.store(4096, "not flushed");
@@ -185,11 +173,8 @@ TEST(the_old_writer_is_fenced)
     assert_true(a.bytes(0, 12) == "the new one.");
 }
 
-TEST(an_old_primary_comes_back_as_a_stale_copy)
+FIXTURE_TEST(two_hosts<one>, an_old_primary_comes_back_as_a_stale_copy)
 {
-    target a;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a}), there = second.cfg({&a});
     crashing c{here.get()};
     in_process_that_dies(write_and_leak, &c);
     {
@@ -204,11 +189,8 @@ TEST(an_old_primary_comes_back_as_a_stale_copy)
     assert_int_equal(back.report().source, 1);
 }
 
-TEST(opening_needs_all_that_were_in_sync)
+FIXTURE_TEST(two_hosts<two>, opening_needs_all_that_were_in_sync)
 {
-    target a, b;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a, &b}), there = second.cfg({&a, &b});
     {
         opened m(here.get());
         m.put(0, "acknowledged");
@@ -233,11 +215,8 @@ TEST(opening_needs_all_that_were_in_sync)
     assert_true(std::string(back.address() + 4096, 9) != "without b" && a.bytes(4096, 9) != "without b");
 }
 
-TEST(a_fence_stops_a_writer_and_opens_nothing)
+FIXTURE_TEST(two_hosts<two>, a_fence_stops_a_writer_and_opens_nothing)
 {
-    target a, b;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a, &b}), there = second.cfg({&a, &b});
     const opened m(here.get());
     m.put(0, "before");
     std::uint64_t epoch = 0;

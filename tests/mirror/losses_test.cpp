@@ -24,12 +24,8 @@ void lose_often(pid_t pid, F f)
     expect_resources(pid, &before);
 }
 
-TEST(a_writer_that_loses_targets_holds_no_more)
+FIXTURE_TEST(open_set<two>, a_writer_that_loses_targets_holds_no_more)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    const opened m(cfg.get());
     lose_often(getpid(), [&] {
         b.kill();
         m.put(0, "alone");
@@ -39,11 +35,8 @@ TEST(a_writer_that_loses_targets_holds_no_more)
     });
 }
 
-TEST(a_target_that_loses_writers_holds_no_more)
+FIXTURE_TEST(set_of<one>, a_target_that_loses_writers_holds_no_more)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
     lose_often(a.pid(), [&] {
         in_process_that_dies(
                 [](void *of) { opened(static_cast<rpma_mirror_cfg *>(of)).put(0, "the last"); }, cfg.get());

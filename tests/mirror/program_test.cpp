@@ -336,12 +336,8 @@ TEST(a_mark_leaves_a_lost_target_out)
 }
 
 // If no target has stored a consistency point, the mirror fails, like for a flush.
-TEST(a_mark_that_no_target_takes_is_the_end)
+FIXTURE_TEST(open_set<one>, a_mark_that_no_target_takes_is_the_end)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
-    const opened m(cfg.get());
     assert_ok(rpma_mirror_set_consistency_point(m.get(), 1));
     a.kill();
     assert_int_equal(rpma_mirror_set_consistency_point(m.get(), 2), RPMA_MIRROR_E_NO_TARGET);

@@ -166,20 +166,17 @@ void check_point(const rpma_mirror_image &i)
             fail_msg("word %lu is %lu in the image of point %lu", at, word(i, at), i.consistency_point);
 }
 
-TEST(points_are_read_while_the_writer_writes)
+FIXTURE_TEST(two_hosts<two>, points_are_read_while_the_writer_writes)
 {
-    const target a, b;
-    const host h, other(5);
-    const cfg_ptr here = h.create({&a, &b}), there = other.cfg({&a, &b});
     const shared known;
     writer w(here.get(), known);
     const auto before = inspected(there.get());
     {
-        const reader first(there.get()), second(there.get());
+        const reader reader_1(there.get()), reader_2(there.get());
         std::uint64_t last = 0;
         for (int i = 0; i < 10; ++i) {
-            const rpma_mirror_image old = first.image();
-            for (const reader *const r : {&first, &second}) {
+            const rpma_mirror_image old = reader_1.image();
+            for (const reader *const r : {&reader_1, &reader_2}) {
                 const rpma_mirror_image now = r->refresh();
                 check_point(now);
                 assert_int_equal(now.consistency, RPMA_MIRROR_IMAGE_POINT);
@@ -187,14 +184,14 @@ TEST(points_are_read_while_the_writer_writes)
                 assert_true(now.age_is_proven == 1);
                 assert_int_equal(now.epoch, before->epoch);
             }
-            last = first.image().consistency_point;
+            last = reader_1.image().consistency_point;
             // The image before stays valid until the next call.
             check_point(old);
             w.wait_for_points(1);
         }
         // Only the segments of the record were transferred.
-        assert_true(first.image().fetched_bytes <= (first.image().refreshes + 1) * (record_bytes + 65536));
-        assert_true(first.image().compared_bytes == first.image().refreshes * length);
+        assert_true(reader_1.image().fetched_bytes <= (reader_1.image().refreshes + 1) * (record_bytes + 65536));
+        assert_true(reader_1.image().compared_bytes == reader_1.image().refreshes * length);
     }
     w.wait_for_points(3);
     w.end();
@@ -204,11 +201,8 @@ TEST(points_are_read_while_the_writer_writes)
 }
 
 // A writer that sets no point: the call fails, and the image is the last one. Data of any time is available.
-TEST(without_a_point_the_old_image_stays)
+FIXTURE_TEST(two_hosts<one>, without_a_point_the_old_image_stays)
 {
-    const target a;
-    const host h, other(5);
-    const cfg_ptr here = h.create({&a}), there = other.cfg({&a});
     opened m(here.get());
     m.put(0, "first");
     const reader r(there.get(), RPMA_MIRROR_F_ANY_TIME);
@@ -230,11 +224,8 @@ TEST(without_a_point_the_old_image_stays)
     assert_memory_equal(last.address, "store", 5);
 }
 
-TEST(the_writer_is_killed)
+FIXTURE_TEST(two_hosts<one>, the_writer_is_killed)
 {
-    const target a;
-    const host h, other(5);
-    const cfg_ptr here = h.create({&a}), there = other.cfg({&a});
     const shared known;
     writer w(here.get(), known);
     const reader r(there.get());
@@ -276,11 +267,8 @@ TEST(another_machine_is_promoted_while_a_reader_waits)
     waitpid(promoting, nullptr, 0);
 }
 
-TEST(targets_end_under_a_reader)
+FIXTURE_TEST(two_hosts<two>, targets_end_under_a_reader, "", "timeouts 1000 4000\n")
 {
-    target a, b;
-    const host h, other(5);
-    const cfg_ptr here = h.create({&a, &b}), there = other.cfg({&a, &b}, "timeouts 1000 4000\n");
     const shared known;
     {
         writer w(here.get(), known);
@@ -387,11 +375,8 @@ TEST(stopped_readers_delay_no_other_process)
 }
 
 // A target that cannot copy the set rejects readers, and serves the writer.
-TEST(a_reader_follows_a_set_that_grows)
+FIXTURE_TEST(two_hosts<one>, a_reader_follows_a_set_that_grows, "max-length 16M\n", "")
 {
-    const target a;
-    const host h, other(5);
-    const cfg_ptr here = h.create({&a}, "max-length 16M\n"), there = other.cfg({&a});
     {
         opened m(here.get());
         m.put(length - 4, "last");

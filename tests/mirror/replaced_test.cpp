@@ -240,11 +240,8 @@ TEST(parts_that_were_restored_are_compared)
     }
 }
 
-TEST(parts_that_were_restored_are_no_source)
+FIXTURE_TEST(two_hosts<two>, parts_that_were_restored_are_no_source)
 {
-    target a, b;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a, &b}), there = second.cfg({&a, &b});
     for (const char *const text : {"old", "new"}) {
         opened m(here.get());
         m.put(0, text);

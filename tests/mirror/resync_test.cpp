@@ -16,12 +16,8 @@
 namespace
 {
 
-TEST(a_target_that_returns_is_brought_level)
+FIXTURE_TEST(open_set<two>, a_target_that_returns_is_brought_level)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    opened m(cfg.get());
     m.put(0, "first");
     b.kill();
     m.put(5 * megabyte, "missed");
@@ -55,12 +51,8 @@ int pause_after(void *context, const rpma_mirror_progress *progress)
     return --p->left == 0;
 }
 
-TEST(a_resync_is_paused_and_goes_on)
+FIXTURE_TEST(open_set<two>, a_resync_is_paused_and_goes_on)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    opened m(cfg.get());
     b.kill();
     m.put(0, "one");
     m.put(7 * megabyte, "two");
@@ -93,12 +85,8 @@ rpma_mirror_statistics statistics_of(const opened &m)
 
 // Two batches are compared at once. If both differ completely, the next ones are sent without a comparison. The data
 // sent unnecessarily is at most as much as the data that differed.
-TEST(completely_different_ranges_are_sent_unchecked)
+FIXTURE_TEST(open_set<two>, completely_different_ranges_are_sent_unchecked)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    opened m(cfg.get());
     std::uint64_t sent = 0;
     const struct {
         std::uint64_t changed, sent;
@@ -119,13 +107,8 @@ TEST(completely_different_ranges_are_sent_unchecked)
 }
 
 // A target that returns in the same epoch is compared only where flushes did not reach it, unless its daemon restarted.
-TEST(a_return_in_the_same_epoch_copies_only_changes)
+FIXTURE_TEST(over_tcp<open_set<two>>, a_return_in_the_same_epoch_copies_only_changes, "timeouts 2000 60000\n")
 {
-    needs_tcp();
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "timeouts 2000 60000\n");
-    opened m(cfg.get());
     m.put(megabyte, "before");
     rpma_mirror_statistics last = statistics_of(m);
     const auto expect = [&](std::uint64_t bytes) {
@@ -244,13 +227,8 @@ TEST(a_target_is_stopped_in_the_middle)
 }
 
 // The resync waits for the target, while flushes continue on the connection. Five flushes are below its limit.
-TEST(a_target_that_falls_silent_in_a_resync_delays_no_flush)
+FIXTURE_TEST(over_tcp<open_set<two>>, a_target_that_falls_silent_in_a_resync_delays_no_flush, "timeouts 3000 6000\n")
 {
-    needs_tcp();
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "timeouts 3000 6000\n");
-    const opened m(cfg.get());
     b.kill();
     m.put(0, std::string(length, 'x')); // most of it is sent without a comparison
     b.start();
@@ -310,13 +288,9 @@ void put_while_stopped(const opened &m, const target &slow)
     later.join();
 }
 
-TEST(a_slow_target_is_evicted_unless_it_is_the_last)
+FIXTURE_TEST(over_tcp<open_set<two>>, a_slow_target_is_evicted_unless_it_is_the_last,
+        "slow-after 3 200\nbackground-resync on 0\n")
 {
-    needs_tcp();
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "slow-after 3 200\nbackground-resync on 0\n");
-    opened m(cfg.get());
     put_while_stopped(m, b);
     put_while_stopped(m, b);
     m.put(0, "in time"); // the count is 0 again
@@ -341,12 +315,8 @@ TEST(a_slow_target_is_evicted_unless_it_is_the_last)
 }
 
 // At its own rate, the background resync would take two minutes.
-TEST(a_call_takes_over_from_the_background)
+FIXTURE_TEST(open_set<two>, a_call_takes_over_from_the_background, "background-resync on 64K\n")
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "background-resync on 64K\n");
-    opened m(cfg.get());
     const auto begin = [&] {
         b.kill();
         m.put(0, "missed");
@@ -363,12 +333,8 @@ TEST(a_call_takes_over_from_the_background)
     b.kill();
 }
 
-TEST(a_set_is_closed_during_a_background_resync)
+FIXTURE_TEST(open_set<two>, a_set_is_closed_during_a_background_resync, "background-resync on 64K\n")
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "background-resync on 64K\n");
-    opened m(cfg.get());
     b.kill();
     m.put(0, "missed");
     b.start();
@@ -403,12 +369,8 @@ TEST(a_background_resync_meets_an_eviction_and_a_promotion)
 }
 
 // Repeatedly kills a target, also during its resync, while two lanes write.
-TEST(a_target_that_flaps_loses_nothing)
+FIXTURE_TEST(open_set<two>, a_target_that_flaps_loses_nothing, "lanes 2\nbackground-resync on 32M\n")
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "lanes 2\nbackground-resync on 32M\n");
-    opened m(cfg.get());
     std::atomic<bool> ended = false;
     const auto write = [&](unsigned lane) {
         for (std::uint64_t number = 1; !ended; ++number) {
@@ -442,11 +404,8 @@ TEST(a_target_that_flaps_loses_nothing)
 }
 
 // The next writer must not use the copy of b without a comparison.
-TEST(a_writer_dies_in_a_background_resync)
+FIXTURE_TEST(set_of<two>, a_writer_dies_in_a_background_resync, "background-resync on 64K\n")
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "background-resync on 64K\n");
     int progress[2];
     assert_int_equal(pipe(progress), 0);
     const auto wait = [&] {
@@ -479,12 +438,8 @@ TEST(a_writer_dies_in_a_background_resync)
 }
 
 // The program continues to write on two lanes during the resync; at the end the copies are equal.
-TEST(a_resync_beside_flushes_loses_nothing)
+FIXTURE_TEST(open_set<two>, a_resync_beside_flushes_loses_nothing, "lanes 2\n")
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "lanes 2\n");
-    opened m(cfg.get());
     std::atomic<bool> stop = false;
     std::atomic<int> failed = 0;
     std::vector<std::thread> writers;

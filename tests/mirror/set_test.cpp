@@ -8,11 +8,8 @@
 namespace
 {
 
-TEST(what_is_flushed_is_on_every_copy)
+FIXTURE_TEST(set_of<two>, what_is_flushed_is_on_every_copy, "lanes 2\n")
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, "lanes 2\n");
     assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
     opened m(cfg.get());
     std::size_t bytes = 0;
@@ -68,12 +65,8 @@ TEST(arguments_are_checked)
     assert_ok(o.flush(0, 1));
 }
 
-TEST(tickets_and_order)
+FIXTURE_TEST(open_set<two>, tickets_and_order)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    opened m(cfg.get());
     std::uint64_t ticket = 0;
     for (std::uint64_t i = 0; i < 300; ++i) {
         m.store(i * 4096, std::to_string(5000 + i));
@@ -96,12 +89,8 @@ TEST(tickets_and_order)
         assert_true(copy == "\1\2\3\4\5\6\7\10");
 }
 
-TEST(copies_are_read_and_verified)
+FIXTURE_TEST(open_set<two>, copies_are_read_and_verified)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    opened m(cfg.get());
     m.put(100'000, "to read");
     char back[8] = "";
     for (const unsigned copy : {0U, 1U, 2U}) {
@@ -268,12 +257,8 @@ int call_others(void *context, const rpma_mirror_progress *)
 }
 
 // A copy cannot be removed while it is compared.
-TEST(one_call_works_on_a_copy)
+FIXTURE_TEST(open_set<two>, one_call_works_on_a_copy)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    const opened m(cfg.get());
     other_calls tried{m.get(), 0, 0, 0};
     rpma_mirror_resync_options options{};
     options.size = sizeof(options);
@@ -316,11 +301,8 @@ TEST(memory_of_the_program_is_attached)
     assert_int_equal(again.report().reason, RPMA_MIRROR_SOURCE_TARGET_NEWEST);
 }
 
-TEST(a_set_reports_its_state)
+FIXTURE_TEST(set_of<two>, a_set_reports_its_state)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
     rpma_mirror_state s{};
     s.size = sizeof(s);
     assert_ok(rpma_mirror_inspect(cfg.get(), &s));
@@ -358,12 +340,8 @@ TEST(a_set_reports_its_state)
     assert_int_equal(s.copies[2].state, RPMA_MIRROR_COPY_IN_SYNC);
 }
 
-TEST(pages_that_cannot_be_read_are_repaired)
+FIXTURE_TEST(open_set<one>, pages_that_cannot_be_read_are_repaired)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
-    opened m(cfg.get());
     m.put(3 * 4096 + 10, "precious");
     rpma_mirror_error errors[4];
     std::size_t n = 4;
@@ -410,11 +388,8 @@ TEST(pages_that_cannot_be_read_are_repaired)
 
 // The damaged pages were discarded and new ones cannot be written: the local copy is incomplete, and must not be the
 // source of the others.
-TEST(a_repair_that_fails_is_none)
+FIXTURE_TEST(set_of<one>, a_repair_that_fails_is_none)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
     {
         const opened m(cfg.get());
         m.put(3 * 4096 + 10, "precious");

@@ -260,11 +260,8 @@ TEST(creations_name_the_silent_target)
 }
 
 // Closing a set continues without a target that became silent after the last flush.
-TEST(an_end_loses_a_silent_target)
+FIXTURE_TEST(set_of<two>, an_end_loses_a_silent_target, times)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b}, times);
     {
         opened m(cfg.get());
         m.put(0, "before");

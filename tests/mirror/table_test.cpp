@@ -75,11 +75,8 @@ void map_at_requested_address(void *cfg)
 }
 
 // MAP: each process that opens the set maps it at the requested address.
-TEST(a_set_is_mapped_at_the_requested_address)
+FIXTURE_TEST(set_of<one>, a_set_is_mapped_at_the_requested_address)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
     for (int i = 0; i < 2; ++i)
         in_process_that_dies(map_at_requested_address, cfg.get());
     // Another machine requests another address.
@@ -88,11 +85,8 @@ TEST(a_set_is_mapped_at_the_requested_address)
     assert_int_not_equal(reinterpret_cast<std::uintptr_t>(m.address()), requested_address);
 }
 
-TEST(flushes_register_nothing)
+FIXTURE_TEST(set_of<two>, flushes_register_nothing)
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
     const std::size_t before = registrations.load();
     const opened m(cfg.get());
     const std::size_t opened_with = registrations.load();
@@ -157,11 +151,8 @@ std::uint32_t level_of_target(const host &h)
     return level_here(h);
 }
 
-TEST(each_attribute_of_each_copy)
+FIXTURE_TEST(set_of<one>, each_attribute_of_each_copy)
 {
-    target a;
-    host h;
-    const cfg_ptr cfg = h.create({&a});
     const std::uint32_t level = level_here(h), of_target = level_of_target(h);
     const std::uint32_t range = is_persistent() ? 256 : 4096, pmem = is_persistent() ? 1 : 0;
     {
@@ -383,12 +374,8 @@ TEST(each_action_reports_its_event)
 }
 
 // OPTIMIZED_FLUSH_AND_VERIFY: another process changes a copy between the write and the read.
-TEST(what_is_read_back_is_compared)
+FIXTURE_TEST(open_set<one>, what_is_read_back_is_compared)
 {
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
-    const opened m(cfg.get());
     m.store(5000, "good");
     const pid_t spoiler = fork_writer();
     if (spoiler == 0)

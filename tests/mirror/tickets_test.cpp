@@ -119,13 +119,8 @@ TEST(any_number_in_any_order)
     }
 }
 
-TEST(starts_do_not_wait)
+FIXTURE_TEST(over_tcp<open_set<two>>, starts_do_not_wait)
 {
-    needs_tcp();
-    const target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    const opened m(cfg.get());
     for (const unsigned count : {1U, 2U, window - 1, window}) {
         flushes f(m, 1, count);
         b.stop();
@@ -145,13 +140,8 @@ TEST(starts_do_not_wait)
 }
 
 // A flush beyond the target's limit waits for the oldest one.
-TEST(one_more_waits_for_the_oldest)
+FIXTURE_TEST(over_tcp<open_set<two>>, one_more_waits_for_the_oldest)
 {
-    needs_tcp();
-    const target a, b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    const opened m(cfg.get());
     flushes f(m, 1, 1);
     b.stop();
     for (unsigned number = 0; number < window; ++number)

@@ -68,6 +68,13 @@ private:
     child_process process_;
 };
 
+// Fixture of tests: a daemon in its directory.
+struct running_daemon {
+    explicit running_daemon(const std::vector<std::string> &options = {}) : daemon(at, options) {}
+    const place at;
+    standing_daemon daemon;
+};
+
 // A connection to the daemon from one of the addresses of this machine.
 inline replica::fd_owner connect_to(const standing_daemon &to, const char *from = "127.0.0.1")
 {

@@ -21,10 +21,14 @@ replica::mirror_state state_of(const replica::response &r)
     return replica::from_wire(r.state());
 }
 
-TEST(a_set_is_created_once)
+// Daemon with a writer that has created the copy.
+struct with_copy : running_daemon {
+    with_copy() { w.create(); }
+    writer w{daemon};
+};
+
+FIXTURE_TEST(running_daemon, a_set_is_created_once)
 {
-    const place at;
-    standing_daemon daemon(at);
     writer w(daemon);
     assert_int_equal(status_of(w.state()), status::missing);
     assert_int_equal(w.prepare(first), status::missing);
@@ -45,12 +49,8 @@ TEST(a_set_is_created_once)
     assert_int_equal(daemon.end(), 0);
 }
 
-TEST(what_a_writer_flushes_is_there)
+FIXTURE_TEST(with_copy, what_a_writer_flushes_is_there)
 {
-    const place at;
-    const standing_daemon daemon(at);
-    writer w(daemon);
-    w.create();
     assert_int_equal(status_of(w.attach(first)), status::fenced); // not promised yet
     assert_int_equal(w.commit(first, 1), status::fenced);
     assert_int_equal(w.prepare(first), status::success);
@@ -69,12 +69,8 @@ TEST(what_a_writer_flushes_is_there)
     assert_string_equal(at.read("p0").substr(4096, 8).c_str(), "mirrored");
 }
 
-TEST(only_the_epoch_of_the_promise_gets_a_lane)
+FIXTURE_TEST(with_copy, only_the_epoch_of_the_promise_gets_a_lane)
 {
-    const place at;
-    const standing_daemon daemon(at);
-    writer w(daemon);
-    w.create();
     w.prepare(second);
     const replica::wire::region session = w.attach(second).region();
     for (const std::uint64_t epoch : {0U, 1U, 3U}) {
@@ -85,10 +81,8 @@ TEST(only_the_epoch_of_the_promise_gets_a_lane)
     assert_true(lane.is_connected());
 }
 
-TEST(a_higher_epoch_fences_the_lower_one)
+FIXTURE_TEST(running_daemon, a_higher_epoch_fences_the_lower_one)
 {
-    const place at;
-    const standing_daemon daemon(at);
     writer old(daemon), now(daemon);
     old.create();
     old.prepare(first);
@@ -115,12 +109,8 @@ TEST(a_higher_epoch_fences_the_lower_one)
     assert_string_equal(at.read("p0").substr(0, 6).c_str(), "after!");
 }
 
-TEST(segments_are_hashed_where_they_are)
+FIXTURE_TEST(with_copy, segments_are_hashed_where_they_are)
 {
-    const place at;
-    const standing_daemon daemon(at);
-    writer w(daemon);
-    w.create();
     w.prepare(first);
     replica::request asked = w.about(kind::kHash, first);
     asked.mutable_hash()->set_offset(replica::segment_size);
@@ -232,10 +222,8 @@ TEST(a_copy_that_is_closed_at_once_is_unchanged)
 }
 
 // The old writer continues to write; after the new one has its response, the content no longer changes.
-TEST(nothing_is_written_after_the_promise)
+FIXTURE_TEST(running_daemon, nothing_is_written_after_the_promise)
 {
-    const place at;
-    const standing_daemon daemon(at);
     writer old(daemon), now(daemon);
     old.create();
     for (std::uint64_t epoch = 1; epoch < 21; epoch += 2) {
@@ -279,10 +267,8 @@ TEST(a_crash_forgets_no_promise)
     assert_int_equal(status_of(w.attach({3, 300})), status::success);
 }
 
-TEST(lanes_go_with_their_writer)
+FIXTURE_TEST(running_daemon, lanes_go_with_their_writer)
 {
-    const place at;
-    const standing_daemon daemon(at);
     std::optional<writer> w(std::in_place, daemon);
     w->create();
     w->prepare(first);
@@ -297,10 +283,8 @@ TEST(lanes_go_with_their_writer)
 }
 
 // Its promise would take the set from the live writer.
-TEST(what_a_dead_writer_asked_for_is_not_done)
+FIXTURE_TEST(running_daemon, what_a_dead_writer_asked_for_is_not_done)
 {
-    const place at;
-    const standing_daemon daemon(at);
     writer living(daemon);
     living.create();
     living.prepare(first);
@@ -318,10 +302,8 @@ TEST(what_a_dead_writer_asked_for_is_not_done)
     assert_int_equal(writer(daemon).prepare({second.epoch, second.writer + 1}), status::success);
 }
 
-TEST(strangers_change_nothing)
+FIXTURE_TEST(running_daemon, strangers_change_nothing)
 {
-    const place at;
-    const standing_daemon daemon(at);
     replica::response a;
     for (const auto &[key, message] :
             {std::pair("writer:000102030405060708090a0b0c0d0e0f", "wrong key of identity 'writer'"),
@@ -382,10 +364,8 @@ private:
     std::thread thread_;
 };
 
-TEST(the_network_sees_no_message)
+FIXTURE_TEST(running_daemon, the_network_sees_no_message)
 {
-    const place at;
-    const standing_daemon daemon(at);
     wiretap tap(daemon);
     std::string token;
     {
@@ -491,10 +471,8 @@ TEST(sighup_changes_keys_of_new_sessions)
 
 // Only a record with a new point, of a writer that had attached, is a point: the first record of a writer and that of a
 // target that returns can contain a point whose data has changed since.
-TEST(only_a_new_point_is_read)
+FIXTURE_TEST(running_daemon, only_a_new_point_is_read)
 {
-    const place at;
-    const standing_daemon daemon(at);
     writer w(daemon), reader(daemon), late(daemon);
     w.create();
     w.prepare(first);
@@ -535,10 +513,8 @@ TEST(only_a_new_point_is_read)
 }
 
 // The key of a reader reads its image only, and changes neither that nor the copy.
-TEST(a_reader_cannot_write)
+FIXTURE_TEST(running_daemon, a_reader_cannot_write)
 {
-    const place at;
-    const standing_daemon daemon(at);
     writer w(daemon), reader(daemon);
     w.create();
     w.prepare(first);

@@ -29,6 +29,12 @@ struct place : scratch {
     bool is_empty() const { return !has("p0") && !has("p1"); }
 };
 
+struct greeted_daemon {
+    explicit greeted_daemon(const std::vector<std::string> &options = {}) : daemon(at, options) { daemon.greet(); }
+    const place at;
+    daemon_process daemon;
+};
+
 TEST(a_session_goes_from_greeting_to_close)
 {
     const place at;
@@ -194,11 +200,8 @@ TEST(a_promise_fences_clients_of_lower_epochs)
     newer.ask(close);
 }
 
-TEST(the_client_of_a_pool_compares_it_by_hash)
+FIXTURE_TEST(greeted_daemon, the_client_of_a_pool_compares_it_by_hash)
 {
-    const place at;
-    daemon_process daemon(at);
-    daemon.greet();
     replica::request hash;
     hash.mutable_hash()->set_offset(4096);
     hash.mutable_hash()->set_length(replica::segment_size + 1);
@@ -251,11 +254,8 @@ TEST(an_unused_pool_is_removed_with_its_client)
     assert_false(at.is_empty());
 }
 
-TEST(strangers_get_no_lane)
+FIXTURE_TEST(greeted_daemon, strangers_get_no_lane)
 {
-    const place at;
-    daemon_process daemon(at);
-    daemon.greet();
     const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib, 2)).region();
     replica::token other = token_of(session);
     other[31] ^= std::byte{1};
@@ -270,11 +270,8 @@ TEST(strangers_get_no_lane)
     assert_int_equal(second.request(lane_request_kind::flush, {{4096, 8}}), 0);
 }
 
-TEST(a_bad_request_closes_its_lane_only)
+FIXTURE_TEST(greeted_daemon, a_bad_request_closes_its_lane_only)
 {
-    const place at;
-    daemon_process daemon(at);
-    daemon.greet();
     const std::vector<replica::range> bad[] = {
             {{0, 8}},
             {{4095, 8}},
@@ -338,11 +335,8 @@ TEST(a_client_may_go_at_any_point)
     }
 }
 
-TEST(a_silent_client_is_gone_after_a_while)
+FIXTURE_TEST(greeted_daemon, a_silent_client_is_gone_after_a_while, {"--session-timeout", "1"})
 {
-    const place at;
-    daemon_process daemon(at, {"--session-timeout", "1"});
-    daemon.greet();
     replica::request create = pool_request(true, "a.set", 8 * mib);
     create.mutable_create()->set_keep_alive_ms(100);
     assert_int_equal(status_of(daemon.ask(create)), status::success);
@@ -352,11 +346,9 @@ TEST(a_silent_client_is_gone_after_a_while)
     assert_int_equal(mute.exit_status(), 1);
 }
 
-TEST(limits_hold)
+FIXTURE_TEST(greeted_daemon, limits_hold,
+        std::vector<std::string>{"--max-lanes", "3", "--max-bytes", "1048576", "--nthreads", "2"})
 {
-    const place at;
-    daemon_process daemon(at, {"--max-lanes", "3", "--max-bytes", "1048576", "--nthreads", "2"});
-    daemon.greet();
     assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::bad_size);
     const replica::wire::region session = daemon.ask(pool_request(true, "a.set", mib, 100)).region();
     assert_int_equal(session.lanes(), 3);

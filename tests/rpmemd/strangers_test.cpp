@@ -41,10 +41,8 @@ private:
     std::jthread thread_;
 };
 
-TEST(clients_are_served_beside_unauthenticated_peers)
+FIXTURE_TEST(running_daemon, clients_are_served_beside_unauthenticated_peers)
 {
-    const place at;
-    const standing_daemon daemon(at);
     writer(daemon).create();
     const crowd held(daemon);
     // On a busy machine, 512 newer connections can displace a client before its first message arrives.
@@ -57,10 +55,9 @@ TEST(clients_are_served_beside_unauthenticated_peers)
     }
 }
 
-TEST(each_address_has_a_quota_of_its_own)
+FIXTURE_TEST(running_daemon, each_address_has_a_quota_of_its_own,
+        std::vector<std::string>{"--max-unauthenticated-per-address", "4"})
 {
-    const place at;
-    const standing_daemon daemon(at, {"--max-unauthenticated-per-address", "4"});
     const replica::fd_owner other = connect_to(daemon, "127.0.0.2");
     std::deque<replica::fd_owner> held;
     for (int i = 0; i < 6; ++i)
@@ -73,20 +70,16 @@ TEST(each_address_has_a_quota_of_its_own)
 }
 
 // A client that sends nothing, or only the beginning of a handshake, is disconnected.
-TEST(a_silent_client_is_disconnected)
+FIXTURE_TEST(running_daemon, a_silent_client_is_disconnected)
 {
-    const place at;
-    const standing_daemon daemon(at);
     const replica::fd_owner silent = connect_to(daemon), slow = connect_to(daemon);
     assert_int_equal(write(slow.get(), "\x16\x03\x01\x02", 4), 4);
     assert_true(is_closed(silent, limit_ms) && is_closed(slow, limit_ms));
     assert_int_equal(status_of(writer(daemon).state()), status::missing);
 }
 
-TEST(the_oldest_of_all_goes_first)
+FIXTURE_TEST(running_daemon, the_oldest_of_all_goes_first, {"--max-unauthenticated", "2"})
 {
-    const place at;
-    const standing_daemon daemon(at, {"--max-unauthenticated", "2"});
     std::deque<replica::fd_owner> held;
     for (const char *const from : {"127.0.0.2", "127.0.0.3", "127.0.0.4"})
         held.push_back(connect_to(daemon, from));
@@ -94,10 +87,9 @@ TEST(the_oldest_of_all_goes_first)
     assert_false(is_closed(held[1], 0) || is_closed(held[2], 0));
 }
 
-TEST(the_limit_of_sessions_is_of_clients_that_have_the_key)
+FIXTURE_TEST(running_daemon, the_limit_of_sessions_is_of_clients_that_have_the_key,
+        std::vector<std::string>{"--max-sessions", "1"})
 {
-    const place at;
-    const standing_daemon daemon(at, {"--max-sessions", "1"});
     const replica::fd_owner stranger = connect_to(daemon);
     {
         writer first(daemon);
