@@ -28,7 +28,7 @@ std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const 
 replica::mirror_state resize(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
         bool reserve, const replica::deadline &until)
 {
-    replica::request r = of.make_promise_request(c);
+    replica::request r = of.writer.make_promise_request(c);
     r.mutable_resize()->set_length(length);
     r.mutable_resize()->set_reserve(reserve);
     return replica::from_wire(control.call(r, until).state());
@@ -40,7 +40,7 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, std::uin
     // The set has grown, or its growth was interrupted.
     if (copy_length != of.local.length())
         resize(of.members, c, control, of.local.length(), false, until);
-    replica::request r = of.members.make_promise_request(c);
+    replica::request r = of.members.writer.make_promise_request(c);
     r.mutable_attach()->set_lanes(of.configured.lanes + 1);
     r.mutable_attach()->set_devices(devices_of(of.configured.device));
     const replica::wire::region target = control.call(r, until).region();
@@ -55,7 +55,7 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, std::uin
     params.depth = of.configured.depth;
     params.devices = r.attach().devices();
     params.timeout_ms = of.configured.operation_ms;
-    params.epoch = of.members.promise().epoch;
+    params.epoch = of.members.writer.promise.epoch;
     connected created{connect_lanes(c.where, target, params, until), RPMA_MIRROR_LEVEL_VOLATILE};
     created.level = static_cast<rpma_mirror_level>(created.region->level());
     if (created.level < of.configured.min_level)
@@ -66,7 +66,7 @@ connected attach(const set_parts &of, remote_copy &c, channel &control, std::uin
 void create_copy(const membership &of, const remote_copy &c, channel &control, std::uint64_t length,
         const replica::deadline &until)
 {
-    replica::request r = of.make_promise_request(c);
+    replica::request r = of.writer.make_promise_request(c);
     r.mutable_create_copy()->set_copy(c.where.copy);
     r.mutable_create_copy()->set_length(length);
     try {
@@ -75,9 +75,9 @@ void create_copy(const membership &of, const remote_copy &c, channel &control, s
         if (error.code() != RPMA_MIRROR_E_EXISTS)
             throw;
         const replica::mirror_state existing =
-                replica::from_wire(control.call(c.make_state_request(of.set()), until).state());
+                replica::from_wire(control.call(c.make_state_request(of.writer.set), until).state());
         // The set can have grown since: attach() changes the length of the copy.
-        if (existing.set != of.set() || existing.copy != c.where.copy)
+        if (existing.set != of.writer.set || existing.copy != c.where.copy)
             throw;
     }
 }

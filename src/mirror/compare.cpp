@@ -109,7 +109,7 @@ batch comparer::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
 
 channel::pending_call comparer::request_hashes(comparison &c, range r)
 {
-    replica::request request = membership_.make_promise_request(c.copy);
+    replica::request request = membership_.writer.make_promise_request(c.copy);
     replica::wire::hash_request &hash = *request.mutable_hash();
     hash.set_offset(r.offset);
     hash.set_length(r.length);

@@ -17,7 +17,7 @@ void creation::create()
 {
     replica::mirror_state local_state;
     const bool resuming = find_partial_creation(local_state);
-    membership_.identify(local_state.set);
+    membership_.writer.set = local_state.set;
     connect_all(scope::all, deadline(settings_.open_ms / 4 + 1));
     reject_foreign_copies(local_state, resuming);
     if (local_state.committed.epoch == 0) {
@@ -25,13 +25,13 @@ void creation::create()
         local_state.committed = first_record();
         local_.store(local_state);
     }
-    membership_.acquire({local_state.committed.epoch, local_state.committed.writer});
+    membership_.writer.promise = {local_state.committed.epoch, local_state.committed.writer};
     each_of_all(deadline(settings_.open_ms / 4 + 1), [&](const remote_copy &c, const deadline &until) {
-        replica::request r = membership_.make_promise_request(c);
+        replica::request r = membership_.writer.make_promise_request(c);
         to_wire(local_state.committed, *r.mutable_commit()->mutable_record());
         c.control->call(r, until);
     });
-    local_state.promised = membership_.promise();
+    local_state.promised = membership_.writer.promise;
     local_.store(local_state);
 }
 
@@ -106,18 +106,19 @@ void creation::create_copies(const replica::mirror_state &local_state, bool resu
     for (const auto &c : copies_)
         if (c && c->responded)
             highest = std::max(highest, c->last_state.promised.epoch);
-    membership_.acquire({highest + 1, group::new_writer_id()});
+    membership_.writer.promise = {highest + 1, group::new_writer_id()};
     const std::uint32_t created = responded();
     each_of_all(deadline(settings_.open_ms / 2 + 1), [&](const remote_copy &c, const deadline &until) {
         if ((created & c.bit()) == 0)
             create_copy(membership_, c, *c.control, local_state.length, until);
-        c.control->call(membership_.make_prepare_request(c), until);
+        c.control->call(membership_.writer.make_prepare_request(c), until);
     });
 }
 
 creation::record creation::first_record() const
 {
-    record first = group::first_record(membership_.promise(), {}, membership_.local_bit() | settings_.target_copies());
+    record first =
+            group::first_record(membership_.writer.promise, {}, membership_.local_bit() | settings_.target_copies());
     first.version = 1;
     first.writer_copy = settings_.local_number;
     first.policy = settings_.policy;
@@ -134,7 +135,7 @@ std::uint64_t creation::fence(bool force)
     acquire_epoch(true, false, until.share(2));
     prepare_all(until.share(1));
     check_fence(force);
-    return membership_.promise().epoch;
+    return membership_.writer.promise.epoch;
 }
 
 // Throws E_UNFENCED unless enough targets respond. Also checked before any promise, because a promise cannot be

@@ -101,13 +101,13 @@ void discovery::identify_set()
     for (const auto &c : copies_) {
         if (!c || !c->responded)
             continue;
-        if (membership_.set() == replica::set_uuid{})
-            membership_.identify(c->last_state.set);
-        if (c->last_state.set != membership_.set() || c->last_state.copy != c->where.copy)
+        if (membership_.writer.set == replica::set_uuid{})
+            membership_.writer.set = c->last_state.set;
+        if (c->last_state.set != membership_.writer.set || c->last_state.copy != c->where.copy)
             throw failure(RPMA_MIRROR_E_INVAL,
                     "target " + c->where.name() + ": set or copy number differs from the set file");
     }
-    if (membership_.set() == replica::set_uuid{}) {
+    if (membership_.writer.set == replica::set_uuid{}) {
         for (const auto &c : copies_)
             if (c && c->last_error != RPMA_MIRROR_E_NOT_FOUND)
                 throw *c->error;
@@ -117,7 +117,7 @@ void discovery::identify_set()
 
 void discovery::acquire_from_arbiter(bool seize, const deadline &until)
 {
-    arbiters_ = arbiter_.newest(membership_.set(), seize, until);
+    arbiters_ = arbiter_.newest(membership_.writer.set, seize, until);
     if (is_newer(arbiters_, newest_))
         newest_ = arbiters_;
 }
@@ -132,7 +132,7 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
     // return.
     const std::uint64_t epoch = std::max(highest + 1, overrides ? epoch_of_time() : 0);
     renewal_.stop();
-    membership_.acquire(arbiter_.take({epoch, group::new_writer_id()}, seize, arbiters_, until));
+    membership_.writer.promise = arbiter_.take({epoch, group::new_writer_id()}, seize, arbiters_, until);
     renewal_.start();
     if (is_newer(arbiters_, newest_))
         newest_ = arbiters_;
@@ -141,7 +141,7 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
 void discovery::prepare_all(const deadline &until)
 {
     each_in_parallel(responded(), scope::needed, until, [&](remote_copy &c, const deadline &within) {
-        c.last_state = replica::from_wire(c.control->call(membership_.make_prepare_request(c), within).state());
+        c.last_state = replica::from_wire(c.control->call(membership_.writer.make_prepare_request(c), within).state());
     });
 }
 

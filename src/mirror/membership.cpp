@@ -33,14 +33,14 @@ membership::membership(const settings &configured, events &published, arbiter &d
 {
 }
 
-replica::request membership::make_promise_request(const remote_copy &c) const
+replica::request writer_identity::make_promise_request(const remote_copy &c) const
 {
-    replica::request r = c.make_request(set_);
-    to_wire(promise_, *r.mutable_promise());
+    replica::request r = c.make_request(set);
+    to_wire(promise, *r.mutable_promise());
     return r;
 }
 
-replica::request membership::make_prepare_request(const remote_copy &c) const
+replica::request writer_identity::make_prepare_request(const remote_copy &c) const
 {
     replica::request r = make_promise_request(c);
     r.mutable_prepare();
@@ -121,7 +121,7 @@ std::uint32_t membership::commit_on_targets(const replica::mirror_record &next, 
 {
     std::array<int, replica::max_copies> codes{};
     const auto commit = [&](const remote_copy &c) {
-        replica::request r = make_promise_request(c);
+        replica::request r = writer.make_promise_request(c);
         to_wire(next, *r.mutable_commit()->mutable_record());
         return r;
     };
@@ -217,11 +217,11 @@ void membership::evict(std::uint32_t copies, const std::array<int, replica::max_
     // If all lanes failed, another writer might have revoked them. Checks this before the targets are treated as lost.
     if (before != 0 && (next.in_sync & ~local_bit()) == 0) {
         std::array<int, replica::max_copies> codes{};
-        const auto status = [&](const remote_copy &c) { return c.make_state_request(set_); };
+        const auto status = [&](const remote_copy &c) { return c.make_state_request(writer.set); };
         const std::uint32_t unresponsive =
                 call_targets(copies, deadline(settings_.operation_ms / 2 + 1), status, codes);
         each_copy(copies & ~unresponsive, [&](unsigned copy) {
-            if (copies_[copy]->last_state.promised != promise_)
+            if (copies_[copy]->last_state.promised != writer.promise)
                 throw failure(RPMA_MIRROR_E_FENCED, "another writer owns the set");
         });
     }
@@ -284,7 +284,7 @@ int membership::evict_slow(std::uint32_t copies) noexcept
             continue;
         copies_[copy]->late = 0;
         std::array<int, replica::max_copies> codes{};
-        const auto status = [&](const remote_copy &c) { return c.make_state_request(set_); };
+        const auto status = [&](const remote_copy &c) { return c.make_state_request(writer.set); };
         if (call_targets(others, deadline(settings_.operation_ms / 2 + 1), status, codes) == others)
             continue;
         ++counted_.slow_evictions;

@@ -86,10 +86,19 @@ private:
 
 int error_code_for(int error);
 
-// Membership of a set that is open for writing: its record, the promise of the writer, and the targets that a flush
-// waits for. It is also the lock of these and of the array of copies; lock order: before the locks of lanes. The
-// functions throw failure, and require the lock unless stated otherwise. The steps have the same names as in
-// tests/model/mirror.pml.
+// Set of a writer, and its promise, which all its requests contain.
+struct writer_identity {
+    replica::set_uuid set{};
+    replica::mirror_promise promise;
+
+    // Returns a request without body.
+    replica::request make_promise_request(const remote_copy &c) const;
+    replica::request make_prepare_request(const remote_copy &c) const;
+};
+
+// Membership of a set that is open for writing: its record, its writer, and the targets that a flush waits for. It is
+// also the lock of these and of the array of copies; lock order: before the locks of lanes. The functions throw
+// failure, and require the lock unless stated otherwise. The steps have the same names as in tests/model/mirror.pml.
 class membership : public membership_lock
 {
 public:
@@ -103,15 +112,10 @@ public:
     // Targets in sync.
     std::uint16_t synced_targets() const { return static_cast<std::uint16_t>(record_.in_sync & ~local_bit()); }
 
-    // Without the lock: identity of the set and promise of the writer, which the opening sets before other threads run.
-    const replica::set_uuid &set() const { return set_; }
-    const replica::mirror_promise &promise() const { return promise_; }
-    void identify(const replica::set_uuid &set) { set_ = set; }
-    void acquire(const replica::mirror_promise &promise) { promise_ = promise; }
+    // Without the lock: the opening sets it before other threads run.
+    writer_identity writer;
+    // Without the lock.
     std::uint32_t local_bit() const { return 1U << settings_.local_number; }
-    // Returns a request with the promise, without body.
-    replica::request make_promise_request(const remote_copy &c) const;
-    replica::request make_prepare_request(const remote_copy &c) const;
 
     // Without the lock: roles, and error code of a permanent failure or 0.
     roles now() const { return roles_; }
@@ -155,8 +159,6 @@ private:
 
     replica::mirror_record record_;
     std::uint64_t last_version_ = 0; // highest version that was attempted
-    replica::mirror_promise promise_;
-    replica::set_uuid set_{};
     std::atomic<roles> roles_{roles{}};
     // Error code of a permanent failure, or 0. The reason is stored before the code, and does not change afterwards.
     std::atomic<int> terminal_error_ = 0;

@@ -18,7 +18,7 @@ bool opening::open_local_copy()
     if (!local_.open_state())
         return false;
     check_local_copy();
-    membership_.identify(local_.state().set);
+    membership_.writer.set = local_.state().set;
     newest_ = local_.state().committed;
     return true;
 }
@@ -27,7 +27,7 @@ bool opening::open_local_copy()
 void opening::create_local_copy(std::uint64_t length)
 {
     replica::mirror_state first;
-    first.set = membership_.set();
+    first.set = membership_.writer.set;
     first.copy = settings_.local_number;
     first.length = length;
     local_.make(first);
@@ -167,7 +167,7 @@ void opening::grow(std::uint64_t length)
 void opening::commit_first_record(bool force)
 {
     record first = group::first_record(
-            membership_.promise(), newest_, responded() | membership_.local_bit(), settings_.target_copies());
+            membership_.writer.promise, newest_, responded() | membership_.local_bit(), settings_.target_copies());
     first.writer_copy = settings_.local_number;
     first.policy = settings_.policy;
     // A forced source might not have been in sync in the newest record, so its own consistency point is used.
@@ -204,7 +204,7 @@ rpma_mirror_recovery_report opening::open_set(
     replica::mirror_state local_state = local_.state();
     if (local_is_newest())
         local_state.committed = newest_;
-    local_state.promised = membership_.promise();
+    local_state.promised = membership_.writer.promise;
     local_.store(local_state);
     prepare_all(until.share(2));
     choose_source(force);

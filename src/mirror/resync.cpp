@@ -73,7 +73,7 @@ resyncer::resyncer(set_parts &of, flusher &lanes, comparer &with)
 // found its copy unchanged.
 bool resyncer::is_unchanged(const remote_copy &c, const replica::mirror_record &found) const
 {
-    return replica::mirror_promise{found.epoch, found.writer} == membership_.promise() &&
+    return replica::mirror_promise{found.epoch, found.writer} == membership_.writer.promise &&
            (found.in_sync & c.bit()) != 0 && !is_newer(c.last_state.committed, found);
 }
 
@@ -81,7 +81,7 @@ void resyncer::connect_again(remote_copy &c, const deadline &until)
 {
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
     const replica::mirror_state last_state =
-            replica::from_wire(control->call(membership_.make_prepare_request(c), until).state());
+            replica::from_wire(control->call(membership_.writer.make_prepare_request(c), until).state());
     connected created = attach(parts_, c, *control, last_state.length, until);
     const std::lock_guard guard(membership_);
     c.was_synced = c.was_synced && is_unchanged(c, last_state.committed);
@@ -180,7 +180,7 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
 
 void resyncer::store_cursor(remote_copy &c, const deadline &until)
 {
-    replica::request r = membership_.make_promise_request(c);
+    replica::request r = membership_.writer.make_promise_request(c);
     r.mutable_cursor()->set_offset(c.cursor);
     const replica::mirror_state last_state = replica::from_wire(c.control->call(r, until).state());
     const std::lock_guard guard(membership_);

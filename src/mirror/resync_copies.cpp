@@ -63,7 +63,7 @@ void opening::resync_copies(bool force)
         comparer_.compare(job, 0, job.total);
         // The target then knows that its copy is complete, even if the first record reaches only the arbiter.
         if (job.total != 0) {
-            replica::request end = membership_.make_promise_request(c);
+            replica::request end = membership_.writer.make_promise_request(c);
             end.mutable_cursor()->set_offset(job.total);
             c.control->call(end, deadline(settings_.operation_ms));
         }

@@ -47,7 +47,7 @@ void rpma_mirror::state(rpma_mirror_state &to)
     to = {};
     to.size = sizeof(to);
     to.is_open = parts.members.terminal_error() == 0;
-    std::memcpy(to.uuid, parts.members.set().data(), sizeof(to.uuid));
+    std::memcpy(to.uuid, parts.members.writer.set.data(), sizeof(to.uuid));
     to.length = parts.local.length();
     put_record(parts.members.record(), to);
     to.level = parts.local.level();

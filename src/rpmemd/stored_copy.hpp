@@ -50,11 +50,11 @@ public:
     // content and times. If the parts cannot be opened, they cannot be attached either.
     bool has_changed(user by);
 
-    // Makes the open parts long enough. Releases the lock while the files are extended, because a disk can be slow or stop:
-    // other threads may then use the copy, but not change its length. Parts without a stamp count as unchanged.
+    // Makes the open parts long enough. Releases the lock while the files are extended, because a disk can be slow or
+    // stop: other threads may then use the copy, but not change its length. Parts without a stamp count as unchanged.
     void extend(std::uint64_t length, std::unique_lock<std::mutex> &lock);
-    // Releases the lock while another thread extends the parts, perhaps for a writer that no longer waits for it. Returns
-    // false after 10 seconds.
+    // Releases the lock while another thread extends the parts, perhaps for a writer that no longer waits for it.
+    // Returns false after 10 seconds.
     bool wait_for_extension(std::unique_lock<std::mutex> &lock);
     // Stores the length of the copy.
     void set_length(std::uint64_t length);
@@ -71,7 +71,7 @@ private:
     std::optional<pool> pool_;
     bool parts_known_ = false;
     std::condition_variable extended_;
-    bool extending_ = false; // by a thread that does not hold the lock; the copy has no stamp
+    bool extending_ = false; // a thread extends the parts without the lock, and the copy has no stamp
 };
 
 } // namespace rpmemd
