@@ -106,6 +106,7 @@ static device_context *open_device()
     // Created here: later, locks are held that follow the creation lock in the order.
     region_table::instance();
     window_table::instance();
+    gid_table(); // allocates in its first call: queries of the table cannot report that memory is missing
     auto owned = std::make_unique<device_context>(*engine, arena::instance(), rc_transport::maker());
     device_context *d = owned.get();
     verbs_context &v = d->verbs;
