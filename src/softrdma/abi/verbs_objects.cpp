@@ -248,7 +248,12 @@ int ibv_destroy_qp(ibv_qp *qp)
         return abi::destroy_datagram_qp(qp);
     const auto keep = qp_of(qp).shared_from_this();
     const std::uint32_t number = qp->qp_num;
-    if (const int error = or_no_memory(ENOMEM, [&] { return keep->destroy(); }); error != 0)
+    const int error = or_no_memory(ENOMEM, [&] {
+        // Acknowledges what the program has completions for: the progress thread might not have done so yet.
+        keep->receiver()->received_all();
+        return keep->destroy();
+    });
+    if (error != 0)
         return error;
     if (const std::uint32_t roce_number = keep->roce_number; roce_number != 0)
         roce_connect::release_number(roce_number);
