@@ -24,7 +24,7 @@ struct queue {
     // Posts an unsignaled request.
     void post(std::uint64_t wr_id)
     {
-        wqe *w = sq.place();
+        wqe *w = sq.next_free();
         assert_non_null(w);
         w->begin(wr_id, 0, IBV_WR_RDMA_WRITE);
         assert_ptr_equal(&sq.push(), w);
@@ -129,11 +129,11 @@ DEFINE_TEST(posted_requests_are_counted_by_kind, nullptr, nullptr)
     const char text[] = "sixteen letters!";
     std::vector<ibv_sge> list{sge_of(text, 16)};
     for (const auto opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND}) {
-        q.sq.place()->set(request(opcode, list));
-        q.sq.pass();
+        q.sq.next_free()->set(request(opcode, list));
+        q.sq.complete_unqueued();
     }
     list[0].length = 5;
-    q.sq.place()->set(request(IBV_WR_RDMA_WRITE, list));
+    q.sq.next_free()->set(request(IBV_WR_RDMA_WRITE, list));
     q.sq.push();
     const posted_total writes = q.sq.posted({IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM});
     assert_int_equal(writes.requests, 3);
@@ -159,7 +159,7 @@ DEFINE_TEST(invalid_requests_are_rejected_or_complete_with_an_error, nullptr, nu
     assert_int_equal(refusal(IBV_WR_RDMA_READ, IBV_SEND_INLINE), EINVAL); // READ does not take inline data
     const auto status = [&](ibv_wr_opcode opcode) {
         queue q;
-        q.sq.place()->set(request(opcode, list));
+        q.sq.next_free()->set(request(opcode, list));
         return q.sq.push().local_status;
     };
     assert_int_equal(status(IBV_WR_ATOMIC_FETCH_AND_ADD), IBV_WC_SUCCESS);
@@ -204,7 +204,7 @@ DEFINE_TEST(the_ring_keeps_order_and_reuses_entries, nullptr, nullptr)
     std::uint64_t next = 0;
     std::uint64_t first = 0;
     for (unsigned round = 0; round < 11; ++round) { // the ring wraps at each index
-        while (q.sq.place() != nullptr)
+        while (q.sq.next_free() != nullptr)
             q.post(next++);
         assert_int_equal(q.sq.size(), 4);
         for (std::uint32_t i = 0; i < 4; ++i)
@@ -239,9 +239,9 @@ DEFINE_TEST(a_batch_survives_a_queue_that_drains_concurrently, nullptr, nullptr)
     q.batch.unlock();
     assert_int_equal(q.sq.front().wr_id, 3);
     q.sq.clear();
-    const wqe *first = q.sq.place();
+    const wqe *first = q.sq.next_free();
     q.sq.rewind();
-    assert_ptr_not_equal(q.sq.place(), first);
+    assert_ptr_not_equal(q.sq.next_free(), first);
 }
 
 } // namespace

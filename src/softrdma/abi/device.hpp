@@ -48,7 +48,7 @@ int destroy_datagram_qp(ibv_qp *qp);
 
 void install_data_path(ibv_context_ops &ops) noexcept;
 void install_windows(ibv_context_ops &ops) noexcept;
-void refuse_data_path(ibv_context_ops &ops) noexcept; // devices of a parent process
+void reject_data_path(ibv_context_ops &ops) noexcept; // devices of a parent process
 void install_extended(verbs_context &verbs) noexcept;
 // Operations that libibverbs calls through `priv`, in a private layout. Each returns EOPNOTSUPP.
 verbs_ex_private *private_operations() noexcept;

@@ -22,9 +22,9 @@ ibv_qp *create_datagram_qp(ibv_pd *pd, ibv_qp_init_attr &attr)
 
 int destroy_datagram_qp(ibv_qp *qp)
 {
-    const auto keep = datagram_qp_of(qp).shared_from_this();
-    keep->destroy();
-    keep->drain_events();
+    const auto owner = datagram_qp_of(qp).shared_from_this();
+    owner->destroy();
+    owner->drain_events();
     return 0;
 }
 

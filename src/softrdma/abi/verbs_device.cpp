@@ -73,10 +73,10 @@ ibv_gid_entry public_entry(std::size_t index)
 
 } // namespace
 
-static void refuse_devices_of_parent() noexcept REQUIRES(process::making)
+static void reject_devices_of_parent() noexcept REQUIRES(process::making)
 {
     for (device_context *of_parent : open_devices())
-        refuse_data_path(of_parent->verbs.context.ops);
+        reject_data_path(of_parent->verbs.context.ops);
     log::write(log::level::debug, "fork: objects of the parent are rejected in this child (open the device again)");
 }
 
@@ -85,7 +85,7 @@ static void add_open_device(device_context *d) REQUIRES(process::making)
     static constinit process::single<const bool> watched;
     if (watched.if_created() == nullptr) {
         const auto nothing = []() noexcept {};
-        process::add_fork_hooks({nothing, nothing, refuse_devices_of_parent});
+        process::add_fork_hooks({nothing, nothing, reject_devices_of_parent});
         watched.get([] { return &process::yes; });
     }
     open_devices().push_back(d);

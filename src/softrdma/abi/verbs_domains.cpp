@@ -80,7 +80,7 @@ int ibv_dealloc_pd(ibv_pd *pd)
     if (domain.children.load() != 0)
         return EBUSY;
     if (domain.is_parent())
-        domain.stands_for->children.fetch_sub(1);
+        domain.extends->children.fetch_sub(1);
     if (domain.thread != nullptr)
         td_of(domain.thread).users.fetch_sub(1);
     context_of(pd->context).children.fetch_sub(1);

@@ -246,20 +246,20 @@ int ibv_destroy_qp(ibv_qp *qp)
         return ENODEV;
     if (sends_datagrams(qp))
         return abi::destroy_datagram_qp(qp);
-    const auto keep = qp_of(qp).shared_from_this();
+    const auto owner = qp_of(qp).shared_from_this();
     const std::uint32_t number = qp->qp_num;
     const int error = or_no_memory(ENOMEM, [&] {
         // Acknowledges what the program has completions for: the progress thread might not have done so yet.
-        keep->receiver()->received_all();
-        return keep->destroy();
+        owner->receiver()->received_all();
+        return owner->destroy();
     });
     if (error != 0)
         return error;
-    if (const std::uint32_t roce_number = keep->roce_number; roce_number != 0)
+    if (const std::uint32_t roce_number = owner->roce_number; roce_number != 0)
         roce_connect::release_number(roce_number);
     if (!roce_connect::is_selected())
         static_connect::release_number(number);
-    keep->drain_events();
+    owner->drain_events();
     return 0;
 }
 
@@ -275,18 +275,18 @@ namespace
 
 // These functions replace those of verbs/ in a child of fork().
 template<typename Object, typename Request>
-int refuse_post(Object *, Request *wr, Request **bad)
+int reject_post(Object *, Request *wr, Request **bad)
 {
     *bad = wr;
     return errno = ENODEV;
 }
 
-int refuse_poll(ibv_cq *, int, ibv_wc *)
+int reject_poll(ibv_cq *, int, ibv_wc *)
 {
     return fail_with(-1, ENODEV);
 }
 
-int refuse_notify(ibv_cq *, int)
+int reject_notify(ibv_cq *, int)
 {
     return ENODEV;
 }
@@ -372,13 +372,13 @@ void install_data_path(ibv_context_ops &ops) noexcept
     ops.post_srq_recv = post_srq_recv;
 }
 
-void refuse_data_path(ibv_context_ops &ops) noexcept
+void reject_data_path(ibv_context_ops &ops) noexcept
 {
-    ops.poll_cq = refuse_poll;
-    ops.req_notify_cq = refuse_notify;
-    ops.post_send = refuse_post;
-    ops.post_recv = refuse_post;
-    ops.post_srq_recv = refuse_post;
+    ops.poll_cq = reject_poll;
+    ops.req_notify_cq = reject_notify;
+    ops.post_send = reject_post;
+    ops.post_recv = reject_post;
+    ops.post_srq_recv = reject_post;
 }
 
 void install_extended(verbs_context &verbs) noexcept

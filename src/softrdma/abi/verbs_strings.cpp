@@ -46,11 +46,11 @@ constexpr rate rates[] = {
 };
 
 template<typename From, typename To>
-To convert(From rate::*key, From value, To rate::*wanted, To unknown)
+To convert(From rate::*key, From value, To rate::*result, To unknown)
 {
     for (const rate &r : rates) {
         if (r.*key == value)
-            return r.*wanted;
+            return r.*result;
     }
     return unknown;
 }

@@ -177,7 +177,7 @@ cm_id *new_child(cm_id &listener, const cm_handshake &request) REQUIRES(lock());
 void offer(cm_id &listener, cm_id &child) REQUIRES(lock()); // discards the child if memory is exhausted
 bool queue_request(cm_id &listener, cm_id &child) noexcept REQUIRES(lock()); // false if memory is exhausted
 // Called when a request was fetched or dropped: admits the next one.
-void request_seen(cm_id &listener) REQUIRES(lock());
+void request_fetched(cm_id &listener) REQUIRES(lock());
 void drop_events(cm_id &id) REQUIRES(lock());
 void acknowledge_stored(cm_id &id) REQUIRES(lock()); // acknowledges the last event of a synchronous call
 void disconnected(cm_id &id, int status) REQUIRES(lock());

@@ -52,7 +52,7 @@ void attach_data(cm_event &event, const private_data &data)
 }
 
 // Performs the steps of librdmacm for the response to a connect.
-void take_reply(cm_event &event) REQUIRES(lock())
+void apply_reply(cm_event &event) REQUIRES(lock())
 {
     cm_id &id = id_of(event.id);
     if (id.qp == nullptr) {
@@ -188,7 +188,7 @@ void destroy_channel(event_channel *channel)
         event_channel *latest = nullptr;
         std::size_t count = 0;
     };
-    constexpr std::size_t kept = 64;
+    constexpr std::size_t max_destroyed = 64;
     static constinit process::single<destroyed_channels> all_destroyed;
     auto &destroyed = all_destroyed.get();
     const lock_guard guard(lock());
@@ -196,7 +196,7 @@ void destroy_channel(event_channel *channel)
     channel->queue_.clear();
     (destroyed.count == 0 ? destroyed.oldest : destroyed.latest->destroyed_next_).reset(channel);
     destroyed.latest = channel;
-    if (++destroyed.count > kept) {
+    if (++destroyed.count > max_destroyed) {
         destroyed.oldest = std::move(destroyed.oldest->destroyed_next_);
         --destroyed.count;
     }
@@ -211,10 +211,10 @@ static bool take_first(event_channel &channel, rdma_cm_event **out)
     channel.queue_.pop_front();
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
         event->id->channel = event->listen_id->channel;
-        detail::request_seen(id_of(event->listen_id));
+        detail::request_fetched(id_of(event->listen_id));
     }
     if (event->establishes)
-        take_reply(*event);
+        apply_reply(*event);
     ++event->counted_on->events_reported;
     *out = event.release();
     return true;

@@ -114,9 +114,9 @@ cm_id *detail::new_id(event_channel *channel, void *context, rdma_port_space spa
     id->qp_type = space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
     id->spare_event.push_back(std::unique_ptr<cm_event>(::new cm_event));
     id->timewait = prepare_timewait(id->serial);
-    cm_id *raw = id.get();
-    ids().ids.emplace(raw->serial, std::move(id));
-    return raw;
+    cm_id *added = id.get();
+    ids().ids.emplace(added->serial, std::move(id));
+    return added;
 }
 
 void detail::discard(cm_id *id)

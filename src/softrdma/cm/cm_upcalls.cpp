@@ -89,7 +89,7 @@ bool detail::received_request(const std::shared_ptr<tcp_conn> &path, const packe
     return true;
 }
 
-void detail::request_seen(cm_id &listener)
+void detail::request_fetched(cm_id &listener)
 {
     --listener.unseen;
     while (listener.unseen < listener.backlog && !listener.waiting.empty()) {

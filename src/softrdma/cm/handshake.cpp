@@ -203,7 +203,7 @@ void handshake::stop_searching()
         answer();
 }
 
-void handshake::log_fall_back() const
+void handshake::log_tcp_fallback() const
 {
     log::write(log::level::info, "peer %s: shared memory not used: %s (all traffic over TCP)",
             text_of(tcp_socket::addresses_of(path->fd()).there).data(), text_of(no_shm_reason_));
@@ -221,7 +221,7 @@ void handshake::answer()
     }
     local.absence_reason = no_shm_reason_;
     send_address(local);
-    log_fall_back();
+    log_tcp_fallback();
     if (qp != nullptr)
         qp->select_transport(nullptr, no_shm_reason_);
 }
@@ -231,7 +231,7 @@ void handshake::decide()
     SOFTRDMA_ASSERT(active && !searching_);
     const auto qp = local_qp.lock();
     if (ep_ == nullptr)
-        log_fall_back();
+        log_tcp_fallback();
     else if (qp != nullptr)
         qp->expect(ep_);
     if (qp != nullptr)
@@ -256,7 +256,7 @@ bool handshake::take_decision(const packet &p)
         return true;
     if (!decision.shares) {
         no_shm_reason_ = decision.reason;
-        log_fall_back();
+        log_tcp_fallback();
     }
     if (const auto qp = local_qp.lock(); qp != nullptr)
         qp->select_transport(decision.shares ? ep : nullptr, no_shm_reason_);

@@ -62,7 +62,7 @@ public:
     static std::chrono::milliseconds accepted(int socket, std::uint64_t tag);
 
 private:
-    void log_fall_back() const REQUIRES(cm::lock());
+    void log_tcp_fallback() const REQUIRES(cm::lock());
 
     discovery::shm_ep_ptr ep_ GUARDED_BY(cm::lock());      // the peer's queue pair, until both sides agree
     no_shm_reason no_shm_reason_ GUARDED_BY(cm::lock()){}; // why ep_ is NULL

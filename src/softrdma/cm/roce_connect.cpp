@@ -118,10 +118,10 @@ void connect(queue_pair &qp)
         return;
     const ibv_qp_attr attr = qp.attributes();
     const ibv_global_route &route = attr.ah_attr.grh;
-    const gid_entry &here = gid_table()[route.sgid_index];
-    const datagram_route addresses{.source = std::bit_cast<network_address>(here.gid),
+    const gid_entry &source = gid_table()[route.sgid_index];
+    const datagram_route addresses{.source = std::bit_cast<network_address>(source.gid),
             .destination = std::bit_cast<network_address>(route.dgid),
-            .interface = here.interface,
+            .interface = source.interface,
             .traffic_class = route.traffic_class};
     const auto c = std::make_shared<roce::connection>(port, number, addresses, attributes_of(attr));
     qp.attach(c);

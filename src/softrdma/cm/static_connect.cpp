@@ -96,8 +96,8 @@ reserve::prepared_call prepare_later(const std::shared_ptr<connection> &of)
         c->later = std::move(own);
         if (!c->joined)
             return try_connecting(*c);
-        if (const auto cut_off = c->local_qp.lock(); cut_off != nullptr)
-            cut_off->path_lost(c->path.get());
+        if (const auto qp = c->local_qp.lock(); qp != nullptr)
+            qp->path_lost(c->path.get());
     });
 }
 
@@ -165,9 +165,9 @@ void connection::lost(const std::shared_ptr<packet_receiver> &carried, int)
 
 microseconds retry_timeout_of(const ibv_qp_attr &attr)
 {
-    constexpr microseconds least = std::chrono::seconds(5); // a busy peer must not count as lost
-    const microseconds most = settings().response_timeout;
-    return std::clamp(retry_time(attr), std::min(least, most), most);
+    constexpr microseconds min_timeout = std::chrono::seconds(5); // a busy peer must not count as lost
+    const microseconds max_timeout = settings().response_timeout;
+    return std::clamp(retry_time(attr), std::min(min_timeout, max_timeout), max_timeout);
 }
 
 // Extends the timeout while the peer establishes other connections, one after the other.
@@ -222,9 +222,9 @@ std::shared_ptr<connection> describe(queue_pair &qp) REQUIRES(cm::lock())
             .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     c->destination = c->source;
     if (av.is_global != 0) {
-        const gid_entry &here = gid_table()[av.grh.sgid_index];
-        c->source = address_of(here.gid, here.interface);
-        c->destination = address_of(av.grh.dgid, here.interface);
+        const gid_entry &source = gid_table()[av.grh.sgid_index];
+        c->source = address_of(source.gid, source.interface);
+        c->destination = address_of(av.grh.dgid, source.interface);
     } else if (own_lid() != 0) {
         c->source = address_of(lid_entry().gid, 0);
         c->destination = address_of(gid_of_lid(av.dlid), 0);
@@ -258,11 +258,11 @@ bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p)
     direct_handshake request;
     if (path->tag != 0 || !decode(p.payload, request))
         return false;
-    const sockaddr_storage there = tcp_socket::addresses_of(path->fd()).there;
+    const sockaddr_storage peer = tcp_socket::addresses_of(path->fd()).there;
     connection *c = state().find(request.to);
-    if (c == nullptr || c->active || !c->takes(request) || !same(gid_of(there), c->peer)) {
+    if (c == nullptr || c->active || !c->takes(request) || !same(gid_of(peer), c->peer)) {
         log::write(log::level::debug, "peer %s: queue pair %u is not ready to connect (the peer retries)",
-                text_of(there).data(), request.to);
+                text_of(peer).data(), request.to);
         path->cut(); // the peer retries
         return true;
     }

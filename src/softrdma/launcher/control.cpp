@@ -29,7 +29,7 @@ namespace
 constexpr auto answer_timeout = std::chrono::milliseconds(500);
 constexpr std::size_t max_text_size = 65536;
 
-bool is_ours(int pid)
+bool is_permitted(int pid)
 {
     struct stat st {
     };
@@ -60,14 +60,14 @@ struct control_name {
 
 std::vector<control_name> control_names()
 {
-    constexpr const char *mark = " @softrdma/";
+    constexpr const char *prefix = " @softrdma/";
     std::vector<control_name> names;
     std::ifstream sockets("/proc/net/unix");
     for (std::string line; std::getline(sockets, line);) {
-        const auto at = line.find(mark);
+        const auto at = line.find(prefix);
         if (at == std::string::npos)
             continue;
-        const auto begin = at + strlen(mark);
+        const auto begin = at + strlen(prefix);
         const auto end = line.find('/', begin);
         if (end == std::string::npos)
             continue;
@@ -76,7 +76,7 @@ std::vector<control_name> control_names()
         std::string inode;
         for (int field = 0; field < 7; ++field) // the last one is the inode
             fields >> inode;
-        if (pid > 0 && is_ours(pid) && holds_socket(pid, inode))
+        if (pid > 0 && is_permitted(pid) && holds_socket(pid, inode))
             names.push_back({pid, line.substr(at + 2)});
     }
     return names;

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr int max_interpreters = 4; // limit of the kernel
 constexpr std::array<const char *, 2> replaced = {"libibverbs.so", "librdmacm.so"};
-constexpr const char *static_mark = "RDMAV_HUGEPAGES_SAFE"; // variable that only libibverbs reads
+constexpr const char *libibverbs_marker = "RDMAV_HUGEPAGES_SAFE"; // variable that only libibverbs reads
 
 struct libraries {
     std::map<std::string, std::string> needed_by; // name of a library: file that needs it first
@@ -38,21 +38,21 @@ struct libraries {
 // Output of the dynamic linker, which resolves the libraries of a program without running it.
 std::string list_libraries(const std::string &linker, const fs::path &file)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    int pipe_ends[2];
+    if (pipe2(pipe_ends, O_CLOEXEC) != 0)
         return {};
-    const unique_fd in(ends[0]);
+    const unique_fd in(pipe_ends[0]);
     const pid_t child = fork();
     if (child == 0) {
-        dup2(ends[1], STDOUT_FILENO);
-        dup2(ends[1], STDERR_FILENO);
+        dup2(pipe_ends[1], STDOUT_FILENO);
+        dup2(pipe_ends[1], STDERR_FILENO);
         unsetenv("LD_PRELOAD");
         unsetenv("LD_DEBUG_OUTPUT");
         setenv("LD_DEBUG", "files", 1);
         execl(linker.c_str(), linker.c_str(), "--list", file.c_str(), nullptr);
         _exit(exit_failure);
     }
-    close(ends[1]);
+    close(pipe_ends[1]);
     std::string text;
     std::array<char, 4096> part{};
     for (ssize_t n = 0; (n = read(in.get(), part.data(), part.size())) > 0;)
@@ -144,7 +144,7 @@ int examine(const fs::path &file, const std::string &program, bool is_interprete
         }
     }
     for (const std::string &candidate : files) {
-        if (has_text(candidate, static_mark))
+        if (has_text(candidate, libibverbs_marker))
             return report(program, "not usable", "contains a static libibverbs in " + candidate, "link it dynamically");
     }
     const bool has_plugins = std::ranges::any_of(files, [](const std::string &candidate) {

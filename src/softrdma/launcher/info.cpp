@@ -111,22 +111,22 @@ void print_paths()
     const auto transport = static_cast<config::transport_word>(config::value(setting::transport));
     const bool trusted = config::is(setting::trust, config::trust_word::user);
     const bool is_roce = transport == config::transport_word::roce;
-    const char *neither = !trusted                                   ? "SOFTRDMA_TRUST=none"
-                          : is_roce                                  ? "SOFTRDMA_TRANSPORT=roce"
-                          : transport == config::transport_word::tcp ? "SOFTRDMA_TRANSPORT=tcp"
-                                                                     : nullptr;
-    const char *not_taken = transport == config::transport_word::shm_fd ? "SOFTRDMA_TRANSPORT=shm-fd" : neither;
-    const char *not_handed = transport == config::transport_word::shm ? "SOFTRDMA_TRANSPORT=shm" : neither;
+    const char *not_local = !trusted                                   ? "SOFTRDMA_TRUST=none"
+                            : is_roce                                  ? "SOFTRDMA_TRANSPORT=roce"
+                            : transport == config::transport_word::tcp ? "SOFTRDMA_TRANSPORT=tcp"
+                                                                       : nullptr;
+    const char *not_shm = transport == config::transport_word::shm_fd ? "SOFTRDMA_TRANSPORT=shm-fd" : not_local;
+    const char *not_shm_fd = transport == config::transport_word::shm ? "SOFTRDMA_TRANSPORT=shm" : not_local;
     const std::string no_fd_passing = probe_fd_passing();
     const std::string no_memory = no_fd_passing.empty() ? try_direct_path() : no_fd_passing;
-    print_path("path tcp:", is_roce ? neither : nullptr, "", "available");
+    print_path("path tcp:", is_roce ? not_local : nullptr, "", "available");
     const bool is_auto = transport == config::transport_word::automatic;
     const char *no_roce = is_roce || (is_auto && !config::is(setting::roce, config::roce_word::off)) ? nullptr
                           : is_auto ? "SOFTRDMA_ROCE=off"
                                     : "SOFTRDMA_TRANSPORT is neither auto nor roce";
     print_path("path roce:", no_roce, "", is_roce ? "used with all peers" : "used with hosts that refuse TCP");
-    print_path("path shm:", not_taken, no_memory, "used with programs of the same user on this host");
-    print_path("path shm-fd:", not_handed, no_fd_passing, "used with programs of the same user that refuse path shm");
+    print_path("path shm:", not_shm, no_memory, "used with programs of the same user on this host");
+    print_path("path shm-fd:", not_shm_fd, no_fd_passing, "used with programs of the same user that refuse path shm");
     printf("trust:         %s\n", trusted ? "programs of the same user" : "none");
 }
 

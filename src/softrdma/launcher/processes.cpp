@@ -37,7 +37,7 @@ struct totals {
     unsigned long long executed = 0;
 };
 
-totals add_up(const std::string &report)
+totals totals_of(const std::string &report)
 {
     totals sum;
     std::istringstream lines(report);
@@ -60,7 +60,7 @@ void print_row(int pid)
     switch (send_request(pid, "report", report)) {
     case contact::answered: {
         report = printable(report);
-        const totals sum = add_up(report);
+        const totals sum = totals_of(report);
         printf("%7d  %-15s  %6u  %6u  %8s  %14s  %10llu  %10llu\n", pid, program.c_str(), sum.pairs, sum.local,
                 value_of(report, "regions").c_str(), value_of(report, "bytes").c_str(), sum.posted, sum.executed);
         break;

@@ -29,11 +29,11 @@ bool read_elf(const fs::path &file, Elf64_Ehdr &header, std::string &interpreter
         return true;
     in.seekg(static_cast<std::streamoff>(header.e_phoff));
     for (unsigned i = 0; i < header.e_phnum; ++i) {
-        Elf64_Phdr part{};
-        in.read(reinterpret_cast<char *>(&part), sizeof(part));
-        if (!in || part.p_type != PT_INTERP)
+        Elf64_Phdr segment{};
+        in.read(reinterpret_cast<char *>(&segment), sizeof(segment));
+        if (!in || segment.p_type != PT_INTERP)
             continue;
-        in.seekg(static_cast<std::streamoff>(part.p_offset));
+        in.seekg(static_cast<std::streamoff>(segment.p_offset));
         std::getline(in, interpreter, '\0');
         break;
     }
@@ -61,13 +61,13 @@ fs::path file_of(const std::string &program)
     if (program.find('/') != std::string::npos)
         return program;
     const char *list = getenv("PATH");
-    std::string left = list != nullptr ? list : "";
-    while (!left.empty()) {
-        const std::size_t end = left.find(':');
-        fs::path candidate = fs::path(left.substr(0, end)) / program;
+    std::string rest = list != nullptr ? list : "";
+    while (!rest.empty()) {
+        const std::size_t end = rest.find(':');
+        fs::path candidate = fs::path(rest.substr(0, end)) / program;
         if (access(candidate.c_str(), X_OK) == 0)
             return candidate;
-        left = end == std::string::npos ? "" : left.substr(end + 1);
+        rest = end == std::string::npos ? "" : rest.substr(end + 1);
     }
     return {};
 }

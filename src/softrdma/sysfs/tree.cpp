@@ -32,7 +32,7 @@ namespace
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view name_start = "softrdma-sysfs.";
+constexpr std::string_view name_prefix = "softrdma-sysfs.";
 constexpr const char *counters[] = {"VL15_dropped", "excessive_buffer_overrun_errors", "link_downed",
         "link_error_recovery", "local_link_integrity_errors", "multicast_rcv_packets", "multicast_xmit_packets",
         "port_rcv_constraint_errors", "port_rcv_data", "port_rcv_errors", "port_rcv_packets",
@@ -47,17 +47,17 @@ constexpr const char *hw_counters[] = {"duplicate_request", "implied_nak_seq_err
         "roce_slow_restart_trans", "rp_cnp_handled", "rp_cnp_ignored", "rx_atomic_requests", "rx_icrc_encapsulated",
         "rx_read_requests", "rx_write_requests"};
 
-[[gnu::format(printf, 1, 2)]] std::string format(const char *how, ...)
+[[gnu::format(printf, 1, 2)]] std::string format(const char *pattern, ...)
 {
     std::array<char, 128> text{};
     va_list values;
-    va_start(values, how);
-    vsnprintf(text.data(), text.size(), how, values);
+    va_start(values, pattern);
+    vsnprintf(text.data(), text.size(), pattern, values);
     va_end(values);
     return text.data();
 }
 
-std::string in_groups(const std::uint8_t *bytes, std::size_t count)
+std::string hex_groups(const std::uint8_t *bytes, std::size_t count)
 {
     std::string text;
     for (std::size_t i = 0; i < count; i += 2)
@@ -65,11 +65,11 @@ std::string in_groups(const std::uint8_t *bytes, std::size_t count)
     return text;
 }
 
-std::string in_groups(__be64 guid)
+std::string hex_groups(__be64 guid)
 {
     std::array<std::uint8_t, sizeof(guid)> bytes{};
     memcpy(bytes.data(), &guid, bytes.size());
-    return in_groups(bytes.data(), bytes.size());
+    return hex_groups(bytes.data(), bytes.size());
 }
 
 std::string interface_name(unsigned index)
@@ -144,7 +144,7 @@ void write_port(writer &out, const std::string &port, std::uint8_t number)
     for (int i = 0; i < attr.gid_tbl_len; ++i) {
         const gid_entry &entry = gid_table()[static_cast<std::size_t>(i)];
         const std::string index = std::to_string(i);
-        out.file(port + "gids/" + index, in_groups(entry.gid.raw, sizeof(entry.gid.raw)));
+        out.file(port + "gids/" + index, hex_groups(entry.gid.raw, sizeof(entry.gid.raw)));
         out.file(port + "gid_attrs/types/" + index,
                 type_of_gid(entry) == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
         if (const std::string name = interface_name(entry.interface); !name.empty())
@@ -186,8 +186,8 @@ void write_tree(writer &out)
 
     const std::string verbs = device + "infiniband/softrdma0/";
     out.file(verbs + "node_type", "1: CA");
-    out.file(verbs + "node_guid", in_groups(attr.node_guid));
-    out.file(verbs + "sys_image_guid", in_groups(attr.sys_image_guid));
+    out.file(verbs + "node_guid", hex_groups(attr.node_guid));
+    out.file(verbs + "sys_image_guid", hex_groups(attr.sys_image_guid));
     out.file(verbs + "node_desc", "softrdma0");
     out.file(verbs + "fw_ver", attr.fw_ver);
     out.file(verbs + "hw_rev", format("0x%x", attr.hw_ver));
@@ -219,7 +219,7 @@ void write_tree(writer &out)
 }
 
 // Links to the other entries of a directory of the system, for lists.
-void link_others(const fs::path &root, const fs::path &directory)
+void link_system_entries(const fs::path &root, const fs::path &directory)
 {
     const fs::path copy = root / directory.lexically_relative("/sys");
     // By path, this would open the private directory.
@@ -265,9 +265,9 @@ void remove_orphans(const fs::path &base, const std::string &start)
 }
 
 // Returns an empty string if the directory cannot have the tree.
-std::string make_below(const char *base)
+std::string create_below(const char *base)
 {
-    const std::string start = std::string(name_start) + std::to_string(geteuid()) + "." + pid_namespace() + ".";
+    const std::string start = std::string(name_prefix) + std::to_string(geteuid()) + "." + pid_namespace() + ".";
     remove_orphans(base, start);
     std::string path = std::string(base) + "/" + start + std::to_string(getpid()) + "." +
                        std::to_string(own_start_time()) + ".XXXXXX";
@@ -278,7 +278,7 @@ std::string make_below(const char *base)
         writer out(path);
         write_tree(out);
         for (const std::string_view directory : listed_directories)
-            link_others(path, directory);
+            link_system_entries(path, directory);
         return path;
     } catch (const fs::filesystem_error &error) {
         log::write(log::level::warn, "sysfs: cannot create '%s': %s", path.c_str(), error.what());
@@ -288,10 +288,10 @@ std::string make_below(const char *base)
     }
 }
 
-std::string make()
+std::string create()
 {
     for (const char *base : {"/dev/shm", static_cast<const char *>(getenv("XDG_RUNTIME_DIR")), "/tmp"}) {
-        std::string path = base == nullptr ? "" : make_below(base);
+        std::string path = base == nullptr ? "" : create_below(base);
         if (!path.empty())
             return path;
     }
@@ -316,7 +316,7 @@ const std::string &tree()
 {
     return the_tree.get([] {
         owner = getpid();
-        return new std::string(make());
+        return new std::string(create());
     });
 }
 

@@ -94,7 +94,7 @@ void completion_channel::publish(completion_queue &cq, const request &latest) no
 }
 
 // Makes the set readable once the queue's eventfd is, without the events of earlier armings.
-void completion_channel::await(completion_queue &cq) noexcept
+void completion_channel::enable_event(completion_queue &cq) noexcept
 {
     const errno_guard keep_errno; // errors of these calls are harmless
     std::uint64_t written = 0;
@@ -128,7 +128,7 @@ completion_queue *completion_channel::next_arrived() noexcept
 
 // Moves arrived events to `earlier_`, so that their queues can be armed again. Without a free descriptor, these events
 // remain in the kernel's list and also count for the new arming.
-void completion_channel::set_aside()
+void completion_channel::save_arrived_events()
 {
     if (!any_earlier_) {
         any_earlier_.emplace();
@@ -152,11 +152,11 @@ void completion_channel::arm(completion_queue &cq, interest in)
     const lock_guard lock(mutex_);
     request &r = requests_.at(&cq);
     if (r.in != interest::nothing && cq.shared().signaled.load(std::memory_order_acquire) == r.number)
-        set_aside();
+        save_arrived_events();
     if (r.in != interest::nothing) {
         r.in = std::max(r.in, in);
     } else {
-        await(cq);
+        enable_event(cq);
         ++r.number;
         r.in = in;
     }

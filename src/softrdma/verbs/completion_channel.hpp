@@ -38,10 +38,10 @@ private:
         unsigned delivered = 0; // number of events returned in total
     };
     void publish(completion_queue &cq, const request &latest) noexcept REQUIRES(mutex_);
-    void await(completion_queue &cq) noexcept REQUIRES(mutex_);
+    void enable_event(completion_queue &cq) noexcept REQUIRES(mutex_);
     completion_queue *accept(void *arrived) noexcept REQUIRES(mutex_);
     completion_queue *next_arrived() noexcept REQUIRES(mutex_);
-    void set_aside() REQUIRES(mutex_);
+    void save_arrived_events() REQUIRES(mutex_);
     completion_queue *deliver(completion_queue *cq) noexcept REQUIRES(mutex_);
     completion_queue *next_earlier() noexcept EXCLUDES(mutex_);
 

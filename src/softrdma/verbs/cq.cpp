@@ -85,25 +85,25 @@ void completion_queue::forget(const std::atomic<std::uint32_t> *freed)
 
 // Returns a new entry, which the caller fills, or NULL if the completion is lost.
 completion_queue::entry *completion_queue::append(
-        std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places)
+        std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t sq_entries)
 {
     if ((tail_ - head_ >= fast_limit_ || fault::active()) && !reserve_entry(qpn)) [[unlikely]]
         return nullptr;
     SOFTRDMA_ASSERT(tail_ - head_ <= mask_); // the ring has space
     entry &e = ring_[tail_++ & mask_];
     e.freed = freed;
-    e.places = places;
+    e.sq_entries = sq_entries;
     return &e;
 }
 
 // Appends the completion of a receive. Returns false if it is lost.
 bool completion_queue::append(const ibv_wc &wc)
 {
-    entry *place = append(wc.qp_num, nullptr, 0);
-    if (place == nullptr)
+    entry *added = append(wc.qp_num, nullptr, 0);
+    if (added == nullptr)
         return false;
-    place->put(wc);
-    STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
+    added->put(wc);
+    STATIC_PROBE(softrdma, completion, 3, added->words[0], added->words[1], added->words[3]);
     return true;
 }
 
@@ -121,11 +121,11 @@ bool completion_queue::push(const send_completion &c)
 {
     {
         const lock_guard lock(lock_);
-        entry *place = append(c.qpn, c.freed, c.places);
-        if (place == nullptr)
+        entry *added = append(c.qpn, c.freed, c.sq_entries);
+        if (added == nullptr)
             return false;
-        place->words = {c.wr_id, pack_words(c.status, c.opcode), pack_words(0, c.length), pack_words(0, c.qpn)};
-        STATIC_PROBE(softrdma, completion, 3, place->words[0], place->words[1], place->words[3]);
+        added->words = {c.wr_id, pack_words(c.status, c.opcode), pack_words(0, c.length), pack_words(0, c.qpn)};
+        STATIC_PROBE(softrdma, completion, 3, added->words[0], added->words[1], added->words[3]);
     }
     wake(c.status != IBV_WC_SUCCESS);
     return true;
@@ -156,10 +156,10 @@ void completion_queue::wake(bool urgent)
     shared().signaled.store(arming, std::memory_order_release);
 }
 
-inline void completion_queue::release_places(const entry &e) noexcept
+inline void completion_queue::release_sq_entries(const entry &e) noexcept
 {
     if (e.freed != nullptr) // written only with the lock held
-        e.freed->store(e.freed->load(std::memory_order_relaxed) + e.places, std::memory_order_relaxed);
+        e.freed->store(e.freed->load(std::memory_order_relaxed) + e.sq_entries, std::memory_order_relaxed);
 }
 
 void completion_queue::discard(std::uint32_t qpn)
@@ -173,7 +173,7 @@ void completion_queue::discard(std::uint32_t qpn)
         if (wc.qp_num != qpn)
             ring_[kept++ & mask_] = e;
         else
-            release_places(e);
+            release_sq_entries(e);
     }
     if (counted_)
         shared().used.fetch_sub(static_cast<std::int32_t>(tail_ - kept), std::memory_order_relaxed);
@@ -187,7 +187,7 @@ int completion_queue::take(int entries, ibv_wc *wc)
     for (; count < entries && head_ != tail_; ++count) {
         const entry &e = ring_[head_++ & mask_];
         e.get(wc[count]);
-        release_places(e);
+        release_sq_entries(e);
     }
     if (head_ == tail_)
         head_ = tail_ = 0; // the entries at the start are in the cache

@@ -29,7 +29,7 @@ public:
 };
 
 // Thread that waits for an event; the event must not overtake completions.
-struct event_taker {
+struct event_waiter {
     pthread_t thread{};       // its own completions may be read in any order; zero: unknown
     bool needs_reader = true; // completions wait only for a thread that has requested their events before
 };
@@ -52,7 +52,7 @@ struct send_completion {
     ibv_wc_opcode opcode;
     std::uint32_t qpn;
     std::atomic<std::uint32_t> *freed; // counter of free entries of the send queue
-    std::uint32_t places;              // number to add to it when the program polls the completion
+    std::uint32_t sq_entries;          // number to add to it when the program polls the completion
 };
 
 // Producers of a completion queue. The deferred call that notifies them may outlive the queue.
@@ -91,7 +91,7 @@ public:
     bool overflowed();
     // Returns whether completions of that queue pair wait for a thread that sleeps until an event of this queue.
     // `source` contains the deliveries of its peer; may be NULL.
-    bool has_unread(std::uint32_t qpn, inbound_source *source, const event_taker &taker);
+    bool has_unread(std::uint32_t qpn, inbound_source *source, const event_waiter &waiter);
     int poll(int entries, ibv_wc *wc);
     void arm(bool solicited_only);
     // Eventfd to which a sender writes when the queue is armed; -1 if the queue has no channel.
@@ -120,12 +120,12 @@ private:
         // The ibv_wc as whole words, so that the next poll can use store forwarding.
         std::array<std::uint64_t, sizeof(ibv_wc) / sizeof(std::uint64_t)> words;
         std::atomic<std::uint32_t> *freed; // counter of free send queue entries; NULL for other completions
-        std::uint32_t places;              // number to add to it
+        std::uint32_t sq_entries;          // number to add to it
     };
 
-    static void release_places(const entry &e) noexcept;
+    static void release_sq_entries(const entry &e) noexcept;
     bool append(const ibv_wc &wc) REQUIRES(lock_);
-    entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t places) REQUIRES(lock_);
+    entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t sq_entries) REQUIRES(lock_);
     bool reserve_entry(std::uint32_t qpn) REQUIRES(lock_);
     std::uint32_t count_entries() const noexcept REQUIRES(lock_); // includes messages that are not entries yet
     bool count_one_more() noexcept REQUIRES(lock_);

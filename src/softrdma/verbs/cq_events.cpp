@@ -28,12 +28,12 @@ void completion_queue::drain_events()
     wait_for_acknowledgments(*this, async_events_completed, reported);
 }
 
-bool completion_queue::has_unread(std::uint32_t qpn, inbound_source *source, const event_taker &taker)
+bool completion_queue::has_unread(std::uint32_t qpn, inbound_source *source, const event_waiter &waiter)
 {
     if (channel == nullptr || !ever_armed_.load(std::memory_order_seq_cst))
         return false;
     const pthread_t reader = static_cast<completion_channel *>(channel)->reader.load(std::memory_order_relaxed);
-    if (reader == pthread_t{} ? taker.needs_reader : reader == taker.thread)
+    if (reader == pthread_t{} ? waiter.needs_reader : reader == waiter.thread)
         return false;
     const lock_guard lock(lock_);
     for (std::uint32_t at = head_; at != tail_; ++at) {

@@ -71,7 +71,7 @@ private:
     receive_fifo receives_ GUARDED_BY(mutex_);
     std::uint32_t next_psn_ GUARDED_BY(mutex_) = 0;
     posted_total received_ GUARDED_BY(mutex_);
-    std::uint64_t refused_ GUARDED_BY(mutex_) = 0; // datagrams dropped for lack of a receive, or because of their Q_Key
+    std::uint64_t dropped_ GUARDED_BY(mutex_) = 0; // datagrams dropped for lack of a receive, or because of their Q_Key
     const std::shared_ptr<datagram_path> path_;    // also referenced by delayed datagrams
     // Section word of reading and placing datagrams. Deregistration may poll it longer than this queue pair exists.
     const std::shared_ptr<std::atomic<std::uint32_t>> epoch_ = std::make_shared<std::atomic<std::uint32_t>>(0);

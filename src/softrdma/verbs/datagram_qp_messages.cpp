@@ -61,7 +61,7 @@ bool scatter(const gathered &target, std::span<const std::byte> header, std::spa
 
 int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    const auto alone = wait_for_batch();
+    const auto batch_lock = wait_for_batch();
     const lock_guard lock(mutex_);
     int error = accepts_sends() ? 0 : EINVAL;
     for (; wr != nullptr; wr = wr->next) {
@@ -73,7 +73,7 @@ int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
             *bad = wr;
             break;
         }
-        wqe &w = *queue_.place();
+        wqe &w = *queue_.next_free();
         w.set(*wr);
         w.set_ud(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
         queue_.push();
@@ -96,7 +96,7 @@ int datagram_qp::submit_batch(std::uint32_t count)
     if (count > queue_.available())
         return ENOMEM;
     for (std::uint32_t i = 0; i < count; ++i) {
-        if (queue_.place(i)->args.ud.ah == nullptr)
+        if (queue_.next_free(i)->args.ud.ah == nullptr)
             return EINVAL;
     }
     for (; count > 0; --count)
@@ -181,16 +181,16 @@ ibv_wc_status datagram_qp::send_with_fault(
             send_on(*path_, d, route, payload);
         return send_on(*path_, d, route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
     }
-    std::vector<std::byte> kept;
+    std::vector<std::byte> copy;
     for (const iovec &segment : payload) {
         const auto *from = static_cast<const std::byte *>(segment.iov_base);
-        kept.insert(kept.end(), from, from + segment.iov_len);
+        copy.insert(copy.end(), from, from + segment.iov_len);
     }
-    const auto later = [path = path_, d, route, kept = std::move(kept)] {
-        const iovec whole{const_cast<std::byte *>(kept.data()), kept.size()};
+    const auto send_later = [path = path_, d, route, copy = std::move(copy)] {
+        const iovec whole{const_cast<std::byte *>(copy.data()), copy.size()};
         send_on(*path, d, route, {&whole, 1});
     };
-    context_of(qp_base.context).engine.defer(later, verdict.delay);
+    context_of(qp_base.context).engine.defer(send_later, verdict.delay);
     return IBV_WC_SUCCESS;
 }
 
@@ -202,7 +202,7 @@ int datagram_qp::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
         if (error == 0 && receives_.full())
             error = ENOMEM;
         if (error == 0)
-            error = receive_request::from(*wr, init_.cap.max_recv_sge, receives_.place());
+            error = receive_request::from(*wr, init_.cap.max_recv_sge, receives_.next_free());
         if (error != 0) {
             *bad = wr;
             break;
@@ -236,7 +236,7 @@ void datagram_qp::arrived(const datagram &d, const network_header &header)
     if (request == nullptr) {
         log::write(log::level::debug, "queue pair %u: datagram of queue pair %u dropped: no receive, or another Q_Key",
                 qp_base.qp_num, d.source_qpn);
-        ++refused_;
+        ++dropped_;
         return;
     }
     ++received_.requests;
@@ -283,9 +283,9 @@ ibv_wc_status datagram_qp::place(
     if (sges.size() == 1 && place_plain(sges[0], domain_of(pd), header, payload))
         return IBV_WC_SUCCESS;
     gathered target;
-    const bool good = target.collect(pd, sges, IBV_ACCESS_LOCAL_WRITE, 0, header.size() + payload.size()) &&
-                      scatter(target, header, payload);
-    return good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+    const bool is_placed = target.collect(pd, sges, IBV_ACCESS_LOCAL_WRITE, 0, header.size() + payload.size()) &&
+                           scatter(target, header, payload);
+    return is_placed ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
 } // namespace softrdma

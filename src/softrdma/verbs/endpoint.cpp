@@ -17,25 +17,25 @@ std::chrono::microseconds endpoint::answer_limit() const noexcept
 
 std::chrono::microseconds endpoint::retry_timeout() const noexcept
 {
-    constexpr std::chrono::microseconds most = std::chrono::seconds(1);
+    constexpr std::chrono::microseconds max_timeout = std::chrono::seconds(1);
     if (managed)
         return std::chrono::microseconds(0);
     if (attr.timeout == 0) // an RNIC would retry forever
-        return most;
-    return std::min(most, retry_time(attr));
+        return max_timeout;
+    return std::min(max_timeout, retry_time(attr));
 }
 
 // Each poll retries, and so does a timer, whose delay grows with the time waited so far.
-void endpoint::try_again_later(bool anew) noexcept
+void endpoint::try_again_later(bool starts_wait) noexcept
 {
     using std::chrono::microseconds;
-    constexpr microseconds shortest{50};
-    constexpr microseconds longest{10000};
+    constexpr microseconds min_pause{50};
+    constexpr microseconds max_pause{10000};
     cq_of(qp->send_cq).stalled.add(self);
     const auto now = std::chrono::steady_clock::now();
-    if (anew)
+    if (starts_wait)
         waits_since_ = now;
-    const auto pause = std::clamp(std::chrono::duration_cast<microseconds>(now - waits_since_), shortest, longest);
+    const auto pause = std::clamp(std::chrono::duration_cast<microseconds>(now - waits_since_), min_pause, max_pause);
     context_of(qp->context).engine.defer(std::move(retry_call), pause);
 }
 

@@ -55,8 +55,8 @@ struct alignas(cache_line) endpoint {
         path->transmit(header, payload, more);
         unsent = more;
     }
-    // Schedules a retry of the first request, which no packet triggers. `anew`: it was not waiting before.
-    void try_again_later(bool anew) noexcept;
+    // Schedules a retry of the first request, which no packet triggers. `starts_wait`: it was not waiting before.
+    void try_again_later(bool starts_wait) noexcept;
     // Number of the `left` bytes that the next segment carries; whole words unless it carries all of them.
     std::uint32_t next_segment(std::uint32_t left) const { return left <= short_segment ? left : cut_segment(left); }
     void push()

@@ -71,11 +71,11 @@ void inbound_sources::watch(inbound_source &source)
     if (watched_.size() < watch_limit)
         return watched_.push_back(&source);
     SOFTRDMA_ASSERT(watched_.size() == watch_limit);
-    inbound_source *&place = watched_[next_to_unwatch_++ % watch_limit];
-    place->watched().store(0, std::memory_order_seq_cst);
-    if (place->waiting() > 0) // delivered while the peer did not need to announce it
-        announce(*place);
-    place = &source;
+    inbound_source *&replaced = watched_[next_to_unwatch_++ % watch_limit];
+    replaced->watched().store(0, std::memory_order_seq_cst);
+    if (replaced->waiting() > 0) // delivered while the peer did not need to announce it
+        announce(*replaced);
+    replaced = &source;
 }
 
 } // namespace softrdma

@@ -130,7 +130,7 @@ bool region_table::insert(const std::shared_ptr<memory_region> &region)
         errno = ENOMEM;
         return false;
     }
-    region->name(key);
+    region->set_key(key);
     regions_.emplace(key_index(key), region);
     return true;
 }
@@ -244,7 +244,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
 }
 
 // Withdraws the region, so that later lookups do not find it. Returns NULL and sets errno on error.
-std::shared_ptr<memory_region> region_table::shut(const ibv_mr *mr)
+std::shared_ptr<memory_region> region_table::start_removal(const ibv_mr *mr)
 {
     const lock_guard lock(mutex_);
     const auto *found = find_locked(mr->lkey);
@@ -290,7 +290,7 @@ int memory_region::sync_what_was_stored() noexcept
 
 int region_table::remove(ibv_mr *mr)
 {
-    const std::shared_ptr<memory_region> region = shut(mr);
+    const std::shared_ptr<memory_region> region = start_removal(mr);
     if (region == nullptr)
         return errno;
     if (!is_quiescent(*region))
@@ -316,7 +316,7 @@ int region_table::change_region(ibv_mr *mr, const change &to)
                     moves ? reinterpret_cast<std::uintptr_t>(to.addr) : now.iova_, static_cast<unsigned>(access));
     if (error != 0)
         return error;
-    const std::shared_ptr<memory_region> region = shut(mr);
+    const std::shared_ptr<memory_region> region = start_removal(mr);
     if (region == nullptr)
         return errno;
     const int failed = !is_quiescent(*region) ? EBUSY : region->sync_what_was_stored();

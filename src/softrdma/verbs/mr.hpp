@@ -66,7 +66,7 @@ private:
     int sync_what_was_stored() noexcept;
     const pmem::mapping &mapping() const noexcept { return parent_ == nullptr ? mapping_ : parent_->mapping_; }
 
-    void name(std::uint32_t key) noexcept { lkey = rkey = key_ = key; }
+    void set_key(std::uint32_t key) noexcept { lkey = rkey = key_ = key; }
 
     std::uint32_t key_ = 0; // lkey and rkey are visible to the program, which can change them
     std::uint64_t domain_ = 0;
@@ -183,7 +183,7 @@ private:
     region_table();
     std::uint32_t unused_key() REQUIRES(mutex_);
     bool insert(const std::shared_ptr<memory_region> &region) REQUIRES(mutex_);
-    std::shared_ptr<memory_region> shut(const ibv_mr *mr);
+    std::shared_ptr<memory_region> start_removal(const ibv_mr *mr);
     bool is_quiescent(memory_region &region);
     const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept REQUIRES_SHARED(mutex_);
     const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept

@@ -39,9 +39,9 @@ const std::shared_ptr<memory_region> *region_table::allowed(
     const int needed = IBV_ACCESS_MW_BIND | ((bounds.access & stores) != 0 ? IBV_ACCESS_LOCAL_WRITE : 0) |
                        (bounds.access & flushes);
     const auto *found = find_locked(bounds.region);
-    const bool good = found != nullptr && !(*found)->withdrawn_ && (*found)->parent_ == nullptr &&
-                      (*found)->grants(domain_of(pd), needed, bounds.addr, bounds.length);
-    return good ? found : nullptr;
+    const bool is_allowed = found != nullptr && !(*found)->withdrawn_ && (*found)->parent_ == nullptr &&
+                            (*found)->grants(domain_of(pd), needed, bounds.addr, bounds.length);
+    return is_allowed ? found : nullptr;
 }
 
 bool region_table::bind(memory_region &window, const ibv_pd *pd, const window_bounds &bounds)
@@ -52,7 +52,7 @@ bool region_table::bind(memory_region &window, const ibv_pd *pd, const window_bo
     const auto *region = allowed(pd, bounds);
     if (region == nullptr)
         return false;
-    window.name(bounds.key);
+    window.set_key(bounds.key);
     window.domain_ = bounds.domain;
     window.access_ = bounds.access & ~(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
     window.iova_ = (bounds.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : bounds.addr;

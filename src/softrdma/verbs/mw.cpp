@@ -149,9 +149,9 @@ std::optional<ibv_wc_status> window_table::bind(const qp_object &qp, const bind_
 memory_window *window_table::find_bound(const qp_object &qp, std::uint32_t key) const noexcept
 {
     memory_window *w = find(key);
-    const bool good =
+    const bool matches =
             w != nullptr && w->type == IBV_MW_TYPE_2 && w->shown->key() == key && w->shown->domain() == qp.own_domain;
-    return good ? w : nullptr;
+    return matches ? w : nullptr;
 }
 
 std::optional<ibv_wc_status> window_table::invalidate(const qp_object &qp, std::uint32_t key)

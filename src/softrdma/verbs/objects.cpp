@@ -52,7 +52,7 @@ void event_fd::withdraw(std::size_t tokens) const noexcept
         --tokens;
 }
 
-void async_queue::push(object_events &of, ibv_event_type type) noexcept
+void async_queue::push(object_events &object, ibv_event_type type) noexcept
 {
     {
         const lock_guard lock(mutex_);
@@ -61,12 +61,12 @@ void async_queue::push(object_events &of, ibv_event_type type) noexcept
                 queue_.emplace_back();
                 queue_.back() = take_unqueued();
             }
-            queue_.push_back({&of, type});
+            queue_.push_back({&object, type});
         } catch (const std::bad_alloc &) {
-            if (of.unqueued == 0)
-                of.next_unqueued = std::exchange(unqueued_, &of);
-            const unsigned before = std::exchange(of.unqueued, of.unqueued | 1u << type);
-            if (of.unqueued == before)
+            if (object.unqueued == 0)
+                object.next_unqueued = std::exchange(unqueued_, &object);
+            const unsigned before = std::exchange(object.unqueued, object.unqueued | 1u << type);
+            if (object.unqueued == before)
                 return;
         }
     }
@@ -75,12 +75,12 @@ void async_queue::push(object_events &of, ibv_event_type type) noexcept
 
 async_queue::entry async_queue::take_unqueued() noexcept
 {
-    object_events &of = *unqueued_;
-    const auto type = static_cast<ibv_event_type>(std::countr_zero(of.unqueued));
-    of.unqueued &= of.unqueued - 1;
-    if (of.unqueued == 0)
-        unqueued_ = of.next_unqueued;
-    return {&of, type};
+    object_events &object = *unqueued_;
+    const auto type = static_cast<ibv_event_type>(std::countr_zero(object.unqueued));
+    object.unqueued &= object.unqueued - 1;
+    if (object.unqueued == 0)
+        unqueued_ = object.next_unqueued;
+    return {&object, type};
 }
 
 std::optional<async_queue::entry> async_queue::next() noexcept
@@ -102,25 +102,25 @@ int async_queue::take(ibv_async_event *event, progress &engine)
         const auto first = next();
         if (!first)
             continue;
-        event->element.qp = static_cast<ibv_qp *>(first->of->element);
+        event->element.qp = static_cast<ibv_qp *>(first->object->element);
         event->event_type = first->type;
-        ++first->of->delivered;
+        ++first->object->delivered;
         return 0;
     }
 }
 
-unsigned async_queue::forget(object_events &of)
+unsigned async_queue::forget(object_events &object)
 {
     const lock_guard lock(mutex_);
-    const auto queued = std::erase_if(queue_, [&](const entry &e) { return e.of == &of; });
-    ready_.withdraw(queued + static_cast<std::size_t>(std::popcount(of.unqueued)));
-    if (std::exchange(of.unqueued, 0) != 0) {
+    const auto queued = std::erase_if(queue_, [&](const entry &e) { return e.object == &object; });
+    ready_.withdraw(queued + static_cast<std::size_t>(std::popcount(object.unqueued)));
+    if (std::exchange(object.unqueued, 0) != 0) {
         object_events **at = &unqueued_;
-        while (*at != &of)
+        while (*at != &object)
             at = &(*at)->next_unqueued;
-        *at = of.next_unqueued;
+        *at = object.next_unqueued;
     }
-    return of.delivered;
+    return object.delivered;
 }
 
 } // namespace softrdma

@@ -79,14 +79,14 @@ class async_queue
 {
 public:
     int fd() const noexcept { return ready_.fd(); }
-    void push(object_events &of, ibv_event_type type) noexcept; // if memory is exhausted, equal events become one
+    void push(object_events &object, ibv_event_type type) noexcept; // if memory is exhausted, equal events become one
     int take(ibv_async_event *event, progress &engine);
     // Removes the queued events of an object that is being destroyed. Returns the number that take() has returned.
-    unsigned forget(object_events &of);
+    unsigned forget(object_events &object);
 
 private:
     struct entry {
-        object_events *of = nullptr;
+        object_events *object = nullptr;
         ibv_event_type type{};
     };
     entry take_unqueued() noexcept REQUIRES(mutex_);
@@ -121,17 +121,17 @@ inline device_context &context_of(ibv_context *context) noexcept
 struct protection_domain : ibv_pd {
     protection_domain() noexcept : ibv_pd{}, number(next_number()) {}
     // Constructor of a parent domain: keys are valid in both.
-    protection_domain(protection_domain &of, ibv_td *td) noexcept
-        : ibv_pd{}, number(of.number), stands_for(&of), thread(td)
+    protection_domain(protection_domain &parent, ibv_td *td) noexcept
+        : ibv_pd{}, number(parent.number), extends(&parent), thread(td)
     {
     }
 
     std::atomic<int> children{0};
     const std::uint64_t number; // known to peers on this host
-    protection_domain *const stands_for = nullptr;
+    protection_domain *const extends = nullptr;
     ibv_td *const thread = nullptr;
 
-    bool is_parent() const noexcept { return stands_for != nullptr; }
+    bool is_parent() const noexcept { return extends != nullptr; }
     static std::uint64_t next_number() noexcept;
 };
 

@@ -33,7 +33,7 @@ public:
     // Adds a request to the batch; the setters apply to the latest one.
     wqe &add(std::uint64_t wr_id, unsigned flags, ibv_wr_opcode opcode)
     {
-        latest_ = queue_.place(size_);
+        latest_ = queue_.next_free(size_);
         if (latest_ != nullptr) [[likely]] {
             ++size_;
         } else {

@@ -132,14 +132,14 @@ bool queue_pair::sending()
     return !queue_.empty();
 }
 
-bool queue_pair::has_unread_completions(const event_taker &taker)
+bool queue_pair::has_unread_completions(const event_waiter &waiter)
 {
     const lock_guard lock(lock_);
     if (destroyed_)
         return false;
     const std::uint32_t number = qp_base.qp_num;
-    return delays_flush_ || cq_of(qp_base.recv_cq).has_unread(number, &receives_, taker) ||
-           (qp_base.send_cq != qp_base.recv_cq && cq_of(qp_base.send_cq).has_unread(number, nullptr, taker));
+    return delays_flush_ || cq_of(qp_base.recv_cq).has_unread(number, &receives_, waiter) ||
+           (qp_base.send_cq != qp_base.recv_cq && cq_of(qp_base.send_cq).has_unread(number, nullptr, waiter));
 }
 
 void queue_pair::fail(const char *reason)

@@ -60,7 +60,7 @@ public:
     std::string report();
     bool sending();
     // Returns whether completions, flushed ones included, wait for a thread that sleeps until an event of their queue.
-    bool has_unread_completions(const event_taker &taker);
+    bool has_unread_completions(const event_waiter &waiter);
 
     // Called when a path is lost. A path from before a reset is ignored. `path` is NULL if no path was set up in time.
     void path_lost(const packet_path *path);

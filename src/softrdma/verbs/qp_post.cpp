@@ -46,11 +46,11 @@ post_result queue_pair::try_in_memory(const wqe &w)
 void queue_pair::submit_wqe(attempt &direct)
 {
     SOFTRDMA_ASSERT(!direct.is_possible || queue_.empty()); // no request overtakes another
-    const wqe &w = *queue_.place();
+    const wqe &w = *queue_.next_free();
     if (direct.is_possible && w.has_valid_length() && !w.info().local()) {
         direct.result = try_in_memory(w);
         if (direct.result == post_result::done)
-            return queue_.pass();
+            return queue_.complete_unqueued();
     }
     direct.is_possible = false;
     queue_.push();
@@ -83,7 +83,7 @@ int queue_pair::submit_batch(std::uint32_t count)
 
 int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 {
-    const auto alone = wait_for_batch();
+    const auto batch_lock = wait_for_batch();
     const lock_guard lock(lock_);
     int error = accepts_sends() ? 0 : EINVAL;
     attempt direct{may_attempt()};
@@ -96,7 +96,7 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
             *bad = wr;
             break;
         }
-        queue_.place()->set(*wr);
+        queue_.next_free()->set(*wr);
         const read_section section(receives_.shared().epoch);
         submit_wqe(direct);
     }
@@ -106,13 +106,13 @@ int queue_pair::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
 
 int queue_pair::post_bind(const ibv_mw_bind &bind, std::uint32_t key)
 {
-    const auto alone = wait_for_batch();
+    const auto batch_lock = wait_for_batch();
     const lock_guard lock(lock_);
     if (!accepts_sends())
         return EINVAL;
     if (queue_.available() == 0)
         return ENOMEM;
-    wqe &w = *queue_.place();
+    wqe &w = *queue_.next_free();
     w.begin(bind.wr_id, bind.send_flags, IBV_WR_BIND_MW);
     w.set_bind(key, bind.bind_info);
     queue_.push();

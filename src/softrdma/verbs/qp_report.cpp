@@ -59,7 +59,7 @@ std::string datagram_qp::report()
             "qp number=%" PRIu32 " type=ud state=%s posted=%" PRIu64 " sends=%" PRIu64 " send_bytes=%" PRIu64
             " received=%" PRIu64 " received_bytes=%" PRIu64 " refused=%" PRIu64 "\n",
             qp_base.qp_num, name_of(state()), sends.requests, sends.requests, sends.bytes, received_.requests,
-            received_.bytes, refused_);
+            received_.bytes, dropped_);
     return line;
 }
 

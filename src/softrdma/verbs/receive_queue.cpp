@@ -54,12 +54,13 @@ bool receive_queue::has_cached_address(const rq_wqe &k) const noexcept
 
 // Returns whether the slot already describes this receive, because programs repost few buffers. Loads length and key
 // separately: their common word would have to wait for both stores to leave the store buffer.
-bool receive_queue::matches_slot(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept
+bool receive_queue::matches_slot(const ibv_recv_wr &wr, const rq_wqe &cached) const noexcept
 {
-    if (wr.num_sge != 1 || !has_cached_address(then))
+    if (wr.num_sge != 1 || !has_cached_address(cached))
         return false;
-    const ibv_sge &now = *wr.sg_list;
-    return then.segment.length == now.length && then.segment.addr == now.addr && then.segment.lkey == now.lkey;
+    const ibv_sge &requested = *wr.sg_list;
+    return cached.segment.length == requested.length && cached.segment.addr == requested.addr &&
+           cached.segment.lkey == requested.lkey;
 }
 
 void receive_queue::describe(const ibv_recv_wr &wr, std::uint64_t position)
@@ -68,24 +69,24 @@ void receive_queue::describe(const ibv_recv_wr &wr, std::uint64_t position)
     std::copy(list.begin(), list.end(), sges_of(position));
     std::uint64_t capacity = 0;
     bool owner_only = false;
-    std::byte *place = nullptr;
+    std::byte *address = nullptr;
     const std::uint64_t removals = regions_.removals();
     const read_section section(srq_ != nullptr ? srq_->describing() : shared().epoch);
     for (const ibv_sge &sge : list) {
         capacity += sge.length;
         if (sge.length == 0)
             continue;
-        place = regions_.lookup_plain(sge, domain_);
-        owner_only = owner_only || place == nullptr;
+        address = regions_.lookup_plain(sge, domain_);
+        owner_only = owner_only || address == nullptr;
     }
     rq_wqe &k = wqe_of(position);
     k.sge_count = static_cast<std::uint16_t>(list.size());
     k.capacity = static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity, limits::max_message));
     slots_.describe(position, list, k.capacity, owner_only);
     k.removals = unknown;
-    if (list.size() == 1 && place != nullptr) {
+    if (list.size() == 1 && address != nullptr) {
         k.segment = *wr.sg_list;
-        k.place = place;
+        k.address = address;
         k.removals = removals;
     }
 }
@@ -99,7 +100,8 @@ int receive_queue::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t posit
     return 0;
 }
 
-[[gnu::noinline]] int receive_queue::post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position)
+[[gnu::noinline]] int receive_queue::describe_and_publish(
+        const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position)
 {
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_recv_sge)
         return EINVAL;
@@ -115,7 +117,7 @@ int receive_queue::publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t posit
     if (position - consumed_.load(std::memory_order_acquire) >= cap.max_recv_wr)
         return ENOMEM;
     rq_wqe &k = wqe_of(position);
-    return matches_slot(wr, k) ? publish(wr, k, position) : post_anew(wr, cap, position);
+    return matches_slot(wr, k) ? publish(wr, k, position) : describe_and_publish(wr, cap, position);
 }
 
 void receive_queue::on_region_changed(std::uint32_t key) noexcept
@@ -154,7 +156,7 @@ bool receive_queue::scatter(const std::byte *at, std::uint64_t position, std::ui
     const rq_wqe &k = wqe_of(position);
     if (!has_cached_address(k) || length > k.segment.length) [[unlikely]]
         return scatter_sges(at, {sges_of(position), k.sge_count}, length);
-    copy_in(k.place, at, length);
+    copy_in(k.address, at, length);
     return true;
 }
 
@@ -219,7 +221,7 @@ bool receive_queue::take_delivered(ibv_wc &wc)
     if (srq_ != nullptr)
         srq_->on_consumed();
     if (network_expected_ != 0) [[unlikely]]
-        came_through_memory(1);
+        on_memory_messages(1);
     return true;
 }
 
@@ -251,7 +253,7 @@ std::optional<receive_request> receive_queue::take()
 {
     unique_lock lock(cq_of(qp_.recv_cq).lock());
     if (srq_ != nullptr)
-        came_over_network();
+        on_network_message();
     for (;;) {
         const std::uint64_t next = position();
         const bool is_there = next != posted_.load(std::memory_order_acquire);
@@ -286,14 +288,14 @@ void receive_queue::consume(std::uint64_t position) noexcept
 
 // Messages that exceed the ring arrive over the network, and more of them are likely to follow. A poll of the network
 // takes much longer than a poll of the ring, so it is limited to the next messages.
-void receive_queue::came_over_network() noexcept
+void receive_queue::on_network_message() noexcept
 {
     constexpr std::uint32_t while_expected = 1024;
     if (std::exchange(network_expected_, while_expected) == 0)
         cq_of(qp_.recv_cq).network_users.fetch_add(1);
 }
 
-void receive_queue::came_through_memory(std::uint32_t messages) noexcept
+void receive_queue::on_memory_messages(std::uint32_t messages) noexcept
 {
     SOFTRDMA_ASSERT(network_expected_ > 0);
     network_expected_ -= std::min(messages, network_expected_);
@@ -368,7 +370,7 @@ void receive_queue::reset()
     const lock_guard lock(cq_of(qp_.recv_cq).lock());
     consumed_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
     if (network_expected_ != 0)
-        came_through_memory(network_expected_);
+        on_memory_messages(network_expected_);
     for (rq_wqe &k : wqes_)
         k.removals = unknown; // the next peer must not depend on slot contents that the last peer could write
 }

@@ -63,15 +63,15 @@ public:
 private:
     struct rq_wqe;
     bool has_cached_address(const rq_wqe &k) const noexcept;
-    bool matches_slot(const ibv_recv_wr &wr, const rq_wqe &then) const noexcept;
+    bool matches_slot(const ibv_recv_wr &wr, const rq_wqe &cached) const noexcept;
     void describe(const ibv_recv_wr &wr, std::uint64_t position);
     int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t position) noexcept;
-    int post_anew(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position);
+    int describe_and_publish(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position);
     bool is_delivered(std::uint64_t position) const noexcept;
     void consume(std::uint64_t position) noexcept;
     receive_request request_at(std::uint64_t position) const noexcept;
-    void came_over_network() noexcept;
-    void came_through_memory(std::uint32_t messages) noexcept;
+    void on_network_message() noexcept;
+    void on_memory_messages(std::uint32_t messages) noexcept;
     bool take_delivered(ibv_wc &wc);
     ibv_wc_status admit(std::uint64_t position, const receive_slots::message &m);
     bool fetch(std::uint64_t position, const receive_slots::message &m);
@@ -101,7 +101,7 @@ private:
         // Cached address of a receive in a single segment of plain memory, valid for this number of removals.
         std::uint64_t removals = unknown;
         ibv_sge segment;
-        std::byte *place;
+        std::byte *address;
     };
     std::vector<rq_wqe> wqes_;
     std::vector<ibv_sge> sges_;

@@ -43,7 +43,7 @@ std::uint8_t remote_access::write(
     pin->about_to_store(at, from.size());
     if (!guarded([&] { copy_in(at, from.data(), from.size()); }))
         return syndrome::remote_operational;
-    note_store(pin, at, from.size());
+    mark_dirty(pin, at, from.size());
     return syndrome::ack;
 }
 
@@ -64,7 +64,7 @@ std::uint8_t remote_access::store_word(unsigned access, int right, std::uint32_t
     pin->about_to_store(to, word_size);
     if (!guarded([&] { store(to); }))
         return syndrome::remote_operational;
-    note_store(pin, to, word_size);
+    mark_dirty(pin, to, word_size);
     return syndrome::ack;
 }
 
@@ -131,13 +131,13 @@ bool remote_access::scatter(
         target.pins[i]->about_to_store(to, bytes);
         if (!guarded([&] { copy_to_place(to, next, bytes); }))
             return false;
-        note_store(target.pins[i], to, bytes);
+        mark_dirty(target.pins[i], to, bytes);
         next += bytes;
     }
     return true;
 }
 
-void remote_access::note_store(const region_pin &pin, std::byte *begin, std::size_t bytes)
+void remote_access::mark_dirty(const region_pin &pin, std::byte *begin, std::size_t bytes)
 {
     if (!pin->stored(begin, bytes))
         return;
@@ -148,12 +148,12 @@ void remote_access::note_store(const region_pin &pin, std::byte *begin, std::siz
 
 std::uint8_t remote_access::make_durable()
 {
-    const bool good = dirty_.make_durable([](const auto &region, std::uint64_t begin, std::uint64_t end) {
+    const bool is_durable = dirty_.make_durable([](const auto &region, std::uint64_t begin, std::uint64_t end) {
         // A region that is gone was made durable when it was deregistered.
         const auto pin = region_table::instance().pin(region);
         return !pin || pin->sync_mapped(begin, end - begin) == 0;
     });
-    return good ? syndrome::ack : syndrome::remote_operational;
+    return is_durable ? syndrome::ack : syndrome::remote_operational;
 }
 
 } // namespace softrdma

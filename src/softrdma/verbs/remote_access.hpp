@@ -44,7 +44,7 @@ private:
     template<typename Store>
     std::uint8_t store_word(unsigned access, int right, std::uint32_t rkey, std::uint64_t addr, Store store);
     std::uint8_t make_durable();
-    void note_store(const region_pin &pin, std::byte *begin, std::size_t bytes);
+    void mark_dirty(const region_pin &pin, std::byte *begin, std::size_t bytes);
 
     const ibv_qp &qp_;
     pmem::dirty_ranges<memory_region> dirty_;

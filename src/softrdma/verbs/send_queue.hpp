@@ -46,7 +46,7 @@ public:
         return max_wr_ - std::min(used, max_wr_);
     }
     // Returns the free entry for the request that is posted after `before` others; NULL if no entry is free.
-    wqe *place(std::uint32_t before = 0) noexcept
+    wqe *next_free(std::uint32_t before = 0) noexcept
     {
         const bool free = before < capacity_ - size_.load(std::memory_order_acquire);
         return free ? &entries_[wrapped(tail_ + before)] : nullptr;
@@ -62,7 +62,7 @@ public:
         return w;
     }
     // Completes the next request without queueing it. The queue must be empty.
-    void pass() noexcept
+    void complete_unqueued() noexcept
     {
         SOFTRDMA_ASSERT(empty());
         const wqe &w = entries_[tail_];
@@ -132,7 +132,7 @@ inline void send_queue::complete(const finished &request, ibv_wc_status status) 
     ++unreported_;
     if (status == IBV_WC_SUCCESS && !request.is_signaled)
         return;
-    const std::uint32_t places = std::exchange(unreported_, 0);
+    const std::uint32_t sq_entries = std::exchange(unreported_, 0);
     if (!cq_of(qp_.send_cq)
                     .push({.wr_id = request.wr_id,
                             .status = status,
@@ -140,8 +140,8 @@ inline void send_queue::complete(const finished &request, ibv_wc_status status) 
                             .opcode = request.opcode,
                             .qpn = qp_.qp_num,
                             .freed = &freed_,
-                            .places = places}))
-        completed_ -= places;
+                            .sq_entries = sq_entries}))
+        completed_ -= sq_entries;
 }
 
 } // namespace softrdma

@@ -22,16 +22,16 @@ int receive_request::from(const ibv_recv_wr &wr, std::uint32_t max_sge, receive_
 
 void receive_fifo::resize(std::uint32_t capacity)
 {
-    auto places = std::make_unique_for_overwrite<receive_request[]>(capacity);
+    auto entries = std::make_unique_for_overwrite<receive_request[]>(capacity);
     const std::uint32_t count = size();
     SOFTRDMA_ASSERT(count <= capacity);
     for (std::uint32_t i = 0; i < count; ++i)
-        places[i] = pop();
+        entries[i] = pop();
     // Positions begin with a multiple of the capacity, which leaves positions before it for requests that are put back.
     begin_ = capacity;
     end_ = begin_ + count;
     capacity_ = capacity;
-    places_ = std::move(places);
+    entries_ = std::move(entries);
 }
 
 shared_receive_queue::shared_receive_queue(ibv_pd *owner, const ibv_srq_init_attr &attr)
@@ -66,7 +66,7 @@ int shared_receive_queue::post(ibv_recv_wr *wr, ibv_recv_wr **bad)
     {
         const lock_guard lock(mutex_);
         for (; wr != nullptr; wr = wr->next) {
-            error = posted() >= attr_.max_wr ? ENOMEM : receive_request::from(*wr, max_sge_, queue_.place());
+            error = posted() >= attr_.max_wr ? ENOMEM : receive_request::from(*wr, max_sge_, queue_.next_free());
             if (error != 0) {
                 *bad = wr;
                 break;

@@ -36,7 +36,7 @@ class receive_fifo
 {
 public:
     explicit receive_fifo(std::uint32_t capacity)
-        : capacity_(capacity), places_(std::make_unique_for_overwrite<receive_request[]>(capacity))
+        : capacity_(capacity), entries_(std::make_unique_for_overwrite<receive_request[]>(capacity))
     {
     }
 
@@ -44,7 +44,7 @@ public:
     bool empty() const noexcept { return end_ == begin_; }
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(end_ - begin_); }
     // Next free entry, which push() adds to the queue.
-    receive_request &place() noexcept { return places_[end_ % capacity_]; }
+    receive_request &next_free() noexcept { return entries_[end_ % capacity_]; }
     void push() noexcept
     {
         SOFTRDMA_ASSERT(!full());
@@ -54,13 +54,13 @@ public:
     const receive_request &pop() noexcept
     {
         SOFTRDMA_ASSERT(!empty());
-        return places_[begin_++ % capacity_];
+        return entries_[begin_++ % capacity_];
     }
     // Returns popped requests to the queue, in reverse order if several.
     void put_back(const receive_request &request) noexcept
     {
         SOFTRDMA_ASSERT(!full()); // the request still counts as posted
-        places_[--begin_ % capacity_] = request;
+        entries_[--begin_ % capacity_] = request;
     }
     void resize(std::uint32_t capacity);
     void clear() noexcept { begin_ = end_; }
@@ -69,7 +69,7 @@ private:
     std::uint32_t capacity_;
     std::uint64_t begin_ = 0;
     std::uint64_t end_ = 0;
-    std::unique_ptr<receive_request[]> places_;
+    std::unique_ptr<receive_request[]> entries_;
 };
 
 // A shared receive queue lends receives to the receive queues of its queue pairs whose peers may act on them, so that a

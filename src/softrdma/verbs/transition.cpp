@@ -24,7 +24,7 @@ constexpr int location = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int while_sending =
         IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE;
 
-constexpr transition of_connection[] = {
+constexpr transition rc_transitions[] = {
         {IBV_QPS_RESET, IBV_QPS_INIT, location, 0},
         {IBV_QPS_INIT, IBV_QPS_INIT, 0, location},
         {IBV_QPS_INIT, IBV_QPS_RTR,
@@ -42,12 +42,12 @@ constexpr transition of_connection[] = {
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
 };
 
-constexpr int place_of_datagrams = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+constexpr int datagram_location = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
 constexpr int while_sending_datagrams = IBV_QP_CUR_STATE | IBV_QP_QKEY;
 
-constexpr transition of_datagrams[] = {
-        {IBV_QPS_RESET, IBV_QPS_INIT, place_of_datagrams, 0},
-        {IBV_QPS_INIT, IBV_QPS_INIT, 0, place_of_datagrams},
+constexpr transition ud_transitions[] = {
+        {IBV_QPS_RESET, IBV_QPS_INIT, datagram_location, 0},
+        {IBV_QPS_INIT, IBV_QPS_INIT, 0, datagram_location},
         {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
         {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, while_sending_datagrams},
         {IBV_QPS_RTS, IBV_QPS_RTS, 0, while_sending_datagrams},
@@ -65,7 +65,7 @@ bool may_change(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) 
     // RESET is reachable from every state, and ERR from every state except RESET.
     if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
         return fits(0, 0);
-    const auto all = type == IBV_QPT_UD ? std::span<const transition>(of_datagrams) : of_connection;
+    const auto all = type == IBV_QPT_UD ? std::span<const transition>(ud_transitions) : rc_transitions;
     const auto found =
             std::find_if(all.begin(), all.end(), [&](const transition &t) { return t.from == from && t.to == to; });
     return found != all.end() && fits(found->required, found->optional);
@@ -75,8 +75,8 @@ bool in_range(const ibv_qp_attr &attr, int mask) noexcept
 {
     constexpr int five_bits = 31;
     constexpr int three_bits = 7;
-    const auto fits = [mask](int bit, auto value, auto least, auto most) {
-        return (mask & bit) == 0 || (value >= least && value <= most);
+    const auto fits = [mask](int bit, auto value, auto min, auto max) {
+        return (mask & bit) == 0 || (value >= min && value <= max);
     };
     return fits(IBV_QP_PORT, attr.port_num, 1, 1) && fits(IBV_QP_PKEY_INDEX, attr.pkey_index, 0, 0) &&
            fits(IBV_QP_PATH_MTU, attr.path_mtu, IBV_MTU_256, IBV_MTU_4096) &&
