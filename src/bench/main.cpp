@@ -57,11 +57,9 @@ void run(int argc, char **argv)
 
 int main(int argc, char **argv)
 try {
-    // The program itself reports errors.
-    rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+    rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED); // the program itself reports errors
     rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
-    // A file that grows too large is an error to report.
-    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error to report
     run(argc, argv);
     return bench::exit_done;
 } catch (const bench::failure &error) {

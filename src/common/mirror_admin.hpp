@@ -14,8 +14,7 @@ namespace mirror_admin
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t max_request_size = 4096;
-// Longest pause between two lines of the program while it executes a request.
-constexpr int line_interval_ms = 500;
+constexpr int line_interval_ms = 500; // longest pause between two lines of the program while it executes a request
 
 template<class S, class F>
 void each_member_of_copy(S &s, F &&f)

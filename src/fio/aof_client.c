@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/*
- * Append-only file: the client writes at the end, and moves the pointer when the data is durable. mode=hw: the client
- * flushes and moves the pointer itself. mode=sw: it requests both from the server by message.
- */
+/* Append-only file: the client writes at the end, and moves the pointer when the data is durable. mode=hw: the client
+ * flushes and moves the pointer itself. mode=sw: it requests both from the server by message. */
 #include <errno.h>
 
 #include "append_request.h"

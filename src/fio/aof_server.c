@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/*
- * Append-only file. mode=hw: the server registers its memory and idles until the client disconnects. mode=sw: on each
- * request of the client, the server persists the appended data and then the pointer to its end.
- */
+/* Append-only file. mode=hw: the server registers its memory and idles until the client disconnects. mode=sw: on each
+ * request of the client, the server persists the appended data and then the pointer to its end. */
 #include <errno.h>
 #include <inttypes.h>
 

@@ -25,17 +25,13 @@ struct client_kind {
     /* Posts a flush of everything written before; the operation with this number is complete when it is. */
     int (*flush)(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
 
-    /*
-     * Builds the flush request of a message-based client, or the final message if all arguments are 0.
-     * Returns its length.
-     */
+    /* Builds the flush request of a message-based client, or the final message if all arguments are 0. Returns its
+     * length. */
     size_t (*write_request)(
             const struct client *client, uint64_t offset, uint64_t length, uint64_t number, void *message);
 
-    /*
-     * Takes the completion of a send or a receive, and advances flushed. NULL if there are no messages: executed
-     * operations are then flushed. Returns -EPROTO without a report if the server violated the protocol.
-     */
+    /* Takes the completion of a send or a receive, and advances flushed. NULL if there are no messages: executed
+     * operations are then flushed. Returns -EPROTO without a report if the server violated the protocol. */
     int (*take_message)(struct client *client, const struct ibv_wc *wc);
 
     /* Sends the final message on a working connection, and frees the resources of begin. May be NULL. */
@@ -90,7 +86,6 @@ int client_open_file(struct thread_data *td, struct fio_file *file);
 int client_close_file(struct thread_data *td, struct fio_file *file);
 void client_cleanup(struct thread_data *td);
 
-/* Members of struct ioengine_ops that are common to all clients. */
 #define CLIENT_FUNCTIONS                                                                                               \
     .version = FIO_IOOPS_VERSION, .flags = FIO_DISKLESSIO | FIO_NO_OFFLOAD | FIO_ASYNCIO_SETS_ISSUE_TIME,              \
     .post_init = client_post_init, .queue = client_queue, .commit = client_commit, .getevents = client_getevents,      \

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/*
- * I/O of a client. fio queues I/O units, commits them and reaps events. Operations are numbered in posting order and
- * complete in that order, so a completion with number n covers all operations up to n.
- */
+/* I/O of a client. fio queues I/O units, commits them and reaps events. Operations are numbered in posting order and
+ * complete in that order, so a completion with number n covers all operations up to n. */
 #include <errno.h>
 #include <string.h>
 

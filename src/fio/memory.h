@@ -17,10 +17,8 @@ struct memory {
     void (*persist)(const void *address, size_t size); /* NULL for DRAM */
 };
 
-/*
- * filename=malloc means DRAM, a character device is a PMem device of which each thread uses its part, any other name is
- * a file that is created or extended if necessary. Returns 0 or a negative errno, which it has reported.
- */
+/* filename=malloc means DRAM, a character device is a PMem device of which each thread uses its part, any other name is
+ * a file that is created or extended if necessary. Returns 0 or a negative errno, which it has reported. */
 int memory_open(struct thread_data *td, const char *name, size_t size, struct memory *memory);
 
 /* Makes a range of the memory durable. Does nothing for DRAM. */

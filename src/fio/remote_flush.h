@@ -4,10 +4,8 @@
 
 #include "client.h"
 
-/*
- * Prepares the connection for flushes to persistence, if the workspace is PMem. If its server does not declare direct
- * write, and the job writes, it fails and recommends the engine `instead`.
- */
+/* Prepares the connection for flushes to persistence, if the workspace is PMem. If its server does not declare direct
+ * write, and the job writes, it fails and recommends the engine `instead`. */
 int remote_flush_begin(struct thread_data *td, struct client *client, const char *instead);
 
 /* Posts a flush, to persistence if the workspace permits it. Returns an error of librpma. */

@@ -4,9 +4,7 @@
 
 #include "client.h"
 
-/*
- * Operations of message-based clients, for struct client_kind with `write_request`. They own kind_data of the client.
- */
+/* Operations of message-based clients, for struct client_kind with `write_request`. They own the client's kind_data. */
 int requests_configure(const struct client *client, struct rpma_conn_cfg *cfg);
 int requests_flush(struct client *client, uint64_t offset, uint64_t length, uint64_t number);
 int requests_take_message(struct client *client, const struct ibv_wc *wc);

@@ -12,10 +12,8 @@ struct message {
     size_t length;
 };
 
-/*
- * Requests arrive in the buffers of posted receives, and wait for a free response slot. Responses use the slots in
- * turn, independent of the slot of the request, because sends complete in the order in which they are posted.
- */
+/* Requests arrive in the buffers of posted receives, and wait for a free response slot. Responses use the slots in
+ * turn, independent of the slot of the request, because sends complete in the order in which they are posted. */
 struct responses {
     struct rpma_mr_local *mr;
     char *slots;

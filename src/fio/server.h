@@ -26,10 +26,8 @@ struct server_kind {
     /* Serves pending requests of the client, or sleeps shortly. Returns 1 when the client is done. */
     int (*serve)(struct thread_data *td, struct server *server);
 
-    /*
-     * Executes a request and fills in the response, for a server that receives requests; 1: it is the client's final
-     * message, which gets no answer.
-     */
+    /* Executes a request and fills in the response, for a server that receives requests; 1: it is the client's final
+     * message, which gets no answer. */
     int (*act)(struct thread_data *td, struct server *server, const void *message, size_t length, uint64_t *context);
 
     void (*end)(struct server *server);

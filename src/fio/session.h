@@ -24,8 +24,6 @@ struct session {
     unsigned int empty_polls;
 };
 
-/* Finds the device and creates a peer on it. */
-
 int session_open(struct thread_data *td, struct session *session, enum rpma_util_ibv_context_type side);
 
 /* Takes ownership of an established connection. */
@@ -34,10 +32,8 @@ int session_begin(struct thread_data *td, struct session *session, struct rpma_c
 /* Polls one completion. Returns 1, or 0 if none is available. */
 int session_poll(struct session *session, struct ibv_wc *wc);
 
-/*
- * Polls the next completion. Returns 1, or 0 without one: immediately or after a short sleep, so that the caller can
- * check other conditions. Returns -ECONNRESET if the peer has disconnected.
- */
+/* Polls the next completion. Returns 1, or 0 without one: immediately or after a short sleep, so that the caller can
+ * check other conditions. Returns -ECONNRESET if the peer has disconnected. */
 int session_next_completion(struct session *session, struct ibv_wc *wc);
 
 /* Sleeps until an event of the connection, but only shortly. May set is_closed. */

@@ -6,10 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Description of the server's workspace, sent when it accepts the client, in the byte order of the host. Part of the
- * protocol of fio 3.27 to 3.37: the layout never changes.
- */
+/* Description of the server's workspace, sent when it accepts the client, in the byte order of the host. Part of the
+ * protocol of fio 3.27 to 3.37: the layout never changes. */
 enum {
     MAX_DESCRIPTOR_SIZE = 24
 };

@@ -6,7 +6,6 @@
 
 #include "error.hpp"
 
-// Helpers of the C functions that create, delete and configure objects.
 namespace rpma
 {
 

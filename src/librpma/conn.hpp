@@ -48,7 +48,6 @@ public:
 
     // Queue of work requests. NULL if out of memory: they are then posted immediately.
     rpma::rdma::batch *queueing_batch();
-    // Posts the queued operations. Returns 0 or RPMA_E_PROVIDER.
     int submit() { return rpma::rdma::submit(batch_); }
     std::uint32_t qp_num() const { return parts_.id->qp->qp_num; }
 

@@ -17,5 +17,4 @@ struct rpma_conn_cfg : heap_object {
     std::atomic<rpma_srq *> srq = nullptr;
 };
 
-// Defaults, for a NULL configuration.
-inline constinit const rpma_conn_cfg default_conn_cfg;
+inline constinit const rpma_conn_cfg default_conn_cfg; // defaults, for a NULL configuration

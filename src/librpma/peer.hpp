@@ -22,8 +22,7 @@ public:
 
     struct registration {
         rpma::rdma::mr_handle mr;
-        // The native flush of the device does not reach persistence there.
-        bool visibility_only;
+        bool visibility_only; // the native flush of the device does not reach persistence there
     };
 
     rpma::result<registration> register_memory(void *ptr, std::size_t size, int usage) const;

@@ -52,8 +52,7 @@ public:
 private:
     struct block {
         std::uint8_t length;
-        // Aligned, because programs cast the bytes to structures.
-        alignas(std::max_align_t) unsigned char bytes[1];
+        alignas(std::max_align_t) unsigned char bytes[1]; // aligned, because programs cast the bytes to structures
     };
 
     std::atomic<block *> block_ = nullptr;

@@ -57,8 +57,7 @@ int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr)
 {
     if (srq == nullptr || rcq_ptr == nullptr)
         return RPMA_E_INVAL;
-    // The caller may use the queue, but srq keeps the ownership.
-    *rcq_ptr = const_cast<rpma_srq *>(srq)->rcq();
+    *rcq_ptr = const_cast<rpma_srq *>(srq)->rcq(); // the caller may use the queue, but srq keeps the ownership
     return 0;
 }
 

@@ -12,5 +12,4 @@ struct rpma_srq_cfg : heap_object {
     std::atomic<std::uint32_t> rcq_size = 20;
 };
 
-// Defaults, for a NULL configuration.
-inline constinit const rpma_srq_cfg default_srq_cfg;
+inline constinit const rpma_srq_cfg default_srq_cfg; // defaults, for a NULL configuration

@@ -19,8 +19,7 @@ namespace
 
 constexpr std::int64_t interval_ms = 500;
 
-// Set by the signal handler, and read by threads of the library.
-std::atomic<int> stop_requested = 0;
+std::atomic<int> stop_requested = 0; // set by the signal handler, and read by threads of the library
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_signal(int)

@@ -7,7 +7,6 @@
 namespace mirror_tool
 {
 
-// Set that is open for reading, and its image.
 class image_of_set
 {
 public:

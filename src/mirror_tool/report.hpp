@@ -21,7 +21,6 @@ std::string list_text(const std::vector<unsigned> &copies);
 std::string table(const std::vector<std::vector<std::string>> &rows);
 
 std::vector<unsigned> listed_copies(const rpma_mirror_state &state);
-// Returns true if a program of this machine has the set open.
 bool is_in_use(const rpma_mirror_state &state);
 // Returns the copies that belong to the set and are not in sync.
 std::vector<unsigned> missing_copies(const rpma_mirror_state &state);

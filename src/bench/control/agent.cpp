@@ -72,7 +72,6 @@ json response_to(const json &request, const handlers &commands)
     }
 }
 
-// Returns the duration of the run that this request starts at the client, in seconds.
 double run_duration_s(const json &request)
 {
     const auto found = request.find("for_s");

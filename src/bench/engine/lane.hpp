@@ -26,10 +26,8 @@ public:
     std::size_t slice() const { return slice_; }
     std::uint64_t seed() const { return seed_; }
 
-    // Return the offset of the next block to read or to write.
     std::size_t next_read() { return next(reads_, 0, blocks_read_); }
     std::size_t next_write() { return next(writes_, blocks_read_, blocks_); }
-    // Returns true for read_percent of the calls.
     bool is_read_next() { return random() % 100 < read_percent_; }
 
     std::size_t send_slot(std::uint32_t slot) const { return message_base_ + slot * slot_size_; }
@@ -39,7 +37,6 @@ public:
     const std::byte *content(std::size_t offset) const { return data_ + offset; }
     void set_head(std::uint64_t head) { head_ = head; }
 
-    // Returns whether every block that was read has the expected content.
     bool verify_reads() const;
     void expect(std::byte *at) const;
 

@@ -40,8 +40,7 @@ int submit(const batch_pointer &queued);
 class batch : public heap_object
 {
 public:
-    // Both outlive the batch.
-    batch(post_targets &targets, const device_targets &device);
+    batch(post_targets &targets, const device_targets &device); // both outlive the batch
     ~batch() { (void)pthread_mutex_destroy(&lock_); }
     batch(const batch &) = delete;
     batch &operator=(const batch &) = delete;
@@ -87,8 +86,7 @@ private:
     static void wr_atomic_write(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t remote_addr, const void *src);
     static int wr_complete(ibv_qp_ex *qpx);
 
-    // The caller must hold the lock.
-    request &add(enum kind of_kind);
+    request &add(enum kind of_kind); // the caller must hold the lock
     request &add_native(enum kind of_kind, std::uint32_t rkey, std::uint64_t remote_addr);
     int added(bool keep);
     int post_all();

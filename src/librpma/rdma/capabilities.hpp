@@ -32,8 +32,7 @@ struct capabilities {
     bool odp = false;
     bool native_flush = false;
     bool native_atomic_write = false;
-    // Minimum of the limits of the device's ports, in bytes.
-    std::uint32_t max_message = rc_max_message;
+    std::uint32_t max_message = rc_max_message; // minimum of the limits of the device's ports, in bytes
 };
 
 result<bool> query_odp(ibv_context *context);
