@@ -54,7 +54,7 @@ class Agent(MirrorTest):
         self.done("create", files[0])
         return files, [Node(self, file) for file in files]
 
-    def test_another_node_takes_the_set_from_a_writer_that_goes_on(self):
+    def test_another_node_takes_the_set_from_a_running_writer(self):
         (here, there), (a, b) = self.nodes(self.target(), self.target())
         a.act("monitor", NOT_RUNNING)
         a.act("start")

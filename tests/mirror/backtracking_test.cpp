@@ -135,7 +135,7 @@ void expect_pool(const std::string &path, std::uint64_t number)
     pmemobj_close(pool);
 }
 
-TEST(the_program_goes_back_and_on)
+TEST(the_program_goes_back_and_continues)
 {
     const target a, b;
     const host h;

@@ -84,7 +84,7 @@ TEST(a_partial_creation_cannot_be_opened)
 }
 
 // An incomplete or complete set of another machine remains unchanged, and that machine can complete it.
-TEST(what_another_machine_creates_is_left_alone)
+TEST(a_set_of_another_machine_is_left_alone)
 {
     for (const answer_to lost : {answer_to::create, answer_to::prepare, answer_to::commit}) {
         target a, b;
@@ -140,7 +140,7 @@ TEST(a_growth_whose_answer_was_lost_is_complete_or_reverted)
     }
 }
 
-TEST(a_creation_goes_on_with_the_same_length)
+TEST(a_creation_is_continued_with_the_same_length)
 {
     target a, b;
     const host h;

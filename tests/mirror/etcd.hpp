@@ -41,7 +41,7 @@ public:
     }
     void kill() { process_.kill(); }
     void stop() const { process_.stop(); }
-    void go_on() const { process_.resume(); }
+    void resume() const { process_.resume(); }
 
     std::string url() const { return (tls_ ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(port_); }
     std::string file(const char *name) const { return where_.path + "/" + name; }

@@ -49,7 +49,7 @@ long lease_left_of(const opened &m)
     return left;
 }
 
-FIXTURE_TEST(with_etcd<two_hosts<two>>, who_has_the_lease_may_write, "ttl 60")
+FIXTURE_TEST(with_etcd<two_hosts<two>>, only_the_holder_of_the_lease_writes, "ttl 60")
 {
     {
         opened m(here.get());
@@ -105,7 +105,7 @@ FIXTURE_TEST(with_etcd<open_set<one>>, a_writer_keeps_its_lease, "ttl 12")
         if (i == 40)
             e.stop();
         if (i == 70)
-            e.go_on();
+            e.resume();
         usleep(100'000);
     }
     m.close();
@@ -220,7 +220,7 @@ FIXTURE_TEST(
 }
 
 // The record at etcd shows that the writer had a target in sync, so force is not needed.
-FIXTURE_TEST(with_etcd<two_hosts<two>>, etcd_knows_that_no_writer_was_alone, "ttl 5", "policy availability\n")
+FIXTURE_TEST(with_etcd<two_hosts<two>>, etcd_records_that_no_writer_was_alone, "ttl 5", "policy availability\n")
 {
     in_process_that_dies(put_and_die, here.get());
     take_over(there.get());
@@ -292,7 +292,7 @@ FIXTURE_TEST(with_etcd<open_set<two>>, no_eviction_without_etcd, "ttl 60", "time
     m.store(0, "not known...");
     assert_int_equal(m.flush(0, 12), RPMA_MIRROR_E_ARBITER);
     m.expect(RPMA_MIRROR_EVENT_LEASE_EXPIRED);
-    e.go_on();
+    e.resume();
     rpma_mirror_state s{};
     s.size = sizeof(s);
     assert_ok(rpma_mirror_inspect(cfg.get(), &s));

@@ -277,7 +277,7 @@ TEST(a_slow_target_is_evicted)
         p.b.stop();
         std::thread later([&] {
             std::this_thread::sleep_for(std::chrono::milliseconds(500));
-            p.b.go_on();
+            p.b.resume();
         });
         assert_ok(l.start());
         l.take_all();
@@ -340,7 +340,7 @@ TEST(a_call_that_sleeps_loses_no_wakeup)
         p.a.stop();
         std::thread later([&] {
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
-            p.a.go_on();
+            p.a.resume();
         });
         assert_ok(p.m.flush(0, 8));
         later.join();
@@ -363,12 +363,12 @@ TEST(a_completion_before_the_notification_is_reported)
         assert_ok(l.start());
         before_cq_wait = [&] {
             arrived = true;
-            p.a.go_on();
+            p.a.resume();
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
         };
         assert_ok(l.take());
         if (!arrived)
-            p.a.go_on();
+            p.a.resume();
         before_cq_wait = {};
         l.take_all();
     }

@@ -49,7 +49,7 @@ constexpr unsigned writers_machine = 0, other_machine = 1, first_target = 2;
 struct round_facts : shared_facts {
     std::atomic<std::int64_t> longest_ms; // longest duration of a call, in shares of its deadline
     std::atomic<int> taken;               // the new writer has the set open
-    std::atomic<int> go_on;               // the new writer may check again, and write
+    std::atomic<int> may_continue;        // the new writer may check again, and write
 };
 
 void await(const char *what, const std::function<bool()> &come)
@@ -107,7 +107,7 @@ void take(const rpma_mirror_cfg *cfg, const std::vector<const target *> &targets
     const opened m(probe, static_cast<char *>(address));
     check_all(m, facts);
     facts.taken = 1;
-    await("the end of the old writer", [&] { return facts.go_on != 0; });
+    await("the end of the old writer", [&] { return facts.may_continue != 0; });
     // Everything acknowledged before the writer's end must be present, and nothing that it sent later.
     check_all(m, facts);
     std::vector<const target *> whole;
@@ -191,7 +191,7 @@ public:
         if (!writer_is_over())
             kill(writer_, SIGCONT);
         await("the end of the writer", [&] { return writer_is_over(); });
-        facts_.go_on = 1;
+        facts_.may_continue = 1;
         finish(taking);
         // The next writer must find the same content.
         const bool back = choose(2) == 0;
@@ -365,7 +365,7 @@ private:
                 continue;
             heal_link(first_target + i);
             if (fault_ == fault::stop)
-                all_[i]->go_on();
+                all_[i]->resume();
             if (fault_ == fault::kill || fault_ == fault::power)
                 all_[i]->start();
         }

@@ -44,7 +44,7 @@ public:
     // Returns whether the daemon has exited without being killed.
     bool has_ended() { return process_.has_ended(); }
     void stop() const { process_.stop(); }
-    void go_on() const { process_.resume(); }
+    void resume() const { process_.resume(); }
     std::string place() const { return machine_.address + ":" + std::to_string(port_); }
     std::string bytes(std::uint64_t offset, std::uint64_t count) const { return where_.read("part", offset, count); }
     const scratch &where() const { return where_; }

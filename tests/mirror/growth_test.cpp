@@ -314,7 +314,7 @@ TEST(a_target_is_stopped)
     assert_int_equal(length_of(m), length);
     assert_int_equal(std::filesystem::file_size(h.where.path + "/home"), length);
     m.put(0, "next");
-    b.go_on();
+    b.resume();
     const unsigned in_sync = m.state().in_sync;
     assert_int_equal(in_sync, uses_tcp() ? 3 : 7);
     assert_ok(rpma_mirror_grow(m.get(), 2 * length));
@@ -453,7 +453,7 @@ TEST(a_target_fails_at_any_moment)
         threads.wait_for_flushes();
         assert_int_equal(threads.code, 0);
         if (stops)
-            b.go_on();
+            b.resume();
         else
             b.kill(), b.start();
         assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));

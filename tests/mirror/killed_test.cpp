@@ -63,7 +63,7 @@ void one_round(std::uint64_t seed, shared_facts &facts)
     if (fault == 0)
         victim.start();
     if (fault == 1)
-        victim.go_on();
+        victim.resume();
     {
         // A stopped writer holds the local copy, so only another machine can take the set.
         const bool elsewhere = stopped || choose(2) == 0;

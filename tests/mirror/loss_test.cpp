@@ -37,7 +37,7 @@ void a_lost_target_leaves_the_set(bool stopped)
     assert_true(n == 1 && errors[0].copy == 2);
     m.put(4096, "more");
     if (stopped)
-        b.go_on();
+        b.resume();
 }
 
 TEST(a_killed_target_leaves_the_set)
@@ -69,7 +69,7 @@ FIXTURE_TEST(set_of<one>, the_last_target_stops_a_safe_writer)
     again.put(0, "again!");
 }
 
-TEST(an_available_writer_goes_on_alone)
+TEST(an_available_writer_continues_alone)
 {
     target a;
     const host h, other(5);
@@ -173,7 +173,7 @@ FIXTURE_TEST(two_hosts<two>, the_old_writer_is_fenced)
     assert_true(a.bytes(0, 12) == "the new one.");
 }
 
-FIXTURE_TEST(two_hosts<one>, an_old_primary_comes_back_as_a_stale_copy)
+FIXTURE_TEST(two_hosts<one>, an_old_primary_returns_as_a_stale_copy)
 {
     crashing c{here.get()};
     in_process_that_dies(write_and_leak, &c);

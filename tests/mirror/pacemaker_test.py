@@ -194,7 +194,7 @@ class Cluster(MirrorTest):
         codes = machine.place / "codes"
         return codes.read_text().split("\n") if codes.exists() else []
 
-    def test_the_cluster_goes_on_at_the_other_node(self):
+    def test_the_cluster_continues_at_the_other_node(self):
         targets = [self.target("10.78.0.100"), self.target("10.78.0.100")]
         machines = self.machines(*targets)
         for machine in machines:
@@ -213,14 +213,14 @@ class Cluster(MirrorTest):
         targets[1].start()
         stop(targets[1].process)
         lost.lose()
-        begun = time.monotonic()
+        started = time.monotonic()
         codes = self.codes(lost)
         self.assertEqual(codes[0], "open")
         self.assertEqual(set(codes[1:-1]), {"0"})
         last = int((lost.place / "first").read_text()) + len(codes) - 3
         text = self.wait_for(other, rf"log-program\s.*Started {other.name}")
         self.assertRegex(text, rf"Promoted: \[ {other.name} \]")
-        print(f"the other node had the set, and its program ran, after {time.monotonic() - begun:.1f} s")
+        print(f"the other node had the set, and its program ran, after {time.monotonic() - started:.1f} s")
         found = int((other.place / "found").read_text())
         self.assertIn(found, (last, last + 1))
         # The writer there flushes, too.

@@ -137,7 +137,7 @@ TEST(it_stops_rather_than_lose_a_copy)
 }
 
 // The function is called before the writer continues alone.
-TEST(it_does_not_go_on_alone)
+TEST(it_does_not_continue_alone)
 {
     target a;
     const host h;
@@ -263,7 +263,7 @@ TEST(functions_do_not_wait_for_themselves)
     assert_int_equal(access((c.where().path + "/part").c_str(), F_OK), -1);
 }
 
-void mark_and_go_on(void *cfg)
+void mark_and_continue(void *cfg)
 {
     const opened m(static_cast<const rpma_mirror_cfg *>(cfg));
     m.put(0, "whole");
@@ -272,7 +272,7 @@ void mark_and_go_on(void *cfg)
 }
 
 // The consistency point is durable on each copy. Any machine that opens the set finds it.
-TEST(marks_are_found_after_a_crash)
+TEST(consistency_points_are_found_after_a_crash)
 {
     const target a, b, c;
     const host h, other(5);
@@ -297,13 +297,13 @@ TEST(marks_are_found_after_a_crash)
         assert_int_equal(m.state().consistency_point, 3);
     }
     const cfg_ptr now = h.cfg({&a, nullptr, &c}), elsewhere = other.cfg({&a, nullptr, &c});
-    in_process_that_dies(mark_and_go_on, now.get());
+    in_process_that_dies(mark_and_continue, now.get());
     {
         const opened m(now.get());
         assert_int_equal(m.report().consistency_point, 9);
         assert_true(std::string(m.address(), 5) == "whole" && std::string(m.address() + 4096, 4) == "half");
     }
-    in_process_that_dies(mark_and_go_on, now.get());
+    in_process_that_dies(mark_and_continue, now.get());
     const opened m(elsewhere.get());
     assert_int_equal(m.report().consistency_point, 9);
     assert_int_equal(m.state().consistency_point, 9);
@@ -311,7 +311,7 @@ TEST(marks_are_found_after_a_crash)
 }
 
 // A consistency point omits a lost target. The target has it after its return.
-TEST(a_mark_leaves_a_lost_target_out)
+TEST(a_consistency_point_skips_a_lost_target)
 {
     const target a;
     target b;
@@ -336,7 +336,7 @@ TEST(a_mark_leaves_a_lost_target_out)
 }
 
 // If no target has stored a consistency point, the mirror fails, like for a flush.
-FIXTURE_TEST(open_set<one>, a_mark_that_no_target_takes_is_the_end)
+FIXTURE_TEST(open_set<one>, a_consistency_point_on_no_target_ends_the_mirror)
 {
     assert_ok(rpma_mirror_set_consistency_point(m.get(), 1));
     a.kill();

@@ -288,7 +288,7 @@ FIXTURE_TEST(two_hosts<two>, targets_end_under_a_reader, "", "timeouts 1000 4000
     }
     b.stop();
     assert_int_equal(r.refresh().age_is_proven, 0);
-    b.go_on();
+    b.resume();
     a.kill();
     b.kill();
     assert_int_equal(r.refresh_code(4000), RPMA_MIRROR_E_DOWN);

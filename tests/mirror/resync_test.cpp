@@ -16,7 +16,7 @@
 namespace
 {
 
-FIXTURE_TEST(open_set<two>, a_target_that_returns_is_brought_level)
+FIXTURE_TEST(open_set<two>, a_target_that_returns_is_resynchronized)
 {
     m.put(0, "first");
     b.kill();
@@ -51,7 +51,7 @@ int pause_after(void *context, const rpma_mirror_progress *progress)
     return --p->left == 0;
 }
 
-FIXTURE_TEST(open_set<two>, a_resync_is_paused_and_goes_on)
+FIXTURE_TEST(open_set<two>, a_resync_is_paused_and_continued)
 {
     b.kill();
     m.put(0, "one");
@@ -126,7 +126,7 @@ FIXTURE_TEST(over_tcp<open_set<two>>, a_return_in_the_same_epoch_copies_only_cha
         m.expect(RPMA_MIRROR_EVENT_EVICTED);
         m.put(5 * megabyte, "missed " + std::to_string(round));
         m.put(segment * 17 - 2, "missed in two segments " + std::to_string(round));
-        b.go_on();
+        b.resume();
         expect(4 * segment);
     }
     b.kill();
@@ -183,7 +183,7 @@ void lose_a_target_in_the_middle(bool stopped)
             m.put(megabyte, "meanwhile");
             assert_int_equal(m.state().in_sync, rest);
             if (stopped) {
-                lost.go_on();
+                lost.resume();
             } else {
                 lost.kill(); // the call waits for its end
                 lost.start();
@@ -245,7 +245,7 @@ FIXTURE_TEST(over_tcp<open_set<two>>, a_target_that_falls_silent_in_a_resync_del
         longest = std::max(longest, clock::now() - begin);
     }
     resyncing.join();
-    b.go_on();
+    b.resume();
     assert_true(longest < std::chrono::seconds(1));
 }
 
@@ -268,7 +268,7 @@ TEST(a_target_returns_without_a_call)
         assert_true(b.bytes(0, length) == std::string(m.address(), length));
         if (uses_tcp() && round == 0) {
             assert_int_equal(m.state().in_sync, 7);
-            c.go_on();
+            c.resume();
             m.expect(RPMA_MIRROR_EVENT_IN_SYNC);
         }
     }
@@ -282,7 +282,7 @@ void put_while_stopped(const opened &m, const target &slow)
     slow.stop();
     std::thread later([&] {
         usleep(400'000);
-        slow.go_on();
+        slow.resume();
     });
     m.put(0, "late");
     later.join();

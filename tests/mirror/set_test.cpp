@@ -8,7 +8,7 @@
 namespace
 {
 
-FIXTURE_TEST(set_of<two>, what_is_flushed_is_on_every_copy, "lanes 2\n")
+FIXTURE_TEST(set_of<two>, flushed_data_is_on_every_copy, "lanes 2\n")
 {
     assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
     opened m(cfg.get());

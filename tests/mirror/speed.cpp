@@ -282,16 +282,16 @@ rates measure_opening()
 
 struct walk {
     clock_type::time_point begin;
-    std::uint64_t begun_at = 0;
+    std::uint64_t compared_at_begin = 0;
     double rate = 0; // GB/s
 };
 
 int note_rate(void *context, const rpma_mirror_progress *progress)
 {
     auto *const w = static_cast<walk *>(context);
-    if (w->begun_at == 0)
+    if (w->compared_at_begin == 0)
         *w = {clock_type::now(), progress->compared_bytes};
-    w->rate = static_cast<double>(progress->compared_bytes - w->begun_at) / 1e9 / seconds_since(w->begin);
+    w->rate = static_cast<double>(progress->compared_bytes - w->compared_at_begin) / 1e9 / seconds_since(w->begin);
     return 0;
 }
 

@@ -300,7 +300,7 @@ TEST(a_deep_flush_is_done_by_the_target)
     assert_int_equal(m.state().copies[2].last_error, RPMA_MIRROR_E_MEDIA);
 }
 
-struct heard {
+struct recorded_events {
     std::mutex lock;
     std::vector<rpma_mirror_event> events;
 
@@ -316,7 +316,7 @@ struct heard {
 
 void on_event(void *context, const rpma_mirror_event *event)
 {
-    auto *const all = static_cast<heard *>(context);
+    auto *const all = static_cast<recorded_events *>(context);
     const std::lock_guard hold(all->lock);
     all->events.push_back(*event);
 }
@@ -326,12 +326,12 @@ TEST(each_action_reports_its_event)
 {
     target a, b, c;
     const host h, other(5);
-    heard all;
+    recorded_events all;
     const cfg_ptr cfg = h.cfg({&a, &b});
     assert_ok(rpma_mirror_cfg_set_event_function(cfg.get(), on_event, &all));
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
-    const auto told = [&](rpma_mirror_event_type type, unsigned copy, rpma_mirror_error_kind kind) {
+    const auto expect_event = [&](rpma_mirror_event_type type, unsigned copy, rpma_mirror_error_kind kind) {
         const rpma_mirror_event e = m.expect(type);
         assert_int_equal(e.copy, copy);
         assert_int_equal(e.error.kind, kind);
@@ -344,17 +344,17 @@ TEST(each_action_reports_its_event)
     m.put(0, "all");
     b.kill();
     m.put(0, "one");
-    told(RPMA_MIRROR_EVENT_EVICTED, 2, RPMA_MIRROR_ERROR_CONNECTION);
+    expect_event(RPMA_MIRROR_EVENT_EVICTED, 2, RPMA_MIRROR_ERROR_CONNECTION);
     b.start();
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
-    told(RPMA_MIRROR_EVENT_RESYNC_STARTED, 2, RPMA_MIRROR_ERROR_NONE);
-    told(RPMA_MIRROR_EVENT_IN_SYNC, 2, RPMA_MIRROR_ERROR_NONE);
+    expect_event(RPMA_MIRROR_EVENT_RESYNC_STARTED, 2, RPMA_MIRROR_ERROR_NONE);
+    expect_event(RPMA_MIRROR_EVENT_IN_SYNC, 2, RPMA_MIRROR_ERROR_NONE);
     assert_ok(rpma_mirror_add_target(m.get(), 3, c.place().c_str(), "set", nullptr));
-    told(RPMA_MIRROR_EVENT_ADDED, 3, RPMA_MIRROR_ERROR_NONE);
+    expect_event(RPMA_MIRROR_EVENT_ADDED, 3, RPMA_MIRROR_ERROR_NONE);
     assert_ok(rpma_mirror_remove_target(m.get(), 3));
-    told(RPMA_MIRROR_EVENT_REMOVED, 3, RPMA_MIRROR_ERROR_NONE);
+    expect_event(RPMA_MIRROR_EVENT_REMOVED, 3, RPMA_MIRROR_ERROR_NONE);
     assert_ok(rpma_mirror_repair_range(m.get(), 0, 1, 1));
-    told(RPMA_MIRROR_EVENT_REPAIRED, 0, RPMA_MIRROR_ERROR_NONE);
+    expect_event(RPMA_MIRROR_EVENT_REPAIRED, 0, RPMA_MIRROR_ERROR_NONE);
     auto counted = sized<rpma_mirror_statistics>();
     assert_ok(rpma_mirror_get_statistics(m.get(), &counted));
     assert_int_equal(counted.flushes, 2);
@@ -367,14 +367,14 @@ TEST(each_action_reports_its_event)
     assert_int_equal(counted.repaired_bytes, 4096);
     assert_ok(rpma_mirror_fence(other.cfg({&a, &b}).get(), 0, nullptr));
     assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_FENCED);
-    told(RPMA_MIRROR_EVENT_FENCED, m.state().copies[1].state == RPMA_MIRROR_COPY_ABSENT ? 0 : 1,
+    expect_event(RPMA_MIRROR_EVENT_FENCED, m.state().copies[1].state == RPMA_MIRROR_COPY_ABSENT ? 0 : 1,
             RPMA_MIRROR_ERROR_FENCED);
     auto none = sized<rpma_mirror_event>();
     assert_int_equal(rpma_mirror_next_event(m.get(), &none), RPMA_MIRROR_E_NOT_FOUND);
 }
 
 // OPTIMIZED_FLUSH_AND_VERIFY: another process changes a copy between the write and the read.
-FIXTURE_TEST(open_set<one>, what_is_read_back_is_compared)
+FIXTURE_TEST(open_set<one>, data_read_back_is_compared)
 {
     m.store(5000, "good");
     const pid_t spoiler = fork_writer();

@@ -130,7 +130,7 @@ FIXTURE_TEST(over_tcp<open_set<two>>, starts_do_not_wait)
             assert_int_equal(f.wait(number, 1), RPMA_MIRROR_E_TIMEOUT);
             assert_false(f.is_on(b, number));
         }
-        b.go_on();
+        b.resume();
         for (unsigned number = count; number-- > 0;) {
             assert_ok(f.wait(number));
             assert_true(f.are_on(a, number) && f.are_on(b, number));
@@ -148,7 +148,7 @@ FIXTURE_TEST(over_tcp<open_set<two>>, one_more_waits_for_the_oldest)
         f.start();
     std::thread waker([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        b.go_on();
+        b.resume();
     });
     f.start();
     const bool oldest_is_there = f.is_on(b, 0);

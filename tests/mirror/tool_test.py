@@ -263,7 +263,7 @@ class Tool(MirrorTest):
         self.done("status", host)
         self.assertEqual(list(host.parent.glob("set.*")), [])
 
-    def test_a_signal_stops_it_and_it_goes_on_later(self):
+    def test_a_signal_stops_it_and_it_continues_later(self):
         a = self.target()
         host = self.host(0, a)
         self.done("create", host)

@@ -79,7 +79,7 @@ bool same(const pool_attributes &one, const pool_attributes &two)
     return std::memcmp(&one, &two, sizeof(one)) == 0;
 }
 
-TEST(attributes_come_back)
+TEST(attributes_survive_encoding)
 {
     request got;
     assert_true(decode_again(create_request(), got) == decoded::good);
@@ -160,7 +160,7 @@ TEST(other_versions_are_distinguished)
 }
 
 // A cut message must not be accepted with other values: each field is whole or absent.
-TEST(what_is_cut_is_malformed_or_lacks_fields)
+TEST(truncated_messages_are_malformed_or_lack_fields)
 {
     const std::string whole = message_in(encode(response_to_open()));
     for (std::size_t size = 0; size < whole.size(); ++size) {

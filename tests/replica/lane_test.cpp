@@ -64,7 +64,7 @@ TEST(a_proof_ends_with_an_hmac)
     assert_memory_equal(&make_epoch_proof(some_token(1), 5, 9)[20], of_epoch, sizeof(of_epoch));
 }
 
-TEST(nothing_else_is_a_proof)
+TEST(other_bytes_are_no_proof)
 {
     const token t = some_token(1);
     const lane_proof proof = make_lane_proof(t, 5);
@@ -83,7 +83,7 @@ TEST(nothing_else_is_a_proof)
     }
 }
 
-TEST(requests_come_back)
+TEST(requests_survive_encoding)
 {
     lane_request sent;
     sent.kind = lane_request_kind::deep_flush;
@@ -120,7 +120,7 @@ TEST(damaged_requests_are_malformed)
     assert_false(decode(std::span(wire).first(size), r));
 }
 
-TEST(answers_come_back)
+TEST(responses_survive_encoding)
 {
     lane_response sent;
     sent.error = EIO;

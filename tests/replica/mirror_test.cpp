@@ -244,7 +244,7 @@ TEST(a_stamp_detects_changes)
     assert_true(match(of_device, stamp_content(devices, content, number)) == stamp_match::changed);
 }
 
-TEST(states_come_back)
+TEST(states_survive_encoding)
 {
     mirror_state s = some_state();
     for (const bool resynced : {false, true}) {

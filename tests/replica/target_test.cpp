@@ -83,7 +83,7 @@ TEST(ssh_gets_one_quoted_line)
 }
 
 // A shell must split the quoted text into the original arguments.
-TEST(quoted_words_come_back)
+TEST(quoted_words_survive_the_shell)
 {
     target t;
     assert_null(parse_target("local:", t));
@@ -138,7 +138,7 @@ TEST(a_failure_is_reported_where_children_are_ignored)
     assert_int_equal(status, 7);
 }
 
-TEST(programs_that_go_on_are_killed)
+TEST(programs_that_do_not_exit_are_killed)
 {
     target t;
     assert_null(parse_target("local:", t));

@@ -77,7 +77,7 @@ DEFINE_TEST(silence_is_noticed, open_pool, no_child_was_seen)
     assert_fails(rpmem_close(pool), ECONNRESET);
 }
 
-DEFINE_TEST(a_degraded_program_goes_on, open_pool, no_child_was_seen)
+DEFINE_TEST(a_degraded_program_continues, open_pool, no_child_was_seen)
 {
     char path[4096];
     snprintf(path, sizeof(path), "%s/state", getenv("RPMEM_TEST_DIR"));
@@ -114,7 +114,7 @@ static void expect_last_line(const char *file_name, const char *what)
 }
 
 /* A replica without which a program continued is out of date, even if it looks complete. */
-DEFINE_TEST(a_lost_replica_is_refused_until_it_is_made_again, open_pool, no_child_was_seen)
+DEFINE_TEST(a_lost_replica_is_rejected_until_it_is_recreated, open_pool, no_child_was_seen)
 {
     char path[4096], part[4096];
     snprintf(path, sizeof(path), "%s/made/for/it", getenv("RPMEM_TEST_DIR"));
@@ -166,7 +166,7 @@ DEFINE_TEST(a_state_file_that_cannot_be_read_is_an_error, open_pool, no_child_wa
 }
 
 /* The program calls no function of the library between the loss and the end. */
-DEFINE_TEST(a_loss_is_told_at_the_end, open_pool, no_child_was_seen)
+DEFINE_TEST(a_loss_is_reported_at_the_end, open_pool, no_child_was_seen)
 {
     char path[4096];
     snprintf(path, sizeof(path), "%s/state-at-end", getenv("RPMEM_TEST_DIR"));

@@ -53,7 +53,7 @@ TEST(bad_arguments_are_refused)
     assert_fails(rpmem_close(NULL), EINVAL);
 }
 
-TEST(what_the_target_refuses_comes_back)
+TEST(errors_of_the_target_are_returned)
 {
     unsigned lanes = 1;
     const struct rpmem_pool_attr *const a = &some_attributes;
@@ -89,7 +89,7 @@ TEST(an_open_pool_is_busy)
     assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
 }
 
-TEST(mistakes_leave_the_pool_usable)
+TEST(invalid_calls_leave_the_pool_usable)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     char byte;
@@ -129,7 +129,7 @@ static void fill(size_t seed)
         pool_memory[i] = (char)(i * 31 + i / 4093 + seed);
 }
 
-TEST(what_is_persisted_is_in_the_part)
+TEST(persisted_data_is_in_the_part)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     char *const copy = malloc(POOL_SIZE);

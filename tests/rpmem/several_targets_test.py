@@ -100,7 +100,7 @@ class OneLost(SeveralTargets):
             self.expect_equal(*self.names)
         self.expect_no_daemon()
 
-    def test_the_program_goes_on_and_what_is_left_is_whole(self):
+    def test_the_program_continues_and_the_remaining_copies_are_complete(self):
         self.append(10)
         count = self.lose_during_work("a")
         self.assertEqual(len(self.lines_about_loss_of("a")), 1)
@@ -177,7 +177,7 @@ class OneLost(SeveralTargets):
         self.assertEqual(self.append(), count)
         self.expect_equal(*self.names)
 
-    def test_the_loss_is_known_at_the_targets_when_the_program_goes_on(self):
+    def test_the_targets_record_the_loss_before_the_program_continues(self):
         self.append(10)
         with Worker(self) as worker:
             worker.wait_until(worker.before + 100)

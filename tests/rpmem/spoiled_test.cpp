@@ -175,7 +175,7 @@ DEFINE_TEST(answers_are_checked, count_resources, expect_the_same)
             {"port 0", [](response &r) { r.mutable_region()->set_port(0); }},
             {"a port above 65535", [](response &r) { r.mutable_region()->set_port(65536); }},
             {"a method that does not exist", [](response &r) { r.mutable_region()->set_method(9); }},
-            {"a level that takes both sides", [](response &r) { r.mutable_region()->set_level(4); }},
+            {"a level that needs both sides", [](response &r) { r.mutable_region()->set_level(4); }},
             {"a level that does not exist", [](response &r) { r.mutable_region()->set_level(5); }},
             {"no body", [](response &r) { r.clear_body(); }},
             {"no lanes", [](response &r) { r.mutable_region()->set_lanes(0); }},

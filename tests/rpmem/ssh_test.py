@@ -102,14 +102,14 @@ class Ssh(unittest.TestCase):
         errors = self.fails(CALL, "remove", target, "a.set", key="forced", RPMEM_CMD="rpmemd --poolset-dir /")
         self.assertIn("rejected", errors)
 
-    def test_a_missing_set_and_a_missing_daemon_are_told(self):
+    def test_a_missing_set_and_a_missing_daemon_are_reported(self):
         target = self.sshd.target(ADDRESSES[0])
         self.assertIn("none.set", self.fails(EXAMPLES / "basic", target, "none.set"))
         self.assertIn("not found", self.fails(EXAMPLES / "basic", target, "none.set", RPMEM_CMD="no-such-rpmemd"))
         wrong = target.replace(f":{self.sshd.port}", ":1")
         self.assertIn("refused", self.fails(EXAMPLES / "basic", wrong, "none.set").lower())
 
-    def test_a_bad_configuration_of_the_daemon_is_told(self):
+    def test_a_bad_configuration_of_the_daemon_is_reported(self):
         (self.home / ".rpmemd.conf").write_text("no such line\n")
         errors = self.fails(EXAMPLES / "basic", self.sshd.target(ADDRESSES[0]), self.write_set("plain"))
         self.assertIn(".rpmemd.conf", errors)

@@ -156,7 +156,7 @@ class Doctor(DaemonTest):
         self.limits = {resource.RLIMIT_MEMLOCK: (wanted << 10, wanted << 10)}
         self.found(0, f"ok   memlock here: {wanted} KiB", target="127.0.0.1")
 
-    def test_a_replica_that_a_program_went_on_without(self):
+    def test_a_replica_that_a_program_continued_without(self):
         state = self.place / "lost"
         self.environment["RPMEM_STATE_FILE"] = str(state)
         lost = "2026-01-31T12:00:00Z pid 4711: replica a.set on this machine: Connection timed out\n"

@@ -38,7 +38,7 @@ public:
 
     unsigned port() const { return port_; }
     void stop() const { process_.stop(); }
-    void go_on() const { process_.resume(); }
+    void resume() const { process_.resume(); }
     // Makes the daemon read its files again, and waits until it has logged this.
     void reload(const place &at) const
     {

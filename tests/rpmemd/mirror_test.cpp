@@ -49,7 +49,7 @@ FIXTURE_TEST(running_daemon, a_set_is_created_once)
     assert_int_equal(daemon.end(), 0);
 }
 
-FIXTURE_TEST(with_copy, what_a_writer_flushes_is_there)
+FIXTURE_TEST(with_copy, flushed_data_is_in_the_part)
 {
     assert_int_equal(status_of(w.attach(first)), status::fenced); // not promised yet
     assert_int_equal(w.commit(first, 1), status::fenced);
@@ -283,7 +283,7 @@ FIXTURE_TEST(running_daemon, lanes_go_with_their_writer)
 }
 
 // Its promise would take the set from the live writer.
-FIXTURE_TEST(running_daemon, what_a_dead_writer_asked_for_is_not_done)
+FIXTURE_TEST(running_daemon, requests_of_a_dead_writer_are_not_executed)
 {
     writer living(daemon);
     living.create();
@@ -293,7 +293,7 @@ FIXTURE_TEST(running_daemon, what_a_dead_writer_asked_for_is_not_done)
     writer dead(daemon);
     daemon.stop();
     dead.leave_with(dead.about(kind::kPrepare, second));
-    daemon.go_on();
+    daemon.resume();
     // The delay gives its session time to process the message.
     usleep(100'000);
     assert_true(state_of(living.state()).promised == first);
@@ -302,7 +302,7 @@ FIXTURE_TEST(running_daemon, what_a_dead_writer_asked_for_is_not_done)
     assert_int_equal(writer(daemon).prepare({second.epoch, second.writer + 1}), status::success);
 }
 
-FIXTURE_TEST(running_daemon, strangers_change_nothing)
+FIXTURE_TEST(running_daemon, unauthenticated_peers_change_nothing)
 {
     replica::response a;
     for (const auto &[key, message] :

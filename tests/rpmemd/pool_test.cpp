@@ -348,7 +348,7 @@ DEFINE_TEST(directories_are_opened_and_not_created, nullptr, nullptr)
     assert_int_equal(open("d.set"), ENOENT);
 }
 
-DEFINE_TEST(the_medium_is_told, nullptr, nullptr)
+DEFINE_TEST(the_medium_is_reported, nullptr, nullptr)
 {
     scratch place;
     place.write("shm.set", "PMEMPOOLSET\n8M /dev/shm" + place.path.substr(place.path.rfind('/')) + "\n");

@@ -254,7 +254,7 @@ TEST(an_unused_pool_is_removed_with_its_client)
     assert_false(at.is_empty());
 }
 
-FIXTURE_TEST(greeted_daemon, strangers_get_no_lane)
+FIXTURE_TEST(greeted_daemon, unauthenticated_peers_get_no_lane)
 {
     const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib, 2)).region();
     replica::token other = token_of(session);
@@ -371,7 +371,7 @@ struct policy_case {
     const char *lines;
 };
 
-TEST(methods_and_levels_are_told)
+TEST(methods_and_levels_are_reported)
 {
     const policy_case cases[] = {
             {nullptr, nullptr, {}, replica::method::persistent_flush, replica::level::page_cache_sync,
