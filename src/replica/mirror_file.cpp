@@ -139,15 +139,8 @@ int mirror_file::create(const char *path, const mirror_state &first)
     return 0;
 }
 
-int mirror_file::open(const char *path)
+int mirror_file::read_slots()
 {
-    file_.reset(::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (!file_.valid())
-        return errno;
-    if (const int error = lock(); error != 0) {
-        file_.reset();
-        return error;
-    }
     sequence_ = 0;
     broken_ = 0;
     for (std::uint64_t slot = 0; slot < slots; ++slot) {
@@ -161,9 +154,34 @@ int mirror_file::open(const char *path)
         }
     }
     // The process that wrote the slot might have been killed before the slot was durable.
-    const int error = sequence_ == 0 ? EBADMSG : fdatasync(file_.get()) != 0 ? errno : 0;
+    return sequence_ == 0 ? EBADMSG : fdatasync(file_.get()) != 0 ? errno : 0;
+}
+
+int mirror_file::open(const char *path)
+{
+    file_.reset(::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!file_.valid())
+        return errno;
+    int error = lock();
+    if (error == 0)
+        error = read_slots();
     if (error != 0)
         file_.reset();
+    return error;
+}
+
+int mirror_file::read(const char *path, mirror_state &to)
+{
+    constexpr int max_attempts = 10;
+    mirror_file file;
+    file.file_.reset(::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!file.file_.valid())
+        return errno;
+    // A process that writes both slots in the meantime makes both reads fail.
+    int error = EBADMSG;
+    for (int attempt = 0; error == EBADMSG && attempt < max_attempts; ++attempt)
+        error = file.read_slots();
+    to = file.state_;
     return error;
 }
 

@@ -17,6 +17,9 @@ public:
     // open() returns EBUSY if another process has the file open, and EBADMSG if no slot is valid.
     int create(const char *path, const mirror_state &first);
     int open(const char *path);
+    // Reads the last stored state of a file that another process can have open, without its lock: a process that holds
+    // the lock can be stopped. The state is durable. Returns 0 or an errno value, like open().
+    static int read(const char *path, mirror_state &to);
 
     const mirror_state &state() const { return state_; }
     const copy_stamp &stamp() const { return stamp_; }
@@ -26,6 +29,7 @@ public:
 
 private:
     int lock();
+    int read_slots();
     int write_slot(const mirror_state &s, const copy_stamp &stamp, std::uint64_t sequence);
 
     fd_owner file_;

@@ -17,13 +17,22 @@ pool_record::pool_record(const config &settings, const std::string &set_name)
     (void)read_set_file(settings.poolset_dir, set_name);
 }
 
+// Checking and storing a record is one step, so only one process does it at a time. If that process is stopped, the
+// client treats this target as unreachable.
+failure pool_record::write_failure(int error) const
+{
+    return error == EBUSY
+                   ? failure(error, "record " + path_ + ": locked by another rpmemd, which is slow or stopped (end it)")
+                   : system_failure("cannot write the record " + path_, error);
+}
+
 replica::mirror_state pool_record::read() const
 {
-    replica::mirror_file file;
-    const int error = file.open(path_.c_str());
+    replica::mirror_state state;
+    const int error = replica::mirror_file::read(path_.c_str(), state);
     if (error != 0 && error != ENOENT)
         throw system_failure("cannot read the record " + path_, error);
-    return error == 0 ? file.state() : replica::mirror_state();
+    return state;
 }
 
 replica::mirror_state pool_record::prepare(const replica::mirror_promise &promise) const
@@ -39,7 +48,7 @@ replica::mirror_state pool_record::prepare(const replica::mirror_promise &promis
     if (error == 0 && next != file.state())
         error = file.store(next);
     if (error != 0)
-        throw system_failure("cannot write the record " + path_, error);
+        throw write_failure(error);
     return next;
 }
 
@@ -68,7 +77,7 @@ replica::mirror_state pool_record::commit(
             error = file.store(next);
     }
     if (error != 0)
-        throw system_failure("cannot write the record " + path_, error);
+        throw write_failure(error);
     return next;
 }
 

@@ -5,6 +5,7 @@
 
 #include "config.hpp"
 #include "control.hpp"
+#include "failure.hpp"
 
 namespace rpmemd
 {
@@ -16,7 +17,7 @@ class pool_record
 public:
     pool_record(const config &settings, const std::string &set_name);
 
-    // Returns the record, with epoch 0 if none is stored.
+    // Returns the record, with epoch 0 if none is stored. Needs no lock.
     replica::mirror_state read() const;
     // Stores a promise: clients of lower epochs can no longer commit. Without a record the pool has no other client,
     // and nothing is stored. Throws ESTALE if this epoch or a higher one is promised to another client.
@@ -27,6 +28,8 @@ public:
     void remove() const;
 
 private:
+    failure write_failure(int error) const;
+
     const std::string path_;
 };
 

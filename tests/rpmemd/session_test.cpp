@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs on softrdma, as does the daemon.
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "client.hpp"
@@ -198,6 +200,31 @@ TEST(a_promise_fences_clients_of_lower_epochs)
     assert_int_equal(status_of(newer.ask(commit_request({3, 1, 0}))), status::success);
     assert_int_equal(status_of(newer.ask(commit_request({2, 2, 9}))), status::fenced);
     newer.ask(close);
+}
+
+// Like a daemon that was stopped while it stored the record.
+TEST(a_locked_record_can_be_read)
+{
+    const place at;
+    daemon_process daemon(at), other(at);
+    daemon.greet();
+    other.greet();
+    assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
+    assert_int_equal(status_of(daemon.ask(commit_request({1, 1, 7}))), status::success);
+    const replica::fd_owner record(open((at.path + "/a.set.record").c_str(), O_RDWR | O_CLOEXEC));
+    assert_int_equal(flock(record.get(), LOCK_EX | LOCK_NB), 0);
+    replica::request get_state;
+    get_state.set_set_name("a.set");
+    get_state.mutable_get_state();
+    const replica::response found = other.ask(get_state);
+    assert_int_equal(status_of(found), status::success);
+    assert_int_equal(found.state().committed().epoch(), 1);
+    const replica::response rejected = other.ask(prepare_request({2, 9}));
+    assert_int_equal(status_of(rejected), status::busy);
+    assert_non_null(std::strstr(rejected.text().c_str(), "locked by another rpmemd"));
+    assert_int_equal(status_of(daemon.ask(commit_request({1, 2, 7}))), status::busy);
+    flock(record.get(), LOCK_UN);
+    assert_int_equal(status_of(other.ask(prepare_request({2, 9}))), status::success);
 }
 
 FIXTURE_TEST(greeted_daemon, the_client_of_a_pool_compares_it_by_hash)

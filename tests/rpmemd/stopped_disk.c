@@ -13,7 +13,7 @@ int fallocate(int fd, int mode, off_t offset, off_t length)
     const char *const file = getenv("STOPPED_DISK_FILE");
     char reached[4096];
     if (file != NULL && access(file, F_OK) == 0 &&
-        snprintf(reached, sizeof(reached), "%s.reached", file) < (int)sizeof(reached)) {
+            snprintf(reached, sizeof(reached), "%s.reached", file) < (int)sizeof(reached)) {
         close(open(reached, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
         while (access(file, F_OK) == 0)
             usleep(1000);
