@@ -235,6 +235,7 @@ class CommandLineTest(support.ExamplesTest):
             (files / "log").write_bytes(bytes(1 << 16))
             for command in ([examples / "01-connection/client", "--help"], [examples / "log/log"],
                             [examples / "19-power-cut/check", files / "log", "0"],
+                            [examples / "19-power-cut/power-cuts", "--cuts", "1"],
                             [examples / "mirror-failover/kv-log", "--help"],
                             [examples / "remote-replica/counter", files / "pool.set", "1"]):
                 with self.subTest(command=command):
