@@ -44,6 +44,14 @@ remote_replica *copy_range(remote_replica &from, remote_replica &to, range r, st
     return nullptr;
 }
 
+// Makes the data of a batch durable: a flush of it can have been lost. Returns 0, or an errno value.
+int flush_batch(remote_replica &rep, range batch)
+{
+    replica::region_lane &lane = rep.region().lane(0);
+    const int error = lane.include(batch);
+    return error != 0 ? error : lane.drain();
+}
+
 // Compares a batch by hash, and copies the segments that differ. Returns the replica that was lost, or NULL.
 remote_replica *resync_batch(remote_replica &from, remote_replica &to, range batch, std::vector<std::byte> &memory)
 {
@@ -61,22 +69,21 @@ remote_replica *resync_batch(remote_replica &from, remote_replica &to, range bat
         lost = copy_range(from, to, run, memory);
         return lost == nullptr ? 0 : -1;
     });
-    // Equal data might not be durable: its flush can have been lost.
-    replica::region_lane &lane = to.region().lane(0);
-    if (lost == nullptr && (lane.include(batch) != 0 || lane.drain() != 0))
-        return &to;
-    return lost;
+    return lost == nullptr && flush_batch(to, batch) != 0 ? &to : lost;
 }
 
-// Makes a replica equal to another one. Returns the replica that was lost, or NULL.
+// Makes a replica equal to another one, or its data durable if both are the same. Returns the replica that was lost, or
+// NULL.
 remote_replica *resync_replica(remote_replica &from, remote_replica &to, std::uint64_t size)
 {
     if (differ(from.attributes(), to.attributes()) && to.set_attributes(from.attributes()) != 0)
         return &to;
     std::vector<std::byte> memory(chunk_size);
     remote_replica *lost = nullptr;
-    for (std::uint64_t at = from.region().data_begin(); at < size && lost == nullptr; at += group::max_batch_size)
-        lost = resync_batch(from, to, {at, std::min(group::max_batch_size, size - at)}, memory);
+    for (std::uint64_t at = from.region().data_begin(); at < size && lost == nullptr; at += group::max_batch_size) {
+        const range batch{at, std::min(group::max_batch_size, size - at)};
+        lost = &from != &to ? resync_batch(from, to, batch, memory) : flush_batch(to, batch) != 0 ? &to : nullptr;
+    }
     return lost;
 }
 
@@ -194,12 +201,13 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
         return -1;
     create_missing(params);
     copy_mask others = 0, resynced = 0;
-    // If the source was not closed cleanly, all other replicas must be compared with it.
+    // If the source was not closed cleanly, all other replicas must be compared with it. Data of the source that a
+    // program finds must survive a power failure, but might not have been flushed.
     const copy_mask source = in_sync_ & -in_sync_;
     for (unsigned i = 0; i < count_; ++i)
         if (replicas_[i]->is_connected() && ((equal & source) == 0 || (equal & in_sync_ & 1U << i) == 0))
             others |= 1U << i;
-    if (resync(others & ~source, &resynced) != 0)
+    if (resync(others, &resynced) != 0)
         return -1;
     const copy_mask joining = resynced & ~in_sync_;
     if (joining != 0 && commit(in_sync_, joining, false) != 0)
@@ -374,8 +382,7 @@ int rpmem_pool::resync(copy_mask others, copy_mask *resynced)
     for (copy_mask left = others; left != 0 && result == 0;) {
         const auto source = first_of(in_sync_);
         const auto index = first_of(left);
-        remote_replica *const lost =
-                index == source ? nullptr : resync_replica(*replicas_[source], *replicas_[index], pool_size_);
+        remote_replica *const lost = resync_replica(*replicas_[source], *replicas_[index], pool_size_);
         left &= ~(1U << index);
         // A target that rejected a request is lost, too.
         if (lost != nullptr)
