@@ -84,6 +84,12 @@ struct connected_pair {
     side b; // responder
 };
 
+// Fixture of tests.
+struct device_with_pair {
+    verbs_device device;
+    connected_pair p{device};
+};
+
 void make_ready_to_send(softrdma::queue_pair &qp, unsigned grants, std::uint8_t rnr_retry);
 void assert_completion(const std::optional<ibv_wc> &wc, std::uint64_t wr_id, ibv_wc_status status);
 void assert_nothing(connected_pair::side &s);

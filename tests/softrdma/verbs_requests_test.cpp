@@ -24,10 +24,8 @@ void set_word(connected_pair::side &s, std::uint64_t value)
     memcpy(s.memory.data(), &value, sizeof(value));
 }
 
-DEFINE_TEST(memory_is_written_and_read, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, memory_is_written_and_read)
 {
-    verbs_device device;
-    connected_pair p(device);
     set_word(p.a, 0x1122334455667788);
     assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 4096), p.b), 0);
     assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
@@ -40,10 +38,8 @@ DEFINE_TEST(memory_is_written_and_read, nullptr, nullptr)
     assert_nothing(p.b);
 }
 
-DEFINE_TEST(atomic_operations_exchange_words, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, atomic_operations_exchange_words)
 {
-    verbs_device device;
-    connected_pair p(device);
     set_word(p.b, 5);
     assert_int_equal(p.a.send(IBV_WR_ATOMIC_CMP_AND_SWP, 1, p.a.sge(64, 8), p.b), 0);
     assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
@@ -55,10 +51,8 @@ DEFINE_TEST(atomic_operations_exchange_words, nullptr, nullptr)
     assert_int_equal(word(p.b), 14);
 }
 
-DEFINE_TEST(a_message_consumes_a_receive, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, a_message_consumes_a_receive)
 {
-    verbs_device device;
-    connected_pair p(device);
     set_word(p.a, 77);
     assert_int_equal(p.b.post_receive(10, 128, 64), 0);
     assert_int_equal(p.b.post_receive(11, 256, 64), 0);
@@ -78,10 +72,8 @@ DEFINE_TEST(a_message_consumes_a_receive, nullptr, nullptr)
     assert_int_equal(word(p.b), 77);
 }
 
-DEFINE_TEST(a_message_waits_for_its_receive, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, a_message_waits_for_its_receive)
 {
-    verbs_device device;
-    connected_pair p(device);
     assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
     assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0); // must not overtake the SEND
     for (int i = 0; i < 20; ++i)
@@ -102,10 +94,8 @@ DEFINE_TEST(a_message_is_retried_up_to_the_limit, nullptr, nullptr)
     assert_int_equal(p.a.qp->qp_base.state, IBV_QPS_ERR);
 }
 
-DEFINE_TEST(a_message_is_not_longer_than_its_receive, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, a_message_is_not_longer_than_its_receive)
 {
-    verbs_device device;
-    connected_pair p(device);
     assert_int_equal(p.b.post_receive(10, 128, 7), 0);
     assert_int_equal(p.b.post_receive(11, 128, 7), 0);
     assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
@@ -148,10 +138,8 @@ DEFINE_TEST(requests_without_access_rights_are_rejected, nullptr, nullptr)
     assert_completion(p.a.poll(), 0, IBV_WC_REM_ACCESS_ERR);
 }
 
-DEFINE_TEST(requests_with_unregistered_local_memory_are_rejected, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, requests_with_unregistered_local_memory_are_rejected)
 {
-    verbs_device device;
-    connected_pair p(device);
     ibv_sge wrong = p.a.sge(0, 8);
     wrong.lkey ^= 1;
     assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, wrong, p.b), 0);

@@ -18,10 +18,8 @@ int enter(queue_pair &qp, ibv_qp_state state, int mask = 0)
     return qp.modify(attr, IBV_QP_STATE | mask);
 }
 
-DEFINE_TEST(states_follow_in_their_order, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, states_follow_in_their_order)
 {
-    verbs_device device;
-    connected_pair p(device);
     assert_int_equal(enter(*p.a.qp, IBV_QPS_INIT), EINVAL);
     assert_int_equal(p.a.qp->qp_base.state, IBV_QPS_RTS);
     assert_int_equal(enter(*p.a.qp, IBV_QPS_ERR), 0);
@@ -33,10 +31,8 @@ DEFINE_TEST(states_follow_in_their_order, nullptr, nullptr)
     assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
 }
 
-DEFINE_TEST(an_error_flushes_both_queues, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, an_error_flushes_both_queues)
 {
-    verbs_device device;
-    connected_pair p(device);
     assert_int_equal(p.a.post_receive(10, 0, 8), 0);
     assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
     assert_int_equal(enter(*p.a.qp, IBV_QPS_ERR), 0);
@@ -47,10 +43,8 @@ DEFINE_TEST(an_error_flushes_both_queues, nullptr, nullptr)
     assert_nothing(p.a);
 }
 
-DEFINE_TEST(a_reset_discards_posted_requests, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, a_reset_discards_posted_requests)
 {
-    verbs_device device;
-    connected_pair p(device);
     assert_int_equal(p.a.post_receive(10, 0, 8), 0);
     assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
     assert_int_equal(enter(*p.a.qp, IBV_QPS_RESET), 0);
@@ -61,10 +55,8 @@ DEFINE_TEST(a_reset_discards_posted_requests, nullptr, nullptr)
     assert_nothing(p.b); // the receive was discarded, too
 }
 
-DEFINE_TEST(a_drained_queue_starts_no_request, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, a_drained_queue_starts_no_request)
 {
-    verbs_device device;
-    connected_pair p(device);
     assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b), 0);
     assert_int_equal(enter(*p.a.qp, IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
     assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0);
@@ -112,10 +104,8 @@ public:
     void cut() noexcept override {}
 };
 
-DEFINE_TEST(the_loss_of_an_earlier_path_is_ignored, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, the_loss_of_an_earlier_path_is_ignored)
 {
-    verbs_device device;
-    connected_pair p(device);
     const auto earlier = std::make_shared<unused_path>(), present = std::make_shared<unused_path>();
     p.a.qp->attach(earlier);
     p.a.qp->attach(nullptr);
@@ -128,10 +118,8 @@ DEFINE_TEST(the_loss_of_an_earlier_path_is_ignored, nullptr, nullptr)
     assert_completion(p.a.poll(), 1, IBV_WC_RETRY_EXC_ERR);
 }
 
-DEFINE_TEST(a_number_is_found_until_its_queue_pair_is_destroyed, nullptr, nullptr)
+FIXTURE_TEST(device_with_pair, a_number_is_found_until_its_queue_pair_is_destroyed)
 {
-    verbs_device device;
-    connected_pair p(device);
     const std::uint32_t number = p.a.qp->qp_base.qp_num;
     assert_ptr_equal(number_table::instance().find(number).get(), p.a.qp.get());
     assert_ptr_not_equal(number_table::instance().find(p.b.qp->qp_base.qp_num).get(), p.a.qp.get());
