@@ -265,13 +265,5 @@ INTEGRATION_TEST(a_receive_posted_on_the_request_gets_the_first_message)
     check_pattern(local.ptr + 64, 512, 3);
 }
 
-static const struct role roles[] = {
-        {"after rejecting", serve_after_rejecting},
-        {"after failing", serve_after_failing},
-        {"silent", serve_silently},
-        {"late", serve_late},
-        {"no endpoint", serve_without_endpoint},
-        {NULL, NULL},
-};
-
-INTEGRATION_MAIN(roles)
+INTEGRATION_MAIN_WITH_ROLES({"after rejecting", serve_after_rejecting}, {"after failing", serve_after_failing},
+        {"silent", serve_silently}, {"late", serve_late}, {"no endpoint", serve_without_endpoint})

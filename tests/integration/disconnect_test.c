@@ -310,13 +310,5 @@ INTEGRATION_TEST(killed_clients_do_not_affect_the_server)
     }
 }
 
-static const struct role roles[] = {
-        {"endings", serve_endings},
-        {"hasty", serve_and_disconnect_at_once},
-        {"crossings", serve_crossings},
-        {"dying", serve_and_die},
-        {"endless writer", write_for_ever},
-        {NULL, NULL},
-};
-
-INTEGRATION_MAIN(roles)
+INTEGRATION_MAIN_WITH_ROLES({"endings", serve_endings}, {"hasty", serve_and_disconnect_at_once},
+        {"crossings", serve_crossings}, {"dying", serve_and_die}, {"endless writer", write_for_ever})

@@ -277,10 +277,4 @@ INTEGRATION_TEST(a_signal_does_not_end_a_wait)
     CHECK_OK(rpma_conn_disconnect(conn));
 }
 
-static const struct role roles[] = {
-        {"event loop", serve_event_loop},
-        {"slow", serve_slowly},
-        {NULL, NULL},
-};
-
-INTEGRATION_MAIN(roles)
+INTEGRATION_MAIN_WITH_ROLES({"event loop", serve_event_loop}, {"slow", serve_slowly})

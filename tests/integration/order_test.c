@@ -211,10 +211,4 @@ INTEGRATION_TEST(a_full_receive_queue_refuses_the_next_receive_and_loses_none)
         check_pattern(session.local.ptr + i * 8, 8, (unsigned)i + 1);
 }
 
-static const struct role roles[] = {
-        {"log reader", serve_a_log_reader},
-        {"word watcher", serve_a_word_watcher},
-        {NULL, NULL},
-};
-
-INTEGRATION_MAIN(roles)
+INTEGRATION_MAIN_WITH_ROLES({"log reader", serve_a_log_reader}, {"word watcher", serve_a_word_watcher})

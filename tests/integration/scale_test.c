@@ -183,11 +183,4 @@ INTEGRATION_TEST(a_program_started_during_a_connection_inherits_no_descriptor)
     expect_line(heir->link, "inherited 0");
 }
 
-static const struct role roles[] = {
-        {"many", serve_many},
-        {"rounds", serve_rounds},
-        {"heir", serve_nothing},
-        {NULL, NULL},
-};
-
-INTEGRATION_MAIN(roles)
+INTEGRATION_MAIN_WITH_ROLES({"many", serve_many}, {"rounds", serve_rounds}, {"heir", serve_nothing})

@@ -182,10 +182,4 @@ INTEGRATION_TEST(an_srq_with_its_own_cq_excludes_a_shared_channel)
     CHECK(req == NULL);
 }
 
-static const struct role roles[] = {
-        {"srq", serve_srq},
-        {"hungry srq", serve_hungry_srq},
-        {NULL, NULL},
-};
-
-INTEGRATION_MAIN(roles)
+INTEGRATION_MAIN_WITH_ROLES({"srq", serve_srq}, {"hungry srq", serve_hungry_srq})

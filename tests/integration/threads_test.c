@@ -215,10 +215,4 @@ INTEGRATION_TEST(many_threads_operate_on_one_connection)
         join_worker(self, workers[i]);
 }
 
-static const struct role roles[] = {
-        {"listening thread", serve_with_a_listening_thread},
-        {"threads", serve_with_threads},
-        {NULL, NULL},
-};
-
-INTEGRATION_MAIN(roles)
+INTEGRATION_MAIN_WITH_ROLES({"listening thread", serve_with_a_listening_thread}, {"threads", serve_with_threads})

@@ -77,3 +77,8 @@ int integration_main(int argc, char **argv, const struct role *roles);
     {                                                                                                                  \
         return integration_main(argc, argv, roles);                                                                    \
     }
+
+/* The arguments are roles: {name, function}. */
+#define INTEGRATION_MAIN_WITH_ROLES(...)                                                                               \
+    static const struct role roles[] = {__VA_ARGS__, {NULL, NULL}};                                                    \
+    INTEGRATION_MAIN(roles)
