@@ -28,6 +28,14 @@ void store_word(std::byte *to, const std::byte *from) noexcept
     __atomic_store_n(reinterpret_cast<std::uint64_t *>(to), value, order);
 }
 
+inline std::size_t total_length(std::span<const iovec> segments) noexcept
+{
+    std::size_t bytes = 0;
+    for (const iovec &segment : segments)
+        bytes += segment.iov_len;
+    return bytes;
+}
+
 // Copies between registered memory and private buffers, in ascending order. A concurrent reader or writer of the
 // registered memory never observes half of an aligned 8-byte word.
 

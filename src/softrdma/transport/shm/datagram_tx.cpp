@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/datagram_tx.hpp"
+#include "base/copy.hpp"
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
@@ -128,10 +129,7 @@ bool datagram_tx::channel::leads_to(const network_address &address) noexcept
 datagram_tx::outcome datagram_tx::channel::send(
         const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {
-    std::size_t length = 0;
-    for (const iovec &segment : payload)
-        length += segment.iov_len;
-    switch (ring_.put(d, route, payload, length)) {
+    switch (ring_.put(d, route, payload, total_length(payload))) {
     case ring_writer::outcome::fault:
         return outcome::fault;
     case ring_writer::outcome::sent_to_sleeper:

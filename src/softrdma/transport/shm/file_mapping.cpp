@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/file_mapping.hpp"
-#include "base/copy.hpp"
 #include "base/guard.hpp"
 #include "base/own_descriptors.hpp"
 #include "base/proc_maps.hpp"
@@ -176,7 +175,7 @@ bool file_mapping::copy_into(std::byte *file, std::span<const iovec> from) noexc
 
 bool file_mapping::read(std::uint64_t offset, std::span<const iovec> to) noexcept
 {
-    return covers(offset, total(to)) && guarded([=, from = at_ + offset] { copy_all_from(from, to); });
+    return covers(offset, total_length(to)) && guarded([=, from = at_ + offset] { copy_all_from(from, to); });
 }
 
 int file_mapping::write_back(std::uint64_t offset, std::size_t bytes) const noexcept

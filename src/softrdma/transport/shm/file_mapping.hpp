@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/assert.hpp"
+#include "base/copy.hpp"
 #include "base/unique_fd.hpp"
 #include "transport/shm/layout.hpp"
 
@@ -41,7 +42,7 @@ public:
     // memory is gone: the owner may have changed the length of the region since.
     bool write(std::uint64_t offset, std::span<const iovec> from) noexcept
     {
-        const std::uint64_t bytes = total(from);
+        const std::uint64_t bytes = total_length(from);
         if (!covers(offset, bytes))
             return false;
         if (populated_ != nullptr && bytes > 0)
@@ -59,13 +60,6 @@ private:
         return offset <= size_ && bytes <= size_ - offset;
     }
     static bool copy_into(std::byte *file, std::span<const iovec> from) noexcept;
-    static std::uint64_t total(std::span<const iovec> segments) noexcept
-    {
-        std::uint64_t bytes = 0;
-        for (const iovec &segment : segments)
-            bytes += segment.iov_len;
-        return bytes;
-    }
 
     // A page fault for each first write to a page takes many times as long as the write, so the surrounding pages are
     // populated in one call.

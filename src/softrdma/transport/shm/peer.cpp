@@ -2,6 +2,7 @@
 #include "transport/shm/peer.hpp"
 #include "transport/shm/file_mapping.hpp"
 #include "transport/shm/policy.hpp"
+#include "base/copy.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 
@@ -57,14 +58,6 @@ copy_result result_of(ssize_t copied, std::size_t wanted) noexcept
     if (copied >= 0 || errno == EFAULT || errno == ENOMEM)
         return copy_result::fault;
     return errno == ESRCH ? copy_result::no_peer : copy_result::unsupported;
-}
-
-std::size_t total(std::span<const iovec> segments) noexcept
-{
-    std::size_t bytes = 0;
-    for (const iovec &segment : segments)
-        bytes += segment.iov_len;
-    return bytes;
 }
 
 } // namespace
@@ -234,7 +227,7 @@ copy_result peer_process::write(std::uint64_t to, std::span<const iovec> from) c
 {
     if (!is_open())
         return copy_result::unsupported;
-    const iovec target{reinterpret_cast<void *>(to), total(from)};
+    const iovec target{reinterpret_cast<void *>(to), total_length(from)};
     return result_of(process_vm_writev(static_cast<pid_t>(memory_pid_), from.data(), from.size(), &target, 1, 0),
             target.iov_len);
 }
@@ -243,7 +236,7 @@ copy_result peer_process::read(std::uint64_t from, std::span<const iovec> to) co
 {
     if (!is_open())
         return copy_result::unsupported;
-    const iovec source{reinterpret_cast<void *>(from), total(to)};
+    const iovec source{reinterpret_cast<void *>(from), total_length(to)};
     return result_of(
             process_vm_readv(static_cast<pid_t>(memory_pid_), to.data(), to.size(), &source, 1, 0), source.iov_len);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/tcp/tcp_conn.hpp"
 #include "base/assert.hpp"
+#include "base/copy.hpp"
 #include "base/guard.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 
@@ -27,14 +28,6 @@ constexpr std::size_t gathered_limit = 16 * 1024;     // copying this much is ch
 constexpr std::size_t joined_limit = 256;             // copying this much is cheaper than another iovec
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that sends requests but never reads
 
-std::size_t total(std::span<const iovec> segments) noexcept
-{
-    std::size_t bytes = 0;
-    for (const iovec &segment : segments)
-        bytes += segment.iov_len;
-    return bytes;
-}
-
 // Buffer of one reading thread, shared by its connections: for input of a connection that has no incomplete packet, and
 // for more of a long WRITE, whose words the kernel would not store whole.
 std::span<std::byte> bulk_memory()
@@ -59,7 +52,7 @@ std::size_t tcp_conn::send_space()
 void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bool more)
 {
     SOFTRDMA_ASSERT(payload.size() <= max_iovecs);
-    const std::size_t payload_size = total(payload);
+    const std::size_t payload_size = total_length(payload);
     frame_headers headers = encode(header, payload_size);
     std::array<iovec, max_iovecs + 2> segments; // the first is for waiting output
     segments[1] = {headers.bytes.data(), headers.size};
@@ -132,7 +125,7 @@ void tcp_conn::keep(std::span<const iovec> segments, std::size_t already_sent) n
     }
     std::size_t end = output_.size();
     try {
-        output_.resize(end + total(segments) - already_sent);
+        output_.resize(end + total_length(segments) - already_sent);
     } catch (const std::bad_alloc &) {
         shutdown(fd_, SHUT_RDWR);
         return;
