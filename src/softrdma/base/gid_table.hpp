@@ -12,8 +12,7 @@
 namespace softrdma
 {
 
-// GUID of the device: locally administered, and the same on all hosts.
-inline constexpr std::uint64_t device_guid = 0x0200535246544401;
+inline constexpr std::uint64_t device_guid = 0x0200535246544401; // locally administered, the same on all hosts
 
 struct gid_entry {
     ibv_gid gid{};
@@ -31,8 +30,7 @@ ibv_gid_type type_of_gid(const gid_entry &entry);
 // LID of this host. On an InfiniBand link it consists of the last two bytes of its first IPv4 address; peers share the
 // first two bytes. 0 on Ethernet, and if no address provides a LID.
 std::uint16_t own_lid();
-// Entry with the address of own_lid(), for paths by LID. Requires own_lid() != 0.
-const gid_entry &lid_entry();
+const gid_entry &lid_entry(); // entry with the address of own_lid(), which must not be 0
 ibv_gid gid_of_lid(std::uint16_t lid);
 
 bool is_own_address(std::span<const std::byte, 16> gid) noexcept;
@@ -40,8 +38,7 @@ bool is_own_address(std::span<const std::byte, 16> gid) noexcept;
 bool is_loopback(const ibv_gid &gid) noexcept;
 
 bool is_v4(const ibv_gid &gid) noexcept;
-// Converts an address to a GID; an IPv4 address is mapped into IPv6.
-ibv_gid gid_of(const sockaddr_storage &address) noexcept;
+ibv_gid gid_of(const sockaddr_storage &address) noexcept; // an IPv4 address is mapped into IPv6
 // Converts a GID to an address. A link-local address needs `interface` as its scope.
 sockaddr_storage address_of(const ibv_gid &gid, unsigned interface) noexcept;
 in_port_t &port_of(sockaddr_storage &address) noexcept;

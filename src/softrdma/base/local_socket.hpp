@@ -21,8 +21,7 @@ struct local_address : sockaddr_un {
     socklen_t size = 0;
 };
 
-// Opens a socket for messages. Empty, with errno set, on error.
-unique_fd open_local_socket() noexcept;
+unique_fd open_local_socket() noexcept; // empty, with errno set, on error
 // Process ID of the peer, if it belongs to the same user; 0 outside the local PID namespace.
 std::optional<std::uint32_t> process_of_own_user(int socket) noexcept;
 

@@ -14,7 +14,6 @@ namespace softrdma
 
 class condition;
 
-// A mutex with a level in the lock order.
 class CAPABILITY("mutex") ordered_mutex
 {
 public:

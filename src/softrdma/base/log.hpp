@@ -14,7 +14,6 @@ inline bool is_on(level l)
     return config::value(config::setting::log) >= static_cast<int>(l);
 }
 
-// Formats like printf(); `format` has no newline at its end.
-[[gnu::format(printf, 2, 3)]] void write(level l, const char *format, ...);
+[[gnu::format(printf, 2, 3)]] void write(level l, const char *format, ...); // no newline at its end
 
 } // namespace softrdma::log

@@ -73,15 +73,11 @@ inline constexpr std::chrono::seconds grace_limit{5};
 class grace_period
 {
 public:
-    // Without a reader: it has ended.
-    grace_period() = default;
-    // Watches the section of one reader, whatever region it uses.
-    explicit grace_period(const reader &watched);
-    // After this call, restart() requires no memory.
-    void prepare() { operations_.reserve(1); }
+    grace_period() = default;                     // has ended
+    explicit grace_period(const reader &watched); // watches one reader, whatever region it uses
+    void prepare() { operations_.reserve(1); }    // restart() then requires no memory
     void clear() noexcept { operations_.clear(); }
-    // Watches the section of one reader instead of the earlier ones.
-    void restart(const reader &watched);
+    void restart(const reader &watched); // watches this reader instead of the earlier ones
 
     // Returns true when each section has ended or its process no longer exists, according to the kernel.
     bool ended();
@@ -96,8 +92,7 @@ private:
     };
     static constexpr std::uint32_t any_region = 0;
 
-    // Call after the barrier.
-    void add(const reader &watched, std::uint32_t key);
+    void add(const reader &watched, std::uint32_t key); // call after the barrier
 
     std::vector<operation, reserve::allocator<operation>> operations_;
 };

@@ -33,8 +33,7 @@ struct allocator {
     friend bool operator==(const allocator &, const allocator &) noexcept { return true; }
 };
 
-// Base class of objects that are allocated here.
-struct object {
+struct object { // base class of objects that are allocated here
     static void *operator new(std::size_t size) { return allocate(size); }
     static void operator delete(void *memory) noexcept { release(memory); }
 };
@@ -82,8 +81,7 @@ using call_queue = std::multimap<std::chrono::steady_clock::time_point, call, st
 // An allocated entry of a queue of calls: deferring it requires no memory. Empty while it is in a queue.
 struct prepared_call {
     prepared_call() = default;
-    // Throws std::bad_alloc like allocate().
-    explicit prepared_call(call function)
+    explicit prepared_call(call function) // throws std::bad_alloc
     {
         call_queue one;
         entry = one.extract(one.emplace(std::chrono::steady_clock::time_point(), std::move(function)));

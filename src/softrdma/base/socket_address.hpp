@@ -7,8 +7,7 @@
 namespace softrdma
 {
 
-// Readable form of an address, terminated by a zero byte.
-using address_text = std::array<char, 80>;
+using address_text = std::array<char, 80>; // readable form, terminated by a zero byte
 address_text text_of(const sockaddr_storage &address) noexcept;
 
 } // namespace softrdma

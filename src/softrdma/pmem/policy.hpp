@@ -5,8 +5,6 @@ namespace softrdma::pmem
 {
 
 // SOFTRDMA_NATIVE_VERBS=off: FLUSH and ATOMIC WRITE do not exist, as on a NIC without them.
-
-// SOFTRDMA_NATIVE_VERBS=off: FLUSH and ATOMIC WRITE do not exist, as on a NIC without them.
 bool native_verbs() noexcept;
 // SOFTRDMA_READ_FLUSH=off: a READ does not make earlier stores durable.
 bool read_flushes() noexcept;

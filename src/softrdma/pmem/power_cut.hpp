@@ -24,7 +24,6 @@ void on_durable(std::uintptr_t begin, std::size_t bytes);
 // Call when the device has executed an operation for a peer: cuts after the configured number of operations.
 void operation_done();
 
-// Restores the lost data and ends the process with _exit(137).
-[[noreturn]] void cut();
+[[noreturn]] void cut(); // restores the lost data, then calls _exit(137)
 
 } // namespace softrdma::pmem::power_cut

@@ -111,8 +111,7 @@ void event_loop::pause(polling::pause how)
     polls_.paused(how, now_ns() - before);
 }
 
-// Polls the expected handler, which takes one system call instead of two. While its input continues, the others are
-// polled less often.
+// Polls the expected handler, with one system call instead of two, and the others less often while it has input.
 poll_result event_loop::poll_sources(std::int64_t now)
 {
     constexpr std::int64_t max_interval_ns = 12'000;

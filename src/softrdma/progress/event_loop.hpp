@@ -18,8 +18,7 @@ public:
     // Starts the loop unless this process has one; its thread calls `first` at its start. Returns NULL and sets errno
     // on error.
     static event_loop *start(void (*first)());
-    // Returns the loop of this process. Returns NULL and sets errno if it has none.
-    static event_loop *get() noexcept;
+    static event_loop *get() noexcept; // NULL, with errno set, if this process has none
 
     using watch_id = watch_list::watch_id;
 

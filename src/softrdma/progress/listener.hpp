@@ -11,8 +11,7 @@ namespace softrdma
 class listener : public event_handler, public std::enable_shared_from_this<listener>
 {
 public:
-    // Takes ownership of the socket if `socket` >= 0. Returns the time for which further connections remain in the
-    // kernel's queue.
+    // Takes ownership of `socket` if it is >= 0. Returns for how long connections remain in the kernel's queue.
     using receiver = std::function<std::chrono::milliseconds(int socket)>;
 
     // Takes ownership of the bound descriptor and starts listening. Returns NULL and sets errno on error.
@@ -22,8 +21,7 @@ public:
 
     poll_result ready(std::uint32_t events) override;
     void close();
-    // Leaves connections in the kernel's queue until resume().
-    void suspend();
+    void suspend(); // leaves connections in the kernel's queue until resume()
     void resume();
 
 private:

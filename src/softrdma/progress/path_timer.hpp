@@ -55,8 +55,7 @@ public:
         event_loop::get()->after(std::max(delay, std::chrono::microseconds(0)), std::move(expired));
         pending_ = deadline;
     }
-    // The function of the pending timer must call this first.
-    void expired() noexcept { pending_.reset(); }
+    void expired() noexcept { pending_.reset(); } // first call of the function of the pending timer
 
 private:
     std::optional<clock::time_point> pending_; // expiry

@@ -26,8 +26,7 @@ public:
     // Adds a peer, before its messages are read; disconnects it if memory is exhausted. Returns how long the next one
     // must stay in the kernel's queue, so that the first message of a new peer can be read before its disconnection.
     std::chrono::milliseconds add(const std::shared_ptr<pending_peer> &peer);
-    // Time until the next one can be accepted.
-    std::chrono::milliseconds pause();
+    std::chrono::milliseconds pause(); // time to the next acceptance
     // Called when the first message of the peer has arrived. Returns false if the peer was disconnected.
     bool remove(const std::shared_ptr<pending_peer> &peer);
 

@@ -51,9 +51,7 @@ void progress_thread::run()
     }
 }
 
-// Decides whether to spin before the next sleep. If a packet arrives soon after the thread fell asleep, but not while
-// it spun, the sender probably waited for this CPU, as on a busy machine. The thread then skips spins, twice as many
-// each time, until a spin finds a packet.
+// Decides whether to spin before the next sleep (section 2 of docs/softrdma.md).
 bool progress_thread::spins_after_sleep(std::int64_t slept_ns) noexcept
 {
     constexpr std::int64_t soon_ns = 4 * spin_ns;

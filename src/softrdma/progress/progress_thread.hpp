@@ -19,10 +19,8 @@ class progress_thread
 public:
     progress_thread(event_loop &loop, polling &polls) noexcept : loop_(loop), polls_(polls) {}
 
-    // Starts the thread, which first calls `first`. Returns 0 or an errno value.
-    int start(void (*first)());
-    // Unparks the thread immediately, because the program stopped polling.
-    void unpark();
+    int start(void (*first)()); // the thread first calls `first`; returns 0 or an errno value
+    void unpark();              // call when the program stops polling
 
 private:
     void run();

@@ -14,8 +14,7 @@ class timers
 {
 public:
     int open();
-    // Readable while a call is due.
-    int descriptor() const noexcept { return descriptor_.get(); }
+    int descriptor() const noexcept { return descriptor_.get(); } // readable while a call is due
 
     void add(std::chrono::microseconds delay, reserve::prepared_call call) noexcept;
     // Calls the functions that are due, without a lock. A function that throws std::bad_alloc is called again later.

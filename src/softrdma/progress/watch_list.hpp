@@ -28,8 +28,7 @@ public:
     // Returns 0 or an errno value. The descriptor of timers is watched as `timer_watch`.
     int open(int timer);
 
-    // Watches a descriptor level-triggered (EPOLLIN, ...). Returns 0 and sets errno on error.
-    watch_id add(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler);
+    watch_id add(int fd, std::uint32_t events, std::shared_ptr<event_handler> handler); // see event_loop::watch()
     void change(watch_id id, std::uint32_t events);
     void remove(watch_id id);
     void add_in_memory(const std::shared_ptr<event_handler> &handler);
@@ -42,13 +41,11 @@ public:
     {
         return wait(std::span(space).first(1), -1);
     }
-    // Waits until a descriptor is ready, at most for `limit`.
-    void sleep(std::chrono::microseconds limit) const noexcept;
+    void sleep(std::chrono::microseconds limit) const noexcept; // ends when a descriptor is ready
     // Returns the handler of the event; NULL if it was removed. A handler with input is expected to have the next one
     // too; `newly_expected` is set if that changed.
     std::shared_ptr<event_handler> find(const epoll_event &event, bool &newly_expected);
-    // Returns NULL after the last one.
-    std::shared_ptr<event_handler> in_memory(std::size_t index);
+    std::shared_ptr<event_handler> in_memory(std::size_t index); // NULL after the last one
 
     void expect(std::shared_ptr<event_handler> handler);
     std::shared_ptr<event_handler> expected();

@@ -22,8 +22,7 @@ class datagram_receiver
 {
 public:
     virtual ~datagram_receiver() = default;
-    // Called without a lock, by one thread at a time. The header contains the source and destination. All data comes
-    // from an unauthenticated peer.
+    // Called without a lock, by one thread at a time, with unauthenticated data. The header contains both addresses.
     virtual void arrived(const datagram &d, const network_header &header) = 0;
 };
 
@@ -37,8 +36,7 @@ public:
     // Sets the receiver of later datagrams; NULL drops them. The former receiver is no longer called after this
     // returns. The caller must not hold a lock, and must not be called by a receiver.
     virtual void listen(std::shared_ptr<datagram_receiver> receiver) = 0;
-    // Reads the payload before it returns. Returns false if the payload cannot be read. A datagram that the network
-    // does not accept is lost.
+    // Reads the payload before it returns; false if it cannot. A datagram that the network does not accept is lost.
     virtual bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload) = 0;
 };
 

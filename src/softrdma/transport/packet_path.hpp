@@ -27,12 +27,8 @@ public:
     // push().
     virtual void transmit(const packet &header, std::span<const iovec> payload, bool more) = 0;
 
-    // Sends delayed segments.
-    virtual void push() = 0;
-
-    // True while no further data segment should be offered; packet_receiver::path_writable() follows.
-    virtual bool congested() = 0;
-
+    virtual void push() = 0;      // sends delayed segments
+    virtual bool congested() = 0; // offer no data segment until path_writable()
     // Number of bytes that can be sent without buffering, if known; the rest must be copied.
     virtual std::size_t send_space() = 0;
 
@@ -42,10 +38,7 @@ public:
     // Calls packet_receiver::answer_timer_expired() after the delay.
     virtual void start_answer_timer(std::chrono::microseconds delay) = 0;
 
-    // Name for reports.
-    virtual const char *name() const noexcept = 0;
-
-    // Stores the addresses of both ends.
+    virtual const char *name() const noexcept = 0; // name in reports
     virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
 
     // Breaks the path; packet_receiver::path_lost() follows on both sides.
@@ -69,8 +62,7 @@ public:
             const std::function<void(std::span<std::byte>)> &fill) = 0;
     // Called after the received packets were handled, before the thread waits for more.
     virtual void received_all() = 0;
-    // Called when the path is no longer congested.
-    virtual void path_writable() = 0;
+    virtual void path_writable() = 0; // the path is no longer congested
     virtual void timer_expired() = 0;
     virtual void answer_timer_expired() = 0;
     virtual void path_lost(const packet_path &path) = 0;

@@ -42,13 +42,11 @@ public:
 
     // Returns zeroed memory. Returns NULL and sets errno if no memory is left.
     virtual std::shared_ptr<block> allocate(std::size_t size) = 0;
-    // Returns a unique number, never 0.
-    virtual std::uint64_t next_serial() noexcept = 0;
+    virtual std::uint64_t next_serial() noexcept = 0; // unique, never 0
 
     // Only one of the regions with the same slot_index() may be published at a time.
     virtual void publish(const published_region &region) noexcept = 0;
-    // Later lookups of peers do not find the region; a peer that found it before may still be inside an operation on
-    // it.
+    // Later lookups of peers do not find the region; a peer that found it before may still be using it.
     virtual void withdraw(std::uint32_t key) noexcept = 0;
     // Returns whether a peer has stored to pages of the withdrawn region's file that are not written back yet.
     virtual bool has_unsynced(std::uint32_t key) const noexcept = 0;

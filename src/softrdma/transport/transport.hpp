@@ -37,10 +37,8 @@ public:
     // tried_in_memory(), which continues like execute().
     virtual bool awaits_memory() const noexcept = 0;
     virtual outcome tried_in_memory(post_result result) = 0;
-    // Called when the first request may no longer need to wait.
-    virtual outcome resume() = 0;
-    // Returns whether a started request is not complete.
-    virtual bool busy() const noexcept = 0;
+    virtual outcome resume() = 0;           // call when the first request need no longer wait
+    virtual bool busy() const noexcept = 0; // whether a started request is not complete
     // Completes the first request with an error of the path. Returns false if the queue is empty or the request was not
     // sent.
     virtual bool fail_first(ibv_wc_status status) = 0;
@@ -55,8 +53,7 @@ public:
     virtual void drop_message() = 0;
     // Returns whether a thread is executing a request of the peer, without the lock of the queue pair.
     virtual bool is_executing() const noexcept = 0;
-    // Number of requests of the peer that the local side has executed.
-    virtual std::uint64_t executed_count() const noexcept = 0;
+    virtual std::uint64_t executed_count() const noexcept = 0; // requests of the peer that were executed
 
     // Discards all state without completions. Returns false if the peer may still respond to discarded requests: the
     // path must then not carry other requests.

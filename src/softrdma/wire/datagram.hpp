@@ -24,8 +24,7 @@ struct datagram {
 inline constexpr std::size_t max_datagram_payload = 4096; // MTU of the port
 inline constexpr std::size_t max_datagram_headers = 24;
 inline constexpr std::size_t datagram_immediate_size = 4;
-// Size of its UDP packet, without the network headers.
-constexpr std::size_t packet_size(const datagram &d) noexcept
+constexpr std::size_t packet_size(const datagram &d) noexcept // its UDP packet, without the network headers
 {
     return max_datagram_headers - (d.immediate ? 0 : datagram_immediate_size) + d.payload.size();
 }

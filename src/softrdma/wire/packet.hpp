@@ -102,8 +102,7 @@ constexpr bool psn_after(std::uint32_t a, std::uint32_t b) noexcept
     return distance != 0 && distance < (psn_mask + 1) / 2;
 }
 
-// Returns whether the packet is a SEND that invalidates a window.
-constexpr bool has_ieth(opcode op) noexcept
+constexpr bool has_ieth(opcode op) noexcept // SEND that invalidates a window
 {
     return op == opcode::send_last_inv || op == opcode::send_only_inv;
 }
@@ -204,8 +203,7 @@ constexpr opcode part_of(opcode whole, bool first, bool last) noexcept
     return first ? opcode::read_response_first : opcode::read_response_middle;
 }
 
-// Packets that set up and close the connection of a queue pair.
-constexpr bool is_control(opcode op) noexcept
+constexpr bool is_control(opcode op) noexcept // packets that set up and close a connection
 {
     return is_cm(op) || (op >= opcode::direct_request && op <= opcode::direct_ready);
 }

@@ -49,8 +49,7 @@ struct shm_address {
     std::uint64_t fd_server = 0;     // number of the socket that passes descriptors; 0 if none
 };
 
-// Description of the reason, for operators.
-const char *text_of(no_shm_reason reason) noexcept;
+const char *text_of(no_shm_reason reason) noexcept; // description for operators
 const char *name_of(no_shm_reason reason) noexcept;
 
 // Encodes and decodes at the end of a message: an absent address takes one byte if it contains a reason, otherwise

@@ -56,8 +56,7 @@ public:
     packet_receiver *receiver() noexcept override { return nullptr; }
 
 private:
-    // Returns std::nullopt if the request must wait for a receive.
-    std::optional<ibv_wc_status> execute_request(const wqe &w);
+    std::optional<ibv_wc_status> execute_request(const wqe &w); // std::nullopt: it must wait for a receive
     ibv_wc_status act_on(loopback &peer, const wqe &w, std::span<const std::byte> data);
     std::optional<ibv_wc_status> deliver(loopback &peer, const wqe &w, std::span<const std::byte> data);
     void complete_first(ibv_wc_status status);

@@ -16,8 +16,7 @@ public:
         : qp_(qp), ep_(qp.end()), requester_(ep_, qp.sends()), responder_(ep_, qp.receives(), *qp.verbs())
     {
     }
-    // Factory for the queue pairs of the network device.
-    static transport_maker &maker() noexcept;
+    static transport_maker &maker() noexcept; // transports of the network device
 
     void start_answering(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { responder_.start(psn); }
     void start_sending(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { requester_.start(psn); }
@@ -59,8 +58,7 @@ public:
 
 private:
     bool receive_request(const packet_path &from, const packet &p);
-    // Only the thread that reads the connection executes requests; it does not hold the lock of the queue pair while it
-    // does so.
+    // Only the thread that reads the connection executes requests, without the lock of the queue pair.
     std::uint8_t execute(const packet &p) NO_THREAD_SAFETY_ANALYSIS { return responder_.execute(p); }
     // Returns whether packets of that path belong to the connection of the queue pair.
     bool is_current(const packet_path &from) const noexcept REQUIRES(qp_.lock())

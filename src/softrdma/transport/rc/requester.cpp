@@ -70,8 +70,7 @@ bool requester::execute_local(wqe &w, outcome &o)
     return *status == IBV_WC_SUCCESS;
 }
 
-// Returns whether the acknowledgment may be delayed: the next request is also a WRITE, and no thread waits for this
-// one.
+// Returns whether the acknowledgment may be delayed: a WRITE follows, and no thread waits for this request.
 bool requester::may_wait(const wqe &w) const noexcept
 {
     const bool is_plain_write = !w.info().takes_receive && !w.info().round_trip;

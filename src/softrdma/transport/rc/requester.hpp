@@ -25,8 +25,7 @@ public:
         SOFTRDMA_ASSERT(round_trips_ == 0 && next_ == 0); // no request of an earlier connection is in flight
         next_psn_ = psn & psn_mask;
     }
-    // Sends the requests that may be sent now.
-    outcome pump()
+    outcome pump() // sends the requests that may be sent now
     {
         const outcome o = start_requests();
         ep_.push();
@@ -34,7 +33,6 @@ public:
     }
     bool awaits_memory() const noexcept { return awaits_memory_; }
     outcome tried_in_memory(post_result result);
-    // Handles a response of the peer.
     outcome answer(const packet &p)
     {
         if (watches_answers_) [[unlikely]]
@@ -43,16 +41,12 @@ public:
     }
     // Finds the destination of the next bytes of a partly received response. Returns false if it is uncertain.
     bool find_destination(const packet &partial, std::size_t bytes, gathered &place);
-    // Called when the receiver has buffers again, or the RNR delay has expired.
-    outcome resume();
-    // Called when the timer of the path has expired.
+    outcome resume(); // the receiver has buffers again, or the RNR delay has expired
     outcome timed_out();
     outcome answer_timer_expired();
     bool fail_first(ibv_wc_status status);
     void flush();
-    // Returns false if responses to discarded requests may still arrive.
-    bool reset();
-    // Returns true while a started request is not complete.
+    bool reset(); // false if responses to discarded requests may still arrive
     bool busy() const noexcept { return !queue_.empty() && queue_.front().is_started(); }
 
 private:
@@ -70,7 +64,6 @@ private:
     packet round_trip_header(const wqe &w) const noexcept;
     outcome transmit_round_trip(wqe &w);
     outcome transmit_segment(wqe &w, std::uint32_t bytes);
-    // Returns whether more requests follow the one that is being sent.
     bool more_follow() const noexcept { return next_ + 1 < queue_.size(); }
     opcode segment_opcode(const wqe &w, std::uint32_t bytes) const noexcept;
     bool may_wait(const wqe &w) const noexcept;

@@ -24,8 +24,7 @@ outcome requester::rejected(const packet &p)
     return outcome::broken;
 }
 
-// Handles a peer that sends no more responses. This acknowledges nothing: the peer has acknowledged all requests that
-// it executed.
+// Handles a peer that sends no more responses. It has acknowledged all requests that it executed.
 outcome requester::peer_has_ended()
 {
     if (queue_.empty() || !queue_.front().has_psn())

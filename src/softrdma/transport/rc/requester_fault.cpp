@@ -79,8 +79,7 @@ void requester::lose_answers_from(std::uint32_t psn)
     ep_.path->start_timer(lost_answer_delay);
 }
 
-// Returns true if the packet was dropped or delayed.
-bool requester::intercepted(const packet &p)
+bool requester::intercepted(const packet &p) // whether the packet was dropped or delayed
 {
     injection &i = *injection_;
     if (i.lost_from && !psn_after(*i.lost_from, p.psn)) {

@@ -187,8 +187,7 @@ void responder::flush()
     receives_.flush();
 }
 
-// Returns the receive of a partial message to its shared receive queue. Receives of the queue pair itself are flushed
-// or reset afterwards.
+// Returns the receive of a partial message to its shared receive queue. Own receives are flushed or reset later.
 void responder::drop_message()
 {
     if (!current_ || ep_.qp->srq == nullptr)

@@ -58,7 +58,6 @@ public:
     void abandon();
     void flush();
     void drop_message();
-    // Number of requests of the peer that the local side has executed.
     std::uint64_t executed_count() const noexcept { return executed_; }
     void reset();
 

@@ -115,8 +115,7 @@ bool responder::send_reply(reply &r)
 
 bool responder::send_read(reply &r)
 {
-    // Few words are copied, which reads them whole. Larger payloads are left to the kernel, which reads them once
-    // instead of twice.
+    // Few words are copied, which reads them whole. The kernel reads larger payloads once instead of twice.
     std::array<std::byte, 4096> copied;
     do {
         if (ep_.path == nullptr || ep_.path->congested())

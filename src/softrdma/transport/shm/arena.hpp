@@ -32,13 +32,11 @@ public:
         return *reinterpret_cast<arena_facts *>(tables + facts_offset);
     }
 
-    // Peers detect the end of the calling thread, however it ends. Call it from a thread that lasts as long as the
-    // process.
+    // Peers detect the end of the calling thread, which must last as long as the process.
     void hold_liveness_futex() noexcept;
 
     std::shared_ptr<block> allocate(std::size_t size) override;
-    // Returns the block at that offset if it is in use.
-    std::shared_ptr<block> find(std::uint64_t offset);
+    std::shared_ptr<block> find(std::uint64_t offset); // NULL if it is not in use
 
     std::uint64_t next_serial() noexcept override { return serial_.fetch_add(1, std::memory_order_relaxed) + 1; }
 

@@ -18,12 +18,10 @@ class datagram_peer_owner
 {
 public:
     virtual ~datagram_peer_owner() = default;
-    // Returns false if the limit of peers is reached.
-    virtual bool add(const std::shared_ptr<datagram_peer> &peer) = 0;
+    virtual bool add(const std::shared_ptr<datagram_peer> &peer) = 0; // false if the limit of peers is reached
     // Removes a peer, after taking the complete datagrams in its ring.
     virtual void remove(datagram_peer &peer) = 0;
-    // Eventfd that wakes the owner.
-    virtual int wake_descriptor() const noexcept = 0;
+    virtual int wake_descriptor() const noexcept = 0; // eventfd that wakes the owner
 };
 
 // A process on this host that sends datagrams to this process through a ring that it has passed.

@@ -56,8 +56,7 @@ public:
         return state_.load(std::memory_order_acquire) == state::closed &&
                std::chrono::steady_clock::now() - created_ > before_next_offer;
     }
-    // Returns true if the address is one of this host.
-    bool leads_to(const network_address &address) noexcept;
+    bool leads_to(const network_address &address) noexcept; // whether it is one of this host
     outcome send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
 
 private:

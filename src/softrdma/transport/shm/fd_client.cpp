@@ -44,8 +44,7 @@ public:
         return poll_result::progress;
     }
     void out_of_memory() noexcept override;
-    // Fails the request if no response has arrived yet.
-    void fail_request();
+    void fail_request(); // unless a response has arrived
 
     void serve(std::weak_ptr<peer_process> requester);
     bool send_request(fd_request w) const noexcept;
@@ -128,8 +127,7 @@ void fd_client::take_replies()
     fail_request();
 }
 
-// Receives a requested file, in a private descriptor table: closing it must not release POSIX locks of the program on
-// that file.
+// Receives a requested file, in a private descriptor table (see with_own_descriptors()).
 void fd_client::take_file()
 {
     const auto requester = requester_.lock();

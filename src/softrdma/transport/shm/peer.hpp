@@ -15,8 +15,7 @@
 namespace softrdma
 {
 
-// Returns the reason why this process and the one with that address share no memory, as far as known without contacting
-// it.
+// Returns why this process and the one with that address share no memory, as known without contacting it.
 no_shm_reason check_shm(const shm_address &h);
 // Returns the reason why this process shares no memory at all, or `none` if it does.
 no_shm_reason check_local_shm();

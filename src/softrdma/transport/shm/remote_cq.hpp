@@ -13,15 +13,13 @@ namespace softrdma
 class remote_cq
 {
 public:
-    // Returns NULL if the offset is not that of a completion queue of the peer. `completion_fd` is the eventfd that the
-    // peer has passed for it.
+    // NULL if the offset is not that of a completion queue of the peer, which has passed `completion_fd` for it.
     static std::shared_ptr<remote_cq> open(
             const std::shared_ptr<peer_process> &peer, std::uint64_t offset, unique_fd completion_fd);
 
     // Reserves an entry. Returns false if the queue is full: its owner must then detect the overflow.
     bool reserve() noexcept;
-    // Releases an entry for which no message was sent.
-    void release_entry() noexcept;
+    void release_entry() noexcept; // entry without a message
     // Lets the peer find a message that was published.
     void announce(std::uint32_t bit, bool watched) noexcept;
     void wake(bool solicited);

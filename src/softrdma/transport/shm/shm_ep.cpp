@@ -38,8 +38,7 @@ class scatter_front
 public:
     explicit scatter_front(std::span<const iovec> list) noexcept : list_(list) {}
 
-    // Takes the first `bytes` bytes of the list; `bytes` must not exceed the rest. The result is valid until the next
-    // call.
+    // Takes the first `bytes` bytes, at most the rest. The result is valid until the next call.
     std::span<const iovec> take(std::size_t bytes) noexcept
     {
         std::size_t count = 0;
@@ -169,8 +168,7 @@ void shm_ep::record_store(const remote_region &r, std::uint32_t bytes)
     unsynced_.merge(recent_, begin, begin + bytes);
 }
 
-// May take as long as the file system needs, and references the files itself: leaves the section, so the peer does not
-// wait for it.
+// Leaves the section, because a file system may take long. References the files itself.
 bool shm_ep::make_durable()
 {
     SOFTRDMA_ASSERT(epoch_ != nullptr); // the local queue pair has a path
@@ -288,8 +286,7 @@ post_result shm_ep::deliver(const wqe &w, std::uint8_t kind, std::span<const iov
     return deliver(m, from) ? post_result::done : post_result::unsupported;
 }
 
-// A request whose local memory cannot be read fails with a protection error, whether the peer has posted a receive or
-// not.
+// Unreadable local memory is a protection error, whether the peer has posted a receive or not.
 [[gnu::cold]] post_result shm_ep::without_receive(const wqe &w)
 {
     std::span<const iovec> from;

@@ -117,8 +117,7 @@ private:
     post_result deliver(const wqe &w, std::uint8_t kind, std::span<const iovec> from);
     post_result write_word(const wqe &w);
     post_result flush(const wqe &w);
-    // Makes recorded stores durable. Returns false on error.
-    bool make_durable();
+    bool make_durable(); // recorded stores; returns false on error
     bool find(std::uint32_t key, int access, std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
     {
         // A thread that removes the region reads this word after a barrier for both sides.
@@ -126,8 +125,7 @@ private:
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return peer_->find(key, domain_, own_domain_, access, va, bytes, out);
     }
-    // Returns the peer's file behind a region, which is then `recent_`. NULL if the region has no file, or it is not
-    // available.
+    // Returns the peer's file behind a region, which is then `recent_`; NULL if none is available.
     file_mapping *mapping(const remote_region &r)
     {
         if (r.kind != region_kind::shared_file && r.kind != region_kind::direct_access)

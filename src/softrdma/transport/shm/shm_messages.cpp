@@ -61,8 +61,7 @@ std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) n
     return end - bounced_out_ > bounce_buffer_size ? std::nullopt : std::optional(begin);
 }
 
-// Prefetches lines for the next message, assuming that it has the same length, while the program continues. Out of
-// line, so that short messages are not slowed down.
+// Prefetches lines for a next message of the same length. Out of line, so that short messages are not slowed down.
 [[gnu::noinline]] void shm_ep::prefetch_space(std::uint32_t length) noexcept
 {
     if (length > max_prefetch)
@@ -85,8 +84,7 @@ bool shm_ep::publish(receive_slot &s, std::uint64_t seen) const noexcept
     return true;
 }
 
-// Inlined into its main caller, because the response to a message waits for each call. Other functions may call it as
-// well.
+// Inlined into its main caller, because the response to a message waits for each call.
 bool shm_ep::deliver(const message &m, std::span<const iovec> from)
 {
     receive_slot &s = *slot_;

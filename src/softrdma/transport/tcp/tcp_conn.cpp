@@ -115,8 +115,7 @@ bool tcp_conn::send(std::span<iovec> segments)
     return output_.empty();
 }
 
-// Stores output that was not sent. If memory is exhausted, shuts down the connection: the reader detects and reports
-// the loss.
+// Stores output that was not sent. If memory is exhausted, shuts the connection down: its reader reports the loss.
 void tcp_conn::keep(std::span<const iovec> segments, std::size_t already_sent) noexcept
 {
     if (sent_ == output_.size()) {
@@ -287,8 +286,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         msghdr message{};
         message.msg_iov = segments.data();
         message.msg_iovlen = segments.size();
-        // A system call that ThreadSanitizer does not intercept: the program may poll the memory that the kernel stores
-        // to.
+        // Not intercepted by ThreadSanitizer: the program may poll the memory that the kernel stores to.
         const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
         received = n < 0 ? 0 : static_cast<std::size_t>(n); // recv() reports the error too
     };

@@ -16,8 +16,7 @@ namespace softrdma
 
 class tcp_conn;
 
-// Interface of the creator of a connection, which is notified of events. Called with no lock held except the read lock
-// of the connection.
+// Interface of the creator of a connection. Called with no lock held except the read lock of the connection.
 class tcp_conn_user
 {
 public:
@@ -74,10 +73,8 @@ public:
     // While held, no input is read, because the queue pair is not ready for it.
     void hold();
     void unhold();
-    // Transmits a packet that does not belong to the queue pair.
-    void send_control(opcode op, std::span<const std::byte> payload);
-    // Closes the connection once all output was sent.
-    void finish();
+    void send_control(opcode op, std::span<const std::byte> payload); // a packet that does not belong to the queue pair
+    void finish();                                                    // closes the connection once all output was sent
     void drop() override { finish(); }
 
     // For the user, guarded by its lock.
@@ -85,8 +82,7 @@ public:
     std::uint64_t tag = 0;
 
 private:
-    // Returns whether input was found.
-    bool serve(std::uint32_t events) REQUIRES(read_mutex_);
+    bool serve(std::uint32_t events) REQUIRES(read_mutex_); // whether input was found
     void update_watch() REQUIRES(mutex_);
     // Both return true when the output buffer is empty.
     bool push_output() REQUIRES(mutex_);

@@ -131,8 +131,7 @@ void tcp_conn::finish_connecting()
         user_.connected(shared_from_this());
 }
 
-// Returns false if it is connected already.
-bool tcp_conn::becomes_connected(bool blocked)
+bool tcp_conn::becomes_connected(bool blocked) // false if it is connected already
 {
     tcp_socket::use_all_of_host(fd_);
     const lock_guard lock(mutex_);
@@ -177,8 +176,7 @@ void tcp_conn::drop(int error)
     user_.lost(shared_from_this(), receiver, error);
 }
 
-// The last reference to the queue pair may be released here. Its destruction takes locks that precede those of the
-// connection, so the caller releases it later.
+// The caller releases the receiver without the lock: the destruction of a queue pair takes locks that precede it.
 std::shared_ptr<packet_receiver> tcp_conn::disconnect()
 {
     if (closed_)

@@ -15,18 +15,15 @@ void prepare(int fd);
 // with BBR a stream takes 1.4 times as long. Call it once the connection is established.
 void use_all_of_host(int fd);
 
-// Addresses of both ends; AF_UNSPEC if unknown.
-struct addresses {
+struct addresses { // both ends; AF_UNSPEC if unknown
     sockaddr_storage here{};
     sockaddr_storage there{};
 };
 addresses addresses_of(int fd) noexcept;
 
-// Number of bytes that can be sent without waiting.
-std::size_t send_space(int fd) noexcept;
+std::size_t send_space(int fd) noexcept; // bytes that can be sent without waiting
 
-// TCP connects a socket to its own port if no process listens there: an ephemeral source port can equal the
-// destination.
+// TCP connects a socket to its own port if no process listens there and its ephemeral port is the destination.
 bool is_connected_to_itself(int fd) noexcept;
 
 } // namespace softrdma::tcp_socket

@@ -65,8 +65,7 @@ udp_port::~udp_port()
         static_cast<void>(wake_.release());
 }
 
-// Returns 0 or an errno value.
-int udp_port::open_at_any_port()
+int udp_port::open_at_any_port() // 0 or an errno value
 {
     const int v6_only = 0;
     sockaddr_storage any{};
@@ -302,7 +301,6 @@ bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
     return true;
 }
 
-// Receives from the socket.
 bool udp_port::receive_packets()
 {
     arrivals &a = *arrivals_;
@@ -340,8 +338,7 @@ void udp_port::deliver(const datagram &d, const network_header &header)
 namespace
 {
 
-// The ports of this process. A port is opened when the numbers of the others are used up, and closed when its last
-// number is released.
+// The ports of this process: opened when the numbers of the others are used up, closed with their last number.
 struct open_ports {
     ordered_mutex lock{lock_level::sending};
     std::vector<std::shared_ptr<udp_port>> list GUARDED_BY(lock);

@@ -25,14 +25,12 @@ class udp_port : public event_handler, public datagram_peer_owner, public std::e
 public:
     static constexpr std::uint32_t numbers = 256;
 
-    // Returns NULL and sets errno on error.
-    static std::shared_ptr<udp_port> open();
+    static std::shared_ptr<udp_port> open(); // NULL, with errno set, on error
     explicit udp_port(int family) noexcept;
     ~udp_port() override;
 
-    std::uint32_t reserve(); // 0 if none is left
-    // Returns true if that was the last number in use.
-    bool release(std::uint32_t number);
+    std::uint32_t reserve();            // 0 if none is left
+    bool release(std::uint32_t number); // true if that was the last number in use
     void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
     bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
     void close();
@@ -79,7 +77,6 @@ private:
     std::array<bool, numbers> used_ GUARDED_BY(mutex_){};
 };
 
-// Creates a path. Returns NULL and sets errno on error.
-std::unique_ptr<datagram_path> open_datagram_path();
+std::unique_ptr<datagram_path> open_datagram_path(); // NULL, with errno set, on error
 
 } // namespace softrdma
