@@ -3,10 +3,11 @@
  * Compares the cost of the device's operations with the time that the machine needs for the same work. Both are
  * measured in turn.
  *
- * usage: softrdma run -- device_speed shm|tcp|roce
+ * usage: softrdma run -- device_speed shm|tcp|roce|threads
  *
  * Prints a line for each operation, separated by tabs: operation, bytes, nanoseconds, baseline, its nanoseconds, and 1
- * if a processor was slowed down during the measurement.
+ * if a processor was slowed down during the measurement. With `threads`, prints the line of show_threads() for threads
+ * that write to and flush a mapped file, with a queue pair each.
  */
 #include "floors.h"
 #include "native.h"
@@ -150,7 +151,7 @@ static void prepare_server(void)
     pin(1);
 }
 
-static void meet(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
+static void start(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
 {
     *b = (struct bench){.floors.source = malloc(memory_size), .flush_level = flush_global};
     fill(b->floors.source, memory_size, 1); /* never-written memory maps the zero page, which is read faster */
@@ -163,6 +164,10 @@ static void meet(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
                     .send_ops =
                             IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND | send_op_flush},
             memory);
+}
+
+static void join(struct bench *b)
+{
     meet_server(&b->r);
     fill(b->r.pair.client.memory, memory_size, 2);
     b->qp = ibv_qp_to_qp_ex(b->r.pair.client.qp);
@@ -170,6 +175,12 @@ static void meet(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
     b->floors.owner = b->r.pid;
     b->floors.target = b->r.page + offset;
     b->floors.theirs = b->r.target.memory + offset;
+}
+
+static void meet(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
+{
+    start(b, memory, act);
+    join(b);
 }
 
 static void leave(struct bench *b)
@@ -309,6 +320,22 @@ static void measure_connections_and_regions(void)
     measure_in_turn("WRITE, 512 in turn, own memory", false);
 }
 
+static void measure_threads(void)
+{
+    struct bench b[threads];
+    struct contender each[threads];
+    for (size_t i = 0; i < threads; ++i)
+        start(&b[i], shared_file(), NULL);
+    for (size_t i = 0; i < threads; ++i) {
+        join(&b[i]);
+        b[i].floors.bytes = sizes[0];
+        each[i] = (struct contender){do_write_and_flush, &b[i], 1, 0};
+    }
+    show_threads(each, sizes[0]);
+    for (size_t i = 0; i < threads; ++i)
+        leave(&b[i]);
+}
+
 /* The server's thread may sleep or poll. Its counterpart in the baseline, on the same processor, polls. */
 static void measure_tcp(void)
 {
@@ -374,16 +401,19 @@ static void measure_roce(void)
 
 int main(int argc, char **argv)
 {
+    const bool in_threads = argc == 2 && strcmp(argv[1], "threads") == 0;
     const bool local = argc == 2 && strcmp(argv[1], "shm") == 0;
     const bool roce = argc == 2 && strcmp(argv[1], "roce") == 0;
-    if (!local && !roce && (argc != 2 || strcmp(argv[1], "tcp") != 0)) {
-        fprintf(stderr, "Usage: softrdma run -- device_speed shm|tcp|roce\n");
+    if (!local && !roce && !in_threads && (argc != 2 || strcmp(argv[1], "tcp") != 0)) {
+        fprintf(stderr, "Usage: softrdma run -- device_speed shm|tcp|roce|threads\n");
         return 2;
     }
-    setenv("SOFTRDMA_TRANSPORT", argv[1], 1);
+    setenv("SOFTRDMA_TRANSPORT", in_threads ? "shm" : argv[1], 1);
     pin(0);
     know_processors();
-    if (local) {
+    if (in_threads) {
+        in_own_process(measure_threads);
+    } else if (local) {
         in_own_process(measure_private);
         in_own_process(measure_mapped);
         in_own_process(measure_durable);

@@ -185,12 +185,28 @@ class Table:
         return held
 
 
+def show_threads(build: pathlib.Path, runs: int, no_ucx: str) -> None:
+    """Prints times of four threads, each with a queue pair or a worker, and the shares of the slowest threads."""
+    commands: list[tuple[str, list[str], dict[str, str]]] = [
+        ("device", [str(build / "bin" / "softrdma"), "run", "--", str(build / "bin" / "device_speed"), "threads"], {})]
+    if not no_ucx:
+        commands.append(("UCX", [str(build / "bin" / "ucx_speed"), "threads"], {"UCX_TLS": "posix,cma"}))
+    turns = [[tuple(map(float, run(command, **environment).split())) for _, command, environment in commands]
+             for _ in range(runs)]
+    print(f"\n{'WRITE+FLUSH, mapped, 4 threads':32} {'bytes':>8} {'ns':>10} {'slowest/fastest':>16} {'device/this':>12}")
+    for which, (name, *_) in enumerate(commands):
+        size, ns, fairness = (statistics.median(turn[which][n] for turn in turns) for n in range(3))
+        ratio = statistics.median(turn[0][1] / turn[which][1] for turn in turns)
+        print(f"{name:32} {size:8.0f} {ns:10.0f} {fairness:16.2f} {ratio:12.2f}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="a build of type Release, with the tests")
     parser.add_argument("--before", type=pathlib.Path, metavar="BUILD", help="such a build of an earlier commit, measured in turns")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="turns of each (default: %(default)s)")
+    parser.add_argument("--threads", action="store_true", help="measure only several threads")
     options = parser.parse_args()
     if options.runs < 1:
         parser.error("--runs: at least one")
@@ -200,6 +216,10 @@ def main() -> int:
 
     table = Table()
     beside = others(options.build)
+    no_ucx = beside[0].missing
+    if options.threads:
+        show_threads(options.build, options.runs, no_ucx)
+        return 0
     for absent in (other for other in beside if other.missing):
         print(f"without {absent.name}: {absent.missing}")
     beside = [other for other in beside if not other.missing]
@@ -212,7 +232,9 @@ def main() -> int:
         for other in beside:
             for size, ns in other.measure().items():
                 table.add((other.operation, size), other.name, ns)
-    return 0 if table.show([other.name for other in beside]) else 1
+    held = table.show([other.name for other in beside])
+    show_threads(options.build, options.runs, no_ucx)
+    return 0 if held else 1
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "timing.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -176,4 +179,52 @@ struct both time_in_turns(const struct contender *one, const struct contender *o
 double time_of(const struct contender *c, size_t bytes)
 {
     return time_in_turns(c, c, bytes).one;
+}
+
+struct runner {
+    const struct contender *contender;
+    pthread_t thread;
+    unsigned long calls;
+};
+
+static _Atomic bool running;
+
+static void *run_until_stopped(void *runner)
+{
+    struct runner *r = runner;
+    cpu_set_t all;
+    memset(&all, 0xff, sizeof(all));
+    sched_setaffinity(0, sizeof(all), &all);
+    r->contender->call(r->contender->argument); /* not measured: first operation */
+    while (!running)
+        sched_yield();
+    for (; running; ++r->calls)
+        r->contender->call(r->contender->argument);
+    return NULL;
+}
+
+void show_threads(const struct contender *each, size_t bytes)
+{
+    const struct timespec duration = {1, 0};
+    struct runner runners[threads];
+    unsigned long total = 0;
+    unsigned long fastest = 0;
+    unsigned long slowest = ULONG_MAX;
+    for (size_t i = 0; i < threads; ++i) {
+        runners[i] = (struct runner){.contender = &each[i]};
+        if (pthread_create(&runners[i].thread, NULL, run_until_stopped, &runners[i]) != 0)
+            exit(1);
+    }
+    const double start = now_ns();
+    running = true;
+    nanosleep(&duration, NULL);
+    running = false;
+    const double elapsed = now_ns() - start;
+    for (size_t i = 0; i < threads; ++i) {
+        pthread_join(runners[i].thread, NULL);
+        total += runners[i].calls;
+        fastest = fastest < runners[i].calls ? runners[i].calls : fastest;
+        slowest = slowest > runners[i].calls ? runners[i].calls : slowest;
+    }
+    printf("%zu\t%.1f\t%.3f\n", bytes, elapsed / (double)total, (double)slowest / (double)fastest);
 }

@@ -42,3 +42,11 @@ struct both time_in_turns(const struct contender *one, const struct contender *o
 
 /* Like time_in_turns(), but for one candidate. */
 double time_of(const struct contender *c, size_t bytes);
+
+enum {
+    threads = 4
+};
+
+/* Prints a line for `threads` candidates, each in a thread of its own on any processor: bytes, the nanoseconds of one
+ * operation of all, and the operations of the slowest thread for each operation of the fastest. */
+void show_threads(const struct contender *each, size_t bytes);

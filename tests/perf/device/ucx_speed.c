@@ -2,9 +2,10 @@
 /*
  * Measures a put and a flush of UCX into memory that the other process allocated. A thread of that process polls.
  *
- * usage: UCX_TLS=posix,cma ucx_speed
+ * usage: UCX_TLS=posix,cma ucx_speed [threads]
  *
- * Prints bytes and nanoseconds of each size in a line, separated by a tab.
+ * Prints bytes and nanoseconds of each size in a line, separated by a tab. With `threads`, prints the line of
+ * show_threads() for threads that have a worker each, and memory that UCX maps into both processes.
  */
 #include "timing.h"
 
@@ -81,18 +82,21 @@ static void open_end(struct end *e)
     check(ucp_worker_create(e->context, &worker, &e->worker), "ucp_worker_create");
 }
 
-static void serve(int fd)
+static void serve(int fd, bool mappable)
 {
     struct end e;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pin(1);
     open_end(&e);
-    uint8_t *memory = calloc(1, memory_size);
-    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-            .address = memory,
-            .length = memory_size};
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                       UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+            .address = mappable ? NULL : calloc(1, memory_size),
+            .length = memory_size,
+            .flags = mappable ? UCP_MEM_MAP_ALLOCATE : 0};
     ucp_mem_h region = NULL;
     check(ucp_mem_map(e.context, &params, &region), "ucp_mem_map");
+    ucp_mem_attr_t mapped = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    check(ucp_mem_query(region, &mapped), "ucp_mem_query");
     ucp_address_t *address = NULL;
     void *key = NULL;
     size_t length = 0;
@@ -100,7 +104,7 @@ static void serve(int fd)
     send_data(fd, address, length);
     check(ucp_rkey_pack(e.context, region, &key, &length), "ucp_rkey_pack");
     send_data(fd, key, length);
-    send_data(fd, &memory, sizeof(memory));
+    send_data(fd, &mapped.address, sizeof(mapped.address));
     for (;;)
         ucp_worker_progress(e.worker);
 }
@@ -125,25 +129,41 @@ static void put_and_flush(void *put)
     finish(p, ucp_ep_flush_nbx(p->ep, &plain), "ucp_ep_flush_nbx");
 }
 
-int main(void)
+static void connect_to(struct put *p, const void *address, const void *key, uint64_t target)
 {
+    *p = (struct put){.source = calloc(1, memory_size), .target = target, .bytes = sizes[0]};
+    open_end(&p->end);
+    const ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = address};
+    check(ucp_ep_create(p->end.worker, &to, &p->ep), "ucp_ep_create");
+    check(ucp_ep_rkey_unpack(p->ep, key, &p->key), "ucp_ep_rkey_unpack");
+}
+
+int main(int argc, char **argv)
+{
+    const bool in_threads = argc == 2 && strcmp(argv[1], "threads") == 0;
     int ends[2];
     know_processors();
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
         return 1;
     const pid_t pid = fork();
     if (pid == 0)
-        serve(ends[1]);
+        serve(ends[1], in_threads);
     pin(0);
-    struct put p = {.source = calloc(1, memory_size)};
-    open_end(&p.end);
-    const ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = receive_data(ends[0])};
-    check(ucp_ep_create(p.end.worker, &to, &p.ep), "ucp_ep_create");
-    check(ucp_ep_rkey_unpack(p.ep, receive_data(ends[0]), &p.key), "ucp_ep_rkey_unpack");
-    memcpy(&p.target, receive_data(ends[0]), sizeof(p.target));
-    for (size_t i = 0; i < size_count; ++i) {
-        p.bytes = sizes[i];
-        printf("%zu\t%.1f\n", p.bytes, time_of(&(struct contender){put_and_flush, &p, 1, 0}, p.bytes));
+    struct put puts[threads];
+    struct contender each[threads];
+    uint64_t target = 0;
+    const void *address = receive_data(ends[0]);
+    const void *key = receive_data(ends[0]);
+    memcpy(&target, receive_data(ends[0]), sizeof(target));
+    for (size_t i = 0; i < (in_threads ? threads : 1); ++i) {
+        connect_to(&puts[i], address, key, target);
+        each[i] = (struct contender){put_and_flush, &puts[i], 1, 0};
+    }
+    if (in_threads)
+        show_threads(each, sizes[0]);
+    for (size_t i = 0; !in_threads && i < size_count; ++i) {
+        puts[0].bytes = sizes[i];
+        printf("%zu\t%.1f\n", sizes[i], time_of(&each[0], sizes[i]));
     }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
