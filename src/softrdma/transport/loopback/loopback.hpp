@@ -18,11 +18,11 @@ public:
     void publish(const published_region &) noexcept override {}
     void withdraw(std::uint32_t) noexcept override {}
     bool has_unsynced(std::uint32_t) const noexcept override { return false; }
-    std::atomic<std::uint32_t> &uses_flush() noexcept override { return knows_flush_; }
+    std::atomic<std::uint32_t> &uses_flush() noexcept override { return uses_flush_; }
 
 private:
     std::atomic<std::uint64_t> serial_{0};
-    std::atomic<std::uint32_t> knows_flush_{0};
+    std::atomic<std::uint32_t> uses_flush_{0};
 };
 
 // Connects queue pairs of one process without a network: the posting thread executes each request, if the receives of
