@@ -600,9 +600,11 @@ bool direct()
     to.path_mtu = IBV_MTU_1024;
     to.dest_qp_num = qp == nullptr ? 0 : qp->qp_num;
     to.ah_attr.port_num = 1;
-    all = all && CODE(ibv_modify_qp(qp, &to,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+    to.ah_attr.is_global = 1;
+    all = all && RETURNS(ibv_query_gid(context, 1, 0, &to.ah_attr.grh.dgid)) &&
+          CODE(ibv_modify_qp(qp, &to,
+                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
     to.qp_state = IBV_QPS_RTS;
     to.timeout = 14;
     to.retry_cnt = to.rnr_retry = 7;

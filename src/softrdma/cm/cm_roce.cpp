@@ -75,7 +75,7 @@ bool over_roce::open()
     registry &r = state();
     if (r.port != nullptr)
         return true;
-    if (port->sockets().is_shared()) { // other processes take messages for this one
+    if (port->sockets().is_shared() && r.box == nullptr) { // other processes take messages for this one
         const std::uint32_t lane = port->sockets().lane();
         r.box = roce::mailbox::open(name_of_lane(lane), [](const roce::management_packet &p) { received(p, true); });
         if (r.box == nullptr) {
@@ -88,12 +88,8 @@ bool over_roce::open()
     }
     r.port = roce::management_port::open(
             port, [](const roce::management_packet &p) { received(p, false); }, refused);
-    atexit(leave);
-    if (r.port == nullptr && r.box != nullptr) {
-        const int error = errno;
-        std::exchange(r.box, nullptr)->close();
-        errno = error;
-    }
+    if (r.port != nullptr)
+        atexit(leave);
     return r.port != nullptr;
 }
 
@@ -120,6 +116,7 @@ int over_roce::listen(cm_id &id)
         return 0;
     }
     auto service = std::make_shared<roce_service>();
+    service->boxes.reserve(2);
     service->number = number;
     service->address = bound_address;
     service->takes_v4 = takes_v4;
@@ -373,8 +370,12 @@ void over_roce::abandon(cm_id &id)
 {
     const auto link = std::exchange(id.link, nullptr);
     link->id = 0;
-    link->exchange.abandon(clock::now());
-    update_timer(*link);
+    try {
+        link->exchange.abandon(clock::now());
+        update_timer(*link);
+    } catch (const std::bad_alloc &) { // the end of an id needs no memory: the message is not repeated
+        forget(*link);
+    }
 }
 
 } // namespace softrdma::cm

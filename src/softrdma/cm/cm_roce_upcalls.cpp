@@ -214,6 +214,8 @@ void received(const roce::management_packet &p, bool is_handed_on)
     if (!decode(p.message.payload, m))
         return;
     const lock_guard guard(lock());
+    if (state().port == nullptr) // only the mailbox is open: memory was missing
+        return;
     const bool is_request = roce::is_request(m.attribute);
     if (is_request != (m.remote_id == 0) && m.attribute != cm_attribute::reject)
         return;
@@ -252,8 +254,15 @@ void handle(roce_link &link, mad_exchange::event event, const cm_mad &m)
 {
     if (event == mad_exchange::event::ready)
         link.service.reset();
-    if (cm_id *id = detail::find_id(link.id); id != nullptr && event != mad_exchange::event::none)
-        notify(*id, event, m);
+    if (cm_id *id = detail::find_id(link.id); id != nullptr && event != mad_exchange::event::none) {
+        try {
+            notify(*id, event, m);
+        } catch (const std::bad_alloc &) { // the peer does not repeat the message
+            link.id = 0;
+            link.exchange.abandon(clock::now());
+            id->lost(nullptr, ENOMEM);
+        }
+    }
     update_timer(link);
 }
 

@@ -123,7 +123,7 @@ void connect(queue_pair &qp)
             .destination = std::bit_cast<network_address>(route.dgid),
             .interface = source.interface,
             .traffic_class = route.traffic_class};
-    const auto c = std::make_shared<roce::connection>(port, number, addresses, attributes_of(attr));
+    const auto c = roce::connection::create(port, number, addresses, attributes_of(attr));
     qp.attach(c);
     c->bind(qp.receiver());
     drop(port->set(number, c));

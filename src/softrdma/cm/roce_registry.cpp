@@ -18,14 +18,6 @@ namespace
 
 constinit process::single<registry> the_registry;
 
-void forget(const roce_link &link) REQUIRES(lock())
-{
-    const auto at = state().passive.find({link.route.destination, link.exchange.remote_id()});
-    if (at != state().passive.end() && at->second.lock().get() == &link)
-        state().passive.erase(at);
-    state().links.erase(link.exchange.local_id());
-}
-
 } // namespace
 
 registry &state()
@@ -103,15 +95,24 @@ std::shared_ptr<roce_link> new_link(const cm_id &id, const datagram_route &route
     return link;
 }
 
+void forget(const roce_link &link)
+{
+    const auto at = state().passive.find({link.route.destination, link.exchange.remote_id()});
+    if (at != state().passive.end() && at->second.lock().get() == &link)
+        state().passive.erase(at);
+    state().links.erase(link.exchange.local_id());
+}
+
 void update_timer(roce_link &link)
 {
-    if (link.exchange.is_closed() && !std::exchange(link.is_ending, true)) {
+    if (link.exchange.is_closed() && !link.is_ending) {
         link.service.reset();
         event_loop::get()->after(settings().response_timeout, [weak = link.weak_from_this()] {
             const lock_guard guard(lock());
             if (const auto ended = weak.lock(); ended != nullptr)
                 forget(*ended);
         });
+        link.is_ending = true;
     }
     link.timer.start(link.exchange.deadline(), [weak = link.weak_from_this()] {
         const lock_guard guard(lock());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/roce/connection.hpp"
 #include "base/gid_table.hpp"
+#include "base/log.hpp"
 #include "transport/roce/port.hpp"
 
 #include <bit>
@@ -29,6 +30,17 @@ connection::connection(
       // Only an IPv4 header has an identification, and the peer of an own address uses this device.
       groups_(!is_v4(std::bit_cast<ibv_gid>(route.destination)) || is_own_address(route.destination))
 {
+}
+
+std::shared_ptr<connection> connection::create(
+        std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr)
+{
+    auto created = std::make_shared<connection>(std::move(through), number, route, attr);
+    created->loss_call_ = reserve::prepared_call([weak = created->weak_from_this()] {
+        if (const auto self = weak.lock(); self != nullptr)
+            self->notify_lost();
+    });
+    return created;
 }
 
 void connection::group_packets()
@@ -99,7 +111,7 @@ void connection::send(const packet &p, std::span<const std::byte> payload)
 }
 
 void connection::transmit(const packet &header, std::span<const iovec> payload, bool)
-{
+try {
     const lock_guard lock(mutex_);
     if (lost_)
         return;
@@ -119,6 +131,8 @@ void connection::transmit(const packet &header, std::span<const iovec> payload, 
         if (sender_->has_failed())
             cut();
     }
+} catch (const std::bad_alloc &) {
+    out_of_memory();
 }
 
 // Pauses the responder after a burst of READ responses.
@@ -148,6 +162,13 @@ bool connection::congested()
     return is_full || pauses_;
 }
 
+void connection::start_timer(std::chrono::microseconds delay)
+try {
+    timer_.start(weak_from_this(), delay);
+} catch (const std::bad_alloc &) {
+    out_of_memory();
+}
+
 void connection::start_retry_timer()
 {
     retry_timer_.start(sender_->deadline(), [weak = weak_from_this()] {
@@ -156,8 +177,8 @@ void connection::start_retry_timer()
     });
 }
 
-void connection::retry_timer_expired()
-{
+void connection::retry_timer_expired() noexcept
+try {
     const lock_guard lock(mutex_);
     retry_timer_.expired();
     if (lost_ || receiver_ == nullptr)
@@ -168,6 +189,8 @@ void connection::retry_timer_expired()
         cut();
     else
         start_retry_timer();
+} catch (const std::bad_alloc &) {
+    out_of_memory();
 }
 
 void connection::ends(sockaddr_storage &here, sockaddr_storage &there) const
@@ -178,19 +201,20 @@ void connection::ends(sockaddr_storage &here, sockaddr_storage &there) const
 
 void connection::cut() noexcept
 {
-    event_loop::get()->after(std::chrono::microseconds(0), [weak = weak_from_this()] {
-        const auto self = weak.lock();
-        if (self == nullptr)
-            return;
-        std::shared_ptr<packet_receiver> receiver;
-        {
-            const lock_guard lock(self->mutex_);
-            if (!std::exchange(self->lost_, true))
-                receiver = self->receiver_;
-        }
-        if (receiver != nullptr)
-            receiver->path_lost(*self);
-    });
+    if (!lost_.exchange(true))
+        event_loop::get()->defer(std::move(loss_call_), std::chrono::microseconds(0));
+}
+
+void connection::notify_lost()
+{
+    if (const auto receiver = bound(); receiver != nullptr)
+        receiver->path_lost(*this);
+}
+
+void connection::out_of_memory() noexcept
+{
+    log::write(log::level::error, "connection: cut: out of memory");
+    cut();
 }
 
 bool connection::is_between(const udp_flow &flow) const noexcept
@@ -198,8 +222,8 @@ bool connection::is_between(const udp_flow &flow) const noexcept
     return flow.source == route_.destination && flow.destination == route_.source;
 }
 
-void connection::arrived(const packet &p)
-{
+void connection::arrived(const packet &p) noexcept
+try {
     std::optional<packet> up;
     std::shared_ptr<packet_receiver> receiver;
     {
@@ -217,12 +241,14 @@ void connection::arrived(const packet &p)
     }
     if (up && !receiver->receive(*this, *up))
         cut();
+} catch (const std::bad_alloc &) {
+    out_of_memory();
 }
 
-void connection::received_all()
-{
+void connection::received_all() noexcept
+try {
     const auto receiver = bound();
-    if (receiver == nullptr)
+    if (receiver == nullptr || lost_)
         return;
     receiver->received_all();
     {
@@ -236,6 +262,8 @@ void connection::received_all()
         was_congested_ = false;
     }
     receiver->path_writable();
+} catch (const std::bad_alloc &) {
+    out_of_memory();
 }
 
 } // namespace softrdma::roce

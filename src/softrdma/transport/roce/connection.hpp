@@ -20,6 +20,9 @@ class connection final : public packet_path, private packet_outlet, public std::
 {
 public:
     // `number` is that of the local queue pair.
+    static std::shared_ptr<connection> create(
+            std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr);
+    // For create().
     connection(
             std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr);
 
@@ -27,7 +30,7 @@ public:
     void push() override {}
     bool congested() override;
     std::size_t send_space() override { return short_segment; }
-    void start_timer(std::chrono::microseconds delay) override { timer_.start(weak_from_this(), delay); }
+    void start_timer(std::chrono::microseconds delay) override;
     void start_answer_timer(std::chrono::microseconds) override {} // the sender limits the time for responses
     void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
     void cut() noexcept override;
@@ -44,8 +47,8 @@ public:
 
     // For the port, which calls them in one thread at a time.
     bool is_between(const udp_flow &flow) const noexcept;
-    void arrived(const packet &p);
-    void received_all();
+    void arrived(const packet &p) noexcept;
+    void received_all() noexcept;
 
 private:
     // READ responses that are sent without a pause: a long READ must not overflow the buffers on its way.
@@ -54,11 +57,13 @@ private:
     // Time for which packets are sent singly after the kernel could not cut a group: the route may change.
     static constexpr std::chrono::milliseconds single_packets{100};
 
+    void out_of_memory() noexcept;
+    void notify_lost();
     void send(const packet &p, std::span<const std::byte> payload) override REQUIRES(mutex_);
     bool joins_group(const outgoing_packet &p) const REQUIRES(mutex_);
     void send_group() REQUIRES(mutex_);
     void start_retry_timer() REQUIRES(mutex_);
-    void retry_timer_expired();
+    void retry_timer_expired() noexcept;
     void start_pause() REQUIRES(mutex_);
 
     const std::shared_ptr<port> port_;
@@ -70,9 +75,10 @@ private:
     std::optional<sender> sender_ GUARDED_BY(mutex_);
     std::shared_ptr<packet_receiver> receiver_ GUARDED_BY(mutex_); // keeps its queue pair alive
     path_timer timer_;
+    std::atomic<bool> lost_{false};
+    reserve::prepared_call loss_call_; // allocated with it; deferred by the thread that sets `lost_`
     deadline_timer retry_timer_ GUARDED_BY(mutex_);
     bool was_congested_ GUARDED_BY(mutex_) = false;
-    bool lost_ GUARDED_BY(mutex_) = false;
     time_point burst_began_ GUARDED_BY(mutex_){};
     unsigned burst_ GUARDED_BY(mutex_) = 0; // READ responses since then
     bool pauses_ GUARDED_BY(mutex_) = false;

@@ -118,7 +118,13 @@ std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, 
     find_source(own, any, port);
     const int watched = fd.get();
     auto opened = std::make_shared<probe_socket>(std::move(fd), sockets.family(), port, std::move(refused));
-    return event_loop::get()->watch(watched, EPOLLERR, opened) != 0 ? opened : nullptr;
+    opened->watch_ = event_loop::get()->watch(watched, EPOLLERR, opened);
+    return opened->watch_ != 0 ? opened : nullptr;
+}
+
+void probe_socket::close()
+{
+    event_loop::get()->unwatch(watch_);
 }
 
 void probe_socket::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept
@@ -158,12 +164,17 @@ std::shared_ptr<management_port> management_port::open(
         std::shared_ptr<port> through, mailbox::receiver to, mailbox::receiver refused)
 {
     const int watched = through->sockets().management_socket();
-    auto probes = probe_socket::open(through->sockets(), std::move(refused));
-    if (probes == nullptr)
-        return nullptr;
     auto opened = std::make_shared<management_port>(std::move(through), std::move(to));
-    opened->probes_ = std::move(probes);
+    opened->probes_ = probe_socket::open(opened->port_->sockets(), std::move(refused));
+    if (opened->probes_ == nullptr)
+        return nullptr;
     return event_loop::get()->watch(watched, EPOLLIN, opened) != 0 ? opened : nullptr;
+}
+
+management_port::~management_port()
+{
+    if (probes_ != nullptr)
+        probes_->close();
 }
 
 void management_port::probe(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)

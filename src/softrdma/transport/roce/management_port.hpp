@@ -46,6 +46,7 @@ public:
         : socket_(std::move(socket)), family_(family), port_(port), refused_(std::move(refused))
     {
     }
+    void close(); // must be called before the last reference is dropped
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept;
 
     poll_result ready(std::uint32_t events) override;
@@ -55,6 +56,7 @@ private:
     const int family_;
     const std::uint16_t port_;
     const mailbox::receiver refused_;
+    event_loop::watch_id watch_ = 0;
 };
 
 // Queue pair 1, the management queue pair of a host. The processes that share UDP port 4791 share its socket and all
@@ -70,6 +72,7 @@ public:
         : port_(std::move(through)), to_(std::move(to)), outgoing_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0))
     {
     }
+    ~management_port() override;
 
     bool is_shared() const noexcept { return port_->sockets().is_shared(); }
     std::uint32_t lane() const noexcept { return port_->sockets().lane(); }

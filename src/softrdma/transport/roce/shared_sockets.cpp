@@ -238,19 +238,18 @@ bool shared_sockets::claim_lane()
 // Gives the sockets to each process of the same user that connects to the name of the lane.
 bool shared_sockets::serve(const std::shared_ptr<shared_sockets> &self)
 {
-    listening_ = listener::open(
-            claim_.release(), SOMAXCONN, [weak = std::weak_ptr(self)](int accepted) -> std::chrono::milliseconds {
-                const unique_fd peer(accepted);
-                const auto owner = weak.lock();
-                if (accepted < 0 || owner == nullptr || !process_of_own_user(accepted))
-                    return 0ms;
-                const std::byte payload{};
-                std::array<int, count> given{};
-                std::ranges::transform(owner->sockets_, given.begin(), &unique_fd::get);
-                send_with_descriptors(
-                        accepted, &payload, sizeof(payload), given); // if it fails, the peer finds the end
-                return 0ms;
-            });
+    listener::receiver give = [weak = std::weak_ptr(self)](int accepted) -> std::chrono::milliseconds {
+        const unique_fd peer(accepted);
+        const auto owner = weak.lock();
+        if (accepted < 0 || owner == nullptr || !process_of_own_user(accepted))
+            return 0ms;
+        const std::byte payload{};
+        std::array<int, count> given{};
+        std::ranges::transform(owner->sockets_, given.begin(), &unique_fd::get);
+        send_with_descriptors(accepted, &payload, sizeof(payload), given); // if it fails, the peer finds the end
+        return 0ms;
+    };
+    listening_ = listener::open(claim_.release(), SOMAXCONN, std::move(give));
     return listening_ != nullptr;
 }
 
