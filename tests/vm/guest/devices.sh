@@ -22,7 +22,8 @@ set_up_rdma() {
         ip link set eth0 name rdma0
         ;;
     esac
-    ip link set rdma0 mtu 4500 up && ip addr add "192.168.77.$RPMA_VM_GUEST/24" dev rdma0 || return 1
+    ip link set rdma0 mtu 4500 up && ip addr add "192.168.77.$RPMA_VM_GUEST/24" dev rdma0 &&
+        ip addr add "fd77::$RPMA_VM_GUEST/64" dev rdma0 nodad || return 1
     if [ "${RPMA_VM_SOFTRDMA-}" = "$RPMA_VM_GUEST" ]; then
         export RPMA_TEST_ADDR="192.168.77.$RPMA_VM_GUEST" SOFTRDMA_TRANSPORT=roce PATH="/build/device/bin:$PATH"
         launcher="softrdma run --"
