@@ -128,7 +128,6 @@ const char *private_opcode_str(int opcode)
 }
 IN_EACH_NODE(private_opcode_str, "ibv_wr_opcode_str")
 
-// Called by ibv_devinfo.
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type);
 int private_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type);
 int private_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type)

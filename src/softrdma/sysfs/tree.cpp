@@ -218,7 +218,6 @@ void write_tree(writer &out)
     out.link("dev/infiniband/rdma_cm", "/dev/null");
 }
 
-// Links to the other entries of a directory of the system, for lists.
 void link_system_entries(const fs::path &root, const fs::path &directory)
 {
     const fs::path copy = root / directory.lexically_relative("/sys");
