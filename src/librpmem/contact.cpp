@@ -11,6 +11,7 @@
 #include "log.hpp"
 
 using namespace rpmem;
+using group::bit_of;
 using group::copy_mask;
 using group::each_copy;
 
@@ -70,7 +71,7 @@ bool rpmem_pool::has_required(copy_mask responded) const
         const replica::mirror_state &state = replicas_[index]->last_state();
         if (state.committed.epoch == 0)
             return;
-        with_record |= group::bit_of(state.copy);
+        with_record |= bit_of(state.copy);
         if (is_newer(state.committed, newest))
             newest = state.committed;
     });
@@ -96,7 +97,7 @@ copy_mask rpmem_pool::start(const target_list &targets, bool create)
         return rep.keeps_record() ? rep.fetch_record(until)
                                   : fail(ENOTSUP, "rpmemd: several targets not supported by this version (update it)");
     };
-    return on_each_target((1U << count_) - 1, settings_.session_timeout_ms(), start_one,
+    return on_each_target(bit_of(count_) - 1, settings_.session_timeout_ms(), start_one,
             [&](copy_mask responded) { return !create && has_required(responded); });
 }
 

@@ -151,12 +151,12 @@ int remove_all(const target_list &targets, const char *pool_set, int flags, cons
         reasons[i].assign(last_failure());
         return false;
     };
-    const group::copy_mask removed = group::run_concurrently(
-            (1U << targets.count) - 1, replica::deadline(settings.session_timeout_ms()), 0, remove_one);
+    const group::copy_mask removed = group::run_concurrently(group::bit_of(static_cast<unsigned>(targets.count)) - 1,
+            replica::deadline(settings.session_timeout_ms()), 0, remove_one);
     int error = 0;
-    for (std::size_t i = targets.count; i-- > 0;) {
+    for (auto i = static_cast<unsigned>(targets.count); i-- > 0;) {
         const std::string name = replica_name(targets.texts[i], pool_set);
-        if ((removed >> i & 1) != 0) {
+        if ((removed & group::bit_of(i)) != 0) {
             record_removed(name.c_str());
             continue;
         }

@@ -15,6 +15,7 @@
 #include "state_file.hpp"
 
 using namespace rpmem;
+using group::bit_of;
 using group::copy_mask;
 using group::each_copy;
 using group::first_of;
@@ -114,7 +115,7 @@ int rpmem_pool::rollback()
     copy_mask opened = 0;
     for (unsigned i = 0; i < count_; ++i)
         if (replicas_[i]->is_open())
-            opened |= 1U << i;
+            opened |= bit_of(i);
     const auto rollback_one = [](remote_replica &rep, const replica::deadline &) {
         rep.rollback(rep.error != 0 ? rep.error : rep.lost());
         return 0;
@@ -134,7 +135,7 @@ int rpmem_pool::fail_open(unsigned index, int error) const
 
 int rpmem_pool::create_all(const open_params &params, const target_list &targets)
 {
-    const copy_mask all = (1U << count_) - 1;
+    const copy_mask all = bit_of(count_) - 1;
     copy_mask ready = start(targets, true);
     // The first target chooses the UUIDs that the program did not specify.
     if (ready == all && (ready = open_pools(1, params)) == 1)
@@ -150,7 +151,7 @@ int rpmem_pool::create_all(const open_params &params, const target_list &targets
     if (keeps_record_ && begin_epoch(all) != 0)
         return -1;
     for (unsigned i = 0; i < count_ && keeps_record_; ++i)
-        if ((in_sync_ >> i & 1) == 0)
+        if ((in_sync_ & bit_of(i)) == 0)
             return fail(replicas_[i]->lost(), "%s: replica lost while the pool was created", replicas_[i]->name());
     in_sync_ = all;
     return 0;
@@ -184,9 +185,9 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
     for (unsigned i = 0; i < count_; ++i) {
         const remote_replica &rep = *replicas_[i];
         if (group::is_equal(record_, rep.last_state().committed))
-            equal |= group::bit_of(i);
+            equal |= bit_of(i);
         if (rep.is_open() && rep.record_fetched)
-            opened |= group::bit_of(i);
+            opened |= bit_of(i);
     }
     const copy_mask connected = connect(opened, params);
     for (copy_mask failed = opened & ~connected; failed != 0; failed &= failed - 1) {
@@ -205,8 +206,8 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
     // program finds must survive a power failure, but might not have been flushed.
     const copy_mask source = in_sync_ & -in_sync_;
     for (unsigned i = 0; i < count_; ++i)
-        if (replicas_[i]->is_connected() && ((equal & source) == 0 || (equal & in_sync_ & 1U << i) == 0))
-            others |= 1U << i;
+        if (replicas_[i]->is_connected() && ((equal & source) == 0 || (equal & in_sync_ & bit_of(i)) == 0))
+            others |= bit_of(i);
     if (resync(others, &resynced) != 0)
         return -1;
     const copy_mask joining = resynced & ~in_sync_;
@@ -214,13 +215,13 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
         return fail(ECONNRESET, "%s: all targets in sync were lost", name_.c_str());
     for (unsigned i = 0; i < count_; ++i) {
         remote_replica &rep = *replicas_[i];
-        if ((in_sync_ >> i & 1) != 0) {
+        if ((in_sync_ & bit_of(i)) != 0) {
             if (rep.recorded_lost)
                 record_rebuilt(rep.name());
             rep.recorded_lost = false;
         } else {
             rep.region().lost().declare(rep.error != 0 ? rep.error : ESTALE);
-            report_lost(1U << i);
+            report_lost(bit_of(i));
         }
     }
     return 0;
@@ -274,7 +275,7 @@ int rpmem_pool::find_in_sync(copy_mask *found) const
     const remote_replica *silent = nullptr;
     for (unsigned i = count_; i-- > 0;) {
         const remote_replica &rep = *replicas_[i];
-        const copy_mask number = group::bit_of(rep.number);
+        const copy_mask number = bit_of(rep.number);
         all |= number;
         if (!rep.record_fetched)
             silent = &rep;
@@ -294,8 +295,8 @@ int rpmem_pool::find_in_sync(copy_mask *found) const
                 silent->name(), silent->reason.c_str());
     *found = 0;
     for (unsigned i = 0; i < count_; ++i)
-        if (replicas_[i]->record_fetched && (choice.candidates & group::bit_of(replicas_[i]->number)) != 0)
-            *found |= group::bit_of(i);
+        if (replicas_[i]->record_fetched && (choice.candidates & bit_of(replicas_[i]->number)) != 0)
+            *found |= bit_of(i);
     for (unsigned i = 0; i < count_ && *found == 0; ++i)
         if (replicas_[i]->error != 0)
             return fail_open(i, replicas_[i]->error);
@@ -329,7 +330,7 @@ int rpmem_pool::acquire_epoch()
         const replica::mirror_state &state = replicas_[i]->last_state();
         promise_.epoch = std::max({promise_.epoch, state.promised.epoch + 1, state.committed.epoch + 1});
         if (replicas_[i]->record_fetched && state.committed.epoch != 0)
-            with_record |= group::bit_of(i);
+            with_record |= bit_of(i);
     }
     const copy_mask promised = on_each_target(
             with_record, settings_.session_timeout_ms(),
@@ -339,7 +340,7 @@ int rpmem_pool::acquire_epoch()
     each_copy(with_record & ~promised, [&](unsigned index) {
         remote_replica &rep = *replicas_[index];
         rep.record_fetched = false;
-        fenced |= rep.error == ESTALE ? group::bit_of(index) : 0;
+        fenced |= rep.error == ESTALE ? bit_of(index) : 0;
     });
     return fenced == 0 ? 0 : fail_open(first_of(fenced), ESTALE);
 }
@@ -366,7 +367,7 @@ void rpmem_pool::create_missing(const open_params &params)
         if (rep.is_open() || !rep.record_fetched || rep.error != ENOENT)
             continue;
         rep.error = 0;
-        missing |= 1U << i;
+        missing |= bit_of(i);
     }
     const auto make = [&](remote_replica &rep, const replica::deadline &until) {
         return rep.open(session_params_of(params, true, like.attributes()), until);
@@ -383,19 +384,19 @@ int rpmem_pool::resync(copy_mask others, copy_mask *resynced)
         const auto source = first_of(in_sync_);
         const auto index = first_of(left);
         remote_replica *const lost = resync_replica(*replicas_[source], *replicas_[index], pool_size_);
-        left &= ~(1U << index);
+        left &= ~bit_of(index);
         // A target that rejected a request is lost, too.
         if (lost != nullptr)
             lost->region().lost().declare(EPROTO);
         if (lost == nullptr) {
-            *resynced |= 1U << index;
+            *resynced |= bit_of(index);
         } else if (lost == replicas_[source].get()) {
             // The source was lost: restarts all comparisons with the next source.
-            result = evict(1U << source);
-            left = others & ~(1U << source);
+            result = evict(bit_of(source));
+            left = others & ~bit_of(source);
             *resynced = 0;
-        } else if ((in_sync_ >> index & 1) != 0) {
-            result = evict(1U << index);
+        } else if ((in_sync_ & bit_of(index)) != 0) {
+            result = evict(bit_of(index));
         }
     }
     return result;

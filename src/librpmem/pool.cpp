@@ -10,6 +10,7 @@
 #include "state_file.hpp"
 
 using namespace rpmem;
+using group::bit_of;
 using group::copy_mask;
 using group::each_copy;
 using group::first_of;
@@ -37,7 +38,7 @@ int rpmem_pool::for_each_in_sync(F f)
         const int error = rep.lost() != 0 ? rep.lost() : f(rep);
         if (error == 0)
             return;
-        failed |= 1U << index;
+        failed |= bit_of(index);
         rep.region().lost().declare(error);
     });
     return failed == 0 ? 0 : evict(failed);
@@ -52,7 +53,7 @@ copy_mask rpmem_pool::commit_failures(copy_mask of, const replica::mirror_record
         if (rep.lost() == 0 && rep.commit(set_, pool_size_, record) == 0)
             return;
         rep.region().lost().declare(rep.lost() != 0 ? rep.lost() : errno);
-        failed |= 1U << index;
+        failed |= bit_of(index);
     });
     return failed;
 }
@@ -61,7 +62,7 @@ copy_mask rpmem_pool::commit_failures(copy_mask of, const replica::mirror_record
 copy_mask rpmem_pool::numbers_of(copy_mask of) const
 {
     copy_mask numbers = 0;
-    each_copy(of, [&](unsigned index) { numbers |= group::bit_of(replicas_[index]->number); });
+    each_copy(of, [&](unsigned index) { numbers |= bit_of(replicas_[index]->number); });
     return numbers;
 }
 
@@ -178,7 +179,7 @@ int rpmem_pool::read(void *to, range r, unsigned lane)
         const int error = from.lost().error() != 0 ? from.lost().error() : from.lane(lane).read(to, r);
         if (error == 0)
             return 0;
-        if (evict(1U << first) != 0)
+        if (evict(bit_of(first)) != 0)
             return -1;
     }
     return fail_lost(lost_);
@@ -233,8 +234,8 @@ int rpmem_pool::close()
         if (!replicas_[index]->is_connected())
             continue;
         if (replicas_[index]->close() == 0)
-            closed |= 1U << index & held;
-        else if ((held >> index & 1) != 0 && error == 0)
+            closed |= bit_of(index) & held;
+        else if ((held & bit_of(index)) != 0 && error == 0)
             error = errno;
     }
     if (closed != 0 && lost_ == 0) {
