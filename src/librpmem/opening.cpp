@@ -353,8 +353,8 @@ int rpmem_pool::begin_epoch(copy_mask in_sync)
     record_ = group::first_record(promise_, record_, 0);
     if (commit(in_sync, 0, false) == 0)
         return 0;
-    const replica::error_text reason(last_failure());
-    return fail(errno, "%s: cannot store the membership record: %s", name_.c_str(), reason.c_str());
+    const remote_replica &rep = *replicas_[first_of(in_sync)];
+    return fail(rep.lost(), "%s: cannot store the membership record: %s", name_.c_str(), rep.reason.c_str());
 }
 
 // Creates the pool on targets that lost their parts or never had any.

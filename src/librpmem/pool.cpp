@@ -7,6 +7,7 @@
 
 #include "degrade.hpp"
 #include "failure.hpp"
+#include "group/step.hpp"
 #include "state_file.hpp"
 
 using namespace rpmem;
@@ -44,18 +45,22 @@ int rpmem_pool::for_each_in_sync(F f)
     return failed == 0 ? 0 : evict(failed);
 }
 
-// Commits the record on each replica of the mask. Returns those that failed, which are declared lost.
+// Commits the record on the replicas of the mask concurrently. Returns those that failed, which are declared lost.
 copy_mask rpmem_pool::commit_failures(copy_mask of, const replica::mirror_record &record)
 {
-    copy_mask failed = 0;
-    each_copy(of, [&](unsigned index) {
+    const auto commit_one = [&](unsigned index, const replica::deadline &) {
         remote_replica &rep = *replicas_[index];
-        if (rep.lost() == 0 && rep.commit(set_, pool_size_, record) == 0)
-            return;
-        rep.region().lost().declare(rep.lost() != 0 ? rep.lost() : errno);
-        failed |= bit_of(index);
-    });
-    return failed;
+        const int lost = rep.lost();
+        const int result =
+                lost == 0 ? rep.commit(set_, pool_size_, record) : fail(lost, "target lost: %s", std::strerror(lost));
+        if (result == 0)
+            return true;
+        rep.region().lost().declare(errno);
+        rep.reason.assign(last_failure());
+        return false;
+    };
+    // Each request has a deadline of its own.
+    return of & ~group::run_concurrently(of, replica::deadline(0), 0, commit_one);
 }
 
 // Returns the copy numbers of replicas.

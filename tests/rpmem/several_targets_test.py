@@ -125,6 +125,28 @@ class OneLost(SeveralTargets):
         self.expect_equal(*self.names)
         self.expect_no_daemon()
 
+    def test_a_silent_target_does_not_delay_the_record_of_the_others(self):
+        """The daemon at a serves the data path, but its responses do not arrive while its pipe is stopped."""
+        self.append(10)
+        ssh, forwarder = self.place / "ssh", self.place / "forwarder"
+        forward = f'[ $host != a ] || {{ sh -c "$last" | sh -c "echo \\$\\$ >{forwarder}; exec cat"; exit; }}'
+        ssh.write_text(ssh.read_text().replace("exec sh", f"{forward}\nexec sh"))
+        record = self.place / "b" / "pool.set.record"
+        with Worker(self, RPMEM_OP_TIMEOUT_MS="200000") as worker:
+            worker.wait_until(worker.before + 100)
+            before = record.read_bytes()
+            os.kill(int(forwarder.read_text()), signal.SIGSTOP)
+            try:
+                os.kill(self.pid_of("c"), signal.SIGKILL)
+                # Waiting for a would exceed the time limit.
+                wait_until(lambda: record.read_bytes() != before, "the record at b", LIMIT_S)
+            finally:
+                os.kill(int(forwarder.read_text()), signal.SIGCONT)
+            self.assertEqual(worker.end(), 0, worker.errors)
+        self.assertEqual([self.lines_about_loss_of(name) != [] for name in "abc"], [False, False, True])
+        self.expect_equal("a", "b")
+        self.expect_no_daemon()
+
     def stop(self, *names):
         for name in names:
             (self.place / name / "stopped").touch()
