@@ -47,8 +47,7 @@ class Busy:
 class Admin(MirrorTest):
     def opened(self, *targets, more="background-resync off"):
         """A set with these targets, and a writer that has it open."""
-        host = self.host(0, *targets, more=more)
-        self.done("create", host)
+        host = self.created(*targets, more=more)
         return host, self.writer(host)
 
     def without(self, target, writer):

@@ -23,8 +23,7 @@ class Grow(MirrorTest):
 
     def created(self, *targets, more="background-resync off"):
         """A closed set that contains a text."""
-        host = self.host(0, *targets, more=more)
-        self.done("create", host)
+        host = super().created(*targets, more=more)
         writer = self.writer(host)
         self.assertEqual(self.flush(writer, self.text), 0)
         self.end(writer)

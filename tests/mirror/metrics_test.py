@@ -74,8 +74,7 @@ class Metrics(MirrorTest):
         found = self.samples(port)
         self.assertEqual((found["rpmemd_clients", None], found["rpmemd_rejected_clients_total", None]), (0, 0))
         self.assertFalse([name for name, _ in found if name.startswith("rpmemd_set_")])
-        host = self.host(0, a, b)
-        self.done("create", host)
+        host = self.created(a, b)
         labels = 'set="set",copy="1"'
 
         def values(*names):
@@ -119,8 +118,7 @@ class Metrics(MirrorTest):
 
     def test_values_of_the_writer(self):
         a, b = self.target(), self.target()
-        host = self.host(0, a, b)
-        self.done("create", host)
+        host = self.created(a, b)
         writer = self.writer(host)
         for text in ("first", "second"):
             self.assertEqual(self.flush(writer, text), 0)
@@ -147,8 +145,7 @@ class Metrics(MirrorTest):
         if promtool is None:
             self.skipTest("promtool is missing: install prometheus")
         (a, port), b = self.metered(), self.target()
-        host = self.host(0, a, b)
-        self.done("create", host)
+        host = self.created(a, b)
         writer = self.writer(host)
         self.assertEqual(self.flush(writer, "text"), 0)
         for text in (self.get(port)[2], self.metrics_of(writer), self.done("status", "--prometheus", host)):
@@ -174,8 +171,7 @@ class Metrics(MirrorTest):
 
     def test_slow_clients_delay_nothing_else(self):
         (a, port), b = self.metered(), self.target()
-        host = self.host(0, a, b)
-        self.done("create", host)
+        host = self.created(a, b)
         writer = self.writer(host)
         slow = [socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) for _ in range(2 * MAX_CLIENTS)]
         self.addCleanup(lambda: [connection.close() for connection in slow])

@@ -101,6 +101,12 @@ class MirrorTest(unittest.TestCase):
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result.stdout
 
+    def created(self, *targets, more=""):
+        """Creates a set with a local copy 0. Returns its set file."""
+        set_file = self.host(0, *targets, more=more)
+        self.done("create", set_file)
+        return set_file
+
     def json(self, command, *words, status=0):
         return json.loads(self.done(command, "--json", *words, status=status))
 

@@ -107,8 +107,7 @@ class Tool(MirrorTest):
 
     def test_a_full_disk_leaves_the_file(self):
         a = self.target()
-        here = self.host(0, a)
-        self.done("create", here)
+        here = self.created(a)
         writer = self.writer(here)
         self.mark(writer, "first", 1)
         file = self.place / "backup"
@@ -145,8 +144,7 @@ class Tool(MirrorTest):
 
     def test_a_failure_has_its_code_in_the_json(self):
         a = self.target()
-        host = self.host(0, a)
-        self.done("create", host)
+        host = self.created(a)
         a.kill()
         result = self.tool("resync", "--json", host)
         self.assertEqual(result.returncode, 1)
@@ -156,8 +154,7 @@ class Tool(MirrorTest):
 
     def test_a_target_that_returns_is_resynced(self):
         a, b = self.target(), self.target()
-        host = self.host(0, a, b)
-        self.done("create", host)
+        host = self.created(a, b)
         b.kill()
         self.refused(1, r"copy 2 .*in sync but unreachable \(target .*is rpmemd --listen running there", "resync", host)
         report = self.json("resync", host, "--force", status=1)
@@ -174,8 +171,7 @@ class Tool(MirrorTest):
 
     def test_verify_finds_what_differs_and_leaves_it(self):
         a, b = self.target(), self.target()
-        host = self.host(0, a, b)
-        self.done("create", host)
+        host = self.created(a, b)
         self.assertTrue(self.json("verify", host)["equal"])
         # The medium fails while the set is open. The next opening detects errors that happened before it.
         verify = subprocess.Popen([TOOL, "verify", "--json", "--rate", "4M", host], stdout=subprocess.PIPE, text=True)
@@ -200,8 +196,7 @@ class Tool(MirrorTest):
 
     def test_verify_reports_the_level_of_each_target(self):
         a, b = self.target(), self.target()
-        host = self.host(0, a, b)
-        self.done("create", host)
+        host = self.created(a, b)
         for memory, level in (("PAGE", r"(volatile|written-back)"), ("CACHE_LINE", "native-flush")):
             with unittest.mock.patch.dict(os.environ, PMEM2_FORCE_GRANULARITY=memory):
                 for t in (a, b):
@@ -213,8 +208,7 @@ class Tool(MirrorTest):
 
     def test_promotion_takes_the_set_from_a_writer(self):
         a, b = self.target(), self.target()
-        here, there = self.host(0, a, b), self.host(5, a, b)
-        self.done("create", here)
+        here, there = self.created(a, b), self.host(5, a, b)
         writer = self.writer(here)
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
         self.assertEqual(self.json("status", here)["copies"][0]["error"], "the set is in use")
@@ -235,8 +229,7 @@ class Tool(MirrorTest):
 
     def test_a_fence_stops_a_writer(self):
         a, b = self.target(), self.target()
-        here, there = self.host(0, a, b), self.host(5, a, b)
-        self.done("create", here)
+        here, there = self.created(a, b), self.host(5, a, b)
         writer = self.writer(here)
         self.assertEqual(self.flush(writer, "before"), 0)
         b.kill()
@@ -265,8 +258,7 @@ class Tool(MirrorTest):
 
     def test_a_signal_stops_it_and_it_continues_later(self):
         a = self.target()
-        host = self.host(0, a)
-        self.done("create", host)
+        host = self.created(a)
         slow = subprocess.Popen([TOOL, "resync", host, "--progress", "on", "--rate", "1M"], stderr=subprocess.PIPE,
                                 stdout=subprocess.DEVNULL, text=True)
         self.assertRegex(slow.stderr.readline(), r"^copy 1: +\d+% of 8\.0 MiB, .* left")
@@ -290,8 +282,7 @@ class Tool(MirrorTest):
 
     def test_without_a_device_it_cannot_run(self):
         a = self.target()
-        host = self.host(0, a)
-        self.done("create", host)
+        host = self.created(a)
         # The libraries, without the software device in their directory.
         alone = self.place / "alone"
         alone.mkdir()

@@ -22,8 +22,7 @@ BLOCK = 4096
 class Clients(DiskTest):
     def setUp(self):
         super().setUp()
-        self.set_file = self.host(0, self.target(), self.target())
-        self.done("create", self.set_file)
+        self.set_file = self.created(self.target(), self.target())
 
     def test_nbdinfo_shows_what_the_disk_supports(self):
         server = self.serve(self.set_file)
@@ -267,8 +266,7 @@ class Mistakes(DiskTest):
         self.refused("is rpmemd --listen running there|does not (answer|respond)", f"set={set_file}")
 
     def test_a_set_with_other_data_is_left_alone(self):
-        set_file = self.host(0, self.target())
-        self.done("create", set_file)
+        set_file = self.created(self.target())
         writer = self.writer(set_file)
         self.assertEqual(self.flush(writer, "other data " * 20), 0)
         self.end(writer)
