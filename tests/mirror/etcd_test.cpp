@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The arbiter etcd, against Debian's etcd: killed, paused, out of reach, leases that run out, and TLS.
 #include "etcd.hpp"
+#include "shared_object.hpp"
 
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -305,15 +305,9 @@ struct facts {
 };
 
 // The writer sleeps longer than its lease, and another machine takes the set.
-TEST(a_writer_that_slept_is_fenced)
+FIXTURE_TEST(with_etcd<two_hosts<one>>, a_writer_that_slept_is_fenced, "ttl 5")
 {
-    void *const memory = mmap(nullptr, sizeof(facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(memory != MAP_FAILED);
-    auto *const seen = new (memory) facts{};
-    const etcd e;
-    target a;
-    const host first, second(5);
-    const cfg_ptr here = first.create({&a}, e.line("ttl 5")), there = second.cfg({&a}, e.line("ttl 5"));
+    const shared_object<facts> seen;
     const pid_t writer = fork_writer();
     if (writer == 0) {
         const opened m(here.get());
@@ -339,7 +333,6 @@ TEST(a_writer_that_slept_is_fenced)
     std::uint64_t found = 0;
     std::memcpy(&found, second.bytes(0, sizeof(found)).data(), sizeof(found));
     assert_true(found >= acknowledged);
-    munmap(memory, sizeof(facts));
 }
 
 TEST(tls_is_checked_on_both_sides)

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "environment.h"
 #include "network.hpp"
+#include "shared_object.hpp"
 #include "workload.hpp"
 
 #include <csignal>
@@ -17,7 +18,6 @@
 #include <new>
 #include <numeric>
 #include <random>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -402,8 +402,7 @@ private:
 TEST(no_fault_loses_anything)
 {
     const network net(first_target + most_targets);
-    void *const memory = mmap(nullptr, sizeof(round_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(memory != MAP_FAILED);
+    const shared_object<round_facts> facts;
     // Without a seed as argument: one round for each fault, victim and number of targets. After that, one of two
     // targets is stopped, and two of three are cut off, until the next writer has the set.
     std::vector<std::uint64_t> seeds{0, 6, 32, 38, 64, 31, 58};
@@ -413,8 +412,7 @@ TEST(no_fault_loses_anything)
         std::iota(seeds.begin(), seeds.end(), begin);
     }
     for (const std::uint64_t seed : seeds)
-        faulty_round(net, seed, *new (memory) round_facts{}).run();
-    munmap(memory, sizeof(round_facts));
+        faulty_round(net, seed, *new (&*facts) round_facts{}).run();
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 // Growth of a set that is open: the program flushes in the meantime, and processes are stopped and killed at any
 // moment. MIRROR_KILL_ROUNDS is the number of rounds, MIRROR_KILL_SEED the seed of the first one.
 #include "environment.h"
+#include "shared_object.hpp"
 #include "workload.hpp"
 
 #include <cerrno>
@@ -416,15 +417,12 @@ void kill_one(std::uint64_t seed, growth_facts &facts)
 
 TEST(a_writer_is_killed_at_any_moment)
 {
-    void *const memory = mmap(nullptr, sizeof(growth_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(memory != MAP_FAILED);
-    auto *const facts = new (memory) growth_facts{};
+    const shared_object<growth_facts> facts;
     const std::uint64_t begin = number_from("MIRROR_KILL_SEED", 1), count = number_from("MIRROR_KILL_ROUNDS", 8);
     for (std::uint64_t i = begin; i < begin + count; ++i) {
         print_message("seed %lu\n", i);
         kill_one(i, *facts);
     }
-    munmap(memory, sizeof(growth_facts));
 }
 
 // A target is killed, or stopped until it is evicted, at any moment. The growth fails without effect or succeeds.

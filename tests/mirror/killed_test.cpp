@@ -3,13 +3,13 @@
 // another one takes the set. Every acknowledged flush must be there, and no word may be torn. MIRROR_KILL_ROUNDS is the
 // number of rounds, MIRROR_KILL_SEED the seed of the first one.
 #include "environment.h"
+#include "shared_object.hpp"
 #include "workload.hpp"
 
 #include <csignal>
 #include <cstdlib>
 #include <new>
 #include <random>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,15 +91,12 @@ void one_round(std::uint64_t seed, shared_facts &facts)
 
 TEST(nothing_acknowledged_is_lost)
 {
-    void *const memory = mmap(nullptr, sizeof(shared_facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(memory != MAP_FAILED);
-    auto *const facts = new (memory) shared_facts{};
+    const shared_object<shared_facts> facts;
     const std::uint64_t begin = number_from("MIRROR_KILL_SEED", 1), count = number_from("MIRROR_KILL_ROUNDS", 8);
     for (std::uint64_t i = begin; i < begin + count; ++i) {
         print_message("seed %lu\n", i);
         one_round(i, *facts);
     }
-    munmap(memory, sizeof(shared_facts));
 }
 
 } // namespace

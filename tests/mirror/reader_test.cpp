@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Readers of a set while its writer works: what they read, and that neither the writer nor the set depends on them.
 #include "fixture.hpp"
+#include "shared_object.hpp"
 
 #include <csignal>
 #include <new>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,19 +25,7 @@ struct facts {
     std::atomic<int> ended_with = 0;
 };
 
-class shared
-{
-public:
-    shared()
-        : facts_(new (mmap(nullptr, sizeof(facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) facts)
-    {
-    }
-    ~shared() { munmap(facts_, sizeof(facts)); }
-    facts *operator->() const { return facts_; }
-
-private:
-    facts *facts_;
-};
+using shared = shared_object<facts>;
 
 // Stores the number in each word of the record, and flushes it in parts: only after the last part all words are equal.
 int write_record(const opened &m, std::uint64_t number)

@@ -9,12 +9,12 @@
 #include <cstdarg>
 #include <cstddef>
 #include <new>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmocka_headers.hpp"
+#include "shared_object.hpp"
 
 using namespace softrdma;
 
@@ -74,9 +74,8 @@ void take_away_again_and_again(board &b, std::uint32_t least_uses)
 
 DEFINE_TEST(memory_in_use_by_another_process_is_waited_for, nullptr, nullptr)
 {
-    void *memory = mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(memory, MAP_FAILED);
-    auto &b = *new (memory) board;
+    const shared_object<board> shared;
+    board &b = *shared;
     const pid_t user = fork();
     assert_true(user >= 0);
     if (user == 0) {
@@ -88,7 +87,6 @@ DEFINE_TEST(memory_in_use_by_another_process_is_waited_for, nullptr, nullptr)
     kill(user, SIGKILL);
     waitpid(user, nullptr, 0);
     assert_int_equal(b.missed.value.load(), 0);
-    munmap(memory, sizeof(board));
 }
 
 } // namespace
