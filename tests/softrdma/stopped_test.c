@@ -134,11 +134,3 @@ TEST_IN_OWN_PROCESS(a_region_is_deregistered_when_its_peer_is_killed)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(d.result, 0);
 }
-
-/* usage: stopped_test [TEST] */
-int main(int count, char **arguments)
-{
-    if (count > 1)
-        cmocka_set_test_filter(arguments[1]);
-    return run_registered_tests();
-}

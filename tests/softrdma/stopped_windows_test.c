@@ -119,11 +119,3 @@ TEST_IN_OWN_PROCESS(a_window_is_busy_while_a_peer_may_store)
     usleep(50000);
     expect_memory_unchanged(&p);
 }
-
-/* usage: stopped_windows_test [TEST] */
-int main(int count, char **arguments)
-{
-    if (count > 1)
-        cmocka_set_test_filter(arguments[1]);
-    return run_registered_tests();
-}

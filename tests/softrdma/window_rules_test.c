@@ -263,10 +263,3 @@ type_2(a_bind_does_not_overtake_a_request_for_the_peer)
     expect(lonely.cq, IBV_WC_BIND_MW, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(ibv_destroy_qp(lonely.qp), 0);
 }
-
-int main(int count, char **arguments)
-{
-    if (count > 1)
-        cmocka_set_test_filter(arguments[1]);
-    return run_registered_tests();
-}

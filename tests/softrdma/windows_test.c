@@ -249,10 +249,3 @@ DEFINE_TEST(a_window_to_a_file_is_written_and_read, open_file, close_all)
         invalidate(key);
     }
 }
-
-int main(int count, char **arguments)
-{
-    if (count > 1)
-        cmocka_set_test_filter(arguments[1]);
-    return run_registered_tests();
-}

@@ -38,7 +38,9 @@ int run_registered_tests(void)
     return _cmocka_run_group_tests(program_invocation_short_name, tests, test_count, group_setup, group_teardown);
 }
 
-__attribute__((weak)) int main(void)
+__attribute__((weak)) int main(int count, char **arguments)
 {
+    if (count > 1)
+        cmocka_set_test_filter(arguments[1]);
     return run_registered_tests();
 }
