@@ -7,11 +7,13 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 
 #include "network.hpp"
+#include "process.hpp"
 #include "real.hpp"
 #include "system.hpp"
 
@@ -34,6 +36,19 @@ template<class T>
 T &the(int fd)
 {
     return *dynamic_cast<T *>(world::present->find(fd));
+}
+
+// Descriptor that ends when the peer of the channel closes it: standard error of ssh.
+struct standard_error : descriptor {
+    explicit standard_error(const network::socket &of) : channel(of.shared_from_this()) {}
+    short ready() const override { return channel->gone || channel->ended || channel->error != 0 ? POLLHUP : 0; }
+    const std::shared_ptr<const network::socket> channel;
+};
+
+// Returns the descriptor of a simulated process for its standard input or output.
+int standard(int fd, const process &of)
+{
+    return (fd == STDIN_FILENO || fd == STDOUT_FILENO) && of.standard >= 0 ? of.standard : fd;
 }
 
 int fail(int error)
@@ -125,11 +140,12 @@ int poll(pollfd *fds, nfds_t n, int timeout)
         return REAL(poll)(fds, n, timeout);
     world &in = *world::present;
     int found = 0;
+    const process &here = in.here();
     const auto collect_ready = [&] {
         found = 0;
         for (nfds_t i = 0; i < n; ++i) {
-            const descriptor *const d = in.find(fds[i].fd);
-            fds[i].revents = d == nullptr ? short{0} : static_cast<short>(d->ready() & fds[i].events);
+            const descriptor *const d = in.find(standard(fds[i].fd, here));
+            fds[i].revents = d == nullptr ? short{0} : static_cast<short>(d->ready() & (fds[i].events | POLLHUP));
             found += fds[i].revents != 0;
         }
         return found != 0;
@@ -137,6 +153,12 @@ int poll(pollfd *fds, nfds_t n, int timeout)
     in.perhaps_switch();
     in.wait(collect_ready, timeout < 0 ? -1 : timeout * ms);
     return found;
+}
+
+// No process requests the parts of another one.
+int signalfd(int fd, const sigset_t *signals, int flags) noexcept
+{
+    return inside() ? eventfd(0, 0) : REAL(signalfd)(fd, signals, flags);
 }
 
 int epoll_create1(int flags) noexcept
@@ -245,8 +267,12 @@ int setsockopt(int fd, int level, int option, const void *from, socklen_t size) 
 
 ssize_t read(int fd, void *to, size_t size)
 {
+    if (inside())
+        fd = standard(fd, world::present->here());
     if (!inside() || !world::is_ours(fd))
         return REAL(read)(fd, to, size);
+    if (dynamic_cast<network::socket *>(world::present->find(fd)) == nullptr)
+        return fail(EAGAIN);
     auto &s = the<network::socket>(fd);
     if (s.error != 0)
         return fail(s.error);
@@ -266,7 +292,7 @@ ssize_t send(int fd, const void *from, size_t size, int flags)
 {
     if (!inside())
         return REAL(send)(fd, from, size, flags);
-    auto &s = the<network::socket>(fd);
+    auto &s = the<network::socket>(standard(fd, world::present->here()));
     if (s.error != 0 || s.ended || s.gone)
         return fail(s.error != 0 ? s.error : EPIPE);
     const std::string text(static_cast<const char *>(from), size);
@@ -309,6 +335,54 @@ int close(int fd)
 }
 
 } // extern "C"
+
+// A connection of ssh, which starts a session at the machine whose address is one of the words.
+namespace replica
+{
+
+int process::start(char *const arguments[])
+{
+    while (machine_of(*arguments) < 0)
+        ++arguments;
+    channel_.reset(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in to{};
+    inet_pton(AF_INET, *arguments, &to.sin_addr);
+    ::connect(channel_.get(), reinterpret_cast<const sockaddr *>(&to), sizeof(to));
+    messages_.reset(world::present->add(
+            world::present->here(), std::make_shared<standard_error>(the<network::socket>(channel_.get()))));
+    return 0;
+}
+
+void process::kill()
+{
+    if (channel_.valid())
+        ::shutdown(channel_.get(), SHUT_RDWR);
+}
+
+void process::finish(const deadline &)
+{
+    channel_.reset();
+    messages_.reset();
+}
+
+int process::run(char *const[], int)
+{
+    return fail(ENOSYS);
+}
+
+} // namespace replica
+
+void network::hand_over(int fd, process &to)
+{
+    in.move(fd, to);
+    auto &s = the<socket>(fd);
+    s.owner = &to;
+    to.standard = fd;
+    to.at_end.push_back([back = s.weak_from_this()](bool power) {
+        if (const auto b = back.lock())
+            b->shut(!power);
+    });
+}
 
 void simulation::close_file(int fd)
 {

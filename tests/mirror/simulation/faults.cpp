@@ -2,6 +2,9 @@
 // Faults, and the actions of an operator after them.
 #include "scenario.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace simulation
 {
 
@@ -9,19 +12,25 @@ namespace simulation
 void scenario::die(process &p, bool power, time_us back_after)
 {
     const unsigned machine = p.machine;
+    const process *const server = processes_[machine];
     world_.log("%s %s", p.name.c_str(), power ? "loses its power" : "is killed");
     world_.kill(p, power);
     if (power) {
+        for (process *const other : daemons_)
+            if (other->machine == machine && other->alive)
+                world_.kill(*other, true);
+        if (server->alive)
+            world_.kill(*processes_[machine], true);
         network_.power(machine, false);
         storage_.lose_power(directory(machine));
     }
-    world_.at(back_after, [this, machine, gone = &p] {
+    world_.at(back_after, [this, machine, gone = server] {
         network_.power(machine, true);
-        if (!faults_ || machine < writers || processes_[machine] != gone)
+        if (!faults_ || machine < writers || processes_[machine] != gone || gone->alive)
             return;
         // Reverts the data of only one target, because the set needs a source. Data that a writer is about to
         // acknowledge stays.
-        if (restores_parts_ && machine == writers && !writer_lives() && world_.one_in(2)) {
+        if (restores_parts_ && !is_pool_ && machine == writers && !writer_lives() && world_.one_in(2)) {
             world_.log("the part of machine %u is replaced", machine);
             storage_.restore(directory(machine) + "/part", storage::restored::as_other_file);
             history_.replaced(copy_of(machine));
@@ -30,9 +39,17 @@ void scenario::die(process &p, bool power, time_us back_after)
     });
 }
 
+process *scenario::pick_process(unsigned machine)
+{
+    std::vector<process *> of;
+    std::ranges::copy_if(daemons_, std::back_inserter(of),
+            [machine](const process *p) { return p->machine == machine && p->alive; });
+    return of.empty() ? processes_[machine] : of[world_.below(of.size())];
+}
+
 void scenario::hit_process(unsigned machine)
 {
-    process *const p = processes_[machine];
+    process *const p = pick_process(machine);
     if (p == nullptr || !p->alive)
         return;
     const time_us time = world_.one_in(2) ? world_.between(1 * ms, 100 * ms) : world_.between(100 * ms, 3 * second);
@@ -120,7 +137,7 @@ void scenario::strike()
 // detected. With the policy availability this file may be the only copy; then the opening must be forced.
 void scenario::replace_local_file(unsigned machine)
 {
-    if (availability_ || restores_parts_ || !world_.one_in(4))
+    if (is_pool_ || availability_ || restores_parts_ || !world_.one_in(4))
         return;
     using enum storage::restored;
     storage::restored how = as_other_file;

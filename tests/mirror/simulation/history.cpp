@@ -87,6 +87,22 @@ replica::mirror_record history::newest_record(std::uint32_t of) const
     return newest;
 }
 
+std::uint32_t history::in_sync(const replica::mirror_record &r) const
+{
+    std::uint32_t found = 0;
+    std::array<std::size_t, replica::max_copies> place_of{};
+    std::array<replica::mirror_record, replica::max_copies> newest{};
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+        const replica::mirror_state s = copies[i].data.empty() ? replica::mirror_state() : durable_state(copies[i]);
+        if ((r.in_sync >> s.copy & 1) == 0 || !is_newer(s.committed, newest[s.copy]))
+            continue;
+        found = (newest[s.copy].epoch == 0 ? found : found & ~(1U << place_of[s.copy])) | 1U << i;
+        newest[s.copy] = s.committed;
+        place_of[s.copy] = i;
+    }
+    return copies[0].machine == 0 ? r.in_sync : found;
+}
+
 std::vector<replica::mirror_promise> history::promises() const
 {
     std::vector<replica::mirror_promise> all;
@@ -104,8 +120,8 @@ bool history::overtaken(std::uint64_t epoch) const
 // If a local copy opens alone, it contacts no target. Therefore each other copy must then refuse to open without it.
 void history::check_claims() const
 {
-    if (keeper::present != nullptr)
-        return; // the arbiter's record decides
+    if (keeper::present != nullptr || copies[0].machine != 0)
+        return; // the arbiter's record decides, or no copy is local
     std::vector<replica::mirror_record> records;
     for (const place &p : copies)
         records.push_back(p.data.empty() ? replica::mirror_record() : durable_state(p).committed);
@@ -130,11 +146,12 @@ void history::acknowledged(const call &c)
     for (const place &p : copies)
         if (const replica::mirror_record r = durable_state(p).committed; !p.data.empty() && is_newer(r, newest))
             newest = r;
+    const std::uint32_t all = in_sync(newest);
     for (const std::size_t part : c.parts) {
         std::uint64_t &kept = acknowledged_[c.slot][part];
         kept = std::max(kept, c.number);
         for (std::size_t copy = 0; copy < copies.size(); ++copy)
-            if ((newest.in_sync >> copy & 1) != 0 && !disks->named(copies[copy].data)->is_restored)
+            if ((all >> copy & 1) != 0 && !disks->named(copies[copy].data)->is_restored)
                 check_word(c.slot, part, word(copies[copy], at(c.slot) + words[part], true), copies[copy].data.c_str());
     }
 }
@@ -199,6 +216,16 @@ void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, 
     opened_at_ = in_.now();
 }
 
+void history::found(std::uint64_t epoch, const char *memory) const
+{
+    for (std::size_t slot = 0; slot < slots && !overtaken(epoch); ++slot)
+        for (std::size_t part = 0; part < words.size(); ++part) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, memory + at(slot) + words[part], sizeof(word));
+            check_word(slot, part, word, "the memory of the program");
+        }
+}
+
 void history::forced(unsigned copy)
 {
     ++forcings;
@@ -210,9 +237,10 @@ void history::forced(unsigned copy)
     known_mark_ = 0;
 }
 
+// The lanes of a pool have no epoch: they end with their session.
 void history::written(unsigned machine, std::uint64_t epoch) const
 {
-    if (answered_epoch_[machine] > epoch)
+    if (epoch != 0 && answered_epoch_[machine] > epoch)
         in_.violated("machine %u took a write of epoch %lu, and has promised itself to %lu", machine, epoch,
                 answered_epoch_[machine]);
 }
@@ -236,6 +264,15 @@ void history::cut_amid_write(unsigned machine)
                     in_.violated("a power failure leaves %lx in slot %zu of %s, which no writer stored", left, slot,
                             of->data.c_str());
         }
+}
+
+void history::responded(const process &client, const replica::response &a)
+{
+    if (a.kind() != replica::request::kCommit || a.status() != static_cast<std::uint32_t>(replica::status::success))
+        return;
+    replica::mirror_record &newest = committed_[&client];
+    if (const replica::mirror_record r = replica::from_wire(a.state()).committed; is_newer(r, newest))
+        newest = r;
 }
 
 void history::answered(unsigned machine, const replica::response &a)

@@ -71,6 +71,8 @@ public:
     // Durable state: the newest record of these copies and the arbiter, that of one copy, and all promises.
     replica::mirror_record newest_record(std::uint32_t of = UINT32_MAX) const;
     replica::mirror_record record_of(unsigned copy) const { return durable_state(copies[copy]).committed; }
+    // Indexes of the copies in sync of a record. A replica of a pool can have another number than its target.
+    std::uint32_t in_sync(const replica::mirror_record &r) const;
     std::vector<replica::mirror_promise> promises() const;
     // Consistency points. Writers use increasing numbers.
     std::uint64_t next_mark() { return ++marks_; }
@@ -83,6 +85,11 @@ public:
     void equal(unsigned copy, std::uint32_t in_sync) const;
     void written(unsigned machine, std::uint64_t epoch) const;
     void answered(unsigned machine, const replica::response &a);
+    // Observes the records that targets report to a process.
+    void responded(const process &client, const replica::response &a);
+    replica::mirror_record committed_by(const process &client) const { return committed_.at(&client); }
+    // Checks the memory of a program that has just opened the pool.
+    void found(std::uint64_t epoch, const char *memory) const;
     // Records that the parts of a target were replaced.
     void replaced(unsigned copy) { replaced_ |= 1U << copy; }
     // Targets whose parts were replaced, and that neither completed a resync nor committed a record since.
@@ -107,6 +114,7 @@ private:
     time_us opened_at_ = 0;
     std::array<std::uint64_t, most_machines> answered_epoch_{};
     std::uint32_t replaced_ = 0;
+    std::map<const process *, replica::mirror_record> committed_;
 };
 
 // Packs a number and its check into one word, half each.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Breaks the protocol of mirrors in many places, one at a time, to see that the simulation finds each.
+"""Breaks the protocol of mirrored sets and pools in many places, one at a time, to see that the simulation finds each.
 
 mutants.py make SOURCE-DIRECTORY TO FILE: writes a copy of a source in which RPMA_MIRROR_MUTANT selects the fault.
 mutants.py test PROGRAM: runs the simulation that was built from them.
@@ -66,6 +66,16 @@ MUTANTS = [
     ("native_flush_of_one_side", "replica/region.cpp", "if (native_lanes != 0 && !target_is_native) {", "if (!@ && native_lanes != 0 && !target_is_native) {"),
     ("half_a_word", "replica/region_lane.cpp", "    while (r.length > 0) {\n        const range chunk = first_chunk(r);\n        if (const int error = reserve_entry()",
      "    while (r.length > 0) {\n        range chunk = first_chunk(r);\n        chunk.length = @ && chunk.length > 4 ? 4 : chunk.length;\n        if (const int error = reserve_entry()"),
+    ("pool_evicts_without_record", "librpmem/pool.cpp", "commit(staying, 0, false) == 0)", "(@ ? (in_sync_ = staying) != 0 : commit(staying, 0, false) == 0))"),
+    ("pool_continues_with_any", "librpmem/pool.cpp", "change.check() != group::record_change::verdict::commit", "(!@ || next == 0) && change.check() != group::record_change::verdict::commit"),
+    ("pool_opens_without_silent", "librpmem/opening.cpp", "if (choice.obstacle == group::obstacle::silent)", "if (!@ && choice.obstacle == group::obstacle::silent)"),
+    ("pool_acquires_no_promise", "librpmem/opening.cpp", "            with_record |= bit_of(i);\n", "            with_record |= @ ? 0 : bit_of(i);\n"),
+    ("pool_trusts_open_record", "librpmem/opening.cpp", "if (group::is_equal(record_, rep", "if (@ || group::is_equal(record_, rep"),
+    ("pool_resyncs_nothing", "librpmem/opening.cpp", "    group::each_run(*different, batch, [&](range run) {\n", "    group::each_run(@ ? 0 : *different, batch, [&](range run) {\n"),
+    ("pool_found_is_not_durable", "librpmem/opening.cpp", ": flush_batch(to, batch) != 0 ? &to : nullptr;", ": !@ && flush_batch(to, batch) != 0 ? &to : nullptr;"),
+    ("pool_promises_any_epoch", "rpmemd/pool_record.cpp", "if (error == 0 && !may_promise(", "if (!@ && error == 0 && !may_promise("),
+    ("pool_commits_any_epoch", "rpmemd/pool_record.cpp", "if (stored.promised != next.promised && !may", "if (!@ && stored.promised != next.promised && !may"),
+    ("pool_promise_is_not_stored", "rpmemd/pool_record.cpp", "if (error == 0 && next != file.state())", "if (!@ && error == 0 && next != file.state())"),
     ("state_not_durable", "replica/mirror_file.cpp", "|| fdatasync(file_.get()) != 0", "|| (!@ && fdatasync(file_.get()) != 0)"),
 ]
 # Mutants that few seeds detect, and that other tests detect, too: RPMA_MIRROR_MUTANTS=all.
@@ -88,7 +98,7 @@ def make(directory, to, name):
 
 def run(program, mutant):
     environment = os.environ | {"RPMA_MIRROR_MUTANT": mutant, "RPMA_MIRROR_SEEDS": str(SEEDS), "RPMA_MIRROR_WORKERS": "1"}
-    done = subprocess.run([program], env=environment, text=True, capture_output=True, timeout=3600)
+    done = subprocess.run([program] + ["pools"] * mutant.startswith("pool_"), env=environment, text=True, capture_output=True, timeout=3600)
     found = [line for line in done.stdout.splitlines() if line.startswith("seed ")]
     return done.returncode == 1 and found[0] if found else None
 

@@ -36,6 +36,8 @@ public:
     std::vector<std::weak_ptr<socket>> sockets;
     // The process of each machine that accepts connections.
     std::array<process *, most_machines> servers{};
+    // Makes a control connection standard input and output of another process.
+    void hand_over(int fd, process &to);
     // Resets one control connection.
     void reset_one();
     // Resets the connection before this message arrives, except after heal().

@@ -135,7 +135,11 @@ int rpma_read(rpma_conn *conn, rpma_mr_local *to, size_t to_offset, const rpma_m
                     bytes->assign(reinterpret_cast<const char *>(memory), size);
                 return memory != nullptr;
             },
-            [=, machine = world::present->here().machine] { store_words(goal, bytes->data(), size, machine); });
+            [=, region = to->key, machine = world::present->here().machine] {
+                // The memory of a region that was deregistered can be free.
+                if (adapter->regions.contains(region))
+                    store_words(goal, bytes->data(), size, machine);
+            });
 }
 
 int rpma_send(rpma_conn *conn, const rpma_mr_local *from, size_t offset, size_t size, int flags, const void *context)

@@ -38,10 +38,12 @@ struct daemon {
 void message_sent(network::socket &by, const std::string &bytes)
 {
     replica::response a;
-    if (!by.owner->accept || bytes.size() < replica::frame_header_size ||
+    if ((!by.owner->accept && by.owner->standard < 0) || bytes.size() < replica::frame_header_size ||
             replica::decode(std::string_view(bytes).substr(replica::frame_header_size), a) != replica::decoded::good)
         return;
     observer->answered(by.owner->machine, a);
+    if (const auto client = by.other.lock())
+        observer->responded(*client->owner, a);
     // Faults are most effective when the target has state that the writer does not know.
     if ((a.kind() == replica::request::kCommit || a.kind() == replica::request::kCreateCopy) &&
             by.over->in.one_in(12)) {
@@ -50,37 +52,40 @@ void message_sent(network::socket &by, const std::string &bytes)
     }
 }
 
-scenario::scenario(std::uint64_t seed, const std::string &place, bool loud)
+scenario::scenario(std::uint64_t seed, const std::string &place, bool is_pool, bool loud)
     : place_(place + "/" + std::to_string(seed)), world_(seed), network_(world_), storage_(world_), device_(network_),
-      targets_(static_cast<unsigned>(1 + world_.below(3))),
+      is_pool_(is_pool), targets_(static_cast<unsigned>(is_pool ? 2 + world_.below(2) : 1 + world_.below(3))),
       history_(world_, device_, places(), world_.one_in(16) ? batches_length : short_length),
       availability_(world_.one_in(4)), background_(world_.one_in(2)), program_resyncs_(!background_ || seed % 8 != 3),
-      flushes_all_(seed % 8 == 5), slow_count_(seed % 8 == 7 ? 2 : 0), restores_parts_(world_.one_in(2)),
+      flushes_all_(!is_pool && seed % 8 == 5), slow_count_(seed % 8 == 7 ? 2 : 0), restores_parts_(world_.one_in(2)),
       operation_ms_(static_cast<unsigned>(world_.between(40, 400))),
       open_ms_(static_cast<unsigned>(world_.between(500, 3000)))
 {
     world_.loud = loud;
+    world_.test = is_pool ? "mirror.simulation_pools" : "mirror.simulation";
     observer = &history_;
     storage_.used = history_.length;
     storage_.persistent_memory = world_.one_in(2);
     device_.software = world_.one_in(2);
     device_.native_writers = world_.one_in(2);
     device_.native_targets = world_.one_in(2);
-    keeper::present = world_.one_in(4) ? &keeper_ : nullptr;
+    keeper::present = !is_pool && world_.one_in(4) ? &keeper_ : nullptr;
     make_directories();
 }
 
 unsigned scenario::copy_of(unsigned machine) const
 {
-    return machine == 0 ? 0 : machine == 1 ? other_copy : machine - 1;
+    return is_pool_ ? machine - writers : machine == 0 ? 0 : machine == 1 ? other_copy : machine - 1;
 }
 
 std::vector<history::place> scenario::places() const
 {
     std::vector<history::place> all(other_copy + 1, history::place{most_machines, "", ""});
-    for (unsigned m = 0; m < writers + targets_; ++m)
+    for (unsigned m = is_pool_ ? writers : 0; m < writers + targets_; ++m)
         all[copy_of(m)] = {m, directory(m) + (m < writers ? "/home" : "/part"),
-                directory(m) + (m < writers ? "/home.mirror" : "/set.mirror")};
+                directory(m) + (is_pool_             ? "/set.record"
+                                       : m < writers ? "/home.mirror"
+                                                     : "/set.mirror")};
     return all;
 }
 
@@ -99,6 +104,10 @@ void scenario::start_target(unsigned machine)
     network_.power(machine, true);
     process *const p = world_.start("target " + std::to_string(machine - 1), machine);
     processes_[machine] = network_.servers[machine] = p;
+    if (is_pool_) {
+        p->accept = [this, machine](int fd) { start_daemon(machine, fd); };
+        return;
+    }
     auto *const d = new daemon(directory(machine), machine);
     p->accept = [this, p, d](int fd) {
         world_.spawn(*p, [d, fd] {
@@ -119,7 +128,7 @@ void scenario::start_writer(unsigned machine, purpose why)
     world_.spawn(*p, [this, machine, p, why] {
         switch (why) {
         case purpose::create:
-            create(machine);
+            is_pool_ ? create_pool() : create(machine);
             break;
         case purpose::write:
             write(machine);
@@ -128,7 +137,7 @@ void scenario::start_writer(unsigned machine, purpose why)
             go_without(machine);
             break;
         case purpose::finish:
-            finish(machine);
+            is_pool_ ? finish_pool(machine) : finish(machine);
         }
         world_.at(0, [this, p] {
             if (p->alive)
@@ -151,6 +160,9 @@ void scenario::calm_down()
 {
     faults_ = false;
     network_.heal();
+    for (process *const d : daemons_)
+        if (d->alive && d->stopped)
+            world_.go_on(*d);
     for (unsigned m = 0; m < writers; ++m)
         if (processes_[m] != nullptr && processes_[m]->alive)
             world_.kill(*processes_[m], false);
@@ -180,7 +192,7 @@ void scenario::run()
     world_.at(world_.between(0, 300 * ms), [this] { strike(); });
     operate();
     world_.run([] { return false; }, world_.between(1, 8) * second);
-    if (targets_ > 1 && world_.one_in(2))
+    if (!is_pool_ && targets_ > 1 && world_.one_in(2))
         last();
     // No more faults occur.
     calm_down();

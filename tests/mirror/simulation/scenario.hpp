@@ -2,6 +2,7 @@
 #pragma once
 
 #include <librpma_mirror.h>
+#include <librpmem.h>
 
 #include <optional>
 
@@ -10,11 +11,12 @@
 namespace simulation
 {
 
-// Two machines that may write to a set, one to three targets, and their faults. One seed determines everything.
+// Two machines that may write to a set, or to a pool of librpmem, one to three targets, and their faults. One seed
+// determines everything.
 class scenario
 {
 public:
-    scenario(std::uint64_t seed, const std::string &place, bool loud);
+    scenario(std::uint64_t seed, const std::string &place, bool is_pool, bool loud);
     ~scenario()
     {
         world_.end();
@@ -31,18 +33,19 @@ public:
     std::uint64_t cuts() const { return history_.cuts; }
 
 private:
+    struct session;
     enum class purpose {
         create,
         write,
         go_without,
         finish
     };
-    static constexpr unsigned writers = 2;
+    static constexpr unsigned writers = 2, lanes = 2;
     static constexpr unsigned other_copy = 5;
     // Length of a set that is compared in one batch, and of a set that is compared in several batches in flight.
     static constexpr std::uint64_t short_length = 256 * 1024, batches_length = 7 << 20;
     unsigned copy_of(unsigned machine) const;
-    std::uint32_t all_targets() const { return ((1U << targets_) - 1) << 1; }
+    std::uint32_t all_targets() const { return ((1U << targets_) - 1) << copy_of(writers); }
     std::string directory(unsigned machine) const { return place_ + "/" + std::to_string(machine); }
     std::vector<history::place> places() const;
 
@@ -50,6 +53,8 @@ private:
     void start_target(unsigned machine);
     void start_writer(unsigned machine, purpose p);
     void die(process &p, bool power, time_us back_after);
+    // Returns a process of the machine, or NULL.
+    process *pick_process(unsigned machine);
 
     // Threads of a writer.
     rpma_mirror_cfg *configure(unsigned machine) const;
@@ -57,7 +62,14 @@ private:
     void write(unsigned machine);
     void go_without(unsigned machine);
     void finish(unsigned machine);
-    struct session;
+    // Threads of a program with a pool.
+    void start_daemon(unsigned machine, int fd);
+    std::string target_list() const;
+    RPMEMpool *new_handle(session &s, bool create);
+    bool open_pool(session &s, unsigned tries);
+    void create_pool();
+    int flush_pool(session &s, unsigned lane, const history::call &c);
+    void finish_pool(unsigned machine);
     bool open(session &s, unsigned tries, unsigned flags = 0);
     bool needs_silent(std::uint32_t visible) const;
     void fence(const session &s) const;
@@ -88,6 +100,7 @@ private:
     network network_;
     storage storage_;
     device device_;
+    const bool is_pool_;
     const unsigned targets_;
     history history_;
     const bool availability_;
@@ -99,7 +112,7 @@ private:
     keeper keeper_;
     unsigned operation_ms_, open_ms_;
     std::array<process *, most_machines> processes_{};
-    std::array<std::uint64_t, most_machines> starts_{};
+    std::vector<process *> daemons_;     // one for each session of a pool
     std::array<bool, writers> closed_{}; // the last writer of the machine closed the set cleanly
     bool faults_ = true;
     std::uint32_t silent_ = 0;      // copies on targets with a lasting fault, as a mask

@@ -10,6 +10,7 @@ namespace simulation
 struct scenario::session {
     rpma_mirror_cfg *cfg = nullptr;
     rpma_mirror *mirror = nullptr;
+    RPMEMpool *pool = nullptr; // in place of the mirror
     char *address = nullptr;
     unsigned machine = 0;
     std::uint64_t epoch = 0;

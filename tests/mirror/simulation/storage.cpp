@@ -254,6 +254,13 @@ int futimens(int fd, const timespec *times) noexcept
     return 0;
 }
 
+int unlink(const char *path) noexcept
+{
+    if (inside())
+        disks->forget(path);
+    return REAL(unlink)(path);
+}
+
 int fsync(int fd)
 {
     return inside() ? 0 : REAL(fsync)(fd);

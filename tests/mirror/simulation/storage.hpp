@@ -44,6 +44,7 @@ public:
     // Returns NULL if the address is not in a file.
     file *at(const std::byte *address);
     file *named(const std::string &path);
+    void forget(const std::string &path) { by_name_.erase(path); }
     void persist(const std::byte *from, std::size_t length);
     std::int64_t next_time() { return ++clock_; }
     // Method that replaces the content of a file with its backup.

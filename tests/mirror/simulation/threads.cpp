@@ -2,12 +2,12 @@
 // Threads, locks, time and chance, as the C library offers them.
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <pthread.h>
 #include <sys/random.h>
 #include <unistd.h>
-#include <utility>
 
 #include "real.hpp"
 
@@ -19,10 +19,15 @@ namespace
 
 constexpr simulation::time_us boot = 1000 * simulation::second;
 
-// The first word of a lock contains its state; the first word of a condition counts its signals.
+// The first word of a lock contains the process that has it; the first word of a condition counts its signals.
 int &word_of(pthread_mutex_t *lock)
 {
     return *reinterpret_cast<int *>(lock);
+}
+// A static lock belongs to all processes of the simulation, and its process may have been killed.
+bool is_free(pthread_mutex_t *lock)
+{
+    return word_of(lock) == 0 || !world::present->is_alive(word_of(lock));
 }
 std::uint64_t &count_of(pthread_cond_t *condition)
 {
@@ -47,6 +52,17 @@ int wait_for(pthread_cond_t *condition, pthread_mutex_t *lock, simulation::time_
 } // namespace
 
 extern "C" {
+
+char *getenv(const char *name) noexcept
+{
+    if (!inside())
+        return REAL(getenv)(name);
+    auto &own = world::present->here().environment;
+    const auto value = own.find(name);
+    return value == own.end() ? REAL(getenv)(name) : value->second.data();
+}
+
+void syslog(int priority, const char *format, ...) {}
 
 int clock_gettime(clockid_t clock, timespec *to) noexcept
 {
@@ -116,8 +132,8 @@ int pthread_mutex_lock(pthread_mutex_t *lock) noexcept
     if (!inside())
         return REAL(pthread_mutex_lock)(lock);
     world::present->perhaps_switch();
-    world::present->wait([lock] { return word_of(lock) == 0; }, -1);
-    word_of(lock) = 1;
+    world::present->wait([lock] { return is_free(lock); }, -1);
+    word_of(lock) = world::present->here().number;
     return 0;
 }
 
@@ -125,7 +141,10 @@ int pthread_mutex_trylock(pthread_mutex_t *lock) noexcept
 {
     if (!inside())
         return REAL(pthread_mutex_trylock)(lock);
-    return std::exchange(word_of(lock), 1) != 0 ? EBUSY : 0;
+    if (!is_free(lock))
+        return EBUSY;
+    word_of(lock) = world::present->here().number;
+    return 0;
 }
 
 int pthread_mutex_unlock(pthread_mutex_t *lock) noexcept

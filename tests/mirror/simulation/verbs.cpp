@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "bytes.hpp"
+#include "lane_proof.hpp"
 
 using namespace simulation;
 
@@ -275,8 +276,9 @@ int rpma_conn_req_connect(rpma_conn_req **of, const rpma_conn_private_data *data
     req.taken = true;
     if (!req.place.empty()) {
         const std::string sent(static_cast<const char *>(data->ptr), data->len);
-        // Layout of replica::make_epoch_proof().
-        pair->epoch = byte_reader(std::as_bytes(std::span(sent)).subspan(12)).get<std::uint64_t>();
+        // Layout of replica::make_epoch_proof(). The proof of a pool has no epoch.
+        if (sent.size() > replica::lane_proof_size)
+            pair->epoch = byte_reader(std::as_bytes(std::span(sent)).subspan(12)).get<std::uint64_t>();
         pair->out->send([pair, place = req.place, sent] { arrive(pair, place, sent); });
     } else if (const auto client = pair->other.lock()) {
         client->other = pair;

@@ -33,6 +33,7 @@ void *new_stack()
 } // namespace
 
 world *world::present = nullptr;
+int world::last_process_ = 0;
 
 world::world(std::uint64_t seed_) : seed(seed_), random_(seed_)
 {
@@ -53,7 +54,12 @@ void world::end()
 
 process *world::start(const std::string &name, unsigned machine)
 {
-    return processes_.emplace_back(std::make_unique<process>(name, machine)).get();
+    return processes_.emplace_back(std::make_unique<process>(name, machine, ++last_process_)).get();
+}
+
+bool world::is_alive(int number) const
+{
+    return number >= first_process_ && processes_[static_cast<std::size_t>(number - first_process_)]->alive;
 }
 
 void world::free_stack(fiber &f)
@@ -222,6 +228,13 @@ descriptor *world::find(int fd) const
     return owner == owners_.end() ? nullptr : owner->second->descriptors.at(fd).get();
 }
 
+void world::move(int fd, process &to)
+{
+    process *&owner = owners_.at(fd);
+    to.descriptors.insert(owner->descriptors.extract(fd));
+    owner = &to;
+}
+
 void world::close(int fd)
 {
     const auto owner = owners_.find(fd);
@@ -254,9 +267,8 @@ void world::violated(const char *format, ...) const
     va_start(arguments, format);
     std::vfprintf(stdout, format, arguments);
     va_end(arguments);
-    std::fprintf(stdout,
-            "\n  again, with what happened: RPMA_MIRROR_SEED=%lu ctest --preset dev -V -R 'mirror.simulation$'\n",
-            seed);
+    std::fprintf(stdout, "\n  again, with what happened: RPMA_MIRROR_SEED=%lu ctest --preset dev -V -R '%s$'\n", seed,
+            test.c_str());
     std::fflush(nullptr);
     _exit(1);
 }

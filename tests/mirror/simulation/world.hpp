@@ -30,18 +30,24 @@ struct descriptor {
 };
 
 struct process {
-    process(std::string its_name, unsigned on) : name(std::move(its_name)), machine(on) {}
+    process(std::string its_name, unsigned on, int its_number)
+        : name(std::move(its_name)), machine(on), number(its_number)
+    {
+    }
 
     const std::string name;
     const unsigned machine;
+    const int number; // not 0, and unique in this program
     bool alive = true;
     bool stopped = false;
     bool touched = false; // an event that its threads wait for may have occurred
     std::vector<fiber *> fibers;
     std::vector<fiber *> parked; // threads that became ready while the process was stopped
     std::map<int, std::shared_ptr<descriptor>> descriptors;
-    std::set<int> files;                                 // descriptors of the real system
-    std::function<void(int)> accept;                     // takes a control connection
+    std::set<int> files;             // descriptors of the real system
+    std::function<void(int)> accept; // takes a control connection
+    std::map<std::string, std::string> environment;
+    int standard = -1;                                   // descriptor that is its standard input and output
     std::vector<std::function<void(bool power)>> at_end; // actions of the kernel when the process has ended
 };
 
@@ -80,6 +86,7 @@ public:
     static world *present;
     const std::uint64_t seed;
     bool loud = false;
+    std::string test; // name for the user
 
     time_us now() const { return now_; }
     std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
@@ -90,6 +97,7 @@ public:
     }
 
     process *start(const std::string &name, unsigned machine);
+    bool is_alive(int number) const;
     // Kills the process. If power is true, the machine fails too, and its peers are not notified.
     void kill(process &p, bool power);
     // Kills all processes.
@@ -135,6 +143,8 @@ public:
 
     int add(process &to, std::shared_ptr<descriptor> d);
     descriptor *find(int fd) const;
+    // Gives a descriptor to another process.
+    void move(int fd, process &to);
     static bool is_ours(int fd) { return fd >= first_descriptor; }
     void close(int fd);
 
@@ -163,6 +173,8 @@ private:
     std::uint64_t order_ = 0;
     std::uint64_t history_ = 0;
     std::priority_queue<event> events_;
+    static int last_process_;
+    const int first_process_ = last_process_ + 1;
     std::vector<std::unique_ptr<process>> processes_;
     std::vector<std::unique_ptr<fiber>> fibers_;
     std::vector<fiber *> ready_;

@@ -12,8 +12,6 @@ namespace simulation
 namespace
 {
 
-constexpr unsigned lanes = 2;
-
 void on_event(void *, const rpma_mirror_event *event)
 {
     world::present->log("copy %u: event %d, version %lu.%lu", event->copy, event->type, event->epoch, event->version);
@@ -62,6 +60,8 @@ void scenario::create(unsigned machine)
 
 bool scenario::open(session &s, unsigned tries, unsigned flags)
 {
+    if (is_pool_)
+        return open_pool(s, tries);
     rpma_mirror_cfg_delete(&s.cfg);
     s.cfg = configure(s.machine);
     // When there are no faults, there are no delays either.
@@ -127,6 +127,8 @@ int scenario::flush_whole(session &s)
 
 int scenario::flush(session &s, unsigned lane, history::call &c)
 {
+    if (is_pool_)
+        return flush_pool(s, lane, c);
     const std::uint64_t at = history_.at(c.slot);
     const rpma_mirror_range ranges[] = {{at, 8}, {at + 1000, 8}, {at + 4096, 16}};
     // A chain of 64 ranges with the words at its start, in its middle and at its end.
@@ -171,7 +173,7 @@ void scenario::write_lane(session &s, unsigned lane)
 {
     while (s.code == 0 && !s.over) {
         // Only one lane sets consistency points, so they become durable in order.
-        if (lane == 0 && world_.one_in(12))
+        if (lane == 0 && !is_pool_ && world_.one_in(12))
             mark(s);
         const std::size_t slot = world_.below(history::slots / lanes) * lanes + lane;
         history::call c = store(s, slot);
@@ -214,7 +216,7 @@ void scenario::write(unsigned machine)
     if (!open(s, 12))
         return;
     std::thread other([&] { write_lane(s, 1); }), returner([&] {
-        if (program_resyncs_)
+        if (program_resyncs_ && !is_pool_)
             bring_back(s);
     });
     if (world_.one_in(3))
@@ -236,9 +238,11 @@ void scenario::write(unsigned machine)
             device_.break_one();
         world_.log("flush %lu is not awaited: %d", c.number, s.code);
     }
-    const int code = flushes_all_ && s.code == 0 ? rpma_mirror_unmap_flushed(&s.mirror) : rpma_mirror_unmap(&s.mirror);
+    const int code = is_pool_                      ? rpmem_close(s.pool)
+                     : flushes_all_ && s.code == 0 ? rpma_mirror_unmap_flushed(&s.mirror)
+                                                   : rpma_mirror_unmap(&s.mirror);
     closed_[machine] = code == 0;
-    world_.log("the end: %s", code == 0 ? "closed" : rpma_mirror_error_message());
+    world_.log("the end: %s", code == 0 ? "closed" : is_pool_ ? rpmem_errormsg() : rpma_mirror_error_message());
     history_.check_claims();
 }
 
@@ -246,7 +250,8 @@ void scenario::write(unsigned machine)
 void scenario::end_unless_overtaken(const session &s, const char *what)
 {
     if (!history_.overtaken(s.epoch))
-        world_.violated("nothing goes wrong, and %s: %s", what, rpma_mirror_error_message());
+        world_.violated(
+                "nothing goes wrong, and %s: %s", what, is_pool_ ? rpmem_errormsg() : rpma_mirror_error_message());
     world_.log("a dead writer has overtaken this one: %s", what);
 }
 
