@@ -363,19 +363,15 @@ void over_roce::disconnect(cm_id &id)
 void over_roce::confirm_disconnect(cm_id &id)
 {
     id.link->exchange.confirm_disconnect();
-    update_timer(*id.link);
+    update_timer_or_forget(*id.link);
 }
 
 void over_roce::abandon(cm_id &id)
 {
     const auto link = std::exchange(id.link, nullptr);
     link->id = 0;
-    try {
-        link->exchange.abandon(clock::now());
-        update_timer(*link);
-    } catch (const std::bad_alloc &) { // the end of an id needs no memory: the message is not repeated
-        forget(*link);
-    }
+    link->exchange.abandon(clock::now());
+    update_timer_or_forget(*link);
 }
 
 } // namespace softrdma::cm

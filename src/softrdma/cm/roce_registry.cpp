@@ -18,6 +18,14 @@ namespace
 
 constinit process::single<registry> the_registry;
 
+void forget(const roce_link &link) REQUIRES(lock())
+{
+    const auto at = state().passive.find({link.route.destination, link.exchange.remote_id()});
+    if (at != state().passive.end() && at->second.lock().get() == &link)
+        state().passive.erase(at);
+    state().links.erase(link.exchange.local_id());
+}
+
 } // namespace
 
 registry &state()
@@ -95,14 +103,6 @@ std::shared_ptr<roce_link> new_link(const cm_id &id, const datagram_route &route
     return link;
 }
 
-void forget(const roce_link &link)
-{
-    const auto at = state().passive.find({link.route.destination, link.exchange.remote_id()});
-    if (at != state().passive.end() && at->second.lock().get() == &link)
-        state().passive.erase(at);
-    state().links.erase(link.exchange.local_id());
-}
-
 void update_timer(roce_link &link)
 {
     if (link.exchange.is_closed() && !link.is_ending) {
@@ -122,6 +122,15 @@ void update_timer(roce_link &link)
         waiting->timer.expired();
         handle(*waiting, waiting->exchange.expired(clock::now()), {});
     });
+}
+
+void update_timer_or_forget(roce_link &link) noexcept
+{
+    try {
+        update_timer(link);
+    } catch (const std::bad_alloc &) {
+        forget(link);
+    }
 }
 
 } // namespace over_roce

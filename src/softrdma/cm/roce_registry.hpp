@@ -100,11 +100,11 @@ void send_message(const datagram_route &route, const cm_mad &m) REQUIRES(lock())
 // Creates the connection of an id with an unused communication ID. The ID contains the lane of this process, so that
 // other processes can hand on what they receive for it. Returns NULL if no random number is available.
 std::shared_ptr<roce_link> new_link(const cm_id &id, const datagram_route &route) REQUIRES(lock());
-// Ends a connection without waiting for late messages of the peer.
-void forget(const roce_link &link) REQUIRES(lock());
 // Keeps the timer of the connection after each step: one is pending at a time, and an early one is started again. A
 // closed connection remains while messages of the peer may be on their way.
 void update_timer(roce_link &link) REQUIRES(lock());
+// For the end of a connection, which needs no memory: without memory, its last message is not repeated.
+void update_timer_or_forget(roce_link &link) noexcept REQUIRES(lock());
 
 // Handles a packet for queue pair 1, from the network or from another process.
 void received(const roce::management_packet &p, bool is_handed_on);
