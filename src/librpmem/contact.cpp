@@ -90,12 +90,7 @@ copy_mask rpmem_pool::start(const target_list &targets, bool create)
     const auto start_one = [&](remote_replica &rep, const replica::deadline &until) {
         replica::target to = targets.targets[rep.number];
         to.local = to.local || settings_.exec;
-        if (rep.start(to, commands[rep.number], until) != 0)
-            return -1;
-        if (count_ == 1)
-            return 0;
-        return rep.keeps_record() ? rep.fetch_record(until)
-                                  : fail(ENOTSUP, "rpmemd: several targets not supported by this version (update it)");
+        return rep.start(to, commands[rep.number], count_ > 1, until);
     };
     return on_each_target(bit_of(count_) - 1, settings_.session_timeout_ms(), start_one,
             [&](copy_mask responded) { return !create && has_required(responded); });

@@ -15,6 +15,11 @@ namespace
 // Maximum length of a queue, which every device supports.
 constexpr int max_queue_depth = 1024;
 
+int fail_outdated()
+{
+    return fail(ENOTSUP, "rpmemd: several targets not supported by this version (update it)");
+}
+
 } // namespace
 
 remote_replica::remote_replica(const call_settings &settings, std::string_view target, const char *set_name)
@@ -31,11 +36,16 @@ void remote_replica::save_error()
     errno = error;
 }
 
-int remote_replica::start(const replica::target &to, const std::string &daemon, const replica::deadline &until)
+int remote_replica::start(
+        const replica::target &to, const std::string &daemon, bool several, const replica::deadline &until)
 {
     if (const int failed = region_.lost().open(); failed != 0)
         return fail(failed, "cannot create an event: %s", std::strerror(failed));
-    return session_.start(to, daemon, until);
+    if (session_.start(to, daemon, until) != 0)
+        return -1;
+    if (!several)
+        return 0;
+    return session_.keeps_record() ? fetch_record(until) : fail_outdated();
 }
 
 int remote_replica::open(const session_params &params, const replica::deadline &until)
@@ -79,7 +89,7 @@ int remote_replica::fetch_record(const replica::deadline &until)
 int remote_replica::prepare(const replica::mirror_promise &promise, const replica::deadline &until)
 {
     if (!session_.serves_group())
-        return fail(ENOTSUP, "rpmemd: several targets not supported by this version (update it)");
+        return fail_outdated();
     replica::request r;
     r.set_set_name(set_name_);
     to_wire(promise, *r.mutable_promise());
@@ -97,14 +107,6 @@ int remote_replica::request_state(replica::request &r, const replica::deadline &
     return 0;
 }
 
-int remote_replica::check_level() const
-{
-    const auto level = static_cast<int>(region_.level());
-    if (level >= settings_.min_level)
-        return 0;
-    return fail(ENOTSUP, "%s: persistence level %d is below RPMEM_MIN_LEVEL=%d", name(), level, settings_.min_level);
-}
-
 int remote_replica::connect(const session_params &params, const replica::deadline &until)
 {
     if (has_header() && params.size <= replica::header_size)
@@ -118,7 +120,11 @@ int remote_replica::connect(const session_params &params, const replica::deadlin
     replica::error_text open_error;
     if (const int failed = region_.open(target_, memory, until, &open_error); failed != 0)
         return fail(failed, "%s", open_error.c_str());
-    connected_ = check_level() == 0 && session_.watch() == 0;
+    const auto level = static_cast<int>(region_.level());
+    if (level < settings_.min_level)
+        return fail(
+                ENOTSUP, "%s: persistence level %d is below RPMEM_MIN_LEVEL=%d", name(), level, settings_.min_level);
+    connected_ = session_.watch() == 0;
     return connected_ ? 0 : -1;
 }
 

@@ -24,8 +24,8 @@ public:
         bool create;
         replica::pool_attributes attributes; // create
     };
-    // Starts the daemon.
-    int start(const replica::target &to, const std::string &daemon, const replica::deadline &until);
+    // Starts the daemon. With several targets, also reads the membership record.
+    int start(const replica::target &to, const std::string &daemon, bool several, const replica::deadline &until);
     // Opens or creates the pool at the target.
     int open(const session_params &params, const replica::deadline &until);
     // Reads the membership record from the target.
@@ -48,7 +48,6 @@ public:
     const replica::pool_attributes &attributes() const { return attributes_; }
     bool has_header() const { return target_.has_header(); }
     const replica::mirror_state &last_state() const { return last_state_; }
-    bool keeps_record() const { return session_.keeps_record(); }
     bool is_open() const { return open_; }
     bool is_connected() const { return connected_; }
     bool was_created() const { return created_; }
@@ -68,7 +67,6 @@ public:
     void save_error();
 
 private:
-    int check_level() const;
     int request_state(replica::request &r, const replica::deadline &until);
     int send_close(bool remove);
     void kill_unresponsive_daemon(int error);

@@ -329,18 +329,13 @@ void session::keep_alive(int idle_ms)
         lost_.declare(ECONNRESET);
 }
 
-void session::stop_watching()
-{
-    if (!watched_)
-        return;
-    eventfd_write(stop_.get(), 1);
-    thread_.join();
-    watched_ = false;
-}
-
 void session::finish()
 {
-    stop_watching();
+    if (watched_) {
+        eventfd_write(stop_.get(), 1);
+        thread_.join();
+        watched_ = false;
+    }
     daemon_.finish(deadline(settings_.timeout_ms));
 }
 

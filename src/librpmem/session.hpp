@@ -67,7 +67,6 @@ private:
     int fail_received(replica::received got);
     int report(const replica::response &r);
     int failed_start(replica::received got);
-    void stop_watching();
 
     const call_settings settings_;
     replica::loss &lost_;
