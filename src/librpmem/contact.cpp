@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steps of an opening that contact all targets, each in a thread of its own.
-#include "pool.hpp"
+#include "opening.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -38,11 +38,11 @@ unsigned max_lanes_for_fd_limit(unsigned replicas)
 
 // Runs f() for several targets concurrently and returns those for which it succeeded. f() returns 0, or -1 with the
 // failure reported; the failure is stored in the replica. A single target uses the thread of the caller.
-copy_mask rpmem_pool::on_each_target(copy_mask of, int timeout_ms, const target_function &f,
+copy_mask opening::on_each_target(copy_mask of, int timeout_ms, const target_function &f,
         const std::function<bool(copy_mask succeeded)> &is_complete)
 {
     const auto run = [&](unsigned index, const replica::deadline &until) {
-        remote_replica &rep = *replicas_[index];
+        remote_replica &rep = replicas_[index];
         if (guarded([&] { return f(rep, until); }) == 0)
             return true;
         rep.save_error();
@@ -53,22 +53,21 @@ copy_mask rpmem_pool::on_each_target(copy_mask of, int timeout_ms, const target_
     return group::run_concurrently(of, replica::deadline(timeout_ms), grace_ms, run, is_complete);
 }
 
-remote_replica::session_params rpmem_pool::session_params_of(
-        const open_params &params, bool create, const replica::pool_attributes &attributes) const
+remote_replica::session_params opening::session_params_of(bool create, const replica::pool_attributes &attributes) const
 {
-    const unsigned lanes = std::min({lanes_ == 0 ? params.lanes : lanes_, static_cast<unsigned>(settings().max_lanes),
+    const unsigned lanes = std::min({lanes_ == 0 ? params_.lanes : lanes_, static_cast<unsigned>(settings().max_lanes),
             max_lanes_for_fd_limit(count_)});
-    return {params.address, params.size, pool_size_, lanes, create, attributes};
+    return {params_.address, params_.size, pool_size_, lanes, create, attributes};
 }
 
 // Returns whether all targets that are in sync in the newest record have responded. No other target can then have a
 // newer record.
-bool rpmem_pool::has_required(copy_mask responded) const
+bool opening::has_required(copy_mask responded) const
 {
     replica::mirror_record newest;
     copy_mask with_record = 0;
     each_copy(responded, [&](unsigned index) {
-        const replica::mirror_state &state = replicas_[index]->last_state();
+        const replica::mirror_state &state = replicas_[index].last_state();
         if (state.committed.epoch == 0)
             return;
         with_record |= bit_of(state.copy);
@@ -79,41 +78,41 @@ bool rpmem_pool::has_required(copy_mask responded) const
 }
 
 // Starts the daemons, and with several targets reads their membership records. Returns the targets that responded.
-copy_mask rpmem_pool::start(const target_list &targets, bool create)
+copy_mask opening::start()
 {
     // Assigned in the order of the targets, independent of the order of the threads.
     std::string commands[target_list::max_targets];
     for (unsigned i = 0; i < count_; ++i) {
-        replicas_[i]->number = i;
+        replicas_[i].number = i;
         commands[i] = next_command();
     }
     const auto start_one = [&](remote_replica &rep, const replica::deadline &until) {
-        replica::target to = targets.targets[rep.number];
+        replica::target to = targets_.targets[rep.number];
         to.local = to.local || settings_.exec;
         return rep.start(to, commands[rep.number], count_ > 1, until);
     };
     return on_each_target(bit_of(count_) - 1, settings_.session_timeout_ms(), start_one,
-            [&](copy_mask responded) { return !create && has_required(responded); });
+            [&](copy_mask responded) { return !params_.create && has_required(responded); });
 }
 
-copy_mask rpmem_pool::open_pools(copy_mask of, const open_params &params)
+copy_mask opening::open_pools(copy_mask of)
 {
     return on_each_target(
             of, settings_.session_timeout_ms(),
-            [&](remote_replica &rep, const replica::deadline &until) { return open_pool(rep, params, until); },
-            [&](copy_mask responded) { return !params.create && has_required(responded); });
+            [&](remote_replica &rep, const replica::deadline &until) { return open_pool(rep, until); },
+            [&](copy_mask responded) { return !params_.create && has_required(responded); });
 }
 
 // Reads the record again after opening, when no other client can change it. With several targets, a pool that cannot be
 // opened is not a failure of the target.
-int rpmem_pool::open_pool(remote_replica &rep, const open_params &params, const replica::deadline &until) const
+int opening::open_pool(remote_replica &rep, const replica::deadline &until) const
 {
     rep.record_fetched = false;
-    const bool use_first_attributes = params.create && &rep != replicas_[0].get();
+    const bool use_first_attributes = params_.create && &rep != &replicas_[0];
     if (rep.open(session_params_of(
-                         params, params.create, use_first_attributes ? replicas_[0]->attributes() : params.attributes),
+                         params_.create, use_first_attributes ? replicas_[0].attributes() : params_.attributes),
                 until) != 0) {
-        if (count_ == 1 || params.create || errno == ETIMEDOUT)
+        if (count_ == 1 || params_.create || errno == ETIMEDOUT)
             return -1;
         rep.save_error();
     }
@@ -121,18 +120,17 @@ int rpmem_pool::open_pool(remote_replica &rep, const open_params &params, const 
 }
 
 // Connects the data paths. A target that cannot be connected is lost. Returns the connected targets.
-copy_mask rpmem_pool::connect(copy_mask of, const open_params &params)
+copy_mask opening::connect(copy_mask of)
 {
     const copy_mask connected =
             on_each_target(of, settings_.timeout_ms, [&](remote_replica &rep, const replica::deadline &until) {
-                return rep.connect(session_params_of(params, false, {}), until);
+                return rep.connect(session_params_of(false, {}), until);
             });
-    each_copy(of & ~connected,
-            [&](unsigned index) { replicas_[index]->region().lost().declare(replicas_[index]->error); });
+    each_copy(
+            of & ~connected, [&](unsigned index) { replicas_[index].region().lost().declare(replicas_[index].error); });
     each_copy(connected, [&](unsigned index) {
-        remote_replica &rep = *replicas_[index];
+        remote_replica &rep = replicas_[index];
         lanes_ = lanes_ == 0 ? rep.region().lanes() : std::min(lanes_, rep.region().lanes());
-        data_begin_ = rep.region().data_begin();
         log_line(log_level::info, "%s: opened: %u lanes, method %u, level %u", rep.name(), rep.region().lanes(),
                 static_cast<unsigned>(rep.region().method()), static_cast<unsigned>(rep.region().level()));
     });

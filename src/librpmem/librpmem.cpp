@@ -56,7 +56,7 @@ struct opening_call {
 };
 opening_call create_call{"rpmem_create"}, open_call{"rpmem_open"};
 
-RPMEMpool *open_pool(const rpmem_pool::open_params &params, unsigned *lanes)
+RPMEMpool *open_pool(const opening::params &params, unsigned *lanes)
 {
     call_settings settings{};
     if (const char *const fault = read_settings(&settings)) {
@@ -177,7 +177,7 @@ RPMEMpool *rpmem_create(const char *target, const char *pool_set_name, void *poo
 {
     RPMEMpool *created = nullptr;
     if (check_session(target, pool_set_name, pool_addr, pool_size, nlanes) == 0) {
-        rpmem_pool::open_params params{target, pool_set_name, pool_addr, pool_size, *nlanes, true, {}};
+        opening::params params{target, pool_set_name, pool_addr, pool_size, *nlanes, true, {}};
         static_assert(sizeof(*create_attr) == sizeof(params.attributes));
         if (create_attr != nullptr)
             std::memcpy(static_cast<void *>(&params.attributes), create_attr, sizeof(params.attributes));

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Creation and opening of a pool. With several targets, the membership records determine the replicas in sync. The
-// other replicas are resynchronized before the call returns (docs/replication.md).
-#include "pool.hpp"
+#include "opening.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -90,31 +88,28 @@ remote_replica *resync_replica(remote_replica &from, remote_replica &to, std::ui
 
 } // namespace
 
-int rpmem_pool::open(const open_params &params)
+opening::opening(replica_group &replicas, const params &requested, const target_list &targets)
+    : replicas_(replicas), settings_(replicas.settings()), count_(replicas.count()), params_(requested),
+      targets_(targets), pool_size_(requested.size)
 {
-    target_list targets;
-    if (targets.parse(params.target) != 0)
-        return -1;
-    name_ = replica_name(params.target, params.set_name);
-    size_ = pool_size_ = params.size;
-    count_ = static_cast<unsigned>(targets.count);
-    for (unsigned i = 0; i < count_; ++i)
-        replicas_[i] = std::make_unique<remote_replica>(settings_, targets.texts[i], params.set_name);
-    if (guarded([&] { return params.create ? create_all(params, targets) : open_all(params, targets); }) != 0)
+}
+
+int opening::run()
+{
+    if (guarded([&] { return params_.create ? create_all() : open_all(); }) != 0)
         return rollback();
-    attributes_ = replicas_[first_of(in_sync_)]->attributes();
-    opened_ = true;
+    replicas_.set_opened();
     return 0;
 }
 
 // Preserves the error of the opening if the rollback fails, too.
-int rpmem_pool::rollback()
+int opening::rollback()
 {
     const int error = errno;
     const replica::error_text reason(last_failure());
     copy_mask opened = 0;
     for (unsigned i = 0; i < count_; ++i)
-        if (replicas_[i]->is_open())
+        if (replicas_[i].is_open())
             opened |= bit_of(i);
     const auto rollback_one = [](remote_replica &rep, const replica::deadline &) {
         rep.rollback(rep.error != 0 ? rep.error : rep.lost());
@@ -127,54 +122,52 @@ int rpmem_pool::rollback()
     return -1;
 }
 
-int rpmem_pool::fail_open(unsigned index, int error) const
+int opening::fail_open(unsigned index, int error) const
 {
-    const remote_replica &rep = *replicas_[index];
+    const remote_replica &rep = replicas_[index];
     return count_ == 1 ? fail(error, "%s", rep.reason.c_str()) : fail(error, "%s: %s", rep.name(), rep.reason.c_str());
 }
 
-int rpmem_pool::create_all(const open_params &params, const target_list &targets)
+int opening::create_all()
 {
     const copy_mask all = bit_of(count_) - 1;
-    copy_mask ready = start(targets, true);
+    copy_mask ready = start();
     // The first target chooses the UUIDs that the program did not specify.
-    if (ready == all && (ready = open_pools(1, params)) == 1)
-        ready |= open_pools(all & ~1U, params);
+    if (ready == all && (ready = open_pools(1)) == 1)
+        ready |= open_pools(all & ~1U);
     if (ready == all)
-        ready = connect(all, params);
+        ready = connect(all);
     if (ready != all) {
         const auto first = first_of(all & ~ready);
-        return fail_open(first, replicas_[first]->error);
+        return fail_open(first, replicas_[first].error);
     }
-    keeps_record_ = count_ > 1;
+    if (count_ == 1)
+        return replicas_.commit(all, 0, false);
     promise_ = {1, group::new_writer_id()};
-    if (keeps_record_ && begin_epoch(all) != 0)
+    if (begin_epoch(all) != 0)
         return -1;
-    for (unsigned i = 0; i < count_ && keeps_record_; ++i)
-        if ((in_sync_ & bit_of(i)) == 0)
-            return fail(replicas_[i]->lost(), "%s: replica lost while the pool was created", replicas_[i]->name());
-    in_sync_ = all;
-    return 0;
+    const copy_mask lost = all & ~replicas_.in_sync();
+    if (lost == 0)
+        return 0;
+    const remote_replica &rep = replicas_[first_of(lost)];
+    return fail(rep.lost(), "%s: replica lost while the pool was created", rep.name());
 }
 
-int rpmem_pool::open_all(const open_params &params, const target_list &targets)
+int opening::open_all()
 {
     if (reject_lost_replica() != 0)
         return -1;
-    const copy_mask responded = start(targets, false);
+    const copy_mask responded = start();
     each_copy(responded,
-            [&](unsigned index) { pool_size_ = std::max(pool_size_, replicas_[index]->last_state().length); });
-    if (open_pools(responded, params) == 0 && count_ == 1)
+            [&](unsigned index) { pool_size_ = std::max(pool_size_, replicas_[index].last_state().length); });
+    if (open_pools(responded) == 0 && count_ == 1)
         return -1;
     for (unsigned i = 0; i < count_; ++i)
-        pool_size_ = std::max(pool_size_, replicas_[i]->last_state().length);
+        pool_size_ = std::max(pool_size_, replicas_[i].last_state().length);
     if (find_record() != 0)
         return -1;
-    keeps_record_ = count_ > 1 || record_.epoch != 0;
-    if (!keeps_record_) {
-        in_sync_ = 1;
-        return connect(1, params) != 0 ? 0 : -1;
-    }
+    if (count_ == 1 && record_.epoch == 0)
+        return connect(1) != 0 ? replicas_.commit(1, 0, false) : -1;
     copy_mask in_sync = 0;
     if (find_in_sync(&in_sync) != 0 || check_pools(in_sync) != 0)
         return -1;
@@ -183,45 +176,45 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
         return -1;
     copy_mask equal = 0, opened = 0;
     for (unsigned i = 0; i < count_; ++i) {
-        const remote_replica &rep = *replicas_[i];
+        const remote_replica &rep = replicas_[i];
         if (group::is_equal(record_, rep.last_state().committed))
             equal |= bit_of(i);
         if (rep.is_open() && rep.record_fetched)
             opened |= bit_of(i);
     }
-    const copy_mask connected = connect(opened, params);
+    const copy_mask connected = connect(opened);
     for (copy_mask failed = opened & ~connected; failed != 0; failed &= failed - 1) {
         const auto index = first_of(failed);
-        if (replicas_[index]->error == ENOTSUP)
+        if (replicas_[index].error == ENOTSUP)
             return fail_open(index, ENOTSUP);
     }
     in_sync &= connected;
     if (in_sync == 0)
-        return fail(ECONNRESET, "%s: no target in sync is left", name_.c_str());
+        return fail(ECONNRESET, "%s: no target in sync is left", replicas_.name());
     if (begin_epoch(in_sync) != 0)
         return -1;
-    create_missing(params);
+    create_missing();
     copy_mask others = 0, resynced = 0;
     // If the source was not closed cleanly, all other replicas must be compared with it. Data of the source that a
     // program finds must survive a power failure, but might not have been flushed.
-    const copy_mask source = in_sync_ & -in_sync_;
+    const copy_mask source = replicas_.in_sync() & -replicas_.in_sync();
     for (unsigned i = 0; i < count_; ++i)
-        if (replicas_[i]->is_connected() && ((equal & source) == 0 || (equal & in_sync_ & bit_of(i)) == 0))
+        if (replicas_[i].is_connected() && ((equal & source) == 0 || (equal & replicas_.in_sync() & bit_of(i)) == 0))
             others |= bit_of(i);
     if (resync(others, &resynced) != 0)
         return -1;
-    const copy_mask joining = resynced & ~in_sync_;
-    if (joining != 0 && commit(in_sync_, joining, false) != 0)
-        return fail(ECONNRESET, "%s: all targets in sync were lost", name_.c_str());
+    const copy_mask joining = resynced & ~replicas_.in_sync();
+    if (joining != 0 && replicas_.commit(replicas_.in_sync(), joining, false) != 0)
+        return fail(ECONNRESET, "%s: all targets in sync were lost", replicas_.name());
     for (unsigned i = 0; i < count_; ++i) {
-        remote_replica &rep = *replicas_[i];
-        if ((in_sync_ & bit_of(i)) != 0) {
+        remote_replica &rep = replicas_[i];
+        if ((replicas_.in_sync() & bit_of(i)) != 0) {
             if (rep.recorded_lost)
                 record_rebuilt(rep.name());
             rep.recorded_lost = false;
         } else {
             rep.region().lost().declare(rep.error != 0 ? rep.error : ESTALE);
-            report_lost(bit_of(i));
+            replicas_.report_lost(bit_of(i));
         }
     }
     return 0;
@@ -229,10 +222,10 @@ int rpmem_pool::open_all(const open_params &params, const target_list &targets)
 
 // Rejects a replica that the state file records as lost, because it is out of date. With several targets it is
 // resynchronized instead.
-int rpmem_pool::reject_lost_replica()
+int opening::reject_lost_replica()
 {
     for (unsigned i = 0; i < count_; ++i) {
-        remote_replica &rep = *replicas_[i];
+        remote_replica &rep = replicas_[i];
         replica::error_text fault;
         const int error = recorded_fault(rep.name(), &fault);
         if (error != 0 && (count_ == 1 || error != ESTALE))
@@ -243,30 +236,30 @@ int rpmem_pool::reject_lost_replica()
 }
 
 // Selects the newest record of all replicas, and their numbers in it.
-int rpmem_pool::find_record()
+int opening::find_record()
 {
     record_ = {};
     std::vector<replica::mirror_state> held;
     for (unsigned i = 0; i < count_; ++i) {
-        const replica::mirror_state &state = held.emplace_back(replicas_[i]->last_state());
+        const replica::mirror_state &state = held.emplace_back(replicas_[i].last_state());
         if (state.committed.epoch == 0)
             continue;
         if (record_.epoch != 0 && state.set != set_)
             return fail(EINVAL, "%s: replica group differs from the preceding targets (remove it from the list)",
-                    replicas_[i]->name());
+                    replicas_[i].name());
         set_ = state.set;
         if (is_newer(state.committed, record_))
             record_ = state.committed;
     }
     const std::vector<unsigned> numbers = group::assign_numbers(held, record_);
     for (unsigned i = 0; i < count_; ++i)
-        replicas_[i]->number = numbers[i];
+        replicas_[i].number = numbers[i];
     return 0;
 }
 
 // Finds the replicas in sync, at least one. Without a record, all targets are required. A record can require a replica
 // that is not in the list of targets: the operator removed it, or it is one of those that did not respond.
-int rpmem_pool::find_in_sync(copy_mask *found) const
+int opening::find_in_sync(copy_mask *found) const
 {
     const bool any = record_.epoch != 0;
     group::opening_facts facts;
@@ -274,7 +267,7 @@ int rpmem_pool::find_in_sync(copy_mask *found) const
     copy_mask all = 0;
     const remote_replica *silent = nullptr;
     for (unsigned i = count_; i-- > 0;) {
-        const remote_replica &rep = *replicas_[i];
+        const remote_replica &rep = replicas_[i];
         const copy_mask number = bit_of(rep.number);
         all |= number;
         if (!rep.record_fetched)
@@ -286,7 +279,7 @@ int rpmem_pool::find_in_sync(copy_mask *found) const
     }
     // Without a record, a pool that another client has open might be the only one with its data.
     for (unsigned i = 0; i < count_ && !any; ++i)
-        if (replicas_[i]->record_fetched && replicas_[i]->error == EBUSY)
+        if (replicas_[i].record_fetched && replicas_[i].error == EBUSY)
             return fail_open(i, EBUSY);
     facts.required = (any ? record_.in_sync : all) & (silent == nullptr ? facts.responded : ~copy_mask{0});
     const group::source_choice choice = group::choose_source(facts);
@@ -295,23 +288,23 @@ int rpmem_pool::find_in_sync(copy_mask *found) const
                 silent->name(), silent->reason.c_str());
     *found = 0;
     for (unsigned i = 0; i < count_; ++i)
-        if (replicas_[i]->record_fetched && (choice.candidates & bit_of(replicas_[i]->number)) != 0)
+        if (replicas_[i].record_fetched && (choice.candidates & bit_of(replicas_[i].number)) != 0)
             *found |= bit_of(i);
     for (unsigned i = 0; i < count_ && *found == 0; ++i)
-        if (replicas_[i]->error != 0)
-            return fail_open(i, replicas_[i]->error);
+        if (replicas_[i].error != 0)
+            return fail_open(i, replicas_[i].error);
     if (*found == 0)
         return fail(ESTALE, "%s: no target is in sync (recreate the replicas, for example with pmempool sync)",
-                name_.c_str());
+                replicas_.name());
     return 0;
 }
 
 // Prevents overwriting another pool: all targets must have the same pool.
-int rpmem_pool::check_pools(copy_mask in_sync) const
+int opening::check_pools(copy_mask in_sync) const
 {
-    const remote_replica &first = *replicas_[first_of(in_sync)];
+    const remote_replica &first = replicas_[first_of(in_sync)];
     for (unsigned i = 0; i < count_; ++i) {
-        const remote_replica &rep = *replicas_[i];
+        const remote_replica &rep = replicas_[i];
         if (rep.is_open() && (rep.has_header() != first.has_header() ||
                                      std::memcmp(rep.attributes().poolset_uuid, first.attributes().poolset_uuid,
                                              sizeof(first.attributes().poolset_uuid)) != 0))
@@ -322,14 +315,14 @@ int rpmem_pool::check_pools(copy_mask in_sync) const
 
 // Acquires an epoch above each known one, and the promise of each target that has a record, so that another client,
 // which might only be silent, can no longer commit a record. A target that does not promise counts as unreachable.
-int rpmem_pool::acquire_epoch()
+int opening::acquire_epoch()
 {
     promise_ = {record_.epoch + 1, group::new_writer_id()};
     copy_mask with_record = 0;
     for (unsigned i = 0; i < count_; ++i) {
-        const replica::mirror_state &state = replicas_[i]->last_state();
+        const replica::mirror_state &state = replicas_[i].last_state();
         promise_.epoch = std::max({promise_.epoch, state.promised.epoch + 1, state.committed.epoch + 1});
-        if (replicas_[i]->record_fetched && state.committed.epoch != 0)
+        if (replicas_[i].record_fetched && state.committed.epoch != 0)
             with_record |= bit_of(i);
     }
     const copy_mask promised = on_each_target(
@@ -338,7 +331,7 @@ int rpmem_pool::acquire_epoch()
             [&](copy_mask responded) { return has_required(responded); });
     copy_mask fenced = 0;
     each_copy(with_record & ~promised, [&](unsigned index) {
-        remote_replica &rep = *replicas_[index];
+        remote_replica &rep = replicas_[index];
         rep.record_fetched = false;
         fenced |= rep.error == ESTALE ? bit_of(index) : 0;
     });
@@ -346,57 +339,56 @@ int rpmem_pool::acquire_epoch()
 }
 
 // Commits a record with a new epoch, which is newer than all previous records.
-int rpmem_pool::begin_epoch(copy_mask in_sync)
+int opening::begin_epoch(copy_mask in_sync)
 {
     if (record_.epoch == 0 && getrandom(set_.data(), set_.size(), 0) != static_cast<ssize_t>(set_.size()))
         return fail(errno, "cannot get random bytes for a record: %s", std::strerror(errno));
-    record_ = group::first_record(promise_, record_, 0);
-    if (commit(in_sync, 0, false) == 0)
+    if (replicas_.begin(set_, group::first_record(promise_, record_, 0), pool_size_, in_sync) == 0)
         return 0;
-    const remote_replica &rep = *replicas_[first_of(in_sync)];
-    return fail(rep.lost(), "%s: cannot store the membership record: %s", name_.c_str(), rep.reason.c_str());
+    const remote_replica &rep = replicas_[first_of(in_sync)];
+    return fail(rep.lost(), "%s: cannot store the membership record: %s", replicas_.name(), rep.reason.c_str());
 }
 
 // Creates the pool on targets that lost their parts or never had any.
-void rpmem_pool::create_missing(const open_params &params)
+void opening::create_missing()
 {
-    const remote_replica &like = *replicas_[first_of(in_sync_)];
+    const remote_replica &like = replicas_[first_of(replicas_.in_sync())];
     copy_mask missing = 0;
     for (unsigned i = 0; i < count_; ++i) {
-        remote_replica &rep = *replicas_[i];
+        remote_replica &rep = replicas_[i];
         if (rep.is_open() || !rep.record_fetched || rep.error != ENOENT)
             continue;
         rep.error = 0;
         missing |= bit_of(i);
     }
     const auto make = [&](remote_replica &rep, const replica::deadline &until) {
-        return rep.open(session_params_of(params, true, like.attributes()), until);
+        return rep.open(session_params_of(true, like.attributes()), until);
     };
-    connect(on_each_target(missing, settings_.session_timeout_ms(), make), params);
+    connect(on_each_target(missing, settings_.session_timeout_ms(), make));
 }
 
 // Resynchronizes the other replicas from the first replica in sync. A replica that is lost during this is evicted if it
 // was in sync, otherwise skipped.
-int rpmem_pool::resync(copy_mask others, copy_mask *resynced)
+int opening::resync(copy_mask others, copy_mask *resynced)
 {
     int result = 0;
     for (copy_mask left = others; left != 0 && result == 0;) {
-        const auto source = first_of(in_sync_);
+        const auto source = first_of(replicas_.in_sync());
         const auto index = first_of(left);
-        remote_replica *const lost = resync_replica(*replicas_[source], *replicas_[index], pool_size_);
+        remote_replica *const lost = resync_replica(replicas_[source], replicas_[index], pool_size_);
         left &= ~bit_of(index);
         // A target that rejected a request is lost, too.
         if (lost != nullptr)
             lost->region().lost().declare(EPROTO);
         if (lost == nullptr) {
             *resynced |= bit_of(index);
-        } else if (lost == replicas_[source].get()) {
+        } else if (lost == &replicas_[source]) {
             // The source was lost: restarts all comparisons with the next source.
-            result = evict(bit_of(source));
+            result = replicas_.evict(bit_of(source));
             left = others & ~bit_of(source);
             *resynced = 0;
-        } else if ((in_sync_ & bit_of(index)) != 0) {
-            result = evict(bit_of(index));
+        } else if ((replicas_.in_sync() & bit_of(index)) != 0) {
+            result = replicas_.evict(bit_of(index));
         }
     }
     return result;
