@@ -60,7 +60,7 @@ bool creation::find_partial_creation(replica::mirror_state &local_state)
         return true;
     }
     local_state.copy = settings_.local_number;
-    local_state.length = local_.configured_length();
+    local_state.length = configured_length(settings_);
     if (local_state.length == 0)
         throw failure(RPMA_MIRROR_E_INVAL, "length of the set: required if the local file does not exist");
     if (getrandom(local_state.set.data(), local_state.set.size(), 0) != static_cast<ssize_t>(local_state.set.size()))

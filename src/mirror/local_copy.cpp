@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <linux/magic.h>
+#include <mutex>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "failure.hpp"
-#include "range.hpp"
+#include "membership.hpp"
 
 namespace mirror
 {
@@ -17,29 +16,11 @@ namespace mirror
 namespace
 {
 
-constexpr std::uint64_t huge_page = 2 << 20;
-
-struct source_deleter {
-    void operator()(pmem2_source *source) const { pmem2_source_delete(&source); }
-};
-struct config_deleter {
-    void operator()(pmem2_config *config) const { pmem2_config_delete(&config); }
-};
-
-// Throws the error of a libpmem2 function: a negative errno value, or a number of its own, which becomes ENOTSUP.
+// Throws the error of a libpmem2 function.
 void check(int error, const std::string &message)
 {
     if (error != 0)
-        throw failure(
-                RPMA_MIRROR_E_SYSTEM, message + ": " + pmem2_errormsg(), error > PMEM2_E_UNKNOWN ? -error : ENOTSUP);
-}
-
-bool is_lost_with_power(int fd)
-{
-    struct statfs facts {
-    };
-    return fstatfs(fd, &facts) == 0 &&
-           (facts.f_type == TMPFS_MAGIC || facts.f_type == HUGETLBFS_MAGIC || facts.f_type == RAMFS_MAGIC);
+        throw failure(RPMA_MIRROR_E_SYSTEM, message + ": " + pmem2_errormsg(), replica::errno_from(error));
 }
 
 void sync_directory_of(const std::string &path)
@@ -51,12 +32,82 @@ void sync_directory_of(const std::string &path)
         throw system_failure("cannot create " + path + " durable");
 }
 
+struct file_kind {
+    std::uint64_t size;
+    bool is_device;
+};
+
+// Returns size and kind of the file. Throws failure unless it is a regular file or a DAX device.
+file_kind kind_of(int fd, const std::string &path)
+{
+    struct stat found {
+    };
+    if (fstat(fd, &found) != 0)
+        throw system_failure("cannot use " + path);
+    if (S_ISREG(found.st_mode))
+        return {static_cast<std::uint64_t>(found.st_size), false};
+    std::uint64_t size = 0;
+    if (!S_ISCHR(found.st_mode) || replica::source_size(fd, &size) != 0)
+        throw failure(RPMA_MIRROR_E_INVAL, path + ": neither a regular file nor a DAX device");
+    return {size, true};
+}
+
+std::string remedy(const settings &of)
+{
+    return " (put the right file back; or remove it and " + of.state_path +
+           ", and it is copied from a target when the set is opened)";
+}
+
+// Checks a file that existed before the set.
+void check_data(const std::string &path, std::uint64_t length)
+{
+    // O_NONBLOCK: opening a named pipe must not block the program.
+    const replica::fd_owner file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file.valid())
+        throw system_failure("cannot open " + path);
+    if (const std::uint64_t size = kind_of(file.get(), path).size; size < length)
+        throw failure(RPMA_MIRROR_E_INVAL, path + ": " + std::to_string(size) + " bytes, but " +
+                                                   std::to_string(length) + " in the set (remove it, or extend it)");
+}
+
+// Allocates the bytes of the copy beyond its length. If it throws failure, the file has its old size.
+void allocate(int fd, const std::string &path, std::uint64_t present, std::uint64_t length)
+{
+    const std::uint64_t size = kind_of(fd, path).size;
+    const auto begin = static_cast<off_t>(present), end = static_cast<off_t>(length);
+    int error = posix_fallocate(fd, begin, end - begin);
+    // Bytes that the file had beyond the copy can have any content.
+    const off_t used = std::min(static_cast<off_t>(size), end);
+    if (error == 0 && used > begin) {
+        if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, used - begin) != 0)
+            error = errno;
+        else
+            error = posix_fallocate(fd, begin, used - begin);
+    }
+    if (error == 0 && fsync(fd) != 0)
+        error = errno;
+    if (error != 0) {
+        (void)ftruncate(fd, static_cast<off_t>(size));
+        throw system_failure("cannot extend " + path + " to " + std::to_string(length) + " bytes", error);
+    }
+}
+
 } // namespace
 
-local_copy::~local_copy()
+std::uint64_t configured_length(const settings &of)
 {
-    if (anonymous_map_)
-        munmap(address_, reserved_);
+    struct stat found {
+    };
+    if (of.length != 0 || of.local_path.empty() || stat(of.local_path.c_str(), &found) != 0)
+        return of.length;
+    return static_cast<std::uint64_t>(found.st_size) / replica::page_size * replica::page_size;
+}
+
+void reject_changed(const settings &of)
+{
+    throw failure(RPMA_MIRROR_E_CHANGED,
+            of.local_path + ": was replaced or changed while the set did not have it open, and no target that was "
+                            "in sync responded (put the right file back, and use force, which takes it as it is)");
 }
 
 bool local_copy::open_state()
@@ -86,60 +137,23 @@ void local_copy::release_state()
     file_.reset();
 }
 
-// Opens the file of the copy. Returns true if it is a device.
+// Opens the file of the copy and checks its length. A file that is longer than the set must have had this length when
+// the set was created. Returns true if the file is a device.
 bool local_copy::open_file()
 {
-    data_.reset(::open(settings_.local_path.c_str(), O_RDWR | O_CLOEXEC));
+    const std::string &path = settings_.local_path;
+    data_.reset(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (!data_.valid())
         throw errno == ENOENT
-                ? failure(RPMA_MIRROR_E_NOT_FOUND, "local copy not found: " + settings_.local_path + remedy(), ENOENT)
-                : system_failure("cannot open " + settings_.local_path);
-    return check_length();
-}
-
-// Returns size and kind of the file. Throws failure unless it is a regular file or a DAX device.
-local_copy::file_kind local_copy::check_kind(int fd) const
-{
-    struct stat found {
-    };
-    if (fstat(fd, &found) != 0)
-        throw system_failure("cannot use " + settings_.local_path);
-    if (S_ISREG(found.st_mode))
-        return {static_cast<std::uint64_t>(found.st_size), false};
-    pmem2_source *source = nullptr;
-    const bool is_dax = S_ISCHR(found.st_mode) && pmem2_source_from_fd(&source, fd) == 0;
-    const std::unique_ptr<pmem2_source, source_deleter> owned(source);
-    std::size_t size = 0;
-    if (!is_dax || pmem2_source_size(source, &size) != 0)
-        throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": neither a regular file nor a DAX device");
-    return {size, true};
-}
-
-// Checks the length. A file that is longer than the set must have had this length when the set was created. Returns
-// true if the file is a device.
-bool local_copy::check_length() const
-{
-    const auto [size, is_device] = check_kind(data_.get());
+                ? failure(RPMA_MIRROR_E_NOT_FOUND, "local copy not found: " + path + remedy(settings_), ENOENT)
+                : system_failure("cannot open " + path);
+    const auto [size, is_device] = kind_of(data_.get(), path);
     const std::uint64_t stamped_size = is_device ? 0 : file_->stamp().size;
     if (size < length_ || (stamped_size != 0 && size != stamped_size))
-        throw failure(
-                RPMA_MIRROR_E_CHANGED, settings_.local_path + ": has " + std::to_string(size) + " bytes instead of " +
-                                               std::to_string(stamped_size != 0 ? stamped_size : length()) + remedy());
+        throw failure(RPMA_MIRROR_E_CHANGED, path + ": has " + std::to_string(size) + " bytes instead of " +
+                                                     std::to_string(stamped_size != 0 ? stamped_size : length()) +
+                                                     remedy(settings_));
     return is_device;
-}
-
-std::string local_copy::remedy() const
-{
-    return " (put the right file back; or remove it and " + settings_.state_path +
-           ", and it is copied from a target when the set is opened)";
-}
-
-void local_copy::reject_changed() const
-{
-    throw failure(RPMA_MIRROR_E_CHANGED,
-            settings_.local_path +
-                    ": was replaced or changed while the set did not have it open, and no target that was "
-                    "in sync responded (put the right file back, and use force, which takes it as it is)");
 }
 
 // Compares the file with its stamp. A crashed writer has changed times and content of the file, but did not replace the
@@ -150,30 +164,9 @@ void local_copy::check_stamp()
     const replica::copy_stamp &stored = file_->stamp();
     const replica::mirror_record &record = state().committed;
     if (record.closed)
-        match_ = replica::match(stored, replica::stamp_content(files, {address_, length_}, record.epoch));
+        match_ = replica::match(stored, replica::stamp_content(files, {address(), length_}, record.epoch));
     else if (stored.size != 0 && stored != replica::stamp_files(files, length_))
         match_ = replica::stamp_match::changed;
-}
-
-std::uint64_t local_copy::configured_length() const
-{
-    struct stat found {
-    };
-    if (settings_.length != 0 || settings_.local_path.empty() || stat(settings_.local_path.c_str(), &found) != 0)
-        return settings_.length;
-    return static_cast<std::uint64_t>(found.st_size) / replica::page_size * replica::page_size;
-}
-
-// Checks a file that existed before the set.
-void local_copy::check_data(std::uint64_t length) const
-{
-    // O_NONBLOCK: opening a named pipe must not block the program.
-    const replica::fd_owner file(::open(settings_.local_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (!file.valid())
-        throw system_failure("cannot open " + settings_.local_path);
-    if (const std::uint64_t size = check_kind(file.get()).size; size < length)
-        throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": " + std::to_string(size) + " bytes, but " +
-                                                   std::to_string(length) + " in the set (remove it, or extend it)");
 }
 
 void local_copy::make_data(std::uint64_t length)
@@ -183,7 +176,7 @@ void local_copy::make_data(std::uint64_t length)
     const replica::fd_owner created(
             ::open(settings_.local_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!created.valid() && errno == EEXIST)
-        return check_data(length);
+        return check_data(settings_.local_path, length);
     if (!created.valid())
         throw system_failure("cannot create " + settings_.local_path);
     if (const int error = posix_fallocate(created.get(), 0, static_cast<off_t>(length)); error != 0) {
@@ -224,7 +217,7 @@ void local_copy::store(const replica::mirror_state &next)
         if (!next.committed.closed)
             stamp = replica::stamp_files(files, length_);
         else if (!committed.closed)
-            stamp = replica::settle(files, {address_, length_}, next.committed.epoch);
+            stamp = replica::settle(files, {address(), length_}, next.committed.epoch);
     }
     store(next, stamp);
 }
@@ -239,22 +232,20 @@ void local_copy::map(void *hint, std::uint64_t max_length)
 {
     length_ = state().length;
     reserved_ = std::max(max_length, state().length);
-    if (settings_.local_path.empty())
-        return map_memory(hint);
+    if (settings_.local_path.empty()) {
+        int error = memory_.reserve_anonymous(reserved_, hint);
+        if (error == 0)
+            error = memory_.map_anonymous(length_);
+        if (error != 0)
+            throw system_failure("cannot map anonymous memory", error);
+        return memory_.add();
+    }
     open_file();
-    map_file(hint);
+    if (hint != nullptr || reserved_ != length_)
+        check(memory_.reserve(reserved_, hint), "cannot reserve addresses");
+    check(memory_.map(data_.get(), 0, length_), "cannot map " + settings_.local_path);
+    memory_.add();
     check_stamp();
-}
-
-void local_copy::map_memory(void *hint)
-{
-    void *const memory = mmap(hint, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        throw system_failure("cannot map anonymous memory");
-    address_ = static_cast<std::byte *>(memory);
-    anonymous_map_ = true;
-    if (mprotect(address_, length_, PROT_READ | PROT_WRITE) != 0)
-        throw system_failure("cannot map anonymous memory");
 }
 
 void local_copy::check_extension(std::uint64_t length) const
@@ -267,26 +258,56 @@ void local_copy::check_extension(std::uint64_t length) const
                 "length of the set: " + std::to_string(length) + " bytes, but addresses are reserved for " +
                         std::to_string(reserved_) +
                         " (increase max-length and open the set again, or grow it while it is closed)");
-    if (data_.valid() && check_kind(data_.get()).is_device)
+    if (data_.valid() && kind_of(data_.get(), settings_.local_path).is_device)
         throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": a DAX device cannot be extended");
 }
 
-// Maps the bytes beyond the present mapping.
-void local_copy::create_extension(std::uint64_t length)
+// A file without a stamp is accepted, but compared with a target.
+void local_copy::extend(std::uint64_t length, membership &state_lock)
 {
-    extension_.reset();
+    check_extension(length);
+    std::uint64_t begin = 0;
+    bool has_stamp = false;
+    {
+        const std::lock_guard guard(state_lock);
+        begin = state().length;
+        has_stamp = file_ && file_->stamp().size != 0 && match_ == replica::stamp_match::same;
+    }
+    const auto store_stamp = [&](const replica::copy_stamp &stamp) {
+        const std::lock_guard guard(state_lock);
+        extending_ = stamp.size == 0;
+        store(state(), stamp);
+    };
+    const auto take_stamp = [&] {
+        const std::lock_guard guard(state_lock);
+        return present_stamp(state().length);
+    };
+    if (file_)
+        replica::extend_files(has_stamp, store_stamp, take_stamp,
+                [&] { allocate(data_.get(), settings_.local_path, begin, length); });
+    extending_ = false;
     if (data_.valid())
-        extension_.reset(new_map(length_, length - length_));
-    else if (mprotect(address_ + length_, length - length_, PROT_READ | PROT_WRITE) != 0)
-        throw system_failure("cannot map anonymous memory");
-    extended_length_ = length;
+        check(memory_.map(data_.get(), length_, length - length_), "cannot map " + settings_.local_path);
+    else if (const int error = memory_.map_anonymous(length - length_); error != 0)
+        throw system_failure("cannot map anonymous memory", error);
 }
 
 void local_copy::add_extension()
 {
-    if (extension_)
-        maps_.push_back(std::move(extension_));
-    length_ = extended_length_;
+    memory_.add();
+    length_ = memory_.size();
+}
+
+rpma_mirror_level local_copy::level() const
+{
+    switch (memory_.medium()) {
+    case replica::medium::memory:
+        return RPMA_MIRROR_LEVEL_VOLATILE;
+    case replica::medium::page_cache:
+        return RPMA_MIRROR_LEVEL_WRITTEN_BACK;
+    default:
+        return RPMA_MIRROR_LEVEL_CPU_FLUSHED;
+    }
 }
 
 // Returns the stamp of the file that is mapped, of which no writer uses more than `length` bytes.
@@ -294,30 +315,7 @@ replica::copy_stamp local_copy::present_stamp(std::uint64_t length) const
 {
     const int files[] = {data_.get()};
     const replica::mirror_record &record = state().committed;
-    return replica::present_stamp(files, {address_, length}, record.epoch, record.closed);
-}
-
-// Allocates the bytes of the copy beyond its length. If it throws failure, the file has its old size.
-void local_copy::allocate(std::uint64_t present, std::uint64_t length) const
-{
-    const std::uint64_t size = check_kind(data_.get()).size;
-    const auto begin = static_cast<off_t>(present), end = static_cast<off_t>(length);
-    int error = posix_fallocate(data_.get(), begin, end - begin);
-    // Bytes that the file had beyond the copy can have any content.
-    const off_t used = std::min(static_cast<off_t>(size), end);
-    if (error == 0 && used > begin) {
-        if (fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, used - begin) != 0)
-            error = errno;
-        else
-            error = posix_fallocate(data_.get(), begin, used - begin);
-    }
-    if (error == 0 && fsync(data_.get()) != 0)
-        error = errno;
-    if (error != 0) {
-        (void)ftruncate(data_.get(), static_cast<off_t>(size));
-        throw system_failure(
-                "cannot extend " + settings_.local_path + " to " + std::to_string(length) + " bytes", error);
-    }
+    return replica::present_stamp(files, {address(), length}, record.epoch, record.closed);
 }
 
 void local_copy::set_length(std::uint64_t length)
@@ -325,60 +323,8 @@ void local_copy::set_length(std::uint64_t length)
     replica::mirror_state next = state();
     next.length = length;
     if (file_)
-        return store(next, file_->stamp().size == 0 || maps_.empty() ? replica::copy_stamp() : present_stamp(length));
+        return store(next, file_->stamp().size == 0 || reserved_ == 0 ? replica::copy_stamp() : present_stamp(length));
     volatile_state_ = next;
-}
-
-// Reserves addresses for the mappings of the file, at `hint` if possible. Without a reservation libpmem2 selects the
-// address.
-void local_copy::reserve(void *hint)
-{
-    pmem2_vm_reservation *created = nullptr;
-    const bool at_hint = hint != nullptr && pmem2_vm_reservation_new(&created, hint, reserved_) == 0;
-    if (!at_hint && reserved_ == length_)
-        return;
-    if (!at_hint)
-        check(pmem2_vm_reservation_new(&created, nullptr, reserved_ + huge_page), "cannot reserve addresses");
-    reservation_.reset(created);
-    if (!at_hint)
-        reservation_offset_ = -reinterpret_cast<std::uintptr_t>(pmem2_vm_reservation_get_address(created)) % huge_page;
-}
-
-pmem2_map *local_copy::new_map(std::uint64_t begin, std::uint64_t length) const
-{
-    const std::string message = "cannot map " + settings_.local_path;
-    pmem2_source *source = nullptr;
-    check(pmem2_source_from_fd(&source, data_.get()), message);
-    const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
-    pmem2_config *config = nullptr;
-    check(pmem2_config_new(&config), message);
-    const std::unique_ptr<pmem2_config, config_deleter> owned_config(config);
-    check(pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE), message);
-    check(pmem2_config_set_offset(config, begin), message);
-    check(pmem2_config_set_length(config, length), message);
-    if (reservation_)
-        check(pmem2_config_set_vm_reservation(config, reservation_.get(), reservation_offset_ + begin), message);
-    pmem2_map *map = nullptr;
-    check(pmem2_map_new(&map, config, source), message);
-    return map;
-}
-
-void local_copy::map_file(void *hint)
-{
-    reserve(hint);
-    maps_.emplace_back(new_map(0, length_));
-    choose_flush(maps_.back().get());
-}
-
-void local_copy::choose_flush(pmem2_map *map)
-{
-    address_ = static_cast<std::byte *>(pmem2_map_get_address(map));
-    flush_ = pmem2_get_flush_fn(map);
-    drain_ = pmem2_get_drain_fn(map);
-    pmem_ = pmem2_map_get_store_granularity(map) != PMEM2_GRANULARITY_PAGE;
-    level_ = pmem_                             ? RPMA_MIRROR_LEVEL_CPU_FLUSHED
-             : is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE
-                                               : RPMA_MIRROR_LEVEL_WRITTEN_BACK;
 }
 
 void local_copy::adopt(void *address, std::uint64_t length)
@@ -387,62 +333,29 @@ void local_copy::adopt(void *address, std::uint64_t length)
     if (length != length_)
         throw failure(
                 RPMA_MIRROR_E_INVAL, "memory: length differs from the set (" + std::to_string(length_) + " bytes)");
-    address_ = static_cast<std::byte *>(address);
     if (settings_.local_path.empty())
-        return;
-    if (!open_file()) {
-        // Uses msync(), which works for each mapping: it is unknown whether the program used MAP_SYNC.
-        level_ = is_lost_with_power(data_.get()) ? RPMA_MIRROR_LEVEL_VOLATILE : RPMA_MIRROR_LEVEL_WRITTEN_BACK;
-        check_stamp();
-        return;
-    }
-    const std::string message = "cannot use the mapping of " + settings_.local_path;
-    pmem2_source *source = nullptr;
-    check(pmem2_source_from_fd(&source, data_.get()), message);
-    const std::unique_ptr<pmem2_source, source_deleter> owned_source(source);
-    pmem2_map *map = nullptr;
-    check(pmem2_map_from_existing(&map, source, address, length, PMEM2_GRANULARITY_CACHE_LINE), message);
-    maps_.emplace_back(map);
-    choose_flush(map);
+        return memory_.adopt_file(-1, address, length);
+    // msync() works for each mapping of a file: it is unknown whether the program used MAP_SYNC.
+    if (open_file())
+        check(memory_.adopt_device(data_.get(), address, length), "cannot use the mapping of " + settings_.local_path);
+    else
+        memory_.adopt_file(data_.get(), address, length);
     check_stamp();
 }
 
 int local_copy::flush(replica::range r) const noexcept
 {
-    std::byte *const at = address_ + r.offset;
-    if (pmem_) {
-        flush_(at, r.length);
-        return 0;
-    }
-    if (level_ == RPMA_MIRROR_LEVEL_VOLATILE)
-        return 0;
-    // Calls msync directly, because the persist function of libpmem2 for pages does not report an error.
-    const std::uint64_t page_offset = r.offset % replica::page_size;
-    return msync(at - page_offset, r.length + page_offset, MS_SYNC) == 0 ? 0 : errno;
-}
-
-void local_copy::drain() const noexcept
-{
-    if (pmem_)
-        drain_();
+    return level() == RPMA_MIRROR_LEVEL_VOLATILE ? 0 : memory_.flush(r);
 }
 
 int local_copy::deep_flush(replica::range r) const noexcept
 {
     const int error = flush(r);
     drain();
-    if (error != 0 || !pmem_)
+    if (error != 0)
         return error;
-    std::uint64_t begin = 0;
-    for (const auto &map : maps_) {
-        const std::uint64_t end = begin + pmem2_map_get_size(map.get());
-        const std::uint64_t first = std::max(r.offset, begin), last = std::min(r.offset + r.length, end);
-        const int deep = first < last ? pmem2_deep_flush(map.get(), address_ + first, last - first) : 0;
-        if (deep != 0 && deep != PMEM2_E_NOSUPP)
-            return EIO;
-        begin = end;
-    }
-    return 0;
+    const int deep = memory_.deep_flush(r);
+    return deep == 0 || deep == PMEM2_E_NOSUPP ? 0 : EIO;
 }
 
 void local_copy::punch(replica::range r)
@@ -455,7 +368,7 @@ void local_copy::punch(replica::range r)
         throw system_failure("cannot punch a hole into " + settings_.local_path);
     // Unmaps the pages, because the mapping keeps the poisoned page although the file has a new one. Only
     // MADV_DONTNEED_LOCKED works for locked pages.
-    std::byte *const at = address_ + r.offset;
+    std::byte *const at = address() + r.offset;
     if (madvise(at, r.length, MADV_DONTNEED) != 0 && madvise(at, r.length, MADV_DONTNEED_LOCKED) != 0)
         throw system_failure("cannot unmap pages of the local copy");
 }

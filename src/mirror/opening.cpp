@@ -78,7 +78,7 @@ void opening::check_choice(const group::source_choice &choice) const
     case obstacle::silent:
         throw_incomplete(choice.missing, RPMA_MIRROR_E_INCOMPLETE, "opening may lose data");
     case obstacle::local_changed:
-        local_.reject_changed();
+        reject_changed(settings_);
     case obstacle::targets_changed:
         throw failure(RPMA_MIRROR_E_CHANGED, settings_.names_of(changed()) +
                                                      ": was replaced or changed while no writer used it (open the set "

@@ -154,7 +154,7 @@ void rpma_mirror::attributes(unsigned copy, rpma_mirror_attributes &to)
     if (!whole && (copy >= RPMA_MIRROR_MAX_COPIES || now.copies[copy].state == RPMA_MIRROR_COPY_ABSENT))
         throw failure(RPMA_MIRROR_E_NOT_FOUND, "copy " + std::to_string(copy) + " not found");
     const bool is_local = !whole && copy == parts.configured.local_number;
-    const bool user_flush = parts.local.flushes_without_system();
+    const bool user_flush = parts.local.level() == RPMA_MIRROR_LEVEL_CPU_FLUSHED;
     to = {};
     to.size = sizeof(to);
     to.level = whole ? now.level : now.copies[copy].level;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "failure.hpp"
-#include "part_map.hpp"
 
 namespace rpmemd
 {
@@ -55,7 +54,7 @@ void check_shutdown(const pool_header &first, const std::vector<part> &parts)
         return;
     std::uint64_t unsafe_count = 0;
     for (const part &p : parts)
-        unsafe_count += unsafe_shutdown_count(p);
+        unsafe_count += replica::unsafe_shutdown_count(p.fd());
     if (unsafe_count != state.unsafe_count)
         throw failure(EINVAL, "pool: in use when its device lost power without flushing: content may be damaged "
                               "(restore it from another replica)");

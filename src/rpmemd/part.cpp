@@ -11,7 +11,6 @@
 #include "clock.hpp"
 #include "failure.hpp"
 #include "log.hpp"
-#include "part_map.hpp"
 #include "pool_header.hpp"
 #include "takeover.hpp"
 
@@ -166,12 +165,12 @@ void part::check_kind()
 {
     const struct stat facts = facts_of(file_, path_);
     is_device_ = S_ISCHR(facts.st_mode);
-    if (is_device_ ? !is_mappable(file_.get()) : !S_ISREG(facts.st_mode))
+    size_ = static_cast<std::uint64_t>(facts.st_size);
+    if (is_device_ ? replica::source_size(file_.get(), &size_) != 0 : !S_ISREG(facts.st_mode))
         throw failure(EINVAL, "part " + path_ + ": neither a regular file nor a DAX device");
     // Only a warning: the daemon of PMDK created parts with this mode.
     if (!is_device_ && (facts.st_mode & S_IWOTH) != 0)
         log(log_level::warn, "part " + path_ + ": writable by all users (chmod 600)");
-    size_ = is_device_ ? source_size(file_.get(), path_) : static_cast<std::uint64_t>(facts.st_size);
 }
 
 void part::check_size(std::uint64_t listed_size, bool may_grow) const
@@ -188,12 +187,30 @@ std::uint64_t part::creation_time() const
     return static_cast<std::uint64_t>(facts_of(file_, path_).st_ctim.tv_sec);
 }
 
+void part::map(replica::file_map &to, std::uint64_t offset, std::uint64_t length) const
+{
+    if (const int error = to.map(file_.get(), offset, length); error != 0)
+        throw failure(replica::errno_from(error), "cannot map the part " + path_ + ": " + pmem2_errormsg());
+    to.add();
+}
+
+replica::file_map part::map_header() const
+{
+    std::uint64_t alignment = 1;
+    replica::file_map header;
+    // A mapping of a device must be a multiple of the page size of the device.
+    if (const int error = replica::source_alignment(file_.get(), &alignment); error != 0)
+        throw failure(replica::errno_from(error), "cannot map the part " + path_ + ": " + pmem2_errormsg());
+    map(header, 0, (header_size + alignment - 1) / alignment * alignment);
+    return header;
+}
+
 void part::remove()
 {
     if (is_device_) {
-        part_map header(*this, 0, header_size);
+        const replica::file_map header = map_header();
         std::fill_n(header.address(), header_size, std::byte{0});
-        if (const int error = header.persist(header.address(), header_size); error != 0)
+        if (const int error = header.persist({0, header_size}); error != 0)
             throw system_failure("cannot clear the header of " + path_, error);
     } else if (rollback_creation() != 0) {
         throw system_failure("cannot remove the part " + path_);

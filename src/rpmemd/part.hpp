@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fd_owner.hpp"
+#include "file_map.hpp"
 #include "poolset.hpp"
 
 namespace rpmemd
@@ -37,6 +38,9 @@ public:
     bool is_device() const { return is_device_; }
     bool was_created() const { return created_; }
     std::uint64_t creation_time() const; // seconds
+    // Maps bytes of the file behind the present mappings of `to`. Throws failure.
+    void map(replica::file_map &to, std::uint64_t offset, std::uint64_t length) const;
+    replica::file_map map_header() const;
     // Extends the file by zeros, durably. If it throws failure, the size is unchanged.
     void extend(std::uint64_t size);
     // Removes the file. For a device DAX, only clears the header. Throws failure.

@@ -4,10 +4,12 @@
 #include <string>
 
 #include "control.hpp"
-#include "part_map.hpp"
+#include "file_map.hpp"
 
 namespace rpmemd
 {
+
+using replica::medium;
 
 // Method that makes writes of clients durable, and the persistence level that it reaches.
 struct policy {

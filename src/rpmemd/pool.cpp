@@ -108,7 +108,7 @@ pool::pool(const config &settings, poolset set, std::uint64_t size, bool create)
         check_size(settings, size == largest_size ? std::min(usable, settings.limits.bytes) : size, usable);
         use(std::make_unique<pool_memory>(parts_, left_out));
         for (std::size_t i = 1; i < header_count(); ++i)
-            headers_.emplace_back(parts_[i], 0, header_size);
+            headers_.push_back(parts_[i].map_header());
     } catch (...) {
         rollback_create();
         throw;
@@ -249,8 +249,7 @@ pool pool::probe(const config &settings, const poolset &set)
 
 int pool::persist_header(std::size_t index)
 {
-    return index == 0 ? memory().deep_persist(0, header_size)
-                      : headers_[index - 1].deep_persist(header_address(index), header_size);
+    return index == 0 ? memory().deep_persist(0, header_size) : headers_[index - 1].deep_persist({0, header_size});
 }
 
 void pool::write_header(std::size_t index, const pool_header &header)
@@ -258,9 +257,7 @@ void pool::write_header(std::size_t index, const pool_header &header)
     std::byte *const to = header_address(index);
     const header_page page = encode(header, page_at(to));
     std::memcpy(to, page.data(), page.size());
-    const int error =
-            index == 0 ? memory().deep_persist(0, header_size) : headers_[index - 1].deep_persist(to, header_size);
-    if (error != 0)
+    if (const int error = persist_header(index); error != 0)
         throw system_failure("cannot flush the header of " + parts_[index].path(), error);
 }
 

@@ -70,7 +70,7 @@ private:
     std::vector<std::unique_ptr<pool_memory>> memories_;
     mutable pool_memory *memory_ = nullptr; // the last one
     bool wrote_headers_ = false;
-    std::vector<part_map> headers_; // headers of the parts after the first, which memory_ does not contain
+    std::vector<replica::file_map> headers_; // headers of the parts after the first, which memory_ does not contain
 };
 
 // Implements rpmemd --remove. Throws failure. With settings.force, logs errors and continues.

@@ -31,13 +31,13 @@ std::size_t half_of_memory()
 }
 
 // Reads pages of a file in the page cache, so that they do not become dirty and a large pool is not written back.
-void populate_range(std::byte *from, std::size_t length, medium kind)
+void populate_range(std::byte *from, std::size_t length, replica::medium kind)
 {
     // Best effort: kernels before 5.14 do not support this.
-    (void)madvise(from, length, kind == medium::page_cache ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
+    (void)madvise(from, length, kind == replica::medium::page_cache ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
 }
 
-void populate_steps(const std::stop_token &stop, std::span<std::byte> memory, medium kind)
+void populate_steps(const std::stop_token &stop, std::span<std::byte> memory, replica::medium kind)
 {
     for (std::size_t at = 0; at < memory.size() && !stop.stop_requested(); at += populate_step)
         populate_range(&memory[at], std::min(populate_step, memory.size() - at), kind);
@@ -54,55 +54,21 @@ std::uint64_t usable_size(const std::vector<part> &parts, std::size_t left_out)
 }
 
 pool_memory::pool_memory(const std::vector<part> &parts, std::size_t left_out, const std::vector<part> &added)
-    : size_(usable_size(parts, left_out) + usable_size(added, 0)), range_(size_)
 {
-    std::size_t at = 0;
+    const std::uint64_t size = usable_size(parts, left_out) + usable_size(added, 0);
+    if (const int error = map_.reserve(size); error != 0)
+        throw failure(
+                replica::errno_from(error), std::string("cannot reserve addresses for the pool: ") + pmem2_errormsg());
     for (const std::vector<part> *const some : {&parts, &added})
         for (const part &p : *some) {
-            const std::size_t skipped = at == 0 ? 0 : left_out;
-            maps_.emplace_back(p, skipped, usable_size(p, skipped), &range_, at);
-            at += maps_.back().size();
+            const std::size_t skipped = map_.size() == 0 ? 0 : left_out;
+            p.map(map_, skipped, usable_size(p, skipped));
         }
-}
-
-medium pool_memory::medium() const
-{
-    return std::ranges::min_element(maps_, {}, &part_map::medium)->medium();
-}
-
-template<class F>
-int pool_memory::for_each_chunk(std::size_t offset, std::size_t length, F f) const
-{
-    std::size_t start = 0;
-    for (const part_map &map : maps_) {
-        const std::size_t end = start + map.size();
-        if (length != 0 && offset < end) {
-            const std::size_t chunk = std::min(length, end - offset);
-            if (const int error = f(map, address() + offset, chunk); error != 0)
-                return error;
-            offset += chunk;
-            length -= chunk;
-        }
-        start = end;
-    }
-    return 0;
-}
-
-int pool_memory::persist(std::size_t offset, std::size_t length) const
-{
-    return for_each_chunk(offset, length,
-            [](const part_map &map, std::byte *from, std::size_t chunk) { return map.persist(from, chunk); });
-}
-
-int pool_memory::deep_persist(std::size_t offset, std::size_t length) const
-{
-    return for_each_chunk(offset, length,
-            [](const part_map &map, std::byte *from, std::size_t chunk) { return map.deep_persist(from, chunk); });
 }
 
 void pool_memory::populate()
 {
-    const std::span<std::byte> memory(address(), std::min(size_, half_of_memory()));
+    const std::span<std::byte> memory(address(), std::min(size(), half_of_memory()));
     try {
         populating_ = std::jthread(
                 [memory, kind = medium()](const std::stop_token &stop) { populate_steps(stop, memory, kind); });

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "file_map.hpp"
 #include "part.hpp"
-#include "part_map.hpp"
 
 namespace rpmemd
 {
@@ -19,25 +19,20 @@ public:
     // failure.
     pool_memory(const std::vector<part> &parts, std::size_t left_out, const std::vector<part> &added = {});
 
-    std::byte *address() const { return range_.address(); }
-    std::size_t size() const { return size_; }
-    rpmemd::medium medium() const;
+    std::byte *address() const { return map_.address(); }
+    std::size_t size() const { return map_.size(); }
+    replica::medium medium() const { return map_.medium(); }
 
     // Return 0 or an errno value. The range must be inside the memory.
-    int persist(std::size_t offset, std::size_t length) const;
-    int deep_persist(std::size_t offset, std::size_t length) const;
+    int persist(std::size_t offset, std::size_t length) const { return map_.persist({offset, length}); }
+    int deep_persist(std::size_t offset, std::size_t length) const { return map_.deep_persist({offset, length}); }
 
     // Starts a thread that populates the pages from the beginning, before clients write to them.
     void populate();
     void stop_populating() { populating_ = {}; }
 
 private:
-    template<class F>
-    int for_each_chunk(std::size_t offset, std::size_t length, F f) const;
-
-    std::size_t size_;
-    address_range range_;
-    std::vector<part_map> maps_; // their sizes add up to the size
+    replica::file_map map_;
     std::jthread populating_;
 };
 

@@ -354,12 +354,12 @@ DEFINE_TEST(the_medium_is_reported, nullptr, nullptr)
     place.write("shm.set", "PMEMPOOLSET\n8M /dev/shm" + place.path.substr(place.path.rfind('/')) + "\n");
     {
         pool p = pool::create(place.settings, "shm.set", 8 * mib, original_attributes());
-        const bool is_memory = p.memory().medium() == medium::memory;
+        const bool is_memory = p.memory().medium() == replica::medium::memory;
         setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1);
         place.write("forced.set", "PMEMPOOLSET\n8M @f0\n");
         pool forced = pool::create(place.settings, "forced.set", 8 * mib, original_attributes());
         unsetenv("PMEM2_FORCE_GRANULARITY");
-        const bool is_persistent = forced.memory().medium() == medium::persistent;
+        const bool is_persistent = forced.memory().medium() == replica::medium::persistent;
         assert_int_equal(forced.memory().persist(4096, 4096), 0);
         p.rollback_create();
         assert_true(is_memory);
