@@ -23,7 +23,10 @@ import unittest
 import roce_packets
 from support import enter_own_network, skip, wait_until
 
-SOFTRDMA, PROGRAMS, NO_SEGMENTATION, LINGER = sys.argv[1:5]
+SOFTRDMA, PROGRAMS = sys.argv[1:3]
+# LD_PRELOAD cannot contain a path with a blank, so it contains links.
+LINKS = tempfile.TemporaryDirectory()
+NO_SEGMENTATION, LINGER = (os.path.join(LINKS.name, os.path.basename(library)) for library in sys.argv[3:5])
 LIMIT_S = 100 # on a hang
 BOUND_S = 30 # bound for events after a timeout of 1.5 s on a busy machine
 ROCE_PORT = 4791
@@ -806,4 +809,6 @@ class RoceTest(unittest.TestCase):
 if __name__ == "__main__":
     if shutil.which("ibv_rc_pingpong") is None or not enter_own_network():
         skip("no network namespace can be created, or ibv_rc_pingpong is not installed")
+    for target, link in zip(sys.argv[3:5], (NO_SEGMENTATION, LINGER)):
+        os.symlink(target, link)
     unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
