@@ -3,22 +3,17 @@
 """Tests of utils/test: its summary, and the order of the tests."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 import unittest.mock
 
-sys.dont_write_bytecode = True
-SCRIPT = str(pathlib.Path(__file__).resolve().parents[2] / "utils" / "test")
-loader = importlib.machinery.SourceFileLoader("lanes", SCRIPT)
-lanes = importlib.util.module_from_spec(importlib.util.spec_from_loader("lanes", loader))
-loader.exec_module(lanes)
+import scripts
+
+lanes = scripts.load("test")
 
 
 class Summary(unittest.TestCase):

@@ -2,19 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of utils/check-tidy: what counts as checked in a clone without an earlier run."""
 
-import importlib.machinery
-import importlib.util
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-sys.dont_write_bytecode = True
-SCRIPT = str(pathlib.Path(__file__).resolve().parents[2] / "utils" / "check-tidy")
-loader = importlib.machinery.SourceFileLoader("tidy", SCRIPT)
-tidy = importlib.util.module_from_spec(importlib.util.spec_from_loader("tidy", loader))
-loader.exec_module(tidy)
+import scripts
+
+tidy = scripts.load("check-tidy")
 
 
 class Upstream(unittest.TestCase):
