@@ -43,24 +43,6 @@ static void expect_nothing_shared(struct session *session)
     CHECK(cq == NULL && is_rcq);
 }
 
-INTEGRATION_TEST(a_shared_channel_reports_the_main_cq)
-{
-    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.shared = true});
-    struct session session = open_session(self, 4096, cfg);
-    CHECK(receive_cq(session.conn) == NULL);
-    check_shared(&session, session.cq);
-    for (int i = 0; i < 10; ++i) {
-        CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
-        struct ibv_wc wc = next_shared_completion(session.conn, session.cq, false);
-        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE);
-        CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
-        ask(session.server->link, "send 0 64 1");
-        wc = next_shared_completion(session.conn, session.cq, false);
-        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
-    }
-    expect_nothing_shared(&session);
-}
-
 INTEGRATION_TEST(a_shared_channel_distinguishes_both_cqs)
 {
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10, .shared = true});
@@ -78,28 +60,6 @@ INTEGRATION_TEST(a_shared_channel_distinguishes_both_cqs)
         CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE);
     }
     expect_nothing_shared(&session);
-}
-
-INTEGRATION_TEST(receives_complete_on_the_receive_cq_only)
-{
-    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 10});
-    struct session session = open_session(self, 4096, cfg);
-    struct rpma_cq *rcq = receive_cq(session.conn);
-    CHECK(rcq != NULL && rcq != session.cq);
-    CHECK(cq_fd(rcq) != cq_fd(session.cq));
-    int fd = -1;
-    struct rpma_cq *cq = NULL;
-    CHECK_RPMA(rpma_conn_get_compl_fd(session.conn, &fd), RPMA_E_NOT_SHARED_CHNL);
-    CHECK_RPMA(rpma_conn_wait(session.conn, 0, &cq, NULL), RPMA_E_NOT_SHARED_CHNL);
-
-    CHECK_OK(rpma_recv(session.conn, session.local.mr, 0, 64, &session));
-    CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 64, 64, ALWAYS, &self));
-    ask(session.server->link, "send 0 64 1");
-    expect_completion(rcq, IBV_WC_RECV, &session);
-    expect_completion(session.cq, IBV_WC_RDMA_WRITE, &self);
-    struct ibv_wc wc;
-    CHECK_RPMA(rpma_cq_get_wc(rcq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
-    CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
 INTEGRATION_MAIN(NULL)

@@ -3,41 +3,10 @@
 #include "support/memory_server.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define MEMORY_SIZE 65536
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
-
-INTEGRATION_TEST(the_client_disconnects)
-{
-    struct session session = open_session(self, MEMORY_SIZE, NULL);
-    CHECK_OK(rpma_conn_disconnect(session.conn));
-    ask(session.server->link, "disconnect");
-    expect_event(session.conn, RPMA_CONN_CLOSED);
-}
-
-/* Accepts connections and ends each by the method in argument: "disconnect" or "delete". */
-static void serve_endings(struct side *self, const char *argument)
-{
-    struct rpma_peer *peer = make_peer(self);
-    char port[8];
-    struct rpma_ep *ep = make_ep(self, peer, port);
-    struct rpma_conn *conn = accept_next(self, ep, NULL, NULL);
-    expect_line(self->link, "end");
-    if (!strcmp(argument, "disconnect"))
-        disconnect(conn);
-    scope_drop(&self->scope, conn);
-}
-
-static void server_ends_by(struct side *self, const char *way)
-{
-    struct server *server = start_server(self, "endings", "%s", way);
-    struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
-    send_line(server->link, "end");
-    expect_end(conn);
-    CHECK_OK(rpma_conn_disconnect(conn));
-}
 
 /* Disconnects before the server can know that the connection is established. */
 static void serve_and_disconnect_at_once(struct side *self, const char *argument)
@@ -59,16 +28,6 @@ INTEGRATION_TEST(the_server_disconnects_at_once)
     struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
     expect_end(conn);
     CHECK_OK(rpma_conn_disconnect(conn));
-}
-
-INTEGRATION_TEST(the_server_disconnects)
-{
-    server_ends_by(self, "disconnect");
-}
-
-INTEGRATION_TEST(the_server_deletes_the_connection)
-{
-    server_ends_by(self, "delete");
 }
 
 #define CROSSINGS 100
@@ -114,47 +73,6 @@ INTEGRATION_TEST(both_sides_may_disconnect_at_once)
         disconnect_at(conn, moment_ns);
         scope_drop(&self->scope, conn);
     }
-}
-
-INTEGRATION_TEST(outstanding_receives_are_flushed_in_order)
-{
-    struct session session = open_session(self, MEMORY_SIZE, NULL);
-    for (size_t i = 0; i < 5; ++i)
-        CHECK_OK(rpma_recv(session.conn, session.local.mr, i * 64, 64, session.local.ptr + i));
-    CHECK_OK(rpma_conn_disconnect(session.conn));
-    for (size_t i = 0; i < 5; ++i)
-        expect_failure(session.cq, IBV_WC_WR_FLUSH_ERR, session.local.ptr + i);
-    ask(session.server->link, "disconnect");
-    expect_event(session.conn, RPMA_CONN_CLOSED);
-    check_pattern(session.local.ptr, MEMORY_SIZE, 0);
-}
-
-INTEGRATION_TEST(operations_after_the_end_fail)
-{
-    struct session session = open_session(self, MEMORY_SIZE, NULL);
-    CHECK_OK(rpma_conn_disconnect(session.conn));
-    for (int i = 0; i < 3; ++i) {
-        int result = rpma_write(
-                session.conn, session.remote, 0, session.local.mr, 0, 8, RPMA_F_COMPLETION_ON_ERROR, &session);
-        if (result == 0)
-            expect_failure(session.cq, IBV_WC_WR_FLUSH_ERR, &session);
-        else
-            CHECK_RPMA(result, RPMA_E_PROVIDER);
-    }
-    ask(session.server->link, "check 0 8 0");
-    ask(session.server->link, "disconnect");
-}
-
-INTEGRATION_TEST(the_queue_pair_number_outlives_the_connection)
-{
-    struct session session = open_session(self, MEMORY_SIZE, NULL);
-    uint32_t before = 0, after = 1;
-    CHECK_OK(rpma_conn_get_qp_num(session.conn, &before));
-    CHECK_OK(rpma_conn_disconnect(session.conn));
-    ask(session.server->link, "disconnect");
-    expect_event(session.conn, RPMA_CONN_CLOSED);
-    CHECK_OK(rpma_conn_get_qp_num(session.conn, &after));
-    CHECK_EQ(after, before);
 }
 
 enum kind {
@@ -310,5 +228,5 @@ INTEGRATION_TEST(killed_clients_do_not_affect_the_server)
     }
 }
 
-INTEGRATION_MAIN_WITH_ROLES({"endings", serve_endings}, {"hasty", serve_and_disconnect_at_once},
-        {"crossings", serve_crossings}, {"dying", serve_and_die}, {"endless writer", write_for_ever})
+INTEGRATION_MAIN_WITH_ROLES({"hasty", serve_and_disconnect_at_once}, {"crossings", serve_crossings},
+        {"dying", serve_and_die}, {"endless writer", write_for_ever})

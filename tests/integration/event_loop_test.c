@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Descriptors in an event loop, and waits that a signal interrupts. */
+/* Descriptors in an event loop. */
 #include "support/memory_server.h"
 
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define CLIENTS 8
@@ -18,34 +14,6 @@ static int event_fd_of(const struct rpma_conn *conn)
     int fd = -1;
     CHECK_OK(rpma_conn_get_event_fd(conn, &fd));
     return fd;
-}
-
-INTEGRATION_TEST(empty_nonblocking_descriptors_have_nothing)
-{
-    needs_no_older_library();
-    struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.rcq = 8});
-    struct session session = open_session(self, 4096, cfg);
-    char port[8];
-    struct rpma_ep *ep = make_ep(self, session.peer, port);
-    struct rpma_cq *rcq = receive_cq(session.conn);
-    int ep_fd = -1;
-    CHECK_OK(rpma_ep_get_fd(ep, &ep_fd));
-    make_nonblocking(ep_fd);
-    make_nonblocking(event_fd_of(session.conn));
-    make_nonblocking(cq_fd(session.cq));
-    make_nonblocking(cq_fd(rcq));
-
-    struct rpma_conn_req *req = NULL;
-    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-    struct ibv_wc wc;
-    for (int i = 0; i < 3; ++i) {
-        CHECK_RPMA(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NO_EVENT);
-        CHECK_RPMA(rpma_conn_next_event(session.conn, &event), RPMA_E_NO_EVENT);
-        CHECK_RPMA(rpma_cq_wait(session.cq), RPMA_E_NO_COMPLETION);
-        CHECK_RPMA(rpma_cq_wait(rcq), RPMA_E_NO_COMPLETION);
-        CHECK_RPMA(rpma_cq_get_wc(session.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
-    }
-    CHECK(req == NULL && event == RPMA_CONN_UNDEFINED);
 }
 
 INTEGRATION_TEST(completions_give_one_event_until_it_is_taken)
@@ -226,55 +194,4 @@ INTEGRATION_TEST(a_nonblocking_event_loop_serves_many_clients)
     expect_line(server->link, "all closed");
 }
 
-static volatile sig_atomic_t signals;
-
-static void count_signal(int number)
-{
-    ++signals;
-}
-
-static int stop_signals(void *object)
-{
-    struct itimerval never = {0};
-    /* a signal may still be pending */
-    return setitimer(ITIMER_REAL, &never, NULL) || signal(SIGALRM, SIG_IGN) == SIG_ERR;
-}
-
-/* Sends one message with a delay after the request, then waits for the end. */
-static void serve_slowly(struct side *self, const char *argument)
-{
-    struct rpma_peer *peer = make_peer(self);
-    char port[8];
-    struct rpma_conn *conn = accept_next(self, make_ep(self, peer, port), NULL, NULL);
-    expect_line(self->link, "go");
-    sleep_ms(atoi(argument));
-    CHECK_OK(rpma_send(conn, NULL, 0, 0, ALWAYS, self));
-    expect_completion(main_cq(conn), IBV_WC_SEND, self);
-    sleep_ms(atoi(argument));
-    disconnect(conn);
-}
-
-INTEGRATION_TEST(a_signal_does_not_end_a_wait)
-{
-    needs_no_older_library();
-    struct server *server = start_server(self, "slow", "100");
-    struct rpma_conn *conn = connect_to(self, make_peer(self), server->port, NULL);
-    CHECK_OK(rpma_recv(conn, NULL, 0, 0, conn));
-    struct sigaction action = {.sa_handler = count_signal};
-    struct itimerval often = {.it_interval.tv_usec = 5000, .it_value.tv_usec = 5000};
-    CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
-    scope_add(&self->scope, stop_signals, server->port);
-    send_line(server->link, "go");
-    CHECK_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
-    CHECK_OK(rpma_cq_wait(main_cq(conn)));
-    struct ibv_wc wc;
-    CHECK_OK(rpma_cq_get_wc(main_cq(conn), 1, &wc, NULL));
-    CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
-    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-    CHECK_OK(rpma_conn_next_event(conn, &event));
-    CHECK_EQ(event, RPMA_CONN_CLOSED);
-    CHECK(signals > 0);
-    CHECK_OK(rpma_conn_disconnect(conn));
-}
-
-INTEGRATION_MAIN_WITH_ROLES({"event loop", serve_event_loop}, {"slow", serve_slowly})
+INTEGRATION_MAIN_WITH_ROLES({"event loop", serve_event_loop})

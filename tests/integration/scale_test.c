@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Many connections, at the same time and in succession, and the resources that they leak. */
+/* Many connections in succession, and the resources that they leak. */
 #include "support/memory_server.h"
 
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define ALWAYS RPMA_F_COMPLETION_ALWAYS
-#define SLOT_SIZE 1024
 
 static int open_descriptors(void)
 {
@@ -43,48 +39,6 @@ static bool memory_is_comparable(void)
 #else
     return true;
 #endif
-}
-
-#define MANY 64
-
-/* Holds as many connections at the same time as the argument specifies. Each uses its own slot of one region. */
-static void serve_many(struct side *self, const char *argument)
-{
-    int count = atoi(argument);
-    CHECK(count <= MANY);
-    struct rpma_peer *peer = make_peer(self);
-    struct region memory = make_region(self, peer, MANY * SLOT_SIZE, USAGE_MEMORY);
-    struct greeting greeting = make_greeting(&memory, 1, false);
-    struct rpma_conn *conns[MANY];
-    char port[8];
-    struct rpma_ep *ep = make_ep(self, peer, port);
-    for (int i = 0; i < count; ++i)
-        conns[i] = accept_next(self, ep, NULL, &greeting);
-    expect_line(self->link, "written");
-    for (int i = 0; i < count; ++i)
-        check_pattern(memory.ptr + i * SLOT_SIZE, SLOT_SIZE, (unsigned)i + 1);
-    send_line(self->link, "ok");
-    for (int i = 0; i < count; ++i)
-        expect_end(conns[i]);
-}
-
-INTEGRATION_TEST(one_server_holds_sixty_four_connections)
-{
-    struct server *server = start_server(self, "many", "%d", MANY);
-    struct rpma_peer *peer = make_peer(self);
-    struct region local = make_region(self, peer, MANY * SLOT_SIZE, USAGE_MEMORY);
-    struct rpma_conn *conns[MANY];
-    for (int i = 0; i < MANY; ++i)
-        conns[i] = connect_to(self, peer, server->port, NULL);
-    for (size_t i = 0; i < MANY; ++i) {
-        size_t offset = i * SLOT_SIZE;
-        fill_pattern(local.ptr + offset, SLOT_SIZE, (unsigned)i + 1);
-        CHECK_OK(rpma_write(
-                conns[i], remote_region(self, conns[i], 0), offset, local.mr, offset, SLOT_SIZE, ALWAYS, conns[i]));
-    }
-    for (int i = MANY - 1; i >= 0; --i)
-        expect_completion(main_cq(conns[i]), IBV_WC_RDMA_WRITE, conns[i]);
-    ask(server->link, "written");
 }
 
 #define WARM_UP 10
@@ -183,4 +137,4 @@ INTEGRATION_TEST(a_program_started_during_a_connection_inherits_no_descriptor)
     expect_line(heir->link, "inherited 0");
 }
 
-INTEGRATION_MAIN_WITH_ROLES({"many", serve_many}, {"rounds", serve_rounds}, {"heir", serve_nothing})
+INTEGRATION_MAIN_WITH_ROLES({"rounds", serve_rounds}, {"heir", serve_nothing})

@@ -114,11 +114,13 @@ CASE(an_empty_write_with_immediate_needs_no_regions)
     assert_int_equal(expect_success(pair.server.cq, IBV_WC_RECV_RDMA_WITH_IMM, &pair).byte_len, 0);
 }
 
-CASE(writes_of_0_bytes_within_regions_succeed)
+CASE(operations_of_0_bytes_within_regions_succeed)
 {
     struct pair pair = connect_pair();
     assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 0, ALWAYS, context));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, context);
+    assert_done(rpma_read(pair.client.conn, pair.client.memory.mr, 1, pair.client.remote, 1, 0, ALWAYS, context));
+    expect_success(pair.client.cq, IBV_WC_RDMA_READ, context);
 }
 
 CASE(the_last_byte_of_a_region_can_be_written)

@@ -165,10 +165,16 @@ CASE(a_full_send_queue_loses_nothing_and_works_again)
 CASE(a_full_receive_queue_refuses_the_next_receive)
 {
     struct pair pair = pair_with_queues_of_8();
+    char *contexts = pair.client.memory.ptr;
     int posted = 0;
     int result = 0;
-    while (posted < 4096 && (result = rpma_recv(pair.client.conn, NULL, 0, 0, NULL)) == 0)
+    while (posted < 4096 && (result = rpma_recv(pair.client.conn, NULL, 0, 0, contexts + posted)) == 0)
         ++posted;
     assert_true(posted >= 8);
     assert_rpma(result, RPMA_E_PROVIDER);
+    for (int i = 0; i < posted; ++i) {
+        assert_done(rpma_send(pair.server.conn, NULL, 0, 0, ALWAYS, &pair));
+        expect_success(pair.server.cq, IBV_WC_SEND, &pair);
+        expect_success(pair.client.cq, IBV_WC_RECV, contexts + i);
+    }
 }

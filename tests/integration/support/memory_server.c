@@ -43,12 +43,6 @@ static void report_completion(struct memory_server *server)
             imm);
 }
 
-static void end_connection(struct memory_server *server)
-{
-    CHECK_OK(rpma_conn_disconnect(server->conn));
-    expect_end(server->conn);
-}
-
 static bool obey(struct memory_server *server, const char *line)
 {
     char word[16];
@@ -71,10 +65,6 @@ static bool obey(struct memory_server *server, const char *line)
         post_receives(server, offset, length, number);
     else if (!strcmp(word, "send"))
         send_message(server, offset, length, number, imm);
-    else if (!strcmp(word, "deregister"))
-        scope_drop(&server->self->scope, server->memory.mr);
-    else if (!strcmp(word, "disconnect"))
-        end_connection(server);
     else
         return false;
     send_line(server->self->link, "ok");

@@ -13,8 +13,6 @@
  *   collect                      answers with the next completion instead, see collect_completion
  *   message offset length seed   checks the message region
  *   send offset length seed imm  fills the message region and sends that, with an immediate value unless it is -1
- *   deregister                   deregisters the memory
- *   disconnect                   waits for the end and answers it, or begins it
  */
 void serve_memory(struct side *self, const char *argument);
 

@@ -64,7 +64,6 @@ void needs_no_older_library(void);
  *   RPMA_TEST_ADDR             address to test at (default: 127.0.0.1)
  *   RPMA_TEST_REQUIRE_DEVICE   if set, fails where no device serves the address, rather than skipping the program (77)
  *   RPMA_TEST_DEADLINE_S       see deadline.h
- *   RPMA_TEST_QUICK_UNREACHABLE  set if the device takes seconds to give up on a server that does not respond
  *   RPMA_TEST_CLIENT_LIBRARY_PATH, RPMA_TEST_SERVER_LIBRARY_PATH  directory of the librpma.so.0 that the test or its
  *                              servers must use; LD_LIBRARY_PATH leads the test there, link_start the servers. The
  *                              program is skipped (77) where the directory has none.
