@@ -1,69 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues: events, resizing, overflow, and use by two threads.
+// Completion queues: entries that messages of peers use, and use by two threads.
 #include "verbs_fixture.hpp"
 
-#include <cerrno>
 #include <thread>
 
 using namespace softrdma;
 
 namespace
 {
-
-DEFINE_TEST(an_armed_queue_fires_once, nullptr, nullptr)
-{
-    verbs_device device;
-    completion_channel events(device.context());
-    {
-        connected_pair p(device, {.events = &events});
-        fcntl(events.fd, F_SETFL, O_NONBLOCK);
-        completion_queue *fired = nullptr;
-        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 8), p.b), 0);
-        assert_int_equal(events.take(&fired), -1);
-        p.a.cq->arm(false);
-        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0);
-        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 3, p.a.sge(0, 8), p.b), 0);
-        assert_int_equal(events.take(&fired), 0);
-        assert_ptr_equal(fired, p.a.cq.get());
-        assert_int_equal(events.take(&fired), -1);
-        p.a.cq->acknowledge(1);
-    }
-}
-
-DEFINE_TEST(only_solicited_messages_wake_a_wait_for_solicited_ones, nullptr, nullptr)
-{
-    verbs_device device;
-    completion_channel events(device.context());
-    {
-        connected_pair p(device, {.events = &events});
-        fcntl(events.fd, F_SETFL, O_NONBLOCK);
-        completion_queue *fired = nullptr;
-        assert_int_equal(p.b.post_receive(10, 0, 8), 0);
-        assert_int_equal(p.b.post_receive(11, 0, 8), 0);
-        p.b.cq->arm(true);
-        assert_int_equal(p.a.send(IBV_WR_SEND, 1, p.a.sge(0, 8), p.b, 0), 0);
-        assert_int_equal(events.take(&fired), -1);
-        assert_int_equal(p.a.send(IBV_WR_SEND, 2, p.a.sge(0, 8), p.b, IBV_SEND_SOLICITED), 0);
-        assert_int_equal(events.take(&fired), 0);
-        assert_ptr_equal(fired, p.b.cq.get());
-        p.b.cq->acknowledge(1);
-    }
-}
-
-DEFINE_TEST(an_overflow_is_reported_and_stops_the_queue_pairs, nullptr, nullptr)
-{
-    verbs_device device;
-    connected_pair p(device, {.cqe = 2});
-    for (std::uint64_t i = 1; i <= 3; ++i)
-        assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, i, p.a.sge(0, 8), p.b), 0);
-    assert_int_equal(device.next_event(), IBV_EVENT_CQ_ERR);
-    device.later.run();
-    assert_int_equal(device.next_event(), IBV_EVENT_QP_FATAL);
-    assert_int_equal(p.a.qp->qp_base.state, IBV_QPS_ERR);
-    assert_completion(p.a.poll(), 1, IBV_WC_SUCCESS);
-    assert_completion(p.a.poll(), 2, IBV_WC_SUCCESS);
-    assert_nothing(p.a);
-}
 
 // Peers were killed after they had counted messages and before they delivered them.
 DEFINE_TEST(undelivered_messages_of_killed_peers_use_no_entry, nullptr, nullptr)
@@ -99,20 +43,6 @@ DEFINE_TEST(delivered_messages_use_entries, nullptr, nullptr)
     assert_int_equal(p.b.send(IBV_WR_RDMA_WRITE, 4, p.b.sge(0, 8), p.a), 0);
     assert_int_equal(device.next_event(), IBV_EVENT_CQ_ERR);
     device.later.run();
-}
-
-DEFINE_TEST(a_queue_grows_and_shrinks, nullptr, nullptr)
-{
-    verbs_device device;
-    connected_pair p(device, {.cqe = 2});
-    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 1, p.a.sge(0, 8), p.b), 0);
-    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 2, p.a.sge(0, 8), p.b), 0);
-    assert_int_equal(p.a.cq->resize(1), EINVAL);
-    assert_int_equal(p.a.cq->resize(3), 0);
-    assert_int_equal(p.a.send(IBV_WR_RDMA_WRITE, 3, p.a.sge(0, 8), p.b), 0);
-    for (std::uint64_t i = 1; i <= 3; ++i)
-        assert_completion(p.a.poll(), i, IBV_WC_SUCCESS);
-    assert_int_equal(p.a.cq->resize(1), 0);
 }
 
 // Each thread sends to the other and polls for its messages.
