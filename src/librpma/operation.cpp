@@ -83,8 +83,7 @@ bool in_range(const rpma_mr_remote *mr, std::size_t offset, std::size_t len)
     return mr->contains(offset, len);
 }
 
-// One of dst and src is local, the other remote, as the opcode requires. The parameter order of the C functions keeps
-// the arguments in their registers.
+// The opcode determines which of dst and src is local. The parameter order of the C functions keeps them in registers.
 template<ibv_wr_opcode Opcode, class Dst, class Src>
 [[gnu::always_inline]] inline int post_transfer(target<ibv_qp> to, const Dst *dst, std::size_t dst_offset,
         const Src *src, std::size_t src_offset, std::size_t len, const void *op_context, std::uint32_t imm)

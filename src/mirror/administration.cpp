@@ -24,8 +24,7 @@ namespace
 
 constexpr std::size_t max_clients = 8;
 constexpr int backlog = 16;
-// Time for a client to send its request, and to receive lines.
-constexpr int client_timeout_ms = 5000;
+constexpr int client_timeout_ms = 5000; // time for a client to send its request, and to receive lines
 
 // Request with the number of a copy, and optionally a rate in bytes per second.
 unsigned copy_of(const json &request)
@@ -33,8 +32,7 @@ unsigned copy_of(const json &request)
     return request.at("copy").get<unsigned>();
 }
 
-// Claims the right to change the members. One client at a time does, so that an addition that failed is reverted
-// without reverting that of another client.
+// Right to change the members, for one client at a time: an addition that fails must not revert that of another client.
 class exclusive_change
 {
 public:
@@ -150,8 +148,7 @@ administration::~administration()
     stop();
 }
 
-// Binds to a temporary name and renames it, which replaces the socket of a writer that was killed. The path through
-// /proc avoids the limit of 107 bytes.
+// Binds to a temporary name and renames it over the socket of a killed writer. /proc avoids the limit of 107 bytes.
 void administration::create_socket(const std::string &path)
 {
     const std::filesystem::path whole(path);

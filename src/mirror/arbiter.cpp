@@ -14,8 +14,7 @@ namespace
 
 using make_function = arbiter *(const std::string *);
 
-// Loads the module, which is installed beside this library. Only programs that use etcd load libcurl and its
-// dependencies. The module is never unloaded.
+// Loads the module beside this library, so that only programs with etcd load libcurl. The module is never unloaded.
 make_function *load_etcd()
 {
     Dl_info library{};

@@ -11,10 +11,9 @@ namespace mirror
 {
 
 // Interface of an arbiter, which decides which writer may own a set. Safety does not depend on it: the targets accept
-// only one writer at a time. It stores the last record that was committed with it.
-// Functions throw failure: E_FENCED if another writer has the right to write, E_ARBITER if the arbiter does not respond
-// before the deadline. One thread at a time calls them, except renew(), which may run concurrently with commit(), and
-// lost() and lost_fd().
+// only one writer at a time. It stores the last record that was committed with it. Functions throw failure: E_FENCED if
+// another writer has the right to write, E_ARBITER if the arbiter does not respond before the deadline. One thread at a
+// time calls them, except renew(), which may run concurrently with commit(), and lost() and lost_fd().
 class arbiter
 {
 public:
@@ -40,20 +39,17 @@ public:
     // copies. The first call of a writer follows take().
     virtual void commit(const record &next, const replica::deadline &until) = 0;
 
-    // Renews the right to write, if it expires. The library calls it every renew_ms() milliseconds, or never if that is
-    // 0.
+    // Renews the right to write, if it expires. Called every renew_ms() milliseconds, or never if that is 0.
     virtual void renew(const replica::deadline &until) = 0;
     virtual int renew_ms() const = 0;
 
-    // Returns true if the right to write is known to be lost: no flush may be acknowledged. Any thread may call it at
-    // any time. It takes no lock, and each flush calls it.
+    // Returns true if the right to write is lost: no flush may be acknowledged. Lock-free; each flush calls it.
     virtual bool lost() const noexcept = 0;
     // Descriptor that is readable after the loss, or -1 if the arbiter cannot report it.
     virtual int lost_fd() const noexcept = 0;
     // Returns the milliseconds until the right to write expires, or -1 if it does not expire.
     virtual std::int64_t lease_left_ms() const noexcept { return -1; }
 
-    // Releases the right to write. Does not throw.
     virtual void release(const replica::deadline &until) noexcept = 0;
 };
 

@@ -19,8 +19,7 @@ std::uint32_t devices_of(rpma_mirror_device device);
 std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::wire::region &target,
         const replica::region::settings &params, const replica::deadline &until);
 
-// Connects the lanes of the writer to a target, whose copy has `copy_length` bytes and receives the length of the set.
-// Throws failure.
+// Connects the writer's lanes to a target. Its copy has `copy_length` bytes and gets the set's length. Throws failure.
 connected attach(const set_parts &of, remote_copy &c, channel &control, std::uint64_t copy_length,
         const replica::deadline &until);
 

@@ -15,8 +15,7 @@ namespace
 // Limits of the pause, which doubles with each attempt: while the target cannot be resynchronized, and if it repeatedly
 // leaves the set after it joined, because each eviction delays flushes.
 constexpr int max_failed_pause_ms = 8000, max_joined_pause_ms = 64'000;
-// Time in sync after which the pause is the shortest one again.
-constexpr std::int64_t stable_ms = 120'000;
+constexpr std::int64_t stable_ms = 120'000; // time in sync after which the pause is the shortest one again
 
 } // namespace
 

@@ -24,8 +24,7 @@ public:
     void stop();
 
 private:
-    // Shortest pause between two attempts.
-    static constexpr int min_pause_ms = 500;
+    static constexpr int min_pause_ms = 500; // shortest pause between two attempts
 
     // `next_ms` and `pause_ms` belong to the thread while it is running.
     struct attempts {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// C functions of a configuration.
 #include "arbiter.hpp"
 #include "failure.hpp"
 #include "settings.hpp"

@@ -188,8 +188,7 @@ channel::pending_call channel::start_call(replica::request request, const replic
     return created;
 }
 
-// Reads the next response, for any of the threads. After a timeout the connection is closed, because a late response
-// would block all later ones.
+// Reads the next response, for any thread. A timeout closes the connection: a late response would block all later ones.
 void channel::read_one(unique_lock &lock, const replica::deadline &until)
 {
     reading_ = true;

@@ -18,10 +18,9 @@ namespace mirror
 // Reads the only key of a file. Throws failure.
 replica::tls_keys read_key(const std::string &path);
 
-// Control connection to a target. Several threads may send requests concurrently, and a thread may send several
-// requests before it waits for a response. The target responds in order. Functions throw failure: E_CONNECTION and
-// E_TIMEOUT if the connection has failed, and E_FENCED, E_EXISTS, E_NOT_FOUND, E_BUSY or E_REJECTED if the target
-// rejects a request.
+// Control connection to a target, which responds in order. Several threads may send requests concurrently, and a thread
+// may send several before it waits for a response. Functions throw failure: E_CONNECTION or E_TIMEOUT if the connection
+// has failed, and E_FENCED, E_EXISTS, E_NOT_FOUND, E_BUSY or E_REJECTED if the target rejects a request.
 class channel
 {
 public:

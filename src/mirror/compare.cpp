@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Resynchronization of copies: compares segments by hash, and copies those that differ.
 #include "compare.hpp"
 
 #include <ctime>
@@ -12,13 +11,10 @@ using namespace mirror;
 namespace
 {
 
-// Number of times that verify compares a batch that differs, because the program may change a segment between the two
-// hashes.
+// Times that verify compares a batch that differs: the program may change a segment between the two hashes.
 constexpr int max_compare_attempts = 4;
-// Maximum number of consecutive batches that are sent without comparing.
-constexpr std::uint32_t max_unchecked = 32;
-// Time after which a sleeping comparison checks whether it was canceled.
-constexpr std::uint64_t max_sleep_ms = 20;
+constexpr std::uint32_t max_unchecked = 32; // maximum number of consecutive batches that are sent without comparing
+constexpr std::uint64_t max_sleep_ms = 20;  // time after which a sleeping comparison checks whether it was canceled
 // Maximum time without progress for which a wait holds the lane, and the pause in which a flush can take it.
 constexpr int max_lane_hold_ms = 2;
 constexpr timespec lane_pause{0, 200'000};
@@ -78,8 +74,7 @@ void comparer::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
         batch now = next_batch ? std::move(*next_batch) : begin_batch(c, at, end);
         next_batch.reset();
         at += now.extent.length;
-        // Requests the hashes of the next batch early, unless all segments differed, in which case it may be sent
-        // without comparing.
+        // Requests the next hashes early, unless all segments differed: the next batch may then be sent unchecked.
         if (at < end && c.all_different == 0)
             next_batch = begin_batch(c, at, end);
         if (now.pending_hashes)

@@ -39,8 +39,7 @@ struct comparison {
     std::uint64_t sent = 0;
     std::uint64_t different = 0; // segments
     std::uint64_t first = UINT64_MAX;
-    // Number of consecutive batches that differed completely, and number of following batches that are sent without
-    // comparing.
+    // Consecutive batches that differed completely, and the following batches that are sent without comparing.
     std::uint32_t all_different = 0;
     std::uint32_t unchecked = 0;
     std::uint64_t started_ms = static_cast<std::uint64_t>(replica::now_ms());

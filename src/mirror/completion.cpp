@@ -8,8 +8,7 @@ using namespace mirror;
 namespace
 {
 
-// Interval in which a lane is checked whose connections cannot be watched.
-constexpr std::int64_t unwatched_ms = 10;
+constexpr std::int64_t unwatched_ms = 10; // interval in which a lane is checked whose connections cannot be watched
 
 } // namespace
 
@@ -66,8 +65,7 @@ void completion::update(unsigned lane, program_lane &used) const noexcept
         used.watch->raise();
 }
 
-// Collects completions of all connections. A connection that failed is evicted by another thread, because that takes
-// time.
+// Collects completions of all connections. Another thread evicts a failed one, because that takes time.
 void completion::poll(unsigned lane, program_lane &used) noexcept
 {
     each_copy(membership_.now().awaited, [&](unsigned copy) {

@@ -23,8 +23,7 @@ struct posted_flush {
 struct program_lane {
     static constexpr std::uint64_t max_tickets = RPMA_MIRROR_MAX_TICKETS;
 
-    // Held by a flush. Code that replaces connections takes the locks of all lanes. Uncontended otherwise, because one
-    // thread at a time uses a lane.
+    // Held by a flush. Code that replaces connections holds those of all lanes. Otherwise one thread at a time.
     std::mutex lock;
     // Numbers of the last tickets: started, known to be complete, and reported to the program.
     std::uint64_t started = 0, completed = 0, taken = 0;

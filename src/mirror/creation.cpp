@@ -45,8 +45,7 @@ void creation::each_of_all(const deadline &until, const std::function<void(remot
     each_copy(all & ~responded(), [&](unsigned copy) { throw *copies_[copy]->error; });
 }
 
-// Reads the local state of an interrupted creation and returns true, or initializes the state of a new set. Throws
-// E_EXISTS if the set exists.
+// Reads the local state of an interrupted creation and returns true, or initializes that of a new set. Throws E_EXISTS.
 bool creation::find_partial_creation(replica::mirror_state &local_state)
 {
     if (local_.open_state()) {
@@ -138,8 +137,7 @@ std::uint64_t creation::fence(bool force)
     return membership_.writer.promise.epoch;
 }
 
-// Throws E_UNFENCED unless enough targets respond. Also checked before any promise, because a promise cannot be
-// revoked.
+// Throws E_UNFENCED unless enough targets respond. Checked before any promise, too: a promise cannot be revoked.
 void creation::check_fence(bool force) const
 {
     if (responded() == 0)

@@ -12,8 +12,7 @@ using namespace mirror;
 namespace
 {
 
-// Returns an epoch above each epoch that another machine can have acquired: these grow more slowly than the
-// milliseconds since 1970.
+// Returns an epoch above each that another machine can have: these grow more slowly than the milliseconds since 1970.
 std::uint64_t epoch_of_time()
 {
     timespec now{};
@@ -52,8 +51,7 @@ std::uint32_t discovery::changed() const
     return bits;
 }
 
-// Calls f for each of the copies concurrently. With scope::needed, an optional target gets a grace period after the
-// required targets have responded.
+// Calls f for each copy concurrently. With scope::needed, optional targets get a grace period after the required ones.
 void discovery::each_in_parallel(std::uint32_t copies, scope awaited, const deadline &until,
         const std::function<void(remote_copy &, const deadline &)> &f)
 {
@@ -128,8 +126,7 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
     for (const auto &c : copies_)
         if (c && c->responded)
             highest = std::max({highest, c->last_state.promised.epoch, c->last_state.committed.epoch});
-    // Copies missing in a forced opening can have higher epochs. The records of this opening must be newer when they
-    // return.
+    // Copies missing in a forced opening can have higher epochs, and the records of this opening must be newer.
     const std::uint64_t epoch = std::max(highest + 1, overrides ? epoch_of_time() : 0);
     renewal_.stop();
     membership_.writer.promise = arbiter_.take({epoch, group::new_writer_id()}, seize, arbiters_, until);

@@ -25,7 +25,6 @@ public:
     int fd() const { return readable_.get(); }
     // Removes the oldest event. Returns false if the queue is empty.
     bool next(rpma_mirror_event &to);
-    // Copies stored errors. Returns their number.
     std::size_t errors(rpma_mirror_error *to, std::size_t max);
     bool has_error(const rpma_mirror_error &like);
     void forget_errors(unsigned copy);

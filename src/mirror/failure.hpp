@@ -11,8 +11,7 @@
 namespace mirror
 {
 
-// Error of a call: an RPMA_MIRROR_E_* code, and one line with cause and remedy. Thrown by all code except the data
-// path, and caught at the C functions.
+// Error of a call, which its C function catches: an RPMA_MIRROR_E_* code, and one line with cause and remedy.
 class failure : public std::runtime_error
 {
 public:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data path: does not allocate, takes no lock except that of the lane, and makes no system call except for the local
-// copy.
+// Data path: does not allocate, takes only the lock of the lane, and makes system calls only for the local copy.
 #include "flush.hpp"
 
 #include <algorithm>
@@ -41,8 +40,7 @@ int flusher::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::s
     return 0;
 }
 
-// Calls send() for a lane of each target, first for those that the flush waits for. `flush` receives the ranges, and
-// the tickets to wait for.
+// Calls send() for a lane of each target, the awaited ones first. `flush` gets the ranges, and the tickets to wait for.
 template<class Send>
 void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
         const deadline &until, posted_flush &flush, failed_copies &failed) noexcept
@@ -148,8 +146,7 @@ int flusher::on_local_copy_error(int error) noexcept
     return fail(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy: %s", std::strerror(error));
 }
 
-// Waits for each target in turn; all of them work concurrently. A target that another thread has evicted in the
-// meantime might not have the ranges.
+// Waits for each target in turn; all work concurrently. One that another thread has evicted might not have the ranges.
 void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept
 {
     for (unsigned copy = 0; copy < flush.tickets.size(); ++copy) {
@@ -170,8 +167,7 @@ void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, f
     }
 }
 
-// Counts a confirmation as late only if the flush waited for it: it can have arrived during the wait for another target
-// or for the program.
+// Counts a confirmation as late only if the flush waited for it, and not for another target or for the program.
 void flusher::record_confirmation(
         remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept
 {
@@ -412,9 +408,8 @@ void flusher::drop_tickets(remote_copy &c)
     }
 }
 
-// Registers the local copy again after pages were replaced, because a device keeps the old pages pinned. If this fails,
-// because another page is bad, too, no flush starts before that page is repaired. The caller must hold the membership
-// lock.
+// Registers the local copy again after pages were replaced, because a device keeps the old pages pinned. If another bad
+// page prevents this, no flush starts before that page is repaired. The caller must hold the membership lock.
 void flusher::register_again()
 {
     const deadline until(settings_.operation_ms);

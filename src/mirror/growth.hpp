@@ -19,8 +19,7 @@ class grower
 public:
     grower(set_parts &of, flusher &lanes);
 
-    // On return, each copy in sync has the length durably. A failure of a copy before all of them are long enough
-    // changes no length.
+    // On return, each copy in sync has the length durably. A failure before all are long enough changes no length.
     void grow(std::uint64_t length);
 
 private:

@@ -10,8 +10,7 @@
 namespace mirror
 {
 
-// Thread that renews the right to write. It needs no lock, so neither a long resync during the opening nor a change of
-// the membership lets the right expire.
+// Thread that renews the right to write. It takes no lock, so a long resync or membership change does not delay it.
 class lease_renewal
 {
 public:

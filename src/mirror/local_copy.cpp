@@ -156,8 +156,7 @@ bool local_copy::open_file()
     return is_device;
 }
 
-// Compares the file with its stamp. A crashed writer has changed times and content of the file, but did not replace the
-// file.
+// Compares the file with its stamp. A crashed writer has changed times and content of the file, but not replaced it.
 void local_copy::check_stamp()
 {
     const int files[] = {data_.get()};
@@ -366,8 +365,7 @@ void local_copy::punch(replica::range r)
                     static_cast<off_t>(r.length)) != 0 &&
             errno != ENODEV)
         throw system_failure("cannot punch a hole into " + settings_.local_path);
-    // Unmaps the pages, because the mapping keeps the poisoned page although the file has a new one. Only
-    // MADV_DONTNEED_LOCKED works for locked pages.
+    // The mapping keeps a poisoned page that the file no longer has. Only MADV_DONTNEED_LOCKED unmaps locked pages.
     std::byte *const at = address() + r.offset;
     if (madvise(at, r.length, MADV_DONTNEED) != 0 && madvise(at, r.length, MADV_DONTNEED_LOCKED) != 0)
         throw system_failure("cannot unmap pages of the local copy");

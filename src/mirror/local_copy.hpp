@@ -40,7 +40,6 @@ public:
     // Extends the file by zeros, without changing the length in the state and that of the mapping. Other threads may
     // flush, and may use the state with `state_lock` held.
     void extend(std::uint64_t length, membership &state_lock);
-    // Stores the length of the copy.
     void set_length(std::uint64_t length);
     // Adds the bytes of the last extension to the mapping. No other thread may flush.
     void add_extension();

@@ -93,8 +93,7 @@ void membership::leave(std::uint32_t copies)
     });
 }
 
-// Sends a request to all targets before it waits, so that the total time is that of one request. Returns the targets
-// that failed, with their error codes in `codes`.
+// Sends a request to all targets, then waits for all. Returns those that failed, with their error codes in `codes`.
 template<class F>
 std::uint32_t membership::call_targets(
         std::uint32_t copies, const deadline &until, F request_for, std::array<int, replica::max_copies> &codes)
@@ -307,8 +306,7 @@ void membership::set_consistency_point(std::uint64_t point)
     const int code = guarded([&] { commit_record(next, before); });
     if (code == 0)
         return;
-    // If the arbiter failed, the record is unchanged. Otherwise, a record without some copies might be durable, while
-    // flushes still wait for these copies.
+    // Unless the arbiter failed, a record without some copies that flushes still wait for might be durable.
     if (code != RPMA_MIRROR_E_ARBITER)
         fail_with(code, last_failure(), settings_.local_number);
     throw failure(code, last_failure());

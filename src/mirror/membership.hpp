@@ -19,8 +19,7 @@
 namespace mirror
 {
 
-// Bit masks: the targets that a flush waits for, only sends to, or skips. Changed with the membership lock held, read
-// by each flush.
+// Bit masks: targets that a flush awaits, only sends to or skips. Written under the membership lock, read by flushes.
 struct alignas(std::uint64_t) roles {
     std::uint16_t awaited = 0; // send, and wait for it
     std::uint16_t syncing = 0; // send only
@@ -41,7 +40,6 @@ struct failed_copies {
     }
 };
 
-// Statistics of a set.
 struct counters {
     std::atomic<std::uint64_t> flushes = 0, ranges = 0, bytes = 0, evictions = 0, resyncs = 0, compared = 0, sent = 0,
                                repaired = 0, late = 0, slow_evictions = 0;
@@ -130,8 +128,7 @@ public:
     void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);
     // Marks the ranges as dirty on the copies. The caller must not hold the lock. Returns 0 or an error code.
     int evict(const failed_copies &failed, const posted_ranges &unconfirmed = {}) noexcept;
-    // Evicts copies that are too slow, if another target responds. The caller must not hold the lock. Returns 0 or an
-    // error code.
+    // Evicts slow copies, if another target responds. The caller must not hold the lock. Returns 0 or an error code.
     int evict_slow(std::uint32_t copies) noexcept;
     // Like evict(), with the lock held.
     int evict_or_fail(const failed_copies &failed) noexcept;

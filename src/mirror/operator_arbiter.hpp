@@ -6,8 +6,7 @@
 namespace mirror
 {
 
-// Arbiter for an operator or Pacemaker: each machine that opens the set gets the right to write. The records are those
-// of the copies.
+// Arbiter for an operator or Pacemaker: each machine that opens the set may write. The records are those of the copies.
 class operator_arbiter : public arbiter
 {
 public:

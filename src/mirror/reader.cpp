@@ -71,8 +71,7 @@ std::uint32_t rpma_mirror_reader::responded() const
     return bits;
 }
 
-// Returns whether no later record than the newest one exists. The record of a writer that continues alone is not on any
-// target.
+// Returns whether the newest record is the last one. The record of a writer that continues alone is on no target.
 bool rpma_mirror_reader::is_newest_proven() const
 {
     return newest_.epoch != 0 && (replica::needed_targets(newest_) & ~responded()) == 0 &&
@@ -107,7 +106,6 @@ void rpma_mirror_reader::connect(const deadline &until)
     });
 }
 
-// Waits for the image at the target.
 rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
         remote_copy &c, bool any_time, const deadline &until) const
 {

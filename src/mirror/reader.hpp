@@ -19,7 +19,6 @@ public:
 
     // Allocates the memory, unless it has this length.
     void allocate(std::uint64_t length);
-    // Permits stores, or only loads.
     void protect(bool read_only) const;
     std::byte *address() const { return address_; }
     std::uint64_t length() const { return length_; }
@@ -37,7 +36,6 @@ struct rpma_mirror_reader {
 public:
     explicit rpma_mirror_reader(const mirror::settings &of);
 
-    // Replaces the image by a newer one.
     void refresh(bool any_time, int timeout_ms);
     void describe(rpma_mirror_image &to) const;
 

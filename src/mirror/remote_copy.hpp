@@ -58,8 +58,7 @@ public:
     std::optional<failure> error;     // reason if it did not respond
     std::atomic<int> last_error = 0;
 
-    // Lock of the last lane, which is used for everything except flushes of the program. During a resync the flushes
-    // use it, too.
+    // Lock of the last lane, which carries all but the flushes of the program. During a resync it carries these, too.
     std::mutex resync_lane_lock;
     std::uint64_t cursor = 0;
     bool resumable = false;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Resynchronization, addition and removal of targets while the program writes.
 #include "resync.hpp"
 
 #include "attach.hpp"
@@ -187,8 +186,7 @@ void resyncer::store_cursor(remote_copy &c, const deadline &until)
     c.last_state = last_state;
 }
 
-// Stores the cursor of a resync that the program canceled. If the target does not respond, the next resync continues
-// from the cursor before.
+// Stores the cursor of a canceled resync. If the target does not respond, the next resync uses the cursor before.
 void resyncer::keep_cursor(remote_copy &c)
 {
     try {
@@ -233,8 +231,7 @@ void resyncer::join(remote_copy &c)
         const roles now = membership_.now();
         if ((now.syncing & c.bit()) == 0)
             throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": connection lost");
-        // The target has confirmed all flushes so far. Others have not sent yet, and will mark what it does not
-        // confirm.
+        // The target has confirmed all flushes so far. Later ones will mark what it does not confirm.
         c.clear_dirty();
         c.was_synced = true;
         membership_.set_roles(now.awaited | c.bit(), now.syncing & ~c.bit());
@@ -255,8 +252,7 @@ void resyncer::join(remote_copy &c)
     events_.publish(RPMA_MIRROR_EVENT_IN_SYNC, c.where.copy, membership_.record());
 }
 
-// Reverts join(). A record with the copy might be durable on some copy, so no flush is acknowledged without the copy
-// before a newer record is committed.
+// Reverts join(). A record with the copy might be durable: flushes need the copy until a newer record is committed.
 void resyncer::revert_join(remote_copy &c)
 {
     const auto before = membership_.synced_targets();

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The handle of a set: its parts, opening and closing.
 #include "set.hpp"
 
 #include "failure.hpp"

@@ -29,17 +29,14 @@ public:
     // Makes the copies in sync equal, commits the clean record, and ends.
     void close(mirror::closing how);
 
-    // state.cpp
     static void inspect(const mirror::settings &of, rpma_mirror_state &to);
     void state(rpma_mirror_state &to);
     void attributes(unsigned copy, rpma_mirror_attributes &to);
     void statistics(rpma_mirror_statistics &to) const;
-    // metrics.cpp
     std::string metrics();
 
     const mirror::local_copy &local() const { return parts.local; }
     const rpma_mirror_recovery_report &report() const { return report_; }
-    // Returns whether this thread is in a callback of the program.
     bool is_in_callback() const { return parts.members.is_held_by_caller(); }
 
     mirror::set_parts parts;

@@ -34,7 +34,6 @@ struct limits {
 // Converts the options, which may be NULL. Throws failure with E_INVAL.
 limits limits_of(const rpma_mirror_resync_options *options);
 
-// Settings of a set.
 struct settings {
     unsigned local_number = 0;
     std::string local_path; // anonymous memory if empty
@@ -79,7 +78,6 @@ struct settings {
     std::string admin_path() const;
 
     const target_settings *target_of(unsigned copy) const;
-    // Returns the copies on targets, as bits.
     std::uint32_t target_copies() const;
     // Returns the names of the copies in a bit mask, for messages.
     std::string names_of(std::uint32_t copies) const;

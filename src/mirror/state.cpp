@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// State, attributes and statistics of a set.
 #include "set.hpp"
 
 #include <algorithm>

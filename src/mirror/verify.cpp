@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Verification of copies, and repair of pages from another copy.
 #include "verify.hpp"
 
 #include <cstring>
@@ -117,8 +116,7 @@ void verifier::check(unsigned copy, range r, rpma_mirror_error *errors, std::siz
         return true;
     };
     if (copy == settings_.local_number) {
-        // Lets the kernel read the memory, which reports unreadable pages as errors; reads of the program would raise
-        // SIGBUS.
+        // The kernel reads the memory and reports unreadable pages as errors; reads of the program would raise SIGBUS.
         const replica::fd_owner sink(memfd_create("rpma_mirror_check", MFD_CLOEXEC));
         if (!sink.valid())
             throw system_failure("cannot check the local copy");
@@ -148,8 +146,7 @@ void verifier::check(unsigned copy, range r, rpma_mirror_error *errors, std::siz
     *n = found;
 }
 
-// Overwrites pages of the local copy. Its state marks it as not in sync until the end, so that after an interruption
-// the next opening rebuilds it from a target.
+// Overwrites pages of the local copy, marked as not in sync until the end: an opening after a crash rebuilds it.
 void verifier::overwrite_local_copy(range r, const std::vector<std::byte> &content)
 {
     const replica::mirror_state whole = local_.state();

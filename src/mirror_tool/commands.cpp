@@ -80,8 +80,7 @@ exit_status create(const options &opts)
     return exit_done;
 }
 
-// Verifies a set. Opening resynchronizes the copies, so differences are found only in a set that was closed cleanly, or
-// that a program has open.
+// Verifies a set. An opening resyncs the copies, so differences exist only in an open or cleanly closed set.
 exit_status verify(const options &opts)
 {
     const cfg_ptr cfg = read_cfg(opts.set_file);

@@ -137,8 +137,7 @@ std::unique_ptr<writer_set> writer_set::find(const rpma_mirror_cfg *cfg, respons
     return std::unique_ptr<writer_set>(new writer_set(path, limits));
 }
 
-// Sends a request and returns the answer, whose code is 0 or one of those expected. Requests without `display` are
-// short. Throws failure.
+// Sends a request and returns the answer, whose code is 0 or an expected one. Short without `display`. Throws failure.
 writer_set::json writer_set::send_request(
         const json &request, progress *display, std::initializer_list<int> expected) const
 {

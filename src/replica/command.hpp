@@ -25,8 +25,7 @@ private:
     std::vector<char *> pointers_;
 };
 
-// Returns the words that start the daemon at a target. A shell at the target runs `daemon`. Each argument becomes one
-// quoted word.
+// Returns the words that start the daemon at a target, whose shell runs `daemon`. Each argument is one quoted word.
 std::vector<std::string> daemon_words(const target &to, const std::string &ssh, const std::string &daemon,
         const std::vector<std::string> &arguments = {});
 

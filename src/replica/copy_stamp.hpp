@@ -32,17 +32,15 @@ enum class stamp_match {
 copy_stamp stamp_files(std::span<const int> files, std::uint64_t length);
 // Returns the stamp of a copy without a writer. `number` selects the sampled pages. Raises no signal for bad memory.
 copy_stamp stamp_content(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number);
-// Advances the change times and returns the stamp, so that no earlier image of the files has the same times. Returns an
-// empty stamp on failure.
+// Advances the change times, which no earlier image of the files has. Returns the stamp, or an empty one on failure.
 copy_stamp settle(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number);
 
 // Returns the stamp of a copy with or without a writer, like stamp_files() or settle().
 copy_stamp present_stamp(
         std::span<const int> files, std::span<const std::byte> content, std::uint64_t number, bool is_quiet);
 
-// Calls f, which extends the files of a copy and thus changes their stamp. Removes the stored stamp before the call,
-// and replaces it afterwards, also if f throws. After a crash in the middle, the copy has no stamp. store() stores a
-// stamp.
+// Calls f, which extends the files of a copy. store() removes the stored stamp before the call and replaces it
+// afterwards, also if f throws. After a crash in the middle, the copy has no stamp.
 template<class Store, class Present, class F>
 void extend_files(bool has_stamp, Store &&store, Present &&present, F &&f)
 {

@@ -33,8 +33,7 @@ std::uint64_t unsafe_shutdown_count(int fd);
 class file_map
 {
 public:
-    // Reserves addresses for all mappings, at `hint` if possible. Without a reservation, libpmem2 selects the address
-    // of the only mapping.
+    // Reserves addresses for all mappings, at `hint` if possible. Otherwise libpmem2 selects that of the only mapping.
     int reserve(std::uint64_t size, void *hint = nullptr);
     // Returns an errno value instead of an error of libpmem2.
     int reserve_anonymous(std::uint64_t size, void *hint);

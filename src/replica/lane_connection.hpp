@@ -99,8 +99,7 @@ public:
     int connection_fd() const { return event_fd_; }
 
 protected:
-    // Kind of the completed operation, in the lowest bits of the completion's context. The other bits are the number of
-    // operations that are complete.
+    // Kind of the operation, in the lowest bits of the completion's context; the others are the number of operations.
     static constexpr unsigned kind_bits = 2;
     enum class posted : std::uintptr_t {
         transfer,

@@ -18,8 +18,7 @@ public:
         std::uint32_t depth = 2;
         int timeout_ms = 0;      // timeout of one operation
         std::uint64_t epoch = 0; // epoch of the writer of a mirrored set, 0 for a pool
-        // allowed kinds of the local device
-        std::uint32_t devices = device_hardware | device_software;
+        std::uint32_t devices = device_hardware | device_software; // allowed kinds of the local device
     };
 
     region() = default;
@@ -33,8 +32,7 @@ public:
     // Waits for the outstanding requests of all lanes, and declares the target lost if it does not confirm them. The
     // caller must not use a lane during the call. Returns 0 or an errno value.
     int wait_for_all(const deadline &until);
-    // Checks whether `size` bytes of local memory can be registered in addition to the present ones. Returns 0, or an
-    // errno value and stores the reason.
+    // Checks whether `size` more bytes of local memory can be registered. Returns 0, or an errno value and the reason.
     int check_registration(std::size_t size, error_text *reason) const;
     // Registers the local memory again after pages were replaced, because a device keeps the old pages pinned. Waits
     // for outstanding requests or declares the target lost. The caller must not use a lane during the call. Returns 0

@@ -28,8 +28,7 @@ public:
         v1_ ^= k1;
         v2_ ^= k0;
         v3_ ^= k1;
-        // Selects the 128-bit variant.
-        v1_ ^= 0xee;
+        v1_ ^= 0xee; // selects the 128-bit variant
     }
 
     void absorb(std::uint64_t word)

@@ -36,7 +36,6 @@ device open_device(const std::string &address, std::uint32_t kinds);
 
 region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &name);
 
-// Returns a TCP port that is free at the moment. Throws failure.
 unsigned free_port(const std::string &address);
 
 struct endpoint {

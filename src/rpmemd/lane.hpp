@@ -41,8 +41,7 @@ public:
     int completion_fd() const;
     int event_fd() const;
 
-    // Processes all pending events without blocking. Returns false if the lane has failed: the client disconnected or
-    // sent an invalid request.
+    // Processes pending events without blocking. Returns false if the client disconnected or its request is invalid.
     bool serve();
     void close() { connection_.reset(); }
 

@@ -22,8 +22,7 @@ void log_threshold(log_level highest);
 void log_to_syslog();
 void log_to_file(const std::string &path); // throws failure
 
-// Logs a text, which may have several lines, as one record. In a file, only the first line begins with the time, the
-// process and the level. Thread-safe.
+// Logs the lines of a text as one record; in a file, the first begins with time, process and level. Thread-safe.
 void log(log_level level, const std::string &text);
 
 } // namespace rpmemd

@@ -13,8 +13,7 @@ namespace
 
 using locked = std::lock_guard<std::mutex>;
 
-// Time by which the copy of a consistency point may delay its writer.
-constexpr int max_copy_ms = 100;
+constexpr int max_copy_ms = 100; // time by which the copy of a consistency point may delay its writer
 // A copy can also take long because the machine is busy.
 constexpr unsigned max_slow_copies = 3;
 

@@ -14,8 +14,7 @@ namespace
 constexpr int send_timeout_ms = 30'000;
 // A reader that sends no request for this time is disconnected, and its image is released.
 constexpr int max_reader_idle_ms = 30'000;
-// Limit of the sets in memory, because a set is never removed.
-constexpr std::size_t max_sets = 1024;
+constexpr std::size_t max_sets = 1024; // limit of the sets in memory, because a set is never removed
 
 } // namespace
 

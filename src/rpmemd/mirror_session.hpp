@@ -16,8 +16,7 @@
 namespace rpmemd
 {
 
-// Mirrored sets of the daemon, by name. A set is added by the first request and never removed, because its lock and its
-// lanes belong to the daemon.
+// Mirrored sets of the daemon, by name. A set is never removed, because its lock and its lanes belong to the daemon.
 class mirror_sets
 {
 public:

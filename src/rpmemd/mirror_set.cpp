@@ -89,8 +89,7 @@ replica::mirror_state mirror_set::prepare(const set_claim &claim)
                 to_string(claim.promise) + " rejected: " + to_string(next.promised) + " is promised (writer fenced)");
     const bool higher = claim.promise.epoch > next.promised.epoch;
     next.promised = claim.promise;
-    // The cursor of another writer's resync is not valid, nor that of a daemon that restarted: the parts below the
-    // cursor may have been replaced or restored since.
+    // The cursor of another writer, or of a daemon before this one, is invalid: the parts may have been replaced.
     if (higher || !copy_.are_parts_known())
         next.cursor = 0;
     // Marks a copy that may have changed as not in sync in its own state, so it is compared in full and is not a

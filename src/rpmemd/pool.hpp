@@ -19,8 +19,7 @@ namespace rpmemd
 class pool
 {
 public:
-    // All throw failure. A failed create() leaves no files or headers behind. All-zero attributes are for a set without
-    // headers.
+    // All throw failure. A failed create() leaves no files or headers. A set without headers has all-zero attributes.
     static pool create(
             const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes);
     static pool open(const config &settings, const std::string &set_name, std::uint64_t size);

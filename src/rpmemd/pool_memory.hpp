@@ -15,8 +15,7 @@ namespace rpmemd
 class pool_memory
 {
 public:
-    // Maps the parts, then those in `added`. Skips the first `left_out` bytes of each part except the first one. Throws
-    // failure.
+    // Maps the parts, then `added`, without the first `left_out` bytes of each but the first part. Throws failure.
     pool_memory(const std::vector<part> &parts, std::size_t left_out, const std::vector<part> &added = {});
 
     std::byte *address() const { return map_.address(); }

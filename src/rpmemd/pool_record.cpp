@@ -17,8 +17,7 @@ pool_record::pool_record(const config &settings, const std::string &set_name)
     (void)read_set_file(settings.poolset_dir, set_name);
 }
 
-// Checking and storing a record is one step, so only one process does it at a time. If that process is stopped, the
-// client treats this target as unreachable.
+// One process at a time checks and stores a record. If it is stopped, the client treats this target as unreachable.
 failure pool_record::write_failure(int error) const
 {
     return error == EBUSY

@@ -43,8 +43,7 @@ public:
     void release_parts();
     pool &parts() { return *pool_; }
     std::span<const std::byte> content() const;
-    // Returns whether the parts have been open since a writer or its promise needed them, so that no other process has
-    // replaced them since.
+    // Returns whether the parts stayed open since a writer or promise needed them: no other process replaced them.
     bool are_parts_known() const { return parts_known_; }
     // Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
     // content and times. If the parts cannot be opened, they cannot be attached either.
@@ -53,10 +52,8 @@ public:
     // Makes the open parts long enough. Releases the lock while the files are extended, because a disk can be slow or
     // stop: other threads may then use the copy, but not change its length. Parts without a stamp count as unchanged.
     void extend(std::uint64_t length, std::unique_lock<std::mutex> &lock);
-    // Releases the lock while another thread extends the parts, perhaps for a writer that no longer waits for it.
-    // Returns false after 10 seconds.
+    // Waits, without the lock, while another thread extends the parts. Returns false after 10 seconds.
     bool wait_for_extension(std::unique_lock<std::mutex> &lock);
-    // Stores the length of the copy.
     void set_length(std::uint64_t length);
 
 private:

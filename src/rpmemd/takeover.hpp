@@ -4,10 +4,7 @@
 namespace rpmemd
 {
 
-// Number of missed keep-alive intervals after which a client has gone.
-
-// Number of missed keep-alive intervals after which a client has gone.
-constexpr int missed_keep_alives = 2;
+constexpr int missed_keep_alives = 2; // number of missed keep-alive intervals after which a client has gone
 
 // Signals the other daemons of this user that have the file open, if their clients have the same address as this one's.
 // Returns false if none was signaled.

@@ -67,8 +67,7 @@ private:
     void *mapped_ = nullptr;
 };
 
-// Sets RPMEM_CMD, which librpmem reads when it is loaded and passes to a shell. PATH starts with the directory of the
-// rpmemd of this installation.
+// Sets RPMEM_CMD, which librpmem passes to a shell when it is loaded. PATH starts with this installation's rpmemd.
 void choose_daemon(const std::string &directory)
 {
     setenv("RPMA_BENCH_REPLICA", directory.c_str(), 1);

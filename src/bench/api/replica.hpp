@@ -6,8 +6,7 @@
 #include <span>
 #include <string>
 
-// Replica of the client's memory on this machine: librpmem, loaded on use, and the daemon that it starts. All functions
-// throw failure.
+// Replica of the client's memory on this machine: librpmem, loaded on use, and its daemon. All functions throw failure.
 namespace bench::replica
 {
 

@@ -12,8 +12,7 @@
 #include "failure.hpp"
 #include "sides.hpp"
 
-// Baseline without RDMA, with the interface of the RDMA APIs: requests and responses on a TCP socket, executed by the
-// server's program.
+// Baseline without RDMA, with the interface of the RDMA APIs: the server's program executes requests from a TCP socket.
 namespace bench::tcp
 {
 

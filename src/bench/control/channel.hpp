@@ -30,8 +30,7 @@ public:
     channel &operator=(channel &&) = delete;
 
     void send(const json &message);
-    // Receives a whole message within timeout_s; a negative value means no limit. Rejects messages above `max_size`
-    // bytes.
+    // Receives a message of at most `max_size` bytes within timeout_s; a negative value means no limit.
     json receive(double timeout_s, std::size_t max_size = 64 << 20);
 
 private:

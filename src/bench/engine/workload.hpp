@@ -11,8 +11,7 @@
 #include "lane.hpp"
 
 // Workloads post the work requests of an operation and detect its completion. Template over the connection of an API.
-// An operation is identified by its slot, a number below the depth. collect() returns the slot that a completion
-// finishes, or none.
+// An operation has a slot, a number below the depth. collect() returns the slot that a completion finishes, or none.
 namespace bench::workloads
 {
 
@@ -145,8 +144,7 @@ private:
     std::vector<std::uint8_t> reads_;
 };
 
-// Operations that end with a response of the server. The response and the completion of the request can arrive in any
-// order. The response contains the slot.
+// Operations that end with a response of the server, which contains the slot and can arrive before the completion.
 template<class Connection>
 class request_response : public base<Connection>
 {

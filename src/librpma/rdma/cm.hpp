@@ -47,8 +47,7 @@ result<std::uint64_t> create_qp(const id_handle &id, const qp_settings &settings
 // Sets the local acknowledgement timeout, 4.096 us * 2^exponent. Call before connecting or accepting.
 errc set_ack_timeout(const id_handle &id, std::uint8_t exponent);
 
-// Number of times that a queue pair repeats an unacknowledged request. Some devices, for example SoftRoCE, repeat it
-// without limit if it is 7.
+// Number of times that a queue pair repeats an unacknowledged request. Some devices, like SoftRoCE, have no limit at 7.
 inline constexpr std::uint8_t default_retries = 7;
 
 errc migrate(const id_handle &id, const event_channel_handle &channel);

@@ -29,8 +29,7 @@ inline std::optional<std::uint64_t> different_segments(std::string_view a, std::
     return bits;
 }
 
-// Calls f for each run of the segments of a batch, given as bits, until it returns a value other than 0. Returns the
-// value.
+// Calls f for each run of segments in the bit mask until it returns a value other than 0. Returns the value.
 template<class F>
 int each_run(std::uint64_t bits, replica::range batch, F &&f)
 {

@@ -115,8 +115,7 @@ record_change::verdict record_change::check() const
         return verdict::no_target;
     if (targets() != 0 && before_ != 0 && (targets() & before_) == 0)
         return verdict::none_left;
-    // A target might have stored the clean record, with which another machine can open the set. The local record must
-    // therefore require it.
+    // A target might have stored the clean record, so another machine can open the set: the local record requires it.
     if (targets() == 0 && before_ != 0 && next_.closed)
         return verdict::unclean;
     return required_lost() != 0 ? verdict::required_lost : verdict::commit;

@@ -14,12 +14,10 @@
 namespace group
 {
 
-// Starts a thread with all signals blocked, so that it receives none of the program's signals. Throws
-// std::system_error.
+// Starts a thread with all signals blocked, so that it receives none of the program's. Throws std::system_error.
 std::jthread quiet_thread(std::function<void()> f);
 
-// Runs functions for several copies concurrently, with one thread per copy, so that an unresponsive copy does not delay
-// the others.
+// Runs functions for several copies, each in its own thread, so that an unresponsive copy does not delay others.
 class step
 {
 public:
