@@ -31,7 +31,7 @@ public:
 };
 
 struct receiver {
-    verbs_device device{rc_transport::maker()};
+    verbs_device device{rc_transport::make};
     std::shared_ptr<silent_path> path = std::make_shared<silent_path>();
     std::unique_ptr<completion_queue> cq;
     std::unique_ptr<shared_receive_queue> srq;

@@ -31,7 +31,7 @@ inline constexpr std::size_t max_plan = 8;
 
 // Objects that all worlds share: a device, and memory of both sides with a slot and a long area for each request.
 struct host {
-    verbs_device device{rc_transport::maker()};
+    verbs_device device{rc_transport::make};
     struct memory {
         alignas(8) std::array<std::byte, max_plan * slot> slots{};
         std::vector<std::byte> area = std::vector<std::byte>(max_plan * std::size_t{long_size});

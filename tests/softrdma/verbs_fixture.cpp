@@ -14,7 +14,7 @@ bool deferred_calls::run()
     return any;
 }
 
-verbs_device::verbs_device(transport_maker &transports) : opened(later, memory, transports)
+verbs_device::verbs_device(transport_maker make_transport) : opened(later, memory, make_transport)
 {
     pd.context = context();
 }

@@ -2,7 +2,7 @@
 // A device with all verbs objects and their transport inside one process, without sockets, threads or shared memory.
 #pragma once
 
-#include "transport/loopback/loopback.hpp"
+#include "loopback_transport.hpp"
 #include "verbs/completion_channel.hpp"
 #include "verbs/number_table.hpp"
 
@@ -40,7 +40,7 @@ struct verbs_device {
     softrdma::device_context opened;
     softrdma::protection_domain pd;
 
-    explicit verbs_device(softrdma::transport_maker &transports = softrdma::loopback::maker());
+    explicit verbs_device(softrdma::transport_maker make_transport = softrdma::loopback::make);
     ibv_context *context() noexcept { return &opened.verbs.context; }
     // Returns the next asynchronous event and acknowledges it; -1 if none is pending.
     int next_event();

@@ -107,7 +107,7 @@ static device_context *open_device()
     region_table::instance();
     window_table::instance();
     gid_table(); // allocates in its first call: queries of the table cannot report that memory is missing
-    auto owned = std::make_unique<device_context>(*engine, arena::instance(), rc_transport::maker());
+    auto owned = std::make_unique<device_context>(*engine, arena::instance(), rc_transport::make);
     device_context *d = owned.get();
     verbs_context &v = d->verbs;
     v.sz = sizeof(v);

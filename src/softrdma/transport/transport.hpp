@@ -63,12 +63,7 @@ public:
     virtual packet_receiver *receiver() noexcept = 0;
 };
 
-// Factory for the transports of the queue pairs of a device. A device gets one when it is opened.
-class transport_maker
-{
-public:
-    virtual ~transport_maker() = default;
-    virtual std::unique_ptr<transport> make(queue_pair &qp) = 0;
-};
+// Creates the transports of the queue pairs of a device. A device gets one when it is opened.
+using transport_maker = std::unique_ptr<transport> (*)(queue_pair &qp);
 
 } // namespace softrdma

@@ -100,12 +100,12 @@ private:
 
 // One open device: the structure for programs, which use its last member, and the private state of the device.
 struct device_context {
-    device_context(progress &p, shared_memory &m, transport_maker &t) : engine(p), memory(m), transports(t) {}
+    device_context(progress &p, shared_memory &m, transport_maker t) : engine(p), memory(m), make_transport(t) {}
 
     verbs_context verbs{};
     progress &engine; // progress engine of the network
     shared_memory &memory;
-    transport_maker &transports;
+    const transport_maker make_transport;
     process::birth birth;
     async_queue async;
     // Substitute for the descriptor of the device file. Programs set its flags; it accepts no commands.

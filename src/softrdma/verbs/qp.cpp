@@ -56,7 +56,7 @@ int queue_pair::open(std::uint32_t number)
 
 queue_pair::queue_pair(ibv_pd *pd, const ibv_qp_init_attr &attr, const ring_start &start)
     : qp_object(pd, attr), receives_(qp_base, start), queue_(qp_base, attr.cap, attr.sq_sig_all != 0),
-      transport_(context_of(pd->context).transports.make(*this))
+      transport_(context_of(pd->context).make_transport(*this))
 {
     ep_.qp = &qp_base;
     ep_.cap = init_.cap;

@@ -5,23 +5,6 @@
 namespace softrdma
 {
 
-namespace
-{
-
-class rc_maker final : public transport_maker
-{
-public:
-    std::unique_ptr<transport> make(queue_pair &qp) override { return std::make_unique<rc_transport>(qp); }
-};
-
-} // namespace
-
-transport_maker &rc_transport::maker() noexcept
-{
-    static constinit rc_maker one;
-    return one;
-}
-
 bool rc_transport::receive(packet_path &from, const packet &p)
 {
     if (tap *t = tap::current(); t != nullptr) [[unlikely]]

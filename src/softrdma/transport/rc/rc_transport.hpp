@@ -16,7 +16,7 @@ public:
         : qp_(qp), ep_(qp.end()), requester_(ep_, qp.sends()), responder_(ep_, qp.receives(), *qp.verbs())
     {
     }
-    static transport_maker &maker() noexcept; // transports of the network device
+    static std::unique_ptr<transport> make(queue_pair &qp) { return std::make_unique<rc_transport>(qp); }
 
     void start_answering(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { responder_.start(psn); }
     void start_sending(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { requester_.start(psn); }

@@ -33,7 +33,7 @@ class loopback final : public transport
 {
 public:
     explicit loopback(queue_pair &qp) : qp_(qp), memory_(*qp.verbs()) {}
-    static transport_maker &maker() noexcept;
+    static std::unique_ptr<transport> make(queue_pair &qp) { return std::make_unique<loopback>(qp); }
     // Both queue pairs must use this transport. Call before they enter RTR.
     static void connect(const std::shared_ptr<queue_pair> &a, const std::shared_ptr<queue_pair> &b);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/loopback/loopback.hpp"
+#include "loopback_transport.hpp"
 #include "base/copy.hpp"
 #include "verbs/mw.hpp"
 #include "wire/rnr_timer.hpp"
@@ -17,12 +17,6 @@ namespace
 struct heap_block final : block {
     heap_block(std::byte *where, std::size_t bytes) noexcept : block(where, 0, bytes) {}
     ~heap_block() override { ::operator delete(at, std::align_val_t(page)); }
-};
-
-class loopback_maker final : public transport_maker
-{
-public:
-    std::unique_ptr<transport> make(queue_pair &qp) override { return std::make_unique<loopback>(qp); }
 };
 
 loopback &of(queue_pair &qp) noexcept
@@ -62,12 +56,6 @@ std::shared_ptr<block> private_memory::allocate(std::size_t size)
     }
     memset(at, 0, size);
     return std::make_shared<heap_block>(at, size);
-}
-
-transport_maker &loopback::maker() noexcept
-{
-    static constinit loopback_maker one;
-    return one;
 }
 
 void loopback::connect(const std::shared_ptr<queue_pair> &a, const std::shared_ptr<queue_pair> &b)
