@@ -422,7 +422,7 @@ struct ring_peer {
     unique_fd file = create_ring_file();
     ring_writer writer{map_ring(file.get())};
     ring_memory raw = map_ring(file.get());
-    descriptors fds;
+    received_fds fds;
 
     bool offer(int fd, std::uint32_t port = peer_port, std::uint32_t version = ring_offer{}.version)
     {

@@ -29,7 +29,7 @@ poll_result datagram_peer::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
     ring_offer offer;
-    descriptors fds;
+    received_fds fds;
     const reception r = receive(socket_, offer, fds);
     if (r == reception::nothing) // another thread has received the message
         return poll_result::idle;

@@ -92,7 +92,7 @@ poll_result datagram_tx::channel::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
     ring_offer answer;
-    descriptors fds;
+    received_fds fds;
     const reception r = receive(socket_.get(), answer, fds);
     if (r == reception::nothing)
         return poll_result::idle;

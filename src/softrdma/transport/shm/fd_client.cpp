@@ -53,7 +53,7 @@ public:
 
 private:
     void take_replies();
-    void take_arena(const std::function<void(handover)> &done, descriptors fds) EXCLUDES(mutex_);
+    void take_arena(const std::function<void(handover)> &done, received_fds fds) EXCLUDES(mutex_);
     void take_file() REQUIRES(mutex_);
 
     const int socket_;
@@ -115,7 +115,7 @@ void fd_client::take_replies()
             continue;
         }
         fd_reply g;
-        descriptors fds;
+        received_fds fds;
         if (receive(socket_, g, fds) != reception::message)
             break;
         const auto done = std::exchange(done_, nullptr);
@@ -133,7 +133,7 @@ void fd_client::take_file()
     const auto requester = requester_.lock();
     const bool taken = with_own_descriptors([&] {
         fd_reply g;
-        descriptors fds;
+        received_fds fds;
         if (receive(socket_, g, fds) == reception::message && g.kind == fd_request_kind::file && requester != nullptr)
             requester->take_file(g.key, g.generation, {std::move(fds[0]), g.offset});
     });
@@ -141,7 +141,7 @@ void fd_client::take_file()
         recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without installing them
 }
 
-void fd_client::take_arena(const std::function<void(handover)> &done, descriptors fds)
+void fd_client::take_arena(const std::function<void(handover)> &done, received_fds fds)
 {
     if (!is_event_descriptor(fds[1].get()))
         fds[1] = unique_fd();

@@ -21,7 +21,7 @@ bool send_message(int socket, const ring_offer &o, int fd) noexcept
     return send_with_descriptors(socket, &o, sizeof(o), {&fd, 1});
 }
 
-reception receive(int socket, ring_offer &o, descriptors &fds) noexcept
+reception receive(int socket, ring_offer &o, received_fds &fds) noexcept
 {
     return receive_with_descriptors(socket, &o, sizeof(o), fds);
 }
@@ -38,11 +38,11 @@ reception upcoming(int socket, fd_request_kind &kind) noexcept
 
 reception receive(int socket, fd_request &w) noexcept
 {
-    descriptors unwanted;
+    received_fds unwanted;
     return receive_with_descriptors(socket, &w, sizeof(w), unwanted);
 }
 
-reception receive(int socket, fd_reply &g, descriptors &fds) noexcept
+reception receive(int socket, fd_reply &g, received_fds &fds) noexcept
 {
     return receive_with_descriptors(socket, &g, sizeof(g), fds);
 }

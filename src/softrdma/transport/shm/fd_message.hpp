@@ -55,16 +55,16 @@ private:
 };
 
 inline constexpr std::size_t max_fds = 2;
-using descriptors = std::array<unique_fd, max_fds>;
+using received_fds = std::array<unique_fd, max_fds>;
 
 // These functions do not wait. Received descriptors are closed with their owners.
 bool send_message(int socket, const fd_request &w) noexcept;
 bool send_message(int socket, const fd_reply &g, std::span<const int> fds) noexcept;
 bool send_message(int socket, const ring_offer &o, int fd) noexcept;
-reception receive(int socket, ring_offer &o, descriptors &fds) noexcept;
+reception receive(int socket, ring_offer &o, received_fds &fds) noexcept;
 // Returns the kind of the next reply, which stays in the socket.
 reception upcoming(int socket, fd_request_kind &kind) noexcept;
 reception receive(int socket, fd_request &w) noexcept;
-reception receive(int socket, fd_reply &g, descriptors &fds) noexcept;
+reception receive(int socket, fd_reply &g, received_fds &fds) noexcept;
 
 } // namespace softrdma
