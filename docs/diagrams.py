@@ -6,7 +6,7 @@ import re
 import subprocess
 import textwrap
 
-WIDTH, LINE, PAD = 190, 18, 12
+MIN_WIDTH, CHARACTER, LINE, PAD = 190, 8, 18, 12
 ARROW = re.compile(r"(\w+)(-?->>)(\w+): (.*)")
 # Inside of a page, a style without the class would change other drawings.
 STYLE = """<style>
@@ -18,13 +18,20 @@ STYLE = """<style>
 
 
 def lines_of(text: str, width: int) -> list[str]:
-    return [line for part in text.split("<br/>") for line in textwrap.wrap(part.strip(), max(width // 8, 12)) or [""]]
+    return [line for part in text.split("<br/>") for line in textwrap.wrap(part.strip(), max(width // CHARACTER, 12)) or [""]]
+
+
+def column_width(source: str) -> int:
+    """Width of a column in which the longest word is not divided."""
+    words = re.split(r"\s|<br/>", " ".join(re.findall(r"(?:: | as )(.*)", source)))
+    return max(MIN_WIDTH, CHARACTER * max(map(len, words)) + 16)
 
 
 class Sequence:
     """A drawing that grows downwards: one column for each participant."""
 
     def __init__(self, source: str):
+        self.width = column_width(source)
         self.columns: dict[str, int] = {}
         self.names: dict[str, str] = {}
         self.parts: list[str] = []
@@ -38,7 +45,7 @@ class Sequence:
 
     def place(self, name: str) -> int:
         if name not in self.columns:
-            self.columns[name] = WIDTH // 2 + WIDTH * len(self.columns)
+            self.columns[name] = self.width // 2 + self.width * len(self.columns)
             self.names.setdefault(name, name)
         return self.columns[name]
 
@@ -55,18 +62,18 @@ class Sequence:
             self.y += LINE + PAD
         elif line == "end":
             top, text = self.loops.pop()
-            self.parts.append(f'<rect class="loop" x="6" y="{top}" width="{WIDTH * len(self.columns) - 12}" height="{self.y - top}"/>')
-            self.text(WIDTH * len(self.columns) / 2, top + LINE, [text])
+            self.parts.append(f'<rect class="loop" x="6" y="{top}" width="{self.width * len(self.columns) - 12}" height="{self.y - top}"/>')
+            self.text(self.width * len(self.columns) / 2, top + LINE, [text])
             self.y += PAD
         elif line not in ("", "sequenceDiagram"):
             raise ValueError(f"sequence diagram: unknown statement: {line}")
 
     def message(self, start: int, end: int, dashed: bool, text: str) -> None:
         kind = "dashed" if dashed else ""
-        lines = lines_of(text, abs(end - start) - 10 or WIDTH)
+        lines = lines_of(text, (abs(end - start) or self.width) - 10)
         self.y += LINE * len(lines)
         if start == end:
-            self.text(start + WIDTH / 2, self.y - LINE * (len(lines) - 1), lines)
+            self.text(start + self.width / 2, self.y - LINE * (len(lines) - 1), lines)
             self.parts.append(f'<path class="{kind}" d="M{start} {self.y + 6}h30v14h-22"/>')
             self.parts.append(f'<path class="head" d="M{start + 2} {self.y + 20}l9 -4v8z"/>')
             self.y += 32
@@ -79,7 +86,7 @@ class Sequence:
         self.y += PAD
 
     def note(self, first: int, last: int, text: str) -> None:
-        left, right = min(first, last) - WIDTH / 2 + 8, max(first, last) + WIDTH / 2 - 8
+        left, right = min(first, last) - self.width / 2 + 8, max(first, last) + self.width / 2 - 8
         lines = lines_of(text, int(right - left))
         height = LINE * len(lines) + 8
         self.parts.append(f'<rect class="note" x="{left:.0f}" y="{self.y + 4}" width="{right - left:.0f}" height="{height}" rx="3"/>')
@@ -87,11 +94,11 @@ class Sequence:
         self.y += height + PAD
 
     def svg(self) -> str:
-        width = WIDTH * len(self.columns)
+        width = self.width * len(self.columns)
         lives = [f'<line class="life" x1="{x}" y1="50" x2="{x}" y2="{self.y}"/>' for x in self.columns.values()]
         for name, x in self.columns.items():
-            lives.append(f'<rect x="{x - WIDTH / 2 + 8:.0f}" y="6" width="{WIDTH - 16}" height="44" rx="4"/>')
-            lines = lines_of(self.names[name], WIDTH - 16)
+            lives.append(f'<rect x="{x - self.width / 2 + 8:.0f}" y="6" width="{self.width - 16}" height="44" rx="4"/>')
+            lines = lines_of(self.names[name], self.width - 16)
             self.text(x, 33 - LINE * (len(lines) - 1) / 2, lines, "actor")
         return (f'<svg xmlns="http://www.w3.org/2000/svg" class="sequence" role="img" viewBox="0 0 {width} {self.y + 8}" width="{width}">{STYLE}'
                 + "".join([*lives, *self.parts]) + "</svg>")

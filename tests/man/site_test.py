@@ -3,6 +3,7 @@
 
 usage: site_test.py MKDOCS"""
 
+import html
 import html.parser
 import pathlib
 import re
@@ -49,14 +50,15 @@ class SiteTest(unittest.TestCase):
         assert built.returncode == 0
         cls.pages = {path: Page(path) for path in cls.site.rglob("*.html") if path.name not in ("404.html", "search.html")}
 
+    def page_of(self, document: pathlib.Path) -> pathlib.Path:
+        page = self.site / document.relative_to(ROOT).with_suffix(".html")
+        return page.with_name("index.html") if document.name == "README.md" else page
+
     def test_every_document_has_its_page(self) -> None:
         documents = [*ROOT.glob("man/*.[1-8].md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]
         self.assertGreater(len(documents), 80)
         for document in documents:
-            page = self.site / document.relative_to(ROOT).with_suffix(".html")
-            if document.name == "README.md":
-                page = page.with_name("index.html")
-            self.assertIn(page, self.pages)
+            self.assertIn(self.page_of(document), self.pages)
 
     def test_links_have_targets(self) -> None:
         dead = []
@@ -78,12 +80,20 @@ class SiteTest(unittest.TestCase):
     def test_diagrams_are_drawings(self) -> None:
         drawn = 0
         for document in [*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]:
-            page = self.site / document.relative_to(ROOT).with_suffix(".html")
-            page = page.with_name("index.html") if document.name == "README.md" else page
+            page = self.page_of(document)
             wanted = document.read_text(encoding="utf-8").count("```mermaid")
             self.assertEqual(wanted, page.read_text(encoding="utf-8").count("<figure><svg"), page)
             drawn += wanted
         self.assertGreater(drawn, 20)
+
+    def test_words_of_diagrams_are_not_divided(self) -> None:
+        divided = []
+        for document in [*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]:
+            drawn = " ".join(re.findall(r"<text [^>]*>(.*?)</text>", self.page_of(document).read_text(encoding="utf-8")))
+            for source in re.findall(r"```mermaid\nsequenceDiagram(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL):
+                words = re.split(r"\s|<br/>", html.escape(" ".join(re.findall(r": (.*)", source.replace("<br/>", " ")))))
+                divided += [f"{document.relative_to(ROOT)}: {word}" for word in words if word not in drawn.split()]
+        self.assertEqual([], divided)
 
     def test_code_is_highlighted(self) -> None:
         self.assertIn('<span class="kt">int</span>', (self.site / "docs/rdma-in-ten-minutes.html").read_text(encoding="utf-8"))
