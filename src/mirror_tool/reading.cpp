@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <span>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace mirror_tool
@@ -23,6 +24,10 @@ class new_file
 public:
     explicit new_file(const std::string &path) : path_(path), temporary_(path + ".XXXXXX")
     {
+        struct stat replaced {
+        };
+        if (stat(path.c_str(), &replaced) == 0 && !S_ISREG(replaced.st_mode))
+            throw failure("cannot write " + path + ": not a regular file (use the name of a file)", exit_failed);
         fd_ = mkostemp(temporary_.data(), O_CLOEXEC);
         if (fd_ < 0)
             throw error();

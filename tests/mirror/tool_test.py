@@ -101,6 +101,9 @@ class Tool(MirrorTest):
         self.assertEqual((state["epoch"], state["in_sync"]), (2, [0, 1, 2]))
         self.assertEqual(list(self.place.glob("backup.*")), [])
         self.refused(1, "cannot write .*No such file", "read", "--any-time", there, self.place / "none" / "backup")
+        os.mkfifo(self.place / "pipe")
+        self.refused(1, "cannot write .*not a regular file", "read", "--any-time", there, self.place / "pipe")
+        self.assertTrue((self.place / "pipe").is_fifo())
         writer.send_signal(signal.SIGSTOP) # so it does not evict the target
         b.kill()
         self.assertRegex(self.done("read", "--any-time", there, file), "a target in sync did not respond")
