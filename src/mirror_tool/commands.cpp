@@ -212,6 +212,7 @@ exit_status change(const options &opts, const std::function<void(usable_set &, p
 
 exit_status add(const options &opts)
 {
+    check_target_words(opts.location, opts.pool_set);
     return change(opts, [&](usable_set &set, progress &display) {
         set.add(*opts.copy, opts.location, opts.pool_set, display);
         add_target_line(opts.set_file, *opts.copy, opts.location, opts.pool_set);

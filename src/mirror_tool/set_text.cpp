@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "set_text.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -43,8 +44,8 @@ bool replace(const std::string &path, const std::string &text)
     if (fd < 0)
         return false;
     const bool replaced = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                          fchmod(fd, before.st_mode & 07777) == 0 && fsync(fd) == 0 &&
-                          rename(temporary.c_str(), real.c_str()) == 0;
+                          fchown(fd, before.st_uid, before.st_gid) == 0 && fchmod(fd, before.st_mode & 07777) == 0 &&
+                          fsync(fd) == 0 && rename(temporary.c_str(), real.c_str()) == 0;
     const int reason = errno;
     close(fd);
     if (!replaced)
@@ -54,6 +55,15 @@ bool replace(const std::string &path, const std::string &text)
 }
 
 } // namespace
+
+void check_target_words(const std::string &location, const std::string &pool_set)
+{
+    for (const std::string &word : {location, pool_set})
+        if (std::ranges::any_of(word, [](unsigned char c) { return c <= ' ' || c == '#'; }))
+            throw failure(
+                    fmt::format("'{}': a set file cannot contain it, because of a blank or # (use another name)", word),
+                    exit_usage);
+}
 
 void add_target_line(
         const std::string &set_file, unsigned copy, const std::string &location, const std::string &pool_set)
