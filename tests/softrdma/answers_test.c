@@ -70,12 +70,7 @@ TEST_IN_OWN_PROCESS(a_drained_queue_does_not_wait_for_missing_responses)
     post_chain(client, &c);
     change_state(client->qp, IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY);
     assert_int_equal(kill(r.pid, SIGCONT), 0);
-    struct pollfd asynchronous = {.fd = client->id->verbs->async_fd, .events = POLLIN};
-    struct ibv_async_event event;
-    assert_int_equal(poll(&asynchronous, 1, time_limit_ms), 1);
-    assert_int_equal(ibv_get_async_event(client->id->verbs, &event), 0);
-    assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
-    ibv_ack_async_event(&event);
+    expect_async(client->id->verbs, IBV_EVENT_SQ_DRAINED, client->qp);
     change_state(client->qp, IBV_QPS_RTS, 0);
     expect_completion(client->cq, count - 1, IBV_WC_SUCCESS);
     assert_memory_equal(r.page, client->memory, r.size);

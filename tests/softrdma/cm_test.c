@@ -255,18 +255,9 @@ TEST(destroying_an_id_waits_for_its_events)
     assert_int_equal(rdma_disconnect(p.client.id), 0);
     struct rdma_cm_event *event = next_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED);
     rdma_destroy_qp(p.server.id);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, destroy_id, p.server.id), 0);
-    struct timespec soon;
-    clock_gettime(CLOCK_REALTIME, &soon);
-    soon.tv_nsec += 100000000;
-    soon.tv_sec += soon.tv_nsec / 1000000000;
-    soon.tv_nsec %= 1000000000;
-    assert_int_equal(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
+    const pthread_t thread = start_waiting_call(destroy_id, p.server.id);
     assert_int_equal(rdma_ack_cm_event(event), 0);
-    void *result = NULL;
-    assert_int_equal(pthread_join(thread, &result), 0);
-    assert_null(result);
+    finish_waiting_call(thread);
     p.server.id = NULL;
 }
 

@@ -80,10 +80,7 @@ static struct ibv_ah *handle_between(const struct side *from, const char *own, c
 
 static void expect_ready(struct ibv_qp *qp)
 {
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
-    assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+    assert_int_equal(state_of(qp), IBV_QPS_RTS);
     struct pollfd events = {.fd = device->async_fd, .events = POLLIN};
     assert_int_equal(poll(&events, 1, 0), 0);
 }

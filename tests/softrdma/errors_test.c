@@ -14,23 +14,6 @@ static int connected_for_reading_only(void **state)
     return set_up_pair(state, &(struct options){.server_access = IBV_ACCESS_REMOTE_READ});
 }
 
-static enum ibv_qp_state state_of(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
-    return attr.qp_state;
-}
-
-static void expect_async(struct ibv_qp *qp, enum ibv_event_type type)
-{
-    struct ibv_async_event event;
-    assert_int_equal(ibv_get_async_event(qp->context, &event), 0);
-    assert_string_equal(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
-    assert_ptr_equal(event.element.qp, qp);
-    ibv_ack_async_event(&event);
-}
-
 /* The failing request and the next one: an error, a flush, and an unchanged target. */
 static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey, size_t length)
 {
@@ -52,7 +35,7 @@ static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t a
     expect_completion(p->server.cq, 52, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(state_of(p->client.qp), IBV_QPS_ERR);
     assert_int_equal(state_of(p->server.qp), IBV_QPS_ERR);
-    expect_async(p->server.qp, IBV_EVENT_QP_ACCESS_ERR);
+    expect_async(p->server.qp->context, IBV_EVENT_QP_ACCESS_ERR, p->server.qp);
     assert_memory_equal(p->server.memory, before, sizeof(before));
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 3, 0, 8, &p->server, 0, 0), 0);
     expect_completion(p->client.cq, 3, IBV_WC_WR_FLUSH_ERR);
@@ -135,7 +118,7 @@ PAIR_TEST(a_message_longer_than_its_receive_fails_on_both_sides, connected)
     assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 17, NULL, 0, 0), 0);
     expect_completion(p->server.cq, 1, IBV_WC_LOC_LEN_ERR);
     expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
-    expect_async(p->server.qp, IBV_EVENT_QP_REQ_ERR);
+    expect_async(p->server.qp->context, IBV_EVENT_QP_REQ_ERR, p->server.qp);
 }
 
 PAIR_TEST(a_receive_without_a_valid_key_is_an_operation_error_at_the_sender, connected)

@@ -3,39 +3,12 @@
 #include "fixture.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <time.h>
 #include <unistd.h>
-
-static struct ibv_async_event next_async(struct ibv_context *context, enum ibv_event_type type)
-{
-    struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
-    struct ibv_async_event event;
-    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
-    assert_int_equal(ibv_get_async_event(context, &event), 0);
-    assert_string_equal(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
-    return event;
-}
-
-static void expect_async(struct ibv_context *context, enum ibv_event_type type, const void *element)
-{
-    struct ibv_async_event event = next_async(context, type);
-    assert_ptr_equal(event.element.qp, element);
-    ibv_ack_async_event(&event);
-}
 
 static void expect_no_async(struct ibv_context *context)
 {
     struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
     assert_int_equal(poll(&ready, 1, 50), 0);
-}
-
-static enum ibv_qp_state state_of(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
-    return attr.qp_state;
 }
 
 /* The process has one context of the connection manager, so the pairs of this program exist one at a time. */
@@ -118,21 +91,12 @@ static void *destroy_srq(void *srq)
     return (void *)(intptr_t)ibv_destroy_srq(srq);
 }
 
-/* Destroys the object in a thread. The thread must wait until the event is acknowledged. */
+/* Destroys the object. The call must wait until the event is acknowledged. */
 static void expect_to_wait(void *(*destroy)(void *), void *object, struct ibv_async_event *event)
 {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, destroy, object), 0);
-    struct timespec soon;
-    clock_gettime(CLOCK_REALTIME, &soon);
-    soon.tv_nsec += 50000000;
-    soon.tv_sec += soon.tv_nsec / 1000000000;
-    soon.tv_nsec %= 1000000000;
-    assert_int_equal(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
+    const pthread_t thread = start_waiting_call(destroy, object);
     ibv_ack_async_event(event);
-    void *result = NULL;
-    assert_int_equal(pthread_join(thread, &result), 0);
-    assert_null(result);
+    finish_waiting_call(thread);
 }
 
 DEFINE_TEST(destroying_waits_for_acknowledgements, NULL, NULL)

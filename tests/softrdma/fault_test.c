@@ -138,11 +138,7 @@ static void a_completion_queue_overflows(void)
     struct pair p;
     open_pair(&p, NULL);
     write_three(&p);
-    struct ibv_async_event event;
-    assert_int_equal(ibv_get_async_event(p.client.qp->context, &event), 0);
-    assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
-    assert_ptr_equal(event.element.cq, p.client.cq);
-    ibv_ack_async_event(&event);
+    expect_async(p.client.qp->context, IBV_EVENT_CQ_ERR, p.client.cq);
     _exit(0);
 }
 

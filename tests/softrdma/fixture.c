@@ -293,6 +293,62 @@ int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t w
     return ibv_post_srq_recv(srq, &wr, &bad);
 }
 
+struct ibv_async_event next_async(struct ibv_context *context, enum ibv_event_type type)
+{
+    struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
+    struct ibv_async_event event;
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
+    assert_int_equal(ibv_get_async_event(context, &event), 0);
+    assert_string_equal(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
+    return event;
+}
+
+void expect_async(struct ibv_context *context, enum ibv_event_type type, const void *element)
+{
+    struct ibv_async_event event = next_async(context, type);
+    assert_ptr_equal(event.element.qp, element);
+    ibv_ack_async_event(&event);
+}
+
+struct ibv_cq *take_cq_event(struct ibv_comp_channel *channel)
+{
+    struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
+    struct ibv_cq *cq = NULL;
+    void *context = NULL;
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
+    assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+    return cq;
+}
+
+pthread_t start_waiting_call(void *(*call)(void *), void *argument)
+{
+    pthread_t thread;
+    struct timespec soon;
+    assert_int_equal(pthread_create(&thread, NULL, call, argument), 0);
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 50000000;
+    soon.tv_sec += soon.tv_nsec / 1000000000;
+    soon.tv_nsec %= 1000000000;
+    assert_int_equal(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
+    return thread;
+}
+
+void finish_waiting_call(pthread_t thread)
+{
+    void *result = NULL;
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_null(result);
+}
+
+enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    return attr.qp_state;
+}
+
 void to_init(struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = everything};

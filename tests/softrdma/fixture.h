@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -60,6 +61,17 @@ struct pair {
     struct side client;
     struct side server;
 };
+
+/* Returns the next asynchronous event, which must have that type. The caller acknowledges it. */
+struct ibv_async_event next_async(struct ibv_context *context, enum ibv_event_type type);
+/* Like next_async(), but acknowledges the event, whose element must be this object. */
+void expect_async(struct ibv_context *context, enum ibv_event_type type, const void *element);
+/* Waits for the event of a completion queue and acknowledges it. */
+struct ibv_cq *take_cq_event(struct ibv_comp_channel *channel);
+
+/* Calls the function in a thread. It must wait until finish_waiting_call(), and then return NULL. */
+pthread_t start_waiting_call(void *(*call)(void *), void *argument);
+void finish_waiting_call(pthread_t thread);
 
 /* Returns whether the peers use RoCE. */
 bool is_over_roce(void);
@@ -119,6 +131,7 @@ int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length
 /* Posts to a shared receive queue. This side has registered the memory. */
 int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length);
 
+enum ibv_qp_state state_of(struct ibv_qp *qp);
 /* Moves the queue pair to INIT with all access rights. */
 void to_init(struct ibv_qp *qp);
 void to_reset(struct ibv_qp *qp);

@@ -113,14 +113,6 @@ static void send_invalid(unsigned kind, const struct source *peer, const struct 
     send_bytes(from, bytes, with_crc(bytes, size, &from->own));
 }
 
-static enum ibv_qp_state state_of(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
-    return attr.qp_state;
-}
-
 DEFINE_TEST(invalid_packets_change_nothing, NULL, NULL)
 {
     static uint8_t expected[4096];

@@ -179,14 +179,6 @@ struct forgery {
     ibv_wc_status status;
 };
 
-ibv_qp_state state_of(ibv_qp *qp)
-{
-    ibv_qp_attr attributes;
-    ibv_qp_init_attr initial;
-    assert_int_equal(ibv_query_qp(qp, &attributes, IBV_QP_STATE, &initial), 0);
-    return attributes.qp_state;
-}
-
 void expect_refused(const forgery &message)
 {
     pair p{};

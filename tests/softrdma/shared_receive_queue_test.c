@@ -48,10 +48,7 @@ DEFINE_TEST(shared_receives_survive_a_broken_queue_pair, with_shared_queue, tear
     assert_int_equal(ibv_modify_qp(p->server.qp, &attr, IBV_QP_STATE), 0);
     struct ibv_wc wc;
     assert_int_equal(ibv_poll_cq(p->server.cq, 1, &wc), 0);
-    struct ibv_async_event event;
-    assert_int_equal(ibv_get_async_event(p->server.id->verbs, &event), 0);
-    assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
-    ibv_ack_async_event(&event);
+    expect_async(p->server.id->verbs, IBV_EVENT_QP_LAST_WQE_REACHED, p->server.qp);
 }
 
 /* The keys of a shared receive belong to the protection domain of the shared queue, not to that of the queue pair. */
@@ -86,11 +83,7 @@ PAIR_TEST(the_limit_is_reported_once, with_shared_queue)
         assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
         expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
     }
-    struct ibv_async_event event;
-    assert_int_equal(ibv_get_async_event(p->server.id->verbs, &event), 0);
-    assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
-    assert_ptr_equal(event.element.srq, p->srq);
-    ibv_ack_async_event(&event);
+    expect_async(p->server.id->verbs, IBV_EVENT_SRQ_LIMIT_REACHED, p->srq);
     assert_int_equal(ibv_query_srq(p->srq, &attr), 0);
     assert_int_equal(attr.srq_limit, 0);
 }
@@ -112,10 +105,7 @@ PAIR_TEST(the_limit_is_reported_to_a_program_that_does_not_poll, with_shared_que
     assert_int_equal(attr.srq_limit, 3);
     assert_int_equal(post(&p->client, IBV_WR_SEND, 3, 0, 8, NULL, 0, 0), 0);
     expect_completion(p->client.cq, 3, IBV_WC_SUCCESS);
-    struct ibv_async_event event;
-    assert_int_equal(ibv_get_async_event(p->server.id->verbs, &event), 0);
-    assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
-    ibv_ack_async_event(&event);
+    expect_async(p->server.id->verbs, IBV_EVENT_SRQ_LIMIT_REACHED, p->srq);
     for (uint64_t i = 0; i < 4; ++i)
         expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
 }
