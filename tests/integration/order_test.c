@@ -137,10 +137,8 @@ INTEGRATION_TEST(atomic_writes_are_never_seen_torn)
 static void skip_where_the_kernel_copies(void)
 {
     const char *path = getenv("SOFTRDMA_TRANSPORT");
-    if (path != NULL && strcmp(path, "tcp") != 0) {
-        print_message("skipped: the local path does not promise it for this memory\n");
-        skip();
-    }
+    if (path != NULL && strcmp(path, "tcp") != 0)
+        skip_because("the local path does not promise it for this memory");
 }
 
 INTEGRATION_TEST(aligned_words_of_a_small_write_are_never_seen_torn)

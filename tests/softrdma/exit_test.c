@@ -241,9 +241,7 @@ TEST_IN_OWN_PROCESS(closed_connections_leave_nothing_behind)
 TEST(a_process_can_fork_while_the_device_is_opened)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    print_message(
-            "skipped: a sanitizer's allocator stays locked in a child that is made while another thread allocates\n");
-    skip();
+    skip_because("a sanitizer's allocator stays locked in a child that is made while another thread allocates");
 #endif
     for (opening_delay = 0; opening_delay < 600; opening_delay += 15)
         in_own_process(fork_while_opening_once);

@@ -107,10 +107,8 @@ pid_t start_unknown_peer(int &out)
 
 DEFINE_TEST(a_caller_of_another_user_reaches_nothing, nullptr, nullptr)
 {
-    if (geteuid() != 0) {
-        print_message("skipped: only root can become another user\n");
-        skip();
-    }
+    if (geteuid() != 0)
+        skip_because("only root can become another user");
     int out = -1;
     void *memory = map_file(4096, MAP_SHARED, &file);
     const pid_t unknown_peer = start_unknown_peer(out);

@@ -210,8 +210,7 @@ TEST(a_descriptor_of_no_file_is_rejected)
 TEST(a_file_that_is_too_short_is_not_written)
 {
 #ifdef __SANITIZE_THREAD__
-    print_message("skipped: ThreadSanitizer does not let a handler leave by siglongjmp\n");
-    skip();
+    skip_because("ThreadSanitizer does not let a handler leave by siglongjmp");
 #else
     const unique_fd empty(memfd_create("empty", MFD_CLOEXEC));
     pass_as_shared_file(empty.get());

@@ -398,8 +398,7 @@ static void in_own_process_with_bus_errors(void (*test)(void))
 {
 #ifdef __SANITIZE_THREAD__
     (void)test;
-    print_message("skipped: ThreadSanitizer does not notice that a signal handler was left\n");
-    skip();
+    skip_because("ThreadSanitizer does not notice that a signal handler was left");
 #else
     in_own_process(test);
 #endif

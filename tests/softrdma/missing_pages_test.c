@@ -127,8 +127,7 @@ static void meet_what_is_missing(void)
 static void skip_under_thread_sanitizer(void)
 {
 #ifdef __SANITIZE_THREAD__
-    print_message("skipped: ThreadSanitizer does not notice that a signal handler was left\n");
-    skip();
+    skip_because("ThreadSanitizer does not notice that a signal handler was left");
 #endif
 }
 
@@ -180,10 +179,8 @@ DEFINE_TEST(a_private_mapping_of_a_truncated_file, NULL, NULL)
 
 DEFINE_TEST(a_file_on_a_full_file_system, NULL, NULL)
 {
-    if (geteuid() != 0) {
-        print_message("skipped: only root can mount a file system\n");
-        skip();
-    }
+    if (geteuid() != 0)
+        skip_because("only root can mount a file system");
     try_everything(full);
     try_everything(full_private);
 }
@@ -208,10 +205,8 @@ static bool has_huge_pages(void)
 
 DEFINE_TEST(huge_pages_that_cannot_be_had, NULL, NULL)
 {
-    if (has_huge_pages()) {
-        print_message("skipped: this system has huge pages of 2 MiB, or none of this size\n");
-        skip();
-    }
+    if (has_huge_pages())
+        skip_because("this system has huge pages of 2 MiB, or none of this size");
     try_everything(no_huge_pages);
 }
 

@@ -149,8 +149,6 @@ void in_own_process(void (*test)(void))
 
 void require_root(void)
 {
-    if (geteuid() != 0) {
-        print_message("skipped: only root can become another user\n");
-        skip();
-    }
+    if (geteuid() != 0)
+        skip_because("only root can become another user");
 }

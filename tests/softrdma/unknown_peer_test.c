@@ -139,10 +139,8 @@ static void serve_beside_a_crowd(void)
 TEST(many_silent_clients_do_not_block_connections)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 2 * crowd + 100) {
-        print_message("skipped: limit of descriptors too low\n");
-        skip();
-    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 2 * crowd + 100)
+        skip_because("limit of descriptors too low");
     in_own_process(serve_beside_a_crowd);
 }
 

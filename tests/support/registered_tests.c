@@ -33,6 +33,13 @@ void set_group_fixture(CMFixtureFunction setup, CMFixtureFunction teardown)
     group_teardown = teardown;
 }
 
+void skip_because(const char *reason)
+{
+    print_message("skipped: %s\n", reason);
+    skip();
+    abort();
+}
+
 int run_registered_tests(void)
 {
     return _cmocka_run_group_tests(program_invocation_short_name, tests, test_count, group_setup, group_teardown);

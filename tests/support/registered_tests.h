@@ -61,6 +61,9 @@ extern "C" {
 void register_test(int line, struct CMUnitTest test);
 void set_group_fixture(CMFixtureFunction setup, CMFixtureFunction teardown);
 
+/* Skips the running test and prints the reason. */
+__attribute__((noreturn)) void skip_because(const char *reason);
+
 /* Runs the tests in the order of their lines. Returns the number of failed ones. A program without main() calls it, and
  * runs only the tests whose names match its argument, which can contain * and ?. */
 int run_registered_tests(void);

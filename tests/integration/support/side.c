@@ -154,13 +154,6 @@ int side_teardown(void **state)
     return failures;
 }
 
-void skip_because(const char *reason)
-{
-    print_message("skipped: %s\n", reason);
-    skip();
-    abort();
-}
-
 bool with_older_library(void)
 {
     return getenv(CLIENT_LIBRARY) || getenv(SERVER_LIBRARY);

@@ -50,9 +50,6 @@ int side_teardown(void **state);
 /* Defines a test with the parameter `self`. */
 #define INTEGRATION_TEST(name) DEFINE_TEST_WITH(struct side *self, name, side_setup, side_teardown)
 
-/* Skips the running test and prints the reason. */
-_Noreturn void skip_because(const char *reason);
-
 /* Returns true if one side uses another librpma, which may be older: see integration_main. */
 bool with_older_library(void);
 
