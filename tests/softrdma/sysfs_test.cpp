@@ -64,6 +64,11 @@ Function *symbol(const char *name)
     return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
 }
 
+struct stat stat_out;
+struct stat64 stat64_out;
+struct statx statx_out;
+char path_out[PATH_MAX];
+
 // Functions that take a path. Each entry returns whether the function found the file.
 struct path_function {
     const char *name;
@@ -85,76 +90,32 @@ const path_function path_functions[] = {
         {"freopen", [](const char *p) { return closed(freopen(p, "r", fopen("/dev/null", "r"))); }},
         {"freopen64", [](const char *p) { return closed(freopen64(p, "r", fopen("/dev/null", "r"))); }},
         {"ifstream", [](const char *p) { return std::ifstream(p).is_open(); }},
-        {"stat",
-                [](const char *p) {
-                    struct stat s {
-                    };
-                    return stat(p, &s) == 0 && s.st_size > 0;
-                }},
-        {"stat64",
-                [](const char *p) {
-                    struct stat64 s {
-                    };
-                    return stat64(p, &s) == 0 && s.st_size > 0;
-                }},
-        {"lstat",
-                [](const char *p) {
-                    struct stat s {
-                    };
-                    return lstat(p, &s) == 0 && S_ISREG(s.st_mode);
-                }},
-        {"lstat64",
-                [](const char *p) {
-                    struct stat64 s {
-                    };
-                    return lstat64(p, &s) == 0 && S_ISREG(s.st_mode);
-                }},
-        {"fstatat",
-                [](const char *p) {
-                    struct stat s {
-                    };
-                    return fstatat(AT_FDCWD, p, &s, 0) == 0;
-                }},
-        {"fstatat64",
-                [](const char *p) {
-                    struct stat64 s {
-                    };
-                    return fstatat64(AT_FDCWD, p, &s, 0) == 0;
-                }},
-        {"statx",
-                [](const char *p) {
-                    struct statx s {
-                    };
-                    return statx(AT_FDCWD, p, 0, STATX_SIZE, &s) == 0;
-                }},
+        {"stat", [](const char *p) { return stat(p, &stat_out) == 0 && stat_out.st_size > 0; }},
+        {"stat64", [](const char *p) { return stat64(p, &stat64_out) == 0 && stat64_out.st_size > 0; }},
+        {"lstat", [](const char *p) { return lstat(p, &stat_out) == 0 && S_ISREG(stat_out.st_mode); }},
+        {"lstat64", [](const char *p) { return lstat64(p, &stat64_out) == 0 && S_ISREG(stat64_out.st_mode); }},
+        {"fstatat", [](const char *p) { return fstatat(AT_FDCWD, p, &stat_out, 0) == 0; }},
+        {"fstatat64", [](const char *p) { return fstatat64(AT_FDCWD, p, &stat64_out, 0) == 0; }},
+        {"statx", [](const char *p) { return statx(AT_FDCWD, p, 0, STATX_SIZE, &statx_out) == 0; }},
         {"__xstat",
                 [](const char *p) {
-                    struct stat s {
-                    };
-                    return symbol<int(int, const char *, struct stat *)>("__xstat")(1, p, &s) == 0 && s.st_size > 0;
+                    return symbol<int(int, const char *, struct stat *)>("__xstat")(1, p, &stat_out) == 0 &&
+                           stat_out.st_size > 0;
                 }},
         {"__lxstat64",
                 [](const char *p) {
-                    struct stat64 s {
-                    };
-                    return symbol<int(int, const char *, struct stat64 *)>("__lxstat64")(1, p, &s) == 0;
+                    return symbol<int(int, const char *, struct stat64 *)>("__lxstat64")(1, p, &stat64_out) == 0;
                 }},
         {"__fxstatat",
                 [](const char *p) {
-                    struct stat s {
-                    };
                     return symbol<int(int, int, const char *, struct stat *, int)>("__fxstatat")(
-                                   1, AT_FDCWD, p, &s, 0) == 0;
+                                   1, AT_FDCWD, p, &stat_out, 0) == 0;
                 }},
         {"access", [](const char *p) { return access(p, R_OK) == 0; }},
         {"faccessat", [](const char *p) { return faccessat(AT_FDCWD, p, R_OK, 0) == 0; }},
         {"euidaccess", [](const char *p) { return euidaccess(p, R_OK) == 0; }},
         {"eaccess", [](const char *p) { return eaccess(p, R_OK) == 0; }},
-        {"realpath",
-                [](const char *p) {
-                    char out[PATH_MAX];
-                    return realpath(p, out) == out;
-                }},
+        {"realpath", [](const char *p) { return realpath(p, path_out) == path_out; }},
         {"canonicalize_file_name",
                 [](const char *p) {
                     char *found = canonicalize_file_name(p);
@@ -163,8 +124,8 @@ const path_function path_functions[] = {
                 }},
         {"__realpath_chk",
                 [](const char *p) {
-                    char out[PATH_MAX];
-                    return symbol<char *(const char *, char *, size_t)>("__realpath_chk")(p, out, sizeof(out)) == out;
+                    return symbol<char *(const char *, char *, size_t)>("__realpath_chk")(
+                                   p, path_out, sizeof(path_out)) == path_out;
                 }},
         {"listxattr", [](const char *p) { return listxattr(p, nullptr, 0) >= 0; }},
         {"llistxattr", [](const char *p) { return llistxattr(p, nullptr, 0) >= 0; }},
@@ -179,9 +140,7 @@ const path_function path_functions[] = {
                 }},
         {"syscall statx",
                 [](const char *p) {
-                    struct statx s {
-                    };
-                    return syscall(SYS_statx, AT_FDCWD, p, 0, STATX_SIZE, &s) == 0 && s.stx_size > 0;
+                    return syscall(SYS_statx, AT_FDCWD, p, 0, STATX_SIZE, &statx_out) == 0 && statx_out.stx_size > 0;
                 }},
         {"syscall openat", [](const char *p) { return closed(static_cast<int>(syscall(SYS_openat, 0, p, O_RDONLY))); }},
         {"exists", [](const char *p) { return fs::exists(p); }},
