@@ -50,11 +50,23 @@ public:
         get_raw(&wire, sizeof(T));
         return static_cast<T>(be64toh(wire) >> unused_bits<T>);
     }
-    void get_raw(void *to, std::size_t size) noexcept
+    template<typename T>
+    byte_reader &get(T &to) noexcept
+    {
+        to = get<T>();
+        return *this;
+    }
+    byte_reader &get_raw(void *to, std::size_t size) noexcept
     {
         const auto taken = take(size);
         if (!taken.empty())
             memcpy(to, taken.data(), taken.size());
+        return *this;
+    }
+    byte_reader &ignore(std::size_t size) noexcept
+    {
+        take(size);
+        return *this;
     }
     std::span<const std::byte> rest() const noexcept { return left_; }
     bool good() const noexcept { return good_; }

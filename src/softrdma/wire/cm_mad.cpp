@@ -69,12 +69,6 @@ void put_zeros(byte_writer &w, std::size_t size) noexcept
     w.put_raw(zeros.data(), size);
 }
 
-void skip(byte_reader &r, std::size_t size) noexcept
-{
-    std::array<std::byte, additional_info_size> dropped;
-    r.get_raw(dropped.data(), size);
-}
-
 void put_request(byte_writer &w, const cm_mad &m) noexcept
 {
     w.put(std::uint32_t{0}).put(m.service_id).put(m.guid);
@@ -95,10 +89,7 @@ void put_request(byte_writer &w, const cm_mad &m) noexcept
 
 void get_request(byte_reader &r, cm_mad &m) noexcept
 {
-    skip(r, 4);
-    m.service_id = r.get<std::uint64_t>();
-    m.guid = r.get<std::uint64_t>();
-    skip(r, 8);
+    r.ignore(4).get(m.service_id).get(m.guid).ignore(8);
     bit_reader queue_pair(r.get<std::uint32_t>());
     m.responder_resources = queue_pair.get(8);
     m.qpn = queue_pair.rest();
@@ -111,21 +102,16 @@ void get_request(byte_reader &r, cm_mad &m) noexcept
     m.retry_count = start.get(3);
     m.local_timeout = start.get(5);
     m.psn = start.rest();
-    skip(r, 2);
-    bit_reader path(r.get<std::uint8_t>());
+    bit_reader path(r.ignore(2).get<std::uint8_t>());
     m.rnr_retry_count = path.get(3);
     m.mtu = path.skip(1).get(4);
     bit_reader limits(r.get<std::uint8_t>());
     m.srq = limits.skip(3).get(1);
     m.max_retries = limits.get(4);
-    skip(r, 4);
-    r.get_raw(m.source.data(), m.source.size());
-    r.get_raw(m.destination.data(), m.destination.size());
-    skip(r, 4);
-    m.traffic_class = r.get<std::uint8_t>();
-    skip(r, 2);
+    r.ignore(4).get_raw(m.source.data(), m.source.size()).get_raw(m.destination.data(), m.destination.size());
+    r.ignore(4).get(m.traffic_class).ignore(2);
     m.ack_timeout = bit_reader(r.get<std::uint8_t>()).skip(3).get(5);
-    skip(r, alternate_path_size);
+    r.ignore(alternate_path_size);
 }
 
 void put_reply(byte_writer &w, const cm_mad &m) noexcept
@@ -142,18 +128,14 @@ void put_reply(byte_writer &w, const cm_mad &m) noexcept
 
 void get_reply(byte_reader &r, cm_mad &m) noexcept
 {
-    m.remote_id = r.get<std::uint32_t>();
-    skip(r, 4);
-    m.qpn = r.get<std::uint32_t>() >> 8;
-    skip(r, 4);
-    m.psn = r.get<std::uint32_t>() >> 8;
-    m.responder_resources = r.get<std::uint8_t>();
-    m.initiator_depth = r.get<std::uint8_t>();
+    m.qpn = r.get(m.remote_id).ignore(4).get<std::uint32_t>() >> 8;
+    m.psn = r.ignore(4).get<std::uint32_t>() >> 8;
+    r.get(m.responder_resources).get(m.initiator_depth);
     m.flow_control = bit_reader(r.get<std::uint8_t>()).get(1);
     bit_reader counts(r.get<std::uint8_t>());
     m.srq = counts.skip(4).get(1);
     m.rnr_retry_count = counts.get(3);
-    m.guid = r.get<std::uint64_t>();
+    r.get(m.guid);
 }
 
 std::uint8_t subject_bits(const cm_mad &m) noexcept
@@ -213,7 +195,7 @@ mad_bytes encode(const cm_mad &m) noexcept
     mad_bytes bytes{};
     byte_writer w(bytes.data());
     w.put(base_version).put(management_class).put(class_version).put(method_send).put(std::uint32_t{0});
-    w.put(m.transaction).put(static_cast<std::uint16_t>(m.attribute)).put(std::uint16_t{0}).put(std::uint32_t{0});
+    w.put(m.transaction).put(m.attribute).put(std::uint16_t{0}).put(std::uint32_t{0});
     w.put(m.attribute == cm_attribute::resolve_reply ? m.remote_id : m.local_id);
     switch (m.attribute) {
     case cm_attribute::request:
@@ -263,22 +245,16 @@ bool decode(std::span<const std::byte> bytes, cm_mad &m) noexcept
     if (bytes.size() != mad_size)
         return false;
     byte_reader r(bytes);
-    const auto version = r.get<std::uint8_t>();
-    const auto of_class = r.get<std::uint8_t>();
-    const auto of_class_version = r.get<std::uint8_t>();
-    const auto method = r.get<std::uint8_t>();
-    const auto status = r.get<std::uint16_t>();
-    if (version != base_version || of_class != management_class || of_class_version != class_version ||
-            method != method_send || status != 0)
+    constexpr std::array header{
+            base_version, management_class, class_version, method_send, std::uint8_t{0}, std::uint8_t{0}};
+    std::array<std::uint8_t, header.size()> received;
+    r.get_raw(received.data(), received.size());
+    if (received != header)
         return false;
     m = {};
-    skip(r, 2);
-    m.transaction = r.get<std::uint64_t>();
-    m.attribute = static_cast<cm_attribute>(r.get<std::uint16_t>());
-    skip(r, 6);
-    m.local_id = r.get<std::uint32_t>();
+    r.ignore(2).get(m.transaction).get(m.attribute).ignore(6).get(m.local_id);
     if (!is_request(m.attribute) && m.attribute != cm_attribute::reply && m.attribute != cm_attribute::resolve_reply)
-        m.remote_id = r.get<std::uint32_t>();
+        r.get(m.remote_id);
     bool is_valid = true;
     switch (m.attribute) {
     case cm_attribute::request:
@@ -294,34 +270,26 @@ bool decode(std::span<const std::byte> bytes, cm_mad &m) noexcept
         break;
     case cm_attribute::reject:
         is_valid = get_subject(r, m);
-        skip(r, 1);
-        m.reason = r.get<std::uint16_t>();
-        skip(r, additional_info_size);
+        r.ignore(1).get(m.reason).ignore(additional_info_size);
         break;
     case cm_attribute::disconnect_request:
         m.qpn = r.get<std::uint32_t>() >> 8;
         break;
     case cm_attribute::alternate_path_reply:
-        skip(r, 1);
-        m.reason = r.get<std::uint8_t>();
-        skip(r, 2);
-        skip(r, additional_info_size);
+        m.reason = r.ignore(1).get<std::uint8_t>();
+        r.ignore(2 + additional_info_size);
         break;
     case cm_attribute::load_alternate_path:
-        skip(r, r.rest().size() - path_request_field_size);
+        r.ignore(r.rest().size() - path_request_field_size);
         break;
     case cm_attribute::resolve_request:
-        skip(r, 4);
-        m.service_id = r.get<std::uint64_t>();
+        r.ignore(4).get(m.service_id);
         break;
     case cm_attribute::resolve_reply:
         m.remote_id = std::exchange(m.local_id, 0);
         m.reason = r.get<std::uint8_t>();
-        skip(r, 3);
-        m.qpn = r.get<std::uint32_t>() >> 8;
-        m.service_id = r.get<std::uint64_t>();
-        m.qkey = r.get<std::uint32_t>();
-        skip(r, additional_info_size);
+        m.qpn = r.ignore(3).get<std::uint32_t>() >> 8;
+        r.get(m.service_id).get(m.qkey).ignore(additional_info_size);
         break;
     case cm_attribute::ready:
     case cm_attribute::disconnect_reply:
@@ -355,7 +323,7 @@ bool split_header(const private_data &field, ip_header &header, private_data &da
     const auto version = r.get<std::uint8_t>();
     const std::uint8_t ip_version = r.get<std::uint8_t>() >> 4;
     header.v4 = ip_version == 4;
-    header.source_port = r.get<std::uint16_t>();
+    r.get(header.source_port);
     for (network_address *address : {&header.source, &header.destination}) {
         r.get_raw(address->data(), address->size());
         if (header.v4)

@@ -23,8 +23,17 @@ void put(byte_writer &w, const private_data &d) noexcept
 bool get(byte_reader &r, private_data &d) noexcept
 {
     d.size = r.get<std::uint8_t>();
-    r.get_raw(d.bytes.data(), d.size);
-    return r.good();
+    return r.get_raw(d.bytes.data(), d.size).good();
+}
+
+template<typename Put>
+cm_payload payload_of(Put put_fields) noexcept
+{
+    cm_payload p;
+    byte_writer w(p.bytes.data());
+    put_fields(w);
+    p.size = w.size();
+    return p;
 }
 
 } // namespace
@@ -39,46 +48,33 @@ std::uint8_t version_of(std::span<const std::byte> payload) noexcept
 
 cm_payload encode(const cm_handshake &h) noexcept
 {
-    cm_payload p;
-    byte_writer w(p.bytes.data());
-    w.put(magic).put(wire_version).put_raw(h.key.data(), h.key.size()).put(h.qpn).put(h.psn);
-    w.put(h.responder_resources).put(h.initiator_depth).put(h.flow_control);
-    w.put(h.retry_count).put(h.rnr_retry_count).put(h.srq);
-    put(w, h.data);
-    put(w, h.shm_address);
-    p.size = w.size();
-    return p;
+    return payload_of([&](byte_writer &w) {
+        w.put(magic).put(wire_version).put_raw(h.key.data(), h.key.size()).put(h.qpn).put(h.psn);
+        w.put(h.responder_resources).put(h.initiator_depth).put(h.flow_control);
+        w.put(h.retry_count).put(h.rnr_retry_count).put(h.srq);
+        put(w, h.data);
+        put(w, h.shm_address);
+    });
 }
 
 cm_payload encode(const direct_handshake &h) noexcept
 {
-    cm_payload p;
-    byte_writer w(p.bytes.data());
-    w.put(magic).put(wire_version).put(h.from).put(h.to);
-    put(w, h.shm_address);
-    p.size = w.size();
-    return p;
+    return payload_of(
+            [&](byte_writer &w) { put(w.put(magic).put(wire_version).put(h.from).put(h.to), h.shm_address); });
 }
 
 cm_payload encode(const shm_decision &d) noexcept
 {
-    cm_payload p;
-    byte_writer w(p.bytes.data());
-    w.put(static_cast<std::uint8_t>(d.shares));
-    if (!d.shares && d.reason != no_shm_reason::none)
-        w.put(static_cast<std::uint8_t>(d.reason));
-    p.size = w.size();
-    return p;
+    return payload_of([&](byte_writer &w) {
+        w.put(static_cast<std::uint8_t>(d.shares));
+        if (!d.shares && d.reason != no_shm_reason::none)
+            w.put(d.reason);
+    });
 }
 
 cm_payload encode(const cm_rejection &rejection) noexcept
 {
-    cm_payload p;
-    byte_writer w(p.bytes.data());
-    w.put(rejection.reason);
-    put(w, rejection.data);
-    p.size = w.size();
-    return p;
+    return payload_of([&](byte_writer &w) { put(w.put(rejection.reason), rejection.data); });
 }
 
 bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept
@@ -86,26 +82,16 @@ bool decode(std::span<const std::byte> payload, cm_handshake &h) noexcept
     byte_reader r(payload);
     if (!begins(r))
         return false;
-    r.get_raw(h.key.data(), h.key.size());
-    h.qpn = r.get<std::uint32_t>();
-    h.psn = r.get<std::uint32_t>();
-    h.responder_resources = r.get<std::uint8_t>();
-    h.initiator_depth = r.get<std::uint8_t>();
-    h.flow_control = r.get<std::uint8_t>();
-    h.retry_count = r.get<std::uint8_t>();
-    h.rnr_retry_count = r.get<std::uint8_t>();
-    h.srq = r.get<std::uint8_t>();
+    r.get_raw(h.key.data(), h.key.size()).get(h.qpn).get(h.psn);
+    r.get(h.responder_resources).get(h.initiator_depth).get(h.flow_control);
+    r.get(h.retry_count).get(h.rnr_retry_count).get(h.srq);
     return get(r, h.data) && get(r, h.shm_address) && h.qpn <= psn_mask && h.psn <= psn_mask;
 }
 
 bool decode(std::span<const std::byte> payload, direct_handshake &h) noexcept
 {
     byte_reader r(payload);
-    if (!begins(r))
-        return false;
-    h.from = r.get<std::uint32_t>();
-    h.to = r.get<std::uint32_t>();
-    return r.good() && get(r, h.shm_address);
+    return begins(r) && r.get(h.from).get(h.to).good() && get(r, h.shm_address);
 }
 
 bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept
@@ -120,8 +106,7 @@ bool decode(std::span<const std::byte> payload, shm_decision &d) noexcept
 bool decode(std::span<const std::byte> payload, cm_rejection &rejection) noexcept
 {
     byte_reader r(payload);
-    rejection.reason = r.get<std::uint32_t>();
-    return get(r, rejection.data) && r.rest().empty();
+    return get(r.get(rejection.reason), rejection.data) && r.rest().empty();
 }
 
 } // namespace softrdma

@@ -46,8 +46,7 @@ datagram_headers encode(const datagram &d) noexcept
 
 bool get_datagram(byte_reader &r, const bth &header, datagram &d) noexcept
 {
-    d.qkey = r.get<std::uint32_t>();
-    d.source_qpn = r.get<std::uint32_t>();
+    r.get(d.qkey).get(d.source_qpn);
     d.immediate = header.opcode == send_only_imm;
     d.imm_data = 0;
     if (d.immediate)

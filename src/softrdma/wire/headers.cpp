@@ -22,11 +22,7 @@ void put(byte_writer &w, const bth &header) noexcept
 bth get_bth(byte_reader &r) noexcept
 {
     bth header;
-    header.opcode = r.get<std::uint8_t>();
-    header.flags = r.get<std::uint8_t>();
-    header.pkey = r.get<std::uint16_t>();
-    header.dest_qpn = r.get<std::uint32_t>();
-    header.psn = r.get<std::uint32_t>();
+    r.get(header.opcode).get(header.flags).get(header.pkey).get(header.dest_qpn).get(header.psn);
     return header;
 }
 
@@ -55,28 +51,21 @@ void get_extended(byte_reader &r, packet &p) noexcept
         p.placement = static_cast<std::uint8_t>(feth & placement_mask);
         p.level = static_cast<std::uint8_t>(feth >> level_shift & level_mask);
     }
-    if (has_reth(p.op)) {
-        p.remote_addr = r.get<std::uint64_t>();
-        p.rkey = r.get<std::uint32_t>();
-        p.dma_length = r.get<std::uint32_t>();
-    }
-    if (is_atomic(p.op)) {
-        p.remote_addr = r.get<std::uint64_t>();
-        p.rkey = r.get<std::uint32_t>();
-        p.swap_add = r.get<std::uint64_t>();
-        p.compare = r.get<std::uint64_t>();
-    }
+    if (has_reth(p.op))
+        r.get(p.remote_addr).get(p.rkey).get(p.dma_length);
+    if (is_atomic(p.op))
+        r.get(p.remote_addr).get(p.rkey).get(p.swap_add).get(p.compare);
     if (has_aeth(p.op)) {
         const auto aeth = r.get<std::uint32_t>();
         p.syndrome = static_cast<std::uint8_t>(aeth >> syndrome_shift);
         p.msn = aeth & psn_mask;
     }
     if (p.op == opcode::atomic_acknowledge)
-        p.swap_add = r.get<std::uint64_t>();
+        r.get(p.swap_add);
     if (has_imm(p.op))
         r.get_raw(&p.imm_data, sizeof(p.imm_data));
     if (has_ieth(p.op))
-        p.rkey = r.get<std::uint32_t>();
+        r.get(p.rkey);
 }
 
 } // namespace softrdma

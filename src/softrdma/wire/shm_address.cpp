@@ -49,18 +49,9 @@ bool get(byte_reader &r, shm_address &h) noexcept
         return reason > 0 && reason < reasons;
     }
     h.present = true;
-    r.get_raw(h.owner.boot.data(), h.owner.boot.size());
-    h.owner.uid = r.get<std::uint32_t>();
-    h.owner.pid = r.get<std::uint32_t>();
-    h.owner.start_time = r.get<std::uint64_t>();
-    h.token[0] = r.get<std::uint64_t>();
-    h.token[1] = r.get<std::uint64_t>();
-    h.qp_offset = r.get<std::uint64_t>();
-    h.qp_size = r.get<std::uint64_t>();
-    h.connection = r.get<std::uint64_t>();
-    h.first_receive = r.get<std::uint64_t>();
-    h.completion_fd = r.get<std::int32_t>();
-    h.fd_server = r.get<std::uint64_t>();
+    r.get_raw(h.owner.boot.data(), h.owner.boot.size()).get(h.owner.uid).get(h.owner.pid);
+    r.get(h.owner.start_time).get(h.token[0]).get(h.token[1]);
+    r.get(h.qp_offset).get(h.qp_size).get(h.connection).get(h.first_receive).get(h.completion_fd).get(h.fd_server);
     return r.good() && r.rest().empty();
 }
 
