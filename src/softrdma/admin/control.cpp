@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "admin/control.hpp"
+#include "base/local_socket.hpp"
 #include "base/log.hpp"
 #include "fault/rules.hpp"
 #include "pmem/power_cut.hpp"
@@ -7,18 +8,14 @@
 #include "verbs/qp.hpp"
 #include "verbs/tap.hpp"
 #include "base/process.hpp"
-#include "base/unique_fd.hpp"
 
 #include <array>
 #include <cinttypes>
-#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <string_view>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace softrdma::control
@@ -72,23 +69,13 @@ public:
             const ssize_t size = recvmsg(fd_, &message, MSG_DONTWAIT);
             if (size < 0)
                 return poll_result::progress;
-            if (is_permitted(message))
+            if (const auto sender = sender_of(message); sender && (sender->uid == 0 || sender->uid == geteuid()))
                 answer({text.data(), static_cast<std::size_t>(size)}, from, message.msg_namelen);
         }
         return poll_result::progress;
     }
 
 private:
-    static bool is_permitted(msghdr &message)
-    {
-        const cmsghdr *header = CMSG_FIRSTHDR(&message);
-        if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS)
-            return false;
-        ucred sender{};
-        memcpy(&sender, CMSG_DATA(header), sizeof(sender));
-        return sender.uid == 0 || sender.uid == geteuid();
-    }
-
     void answer(std::string_view request, const sockaddr_un &to, socklen_t size)
     {
         const auto reply = [&](const std::string &text) {
@@ -117,19 +104,14 @@ void start()
     static constinit process::single<const bool> started;
     started.get([] {
         unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        sockaddr_un name{};
-        name.sun_family = AF_UNIX;
         std::uint64_t number = 0; // random, so that no other process can occupy the name
         if (fd.get() < 0 || getrandom(&number, sizeof(number), 0) != sizeof(number))
             return &process::no;
-        const int length =
-                snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softrdma/%d/%016" PRIx64, getpid(), number);
-        const auto size =
-                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+        const local_address name("softrdma/%d/%016" PRIx64, getpid(), number);
         const int on = 1;
         event_loop *a = event_loop::get();
         if (a == nullptr || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
-                bind(fd.get(), reinterpret_cast<const sockaddr *>(&name), size) != 0) {
+                bind(fd.get(), name.get(), name.size) != 0) {
             log::write(log::level::warn, "control socket: not created: %s (softrdma ps, fault and powercut fail)",
                     strerror(errno));
             return &process::no;

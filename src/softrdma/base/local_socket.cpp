@@ -61,6 +61,16 @@ std::optional<std::uint32_t> process_of_own_user(int socket) noexcept
     return static_cast<std::uint32_t>(credentials.pid);
 }
 
+std::optional<ucred> sender_of(msghdr &message) noexcept
+{
+    const cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS)
+        return std::nullopt;
+    ucred sender{};
+    memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+    return sender;
+}
+
 bool send_with_descriptors(int socket, const void *from, std::size_t size, std::span<const int> fds) noexcept
 {
     SOFTRDMA_ASSERT(fds.size() <= max_passed);

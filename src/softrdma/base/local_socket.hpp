@@ -25,6 +25,9 @@ unique_fd open_local_socket() noexcept; // empty, with errno set, on error
 // Process ID of the peer, if it belongs to the same user; 0 outside the local PID namespace.
 std::optional<std::uint32_t> process_of_own_user(int socket) noexcept;
 
+// Credentials of the sender of a datagram, which the kernel attests on a socket with SO_PASSCRED.
+std::optional<ucred> sender_of(msghdr &message) noexcept;
+
 enum class reception {
     message,
     nothing,

@@ -3,9 +3,11 @@
 #include "launcher/commands.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -123,6 +125,12 @@ int preload_device(const run_choice &how)
     return preload(found, how.dropin);
 }
 
+// Start of a pcapng file: a section header and an Ethernet interface. The traced processes append packets.
+constexpr std::uint32_t head[] = {
+        0x0a0d0d0a, 28, 0x1a2b3c4d, 1, 0xffffffff, 0xffffffff, 28, // section of unknown length, version 1.0
+        1, 32, 1, 0, 1u << 16 | 9, 9, 0, 32,                       // if_tsresol: 10^-9 seconds
+};
+
 } // namespace
 
 std::string find_library()
@@ -148,6 +156,26 @@ int run_on_device(char **command, const run_choice &how)
 int run_command(const run_choice &how, int argc, char **argv)
 {
     return argc < 1 ? usage("no program given") : run_on_device(argv, how);
+}
+
+int trace_command(const std::string &file, int argc, char **argv)
+{
+    if (file.empty())
+        return usage("trace needs -w FILE");
+    if (argc < 1)
+        return usage("no program given");
+    const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0 || write(fd, head, sizeof(head)) != static_cast<ssize_t>(sizeof(head)) || close(fd) != 0) {
+        fprintf(stderr, "softrdma: cannot write '%s': %s\n", file.c_str(), strerror(errno));
+        return exit_failure;
+    }
+    std::error_code error;
+    const auto path = std::filesystem::absolute(file, error); // the program may change its directory
+    if (error || setenv("SOFTRDMA_TRACE", path.c_str(), 1) != 0) {
+        fprintf(stderr, "softrdma: cannot set SOFTRDMA_TRACE: %s\n", error.message().c_str());
+        return exit_failure;
+    }
+    return run_on_device(argv);
 }
 
 } // namespace softrdma::launcher
