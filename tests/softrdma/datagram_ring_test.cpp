@@ -428,7 +428,7 @@ struct ring_peer {
     {
         const auto address = fd_server_address::of_datagrams(static_cast<std::uint16_t>(qp->qp_num >> 8));
         assert_int_equal(connect(socket.get(), address.get(), address.size), 0);
-        assert_true(send_message(socket.get(), ring_offer{.version = version, .port = port}, fd));
+        assert_true(send_message(socket.get(), ring_offer{.version = version, .port = port}, std::array{fd}));
         return ends_with_answer();
     }
     // Returns true if the peer has sent its response, false if it has closed the connection.
@@ -544,7 +544,7 @@ TEST(test_two_threads_get_an_event_for_an_offer)
     const auto peer = std::make_shared<datagram_peer>(ends[1], callers, own_port, owner);
     callers.add(peer);
     const unique_fd file = create_ring_file();
-    assert_true(send_message(other.get(), ring_offer{.port = peer_port}, file.get()));
+    assert_true(send_message(other.get(), ring_offer{.port = peer_port}, std::array{file.get()}));
     peer->ready(POLLIN);
     peer->ready(POLLIN);
     assert_int_equal(owner->added, 1);

@@ -49,7 +49,8 @@ private:
             fd_request w;
             ready.fd = fd_peer.get();
             poll(&ready, 1, -1);
-            if (receive(fd_peer.get(), w) != reception::message)
+            received_fds none;
+            if (receive(fd_peer.get(), w, none) != reception::message)
                 return;
             answer_(fd_peer.get(), w);
         }
@@ -62,7 +63,7 @@ private:
 
 void give(int fd_peer, fd_request_kind kind, std::initializer_list<int> passed)
 {
-    send_message(fd_peer, {.kind = kind}, std::span(passed.begin(), passed.size()));
+    send_message(fd_peer, fd_reply{.kind = kind}, std::span(passed.begin(), passed.size()));
 }
 
 class forged
@@ -187,7 +188,7 @@ void pass_as_shared_file(int wrong)
     const host h([&](int to, const fd_request &w) {
         if (w.kind == fd_request_kind::arena)
             return give(to, w.kind, {f.i.arena});
-        send_message(to, {.kind = w.kind, .key = w.key, .generation = w.generation}, {&wrong, 1});
+        send_message(to, fd_reply{.kind = w.kind, .key = w.key, .generation = w.generation}, {&wrong, 1});
         passed = true;
     });
     const auto c = f.open(f.visit_it());

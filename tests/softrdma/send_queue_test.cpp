@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Work requests as ibv_post_send() and ibv_wr_*() build them, and the ring that holds them.
-#include "verbs/post_batch.hpp"
+#include "verbs/send_queue.hpp"
 
 #include <csetjmp>
 #include <cstdarg>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/device.hpp"
 #include "cm/cm.hpp"
-#include "verbs/transition.hpp"
+#include "verbs/qp_object.hpp"
 #include "verbs/qp.hpp"
 
 #include <algorithm>

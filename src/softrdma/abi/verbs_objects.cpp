@@ -3,10 +3,10 @@
 #include "cm/roce_connect.hpp"
 #include "cm/static_connect.hpp"
 #include "pmem/policy.hpp"
-#include "verbs/transition.hpp"
+#include "verbs/qp_object.hpp"
 #include "verbs/completion_channel.hpp"
 #include "verbs/datagram_qp.hpp"
-#include "verbs/mr_advise.hpp"
+#include "verbs/mr.hpp"
 #include "verbs/mw.hpp"
 #include "verbs/qp.hpp"
 

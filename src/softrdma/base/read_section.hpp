@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/barriers.hpp"
 #include "base/lock.hpp"
 #include "base/reserve.hpp"
 
@@ -10,10 +9,40 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <thread>
 #include <vector>
+
+// Asymmetric memory barriers. Two sides that each store and then load what the other stored need a barrier between both
+// steps. If one side does this rarely, it executes both barriers by the system call membarrier, and the frequent side
+// needs only plain stores. If membarrier does not reach a process, which may have blocked it, the rare side waits
+// longer than a CPU delays a store.
+namespace softrdma::barriers
+{
+
+// Registers this process for membarrier; only the first call has an effect. A process with many threads waits some
+// milliseconds. Returns false if the kernel refuses.
+bool enroll() noexcept;
+
+// `all_enrolled`: enroll() succeeded in each of the processes concerned.
+void execute_between_processes(bool all_enrolled) noexcept;
+
+} // namespace softrdma::barriers
 
 namespace softrdma
 {
+
+// Polls until `condition` is true; returns false after `limit`. For short waits. The caller must not hold a lock.
+template<typename Condition>
+bool becomes_true_within(std::chrono::steady_clock::duration limit, Condition condition)
+{
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (unsigned tries = 0; !condition(); ++tries) {
+        if (std::chrono::steady_clock::now() > deadline)
+            return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(tries < 1024 ? 1 : 100));
+    }
+    return true;
+}
 
 // Read-side section: its word is odd while a thread accesses memory of a peer. One thread at a time writes the word.
 class read_section

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/config.hpp"
+
 #include <chrono>
 
 namespace softrdma
@@ -14,6 +16,14 @@ struct settings_values {
     bool loopback_is_wildcard;                  // SOFTRDMA_LOOPBACK=wildcard
 };
 
-const settings_values &settings();
+inline settings_values settings()
+{
+    using config::setting;
+    return {.port_offset = config::value(setting::port_offset),
+            .response_timeout = std::chrono::milliseconds(config::value(setting::cm_timeout_ms)),
+            .timewait = std::chrono::milliseconds(config::value(setting::timewait_ms)),
+            .exact_private_data = config::is(setting::private_data, config::private_data_word::exact),
+            .loopback_is_wildcard = config::is(setting::loopback, config::loopback_word::wildcard)};
+}
 
 } // namespace softrdma

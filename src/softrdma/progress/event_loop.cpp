@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/event_loop.hpp"
 #include "base/log.hpp"
-#include "base/barriers.hpp"
+#include "base/read_section.hpp"
 #include "base/config.hpp"
 #include "base/process.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/lock.hpp"
-#include "progress/event_handler.hpp"
+#include "progress/watch_list.hpp"
 
 #include <atomic>
 #include <cstdint>

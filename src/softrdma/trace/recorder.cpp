@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trace/recorder.hpp"
-#include "trace/roce.hpp"
-#include "transport/packet_path.hpp"
-#include "verbs/tap.hpp"
 #include "base/config.hpp"
 #include "base/gid_table.hpp"
 #include "base/lock.hpp"
 #include "base/process.hpp"
+#include "transport/packet_path.hpp"
+#include "verbs/tap.hpp"
+#include "wire/roce.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -17,8 +17,10 @@
 #include <deque>
 #include <fcntl.h>
 #include <map>
+#include <netinet/in.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace softrdma::trace
 {
@@ -46,6 +48,57 @@ std::vector<std::byte> joined(std::span<const iovec> segments)
         bytes.insert(bytes.end(), from, from + segment.iov_len);
     }
     return bytes;
+}
+
+struct addresses {
+    network_address from{};
+    network_address to{};
+};
+
+constexpr std::size_t ethernet_size = 14;
+constexpr std::uint16_t ephemeral_port = 0xc000;
+
+// Locally administered; the other bytes are from the end of the IP address.
+void put_mac(byte_writer &w, const network_address &address) noexcept
+{
+    w.put(std::uint16_t{0x0200}).put_raw(address.data() + address.size() - 4, 4);
+}
+
+void put_udp_checksum(std::span<std::byte> udp, const addresses &ends)
+{
+    std::uint32_t sum = roce::sum_words(static_cast<std::uint32_t>(udp.size()) + IPPROTO_UDP, ends.from);
+    sum = roce::sum_words(sum, ends.to);
+    const auto checksum = static_cast<std::uint16_t>(~roce::sum_words(sum, udp));
+    byte_writer(udp.data() + 6).put(checksum == 0 ? std::uint16_t{0xffff} : checksum);
+}
+
+// Returns an Ethernet frame of RoCE version 2: IP, UDP to port 4791, InfiniBand headers, payload, invariant CRC.
+template<typename Header>
+std::vector<std::byte> frame_of(const addresses &ends, const Header &header, std::span<const std::byte> payload)
+{
+    const roce::transport_headers headers = roce::encode(header, payload.size());
+    const auto port = static_cast<std::uint16_t>(ephemeral_port | (header.dest_qpn & 0x3fff));
+    const roce::udp_flow flow{ends.from, ends.to, port};
+    const std::size_t size = headers.size + payload.size() + headers.padding;
+    const roce::network_headers network = encode(flow, roce::udp_size + size + sizeof(roce::invariant_crc));
+    const bool is_v4 = network.ip_size == roce::ipv4_size;
+    std::vector<std::byte> frame(ethernet_size + network.size + size + sizeof(roce::invariant_crc));
+
+    byte_writer w(frame.data());
+    put_mac(w, ends.to);
+    put_mac(w, ends.from);
+    w.put(static_cast<std::uint16_t>(is_v4 ? 0x0800 : 0x86dd));
+    w.put_raw(network.bytes.data(), network.size);
+    w.put_raw(headers.bytes.data(), headers.size).put_raw(payload.data(), payload.size());
+
+    const std::span from_ip = std::span(frame).subspan(ethernet_size);
+    const roce::invariant_crc crc = crc_of(flow, from_ip.subspan(network.size, size));
+    byte_writer(from_ip.data() + network.size + size).put_raw(crc.data(), crc.size());
+    if (is_v4)
+        roce::put_ip_checksum(from_ip.first(network.ip_size));
+    else
+        put_udp_checksum(from_ip.subspan(network.ip_size), ends);
+    return frame;
 }
 
 // State for splitting the segments of the device into packets of at most one MTU, each with its own PSN.

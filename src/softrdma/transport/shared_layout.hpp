@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/prefetch.hpp"
-
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -10,6 +8,20 @@
 
 namespace softrdma
 {
+
+inline constexpr std::size_t cache_line = 64;
+
+inline void fetch_to_store(const void *at, std::size_t bytes = 1) noexcept
+{
+    const auto *begin = static_cast<const char *>(at);
+    for (const char *next = begin; next < begin + bytes; next += cache_line) {
+#ifdef __x86_64__
+        asm volatile("prefetchw %0" : : "m"(*next)); // a CPU without this instruction executes it as a no-op
+#else
+        __builtin_prefetch(next, 1);
+#endif
+    }
+}
 
 // Layout of the memory that completion queues and queue pairs publish for peers that act on them without their owner.
 // The owner keeps private copies of all data that it depends on. It uses data that a peer can write only as hints, and

@@ -2,7 +2,7 @@
 #include "verbs/cq.hpp"
 #include "base/or_no_memory.hpp"
 #include "base/assert.hpp"
-#include "base/put_event.hpp"
+#include "base/unique_fd.hpp"
 #include "fault/rules.hpp"
 #include "probe.hpp"
 #include "verbs/completion_channel.hpp"

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/lock.hpp"
+#include "base/sleeping_lock.hpp"
 #include "base/spin_lock.hpp"
 #include "transport/shared_memory.hpp"
-#include "verbs/extended_poll.hpp"
 #include "verbs/inbound_sources.hpp"
 #include "verbs/objects.hpp"
-#include "verbs/stalled_senders.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <infiniband/verbs.h>
 #include <memory>
+#include <new>
 #include <pthread.h>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace softrdma
 {
 
 class completion_channel;
+class queue_pair;
 
 // Producer of completions. Called without a lock when the completion queue has overflowed.
 class completion_source
@@ -66,6 +71,52 @@ public:
 private:
     ordered_mutex lock_{lock_level::completion_queue};
     std::set<std::weak_ptr<completion_source>, std::owner_less<>> all_ GUARDED_BY(lock_);
+};
+
+// State of an extended CQ between ibv_start_poll() and ibv_end_poll(): the current entry and the lock of its thread.
+struct extended_poll {
+    explicit extended_poll(bool by_one_thread) noexcept : single_threaded(by_one_thread) {}
+    // Held between calls of the program, which the compiler's analysis cannot follow.
+    void lock() noexcept NO_THREAD_SAFETY_ANALYSIS
+    {
+        if (!single_threaded)
+            mutex.lock();
+    }
+    void unlock() noexcept NO_THREAD_SAFETY_ANALYSIS
+    {
+        if (!single_threaded)
+            mutex.unlock();
+    }
+
+    const bool single_threaded;
+    sleeping_lock mutex{lock_level::program};
+    ibv_wc wc{};
+};
+
+// Queue pairs whose next message waits for the receiver. A poll that finds no completion retries them.
+class stalled_senders
+{
+public:
+    // Returns false if no memory is left for the list: the sender needs its own timer.
+    bool add(std::weak_ptr<queue_pair> sender) noexcept
+    {
+        const lock_guard lock(lock_);
+        try {
+            senders_.push_back(std::move(sender));
+        } catch (const std::bad_alloc &) {
+            return false;
+        }
+        any_.store(true, std::memory_order_relaxed);
+        return true;
+    }
+    bool retry() { return any_.load(std::memory_order_relaxed) && retry_all(); }
+
+private:
+    bool retry_all();
+
+    std::atomic<bool> any_{false};
+    spin_lock lock_{lock_level::completion_queue};
+    std::vector<std::weak_ptr<queue_pair>> senders_ GUARDED_BY(lock_);
 };
 
 class completion_queue : public ibv_cq_ex

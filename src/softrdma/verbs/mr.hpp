@@ -5,8 +5,11 @@
 #include "pmem/mapping.hpp"
 #include "verbs/objects.hpp"
 
+#include <cstdint>
 #include <cstdlib>
+#include <infiniband/verbs.h>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -228,5 +231,9 @@ inline std::byte *region_table::lookup(
     const memory_region *region = find(key, domain, access, va, bytes);
     return region == nullptr ? nullptr : region->at(va);
 }
+
+// Faults the pages of the ranges in if the flags request it, otherwise reads them ahead. Returns 0, EOPNOTSUPP, EINVAL,
+// or EFAULT for a range that has no memory, or no region of the domain with the access that the advice needs.
+int advise_regions(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, std::span<const ibv_sge> ranges);
 
 } // namespace softrdma

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "verbs/mr_advise.hpp"
 #include "base/proc_maps.hpp"
 #include "verbs/mr.hpp"
 

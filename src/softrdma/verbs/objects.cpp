@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/objects.hpp"
-#include "base/put_event.hpp"
+#include "base/unique_fd.hpp"
 
 #include <algorithm>
 #include <bit>

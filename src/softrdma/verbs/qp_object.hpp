@@ -4,7 +4,7 @@
 #include "verbs/cq.hpp"
 #include "verbs/native.hpp"
 #include "verbs/objects.hpp"
-#include "verbs/post_batch.hpp"
+#include "verbs/send_queue.hpp"
 
 #include <memory>
 
@@ -67,6 +67,17 @@ inline const qp_object &object_of(const ibv_qp *qp) noexcept
 {
     return object_of(const_cast<ibv_qp *>(qp));
 }
+
+// Returns whether each attribute in the mask has a value of its enumeration. Called before any attribute is used.
+bool are_known(const ibv_qp_attr &attr, int mask) noexcept;
+// Returns whether the type of a new queue pair is a value of its enumeration; not every type is supported.
+bool is_type(const ibv_qp_type &type) noexcept;
+
+// Returns EINVAL unless the table of the InfiniBand specification (11.2.5.2) permits these attributes to a queue pair
+// of that type (RC or UD): all required and no other than optional ones.
+int check_change(ibv_qp_type type, const ibv_qp_attr &current, const ibv_qp_attr &requested, int mask) noexcept;
+
+void take_attributes(ibv_qp_attr &current, const ibv_qp_attr &requested, int mask) noexcept; // except the state
 
 int check_limits(const ibv_qp_init_attr &attr) noexcept;
 // Grants inline data as the software devices of the kernel do: programs rely on inline space that they did not request.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "verbs/transition.hpp"
-#include "base/number_of.hpp"
-#include "verbs/objects.hpp"
+#include "verbs/qp_object.hpp"
+#include "verbs/wr_op_info.hpp"
 
 #include <algorithm>
 #include <cerrno>

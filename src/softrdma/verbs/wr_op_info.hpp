@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/number_of.hpp"
 #include "verbs/native.hpp"
 #include "verbs/objects.hpp"
 #include "wire/packet.hpp"
 
 #include <array>
+#include <cstring>
+#include <type_traits>
 
 namespace softrdma
 {
+
+// Number in an enumeration variable of a program, which might have other values than the enumeration.
+template<typename enumeration>
+std::underlying_type_t<enumeration> number_of(const enumeration &value) noexcept
+{
+    std::underlying_type_t<enumeration> number;
+    memcpy(&number, &value, sizeof(number));
+    return number;
+}
 
 // Member of wqe::args that a request uses, besides the remote address and key.
 enum class wr_args : std::uint8_t {

@@ -2,7 +2,7 @@
 #include "transport/shm/arena.hpp"
 #include "base/assert.hpp"
 #include "base/log.hpp"
-#include "base/barriers.hpp"
+#include "base/read_section.hpp"
 #include "base/guard.hpp"
 #include "base/proc_maps.hpp"
 #include "transport/shm/identity.hpp"

@@ -52,7 +52,7 @@ bool datagram_peer::take(const ring_offer &offer, int file, datagram_peer_owner 
         return false;
     ring.emplace(std::move(memory), own_port_, static_cast<std::uint16_t>(offer.port));
     added_ = owner.add(std::static_pointer_cast<datagram_peer>(shared_from_this()));
-    return added_ && send_message(socket_, ring_offer{.port = own_port_}, owner.wake_descriptor());
+    return added_ && send_message(socket_, ring_offer{.port = own_port_}, std::array{owner.wake_descriptor()});
 }
 
 std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner)

@@ -4,7 +4,7 @@
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
-#include "base/put_event.hpp"
+#include "base/unique_fd.hpp"
 #include "progress/event_loop.hpp"
 #include "transport/shm/datagram_ring.hpp"
 #include "transport/shm/fd_message.hpp"
@@ -81,7 +81,7 @@ private:
 void datagram_tx::channel::offer(std::uint16_t port, int file)
 {
     const lock_guard lock(mutex_);
-    if (!ring_.is_mapped() || !send_message(socket_.get(), {.port = port}, file))
+    if (!ring_.is_mapped() || !send_message(socket_.get(), ring_offer{.port = port}, std::array{file}))
         return;
     watch_ = event_loop::get()->watch(socket_.get(), EPOLLIN, shared_from_this());
     if (watch_ != 0)

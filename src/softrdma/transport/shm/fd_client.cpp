@@ -8,6 +8,7 @@
 #include "transport/shm/file_mapping.hpp"
 #include "base/process.hpp"
 
+#include <cerrno>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -22,6 +23,17 @@ namespace
 std::chrono::milliseconds answer_timeout()
 {
     return settings().response_timeout / 2;
+}
+
+// Returns the kind of the next reply, which stays in the socket.
+reception upcoming(int socket, fd_request_kind &kind) noexcept
+{
+    fd_reply g;
+    const ssize_t n = recv(socket, &g, sizeof(g), MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC);
+    kind = g.kind;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return reception::nothing;
+    return n == static_cast<ssize_t>(sizeof(g)) ? reception::message : reception::end;
 }
 
 class fd_client : public event_handler, public std::enable_shared_from_this<fd_client>

@@ -58,13 +58,15 @@ inline constexpr std::size_t max_fds = 2;
 using received_fds = std::array<unique_fd, max_fds>;
 
 // These functions do not wait. Received descriptors are closed with their owners.
-bool send_message(int socket, const fd_request &w) noexcept;
-bool send_message(int socket, const fd_reply &g, std::span<const int> fds) noexcept;
-bool send_message(int socket, const ring_offer &o, int fd) noexcept;
-reception receive(int socket, ring_offer &o, received_fds &fds) noexcept;
-// Returns the kind of the next reply, which stays in the socket.
-reception upcoming(int socket, fd_request_kind &kind) noexcept;
-reception receive(int socket, fd_request &w) noexcept;
-reception receive(int socket, fd_reply &g, received_fds &fds) noexcept;
+template<typename Message>
+bool send_message(int socket, const Message &m, std::span<const int> fds = {}) noexcept
+{
+    return send_with_descriptors(socket, &m, sizeof(m), fds);
+}
+template<typename Message>
+reception receive(int socket, Message &m, received_fds &fds) noexcept
+{
+    return receive_with_descriptors(socket, &m, sizeof(m), fds);
+}
 
 } // namespace softrdma

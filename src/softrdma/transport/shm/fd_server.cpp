@@ -44,7 +44,8 @@ poll_result fd_peer::ready(std::uint32_t)
     // Limits the requests per wakeup; the rest keeps the descriptor readable.
     for (unsigned requests = 0; requests < max_requests; ++requests) {
         fd_request w;
-        const reception r = receive(socket_, w);
+        received_fds unwanted;
+        const reception r = receive(socket_, w, unwanted);
         if (r == reception::message && on_message() && grant(w))
             continue;
         if (r != reception::nothing)
@@ -65,7 +66,7 @@ bool fd_peer::pass_arena(const fd_request &w) const
 {
     const std::array<int, max_fds> fds{arena::instance().fd(), w.completion_fd};
     const bool rings = is_event_descriptor(w.completion_fd);
-    return send_message(socket_, {.kind = w.kind}, std::span(fds).first(rings ? 2 : 1));
+    return send_message(socket_, fd_reply{.kind = w.kind}, std::span(fds).first(rings ? 2 : 1));
 }
 
 // Passes the file behind a region, or no descriptor if the region has none. Uses a private descriptor table: closing
@@ -82,10 +83,11 @@ bool fd_peer::pass_file(const fd_request &w) const
         const auto pid = static_cast<std::uint32_t>(getpid());
         const auto part = is_file ? file_part::find(pid, begin, region->length) : file_part{};
         const int fd = part.file.get();
-        sent = send_message(socket_, {.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
+        sent = send_message(socket_,
+                fd_reply{.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
                 std::span(&fd, fd < 0 ? 0 : 1));
     };
-    return (with_own_descriptors(hand_over) && sent) || send_message(socket_, nothing, {});
+    return (with_own_descriptors(hand_over) && sent) || send_message(socket_, nothing);
 }
 
 struct open_fd_server {
