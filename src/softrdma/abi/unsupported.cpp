@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions of libibverbs and librdmacm that this device does not model. Without them, a program or librdmacm would
-// call the real libraries with objects of the device.
+// Functions that this device does not model. Without them, programs would call the real libraries with its objects.
 #include "abi/device.hpp"
 
 #include <array>
@@ -68,8 +67,7 @@ int ibv_dofork_range(void *, std::size_t)
 
 } // extern "C"
 
-// Functions that are newer than the oldest supported headers. Their symbols are set with asm labels, because newer
-// headers declare them with types that this source cannot name.
+// Functions newer than the oldest supported headers, with asm labels, because newer headers declare them otherwise.
 #define UNSUPPORTED_SINCE(result, name, failing, ...)                                                                  \
     extern "C" result name##_unsupported(__VA_ARGS__) __asm__(#name);                                                  \
     UNSUPPORTED(result, name##_unsupported, failing, __VA_ARGS__)

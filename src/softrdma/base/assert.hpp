@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Checks an invariant. A build with SOFTRDMA_ASSERTIONS (all except releases) prints a failed condition and aborts.
-// Other builds do not evaluate the condition.
+// Checks an invariant. Builds with SOFTRDMA_ASSERTIONS (all except releases) print a failed condition and abort.
 #ifdef SOFTRDMA_ASSERTIONS
 #include <cstdio>
 #include <cstdlib>

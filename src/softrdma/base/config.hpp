@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Settings from the environment, SOFTRDMA_*: one table of their names and values, shared by the device and the
-// launcher. A variable that is absent or empty has its default.
+// Settings from the environment, SOFTRDMA_*, of device and launcher. An absent or empty variable has its default.
 namespace softrdma::config
 {
 

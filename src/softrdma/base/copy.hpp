@@ -36,8 +36,7 @@ inline std::size_t total_length(std::span<const iovec> segments) noexcept
     return bytes;
 }
 
-// Copies between registered memory and private buffers, in ascending order. A concurrent reader or writer of the
-// registered memory never observes half of an aligned 8-byte word.
+// Copies between registered and private memory, in ascending order, without tearing aligned 8-byte words.
 
 void copy_out(std::byte *to, const std::byte *registered, std::size_t bytes) noexcept;
 void copy_some_in(std::byte *registered, const std::byte *from, std::size_t bytes) noexcept;
@@ -62,8 +61,7 @@ inline void copy_to_place(std::byte *registered, const std::byte *from, std::siz
         copy_in(registered, from, bytes);
 }
 
-// Scope in which the kernel reads memory for a peer. Only the program and its peer know when this memory may be
-// rewritten. Hides the reads from ThreadSanitizer.
+// Scope in which the kernel reads memory for a peer; hides the reads, whose order only programs know, from TSan.
 class unordered_reads
 {
 public:

@@ -19,8 +19,7 @@ bool call_guarded(void (*call)(void *), void *argument) noexcept;
 // huge page is left. Other SIGBUS signals are forwarded to the handler that the program had installed before.
 void guard_mapped_files() noexcept;
 
-// Calls `copy`, which must only copy to or from registered memory. A failing access leaves it by siglongjmp(), without
-// destructors. Returns false in that case.
+// Calls `copy`, which only copies registered memory. Returns false if an access fails: siglongjmp() then leaves `copy`.
 template<typename F>
 bool guarded(const F &copy) noexcept
 {

@@ -129,8 +129,7 @@ private:
     bool held_ = true;
 };
 
-// Like std::condition_variable. Wakeups can be spurious. Callers check the condition in a loop of their own, in which
-// the thread-safety analysis of the compiler sees the lock.
+// Like std::condition_variable, without a predicate: callers loop, so that thread-safety analysis sees the lock.
 class condition
 {
 public:

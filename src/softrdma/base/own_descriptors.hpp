@@ -11,9 +11,8 @@ namespace detail
 bool with_own_descriptors(void (*call)(void *), void *argument) noexcept;
 } // namespace detail
 
-// Calls a function in a thread with its own descriptor table, whose descriptors are then closed, and waits for it.
-// POSIX locks belong to a table, and closing any descriptor of the file releases them, so locks of the program are not
-// affected. Returns false, without a call, if there is no such thread.
+// Calls a function in a thread with its own descriptor table, which is then closed: in a shared one, closing a file
+// would release POSIX locks of the program. Returns false, without a call, if there is no such thread.
 template<typename F>
 bool with_own_descriptors(F &&call) noexcept
 {

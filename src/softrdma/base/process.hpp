@@ -27,9 +27,8 @@ private:
     unsigned generation_ = generation();
 };
 
-// Lock held while a per-process object is created. fork() waits for it, so that no child inherits an incomplete object.
-// Recursive, because such objects need others. Not a recursive mutex of the C library: the forking thread has another
-// thread ID in the child and could not unlock it there.
+// Lock held while a per-process object is created; fork() waits for it. Recursive, because such objects need others,
+// and not of the C library, because the forking thread has another ID in the child and could not unlock it.
 class CAPABILITY("mutex") creation_lock
 {
 public:
@@ -79,8 +78,7 @@ protected:
     bool is_listed_ GUARDED_BY(making) = false;
 };
 
-// Per-process object, created at its first use and never destroyed, because threads of the program may use it until the
-// process exits. Declare it constinit.
+// Per-process object, created at its first use, never destroyed: threads may use it until the exit. Declare constinit.
 template<typename T>
 class single : public slot
 {

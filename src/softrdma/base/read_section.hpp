@@ -12,15 +12,13 @@
 #include <thread>
 #include <vector>
 
-// Asymmetric memory barriers. Two sides that each store and then load what the other stored need a barrier between both
-// steps. If one side does this rarely, it executes both barriers by the system call membarrier, and the frequent side
-// needs only plain stores. If membarrier does not reach a process, which may have blocked it, the rare side waits
-// longer than a CPU delays a store.
+// Asymmetric memory barriers, for two sides that each store and then load what the other stored. The rare side executes
+// the barriers of both by the system call membarrier, and the frequent side needs only plain stores. If membarrier does
+// not reach a process, the rare side waits longer than a CPU delays a store.
 namespace softrdma::barriers
 {
 
-// Registers this process for membarrier; only the first call has an effect. A process with many threads waits some
-// milliseconds. Returns false if the kernel refuses.
+// Registers this process for membarrier, once: with many threads it takes milliseconds. False if the kernel refuses.
 bool enroll() noexcept;
 
 // `all_enrolled`: enroll() succeeded in each of the processes concerned.

@@ -14,8 +14,7 @@
 namespace softrdma
 {
 
-// Like ordered_mutex, but for the data path: if uncontended, it needs no call and only one instruction that waits for
-// earlier stores.
+// Like ordered_mutex, for the data path: uncontended, it makes no call and waits for earlier stores only once.
 class CAPABILITY("mutex") sleeping_lock
 {
 public:

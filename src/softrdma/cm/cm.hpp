@@ -113,8 +113,7 @@ public:
     cm_handshake local GUARDED_BY(cm::lock());
     bool psn_chosen GUARDED_BY(cm::lock()) = false;
     cm_handshake remote GUARDED_BY(cm::lock());
-    // Listeners only: maximum and present number of requests that the program has not fetched, and the requests that
-    // wait because of the maximum.
+    // Listeners: maximum and number of requests that the program has not fetched, and those that exceed the maximum.
     unsigned backlog GUARDED_BY(cm::lock()) = 0;
     unsigned unseen GUARDED_BY(cm::lock()) = 0;
     std::deque<std::pair<std::shared_ptr<tcp_conn>, cm_handshake>> waiting GUARDED_BY(cm::lock());
@@ -164,9 +163,8 @@ cm_id *find_id(std::uint64_t serial) REQUIRES(lock());
 cm_id *new_id(event_channel *channel, void *context, rdma_port_space space, const cm_device &device) REQUIRES(lock());
 void discard(cm_id *id) REQUIRES(lock());
 void queue_event(cm_id &id, rdma_cm_event_type type, int status, const private_data *data = nullptr) REQUIRES(lock());
-// Queues the event that ends a connection, after which programs free the memory of their completions. It waits, for at
-// most 100 checks, until another thread has read earlier ones. `flushed`: the end has completed requests, so it waits
-// only for a thread that has read events before.
+// Queues the event that ends a connection, after at most 100 checks of whether another thread has read earlier
+// completions, whose memory programs then free. `flushed`: waits only for a thread that has read events before.
 void queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data = nullptr)
         REQUIRES(lock());
 void send_ready(cm_id &id) REQUIRES(lock());
@@ -209,8 +207,7 @@ void modify_to_error(cm_id &id) REQUIRES(lock());
 int adopt_device(cm_id &id) REQUIRES(lock());
 socklen_t address_size(const sockaddr *address) noexcept;
 bool is_wildcard(const sockaddr *address) noexcept;
-// Returns true if another id of this process owns the port of `address`, even without a socket. With `shares`, ids that
-// share ports do not count.
+// Returns true if another id owns the port of `address`, even without a socket; `shares`: except ids that share ports.
 bool is_port_taken(const cm_id &id, sockaddr_storage address, bool shares) REQUIRES(lock());
 int open_bound(cm_id &id, const sockaddr *address) REQUIRES(lock());
 // Allows other sockets to be bound to the port after this one was used for connections.

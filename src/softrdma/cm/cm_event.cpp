@@ -179,8 +179,7 @@ void detail::drop_events(cm_id &id)
     }
 }
 
-// Destroys a channel. A thread of the program (rping) that then fetches an event waits forever, as on a real device:
-// the last destroyed channels remain recognizable.
+// Destroys a channel. The last ones remain known: a thread (rping) that fetches an event waits forever, as on hardware.
 void destroy_channel(event_channel *channel)
 {
     struct destroyed_channels {

@@ -24,8 +24,7 @@ void take_request(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm
     detail::offer(parent, *child);
 }
 
-// Queues a request that exceeds the backlog; a device would drop it, and its peer would retry. Each uses a descriptor,
-// so further ones remain in the kernel's queue.
+// Queues a request beyond the backlog; a device would drop it. Further ones stay in the kernel, without a descriptor.
 void wait_in_turn(cm_id &parent, const std::shared_ptr<tcp_conn> &path, const cm_handshake &request) REQUIRES(lock())
 {
     parent.waiting.emplace_back(path, request);

@@ -38,8 +38,7 @@ public:
 
     // Opens the path of the active side from a bound socket. Returns 0 or an errno value.
     int open_path(unique_fd bound, const sockaddr_storage &peer) REQUIRES(cm::lock());
-    // Sends message 1 without an iteration of the event loop if possible: a peer that has accepted the path waits for
-    // it, and drops silent clients when many connect.
+    // Sends message 1 at once if possible: a peer that has accepted drops silent clients when many connect.
     void begin() REQUIRES(cm::lock());
     void attach_path(std::shared_ptr<tcp_conn> from_peer) REQUIRES(cm::lock()); // path on which message 1 arrived
     bool join() REQUIRES(cm::lock()); // the path then carries its packets; false if the queue pair no longer exists

@@ -9,8 +9,7 @@
 namespace softrdma
 {
 
-// Queue pair numbers that consist of a TCP port on which this process listens, and an index. A port is opened when the
-// numbers of the others are used up, and closed with its last number.
+// Queue pair numbers: a TCP port on which this process listens, and an index. Ports are opened and closed as needed.
 class port_numbers
 {
 public:

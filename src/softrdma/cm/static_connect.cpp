@@ -179,8 +179,7 @@ bool is_being_served(connection &c) REQUIRES(cm::lock())
     return serves && c.extensions++ < max_extensions;
 }
 
-// Reports an unreachable peer if two consecutive checks found unsent requests and no path. A peer whose memory is being
-// searched is reachable, and its response has a limit of its own.
+// Reports an unreachable peer if two checks found unsent requests and no path, unless its memory is being searched.
 void check_progress(const std::weak_ptr<connection> &weak, microseconds retry_timeout)
 {
     const lock_guard guard(cm::lock());

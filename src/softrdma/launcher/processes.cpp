@@ -64,8 +64,7 @@ bool holds_socket(int pid, const std::string &inode)
     return error == std::errc::permission_denied;
 }
 
-// Control socket @softrdma/PID/NUMBER. Any process can create the name, so the process must have the socket open, and
-// the kernel must attribute responses to it.
+// Control socket @softrdma/PID/NUMBER. Any process can create the name: its owner must have it open and respond.
 struct control_name {
     int pid;
     std::string text; // name without the leading zero byte

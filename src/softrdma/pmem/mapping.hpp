@@ -36,8 +36,7 @@ public:
             remember(begin, length);
     }
 
-    // Must be called after each store: writes direct-access cache lines back. Returns true if a page of a file was
-    // stored to, which needs sync() before the data is durable.
+    // Must be called after each store: writes direct-access lines back. Returns true if data in a file needs sync().
     bool stored(std::uintptr_t begin, std::size_t length) const noexcept;
 
     // Makes the files' pages in the range durable. Returns 0 or an errno value.

@@ -27,8 +27,7 @@ msync_function find_msync(void *where) noexcept
 
 int sync_pages(std::uintptr_t begin, std::size_t length) noexcept
 {
-    // Searches from the program on. If linked with -Bsymbolic, the device would find its own function first and bypass
-    // an msync() of the program.
+    // Searches from the program on: with -Bsymbolic, the device would find its own function, not that of the program.
     static const msync_function first = find_msync(dlopen(nullptr, RTLD_LAZY));
     const std::uintptr_t from = begin - begin % page_size();
     is_for_device = true;

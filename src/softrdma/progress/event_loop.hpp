@@ -10,13 +10,11 @@
 namespace softrdma
 {
 
-// Serves the sockets and timers of this process, by its own thread, which is started with its first user, and by
-// polling threads of the program.
+// Serves sockets and timers, by its own thread, started with its first user, and by polling threads of the program.
 class event_loop final : public progress
 {
 public:
-    // Starts the loop unless this process has one; its thread calls `first` at its start. Returns NULL and sets errno
-    // on error.
+    // Starts the loop unless it runs; its thread first calls `first`. Returns NULL and sets errno on error.
     static event_loop *start(void (*first)());
     static event_loop *get() noexcept; // NULL, with errno set, if this process has none
 

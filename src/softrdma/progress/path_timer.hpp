@@ -39,8 +39,7 @@ private:
     std::atomic<std::uint64_t> latest_{0};
 };
 
-// Timer for a deadline that moves. One is pending at a time: if it expires early, the caller starts it again. Guarded
-// by a lock of its owner.
+// Timer for a deadline that moves: the caller restarts it if it expires early. Guarded by a lock of its owner.
 class deadline_timer
 {
 public:

@@ -18,8 +18,7 @@ public:
     virtual void drop() = 0;
 };
 
-// Unauthenticated peers, before their first message: any process can connect, and each uses a descriptor. Disconnects
-// silent peers, and the oldest beyond a fixed number.
+// Peers before their first message: any process can connect. Disconnects silent ones, and the oldest beyond a limit.
 class pending_peers
 {
 public:

@@ -35,8 +35,7 @@ polling::pause polling::on_empty_poll(std::int64_t now) noexcept
     return polls % pause_after == 0 ? choose_pause(now) : pause::none;
 }
 
-// Chooses how many polls skip the check. A check is a system call, which takes as long as 20 empty polls without one.
-// In a long wait its share is small.
+// Chooses how many polls skip the check: it is a system call, which takes as long as 20 empty polls without one.
 void polling::choose_skips(std::int64_t now) noexcept
 {
     constexpr unsigned before_skips = 1024;
@@ -52,8 +51,7 @@ void polling::choose_skips(std::int64_t now) noexcept
     skips_left_.store(skips, std::memory_order_relaxed);
 }
 
-// Chooses how to wait. Threads that yield resume after the time slices of others, threads that sleep resume when a
-// packet arrives. Each wait can last a time slice of each other thread.
+// Chooses how to wait, up to a time slice of each other thread. Threads that sleep resume when a packet arrives.
 polling::pause polling::choose_pause(std::int64_t now) const noexcept
 {
     constexpr std::int64_t free_ns = 5'000'000;

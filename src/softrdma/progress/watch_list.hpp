@@ -33,8 +33,7 @@ public:
     virtual poll_result poll() { return poll_result::idle; }
     // Like poll, but in memory only, without a system call.
     virtual poll_result poll_memory() { return poll_result::idle; }
-    // For handlers with input in memory: the progress thread is about to sleep, so later input must wake it through a
-    // descriptor. Returns true if input has arrived already.
+    // The progress thread is about to sleep: later input in memory must wake it. Returns true if input arrived.
     virtual bool about_to_sleep() { return false; }
     // Called without locks, by the same thread, after another function of the handler ran out of memory.
     virtual void out_of_memory() noexcept {}
@@ -64,8 +63,7 @@ public:
         return wait(std::span(space).first(1), -1);
     }
     void sleep(std::chrono::microseconds limit) const noexcept; // ends when a descriptor is ready
-    // Returns the handler of the event; NULL if it was removed. A handler with input is expected to have the next one
-    // too; `newly_expected` is set if that changed.
+    // Returns the handler of the event; NULL if removed. With input, it likely has the next, too: `newly_expected`.
     std::shared_ptr<event_handler> find(const epoll_event &event, bool &newly_expected);
     std::shared_ptr<event_handler> in_memory(std::size_t index); // NULL after the last one
 

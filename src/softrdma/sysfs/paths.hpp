@@ -7,13 +7,11 @@
 namespace softrdma::sysfs
 {
 
-// Path of a call, with names of the device replaced by those of its private files. No destructor: the C library cannot
-// unwind one in a thread that is canceled (pthread_cancel).
+// Path of a call, with names of the device replaced. No destructor: the C library cannot unwind a canceled thread.
 class located
 {
 public:
-    // A relative `path` starts at `directory`. Not `can_list`: the call steps to the next directory, resolves symbolic
-    // links, and must reach the directories of the system.
+    // A relative `path` starts at `directory`. Without `can_list`, parents of the device's directories are kept.
     located(int directory, const char *path, bool can_list = true) noexcept;
     explicit located(const char *path) noexcept;
     located(const located &) = delete;

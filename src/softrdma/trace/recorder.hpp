@@ -4,8 +4,7 @@
 namespace softrdma::trace
 {
 
-// Starts recording if SOFTRDMA_TRACE names a file, which must contain the header of a capture. Returns false, after a
-// message on stderr, if it cannot be written.
+// Starts recording into the capture that SOFTRDMA_TRACE names. Returns false, after a message, if it is not writable.
 bool configure();
 
 } // namespace softrdma::trace

@@ -26,8 +26,7 @@ public:
     virtual void arrived(const datagram &d, const network_header &header) = 0;
 };
 
-// Network access of a datagram queue pair: a number that peers use as destination, and a path to them. The destructor
-// releases the number.
+// Network access of a datagram queue pair: a number, released with it, that peers use, and a path to them.
 class datagram_path
 {
 public:

@@ -13,8 +13,7 @@ struct sockaddr_storage;
 namespace softrdma
 {
 
-// Interface of a path for the packets of a queue pair to its peer. Each call is made with the lock of the queue pair
-// held, does not block and never calls back into the queue pair.
+// Interface of a path for the packets of a queue pair, whose lock its calls need. They neither block nor call back.
 class packet_path
 {
 public:
@@ -22,9 +21,8 @@ public:
 
     virtual ~packet_path() = default;
 
-    // Sends one segment, in order. The payload is consumed before the call returns. A failed path drops the segment,
-    // and packet_receiver::path_lost() follows. With `more`, the path may delay the segment until the next one or
-    // push().
+    // Sends one segment, in order, and consumes the payload. A failed path drops it; packet_receiver::path_lost()
+    // follows. With `more`, the path may delay the segment until the next one or push().
     virtual void transmit(const packet &header, std::span<const iovec> payload, bool more) = 0;
 
     virtual void push() = 0;      // sends delayed segments
@@ -45,9 +43,8 @@ public:
     virtual void cut() noexcept = 0;
 };
 
-// Interface of the receiver of a path's packets and events. Calls are made without a lock of the queue pair, which they
-// take. Packets of a path that the queue pair no longer uses are ignored: they belong to an earlier connection, whose
-// PSNs may coincide with those of this one.
+// Interface of the receiver of a path's packets and events. The calls take the lock of the queue pair. Packets of a
+// path that it no longer uses are ignored: their PSNs may coincide with those of the current connection.
 class packet_receiver
 {
 public:
@@ -55,9 +52,8 @@ public:
 
     // Called by one thread at a time for each path. Returns false if the peer broke the protocol.
     virtual bool receive(packet_path &from, const packet &p) = 0;
-    // Calls `fill` with the destination of the next bytes of a partly received segment: at most `bytes`, as many as are
-    // contiguous. Data stored there is received without a copy. Does not call it if words must be stored whole, or the
-    // destination is uncertain.
+    // Calls `fill` with the destination, at most `bytes` contiguous ones, of the rest of a segment: data stored there
+    // needs no copy. Does not call it if words must be stored whole or the destination is uncertain.
     virtual void fill_destination(const packet_path &from, const packet &partial, std::size_t bytes,
             const std::function<void(std::span<std::byte>)> &fill) = 0;
     // Called after the received packets were handled, before the thread waits for more.

@@ -13,17 +13,15 @@
 namespace softrdma
 {
 
-// The owner's half of the protocol of receive_slot: publishes the receives of one queue pair, and reads the messages
-// that its peer delivers; shm_ep is the peer's half. Not an interface, because there is one layout, in shared or
-// private memory, and the calls are inlined into posts and polls. The caller holds the locks that receive_queue
-// describes.
+// The owner's half of the protocol of receive_slot, of which shm_ep is the peer's: publishes the receives of a queue
+// pair and reads the messages that its peer delivers. Not an interface: there is one layout, and posts and polls inline
+// the calls. The caller holds the locks that receive_queue describes.
 class receive_slots
 {
 public:
     explicit receive_slots(const ring_start &start) noexcept : tokens_(start.tokens), first_bounced_(start.bounced) {}
 
-    // Allocates the words, slots and bounce buffer of a queue pair. The caller sets the remaining words. Returns false
-    // if no memory is left.
+    // Allocates words, slots and bounce buffer; the caller sets the other words. Returns false if no memory is left.
     bool create(shared_memory &memory, std::uint32_t capacity, std::uint32_t max_sge)
     {
         SOFTRDMA_ASSERT(std::has_single_bit(capacity));
@@ -73,9 +71,8 @@ public:
         slot(position).done.store(token, std::memory_order_release);
         return token;
     }
-    // Withdraws a lent receive. Returns false if the peer has delivered a message to it. A peer that reads the new
-    // token in `done` finds no posted receive. A peer that has read the old one fails to deliver, or has already
-    // delivered.
+    // Withdraws a lent receive. Returns false if it has a message. A peer that reads the new token in `done` finds no
+    // posted receive; one that has read the old token fails to deliver, or has already delivered.
     bool reclaim(std::uint64_t position, std::uint64_t token) noexcept
     {
         SOFTRDMA_ASSERT((token & token_bit) != 0);
@@ -93,8 +90,7 @@ public:
     {
         return slot(position).done.load(std::memory_order_seq_cst) == position + 1;
     }
-    // The peer's description of a message. The peer may change the words at any time, so each is read once and then
-    // checked.
+    // The peer's description of a message. The peer may change it at any time: each word is read once, then checked.
     struct message {
         explicit message(const receive_slot &from) noexcept
             : flags(load(from.flags)), length(load(from.length)), imm_data(load(from.imm_data)),
@@ -118,8 +114,7 @@ public:
         }
     };
     message read(std::uint64_t position) const noexcept { return message(slot(position)); }
-    // Returns the data of a message that lies beside its receive, in the slot or in the bounce buffer. NULL if the
-    // peer's description is invalid.
+    // Returns the data of a message in its slot or in the bounce buffer; NULL if the peer's description is invalid.
     const std::byte *data(std::uint64_t position, const message &m) const noexcept
     {
         if (!m.has(slot_bounced))

@@ -24,16 +24,14 @@ enum class post_result {
     lost,        // the peer is gone
 };
 
-// A path that executes a request immediately or not at all, besides the network, which executes all requests. Guarded
-// by the lock of the queue pair; no call waits for the peer. It never rejects a request: what it cannot execute is left
-// to the network, whose response decides.
+// A path that executes a request immediately or leaves it to the network, whose response decides. Guarded by the lock
+// of the queue pair; no call waits for the peer.
 class request_path
 {
 public:
     virtual ~request_path() = default;
 
-    // The caller must be inside the section of the local queue pair. `w` has a valid length, and no request before it
-    // is waiting.
+    // The caller is inside the section of the queue pair. `w` has a valid length, and no request before it waits.
     virtual post_result post(const wqe &w) = 0;
     // Returns true only if post() is certain to return `unsupported`.
     virtual bool is_unsupported(const wqe &w) const noexcept = 0;

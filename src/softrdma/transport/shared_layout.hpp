@@ -23,9 +23,8 @@ inline void fetch_to_store(const void *at, std::size_t bytes = 1) noexcept
     }
 }
 
-// Layout of the memory that completion queues and queue pairs publish for peers that act on them without their owner.
-// The owner keeps private copies of all data that it depends on. It uses data that a peer can write only as hints, and
-// checks them.
+// Layout of the memory in which completion queues and queue pairs publish state for peers. The owner relies on private
+// copies only: what a peer can write is a hint, and checked.
 
 inline constexpr std::uint64_t qp_magic = 0x7170626c6f634b31;
 inline constexpr std::uint64_t cq_magic = 0x6371626c6f634b31;
@@ -40,8 +39,7 @@ enum class region_kind : std::uint32_t {
 };
 
 inline constexpr std::uint32_t region_slots = 1u << 16;
-// The lowest bits of a key are its variant, which programs choose when they bind windows. The other bits identify the
-// object, and 16 of them select its slot.
+// The lowest bits of a key are a variant that programs choose; the others identify the object, and 16 select its slot.
 inline constexpr unsigned key_variant_bits = 8;
 constexpr std::uint32_t key_index(std::uint32_t key) noexcept
 {
@@ -60,8 +58,7 @@ enum class interest : std::uint32_t {
 
 inline constexpr std::size_t work_words = 64;
 
-// Word with which the owner of a completion queue requests an event: the unique number of the arming, and the
-// completions that it covers.
+// Word with which the owner requests an event: the unique number of the arming, and the completions that it covers.
 constexpr std::uint64_t arming_word(std::uint64_t number, interest in) noexcept
 {
     return number << 2 | static_cast<std::uint32_t>(in);
@@ -93,8 +90,7 @@ struct cq_block {
     alignas(cache_line) std::atomic<std::uint64_t> armed; // see arming_word(); only the owner writes it
     // Number of an arming whose event has been written to event_fd, so that other senders need not write it again.
     std::atomic<std::uint64_t> signaled;
-    // Bit masks of the queue pairs with messages that the owner might not have drained: a bit for each, and a bit for
-    // each word.
+    // Bit masks of queue pairs with messages that the owner might not have drained: a bit for each, and for each word.
     alignas(cache_line) std::atomic<std::uint64_t> summary;
     alignas(cache_line) std::array<std::atomic<std::uint64_t>, work_words> work;
 
@@ -118,9 +114,8 @@ struct cq_block {
     }
 };
 
-// State word of a queue pair: the number of its connection, and whether it is open to its peer, which compares the word
-// at each operation. Numbers are unique within an arena. A queue pair gets a new number with each connection, and 0
-// after a reset and when it is destroyed.
+// State word of a queue pair: number of its connection, and whether it is open to its peer, which compares the word at
+// each operation. The number, unique within an arena, is 0 after a reset and when the queue pair is destroyed.
 constexpr std::uint64_t state_word(std::uint64_t connection, bool open) noexcept
 {
     return connection << 1 | (open ? 1 : 0);

@@ -33,8 +33,7 @@ struct published_region {
     region_kind kind;
 };
 
-// Interface of the memory in which the objects of a device publish state for peers. A device gets one when it is
-// opened; without sharing it is private memory.
+// Interface of the memory, shared or private, in which the objects of a device publish state for peers.
 class shared_memory
 {
 public:

@@ -19,9 +19,8 @@ enum class outcome {
     violation, // the peer broke the protocol: cut the path
 };
 
-// Interface that executes the requests of one queue pair and responds to those of its peer. Sequence numbers,
-// segmentation, acknowledgments and retries are internal. Each call is made with the lock of the queue pair held, does
-// not wait for the peer and never calls back into the queue pair.
+// Interface that executes the requests of one queue pair and responds to those of its peer, including sequence numbers
+// and retries. Calls need the lock of the queue pair; they neither wait for the peer nor call back.
 class transport
 {
 public:
@@ -33,14 +32,12 @@ public:
 
     // Executes the requests at the head of the send queue that may be executed now, in order, and completes them.
     virtual outcome execute() = 0;
-    // Returns true if the queue pair must try the first request in the memory of its peer now, and pass the result to
-    // tried_in_memory(), which continues like execute().
+    // Returns true if the first request must be tried in the memory of its peer, for tried_in_memory().
     virtual bool awaits_memory() const noexcept = 0;
     virtual outcome tried_in_memory(post_result result) = 0;
     virtual outcome resume() = 0;           // call when the first request need no longer wait
     virtual bool busy() const noexcept = 0; // whether a started request is not complete
-    // Completes the first request with an error of the path. Returns false if the queue is empty or the request was not
-    // sent.
+    // Completes the first request with an error of the path. Returns false if no request was sent.
     virtual bool fail_first(ibv_wc_status status) = 0;
     virtual void flush_sends() = 0;
 
@@ -55,8 +52,7 @@ public:
     virtual bool is_executing() const noexcept = 0;
     virtual std::uint64_t executed_count() const noexcept = 0; // requests of the peer that were executed
 
-    // Discards all state without completions. Returns false if the peer may still respond to discarded requests: the
-    // path must then not carry other requests.
+    // Discards all state. Returns false if the peer may still respond: the path must then carry no other requests.
     virtual bool reset() = 0;
 
     // Receiver for the path of the queue pair; NULL if the transport uses no packets. Callable without the lock.

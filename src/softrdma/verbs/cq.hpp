@@ -140,8 +140,7 @@ public:
     void forget(const std::atomic<std::uint32_t> *freed);
     int resize(int entries); // returns 0, or EINVAL if more entries are queued than would fit
     bool overflowed();
-    // Returns whether completions of that queue pair wait for a thread that sleeps until an event of this queue.
-    // `source` contains the deliveries of its peer; may be NULL.
+    // Returns whether completions of that queue pair, or messages in `source`, wait for a thread that sleeps.
     bool has_unread(std::uint32_t qpn, inbound_source *source, const event_waiter &waiter);
     int poll(int entries, ibv_wc *wc);
     void arm(bool solicited_only);

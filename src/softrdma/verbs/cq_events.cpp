@@ -33,8 +33,7 @@ std::uint32_t completion_queue::count_entries() const noexcept
     return tail_ - head_ + inbound_.waiting();
 }
 
-// Returns false if the queue is full. Corrects the shared count, which may include messages of peers that were stopped
-// before the delivery. A sender that finds it too high uses the network.
+// Returns false if the queue is full. Corrects the shared count, which includes messages of peers that were stopped.
 bool completion_queue::count_one_more() noexcept
 {
     if (shared().used.fetch_add(1, std::memory_order_relaxed) < cqe)

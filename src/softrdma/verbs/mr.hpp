@@ -117,8 +117,7 @@ public:
     static region_table &instance();
 
     ibv_mr *add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access);
-    // Changes a region like ibv_rereg_mr(). On error, an errno value, the region is unchanged. EBUSY: a window is bound
-    // to it, or a peer is stopped inside an access.
+    // Changes a region like ibv_rereg_mr(), or returns an errno value. EBUSY: a window is bound, or a peer is stopped.
     struct change {
         int flags;
         ibv_pd *pd;
@@ -127,12 +126,10 @@ public:
         int access;
     };
     int change_region(ibv_mr *mr, const change &to);
-    // Returns 0, EBUSY as change_region() does, or the errno value of a failed last sync. After EBUSY because of a
-    // peer, the region can only be removed again.
+    // Returns 0, EBUSY as change_region(), or the error of the last sync. After EBUSY, the region can only be removed.
     int remove(ibv_mr *mr);
 
-    // Pins the region of the key if it belongs to one of the two domains, grants all of `access` and contains the
-    // range. The range `any_address` with 0 bytes lies inside every region.
+    // Pins the region of the key if a domain and `access` permit the range; `any_address` with 0 bytes is inside.
     region_pin pin(std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes,
             std::uint64_t other_domain = no_domain);
     static constexpr std::uint64_t no_domain = 0;
@@ -168,8 +165,7 @@ public:
 
     static void released(std::atomic<int> &users) noexcept;
 
-    // Returns the address of the range without a lock, or NULL if the caller must use pin() instead. Call it and use
-    // the result inside a read-side section that is registered in reader_list.
+    // Returns the address, valid inside a section known to reader_list, without a lock; NULL if pin() must be used.
     std::byte *lookup(
             std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
     // Like lookup(), for a receive buffer that a peer fills: writable, without durability or missing pages.

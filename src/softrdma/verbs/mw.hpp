@@ -38,8 +38,7 @@ public:
 
     // Executes a BIND_MW or LOCAL_INV request. Returns std::nullopt if the caller must retry; until then lookups fail.
     std::optional<ibv_wc_status> execute_request(const qp_object &qp, const wqe &w) noexcept;
-    // Invalidates a window for the peer of that queue pair, which has completed its accesses; no other peer could use
-    // it. Returns false if the peer has no window with that key.
+    // Invalidates a window for the peer of that queue pair, its only user. Returns false if it has no such window.
     bool invalidate_for_peer(const qp_object &qp, std::uint32_t key);
 
 private:

@@ -29,8 +29,7 @@ inline constexpr std::uint8_t placement_persistent = 2;
 inline constexpr std::uint8_t level_range = 0;
 inline constexpr std::uint8_t level_region = 1;
 
-// struct ibv_qp_ex ended before wr_flush until rdma-core 47. Every queue pair has space for it, whatever headers the
-// device and the program were built with.
+// struct ibv_qp_ex lacked wr_flush before rdma-core 47. Every queue pair has space for it, whatever the headers.
 inline constexpr std::size_t wr_flush_offset = offsetof(ibv_qp_ex, wr_atomic_write) + sizeof(void *);
 using wr_flush_function = void (*)(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
         std::uint8_t placement, std::uint8_t level);

@@ -20,8 +20,7 @@ class alignas(cache_line) queue_pair final : public qp_object,
                                              public std::enable_shared_from_this<queue_pair>
 {
 public:
-    // Returns NULL and sets errno on error. Rounds the limits in `attr` up to the granted values. `number` 0 requests
-    // an unused number, which only the connection manager publishes.
+    // Rounds the limits in `attr` up. `number` 0 requests an unused one. Returns NULL and sets errno on error.
     static std::shared_ptr<queue_pair> create(
             ibv_pd *pd, ibv_qp_init_attr &attr, std::uint32_t number = 0, const ring_start &start = {});
 

@@ -12,9 +12,8 @@
 namespace softrdma
 {
 
-// Posted receives of a queue pair in the order of consumption. `slots_` publishes them to a peer on this host. The lock
-// of the queue pair guards posting, that of the completion queue consuming. If an SRQ lends its receives, its lock
-// guards posting, and both locks guard reclaiming.
+// Posted receives of a queue pair in order, published by `slots_`. Its lock guards posting, that of the completion
+// queue consuming. If an SRQ lends its receives, its lock guards posting, and both locks guard reclaiming.
 class receive_queue final : public inbound_source
 {
 public:
@@ -49,14 +48,12 @@ public:
     // drain() finds no messages between these calls, because earlier messages still lack completions.
     void hold_delivered() noexcept { held_.store(true, std::memory_order_seq_cst); }
     void release_delivered();
-    // Takes the next receive for a message from the network, after completing the delivered messages before it. The
-    // caller reports its result to a shared receive queue.
+    // Takes the next receive for a message from the network, after completing earlier messages in memory.
     std::optional<receive_request> take();
     void flush(); // completes delivered messages, then flushes other receives
     void complete_flushed(const receive_request &request);
     void reset();
-    // Fails the queue pair because its peer sent an invalid message; deferred, because the lock of the queue pair
-    // precedes that of the completion queue, which the caller must hold.
+    // Fails the queue pair, later: its lock precedes that of the completion queue, which the caller must hold.
     void report_violation() noexcept;
     void prepare_report(reserve::prepared_call call) noexcept;
 

@@ -147,8 +147,7 @@ inline void send_queue::complete(const finished &request, ibv_wc_status status) 
         completed_ -= sq_entries;
 }
 
-// Requests between ibv_wr_start() and ibv_wr_complete(), posted all or none by one thread, which excludes others. Each
-// is built and checked in its entry of the send queue.
+// Requests between ibv_wr_start() and ibv_wr_complete(), built in the send queue by one thread, posted all or none.
 class alignas(cache_line) post_batch
 {
 public:

@@ -13,8 +13,7 @@ namespace softrdma
 
 class packet_path;
 
-// Observer of the packets and datagrams of the queue pairs of this process, which trace/ implements. Requests executed
-// in a peer's memory are shown as equivalent packets.
+// Observer of packets and datagrams, which trace/ implements. Requests executed in memory are shown as packets.
 class tap
 {
 public:

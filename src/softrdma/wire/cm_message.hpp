@@ -48,8 +48,7 @@ struct cm_parameters {
     private_data data{};
 };
 
-// Payload of cm_request and cm_reply. The payloads of resolve_request and resolve_reply contain only the key, the
-// private data and, in the reply, the queue pair number.
+// Payload of cm_request and cm_reply; of resolve_*, only key, private data and, in the reply, queue pair number.
 struct cm_handshake : cm_parameters {
     session_key key{};
     softrdma::shm_address shm_address; // absent from peers that support no shared memory

@@ -29,8 +29,7 @@ std::optional<std::size_t> frame_size(std::span<const std::byte> start) noexcept
 // Decodes one whole frame; the packet's payload points into it. Returns false for frames that encode() cannot produce.
 bool decode(std::span<const std::byte> frame, packet &p) noexcept;
 
-// Splits a stream of frames into packets. The received part of a long segment is returned as a shorter segment, which
-// has the same effect and needs no buffer for the rest.
+// Splits a stream of frames into packets. A partly received long segment becomes a shorter one, without a buffer.
 class frame_reader
 {
 public:

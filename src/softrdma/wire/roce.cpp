@@ -61,8 +61,7 @@ std::uint32_t crc_by_table(std::uint32_t value, std::span<const std::byte> bytes
 
 #ifdef __x86_64__
 
-// Folds blocks of 16 bytes into the last one, whose CRC from 0 is that of all: a carry-less multiplication moves a
-// block by a constant number of bits. `bytes` has at least 64.
+// Folds blocks of 16 bytes into the last one, whose CRC from 0 is that of all. `bytes` has at least 64.
 [[gnu::target("pclmul,sse4.1")]] std::uint32_t crc_by_folding(
         std::uint32_t value, std::span<const std::byte> bytes) noexcept
 {

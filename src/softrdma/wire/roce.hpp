@@ -7,8 +7,7 @@
 namespace softrdma::roce
 {
 
-// A packet of RoCE version 2 (InfiniBand specification, annex A17): IP, UDP, BTH, extended headers, payload, padding to
-// a multiple of 4 bytes, invariant CRC.
+// A packet of RoCE version 2 (annex A17): IP, UDP, BTH, extended headers, payload padded to 4 bytes, invariant CRC.
 
 inline constexpr std::uint16_t udp_port = 4791;
 inline constexpr std::size_t ipv4_size = 20;

@@ -44,17 +44,14 @@ public:
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t answer);
     void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
-    // Rejects the first request that has no response, once. A request behind a rejected one gets no response, because a
-    // response acknowledges all earlier requests.
+    // Rejects, once, the first request without a response. Requests behind it get none, which would acknowledge all.
     void reject_rest();
     // Finds the destination of the next bytes of an arriving message. Returns false if it is uncertain.
     bool find_destination(const packet &partial, std::size_t bytes, gathered &place);
 
-    // Sends the responses that are due, then completes what they acknowledge. A program may exit as soon as it polls a
-    // message; its sender must have the acknowledgment by then.
+    // Sends due responses, then completes what they acknowledge: a program may exit once it has polled a message.
     outcome release();
-    // Acknowledges all executed requests before the queue pair stops responding. A READ response in progress is aborted
-    // and rejected.
+    // Acknowledges executed requests before the queue pair stops responding. Aborts and rejects a READ response.
     void abandon();
     void flush();
     void drop_message();

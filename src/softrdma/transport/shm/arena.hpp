@@ -12,8 +12,7 @@
 namespace softrdma
 {
 
-// Memory that this process shares with its peers, created with its first object. It is private memory if peers on this
-// host cannot use it, because of the policy or of missing system features.
+// Memory that this process shares with its peers; private memory if the policy or the system allows no sharing.
 class arena final : public shared_memory
 {
 public:

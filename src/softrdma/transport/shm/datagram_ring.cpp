@@ -143,8 +143,7 @@ ring_writer::outcome ring_writer::put(
     return wake ? outcome::sent_to_sleeper : outcome::sent;
 }
 
-// Returns whether a datagram is available. The restart is read last, because a payload that overwrites the former line
-// of this position may contain any data.
+// Returns whether a datagram is available. Reads the restart last: a payload over the former line may be any data.
 bool ring_reader::waiting() noexcept
 {
     const bool whole = places_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;

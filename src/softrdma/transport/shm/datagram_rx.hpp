@@ -52,8 +52,7 @@ private:
     network_address known_destination_{};
 };
 
-// Accepts rings for the queue pairs of that port. Returns NULL if this process shares no memory, or another process
-// uses the socket name.
+// Accepts rings for the queue pairs of that port. NULL if this process shares no memory, or the name is in use.
 std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner);
 
 } // namespace softrdma

@@ -12,9 +12,8 @@ namespace softrdma
 {
 
 // Sends datagrams of the queue pairs of one port to processes on this host through rings, one for each destination
-// port. A process is offered its ring with the first datagram for it, and its response accepts the ring. Until then,
-// datagrams take another path. They always do if the process accepts no ring: another user, another network namespace,
-// or no sharing.
+// port. The first datagram for a process offers it the ring, and its response accepts. Until then, or if it accepts
+// none (another user or network namespace, no sharing), datagrams take another path.
 class datagram_tx
 {
 public:

@@ -8,9 +8,8 @@
 namespace softrdma
 {
 
-// Requests the descriptors that a peer shares, if check_shm() found no obstacle. Returns the reason if the peer has no
-// descriptor server, or not for this process. Otherwise calls `done` once, from the progress thread and with no lock
-// held; without an arena if none arrived in time.
+// Requests the descriptors that a peer shares, after check_shm(). Returns why it has none for this process. Otherwise
+// calls `done` once, from the progress thread without a lock; without an arena if none arrived in time.
 no_shm_reason request_fds(const shm_address &h, std::function<void(handover)> done);
 
 } // namespace softrdma

@@ -69,8 +69,7 @@ bool fd_peer::pass_arena(const fd_request &w) const
     return send_message(socket_, fd_reply{.kind = w.kind}, std::span(fds).first(rings ? 2 : 1));
 }
 
-// Passes the file behind a region, or no descriptor if the region has none. Uses a private descriptor table: closing
-// the file must not release POSIX locks of the program on it.
+// Passes the file behind a region, if any. Closing it in the program's descriptor table would release POSIX locks.
 bool fd_peer::pass_file(const fd_request &w) const
 {
     const region_pin region = region_table::instance().pin(w.key);

@@ -8,12 +8,10 @@
 namespace softrdma
 {
 
-// Number of the socket where this process passes the descriptors that its peers need to share its memory. Opened and
-// served by the progress thread. 0 if it is not open.
+// Number of the socket where the progress thread passes the descriptors for sharing memory; 0 if it is not open.
 std::uint64_t fd_server_number();
 
-// Starts the event loop with the services for peers on this host: its thread reports the end of this process to them,
-// and serves descriptors. Returns NULL and sets errno on error.
+// Starts the event loop, which reports the exit of this process and serves descriptors. NULL, with errno, on error.
 event_loop *start_event_loop();
 
 } // namespace softrdma

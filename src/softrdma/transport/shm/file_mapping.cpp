@@ -49,8 +49,7 @@ int open_same(const std::string &path, const mapped_area &area)
     return open(path.c_str(), O_RDWR | O_CLOEXEC);
 }
 
-// Duplicates a descriptor of this process, which might not be allowed to open the file again. The result must not be
-// closed in the descriptor table of the program.
+// Duplicates a descriptor, whose file may not be openable again. Must not be closed in the program's descriptor table.
 int duplicate_same(int fd, const mapped_area &area)
 {
     struct stat file {

@@ -25,8 +25,7 @@ struct file_part {
     static file_part find(std::uint32_t pid, std::uint64_t address, std::uint64_t length);
 };
 
-// A peer's shared mapping of a file, also mapped in this process. Copies beyond the end of a file that its owner has
-// truncated return an error instead of ending this process.
+// A peer's shared mapping of a file, mapped here, too. Copies beyond the end of a truncated file return an error.
 class file_mapping
 {
 public:
@@ -61,8 +60,7 @@ private:
     }
     static bool copy_into(std::byte *file, std::span<const iovec> from) noexcept;
 
-    // A page fault for each first write to a page takes many times as long as the write, so the surrounding pages are
-    // populated in one call.
+    // Populates the surrounding pages in one call: a page fault takes many times as long as the first write to a page.
     static constexpr std::size_t populated_at_once = std::size_t{256} << 10;
     void populate(std::uint64_t offset, std::uint64_t bytes) noexcept
     {

@@ -11,8 +11,7 @@
 namespace softrdma
 {
 
-// Start of the file that a process shares with its peers: its identity and its regions. The blocks of its objects
-// follow, see transport/shared_layout.hpp.
+// Start of the file that a process shares: its identity and regions. The blocks of transport/shared_layout.hpp follow.
 
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
 // Must be raised with each change of shared memory: this file, transport/shared_layout.hpp and their protocol.
@@ -30,8 +29,7 @@ struct arena_header {
 // Stored after the header, when the owner determines the values.
 struct arena_facts {
     std::atomic<std::uint32_t> uses_flush; // see shared_memory::uses_flush()
-    // A robust futex of a thread that ends with its process. The kernel sets FUTEX_OWNER_DIED before it releases other
-    // resources of the process.
+    // A robust futex of a thread that ends with its process: FUTEX_OWNER_DIED is set before the rest is released.
     std::atomic<std::uint32_t> liveness;
     std::atomic<std::uint32_t> enrolled; // see barriers::enroll()
 };

@@ -49,8 +49,7 @@ class peer_line
 public:
     virtual ~peer_line() = default;
     virtual void serve(std::weak_ptr<peer_process> requester) = 0; // receiver of later replies
-    // Requests the file behind a region; the response calls peer_process::take_file(). Returns false if the caller must
-    // retry.
+    // Requests the file of a region, for peer_process::take_file(). Returns false if the caller must retry.
     virtual bool request_file(std::uint32_t key, std::uint64_t generation) = 0;
     virtual bool broken() const noexcept = 0; // whether the process at the other end is gone
 };

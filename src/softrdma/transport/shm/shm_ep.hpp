@@ -46,13 +46,11 @@ private:
     unique_fd completion_fd_; // empty if the peer needs no events
 };
 
-// The peer's queue pair on this host: executes requests in its memory, even while the peer sleeps. Used by one thread
-// at a time, inside a section of the local queue pair.
+// The peer's queue pair on this host: executes requests in its memory, inside a section of the local queue pair.
 class alignas(cache_line) shm_ep final : public shm_peer, public request_path
 {
 public:
-    // Opens a queue pair of this process. Returns NULL and stores the reason if it is not accessible. `ends` are
-    // the endpoints of the local connection.
+    // Opens a queue pair of this process; `ends`: those of the local connection. Returns NULL and stores the reason.
     static std::shared_ptr<shm_ep> open(const shm_address &h, const connection_ends &ends, std::string &reason);
     // Opens a queue pair of the process that passed these descriptors.
     static std::shared_ptr<shm_ep> open(
@@ -73,8 +71,7 @@ public:
     void peer_consumed_receive() noexcept override { go_to(position_ + 1); }
     bool request_receive_event() noexcept override;
     std::uint32_t peer_rnr_timer() const noexcept override { return block_->rnr_timer.load(std::memory_order_relaxed); }
-    // A program that has sent a message since it posted its last receive is likely to send the next: prefetches the
-    // line of the peer's receive.
+    // A program that sent since it posted its last receive likely sends again: prefetches the peer's receive.
     void on_receive_posted() noexcept override
     {
         if (std::exchange(sent_, false))
@@ -82,9 +79,8 @@ public:
     }
     bool needs_network_for_private_memory() const noexcept override { return !peer_->is_open(); }
 
-    // Finds the memory of the peer, copies `length` bytes, and records stores that are not durable yet. Long copies are
-    // split into parts. Between parts, the copy stops unless the queue pair is still open and the region registered, so
-    // that the peer waits for one part at most.
+    // Finds the memory of the peer, copies, and records stores that are not durable yet. A long copy has parts, between
+    // which it stops if the queue pair is closed or the region removed: the peer waits for one part at most.
     copy_result write(std::uint32_t key, std::uint64_t va, std::span<const iovec> from, std::uint32_t length)
     {
         remote_region r;

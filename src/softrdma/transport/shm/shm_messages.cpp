@@ -126,8 +126,7 @@ std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) n
     }
 }
 
-// Publishes the message in that slot with one store. A lent receive changes its owner only at this moment. Returns
-// false if the peer has reclaimed it since `seen` was read.
+// Publishes the message with one store, when a lent receive changes its owner. Returns false if it was reclaimed.
 bool shm_ep::publish(receive_slot &s, std::uint64_t seen) const noexcept
 {
     if (lent_)

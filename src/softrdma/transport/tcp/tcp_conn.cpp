@@ -28,8 +28,7 @@ constexpr std::size_t gathered_limit = 16 * 1024;     // copying this much is ch
 constexpr std::size_t joined_limit = 256;             // copying this much is cheaper than another iovec
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that sends requests but never reads
 
-// Buffer of one reading thread, shared by its connections: for input of a connection that has no incomplete packet, and
-// for more of a long WRITE, whose words the kernel would not store whole.
+// Buffer of a reading thread: for input without an incomplete packet, and for long WRITEs, whose words must be whole.
 std::span<std::byte> bulk_memory()
 {
     static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(max_bulk);

@@ -276,8 +276,7 @@ bool udp_port::empty_rings()
     return any;
 }
 
-// Receives at most `most` datagrams from a ring: the program posts receives in between. Returns false if the ring must
-// no longer be read.
+// Receives at most `most` datagrams: the program posts receives in between. Returns false if the ring is broken.
 bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
 {
     datagram d;
@@ -314,8 +313,7 @@ bool udp_port::receive_packets()
     return count > 0;
 }
 
-// Accepts a datagram only from the port that is part of its sender's queue pair number. No other process of the
-// sender's host can therefore impersonate that queue pair.
+// Accepts a datagram only from the port in its sender's number: no other process can impersonate that queue pair.
 void udp_port::forward(std::span<const std::byte> bytes, msghdr &message)
 {
     datagram d;

@@ -17,9 +17,8 @@ struct msghdr;
 namespace softrdma
 {
 
-// A UDP socket on a port chosen by the kernel, for datagram queue pairs of this process. Their numbers consist of the
-// port and an index, so a peer needs only the number and an address of the host. Processes on one host that share
-// memory use rings instead of the socket.
+// A UDP socket on a port chosen by the kernel, for datagram queue pairs, whose numbers contain the port. Processes on
+// one host that share memory use rings instead.
 class udp_port : public event_handler, public datagram_peer_owner, public std::enable_shared_from_this<udp_port>
 {
 public:
