@@ -6,11 +6,8 @@
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
 
-namespace
-{
-
 template<typename To, typename From>
-void copy_path(To &to, const From &from)
+static void copy_path(To &to, const From &from)
 {
     memcpy(&to.dgid, &from.dgid, sizeof(to.dgid));
     memcpy(&to.sgid, &from.sgid, sizeof(to.sgid));
@@ -32,8 +29,6 @@ void copy_path(To &to, const From &from)
     to.packet_life_time = from.packet_life_time;
     to.preference = from.preference;
 }
-
-} // namespace
 
 extern "C" {
 

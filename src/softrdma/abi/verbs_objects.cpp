@@ -13,20 +13,15 @@
 using namespace softrdma;
 using abi::fail_with;
 
-namespace
-{
-
-std::uint32_t reserve_number()
+static std::uint32_t reserve_number()
 {
     return roce_connect::is_selected() ? roce_connect::reserve_number() : static_connect::reserve_number();
 }
 
-void release_number(std::uint32_t number)
+static void release_number(std::uint32_t number)
 {
     roce_connect::is_selected() ? roce_connect::release_number(number) : static_connect::release_number(number);
 }
-
-} // namespace
 
 extern "C" {
 

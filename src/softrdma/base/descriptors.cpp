@@ -9,18 +9,13 @@
 namespace softrdma::descriptors
 {
 
-namespace
-{
-
-bool raise(rlimit &limit) noexcept
+static bool raise(rlimit &limit) noexcept
 {
     if (limit.rlim_cur >= limit.rlim_max)
         return false;
     limit.rlim_cur = limit.rlim_max;
     return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
-
-} // namespace
 
 void opened(int newest) noexcept
 {

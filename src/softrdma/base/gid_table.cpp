@@ -13,16 +13,13 @@
 namespace softrdma
 {
 
-namespace
-{
-
-int rank(const gid_entry &entry) noexcept
+static int rank(const gid_entry &entry) noexcept
 {
     const auto *v6 = reinterpret_cast<const in6_addr *>(entry.gid.raw);
     return (is_loopback(entry.gid) ? 4 : 0) + (is_v4(entry.gid) ? 0 : 1) + (IN6_IS_ADDR_LINKLOCAL(v6) ? 1 : 0);
 }
 
-std::vector<gid_entry> *read_addresses()
+static std::vector<gid_entry> *read_addresses()
 {
     auto table = std::make_unique<std::vector<gid_entry>>();
     ifaddrs *found = nullptr;
@@ -45,8 +42,6 @@ std::vector<gid_entry> *read_addresses()
             table->begin(), table->end(), [](const gid_entry &a, const gid_entry &b) { return rank(a) < rank(b); });
     return table.release();
 }
-
-} // namespace
 
 const std::vector<gid_entry> &gid_table()
 {

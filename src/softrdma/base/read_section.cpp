@@ -11,18 +11,13 @@
 namespace softrdma::barriers
 {
 
-namespace
-{
-
-bool membarrier(membarrier_cmd command) noexcept
+static bool membarrier(membarrier_cmd command) noexcept
 {
     const int before = errno;
     const bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
     errno = before;
     return done;
 }
-
-} // namespace
 
 bool enroll() noexcept
 {

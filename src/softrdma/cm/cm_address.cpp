@@ -16,10 +16,7 @@
 namespace softrdma::cm
 {
 
-namespace
-{
-
-void shift_port(sockaddr_storage &address, int by) noexcept
+static void shift_port(sockaddr_storage &address, int by) noexcept
 {
     in_port_t &port = port_of(address);
     if (port != 0)
@@ -27,7 +24,7 @@ void shift_port(sockaddr_storage &address, int by) noexcept
 }
 
 // Finds the local address from which this host would reach the destination. Returns 0 or an errno value.
-int source_for(const sockaddr *destination, sockaddr_storage &source)
+static int source_for(const sockaddr *destination, sockaddr_storage &source)
 {
     const int fd = socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -41,8 +38,6 @@ int source_for(const sockaddr *destination, sockaddr_storage &source)
     port_of(source) = 0;
     return error;
 }
-
-} // namespace
 
 int detail::fail(int error) noexcept
 {

@@ -10,24 +10,19 @@
 namespace softrdma::cm
 {
 
-namespace
-{
-
-int assign(cm_id &id, const rdma_conn_param *param, std::size_t field) REQUIRES(lock())
+static int assign(cm_id &id, const rdma_conn_param *param, std::size_t field) REQUIRES(lock())
 {
     const void *data = param != nullptr ? param->private_data : nullptr;
     const std::size_t length = param != nullptr ? param->private_data_len : 0;
     return id.local.data.assign(data, length, settings().exact_private_data ? length : field) ? 0 : EINVAL;
 }
 
-void end_exchange(cm_id &id) REQUIRES(lock())
+static void end_exchange(cm_id &id) REQUIRES(lock())
 {
     id.state = cm_state::closed;
     id.end_path();
     id.path.reset();
 }
-
-} // namespace
 
 int detail::prepare_resolve_request(cm_id &id, const rdma_conn_param *param)
 {

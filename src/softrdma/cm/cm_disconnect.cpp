@@ -8,25 +8,20 @@
 namespace softrdma::cm
 {
 
-namespace
-{
-
-void close_path(cm_id &id) REQUIRES(lock())
+static void close_path(cm_id &id) REQUIRES(lock())
 {
     id.state = cm_state::closed;
     id.end_path();
     event_loop::get()->defer(std::move(id.timewait), settings().timewait);
 }
 
-void give_up_disconnect(std::uint64_t serial)
+static void give_up_disconnect(std::uint64_t serial)
 {
     const lock_guard guard(lock());
     cm_id *id = detail::find_id(serial);
     if (id != nullptr && id->state == cm_state::disconnect_sent)
         detail::disconnected(*id, -ETIMEDOUT);
 }
-
-} // namespace
 
 reserve::prepared_call detail::prepare_timewait(std::uint64_t serial)
 {

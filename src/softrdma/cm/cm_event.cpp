@@ -95,19 +95,16 @@ void detail::queue_event(cm_id &id, rdma_cm_event_type type, int status, const p
     put(*id.events(), std::move(event));
 }
 
-namespace
-{
-
 constexpr auto check_interval = std::chrono::milliseconds(1);
 constexpr unsigned max_checks = 100; // on a busy machine, a woken thread waits for some time slices of others
 
-bool has_unread_completions(const cm_id &id, bool flushed) REQUIRES(lock())
+static bool has_unread_completions(const cm_id &id, bool flushed) REQUIRES(lock())
 {
     const auto qp = id.local_qp.lock();
     return qp != nullptr && qp->has_unread_completions({id.events()->reader_.load(std::memory_order_relaxed), flushed});
 }
 
-void deliver_last(cm_id &id, bool flushed, unsigned checks_left) noexcept REQUIRES(lock())
+static void deliver_last(cm_id &id, bool flushed, unsigned checks_left) noexcept REQUIRES(lock())
 {
     try {
         if (checks_left > 0 && has_unread_completions(id, flushed))
@@ -123,8 +120,6 @@ void deliver_last(cm_id &id, bool flushed, unsigned checks_left) noexcept REQUIR
     channel.queue_.splice(channel.queue_.end(), id.last_event);
     channel.ready_->put();
 }
-
-} // namespace
 
 void detail::queue_last_event(cm_id &id, rdma_cm_event_type type, int status, bool flushed, const private_data *data)
 {

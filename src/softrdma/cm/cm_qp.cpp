@@ -9,16 +9,13 @@
 namespace softrdma::cm
 {
 
-namespace
-{
-
 // In the InfiniBand CM, a message has the starting PSN of requests to its sender; in softrdma, that of its requests.
-bool is_over_roce(const cm_id &id) REQUIRES(lock())
+static bool is_over_roce(const cm_id &id) REQUIRES(lock())
 {
     return id.link != nullptr;
 }
 
-bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
+static bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
 {
     switch (id.state) {
     case cm_state::replied:
@@ -32,7 +29,7 @@ bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
     }
 }
 
-int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
+static int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
 {
     const bool peer = has_peer(id);
     // Before accept() the program's own parameters are unknown, so those of the request are used.
@@ -79,8 +76,6 @@ int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
         return EINVAL;
     }
 }
-
-} // namespace
 
 int queue_pair_attributes(cm_id &id, ibv_qp_attr &attr, int &mask)
 {

@@ -14,11 +14,8 @@
 namespace softrdma
 {
 
-namespace
-{
-
 // Opens a socket on a free port for both families, or for IPv4 without IPv6. Returns -1 and sets errno on error.
-int open_any_port(std::uint16_t &port)
+static int open_any_port(std::uint16_t &port)
 {
     for (const int family : {AF_INET6, AF_INET}) {
         const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -41,8 +38,6 @@ int open_any_port(std::uint16_t &port)
     }
     return -1;
 }
-
-} // namespace
 
 port_numbers::open_port *port_numbers::port_with_free_index()
 {

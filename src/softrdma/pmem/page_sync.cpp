@@ -10,20 +10,15 @@
 namespace softrdma::pmem
 {
 
-namespace
-{
-
 using msync_function = int (*)(void *, std::size_t, int);
 
 // True while this thread is inside sync_pages(), whose caller records durable ranges by cache line, not by page.
-[[gnu::tls_model("initial-exec")]] constinit thread_local bool is_for_device = false;
+[[gnu::tls_model("initial-exec")]] static constinit thread_local bool is_for_device = false;
 
-msync_function find_msync(void *where) noexcept
+static msync_function find_msync(void *where) noexcept
 {
     return reinterpret_cast<msync_function>(dlsym(where, "msync"));
 }
-
-} // namespace
 
 int sync_pages(std::uintptr_t begin, std::size_t length) noexcept
 {

@@ -14,12 +14,7 @@
 namespace softrdma
 {
 
-namespace
-{
-
-std::atomic<event_loop *> running{nullptr};
-
-} // namespace
+static std::atomic<event_loop *> running{nullptr};
 
 event_loop *event_loop::get() noexcept
 {

@@ -9,22 +9,17 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr auto first_message_time = std::chrono::seconds(2); // a peer sends it as soon as it is connected
 constexpr auto min_time = std::chrono::milliseconds(100);    // minimum time for each peer
 
 // An eighth of the descriptor limit of the program, if that is small.
-std::size_t max_pending() noexcept
+static std::size_t max_pending() noexcept
 {
     constexpr rlim_t most = 128;
     rlimit limit{};
     const bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
     return static_cast<std::size_t>(known ? std::clamp<rlim_t>(limit.rlim_cur / 8, 1, most) : most);
 }
-
-} // namespace
 
 std::chrono::milliseconds pending_peers::add(const std::shared_ptr<pending_peer> &peer)
 {

@@ -12,12 +12,7 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr std::int64_t spin_ns = 50'000; // spin time before the thread sleeps
-
-} // namespace
 
 int progress_thread::start(void (*first)())
 {

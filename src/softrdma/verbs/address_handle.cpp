@@ -10,20 +10,15 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr std::uint8_t max_service_level = 15;
 constexpr std::uint8_t multicast_prefix = 0xff; // first byte of a multicast GID
 
-bool is_multicast(const ibv_gid &gid) noexcept
+static bool is_multicast(const ibv_gid &gid) noexcept
 {
     constexpr std::uint8_t first_v4 = 224;
     constexpr std::uint8_t last_v4 = 239;
     return is_v4(gid) ? gid.raw[12] >= first_v4 && gid.raw[12] <= last_v4 : gid.raw[0] == multicast_prefix;
 }
-
-} // namespace
 
 address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
 {

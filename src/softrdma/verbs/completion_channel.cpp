@@ -14,17 +14,14 @@
 namespace softrdma
 {
 
-namespace
-{
-
-bool is_raised_by_an_instruction(int number) noexcept
+static bool is_raised_by_an_instruction(int number) noexcept
 {
     return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE || number == SIGTRAP ||
            number == SIGSYS;
 }
 
 // Returns whether read(2), as in rdma-core, would continue: no handler of this thread lacks SA_RESTART.
-bool handlers_restart_calls() noexcept
+static bool handlers_restart_calls() noexcept
 {
     sigset_t blocked;
     pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
@@ -39,8 +36,6 @@ bool handlers_restart_calls() noexcept
     }
     return true;
 }
-
-} // namespace
 
 completion_channel::completion_channel(ibv_context *owner) : ibv_comp_channel{}, set_(epoll_create1(EPOLL_CLOEXEC))
 {

@@ -8,13 +8,10 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr int populate_read = 22; // added in Linux 5.14; older headers lack both
 constexpr int populate_write = 23;
 
-int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noexcept
+static int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noexcept
 {
     const auto first = reinterpret_cast<std::uintptr_t>(begin) / page_size() * page_size();
     const auto end = reinterpret_cast<std::uintptr_t>(begin) + length;
@@ -25,8 +22,6 @@ int prefetch(const std::byte *begin, std::size_t length, int kernel_advice) noex
     const bool no_memory = result != 0 && (errno == EFAULT || errno == ENOMEM || errno == EHWPOISON);
     return no_memory && kernel_advice != MADV_WILLNEED ? EFAULT : 0; // the kernel may ignore advice
 }
-
-} // namespace
 
 int advise_regions(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, std::span<const ibv_sge> ranges)
 {

@@ -12,14 +12,11 @@
 namespace softrdma
 {
 
-namespace
-{
-
 // A window has no local write access, but programs pass the flag.
 constexpr unsigned window_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
 
-bool is_known(unsigned access, ibv_mw_type type) noexcept
+static bool is_known(unsigned access, ibv_mw_type type) noexcept
 {
     const unsigned known =
             window_access | (pmem::native_verbs() ? native::access_flush_global | native::access_flush_persistent : 0);
@@ -27,8 +24,6 @@ bool is_known(unsigned access, ibv_mw_type type) noexcept
     return (access & ~known & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE)) == 0 &&
            (!zero_based || type == IBV_MW_TYPE_2);
 }
-
-} // namespace
 
 window_table &window_table::instance()
 {

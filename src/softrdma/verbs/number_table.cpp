@@ -8,13 +8,8 @@
 namespace softrdma
 {
 
-namespace
-{
-
 // Limit of these numbers. Numbers of queue pairs behind a TCP port start with the port, at least 1024.
 constexpr std::uint32_t range = 1024 << 8;
-
-} // namespace
 
 number_table &number_table::instance()
 {

@@ -9,16 +9,11 @@
 namespace softrdma
 {
 
-namespace
-{
-
-const char *name_of(ibv_qp_state state) noexcept
+static const char *name_of(ibv_qp_state state) noexcept
 {
     constexpr const char *names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
     return state <= IBV_QPS_ERR ? names[state] : "unknown";
 }
-
-} // namespace
 
 std::string queue_pair::report()
 {

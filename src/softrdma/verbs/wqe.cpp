@@ -9,23 +9,18 @@
 namespace softrdma
 {
 
-namespace
-{
-
-std::span<const ibv_sge> list_of(const ibv_send_wr &wr) noexcept
+static std::span<const ibv_sge> list_of(const ibv_send_wr &wr) noexcept
 {
     return {wr.sg_list, static_cast<std::size_t>(wr.num_sge)};
 }
 
-std::uint64_t length_of(std::span<const ibv_sge> list) noexcept
+static std::uint64_t length_of(std::span<const ibv_sge> list) noexcept
 {
     std::uint64_t length = 0;
     for (const ibv_sge &sge : list)
         length += sge.length;
     return length;
 }
-
-} // namespace
 
 void wqe::enter(wqe_state next) noexcept
 {

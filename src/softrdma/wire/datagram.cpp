@@ -8,9 +8,6 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr std::uint8_t send_only = 0x64;
 constexpr std::uint8_t send_only_imm = 0x65;
 constexpr std::uint32_t three_bytes = 0xffffff;
@@ -26,8 +23,6 @@ constexpr std::size_t v4_offset = 20;
 constexpr std::size_t v4_source_offset = 32;
 constexpr std::uint8_t v4_version = 0x45; // first byte, with the length of a header without options
 constexpr std::size_t v4_size = 4;
-
-} // namespace
 
 datagram_headers encode(const datagram &d) noexcept
 {

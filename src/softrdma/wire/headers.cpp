@@ -4,15 +4,10 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr std::uint32_t placement_mask = 0x0f;
 constexpr unsigned level_shift = 4;
 constexpr std::uint32_t level_mask = 0x03;
 constexpr unsigned syndrome_shift = 24;
-
-} // namespace
 
 void put(byte_writer &w, const bth &header) noexcept
 {

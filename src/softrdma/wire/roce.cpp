@@ -222,11 +222,8 @@ transport_headers encode(const datagram &d, std::size_t payload_size) noexcept
     return headers;
 }
 
-namespace
-{
-
 // Reads the BTH of a packet with a CRC. Returns false for another version or partition.
-bool begin(std::span<const std::byte> bytes, byte_reader &r, bth &header) noexcept
+static bool begin(std::span<const std::byte> bytes, byte_reader &r, bth &header) noexcept
 {
     if (bytes.size() % 4 != 0 || bytes.size() < bth_size + sizeof(invariant_crc))
         return false;
@@ -236,7 +233,7 @@ bool begin(std::span<const std::byte> bytes, byte_reader &r, bth &header) noexce
 }
 
 // Takes the payload after the headers. Returns false if the packet is shorter than it claims.
-bool end(const byte_reader &r, const bth &header, std::span<const std::byte> &payload) noexcept
+static bool end(const byte_reader &r, const bth &header, std::span<const std::byte> &payload) noexcept
 {
     const std::size_t padding = header.flags >> padding_shift & padding_mask;
     const auto rest = r.rest();
@@ -245,8 +242,6 @@ bool end(const byte_reader &r, const bth &header, std::span<const std::byte> &pa
     payload = rest.first(rest.size() - padding);
     return true;
 }
-
-} // namespace
 
 bool decode(std::span<const std::byte> bytes, packet &p) noexcept
 {
@@ -281,11 +276,8 @@ bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept
     return get_datagram(r, header, d) && end(r, header, d.payload) && d.payload.size() <= max_datagram_payload;
 }
 
-namespace
-{
-
 // Fields that routers may change count as ones.
-std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> transport,
+static std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> transport,
         std::span<const std::byte> payload, crc_rule rule, std::uint16_t identification) noexcept
 {
     constexpr std::byte ones{0xff};
@@ -314,7 +306,7 @@ std::uint32_t invariant_value(const udp_flow &flow, std::span<const std::byte> t
 }
 
 // A CRC is linear: the difference of two identifications, moved back to their place, has 16 bits.
-bool has_crc_of(crc_rule rule, const udp_flow &flow, std::span<const std::byte> bytes) noexcept
+static bool has_crc_of(crc_rule rule, const udp_flow &flow, std::span<const std::byte> bytes) noexcept
 {
     const auto packet = bytes.first(bytes.size() - sizeof(invariant_crc));
     std::uint32_t difference = invariant_value(flow, packet, {}, rule, 0);
@@ -325,8 +317,6 @@ bool has_crc_of(crc_rule rule, const udp_flow &flow, std::span<const std::byte> 
     const std::size_t behind = packet.size() * (rule == crc_rule::packet_twice ? 2 : 1);
     return revert(difference, ipv4_size - identification_offset + udp_size + behind) <= 0xffff;
 }
-
-} // namespace
 
 invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> headers, std::span<const std::byte> payload,
         crc_rule rule, std::uint16_t identification) noexcept

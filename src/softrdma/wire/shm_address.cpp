@@ -5,12 +5,7 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr auto reasons = static_cast<std::size_t>(no_shm_reason::count);
-
-} // namespace
 
 const char *text_of(no_shm_reason reason) noexcept
 {

@@ -8,14 +8,9 @@
 namespace softrdma
 {
 
-namespace
-{
-
 // Delay before a lost response is reported as an error. An RNIC would first retry for seconds.
 constexpr std::chrono::milliseconds lost_answer_delay{100};
 constexpr std::uint8_t injected_rnr_timer = 12;
-
-} // namespace
 
 // Returns true if the request must not be started now.
 bool requester::injected(wqe &w, outcome &o)

@@ -11,16 +11,11 @@
 namespace softrdma
 {
 
-namespace
-{
-
 // Delay before the receiver is requested to notify of a posted receive. A polling sender retries without a
 // notification. The notification of a sleeping sender costs both sides much more than a message through memory.
 constexpr std::chrono::microseconds receive_request_delay{200};
 // Delay for programs that allow no retry: they depend on the latency of a network to post their receives in time.
 constexpr std::chrono::microseconds flight_time{50000};
-
-} // namespace
 
 // Starts the response timeout of the peer.
 [[gnu::cold]] void requester::watch_answers()

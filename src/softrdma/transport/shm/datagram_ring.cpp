@@ -12,21 +12,18 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr int ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // Offset from which an empty ring returns to the beginning of its data, so that its lines stay in a cache.
 constexpr std::uint64_t rewind_threshold = 64 << 10;
 
 // Loads a value once, so that the value that was checked is the one that is used.
 template<typename T>
-T load_once(const T &from) noexcept
+static T load_once(const T &from) noexcept
 {
     return __atomic_load_n(&from, __ATOMIC_RELAXED);
 }
 
-bool copy_payload(std::byte *to, std::span<const iovec> payload) noexcept
+static bool copy_payload(std::byte *to, std::span<const iovec> payload) noexcept
 {
     return guarded([&] {
         for (const iovec &segment : payload) {
@@ -35,8 +32,6 @@ bool copy_payload(std::byte *to, std::span<const iovec> payload) noexcept
         }
     });
 }
-
-} // namespace
 
 ring_memory map_ring(int fd)
 {

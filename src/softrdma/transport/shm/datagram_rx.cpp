@@ -7,12 +7,7 @@
 namespace softrdma
 {
 
-namespace
-{
-
-constinit process::single<pending_peers> without_an_offer;
-
-} // namespace
+static constinit process::single<pending_peers> without_an_offer;
 
 bool datagram_peer::is_of_this_host(const network_address &source, const network_address &destination) noexcept
 {

@@ -16,19 +16,14 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr std::size_t max_channels = 256;
 // Delay before the next offer of a ring to a port, after a process at it rejected an offer or exited.
 constexpr auto before_next_offer = std::chrono::seconds(1);
 
-std::uint16_t port_of_number(std::uint32_t qpn) noexcept
+static std::uint16_t port_of_number(std::uint32_t qpn) noexcept
 {
     return static_cast<std::uint16_t>(qpn >> 8);
 }
-
-} // namespace
 
 // Channel to one process; the connection lasts as long as both have the ring.
 class datagram_tx::channel : public event_handler, public std::enable_shared_from_this<channel>

@@ -13,10 +13,7 @@
 namespace softrdma
 {
 
-namespace
-{
-
-std::string contents(const char *path)
+static std::string contents(const char *path)
 {
     std::string text(1024, '\0');
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -27,7 +24,7 @@ std::string contents(const char *path)
     return text;
 }
 
-std::array<std::uint8_t, 16> boot_id()
+static std::array<std::uint8_t, 16> boot_id()
 {
     std::array<std::uint8_t, 16> id{};
     std::size_t nibbles = 0;
@@ -42,8 +39,6 @@ std::array<std::uint8_t, 16> boot_id()
     }
     return id;
 }
-
-} // namespace
 
 std::uint64_t start_time_of(pid_t pid)
 {

@@ -17,9 +17,6 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr std::size_t min_bulk = 4 * 1024;            // minimum size for the separate buffer
 constexpr std::size_t max_bulk = 256 * 1024;          // fits into a cache
 constexpr std::size_t end_of_segment = 4 * 1024;      // bytes whose last word must be stored last
@@ -29,13 +26,11 @@ constexpr std::size_t joined_limit = 256;             // copying this much is ch
 constexpr std::size_t output_limit = 4 * max_segment; // a peer that sends requests but never reads
 
 // Buffer of a reading thread: for input without an incomplete packet, and for long WRITEs, whose words must be whole.
-std::span<std::byte> bulk_memory()
+static std::span<std::byte> bulk_memory()
 {
     static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(max_bulk);
     return {memory.get(), max_bulk};
 }
-
-} // namespace
 
 bool tcp_conn::congested()
 {

@@ -16,12 +16,7 @@
 namespace softrdma
 {
 
-namespace
-{
-
 constexpr auto finish_time = std::chrono::seconds(2);
-
-} // namespace
 
 // Cuts the connection if memory is exhausted: otherwise a user waits for what the call would do.
 template<typename Call>

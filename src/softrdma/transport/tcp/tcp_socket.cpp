@@ -14,16 +14,13 @@
 namespace softrdma::tcp_socket
 {
 
-namespace
-{
-
-void set(int fd, int level, int option, int value)
+static void set(int fd, int level, int option, int value)
 {
     setsockopt(fd, level, option, &value, sizeof(value));
 }
 
 // Enables keep-alive probes. A host that disappears sends nothing, and TCP alone would retry for a quarter of an hour.
-void enable_keep_alive(int fd)
+static void enable_keep_alive(int fd)
 {
     constexpr int probes = 4;
     const auto limit = settings().response_timeout;
@@ -35,8 +32,6 @@ void enable_keep_alive(int fd)
     set(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
-
-} // namespace
 
 void prepare(int fd)
 {

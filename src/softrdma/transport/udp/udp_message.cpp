@@ -9,10 +9,7 @@
 namespace softrdma
 {
 
-namespace
-{
-
-network_address address_of(const in_addr &from) noexcept
+static network_address address_of(const in_addr &from) noexcept
 {
     sockaddr_storage v4{};
     v4.ss_family = AF_INET;
@@ -21,7 +18,7 @@ network_address address_of(const in_addr &from) noexcept
 }
 
 template<typename Info>
-void add_control(msghdr &message, int level, int type, const Info &info) noexcept
+static void add_control(msghdr &message, int level, int type, const Info &info) noexcept
 {
     auto *header = reinterpret_cast<cmsghdr *>(static_cast<std::byte *>(message.msg_control) + message.msg_controllen);
     header->cmsg_level = level;
@@ -30,8 +27,6 @@ void add_control(msghdr &message, int level, int type, const Info &info) noexcep
     memcpy(CMSG_DATA(header), &info, sizeof(info));
     message.msg_controllen += CMSG_SPACE(sizeof(info));
 }
-
-} // namespace
 
 socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
         sockaddr_storage &end) noexcept

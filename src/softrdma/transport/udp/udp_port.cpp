@@ -14,9 +14,6 @@
 namespace softrdma
 {
 
-namespace
-{
-
 // Requested size of the receive buffer, for bursts; the system may grant less.
 constexpr int receive_buffer = 8 << 20;
 // Limit of other processes on this host that get a ring; further ones use the socket.
@@ -25,12 +22,10 @@ constexpr std::size_t max_peers = 256;
 constexpr timeval send_limit{.tv_sec = 0, .tv_usec = 10'000};
 
 template<typename T>
-void set(int fd, int level, int option, const T &value)
+static void set(int fd, int level, int option, const T &value)
 {
     setsockopt(fd, level, option, &value, sizeof(value));
 }
-
-} // namespace
 
 // Buffers for one recvmmsg() call.
 struct udp_port::arrivals {
