@@ -20,7 +20,6 @@ thread_domain &td_of(ibv_td *td) noexcept
     return *static_cast<thread_domain *>(td);
 }
 
-// Returns NULL and sets errno to ENODEV or ENOMEM on error.
 template<typename Domain, typename... Args>
 Domain *create(ibv_context *context, Args &...args)
 {

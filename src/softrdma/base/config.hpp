@@ -28,8 +28,7 @@ enum class setting {
 
 // Value of a setting: the index of its keyword in the order of the enumerations below, or its number.
 int value(setting s);
-// String of a setting that another module parses; NULL if it is absent.
-const char *text(setting s);
+const char *text(setting s); // string of a setting that another module parses; NULL if it is absent
 
 enum class transport_word {
     automatic,
@@ -87,8 +86,7 @@ bool is(setting s, Word word)
 
 const char *name(setting s) noexcept;
 
-// Prints one line and exits with code 2 if a setting has an invalid value.
-void check();
+void check(); // prints one line and exits with code 2 if a setting has an invalid value
 // Prints a line for each variable with the prefix SOFTRDMA_ that is not a setting, because its name may be misspelled.
 void report_unknown();
 // Like check(), for a string that its module found invalid; `reason` is printed.

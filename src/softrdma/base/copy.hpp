@@ -50,7 +50,6 @@ inline void copy_in(std::byte *registered, const std::byte *from, std::size_t by
         copy_some_in(registered, from, bytes);
 }
 
-// Copies between a scatter list and a contiguous mapping of a file.
 void copy_all_in(std::byte *registered, std::span<const iovec> from);
 void copy_all_from(const std::byte *registered, std::span<const iovec> to);
 

@@ -8,8 +8,7 @@ namespace softrdma::descriptors
 // Raises the soft limit to the hard limit once half of it is in use, so that files of the program still fit.
 void opened(int newest) noexcept;
 
-// Called after EMFILE or ENFILE for a connection. Returns true if the soft limit was raised, so that the call can be
-// repeated. Otherwise prints the limit and the remedy to standard error, once.
+// Called after EMFILE or ENFILE. Returns true if it raised the soft limit: repeat the call. Otherwise prints, once.
 bool exhausted(int error) noexcept;
 
 } // namespace softrdma::descriptors

@@ -9,8 +9,7 @@
 namespace softrdma
 {
 
-// Lock order: a thread that holds a lock takes only locks of later levels. docs/softrdma.md describes what each lock
-// guards. Locks of level `program` are held between calls of a program, which may hold several of them.
+// Lock order, see docs/softrdma.md. Locks of level `program` are held between its calls; it may hold several of them.
 enum class lock_level : std::uint8_t {
     program,
     requests,

@@ -32,8 +32,7 @@ class proc_lines
 public:
     explicit proc_lines(const char *path);
     explicit operator bool() const noexcept { return file_ != nullptr; }
-    // Returns the next line, or NULL at the end.
-    const char *next();
+    const char *next(); // returns the next line, or NULL at the end
 
 private:
     struct file_closer {

@@ -10,13 +10,11 @@
 #include <pthread.h>
 #include <utility>
 
-// State that belongs to one process. A child of fork() has copies of the objects of its parent, but not its threads or
-// connections. The objects of the parent are therefore unusable in the child, which creates its own.
+// State that belongs to one process: a child of fork() has neither the threads nor the connections of its parent.
 namespace softrdma::process
 {
 
-// Fork generation: number of forks between loading the library and this process.
-unsigned generation() noexcept;
+unsigned generation() noexcept; // fork generation: number of forks between loading the library and this process
 
 class birth
 {
@@ -57,8 +55,7 @@ struct fork_hooks {
     void (*in_parent)() noexcept;
     void (*in_child)() noexcept;
 };
-// Adds handlers; at most four sets.
-void add_fork_hooks(const fork_hooks &hooks) noexcept REQUIRES(making);
+void add_fork_hooks(const fork_hooks &hooks) noexcept REQUIRES(making); // adds handlers; at most four sets
 
 void forget_objects_of_parent() noexcept REQUIRES(making);
 

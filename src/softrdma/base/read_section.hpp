@@ -106,8 +106,7 @@ public:
     void clear() noexcept { operations_.clear(); }
     void restart(const reader &watched); // watches this reader instead of the earlier ones
 
-    // Returns true when each section has ended or its process no longer exists, according to the kernel.
-    bool ended();
+    bool ended(); // returns true when each section has ended or its process no longer exists, according to the kernel
     // Waits for ended(). The caller must not hold a lock, because a thread inside a section may be stopped.
     bool ended_within(std::chrono::steady_clock::duration limit);
 
@@ -124,7 +123,6 @@ private:
     std::vector<operation, reserve::allocator<operation>> operations_;
 };
 
-// List of the readers that may be inside an operation on the memory of this process.
 class reader_list
 {
 public:

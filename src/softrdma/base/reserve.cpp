@@ -18,8 +18,7 @@ struct alignas(std::max_align_t) block {
     std::array<std::byte, largest> bytes;
 };
 
-// Untouched pages use no memory until they are needed.
-constinit std::array<block, count> blocks{};
+constinit std::array<block, count> blocks{}; // untouched pages use no memory until they are needed
 constinit ordered_mutex mutex{lock_level::leaf};
 constinit std::array<bool, count> used GUARDED_BY(mutex){};
 

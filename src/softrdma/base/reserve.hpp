@@ -74,7 +74,6 @@ private:
     std::unique_ptr<base> held_;
 };
 
-// Calls by the time at which they are due.
 using call_queue = std::multimap<std::chrono::steady_clock::time_point, call, std::less<>,
         allocator<std::pair<const std::chrono::steady_clock::time_point, call>>>;
 

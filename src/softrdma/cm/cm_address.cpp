@@ -124,8 +124,7 @@ int detail::open_bound(cm_id &id, const sockaddr *address)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only));
     if (id.shares_port)
         share_port(fd);
-    // The kernel rejects a second socket that is only bound if neither shares its port. A port that earlier connections
-    // still use takes the second attempt.
+    // The kernel rejects a second bound socket if neither shares its port; earlier connections require the second try.
     const auto *to = reinterpret_cast<const sockaddr *>(&tcp);
     bool bound = ::bind(fd, to, address_size(address)) == 0;
     if (!bound && errno == EADDRINUSE) {

@@ -50,7 +50,6 @@ public:
     bool search(const shm_address &peer) REQUIRES(cm::lock());
     bool is_searching() const REQUIRES(cm::lock()) { return searching_; }
     void stop_searching() REQUIRES(cm::lock());
-    // Returns true if no endpoint was found, and the policy requires one.
     bool fails() const REQUIRES(cm::lock()) { return ep_ == nullptr && discovery::required(); }
     void answer() REQUIRES(cm::lock()); // passive side, after the search: sends message 2
     void decide() REQUIRES(cm::lock()); // active side, after join(); message 3 follows

@@ -41,8 +41,7 @@ inline bool active() noexcept
 }
 
 std::optional<verdict> on_request(ibv_wr_opcode opcode, std::uint32_t qpn);
-// Returns the fault for a message of the connection manager: rejected or lost.
-std::optional<action> on_handshake();
+std::optional<action> on_handshake(); // returns the fault for a message of the connection manager: rejected or lost
 bool on_completion(std::uint32_t qpn);
 
 // Adds rules, all or none. Returns false and stores the reason if a rule is invalid. "off" removes all.

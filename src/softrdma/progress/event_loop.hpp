@@ -30,8 +30,7 @@ public:
     // Adds a handler with input in memory: it is polled whenever descriptors are polled.
     void watch_memory(const std::shared_ptr<event_handler> &handler) { watches_.add_in_memory(handler); }
     void unwatch_memory(const event_handler &handler) { watches_.remove_in_memory(handler); }
-    // Marks the handler that most likely has the next input.
-    void expect(std::shared_ptr<event_handler> handler);
+    void expect(std::shared_ptr<event_handler> handler); // marks the handler that most likely has the next input
     bool expects(const event_handler &handler) const noexcept { return watches_.expects(handler); }
 
     void after(std::chrono::microseconds delay, reserve::call call)

@@ -22,8 +22,7 @@ public:
 class pending_peers
 {
 public:
-    // Adds a peer, before its messages are read; disconnects it if memory is exhausted. Returns how long the next one
-    // must stay in the kernel's queue, so that the first message of a new peer can be read before its disconnection.
+    // Adds a peer; disconnects it without memory. Returns how long the next one must stay in the kernel's queue.
     std::chrono::milliseconds add(const std::shared_ptr<pending_peer> &peer);
     std::chrono::milliseconds pause(); // time to the next acceptance
     // Called when the first message of the peer has arrived. Returns false if the peer was disconnected.

@@ -39,8 +39,7 @@ public:
     virtual const char *name() const noexcept = 0; // name in reports
     virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
 
-    // Breaks the path; packet_receiver::path_lost() follows on both sides.
-    virtual void cut() noexcept = 0;
+    virtual void cut() noexcept = 0; // breaks the path; packet_receiver::path_lost() follows on both sides
 };
 
 // Interface of the receiver of a path's packets and events. The calls take the lock of the queue pair. Packets of a
@@ -56,8 +55,7 @@ public:
     // needs no copy. Does not call it if words must be stored whole or the destination is uncertain.
     virtual void fill_destination(const packet_path &from, const packet &partial, std::size_t bytes,
             const std::function<void(std::span<std::byte>)> &fill) = 0;
-    // Called after the received packets were handled, before the thread waits for more.
-    virtual void received_all() = 0;
+    virtual void received_all() = 0; // called after the received packets were handled, before the thread waits for more
     virtual void path_writable() = 0; // the path is no longer congested
     virtual void timer_expired() = 0;
     virtual void answer_timer_expired() = 0;

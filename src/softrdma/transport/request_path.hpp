@@ -35,8 +35,7 @@ public:
     virtual post_result post(const wqe &w) = 0;
     // Returns true only if post() is certain to return `unsupported`.
     virtual bool is_unsupported(const wqe &w) const noexcept = 0;
-    // Called when the network executes the request.
-    virtual void on_network_fallback(const wqe &w) noexcept = 0;
+    virtual void on_network_fallback(const wqe &w) noexcept = 0; // called when the network executes the request
     // Called when the network has executed a request that consumed one of the peer's receives.
     virtual void peer_consumed_receive() noexcept = 0;
 
@@ -57,8 +56,7 @@ class shm_peer : public std::enable_shared_from_this<shm_peer>
 public:
     virtual ~shm_peer() = default;
 
-    // Section in which the peer accesses local memory.
-    virtual reader reader_of_peer() const noexcept = 0;
+    virtual reader reader_of_peer() const noexcept = 0; // section in which the peer accesses local memory
     // Returns a path for acting on the queue pair of the peer; `own` is the block that the local queue pair publishes.
     virtual std::shared_ptr<request_path> open_path(qp_block &own, ibv_pd *pd) = 0;
 };

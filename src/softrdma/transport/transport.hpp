@@ -41,8 +41,7 @@ public:
     virtual bool fail_first(ibv_wc_status status) = 0;
     virtual void flush_sends() = 0;
 
-    // Called when the program has posted a receive that the peer may wait for.
-    virtual void on_receive_posted() = 0;
+    virtual void on_receive_posted() = 0; // called when the program has posted a receive that the peer may wait for
     // Sends the responses that are due, and rejects requests whose responses take longer.
     virtual void abandon_answers() = 0;
     virtual void flush_receives() = 0;

@@ -121,8 +121,7 @@ completion_queue *completion_channel::next_arrived() noexcept
     return accept(arrived.data.ptr);
 }
 
-// Moves arrived events to `earlier_`, so that their queues can be armed again. Without a free descriptor, these events
-// remain in the kernel's list and also count for the new arming.
+// Moves arrived events to `earlier_`, so that their queues can be armed again; without a descriptor they stay.
 void completion_channel::save_arrived_events()
 {
     if (!any_earlier_) {

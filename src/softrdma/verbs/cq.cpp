@@ -96,7 +96,6 @@ completion_queue::entry *completion_queue::append(
     return &e;
 }
 
-// Appends the completion of a receive. Returns false if it is lost.
 bool completion_queue::append(const ibv_wc &wc)
 {
     entry *added = append(wc.qp_num, nullptr, 0);

@@ -167,7 +167,6 @@ ibv_wc_status datagram_qp::send(const wqe &w)
     return send_on(*path_, d, to.route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
-// The sender of a datagram never learns its fate.
 ibv_wc_status datagram_qp::send_with_fault(
         const fault::verdict &verdict, const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {

@@ -134,9 +134,8 @@ public:
             std::uint64_t other_domain = no_domain);
     static constexpr std::uint64_t no_domain = 0;
     static constexpr std::uint64_t any_address = UINT64_MAX;
-    // Pins a region; empty if it has been deregistered.
-    region_pin pin(const std::shared_ptr<memory_region> &region);
-    region_pin pin(std::uint32_t key); // ignores domain and access
+    region_pin pin(const std::shared_ptr<memory_region> &region); // pins a region; empty if it has been deregistered
+    region_pin pin(std::uint32_t key);                            // ignores domain and access
 
     // While bound, windows (verbs/mw.hpp) are found like regions, by keys of their own.
     std::shared_ptr<memory_region> add_window(ibv_context *context); // unbound; NULL with errno ENOMEM on error

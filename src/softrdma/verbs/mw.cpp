@@ -142,7 +142,6 @@ std::optional<ibv_wc_status> window_table::bind(const qp_object &qp, const bind_
     return w->bound ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
 }
 
-// Returns the type 2 window with exactly that key if it belongs to the queue pair, or NULL.
 memory_window *window_table::find_bound(const qp_object &qp, std::uint32_t key) const noexcept
 {
     memory_window *w = find(key);

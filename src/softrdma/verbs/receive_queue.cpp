@@ -286,8 +286,7 @@ void receive_queue::consume(std::uint64_t position) noexcept
     consumed_.store(position + 1, std::memory_order_release);
 }
 
-// Messages that exceed the ring arrive over the network, and more of them are likely to follow. A poll of the network
-// takes much longer than a poll of the ring, so it is limited to the next messages.
+// Messages that exceed the ring come over the network, whose polls are slow, so they are limited to the next messages.
 void receive_queue::on_network_message() noexcept
 {
     constexpr std::uint32_t while_expected = 1024;

@@ -121,8 +121,7 @@ std::optional<receive_request> shared_receive_queue::take()
     return request;
 }
 
-// Reclaims all lent receives if a limit must be compared with the number that is left. Otherwise one queue pair returns
-// its receives at a time: with more queue pairs than receives, each message that finds none needs one.
+// Reclaims all lent receives to compare a limit. Otherwise one queue pair at a time returns its receives.
 bool shared_receive_queue::finds_one() noexcept
 {
     if (attr_.srq_limit > 0)

@@ -11,8 +11,7 @@ class byte_writer;
 namespace softrdma
 {
 
-// A secret that a process stores in its private memory and in its arena.
-using token_bytes = std::array<std::uint64_t, 2>;
+using token_bytes = std::array<std::uint64_t, 2>; // secret that a process stores in its private memory and in its arena
 
 // Distinguishes hosts, namespaces, and processes with a reused process ID.
 struct identity {

@@ -50,7 +50,6 @@ outcome requester::start_requests()
     return outcome::proceed;
 }
 
-// Executes a local request once all requests before it have completed.
 bool requester::execute_local(wqe &w, outcome &o)
 {
     o = outcome::proceed;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Responses of the peer: acknowledgements, read data, NAKs.
 #include "base/log.hpp"
 #include "base/assert.hpp"
 #include "base/copy.hpp"

@@ -10,7 +10,6 @@
 namespace softrdma
 {
 
-// Returns true if the request must be sent over the network: memory cannot execute it, or it has been sent before.
 bool requester::is_for_network(wqe &w) noexcept
 {
     if (w.has_psn() || w.state == wqe_state::network_only)

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests that wait: for a receive of the peer, or for its response.
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "transport/rc/requester.hpp"
@@ -11,13 +10,11 @@
 namespace softrdma
 {
 
-// Delay before the receiver is requested to notify of a posted receive. A polling sender retries without a
-// notification. The notification of a sleeping sender costs both sides much more than a message through memory.
+// Delay before the receiver must notify of a posted receive, which costs a sleeping sender more than a message.
 constexpr std::chrono::microseconds receive_request_delay{200};
 // Delay for programs that allow no retry: they depend on the latency of a network to post their receives in time.
 constexpr std::chrono::microseconds flight_time{50000};
 
-// Starts the response timeout of the peer.
 [[gnu::cold]] void requester::watch_answers()
 {
     const auto limit = ep_.answer_limit();

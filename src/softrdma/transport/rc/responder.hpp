@@ -25,7 +25,6 @@ public:
         expected_psn_ = psn & psn_mask;
         rejects_ = owes_acknowledgement_ = false;
     }
-    // Called when a receive was posted: notifies a sender that was asked to wait.
     void announce_receive()
     {
         if (announces_ || receiver_not_ready_ ||

@@ -11,11 +11,9 @@
 namespace softrdma
 {
 
-// Ring for the datagrams of one process to another one on its host, in memory that both map: an endless sequence of
-// bytes with one writer and one reader. Each datagram is contiguous.
-// A datagram becomes valid with the last store of its writer. A partial datagram of a stopped or killed writer is
-// therefore never read. Each side has a private copy of its position, and treats stores of the other side only as
-// hints.
+// Ring for the datagrams of one process to another one on its host: an endless sequence of bytes with one writer and
+// one reader. A contiguous datagram becomes valid with the last store of its writer, so a partial one is never read.
+// Each side relies on its private copy of its position.
 
 inline constexpr std::size_t ring_data_size = 4 << 20; // sparse: only touched pages use memory
 inline constexpr std::size_t ring_size = page + ring_data_size;

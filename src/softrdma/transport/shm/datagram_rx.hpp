@@ -19,8 +19,7 @@ class datagram_peer_owner
 public:
     virtual ~datagram_peer_owner() = default;
     virtual bool add(const std::shared_ptr<datagram_peer> &peer) = 0; // false if the limit of peers is reached
-    // Removes a peer, after taking the complete datagrams in its ring.
-    virtual void remove(datagram_peer &peer) = 0;
+    virtual void remove(datagram_peer &peer) = 0;     // removes a peer, after taking the complete datagrams in its ring
     virtual int wake_descriptor() const noexcept = 0; // eventfd that wakes the owner
 };
 
@@ -36,9 +35,8 @@ public:
 
     poll_result ready(std::uint32_t events) override;
 
-    // Used by the owner after add(), one thread at a time.
-    std::optional<ring_reader> ring;
-    bool has_sent = false; // true once it has sent a datagram through the ring
+    std::optional<ring_reader> ring; // used by the owner after add(), one thread at a time
+    bool has_sent = false;           // true once it has sent a datagram through the ring
     // Checks both addresses of a datagram, which its sender has supplied.
     bool is_of_this_host(const network_address &source, const network_address &destination) noexcept;
 

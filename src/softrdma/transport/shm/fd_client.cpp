@@ -78,7 +78,6 @@ private:
     std::weak_ptr<peer_process> requester_ GUARDED_BY(mutex_);
 };
 
-// Closes the connection with its last user.
 class fd_client_line : public peer_line
 {
 public:

@@ -25,7 +25,6 @@ constexpr unsigned max_requests = 8; // limit before other sockets are served
 
 constinit process::single<pending_peers> without_a_request;
 
-// A client that requests descriptors.
 class fd_peer : public local_client
 {
 public:

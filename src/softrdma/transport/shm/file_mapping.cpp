@@ -26,7 +26,6 @@ namespace softrdma
 namespace
 {
 
-// Finds the shared mapping of a process that contains the whole range.
 bool find_area(std::uint32_t pid, std::uint64_t address, std::uint64_t length, mapped_area &out)
 {
     proc_lines maps(("/proc/" + std::to_string(pid) + "/maps").c_str());
@@ -37,7 +36,6 @@ bool find_area(std::uint32_t pid, std::uint64_t address, std::uint64_t length, m
     return false;
 }
 
-// Opens a path if it leads to the file of the area.
 int open_same(const std::string &path, const mapped_area &area)
 {
     struct stat file {
@@ -49,7 +47,7 @@ int open_same(const std::string &path, const mapped_area &area)
     return open(path.c_str(), O_RDWR | O_CLOEXEC);
 }
 
-// Duplicates a descriptor, whose file may not be openable again. Must not be closed in the program's descriptor table.
+// Duplicates a descriptor: opening its file again might fail. Must not be closed in the program's descriptor table.
 int duplicate_same(int fd, const mapped_area &area)
 {
     struct stat file {

@@ -29,7 +29,6 @@ bool refuse(std::string &reason, const char *operation, int error)
     return false;
 }
 
-// Cache of peers: looked up once per process, not once per connection.
 struct peer_cache {
     ordered_mutex lock{lock_level::receives};
     std::unordered_map<std::uint64_t, std::weak_ptr<peer_process>> by_token GUARDED_BY(lock);

@@ -18,8 +18,7 @@ namespace softrdma
 
 // Returns why this process and the one with that address share no memory, as known without contacting it.
 no_shm_reason check_shm(const shm_address &h);
-// Returns the reason why this process shares no memory at all, or `none` if it does.
-no_shm_reason check_local_shm();
+no_shm_reason check_local_shm(); // returns the reason why this process shares no memory at all, or `none` if it does
 
 // A registered region of the peer, as found by one operation.
 struct remote_region {

@@ -155,7 +155,6 @@ file_mapping *shm_ep::lookup_mapping(remote_region r)
     return recent_.get();
 }
 
-// Cache lines of direct access are written back when stored.
 void shm_ep::record_store(const remote_region &r, std::uint32_t bytes)
 {
     SOFTRDMA_ASSERT(recent_ != nullptr && r.address >= r.region_address);

@@ -34,9 +34,8 @@ public:
 
     // Reserves an entry. Returns false if the queue is full: its owner must then detect the overflow.
     bool reserve() noexcept;
-    void release_entry() noexcept; // entry without a message
-    // Lets the peer find a message that was published.
-    void announce(std::uint32_t bit, bool watched) noexcept;
+    void release_entry() noexcept;                           // entry without a message
+    void announce(std::uint32_t bit, bool watched) noexcept; // lets the peer find a message that was published
     void wake(bool solicited);
 
 private:
@@ -179,12 +178,10 @@ private:
     static constexpr std::uint32_t max_part = 1 << 20;
 
     qp_block *block_ = nullptr;
-    // Words of the local queue pair: the key of the region in use, and its section.
     std::atomic<std::uint32_t> *region_in_use_ = &not_shown_;
     std::atomic<std::uint32_t> *epoch_ = nullptr;
     std::shared_ptr<peer_process> peer_;
     std::uint64_t connection_ = 0; // the peer's number of the connection
-    // Region used last.
     std::uint32_t recent_slot_ = 0;
     std::uint64_t recent_generation_ = 0;
     std::shared_ptr<file_mapping> recent_;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages for the program of the peer: delivered to its receives.
 #include "base/assert.hpp"
 #include "base/guard.hpp"
 #include "transport/shm/shm_ep.hpp"

@@ -70,8 +70,7 @@ public:
     // Sets the receiver of packets for that queue pair number; NULL for none.
     void bind(std::shared_ptr<packet_receiver> receiver, std::uint32_t local_qpn);
     std::shared_ptr<packet_receiver> bound();
-    // While held, no input is read, because the queue pair is not ready for it.
-    void hold();
+    void hold(); // while held, no input is read, because the queue pair is not ready for it
     void unhold();
     void send_control(opcode op, std::span<const std::byte> payload); // a packet that does not belong to the queue pair
     void finish();                                                    // closes the connection once all output was sent

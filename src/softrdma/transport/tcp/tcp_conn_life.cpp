@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A TCP connection from its start to its end, and its timers.
 #include "base/descriptors.hpp"
 #include "base/log.hpp"
 #include "base/socket_address.hpp"

@@ -8,8 +8,7 @@
 namespace softrdma::tcp_socket
 {
 
-// Sets options: output is sent without delay, and a peer that disappears is detected.
-void prepare(int fd);
+void prepare(int fd); // sets options: output is sent without delay, and a peer that disappears is detected
 
 // Selects a congestion control without pacing for a connection within a host. The algorithm of the system may pace:
 // with BBR a stream takes 1.4 times as long. Call it once the connection is established.

@@ -14,8 +14,7 @@
 namespace softrdma
 {
 
-// Requested size of the receive buffer, for bursts; the system may grant less.
-constexpr int receive_buffer = 8 << 20;
+constexpr int receive_buffer = 8 << 20; // requested size of the receive buffer, for bursts; the system may grant less
 // Limit of other processes on this host that get a ring; further ones use the socket.
 constexpr std::size_t max_peers = 256;
 // Maximum time that a sender waits for a busy network interface.
