@@ -124,10 +124,10 @@ parsed parse()
         result.values[i] = e.fallback;
         if (set == nullptr)
             continue;
-        const bool good = e.has_words()   ? parse_word(e, set, result.values[i])
-                          : e.is_number() ? parse_number(e, set, result.values[i])
-                                          : !(result.texts[i] = set).empty();
-        if (!good && result.invalid == nullptr)
+        const bool is_valid = e.has_words()   ? parse_word(e, set, result.values[i])
+                              : e.is_number() ? parse_number(e, set, result.values[i])
+                                              : !(result.texts[i] = set).empty();
+        if (!is_valid && result.invalid == nullptr)
             result.invalid = &e;
     }
     return result;

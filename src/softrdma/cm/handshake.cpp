@@ -37,7 +37,7 @@ void report_version(const tcp_conn &path, const packet &p)
         log::write(log::level::warn,
                 "the peer at %s: connection rejected: it has version %u of the protocol, this process version %u (use "
                 "the same release of softrdma on both sides)",
-                text_of(tcp_socket::addresses_of(path.fd()).there).data(), version, unsigned{wire_version});
+                text_of(tcp_socket::addresses_of(path.fd()).remote).data(), version, unsigned{wire_version});
 }
 
 class conn_upcalls : public tcp_conn_user
@@ -206,7 +206,7 @@ void handshake::stop_searching()
 void handshake::log_tcp_fallback() const
 {
     log::write(log::level::info, "peer %s: shared memory not used: %s (all traffic over TCP)",
-            text_of(tcp_socket::addresses_of(path->fd()).there).data(), text_of(no_shm_reason_));
+            text_of(tcp_socket::addresses_of(path->fd()).remote).data(), text_of(no_shm_reason_));
 }
 
 void handshake::answer()

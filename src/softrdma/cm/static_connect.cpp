@@ -257,7 +257,7 @@ bool received_request(const std::shared_ptr<tcp_conn> &path, const packet &p)
     direct_handshake request;
     if (path->tag != 0 || !decode(p.payload, request))
         return false;
-    const sockaddr_storage peer = tcp_socket::addresses_of(path->fd()).there;
+    const sockaddr_storage peer = tcp_socket::addresses_of(path->fd()).remote;
     connection *c = state().find(request.to);
     if (c == nullptr || c->active || !c->takes(request) || !same(gid_of(peer), c->peer)) {
         log::write(log::level::debug, "peer %s: queue pair %u is not ready to connect (the peer retries)",

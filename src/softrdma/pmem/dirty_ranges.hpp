@@ -35,11 +35,11 @@ public:
     template<typename WriteBack>
     bool make_durable(const WriteBack &write_back)
     {
-        const bool good = std::all_of(ranges_.begin(), ranges_.end(),
+        const bool all_written = std::all_of(ranges_.begin(), ranges_.end(),
                 [&](const range &dirty) { return write_back(dirty.owner, dirty.begin, dirty.end); });
-        if (good)
+        if (all_written)
             ranges_.clear();
-        return good;
+        return all_written;
     }
     // Removes ranges of owners that are gone, if there are many ranges.
     template<typename IsGone>

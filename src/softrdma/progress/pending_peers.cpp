@@ -15,17 +15,17 @@ constexpr auto min_time = std::chrono::milliseconds(100);    // minimum time for
 // An eighth of the descriptor limit of the program, if that is small.
 static std::size_t max_pending() noexcept
 {
-    constexpr rlim_t most = 128;
+    constexpr rlim_t max_peers = 128;
     rlimit limit{};
     const bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
-    return static_cast<std::size_t>(known ? std::clamp<rlim_t>(limit.rlim_cur / 8, 1, most) : most);
+    return static_cast<std::size_t>(known ? std::clamp<rlim_t>(limit.rlim_cur / 8, 1, max_peers) : max_peers);
 }
 
 std::chrono::milliseconds pending_peers::add(const std::shared_ptr<pending_peer> &peer)
 {
-    const std::size_t most = max_pending();
-    while (const auto oldest = take_oldest(most)) {
-        log::write(log::level::info, "peer disconnected before its first message: %zu others are pending", most);
+    const std::size_t limit = max_pending();
+    while (const auto oldest = take_oldest(limit)) {
+        log::write(log::level::info, "peer disconnected before its first message: %zu others are pending", limit);
         oldest->drop();
     }
     try {
@@ -50,20 +50,20 @@ std::chrono::milliseconds pending_peers::add(const std::shared_ptr<pending_peer>
 
 std::chrono::milliseconds pending_peers::pause()
 {
-    const std::size_t most = max_pending();
+    const std::size_t limit = max_pending();
     const lock_guard lock(mutex_);
-    if (peers_.size() < most)
+    if (peers_.size() < limit)
         return std::chrono::milliseconds(0);
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(peers_.front().since + min_time - clock::now());
     return std::max(wait, std::chrono::milliseconds(0));
 }
 
-std::shared_ptr<pending_peer> pending_peers::take_oldest(std::size_t most)
+std::shared_ptr<pending_peer> pending_peers::take_oldest(std::size_t limit)
 {
     const lock_guard lock(mutex_);
     std::erase_if(peers_, [](const entry &e) { return e.peer.expired(); });
     std::shared_ptr<pending_peer> oldest;
-    for (; oldest == nullptr && peers_.size() >= most; peers_.pop_front())
+    for (; oldest == nullptr && peers_.size() >= limit; peers_.pop_front())
         oldest = peers_.front().peer.lock();
     return oldest;
 }

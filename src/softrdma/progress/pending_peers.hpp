@@ -35,8 +35,8 @@ private:
         clock::time_point since;
     };
 
-    // Returns NULL if fewer than `most` peers are in the list.
-    std::shared_ptr<pending_peer> take_oldest(std::size_t most);
+    // Returns NULL if fewer than `limit` peers are in the list.
+    std::shared_ptr<pending_peer> take_oldest(std::size_t limit);
 
     ordered_mutex mutex_{lock_level::leaf};
     std::deque<entry, reserve::allocator<entry>> peers_ GUARDED_BY(mutex_); // the oldest first

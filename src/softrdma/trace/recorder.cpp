@@ -300,8 +300,8 @@ private:
 
 bool configure()
 {
-    static constinit process::single<const bool> good;
-    return good.get([] {
+    static constinit process::single<const bool> writable;
+    return writable.get([] {
         const char *path = config::text(config::setting::trace);
         if (path == nullptr)
             return &process::yes;

@@ -37,7 +37,7 @@ public:
     virtual void start_answer_timer(std::chrono::microseconds delay) = 0;
 
     virtual const char *name() const noexcept = 0; // name in reports
-    virtual void ends(sockaddr_storage &here, sockaddr_storage &there) const = 0;
+    virtual void ends(sockaddr_storage &local, sockaddr_storage &remote) const = 0;
 
     virtual void cut() noexcept = 0; // breaks the path; packet_receiver::path_lost() follows on both sides
 };

@@ -21,19 +21,19 @@ bool rc_transport::receive(packet_path &from, const packet &p)
     }
     if (!qp_.sends_requests())
         return true;
-    return qp_.apply_outcome(p.op == opcode::receive_posted ? requester_.resume() : requester_.answer(p));
+    return qp_.apply_outcome(p.op == opcode::receive_posted ? requester_.resume() : requester_.receive_response(p));
 }
 
 void rc_transport::fill_destination(const packet_path &from, const packet &partial, std::size_t bytes,
         const std::function<void(std::span<std::byte>)> &fill)
 {
     const lock_guard lock(qp_.lock());
-    gathered place;
+    gathered destination;
     if (!is_current(from) || !qp_.answers() || pmem::power_cut::armed())
         return;
-    if (is_send(partial.op) ? responder_.find_destination(partial, bytes, place)
-                            : requester_.find_destination(partial, bytes, place))
-        fill({static_cast<std::byte *>(place.segments[0].iov_base), place.segments[0].iov_len});
+    if (is_send(partial.op) ? responder_.find_destination(partial, bytes, destination)
+                            : requester_.find_destination(partial, bytes, destination))
+        fill({static_cast<std::byte *>(destination.segments[0].iov_base), destination.segments[0].iov_len});
 }
 
 void rc_transport::drop(const packet &p)
@@ -55,12 +55,12 @@ bool rc_transport::receive_request(const packet_path &from, const packet &p)
             return admitted == responder::admission::ignore;
         is_executing_ = true;
     }
-    const std::uint8_t answer = execute(p);
+    const std::uint8_t code = execute(p);
     const lock_guard lock(qp_.lock());
     is_executing_ = false;
     if (!qp_.answers())
         return drop(p), true;
-    return qp_.apply_outcome(responder_.finish(p, answer));
+    return qp_.apply_outcome(responder_.finish(p, code));
 }
 
 void rc_transport::received_all()

@@ -101,7 +101,7 @@ outcome requester::transmit(wqe &w)
     if (w.is_rejected())
         return local_error(w, w.local_status);
     if (ep_.limits_answers) [[unlikely]]
-        watch_answers();
+        watch_responses();
     if (!w.has_psn()) {
         w.psn = next_psn_;
         next_psn_ = (next_psn_ + 1) & psn_mask;
@@ -109,7 +109,7 @@ outcome requester::transmit(wqe &w)
     if (w.state != wqe_state::transmitting)
         w.enter(wqe_state::transmitting);
     if (w.late_us == wqe::response_lost) [[unlikely]]
-        lose_answers_from(w.psn);
+        drop_responses_from(w.psn);
     if (w.info().round_trip)
         return transmit_round_trip(w);
     // The first segment is cut so that the following ones are aligned to 8-byte words at the target.
@@ -214,7 +214,7 @@ void requester::complete_first(ibv_wc_status status)
     const wqe &w = queue_.front();
     if (ep_.local != nullptr && w.has_psn() && status == IBV_WC_SUCCESS && w.info().takes_receive)
         ep_.local->peer_consumed_receive();
-    unanswered_ = unanswered_ || (w.has_psn() && status != IBV_WC_SUCCESS);
+    responses_pending_ = responses_pending_ || (w.has_psn() && status != IBV_WC_SUCCESS);
     queue_.pop_front(status);
     if (queue_.empty())
         stop_polling_network();
@@ -224,7 +224,7 @@ void requester::complete_first(ibv_wc_status status)
     receive_requested_ = false;
 }
 
-outcome requester::handle_answer(const packet &p)
+outcome requester::handle_response(const packet &p)
 {
     if (peer_ended_) [[unlikely]]
         return outcome::proceed;
@@ -279,7 +279,8 @@ void requester::flush()
 
 bool requester::reset()
 {
-    const bool answered = !std::exchange(unanswered_, false) && !(!queue_.empty() && queue_.front().has_psn());
+    const bool all_received =
+            !std::exchange(responses_pending_, false) && !(!queue_.empty() && queue_.front().has_psn());
     queue_.clear();
     stop_polling_network();
     awaits_memory_ = false;
@@ -287,7 +288,7 @@ bool requester::reset()
     round_trips_ = 0;
     rnr_tries_ = 0;
     stop_waiting();
-    return answered;
+    return all_received;
 }
 
 } // namespace softrdma

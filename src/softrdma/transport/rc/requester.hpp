@@ -33,14 +33,14 @@ public:
     }
     bool awaits_memory() const noexcept { return awaits_memory_; }
     outcome tried_in_memory(post_result result);
-    outcome answer(const packet &p)
+    outcome receive_response(const packet &p)
     {
-        if (watches_answers_) [[unlikely]]
+        if (watches_responses_) [[unlikely]]
             progress_at_ = std::chrono::steady_clock::now();
-        return injection_ != nullptr && intercepted(p) ? outcome::proceed : handle_answer(p);
+        return injection_ != nullptr && intercepted(p) ? outcome::proceed : handle_response(p);
     }
     // Finds the destination of the next bytes of a partly received response. Returns false if it is uncertain.
-    bool find_destination(const packet &partial, std::size_t bytes, gathered &place);
+    bool find_destination(const packet &partial, std::size_t bytes, gathered &destination);
     outcome resume(); // the receiver has buffers again, or the RNR delay has expired
     outcome timed_out();
     outcome answer_timer_expired();
@@ -59,7 +59,7 @@ private:
     outcome stall(wqe &w);
     outcome local_timer_expired();
     outcome start_requests();
-    void watch_answers();
+    void watch_responses();
     outcome transmit(wqe &w);
     packet round_trip_header(const wqe &w) const noexcept;
     outcome transmit_round_trip(wqe &w);
@@ -71,8 +71,8 @@ private:
     outcome local_error(wqe &w, ibv_wc_status status);
     void complete_first(ibv_wc_status status);
     bool complete_before(std::uint32_t psn);
-    bool answers_first(const packet &p);
-    outcome complete_answered();
+    bool responds_to_first(const packet &p);
+    outcome complete_round_trip();
     outcome advance();
     outcome rejected(const packet &p);
     outcome peer_has_ended();
@@ -80,7 +80,7 @@ private:
     outcome receiver_not_ready(std::uint8_t timer);
     outcome receiver_never_ready();
 
-    outcome handle_answer(const packet &p);
+    outcome handle_response(const packet &p);
     outcome acknowledged(const packet &p);
     outcome read_response(const packet &p);
     outcome atomic_response(const packet &p);
@@ -97,9 +97,9 @@ private:
         bool releasing = false;
     };
     bool injected(wqe &w, outcome &o);
-    outcome refuse_once(wqe &w);
+    outcome reject_once(wqe &w);
     void delay_sending(std::chrono::microseconds delay);
-    void lose_answers_from(std::uint32_t psn);
+    void drop_responses_from(std::uint32_t psn);
     bool intercepted(const packet &p);
     outcome release_injected();
     bool held_back() const noexcept { return injection_ != nullptr && injection_->held_back; }
@@ -112,10 +112,10 @@ private:
     int rnr_tries_ = 0;
     bool awaits_memory_ = false; // the first request must be tried in the memory of the peer
     bool waiting_for_receiver_ = false;
-    bool peer_silent_ = false;     // the timer ends the wait for its responses
-    bool peer_ended_ = false;      // the peer sends no more responses, so requests are neither sent nor completed
-    bool unanswered_ = false;      // sent requests have failed locally: their responses may still arrive
-    bool watches_answers_ = false; // the response timer is running
+    bool peer_silent_ = false;       // the timer ends the wait for its responses
+    bool peer_ended_ = false;        // the peer sends no more responses, so requests are neither sent nor completed
+    bool responses_pending_ = false; // sent requests have failed locally: their responses may still arrive
+    bool watches_responses_ = false; // the response timer is running
     std::chrono::steady_clock::time_point progress_at_{}; // time of the latest request or response
     std::unique_ptr<injection> injection_;
     bool polls_network_ = false;     // polls also check the network, because only it reaches some memory of the peer

@@ -9,7 +9,7 @@ namespace softrdma
 {
 
 // Delay before a lost response is reported as an error. An RNIC would first retry for seconds.
-constexpr std::chrono::milliseconds lost_answer_delay{100};
+constexpr std::chrono::milliseconds lost_response_delay{100};
 constexpr std::uint8_t injected_rnr_timer = 12;
 
 // Returns true if the request must not be started now.
@@ -22,7 +22,7 @@ bool requester::injected(wqe &w, outcome &o)
         injection_ = std::make_unique<injection>();
     const auto verdict = fault::on_request(w.op, ep_.qp->qp_num);
     if (verdict && verdict->kind == fault::action::rnr) {
-        o = refuse_once(w);
+        o = reject_once(w);
         return true;
     }
     if (verdict && verdict->kind == fault::action::status) {
@@ -56,7 +56,7 @@ void requester::delay_sending(std::chrono::microseconds delay)
     ep_.path->start_timer(delay);
 }
 
-outcome requester::refuse_once(wqe &w)
+outcome requester::reject_once(wqe &w)
 {
     if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry)
         return local_error(w, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -65,13 +65,13 @@ outcome requester::refuse_once(wqe &w)
     return outcome::proceed;
 }
 
-void requester::lose_answers_from(std::uint32_t psn)
+void requester::drop_responses_from(std::uint32_t psn)
 {
     if (injection_->lost_from)
         return;
     injection_->lost_from = psn;
     peer_silent_ = true;
-    ep_.path->start_timer(lost_answer_delay);
+    ep_.path->start_timer(lost_response_delay);
 }
 
 bool requester::intercepted(const packet &p) // whether the packet was dropped or delayed
@@ -108,7 +108,7 @@ outcome requester::release_injected()
         deferred_packet kept = std::move(i.late.front());
         i.late.pop_front();
         kept.header.payload = kept.payload;
-        o = answer(kept.header);
+        o = receive_response(kept.header);
     }
     i.releasing = false;
     if (o != outcome::proceed || !std::exchange(i.held_back, false))

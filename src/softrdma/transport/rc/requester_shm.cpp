@@ -69,16 +69,16 @@ void requester::show_executed(tap &t, const wqe &w)
                                                    .dma_length = w.length,
                                                    .imm_data = w.imm_data};
     request.dest_qpn = ep_.attr.dest_qp_num;
-    packet answer{.op = opcode::acknowledge, .dest_qpn = ep_.qp->qp_num, .syndrome = syndrome::ack};
+    packet response{.op = opcode::acknowledge, .dest_qpn = ep_.qp->qp_num, .syndrome = syndrome::ack};
     if (w.info().atomic()) {
-        answer.op = opcode::atomic_acknowledge;
-        memcpy(&answer.swap_add, payload.front().iov_base, std::min<std::size_t>(payload.front().iov_len, word_size));
+        response.op = opcode::atomic_acknowledge;
+        memcpy(&response.swap_add, payload.front().iov_base, std::min<std::size_t>(payload.front().iov_len, word_size));
     } else if (w.info().round_trip) {
-        answer.op = opcode::read_response_only;
+        response.op = opcode::read_response_only;
     }
     const bool sends = !w.info().round_trip || w.op == native::wr_atomic_write;
     const std::span<const iovec> nothing;
-    t.executed(*ep_.path, request, sends ? payload : nothing, answer, w.is_read() ? payload : nothing);
+    t.executed(*ep_.path, request, sends ? payload : nothing, response, w.is_read() ? payload : nothing);
 }
 
 void requester::start_polling_network() noexcept

@@ -15,21 +15,21 @@ constexpr std::chrono::microseconds receive_request_delay{200};
 // Delay for programs that allow no retry: they depend on the latency of a network to post their receives in time.
 constexpr std::chrono::microseconds flight_time{50000};
 
-[[gnu::cold]] void requester::watch_answers()
+[[gnu::cold]] void requester::watch_responses()
 {
     const auto limit = ep_.answer_limit();
     SOFTRDMA_ASSERT(ep_.path != nullptr); // the timer belongs to the path
     if (limit == limit.zero())
         return;
     progress_at_ = std::chrono::steady_clock::now();
-    if (!std::exchange(watches_answers_, true))
+    if (!std::exchange(watches_responses_, true))
         ep_.path->start_answer_timer(limit);
 }
 
 outcome requester::answer_timer_expired()
 {
     const auto limit = ep_.answer_limit();
-    watches_answers_ = false;
+    watches_responses_ = false;
     if (queue_.empty() || !queue_.front().has_psn() || limit == limit.zero() || ep_.path == nullptr)
         return outcome::proceed; // no response is outstanding; the next request restarts the timer
     const auto silent = std::chrono::steady_clock::now() - progress_at_;
@@ -39,7 +39,7 @@ outcome requester::answer_timer_expired()
         complete_first(IBV_WC_RETRY_EXC_ERR);
         return outcome::broken;
     }
-    watches_answers_ = true;
+    watches_responses_ = true;
     const auto left = waiting_for_receiver_ ? limit : limit - silent;
     ep_.path->start_answer_timer(std::chrono::ceil<std::chrono::microseconds>(left));
     return outcome::proceed;
@@ -66,7 +66,7 @@ outcome requester::timed_out()
 
 void requester::stop_waiting() noexcept
 {
-    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_answers_ = receive_requested_ = false;
+    waiting_for_receiver_ = peer_silent_ = peer_ended_ = watches_responses_ = receive_requested_ = false;
     timer_at_ = never;
     injection_.reset();
 }

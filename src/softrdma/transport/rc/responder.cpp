@@ -87,9 +87,9 @@ std::uint8_t responder::place_write(const packet &p)
     const std::uint32_t left = write_length_ - placed_;
     if (write_length_ > limits::max_message || bytes > left || (is_last(p.op) && bytes != left))
         return syndrome::invalid_request;
-    const std::uint8_t answer = memory_.write(access_, {write_rkey_, write_addr_, write_length_}, placed_, p.payload);
-    placed_ += answer == syndrome::ack ? bytes : 0;
-    return answer;
+    const std::uint8_t code = memory_.write(access_, {write_rkey_, write_addr_, write_length_}, placed_, p.payload);
+    placed_ += code == syndrome::ack ? bytes : 0;
+    return code;
 }
 
 std::uint8_t responder::place_message(const packet &p)
@@ -115,28 +115,28 @@ std::uint8_t responder::place_message(const packet &p)
     return syndrome::ack;
 }
 
-bool responder::find_destination(const packet &partial, std::size_t bytes, gathered &place)
+bool responder::find_destination(const packet &partial, std::size_t bytes, gathered &destination)
 {
     return in_message_ && !message_is_write_ && partial.psn == expected_psn_ && current_ &&
-           place.collect(receive_domain(), receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
+           destination.collect(receive_domain(), receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
 }
 
-outcome responder::finish(const packet &p, std::uint8_t answer)
+outcome responder::finish(const packet &p, std::uint8_t code)
 {
-    if (answer == syndrome::ack && is_send(p.op))
-        answer = place_message(p);
+    if (code == syndrome::ack && is_send(p.op))
+        code = place_message(p);
     if (is_last(p.op) || (is_round_trip(p.op) && !p.replay)) {
         ++executed_;
         if (pmem::power_cut::armed()) [[unlikely]]
             pmem::power_cut::operation_done();
     }
-    if (answer == syndrome::ack && is_round_trip(p.op) && ++round_trips_queued_ > limits::max_reads)
-        answer = syndrome::invalid_request;
-    if (answer != syndrome::ack)
-        return refuse(p, answer);
+    if (code == syndrome::ack && is_round_trip(p.op) && ++round_trips_queued_ > limits::max_reads)
+        code = syndrome::invalid_request;
+    if (code != syndrome::ack)
+        return reject(p, code);
     if (is_round_trip(p.op)) {
         expected_psn_ = (expected_psn_ + (p.replay ? 0 : 1)) & psn_mask;
-        answer_round_trip(p);
+        respond_round_trip(p);
     } else if (is_last(p.op)) {
         expected_psn_ = (expected_psn_ + 1) & psn_mask;
         in_message_ = false;

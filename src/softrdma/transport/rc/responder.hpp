@@ -41,12 +41,12 @@ public:
     // Accesses memory only: places a WRITE segment or a word, operates on a word, executes a FLUSH, or checks a READ
     // and makes the earlier writes durable. Returns the syndrome of the response.
     std::uint8_t execute(const packet &p);
-    outcome finish(const packet &p, std::uint8_t answer);
+    outcome finish(const packet &p, std::uint8_t code);
     void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
     // Rejects, once, the first request without a response. Requests behind it get none, which would acknowledge all.
     void reject_rest();
     // Finds the destination of the next bytes of an arriving message. Returns false if it is uncertain.
-    bool find_destination(const packet &partial, std::size_t bytes, gathered &place);
+    bool find_destination(const packet &partial, std::size_t bytes, gathered &destination);
 
     // Sends due responses, then completes what they acknowledge: a program may exit once it has polled a message.
     outcome release();
@@ -96,12 +96,12 @@ private:
     std::uint8_t place_message(const packet &p);
     std::uint8_t place_write(const packet &p);
     void acknowledge(std::uint32_t psn);
-    void answer_round_trip(const packet &p);
+    void respond_round_trip(const packet &p);
     bool send_reply(reply &r);
     bool send_read(reply &r);
     void send_replies();
     void push_completions();
-    outcome refuse(const packet &p, std::uint8_t code);
+    outcome reject(const packet &p, std::uint8_t code);
     void report(std::uint8_t code);
     bool reject_read(const reply &r, std::uint8_t code);
 

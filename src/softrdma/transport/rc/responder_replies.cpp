@@ -20,7 +20,7 @@ void responder::acknowledge(std::uint32_t psn)
         replies_.push_back({.psn = psn, .syndrome = syndrome::ack});
 }
 
-void responder::answer_round_trip(const packet &p)
+void responder::respond_round_trip(const packet &p)
 {
     owes_acknowledgement_ = owes_acknowledgement_ && p.replay;
     reply r{.psn = p.psn, .syndrome = syndrome::ack, .replay = p.replay};
@@ -42,7 +42,7 @@ void responder::answer_round_trip(const packet &p)
         replies_.push_back(r);
 }
 
-outcome responder::refuse(const packet &p, std::uint8_t code)
+outcome responder::reject(const packet &p, std::uint8_t code)
 {
     log::write(log::level::info, "queue pair %u: request of the peer rejected: opcode %#x, syndrome %#x, key %#x",
             ep_.qp->qp_num, static_cast<unsigned>(p.op), unsigned{code}, p.rkey);

@@ -11,12 +11,12 @@ static constinit process::single<pending_peers> without_an_offer;
 
 bool datagram_peer::is_of_this_host(const network_address &source, const network_address &destination) noexcept
 {
-    if (source == known_source_ && destination == known_destination_)
+    if (source == cached_source_ && destination == cached_destination_)
         return true;
     if (!is_own_address(source) || !is_own_address(destination))
         return false;
-    known_source_ = source;
-    known_destination_ = destination;
+    cached_source_ = source;
+    cached_destination_ = destination;
     return true;
 }
 

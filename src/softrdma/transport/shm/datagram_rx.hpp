@@ -46,8 +46,8 @@ private:
     const std::uint16_t own_port_;
     const std::weak_ptr<datagram_peer_owner> owner_;
     bool added_ GUARDED_BY(mutex_) = false;
-    network_address known_source_{}; // last address pair that was found to be of this host
-    network_address known_destination_{};
+    network_address cached_source_{}; // last address pair that was found to be of this host
+    network_address cached_destination_{};
 };
 
 // Accepts rings for the queue pairs of that port. NULL if this process shares no memory, or the name is in use.

@@ -65,7 +65,7 @@ private:
     unique_fd socket_;
     unique_fd wake_; // eventfd that wakes the reader
     ring_writer ring_;
-    network_address known_{}; // address that is known to be of this host
+    network_address cached_{}; // address that is known to be of this host
     const process::birth birth_;
     const std::chrono::steady_clock::time_point created_ = std::chrono::steady_clock::now();
     ordered_mutex mutex_{lock_level::sending};
@@ -86,13 +86,13 @@ void datagram_tx::channel::offer(std::uint16_t port, int file)
 poll_result datagram_tx::channel::ready(std::uint32_t)
 {
     const lock_guard lock(mutex_);
-    ring_offer answer;
+    ring_offer response;
     received_fds fds;
-    const reception r = receive(socket_.get(), answer, fds);
+    const reception r = receive(socket_.get(), response, fds);
     if (r == reception::nothing)
         return poll_result::idle;
     const bool taken = r == reception::message && state_.load(std::memory_order_relaxed) == state::offered &&
-                       answer.version == ring_offer{}.version && is_event_descriptor(fds[0].get());
+                       response.version == ring_offer{}.version && is_event_descriptor(fds[0].get());
     if (taken) {
         wake_ = std::move(fds[0]);
         state_.store(state::open, std::memory_order_release);
@@ -112,11 +112,11 @@ void datagram_tx::channel::close() noexcept
 
 bool datagram_tx::channel::leads_to(const network_address &address) noexcept
 {
-    if (address == known_)
+    if (address == cached_)
         return true;
     if (!is_own_address(address))
         return false;
-    known_ = address;
+    cached_ = address;
     return true;
 }
 

@@ -33,7 +33,7 @@ void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address
     }
 }
 
-void complain(const address_text &peer, const char *reason)
+void report_unshared(const address_text &peer, const char *reason)
 {
     log::write(log::level::info, "peer %s: shared memory not used: %s", peer.data(), reason);
     if (required())
@@ -43,27 +43,27 @@ void complain(const address_text &peer, const char *reason)
 
 address_text name_of_peer(const packet_path &path)
 {
-    sockaddr_storage here{};
-    sockaddr_storage there{};
-    path.ends(here, there);
-    return text_of(there);
+    sockaddr_storage local{};
+    sockaddr_storage remote{};
+    path.ends(local, remote);
+    return text_of(remote);
 }
 
 // Returns NULL if shared memory cannot be used: TCP then carries all traffic.
-shm_ep_ptr open_handed(const shm_address &h, const connection_ends &ends, handover passed, const address_text &peer)
+shm_ep_ptr open_passed(const shm_address &h, const connection_ends &ends, handover passed, const address_text &peer)
 {
     if (passed.arena.get() < 0) {
-        complain(peer, "peer did not pass its memory descriptor");
+        report_unshared(peer, "peer did not pass its memory descriptor");
         return nullptr;
     }
     try {
         std::string reason;
-        shm_ep_ptr handed = shm_ep::open(h, ends, std::move(passed), reason);
-        if (handed == nullptr)
-            complain(peer, reason.c_str());
-        return handed;
+        shm_ep_ptr opened = shm_ep::open(h, ends, std::move(passed), reason);
+        if (opened == nullptr)
+            report_unshared(peer, reason.c_str());
+        return opened;
     } catch (const std::bad_alloc &) {
-        complain(peer, strerror(ENOMEM));
+        report_unshared(peer, strerror(ENOMEM));
         return nullptr;
     }
 }
@@ -71,13 +71,13 @@ shm_ep_ptr open_handed(const shm_address &h, const connection_ends &ends, handov
 connection_ends ends_of(const packet_path &path)
 {
     connection_ends ends;
-    sockaddr_storage here{};
-    sockaddr_storage there{};
-    path.ends(here, there);
-    if (here.ss_family == AF_UNSPEC || there.ss_family == AF_UNSPEC)
+    sockaddr_storage local{};
+    sockaddr_storage remote{};
+    path.ends(local, remote);
+    if (local.ss_family == AF_UNSPEC || remote.ss_family == AF_UNSPEC)
         return ends;
-    set_end(here, ends.own_address, ends.own_port);
-    set_end(there, ends.peer_address, ends.peer_port);
+    set_end(local, ends.own_address, ends.own_port);
+    set_end(remote, ends.peer_address, ends.peer_port);
     return ends;
 }
 
@@ -106,13 +106,13 @@ bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, no_
     found = policy() == path_policy::descriptors ? nullptr : shm_ep::open(h, ends, text);
     if (found != nullptr)
         return false;
-    const auto take = [=](handover passed) { later(open_handed(h, ends, std::move(passed), peer)); };
+    const auto take = [=](handover passed) { later(open_passed(h, ends, std::move(passed), peer)); };
     reason = check_shm(h);
     if (reason == no_shm_reason::none)
         reason = request_fds(h, take);
     if (reason == no_shm_reason::none)
         return true;
-    complain(peer, text_of(reason));
+    report_unshared(peer, text_of(reason));
     return false;
 }
 

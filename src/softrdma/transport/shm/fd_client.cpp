@@ -20,7 +20,7 @@ namespace
 {
 
 // Timeout of a request. The connection then uses the network, for which the other half of the time is left.
-std::chrono::milliseconds answer_timeout()
+std::chrono::milliseconds response_timeout()
 {
     return settings().response_timeout / 2;
 }
@@ -104,7 +104,7 @@ bool fd_client::begin(std::int32_t completion_fd)
     watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
     if (watch_ == 0)
         return false;
-    event_loop::get()->after(answer_timeout(), [weak = weak_from_this()] {
+    event_loop::get()->after(response_timeout(), [weak = weak_from_this()] {
         if (const auto self = weak.lock())
             self->fail_request();
     });

@@ -30,8 +30,8 @@ void local_client::drop()
 
 bool local_client::on_message()
 {
-    is_heard_ = is_heard_ || others_.remove(shared_from_this());
-    return is_heard_;
+    has_request_ = has_request_ || others_.remove(shared_from_this());
+    return has_request_;
 }
 
 } // namespace softrdma

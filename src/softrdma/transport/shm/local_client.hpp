@@ -32,7 +32,7 @@ private:
     pending_peers &others_;
     const process::birth birth_;
     std::atomic<event_loop::watch_id> watch_{0};
-    bool is_heard_ GUARDED_BY(mutex_) = false;
+    bool has_request_ GUARDED_BY(mutex_) = false;
 };
 
 } // namespace softrdma

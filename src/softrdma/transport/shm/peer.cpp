@@ -23,7 +23,7 @@ namespace softrdma
 namespace
 {
 
-bool refuse(std::string &reason, const char *operation, int error)
+bool fail_with(std::string &reason, const char *operation, int error)
 {
     reason = std::string(operation) + ": " + strerror(error);
     return false;
@@ -73,8 +73,8 @@ no_shm_reason check_shm(const shm_address &h)
     const identity &own = own_identity();
     if (!h.present)
         return h.absence_reason == no_shm_reason::none ? no_shm_reason::unshared : h.absence_reason;
-    if (const no_shm_reason here = check_local_shm(); here != no_shm_reason::none)
-        return here;
+    if (const no_shm_reason local = check_local_shm(); local != no_shm_reason::none)
+        return local;
     if (h.owner.boot != own.boot)
         return no_shm_reason::host;
     return h.owner.uid == own.uid ? no_shm_reason::none : no_shm_reason::user;
@@ -158,7 +158,7 @@ bool peer_process::map_tables(const shm_address &h, std::string &reason)
     arena_size_ = static_cast<std::uint64_t>(file.st_size);
     tables_ = map(0, tables_size);
     if (tables_ == nullptr)
-        return refuse(reason, "mmap", errno);
+        return fail_with(reason, "mmap", errno);
     slots_ = reinterpret_cast<region_slot *>(tables_ + page);
     arena_header header;
     memcpy(&header, tables_, sizeof(header));
@@ -179,18 +179,18 @@ bool peer_process::reaches_memory(std::uint32_t pid, const shm_address &h, std::
 {
     std::uint64_t token_address = 0;
     memcpy(&token_address, tables_ + offsetof(arena_header, token_address), sizeof(token_address));
-    token_bytes seen{};
-    const iovec to{seen.data(), sizeof(seen)};
-    const iovec from{reinterpret_cast<void *>(token_address), sizeof(seen)};
+    token_bytes received{};
+    const iovec to{received.data(), sizeof(received)};
+    const iovec from{reinterpret_cast<void *>(token_address), sizeof(received)};
     if (pid == 0) {
         reason = "another PID namespace";
         return false;
     }
-    if (process_vm_readv(static_cast<pid_t>(pid), &to, 1, &from, 1, 0) != static_cast<ssize_t>(sizeof(seen)))
-        return refuse(reason, "process_vm_readv", errno);
-    if (seen != h.token)
+    if (process_vm_readv(static_cast<pid_t>(pid), &to, 1, &from, 1, 0) != static_cast<ssize_t>(sizeof(received)))
+        return fail_with(reason, "process_vm_readv", errno);
+    if (received != h.token)
         reason = "the process is not the one announced";
-    return seen == h.token;
+    return received == h.token;
 }
 
 peer_process::~peer_process()

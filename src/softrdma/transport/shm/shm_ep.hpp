@@ -173,7 +173,7 @@ private:
     std::optional<std::uint32_t> bounce_buffer_space(std::uint32_t length) noexcept;
     void prefetch_space(std::uint32_t length) noexcept;
     bool place(const receive_slot &s, std::uint32_t length, std::span<const iovec> from);
-    bool publish(receive_slot &s, std::uint64_t seen) const noexcept;
+    bool publish(receive_slot &s, std::uint64_t token) const noexcept;
 
     static constexpr std::uint32_t max_part = 1 << 20;
 

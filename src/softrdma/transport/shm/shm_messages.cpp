@@ -126,10 +126,10 @@ std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) n
 }
 
 // Publishes the message with one store, when a lent receive changes its owner. Returns false if it was reclaimed.
-bool shm_ep::publish(receive_slot &s, std::uint64_t seen) const noexcept
+bool shm_ep::publish(receive_slot &s, std::uint64_t token) const noexcept
 {
     if (lent_)
-        return s.done.compare_exchange_strong(seen, position_ + 1, std::memory_order_seq_cst);
+        return s.done.compare_exchange_strong(token, position_ + 1, std::memory_order_seq_cst);
     s.done.store(position_ + 1, std::memory_order_seq_cst);
     return true;
 }
@@ -138,8 +138,8 @@ bool shm_ep::publish(receive_slot &s, std::uint64_t seen) const noexcept
 bool shm_ep::deliver(const message &m, std::span<const iovec> from)
 {
     receive_slot &s = *slot_;
-    const std::uint64_t seen = s.done.load(std::memory_order_acquire);
-    if (lent_ && !has_receive()) // later reads of the slot belong to the receive of `seen`
+    const std::uint64_t token = s.done.load(std::memory_order_acquire);
+    if (lent_ && !has_receive()) // later reads of the slot belong to the receive of `token`
         return false;
     std::uint8_t flags = m.flags;
     std::uint32_t bounced = bounced_;
@@ -165,7 +165,7 @@ bool shm_ep::deliver(const message &m, std::span<const iovec> from)
     s.length = m.length;
     s.imm_data = m.imm_data;
     s.flags = flags;
-    if (!publish(s, seen)) {
+    if (!publish(s, token)) {
         cq_->release_entry();
         return false;
     }

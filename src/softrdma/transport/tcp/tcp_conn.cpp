@@ -208,14 +208,14 @@ bool tcp_conn::read_input()
     std::size_t budget = read_budget;
     bool more = true;
     bool any = filled_ > 0;
-    bool good = parse({input_.data(), filled_});
+    bool valid = parse({input_.data(), filled_});
     int error = 0;
-    while (more && good && budget > 0) {
+    while (more && valid && budget > 0) {
         std::span<std::byte> buffer = input_;
         if (is_write(frames_.partial().op) && frames_.left() >= filled_ + min_bulk) {
             buffer = bulk_memory();
             std::copy_n(input_.begin(), filled_, buffer.begin());
-        } else if (const std::size_t n = read_in_place(more, good); n > 0) {
+        } else if (const std::size_t n = read_in_place(more, valid); n > 0) {
             budget -= std::min(budget, n);
             any = true;
             continue;
@@ -236,14 +236,14 @@ bool tcp_conn::read_input()
             more = received == space.size();
             budget -= std::min(budget, received);
             any = true;
-            good = parse(buffer.first(filled_ + received));
+            valid = parse(buffer.first(filled_ + received));
         }
     }
     if (!any && error == EAGAIN)
         return false;
     if (const auto receiver = bound())
         receiver->received_all();
-    if (!good)
+    if (!valid)
         drop(EPROTO);
     else if (error != 0 && error != EAGAIN)
         drop(error);
@@ -252,7 +252,7 @@ bool tcp_conn::read_input()
 
 // Receives the available part of a long segment, except its end, directly into its destination if that is certain.
 // Returns the number of bytes; 0 if the segment must be received through a buffer.
-std::size_t tcp_conn::read_in_place(bool &more, bool &good)
+std::size_t tcp_conn::read_in_place(bool &more, bool &valid)
 {
     constexpr std::size_t unit = frame_reader::unit;
     if (filled_ >= unit || frames_.left() < filled_ + min_bulk + end_of_segment)
@@ -266,7 +266,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         input_.resize(frame_reader::whole); // stores the part of the last unit
     std::size_t available = 0;
     std::size_t received = 0;
-    std::span<std::byte> place;
+    std::span<std::byte> destination;
     const iovec head{input_.data() + filled_, missing};
     const auto receive = [&](std::span<std::byte> memory) {
         int waiting = 0;
@@ -274,9 +274,9 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         available = static_cast<std::size_t>(waiting);
         if (available < missing + min_bulk || memory.size() < first + min_bulk)
             return;
-        place = memory.subspan(first);
-        place = place.first(std::min(place.size(), available - missing) / unit * unit);
-        std::array<iovec, 2> segments{head, iovec{place.data(), place.size()}};
+        destination = memory.subspan(first);
+        destination = destination.first(std::min(destination.size(), available - missing) / unit * unit);
+        std::array<iovec, 2> segments{head, iovec{destination.data(), destination.size()}};
         msghdr message{};
         message.msg_iov = segments.data();
         message.msg_iovlen = segments.size();
@@ -293,10 +293,10 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &good)
         return received;
     const std::size_t placed = received - missing;
     const std::size_t whole = placed / unit * unit;
-    good = (first == 0 || handle(frames_.pass({input_.data(), first}))) &&
-           (whole == 0 || handle(frames_.pass(place.first(whole))));
+    valid = (first == 0 || handle(frames_.pass({input_.data(), first}))) &&
+            (whole == 0 || handle(frames_.pass(destination.first(whole))));
     filled_ = placed - whole;
-    std::copy_n(place.begin() + static_cast<std::ptrdiff_t>(whole), filled_, input_.begin());
+    std::copy_n(destination.begin() + static_cast<std::ptrdiff_t>(whole), filled_, input_.begin());
     return received;
 }
 

@@ -57,7 +57,7 @@ public:
     void start_answer_timer(std::chrono::microseconds delay) override;
     void cut() noexcept override;
     const char *name() const noexcept override { return "tcp"; }
-    void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
+    void ends(sockaddr_storage &local, sockaddr_storage &remote) const override;
     bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     poll_result ready(std::uint32_t events) override;
     poll_result poll() override { return ready(EPOLLIN); }
@@ -92,7 +92,7 @@ private:
     void finish_connecting();
     bool becomes_connected(bool blocked);
     bool read_input() REQUIRES(read_mutex_);
-    std::size_t read_in_place(bool &more, bool &good) REQUIRES(read_mutex_);
+    std::size_t read_in_place(bool &more, bool &valid) REQUIRES(read_mutex_);
     bool parse(std::span<const std::byte> data) REQUIRES(read_mutex_);
     bool handle(const packet &p);
     void drop(int error);

@@ -148,11 +148,11 @@ void tcp_conn::cut() noexcept
     shutdown(fd_, SHUT_RDWR); // the reader detects and reports the loss
 }
 
-void tcp_conn::ends(sockaddr_storage &here, sockaddr_storage &there) const
+void tcp_conn::ends(sockaddr_storage &local, sockaddr_storage &remote) const
 {
     const auto addresses = tcp_socket::addresses_of(fd_);
-    here = addresses.here;
-    there = addresses.there;
+    local = addresses.local;
+    remote = addresses.remote;
 }
 
 void tcp_conn::drop(int error)
@@ -161,7 +161,7 @@ void tcp_conn::drop(int error)
         return;
     if (error == EPROTO)
         log::write(log::level::warn, "peer %s: protocol violation: connection closed",
-                text_of(tcp_socket::addresses_of(fd_).there).data());
+                text_of(tcp_socket::addresses_of(fd_).remote).data());
     std::shared_ptr<packet_receiver> receiver;
     {
         const lock_guard lock(mutex_);

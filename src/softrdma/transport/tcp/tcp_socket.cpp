@@ -42,18 +42,18 @@ void prepare(int fd)
 addresses addresses_of(int fd) noexcept
 {
     addresses both;
-    socklen_t size = sizeof(both.here);
-    getsockname(fd, reinterpret_cast<sockaddr *>(&both.here), &size);
-    size = sizeof(both.there);
-    getpeername(fd, reinterpret_cast<sockaddr *>(&both.there), &size);
+    socklen_t size = sizeof(both.local);
+    getsockname(fd, reinterpret_cast<sockaddr *>(&both.local), &size);
+    size = sizeof(both.remote);
+    getpeername(fd, reinterpret_cast<sockaddr *>(&both.remote), &size);
     return both;
 }
 
 void use_all_of_host(int fd)
 {
-    const auto [here, there] = addresses_of(fd);
+    const auto [local, remote] = addresses_of(fd);
     constexpr std::string_view unpaced = "reno"; // built into every kernel, and allowed
-    if (same(gid_of(here), gid_of(there)))
+    if (same(gid_of(local), gid_of(remote)))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), unpaced.size());
 }
 
@@ -68,8 +68,8 @@ std::size_t send_space(int fd) noexcept
 
 bool is_connected_to_itself(int fd) noexcept
 {
-    const auto [here, there] = addresses_of(fd);
-    return here.ss_family != AF_UNSPEC && memcmp(&here, &there, sizeof(here)) == 0;
+    const auto [local, remote] = addresses_of(fd);
+    return local.ss_family != AF_UNSPEC && memcmp(&local, &remote, sizeof(local)) == 0;
 }
 
 } // namespace softrdma::tcp_socket

@@ -15,8 +15,8 @@ void prepare(int fd); // sets options: output is sent without delay, and a peer 
 void use_all_of_host(int fd);
 
 struct addresses { // both ends; AF_UNSPEC if unknown
-    sockaddr_storage here{};
-    sockaddr_storage there{};
+    sockaddr_storage local{};
+    sockaddr_storage remote{};
 };
 addresses addresses_of(int fd) noexcept;
 

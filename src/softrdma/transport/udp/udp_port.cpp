@@ -178,11 +178,11 @@ bool udp_port::send(const datagram &d, const datagram_route &route, std::span<co
 
 bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::span<const iovec> payload) const
 {
-    constexpr std::size_t most = 17; // the headers, and the maximum number of segments of a request
+    constexpr std::size_t max_segments = 17; // the headers, and the maximum number of segments of a request
     datagram_headers headers = encode(d);
-    std::array<iovec, most> segments;
+    std::array<iovec, max_segments> segments;
     segments[0] = {headers.bytes.data(), headers.size};
-    const std::size_t count = std::min(payload.size(), most - 1);
+    const std::size_t count = std::min(payload.size(), max_segments - 1);
     std::copy_n(payload.begin(), count, segments.begin() + 1);
     sockaddr_storage to;
     control_data control{};
@@ -270,8 +270,9 @@ bool udp_port::empty_rings()
     return any;
 }
 
-// Receives at most `most` datagrams: the program posts receives in between. Returns false if the ring is broken.
-bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
+// Receives at most `max_count` datagrams: the program posts receives in between. Returns false if the ring
+// is broken.
+bool udp_port::empty(datagram_peer &peer, std::size_t max_count, bool &any)
 {
     datagram d;
     network_address source;
@@ -283,7 +284,7 @@ bool udp_port::empty(datagram_peer &peer, std::size_t most, bool &any)
         while (receive_packets()) // its process used the socket before it sent through the ring
             ;
     }
-    for (std::size_t count = 0; count < most; ++count) {
+    for (std::size_t count = 0; count < max_count; ++count) {
         const auto found = peer.ring->take(d, source, destination);
         if (found != ring_reader::outcome::datagram)
             return found == ring_reader::outcome::nothing;

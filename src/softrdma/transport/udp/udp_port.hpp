@@ -53,7 +53,7 @@ private:
     bool receive_packets() REQUIRES(reading_);
     void forward(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
     bool empty_rings() REQUIRES(reading_);
-    bool empty(datagram_peer &peer, std::size_t most, bool &any) REQUIRES(reading_);
+    bool empty(datagram_peer &peer, std::size_t max_count, bool &any) REQUIRES(reading_);
     void deliver(const datagram &d, const network_header &header) REQUIRES(reading_);
 
     const int family_;

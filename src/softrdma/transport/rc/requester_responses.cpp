@@ -40,12 +40,12 @@ outcome requester::peer_has_ended()
     return outcome::proceed;
 }
 
-bool requester::answers_first(const packet &p)
+bool requester::responds_to_first(const packet &p)
 {
     return complete_before(p.psn) && !queue_.empty() && next_ > 0 && queue_.front().psn == p.psn;
 }
 
-outcome requester::complete_answered()
+outcome requester::complete_round_trip()
 {
     SOFTRDMA_ASSERT(round_trips_ > 0);
     --round_trips_;
@@ -55,7 +55,7 @@ outcome requester::complete_answered()
 
 outcome requester::atomic_response(const packet &p)
 {
-    if (!answers_first(p) || !queue_.front().info().atomic())
+    if (!responds_to_first(p) || !queue_.front().info().atomic())
         return outcome::violation;
     const wqe &w = queue_.front();
     gathered target;
@@ -71,26 +71,26 @@ outcome requester::atomic_response(const packet &p)
         }
         from += segment.iov_len;
     }
-    return complete_answered();
+    return complete_round_trip();
 }
 
-bool requester::find_destination(const packet &partial, std::size_t bytes, gathered &place)
+bool requester::find_destination(const packet &partial, std::size_t bytes, gathered &destination)
 {
     if (injection_ != nullptr || next_ == 0 || queue_.empty())
         return false;
     const wqe &w = queue_.front();
     return w.is_read() && w.psn == partial.psn && is_read_response(partial.op) &&
-           place.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, w.received, bytes);
+           destination.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, w.received, bytes);
 }
 
 // FLUSH and ATOMIC WRITE are answered by a READ response without data.
 outcome requester::read_response(const packet &p)
 {
-    if (!answers_first(p))
+    if (!responds_to_first(p))
         return outcome::violation;
     wqe &w = queue_.front();
     if (w.info().round_trip && !w.is_read() && !w.info().atomic())
-        return p.op == opcode::read_response_only && p.payload.empty() ? complete_answered() : outcome::violation;
+        return p.op == opcode::read_response_only && p.payload.empty() ? complete_round_trip() : outcome::violation;
     if (!w.is_read() || p.payload.size() > w.length - w.received)
         return outcome::violation;
     gathered target;
@@ -113,7 +113,7 @@ outcome requester::read_response(const packet &p)
         return outcome::proceed;
     if (w.received != w.length)
         return outcome::violation;
-    return complete_answered();
+    return complete_round_trip();
 }
 
 } // namespace softrdma
