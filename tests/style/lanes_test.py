@@ -42,6 +42,14 @@ class Summary(unittest.TestCase):
         self.assertEqual({"skipped": 1}, total.counts)
         self.assertRegex(total.remarks[0], "^skipped: vm: the lanes before it took 0 minutes")
 
+    def test_a_part_builds_only_what_its_tests_need(self):
+        for part, built in {"quick": ["quick_tests"], "core": [f"quick_tests_{suite}" for suite in lanes.CORE_SUITES], "long": [],
+                            "": []}.items():
+            with self.subTest(part), unittest.mock.patch.object(lanes, "run", side_effect=[True, False]) as run:
+                lanes.run_lane("dev", part, lanes.Total(), False)
+                command = run.call_args.args[0]
+                self.assertEqual(["--target", *built] if built else [], [word for word in command[4:] if word not in ("--", "--quiet")])
+
 
 class Order(unittest.TestCase):
     PROJECT = """cmake_minimum_required(VERSION 3.25)
