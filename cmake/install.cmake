@@ -83,6 +83,7 @@ add_custom_target(uninstall
   VERBATIM)
 
 rpma_list_built(${PROJECT_SOURCE_DIR} built)
+string(REPLACE "'" "'\\\\''" quoted "${PROJECT_BINARY_DIR}")
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/check_built.cmake CONTENT "set(missing \"\")
 foreach(file [==[$<JOIN:${built},]==] [==[>]==])
   if(NOT EXISTS \"\${file}\")
@@ -93,7 +94,7 @@ list(LENGTH missing count)
 if(NOT count EQUAL 0)
   list(GET missing 0 first)
   message(FATAL_ERROR \"\${count} programs and libraries are not built. Build them first:
-  cmake --build '${PROJECT_BINARY_DIR}'
+  cmake --build '${quoted}'
 The first of them:
   \${first}\")
 endif()

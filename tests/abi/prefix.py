@@ -9,6 +9,7 @@ import argparse
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,8 @@ def check_scripts(source, generator, scratch):
         if parsed.returncode != 0:
             suite.fail(f"a command of the build has a path without quotes: {parsed.stderr}")
     early = subprocess.run(["cmake", "--install", build, "--prefix", scratch / "early"], capture_output=True, text=True, check=False)
-    if early.returncode == 0 or (scratch / "early").exists() or "cmake --build" not in early.stderr:
+    advice = re.search(r"^ +(cmake --build .*)$", early.stderr, flags=re.MULTILINE)
+    if early.returncode == 0 or (scratch / "early").exists() or not advice or shlex.split(advice[1])[-1] != str(build):
         suite.fail(f"cmake --install before the build, status {early.returncode}: {early.stderr}")
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,8 @@ from support import LIMIT_S, PROGRAM, BenchTest  # noqa: E402
 ADDRESS = os.environ.get("TARGET_ADDRESSES", "127.0.0.1").split()[0]
 AT_TARGET = os.environ.get("AT_TARGET", "").split()
 ENGINES = os.environ.get("RPMA_FIO_ENGINES", "")
+INTERRUPTED = {"timing": {"repeats": 2, "duration_s": 0.5, "warm_up_s": 0},
+               "matrix": [{"workload": ["read"], "block_size": [64, 128, 256, 512]}]}
 
 
 def processes_naming(text):
@@ -54,7 +57,8 @@ class Campaign(BenchTest):
         target.mkdir(exist_ok=True)
         server = {"ssh": f"ssh://{self.sshd.target(ADDRESS)}", "ssh_command": self.sshd.client(), "program": PROGRAM,
                   "address": ADDRESS, "target": str(target)}
-        whole = {"transport": "softrdma", "server": server | changes.pop("server", {}),
+        changed = changes.pop("server", {}) # one host measures if this is None
+        whole = {"transport": "softrdma", "server": {"target": str(target)} if changed is None else server | changed,
                  "matrix": [{"workload": ["read", "gpspm"], "block_size": [64]}, {"workload": ["write_flush"], "flush": ["persistent"]}],
                  "timing": {"repeats": 2, "duration_s": 0.02, "warm_up_s": 0}}
         (self.place / name).write_text(json.dumps(whole | changes))
@@ -102,10 +106,10 @@ class Campaign(BenchTest):
         self.check_nothing_is_left()
         self.refused(self.campaign("night.json"), 2, "results.json: exists")
 
-    def interrupted(self, number):
+    def interrupted(self, number, name="night.json", **changes):
         """A campaign that a signal interrupted after its first point, and its result."""
-        self.config(timing={"repeats": 2, "duration_s": 0.5, "warm_up_s": 0}, matrix=[{"workload": ["read"], "block_size": [64, 128, 256, 512]}])
-        with self.running(PROGRAM, "campaign", "night.json") as running:
+        self.config(name, **changes, **INTERRUPTED)
+        with self.running(PROGRAM, "campaign", name) as running:
             end = time.monotonic() + LIMIT_S
             while (line := running.stdout.readline()) and "[1/4" not in line and time.monotonic() < end:
                 pass
@@ -113,7 +117,7 @@ class Campaign(BenchTest):
             _, stderr = running.communicate(timeout=LIMIT_S)
         self.assertEqual(running.returncode, -number)
         self.check_nothing_is_left()
-        result = self.result("night/results.json")
+        result = self.result(f"{pathlib.Path(name).stem}/results.json")
         self.assertFalse(result["complete"])
         return result, stderr
 
@@ -128,11 +132,21 @@ class Campaign(BenchTest):
         self.assertEqual(after["points"][0], before["points"][0])
         self.assertEqual(len(after["sections"]), 1)
 
+    def test_campaign_on_one_machine_continues_with_the_same_timing(self):
+        _, stderr = self.interrupted(signal.SIGTERM, name="Anna's night.json", server=None)
+        command = re.search(r"\(continue with (.*)\)$", stderr)[1]
+        self.config("Anna's night.json", server=None, **INTERRUPTED | {"timing": {"repeats": 3, "duration_s": 0.5, "warm_up_s": 0}})
+        self.refused(self.bench(*shlex.split(command)[1:]), 2, "the timing changed: repeats was '2' and is '3'")
+        self.config("Anna's night.json", server=None, **INTERRUPTED)
+        done = self.bench(*shlex.split(command)[1:])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(self.result("Anna's night/results.json")["sections"]), 1)
+
     def test_changed_environment_is_distinguished(self):
         self.interrupted(signal.SIGKILL)
         other = self.place / "other"
         other.mkdir()
-        self.config(server={"target": str(other)}, matrix=[{"workload": ["read"], "block_size": [64, 128, 256, 512]}])
+        self.config(server={"target": str(other)}, **INTERRUPTED)
         self.refused(self.campaign("night.json", "--resume"), 2, "the environment changed: target memory was .*/target' and is .*/other'")
         done = self.campaign("night.json", "--resume", "--label", "other disk")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -229,7 +229,7 @@ class Resuming(BenchTest):
                           "--duration", "0.1", "--repeats", "2", "--warm-up", "0", "--report", "none",
                           "--out", "r.json") as local:
             def done():
-                return [p for p in self.result()["points"] if p["status"] == "done"] if self.busy() else []
+                return [p for p in self.result()["points"] if p["status"] == "done"] if (self.place / "r.json").exists() else []
             wait_until(lambda: len(done()) >= 2)
             local.kill()
             local.wait(timeout=LIMIT_S)
@@ -247,22 +247,19 @@ class Resuming(BenchTest):
             self.assertIn(point, after["points"])
         self.assertGreater(after["duration_s"], before["duration_s"])
 
-    def busy(self):
-        return (self.place / "r.json").exists()
-
     def test_interrupted_run_reports_how_to_continue(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number=number):
                 with self.running(PROGRAM, "local", "--transport", "softrdma", "-w", "read", "--duration", "30",
-                                  "--report", "none", "--out", "r.json") as local:
-                    wait_until(self.busy)
+                                  "--report", "none", "--out", "r 1.json") as local:
+                    wait_until((self.place / "r 1.json").exists)
                     local.send_signal(number)
                     _, stderr = local.communicate(timeout=LIMIT_S)
                 self.assertEqual(local.returncode, -number)
-                self.assertEqual(stderr, "rpma-bench: interrupted: the completed points are in r.json (continue with --resume "
-                                 "r.json)\n")
-                self.assertFalse(self.result()["complete"])
-                (self.place / "r.json").unlink()
+                self.assertEqual(stderr, "rpma-bench: interrupted: the completed points are in r 1.json (continue with --resume "
+                                 "'r 1.json')\n")
+                self.assertFalse(self.result("r 1.json")["complete"])
+                (self.place / "r 1.json").unlink()
 
     def test_malformed_results(self):
         (self.place / "other.json").write_text("{}")

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shlex
 import shutil
 import tempfile
 
@@ -49,6 +50,14 @@ class PowerCutTest(support.ExamplesTest):
             result = support.execute([str(script), "--cuts", "1"], env=environment)
             self.assert_status(result, 77)
             self.assert_one_line(result.stderr, "server not found", "examples/run 19")
+            build = tree / "o'k build"
+            shutil.copytree(tree / "examples", build / "examples")
+            (build / "CMakeCache.txt").touch()
+            (build / "examples" / "19-power-cut" / "server").touch()
+            result = support.execute([str(build / "examples" / "19-power-cut" / "power-cuts")], env=environment)
+            self.assert_status(result, 77)
+            self.assertEqual(["cmake", "--build", str(build), "--target", "example-19-power-cut-client", "example-19-power-cut-check"],
+                             shlex.split(result.stderr.split("`")[1]))
             (tree / "build").mkdir()
             (tree / "build" / "any").symlink_to(support.BUILD)
             for path in (str(script), SCRIPT):

@@ -3,9 +3,11 @@
 
 import contextlib
 import copy
+import dataclasses
 import json
 import os
 import pathlib
+import shlex
 import time
 import tomllib
 
@@ -174,12 +176,13 @@ class Campaign:
 
     def begin(self, points):
         """Returns a new result, or with --resume the stored one. A changed environment starts a new section."""
-        environment, label = self.ends.environment, self.options.label or self.config.get("label", "")
+        started = measure.begin_results("campaign", self.ends)
+        section = {"label": self.options.label or self.config.get("label", ""), "environment": started["environment"],
+                   "timing": dataclasses.asdict(self.timing)}
         if not self.options.resume:
             if os.path.exists(self.path):
                 raise Failure(f"{self.path}: exists (continue it with --resume, or choose another directory with --out)", USAGE)
-            result = measure.begin_results("campaign", self.ends)
-            return result | {"points": points, "sections": [{"label": label, "environment": environment}]}
+            return started | {"points": points, "sections": [section]}
         result = results.load(self.path)
         if not result.get("sections"):
             raise Failure(f"{self.path}: is not of a campaign", USAGE)
@@ -187,11 +190,14 @@ class Campaign:
         if planned != [(results.setup_key(p), p["driver"]) for p in points]:
             raise Failure(f"{self.path}: has other points than {self.options.file} (restore the matrix, or start a new campaign)", USAGE)
         measure.check_same_environment(result, self.ends, self.path)
-        changes = differences(result["sections"][-1]["environment"], environment)
+        last = result["sections"][-1]
+        if changes := differences(last.get("timing") or section["timing"], section["timing"]):
+            raise Failure(f"{self.path}: the timing changed: {'; '.join(changes)} (restore it, or start a new campaign)", USAGE)
+        changes = differences(last["environment"], section["environment"])
         if changes and self.options.label is None:
             raise Failure(f"{self.path}: the environment changed: {'; '.join(changes)} (restore it, or name the new one with --label)", USAGE)
-        if changes or (self.options.label is not None and self.options.label != result["sections"][-1]["label"]):
-            result["sections"].append({"label": label, "environment": environment})
+        if changes or (self.options.label is not None and self.options.label != last["label"]):
+            result["sections"].append(section)
         return result
 
     def hooks(self, when, number, environment):
@@ -308,7 +314,8 @@ def run(programs, options):
             except OSError as error:
                 raise Failure(f"{campaign.directory}: cannot create: {error.strerror}", CANNOT_RUN) from error
         result = campaign.begin(points)
-        again = f"continue with rpma-bench campaign {options.file} --out {campaign.directory} --resume"
+        command = shlex.join(["rpma-bench", "campaign", options.file, "--out", str(campaign.directory), "--resume"])
+        again = f"continue with {command}"
         options.interrupted = f"the completed points are in {campaign.path} ({again})"
         results.save(campaign.path, result)
         try:

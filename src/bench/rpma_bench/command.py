@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import os
 import resource
+import shlex
 import signal
 import sys
 
@@ -190,7 +191,7 @@ def finish(result, path, report):
         from .report import command as reporting  # noqa: PLC0415
         reporting.write_report([path], out=report)
     if not result["complete"]:
-        raise Failure(f"some points failed (see FAILED above; repeat those with --resume {path})")
+        raise Failure(f"some points failed (see FAILED above; repeat those with --resume {shlex.quote(path)})")
     return 0
 
 

@@ -2,6 +2,7 @@
 """Measures the points of a plan one after another, or two sides in turns, and keeps the result file up to date."""
 
 import os
+import shlex
 import statistics
 import sys
 import time
@@ -174,7 +175,7 @@ def run_points(ends, timing, result, path, write=print):
         try:
             measure_point(ends, timing, point)
         except PeerGone as gone:
-            raise Failure(f"{gone}; the completed points are in {path} (continue with --resume {path})") from gone
+            raise Failure(f"{gone}; the completed points are in {path} (continue with --resume {shlex.quote(path)})") from gone
         finally:
             save()
             bar.clear()
@@ -256,7 +257,7 @@ def measure(programs, options, requested, explicit):
             pace = "on this busy machine more than" if was_busy(e["client"]) else "about"
             print(f"Device {e['device']} ({e['transport']}), target {ends.target['description']}; "
                   f"{count(len(result['points']), 'point')}, {pace} {duration(timing.estimate_s(len(result['points'])))}")
-        options.interrupted = f"the completed points are in {path} (continue with --resume {path})"
+        options.interrupted = f"the completed points are in {path} (continue with --resume {shlex.quote(path)})"
         run_points(ends, timing, result, path)
     return result, path
 

@@ -37,7 +37,8 @@ POINT = SETUP | {"status": STATES, "reason": str, "repeats": [REPEAT], "section?
 PAIR = {"ours": SETUP, "other": SETUP, "metric": str, "ours_value": float, "other_value": float, "ratio": float,
         "ratio_low": float, "ratio_high": float, "runs": int}
 LIBRARY = {"label": str, "file": str, "version": str}
-SECTION = {"label": str, "environment": ENVIRONMENT}
+TIMING = {"repeats": int, "duration_s": float, "warm_up_s": float}
+SECTION = {"label": str, "environment": ENVIRONMENT, "timing?": TIMING}
 RESULTS = {"profile": str, "complete": bool, "started": str, "duration_s": float, "environment": ENVIRONMENT,
            "libraries": [LIBRARY], "points": [POINT], "pairs": [PAIR], "sections?": [SECTION]}
 NAMES = {str: "a text", bool: "true or false", int: "a whole number from 0 up", float: "a number from 0 up"}
