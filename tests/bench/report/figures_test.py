@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Content of figures. A value must be equal in all places where it occurs."""
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -75,6 +76,10 @@ class Figures(unittest.TestCase):
     def test_all_ratios_of_a_metric_are_in_one_figure(self):
         self.assertEqual(len(titled(self.drawn, "Overhead of the library")), 1)
         self.assertGreater(len(titled(self.drawn, "Overhead of the library")[0].rows), 10)
+        run = self.runs[0]
+        busy = run.result["environment"] | {"server": {"cores": 2, "load": 9.0}}
+        drawn = figures.figures_of([dataclasses.replace(run, result=run.result | {"environment": busy})], self.entries)
+        self.assertIn("No conclusion: the load was 9.0", titled(drawn, "Overhead of the library")[0].caption)
         compared = titled(self.drawn, "Libraries compared")
         self.assertEqual([len(f.rows) for f in compared], [4])
         self.assertEqual(compared[0].sides, ("librpma 1.4.0", "librpma 1.3.0"))

@@ -43,6 +43,13 @@ window.addEventListener('load', () => {
     }
   }
 
+  for (const grid of document.querySelectorAll('.figures')) {
+    const end = grid.getBoundingClientRect().right, rows = {};
+    for (const { top, right } of [...grid.children].map(figure => figure.getBoundingClientRect()))
+      rows[top] = Math.max(rows[top] ?? 0, right);
+    expect(Object.values(rows).every(right => right > end - 3), `${grid.closest('section').id}: a row of figures is half empty`);
+  }
+
   const table = document.querySelector('table.sortable');
   if (table) {
     const column = [...table.tHead.rows[0].cells].findIndex(head => head.textContent === 'median');

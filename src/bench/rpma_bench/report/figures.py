@@ -161,12 +161,16 @@ def longest(series):
     return max((len(one.data) for one in series), default=0)
 
 
+def span(counts):
+    runs = sorted(set(counts))
+    return f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else str(runs[0]) if runs else "0"
+
+
 def spread_text(series):
     """Returns the number of runs and their spread, for a caption."""
     summaries = [s for one in series if not one.tail for _, s in one.data]
-    runs = sorted({s.runs for s in summaries})
-    n = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else str(runs[0]) if runs else "0"
-    if runs == [1]:
+    n = span(s.runs for s in summaries)
+    if n == "1":
         return "One run of each point."
     spread = max((s.high / s.low for s in summaries if s.low > 0), default=1)
     wide = f"; hollow: the runs of a point differ by more than a factor of {WIDE}" if any(s.wide for s in summaries) else ""
@@ -248,7 +252,7 @@ def compared_figures(run):
 
 
 def beside_verbs(runs, entries):
-    conclusive = not any(measure.inconclusive_reason(run.result) for run in runs)
+    refusal = next(filter(None, (measure.inconclusive_reason(run.result) for run in runs)), "")
     verbs = {(e.run, e.key): e for e in entries if e.point["api"] == "verbs"}
     found = []
     for e in entries:
@@ -262,11 +266,12 @@ def beside_verbs(runs, entries):
             found.append((e, s, *(number(summary_of(values).median, "ns") for values in zip(*(pair for pair in both if None not in pair)))))
     if not found:
         return []
-    rows = [ratio_row(label, s.median, s.low, s.high, value, base_value, conclusive, True, s.runs)
+    rows = [ratio_row(label, s.median, s.low, s.high, value, base_value, not refusal, True, s.runs)
             for label, (_, s, value, base_value) in zip(labelled([one[0] for one in found]), found)]
+    caption = f"No conclusion: {refusal}." if refusal else f"Dot: median of the ratios of {span(row['runs'] for row in rows)} runs; " \
+        "line: lowest to highest; below 1 librpma is faster."
     return [Figure("interfaces", "Overhead of the library over raw verbs", "librpma divided by raw verbs, median latency, log scale",
-                   f"Dot: median of the ratios of {rows[0]['runs']} runs; line: lowest to highest; below 1 librpma is faster.", "ratios",
-                   rows=rows, sides=("librpma", "raw verbs"))]
+                   caption, "ratios", rows=rows, sides=("librpma", "raw verbs"))]
 
 
 def bar_figures(entries, size):
