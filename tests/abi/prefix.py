@@ -73,7 +73,7 @@ def check_tools(prefix):
 def check_scripts(source, generator, scratch):
     build, clone = scratch / "Müller's build (1)", scratch / "my clone (1)"
     clone.symlink_to(source)
-    suite.command("cmake", "-G", generator, "-S", clone, "-B", build, env=environment())
+    suite.command("cmake", "-G", generator, "-S", clone, "-B", build, env=environment(), timeout=600)
     for script in build.rglob("cmake_install.cmake"):
         for number, line in enumerate(script.read_text().splitlines(), 1):
             if build.name in re.sub(r'"[^"]*"|#.*', "", line):
