@@ -26,10 +26,24 @@ constexpr std::size_t max_clients = 8;
 constexpr int backlog = 16;
 constexpr int client_timeout_ms = 5000; // time for a client to send its request, and to receive lines
 
-// Request with the number of a copy, and optionally a rate in bytes per second.
+// Returns a number of the request. json::get() would convert other numbers and types, for example 4294967297 to 1.
+std::uint64_t number_of(const json &request, const char *member, std::uint64_t max = UINT64_MAX)
+{
+    const json &value = request.at(member);
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > max)
+        throw failure(RPMA_MIRROR_E_INVAL,
+                std::string("invalid request: '") + member + "' is not a number from 0 to " + std::to_string(max));
+    return value.get<std::uint64_t>();
+}
+
 unsigned copy_of(const json &request)
 {
-    return request.at("copy").get<unsigned>();
+    return static_cast<unsigned>(number_of(request, "copy", RPMA_MIRROR_MAX_COPIES - 1));
+}
+
+std::uint64_t rate_of(const json &request)
+{
+    return request.is_object() && request.contains("rate") ? number_of(request, "rate") : 0;
 }
 
 // Right to change the members, for one client at a time: an addition that fails must not revert that of another client.
@@ -96,7 +110,7 @@ json execute(rpma_mirror &set, const json &request, const limits &within, std::a
         return {};
     }
     if (command == "grow") {
-        set.growth.grow(request.at("length").get<std::uint64_t>());
+        set.growth.grow(number_of(request, "length"));
         return {};
     }
     if (command != "add" && command != "remove")
@@ -299,8 +313,14 @@ bool administration::receive_request(client &c)
         return false;
     c.received.append(bytes, count < 0 ? 0 : static_cast<std::size_t>(count));
     const std::size_t end = c.received.find('\n');
-    if (end == std::string::npos)
-        return c.received.size() < mirror_admin::max_request_size && replica::now_ms() < c.due_ms;
+    if (end == std::string::npos && c.received.size() < mirror_admin::max_request_size)
+        return replica::now_ms() < c.due_ms;
+    if (end == std::string::npos || end >= mirror_admin::max_request_size) {
+        c.result = result_line(RPMA_MIRROR_E_INVAL,
+                ("request longer than " + std::to_string(mirror_admin::max_request_size) + " bytes").c_str());
+        c.unsent = c.result;
+        return send_lines(c) && !c.unsent.empty();
+    }
     c.received.resize(end);
     c.next_line_ms = replica::now_ms() + mirror_admin::line_interval_ms;
     c.is_running = true;
@@ -327,7 +347,7 @@ void administration::run(client &c, const std::string &request)
     const int code = guarded([&] {
         try {
             const json parsed = json::parse(request);
-            const limits within{parsed.value("rate", std::uint64_t{0}), client::note, &c, &c.cancel};
+            const limits within{rate_of(parsed), client::note, &c, &c.cancel};
             result = execute(set_, parsed, within, changes_members_);
         } catch (const json::exception &error) {
             throw failure(RPMA_MIRROR_E_INVAL, std::string("invalid request: ") + error.what());

@@ -217,11 +217,12 @@ class Admin(MirrorTest):
 
     def test_clients_that_are_silent_or_invalid_delay_no_other(self):
         host, writer = self.opened(self.target())
-        for line in b"no json\n", b"[]\n", b"{}\n", b'{"command":"format"}\n', b'{"command":"verify","copy":"one"}\n':
+        verify = b'{"command":"verify","copy":1,"rate":%s}\n'
+        for line in (b"no json\n", b"[]\n", b"{}\n", b'{"command":"format"}\n', b"x" * 5000, b'{"command":"remove","copy":4294967297}\n',
+                     *(b'{"command":"verify","copy":%s}\n' % copy for copy in (b'"one"', b"4294967297", b"-1", b"1.5", b"true", b"1e300")),
+                     verify % b"-1", verify % b"1e300", verify % b"null", b'{"command":"grow","length":8388608.5}\n'):
             answer = json.loads(self.client(host, line).makefile().readline())
-            self.assertEqual(answer["code"], -110000, answer)
-        with self.assertRaises(ConnectionResetError):
-            self.client(host, b"x" * 5000).recv(1)
+            self.assertEqual(answer["code"], -110000, (line, answer))
         silent = [self.client(host, b'{"command"') for _ in range(BUSY_CLIENTS)]
         self.assertTrue(self.state_of_targets(host, "too many administrators are connected .*")["in_use"])
         self.refused(1, "too many administrators", "verify", host)
