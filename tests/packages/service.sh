@@ -62,9 +62,17 @@ grep -q '^rpmemd_set_copies_in_sync{set="log.set",copy="1"} 2$' /test/metrics ||
 
 # The watchdog ends a daemon that hangs, and the manager starts another one.
 kill -STOP "$(property MainPID)"
-hanging=$(property MainPID)
-restarted() { [ "$(property NRestarts)" = 1 ] && [ "$(property ActiveState)" = active ] && [ "$(property MainPID)" != "$hanging" ]; }
+ended=$(property MainPID)
+restarts=1
+restarted() { [ "$(property NRestarts)" = "$restarts" ] && [ "$(property ActiveState)" = active ] && [ "$(property MainPID)" != "$ended" ]; }
 within_limit restarted || fail "the watchdog does not restart a stopped daemon"
+# The number of restarts has no limit.
+while [ "$restarts" -lt 8 ]; do
+    ended=$(property MainPID)
+    restarts=$((restarts + 1))
+    kill -KILL "$ended"
+    within_limit restarted || fail "a daemon that was killed $((restarts - 1)) times is not restarted"
+done
 mirror resync /test/set
 mirror verify /test/set
 
