@@ -37,7 +37,7 @@ RDMA_PS_TCP, RDMA_PS_UDP, RDMA_UDP_QKEY = 0x0106, 0x0111, 0x01234567
 UDADDY_PORT = 7174
 MTU_1024 = 3
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(0x10, 0x1b)
-ACKNOWLEDGE = 0x11 # opcode; the next line contains its syndromes
+READ_REQUEST, ACKNOWLEDGE = 0x0c, 0x11 # opcodes; the next line contains the syndromes of the second
 ACK, SEQUENCE_ERROR, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL = 0x1f, 0x60, 0x61, 0x62, 0x63
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 
@@ -339,6 +339,34 @@ class RoceTest(unittest.TestCase):
         self.exchange("-n", "20", "-s", "70001", "-e")
         self.assertGreater(len(relay.frames), 20 * 2 * 68)
         self.assertEqual({ACK, SEQUENCE_ERROR}, {frame[54] for frame in relay.frames if frame[42] == ACKNOWLEDGE})
+
+    def test_a_packet_of_another_message(self) -> None:
+        relay = self.relay(1.0) # the test sends the packets of the client
+        server, client = self.serve("-s", "2000")
+        client = self.left.start(*client)
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        wait_until(lambda: len(relay.frames) > 1, "a message")
+        first, last = relay.frames[:2]
+        self.assertEqual([0, 2], [first[42], last[42]])
+        del relay.frames[:]
+        for frame in (first, roce_packets.with_identification(last[:42] + b"\x08" + last[43:], 0)): # WRITE last
+            self.right.socket.send(frame)
+        output = server.communicate(timeout=LIMIT_S)[0]
+        self.assertIn("Failed status Work Request Flushed Error", output)
+        rejections = {(frame[51:54], frame[54]) for frame in relay.frames if frame[26:30] == socket.inet_aton(RIGHT) and frame[54] != ACK}
+        self.assertEqual({(last[51:54], INVALID_REQUEST)}, rejections)
+
+    def test_a_late_copy_of_a_read_request(self) -> None:
+        relay = self.relay()
+        server, client = self.serve_rping("-C", "300")
+        client = self.left.start(*client)
+        self.addCleanup(client.kill)
+        reads = lambda: [frame for frame in relay.frames if frame[42] == READ_REQUEST]
+        wait_until(lambda: len(reads()) > 1, "requests")
+        copy = reads()[0][:62] + bytes(4) + reads()[0][66:] # its key is no longer valid
+        self.left.socket.send(roce_packets.with_identification(copy, 0))
+        self.finish(client, server)
 
     def test_other_identifications_congestion_marks_and_damaged_packets(self) -> None:
         self.relay(0.01, renumbers=True)

@@ -92,6 +92,7 @@ struct packet {
     std::uint64_t swap_add = 0; // operand of an atomic operation; in its response, the old value
     std::uint64_t compare = 0;
     bool replay = false; // READ request that the network repeats, and its responses: executed apart from the sequence
+    bool is_invalid = false; // inbound request that does not fit the packets before it: the responder rejects it
     std::span<const std::byte> payload{}; // inbound packets only
 };
 

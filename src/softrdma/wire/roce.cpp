@@ -260,7 +260,7 @@ bool decode(std::span<const std::byte> bytes, packet &p) noexcept
     if (!is_request(p.op) && !is_response)
         return false;
     get_extended(r, p);
-    return end(r, header, p.payload) && (p.payload.empty() || is_divisible(p.op) || p.op == opcode::atomic_write);
+    return end(r, header, p.payload) && (p.payload.empty() || is_request(p.op) || is_read_response(p.op));
 }
 
 bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept

@@ -132,8 +132,8 @@ outcome responder::finish(const packet &p, std::uint8_t code)
     }
     if (code == syndrome::ack && is_round_trip(p.op) && ++round_trips_queued_ > limits::max_reads)
         code = syndrome::invalid_request;
-    if (code != syndrome::ack)
-        return reject(p, code);
+    if (code != syndrome::ack) // the region of a repeated READ may be gone since its response arrived
+        return p.replay ? outcome::proceed : reject(p, code);
     if (is_round_trip(p.op)) {
         expected_psn_ = (expected_psn_ + (p.replay ? 0 : 1)) & psn_mask;
         respond_round_trip(p);

@@ -42,6 +42,7 @@ public:
     // and makes the earlier writes durable. Returns the syndrome of the response.
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t code);
+    outcome reject_invalid(const packet &p) { return reject(p, syndrome::invalid_request); }
     void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
     // Rejects, once, the first request without a response. Requests behind it get none, which would acknowledge all.
     void reject_rest();

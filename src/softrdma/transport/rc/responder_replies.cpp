@@ -48,7 +48,7 @@ outcome responder::reject(const packet &p, std::uint8_t code)
             ep_.qp->qp_num, static_cast<unsigned>(p.op), unsigned{code}, p.rkey);
     rejects_ = true;
     owes_acknowledgement_ = false; // the rejection acknowledges all before
-    replies_.push_back({.psn = p.psn, .syndrome = code, .replay = p.replay});
+    replies_.push_back({.psn = p.psn, .syndrome = code});
     report(code);
     return outcome::broken;
 }
@@ -59,11 +59,16 @@ void responder::reject_rest()
         ep_.transmit({.op = opcode::acknowledge, .psn = expected_psn_, .syndrome = syndrome::unresponsive});
 }
 
-// Rejects a READ whose memory is gone or no longer readable. Always returns true: the response has been sent.
+// Rejects a READ whose memory is gone or no longer readable, or drops a repeated one. Always returns true: no further
+// response follows.
 bool responder::reject_read(const reply &r, std::uint8_t code)
 {
+    if (r.replay) {
+        --round_trips_queued_;
+        return true;
+    }
     rejects_ = true;
-    ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = code, .replay = r.replay});
+    ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = code});
     replies_.resize(1);
     report(code);
     return true;
@@ -95,7 +100,7 @@ bool responder::send_reply(reply &r)
     const bool more = replies_.size() > 1;
     switch (r.kind) {
     case reply_kind::acknowledgement:
-        ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome, .replay = r.replay}, {}, more);
+        ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome}, {}, more);
         return true;
     case reply_kind::read:
         return send_read(r);

@@ -21,10 +21,10 @@ std::optional<packet> replier::arrived(const packet &p)
 bool replier::is_valid(const packet &p) const noexcept
 {
     const bool opens = is_first(p.op) || is_round_trip(p.op);
-    if (opens == in_message_)
+    if (opens == in_message_ || (!opens && is_write(p.op) != message_is_write_))
         return false;
     if (!is_divisible(p.op))
-        return true;
+        return p.payload.empty() || p.op == opcode::atomic_write;
     return is_last(p.op) ? p.payload.size() <= attr_.mtu && (opens || !p.payload.empty())
                          : p.payload.size() == attr_.mtu;
 }
@@ -32,19 +32,20 @@ bool replier::is_valid(const packet &p) const noexcept
 std::optional<packet> replier::accept(const packet &p)
 {
     drops_until_expected_ = owes_nak_ = false;
+    packet up = p;
+    up.psn = message_;
+    up.no_ack_req = false;
     if (!is_valid(p)) {
-        failed_ = true;
-        acknowledge(p.psn, syndrome::invalid_request, msn_);
-        return std::nullopt;
+        failed_ = up.is_invalid = true;
+        expected_ = psn_add(expected_, 1);
+        return up;
     }
     const bool is_whole = is_round_trip(p.op);
     if (is_first(p.op) || is_whole)
         first_psn_ = p.psn;
+    message_is_write_ = is_write(p.op);
     if ((is_first(p.op) && is_send(p.op)) || (is_write(p.op) && has_imm(p.op)))
         receive_psn_ = p.psn;
-    packet up = p;
-    up.psn = message_;
-    up.no_ack_req = false;
     expected_ = psn_add(expected_, p.op == opcode::read_request ? packets_of(p.dma_length, attr_.mtu) : 1);
     in_message_ = !is_whole && !is_last(p.op);
     if (in_message_) {
@@ -62,41 +63,46 @@ std::optional<packet> replier::repeated(const packet &p)
     const auto is_of = [&](const message &m) { return !psn_after(m.first, p.psn) && !psn_after(p.psn, m.last); };
     if (!is_round_trip(p.op)) {
         owes_ack_ = owes_ack_ || !p.no_ack_req;
+    } else if (std::any_of(unanswered_.begin(), unanswered_.end(), is_of)) {
+        return std::nullopt; // its responses are still being sent
     } else if (p.op == opcode::read_request) {
-        if (std::any_of(unanswered_.begin(), unanswered_.end(), is_of))
-            return std::nullopt; // its responses are still being sent
+        if (packets_of(p.dma_length, attr_.mtu) > ((expected_ - p.psn) & psn_mask))
+            return std::nullopt; // longer than the request that it repeats
         packet up = p;
         up.replay = true;
         return up;
     } else {
-        const auto found =
-                std::find_if(kept_.begin(), kept_.end(), [&](const packet &response) { return response.psn == p.psn; });
-        if (found != kept_.end())
+        const auto found = std::find_if(
+                kept_.rbegin(), kept_.rend(), [&](const packet &response) { return response.psn == p.psn; });
+        if (found != kept_.rend())
             out_.send(*found, {});
     }
     return std::nullopt;
 }
 
-void replier::acknowledge(std::uint32_t psn, std::uint8_t code, std::uint32_t msn)
+void replier::acknowledge(std::uint32_t psn, std::uint8_t code)
 {
     packet p{.op = opcode::acknowledge, .dest_qpn = attr_.dest_qpn, .psn = psn, .syndrome = code};
-    p.msn = msn;
+    p.msn = completed_msn_;
     out_.send(p, {});
 }
 
-// An acknowledgment or a NAK acknowledges all packets before its own, so it waits for the responses to them.
+// An acknowledgment or a NAK acknowledges all packets before its own, so it waits for the responses to them. After a
+// rejection the replier sends none: it would acknowledge the rejected packet.
 void replier::received_all()
 {
+    if (failed_)
+        return;
     if (owes_ack_) {
         owes_ack_ = false;
         if (unanswered_.empty())
             acknowledged_ = psn_add(expected_, psn_mask);
-        acknowledge(acknowledged_, syndrome::ack, msn_);
+        acknowledge(acknowledged_, syndrome::ack);
     }
     if (owes_nak_ && unanswered_.empty()) {
         owes_nak_ = false;
         drops_until_expected_ = true;
-        acknowledge(expected_, syndrome::sequence_error, msn_);
+        acknowledge(expected_, syndrome::sequence_error);
     }
 }
 
@@ -105,6 +111,7 @@ void replier::answer_until(std::uint32_t number)
 {
     while (!unanswered_.empty() && !psn_after(unanswered_.front().number, number)) {
         acknowledged_ = unanswered_.front().last;
+        completed_msn_ = unanswered_.front().msn;
         unanswered_.pop_front();
     }
 }
@@ -119,7 +126,7 @@ void replier::reply(const packet &header, std::span<const iovec> payload)
         const std::uint32_t before = acknowledged_;
         answer_until(header.psn);
         if (before != acknowledged_)
-            acknowledge(acknowledged_, syndrome::ack, msn_);
+            acknowledge(acknowledged_, syndrome::ack);
     } else if ((header.syndrome & 0xe0) == syndrome::rnr) {
         receiver_not_ready(header);
     } else {
@@ -136,6 +143,7 @@ void replier::receiver_not_ready(const packet &header)
         first_psn_ = m.first;
         receive_psn_ = m.receive;
         in_message_ = m.receive != m.first;
+        message_is_write_ = is_write(m.op);
         message_ = m.number;
         msn_ = psn_add(m.msn, psn_mask);
         unanswered_.clear();
@@ -145,19 +153,17 @@ void replier::receiver_not_ready(const packet &header)
     expected_ = receive_psn_;
     owes_ack_ = owes_nak_ = false;
     drops_until_expected_ = true;
-    acknowledge(expected_, header.syndrome, msn_);
+    acknowledge(expected_, header.syndrome);
 }
 
 void replier::reject(const packet &header)
 {
     failed_ = true;
-    if (header.replay)
-        return acknowledge(header.psn, header.syndrome, msn_);
     answer_until(psn_add(header.psn, psn_mask));
     std::uint32_t psn = psn_add(expected_, psn_mask);
     if (!unanswered_.empty())
         psn = unanswered_.front().op == opcode::read_request ? unanswered_.front().first : unanswered_.front().last;
-    acknowledge(psn, header.syndrome, msn_);
+    acknowledge(psn, header.syndrome);
 }
 
 void replier::respond(const packet &header, std::span<const iovec> payload)
@@ -192,7 +198,7 @@ void replier::respond(const packet &header, std::span<const iovec> payload)
         packet p = header;
         p.dest_qpn = attr_.dest_qpn;
         p.psn = unanswered_.front().first;
-        p.msn = msn_;
+        p.msn = unanswered_.front().msn;
         kept_.push_back(p);
         if (kept_.size() > attr_.max_dest_rd_atomic)
             kept_.pop_front();
@@ -204,7 +210,7 @@ void replier::send_response(packet p, std::span<const std::byte> payload, std::u
 {
     p.dest_qpn = attr_.dest_qpn;
     p.psn = psn;
-    p.msn = msn_;
+    p.msn = p.replay ? completed_msn_ : unanswered_.front().msn;
     psn = psn_add(psn, 1);
     out_.send(p, payload);
 }

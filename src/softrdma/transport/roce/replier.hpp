@@ -20,7 +20,7 @@ public:
     {
     }
 
-    // Handles a request of the peer. Returns the packet for the responder above, if it must execute one.
+    // Handles a request of the peer. Returns the packet for the responder above, if it must execute or reject one.
     std::optional<packet> arrived(const packet &p);
     // Accepts a response, or a segment of one.
     void reply(const packet &header, std::span<const iovec> payload);
@@ -43,7 +43,7 @@ private:
     std::optional<packet> accept(const packet &p);
     std::optional<packet> repeated(const packet &p);
     bool is_valid(const packet &p) const noexcept;
-    void acknowledge(std::uint32_t psn, std::uint8_t code, std::uint32_t msn);
+    void acknowledge(std::uint32_t psn, std::uint8_t code);
     void answer_until(std::uint32_t number);
     void receiver_not_ready(const packet &header);
     void reject(const packet &header);
@@ -56,9 +56,11 @@ private:
     std::uint32_t message_;  // number of the message that is arriving, or of the next one
     std::uint32_t first_psn_ = 0;
     std::uint32_t receive_psn_ = 0;
-    std::uint32_t msn_ = 0;
-    std::uint32_t acknowledged_; // PSN of the last acknowledgment
+    std::uint32_t msn_ = 0;           // messages that have arrived
+    std::uint32_t completed_msn_ = 0; // messages that were answered
+    std::uint32_t acknowledged_;      // PSN of the last acknowledgment
     bool in_message_ = false;
+    bool message_is_write_ = false;
     bool drops_until_expected_ = false; // a NAK is outstanding
     bool owes_nak_ = false;
     bool owes_ack_ = false;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// White-box: rules of the specification for single packets of RoCE. The test plays the peer and the responder
+// above.
+#include "transport/roce/replier.hpp"
+
+#include <csetjmp>
+#include <cstdarg>
+#include <vector>
+
+#include "cmocka_headers.hpp"
+
+using namespace softrdma;
+
+namespace
+{
+
+constexpr std::uint32_t mtu = 1024;
+constexpr std::uint32_t first_psn = psn_mask; // the next one is 0
+const std::vector<std::byte> whole(mtu);
+constexpr std::uint32_t short_size = 8;
+const std::vector<std::byte> some(short_size);
+constexpr packet acknowledgment{.op = opcode::acknowledge, .syndrome = syndrome::ack};
+const roce::attributes attributes{
+        .mtu = mtu, .send_psn = first_psn, .receive_psn = first_psn, .timeout = std::chrono::seconds(1), .retry_cnt = 1,
+        .max_dest_rd_atomic = 2};
+
+struct sent_packets final : roce::packet_outlet {
+    void send(const packet &p, std::span<const std::byte>) override { all.push_back(p); }
+    packet last() const { return all.empty() ? packet{} : all.back(); }
+
+    std::vector<packet> all;
+};
+
+class responder_side
+{
+public:
+    // Returns the packet for the responder above.
+    std::optional<packet> arrives(opcode op, std::uint32_t number, std::span<const std::byte> payload = {},
+            std::uint32_t length = 0)
+    {
+        packet p{.op = op, .psn = roce::psn_add(first_psn, number), .dma_length = length};
+        p.payload = payload;
+        return replier.arrived(p);
+    }
+    void reply(packet header, std::uint32_t message, std::span<const std::byte> payload = {})
+    {
+        const iovec part{const_cast<std::byte *>(payload.data()), payload.size()};
+        header.psn = roce::psn_add(first_psn, message);
+        replier.reply(header, {&part, 1});
+    }
+
+    sent_packets sent;
+    roce::replier replier{attributes, sent};
+};
+
+// Later messages that have arrived do not count.
+void responses_count_the_messages_before_them(void **)
+{
+    responder_side s;
+    s.arrives(opcode::read_request, 0, {}, short_size);
+    s.arrives(opcode::write_only, 1, some, short_size);
+    s.arrives(opcode::compare_swap, 2);
+    s.arrives(opcode::send_only, 3, some);
+    s.reply({.op = opcode::read_response_only, .syndrome = syndrome::ack}, 0, some);
+    assert_int_equal(1, s.sent.last().msn);
+    s.reply(acknowledgment, 1);
+    assert_int_equal(2, s.sent.last().msn);
+    s.reply({.op = opcode::atomic_acknowledge, .syndrome = syndrome::ack}, 2);
+    assert_int_equal(3, s.sent.last().msn);
+    s.reply({.op = opcode::acknowledge, .syndrome = syndrome::remote_access}, 3);
+    assert_int_equal(3, s.sent.last().msn);
+}
+
+void a_packet_that_does_not_fit_its_message_is_rejected(void **)
+{
+    struct {
+        opcode first, second;
+        std::span<const std::byte> payload;
+    } const sequences[] = {
+            {opcode::send_first, opcode::write_middle, whole},
+            {opcode::send_first, opcode::write_last, some},
+            {opcode::write_first, opcode::send_middle, whole},
+            {opcode::write_first, opcode::send_last, some},
+            {opcode::send_first, opcode::send_only, some},
+            {opcode::write_first, opcode::read_request, {}},
+            {opcode::send_first, opcode::send_middle, some},
+            {opcode::send_first, opcode::send_last, {}},
+            {opcode::send_only, opcode::send_last, some},
+            {opcode::send_only, opcode::read_request, some},
+    };
+    for (const auto &sequence : sequences) {
+        responder_side s;
+        const bool is_whole = sequence.first == opcode::send_only;
+        const auto first = s.arrives(sequence.first, 0, is_whole ? some : whole, 2 * mtu);
+        assert_true(first && !first->is_invalid);
+        if (is_whole)
+            s.reply(acknowledgment, 0);
+        const auto second = s.arrives(sequence.second, 1, sequence.payload);
+        assert_true(second && second->is_invalid);
+        s.sent.all.clear();
+        s.reply({.op = opcode::acknowledge, .syndrome = syndrome::invalid_request}, is_whole ? 1 : 0);
+        s.replier.received_all(); // the first packet requested an acknowledgment
+        assert_int_equal(1, s.sent.all.size());
+        assert_int_equal(syndrome::invalid_request, s.sent.last().syndrome);
+        assert_int_equal(roce::psn_add(first_psn, 1), s.sent.last().psn);
+        assert_false(s.arrives(opcode::send_only, 2, some).has_value());
+    }
+}
+
+void a_repeated_request_is_not_longer_than_the_first(void **)
+{
+    responder_side s;
+    s.arrives(opcode::read_request, 0, {}, 3 * mtu);
+    assert_false(s.arrives(opcode::read_request, 1, {}, 2 * mtu).has_value()); // its responses are still being sent
+    s.reply({.op = opcode::read_response_only, .syndrome = syndrome::ack}, 0, std::vector<std::byte>(3 * mtu));
+    const auto part = s.arrives(opcode::read_request, 1, {}, 2 * mtu);
+    assert_true(part && part->replay);
+    assert_false(s.arrives(opcode::read_request, 1, {}, 2 * mtu + 1).has_value());
+    assert_false(s.arrives(opcode::read_request, 1, {}, UINT32_MAX).has_value());
+}
+
+} // namespace
+
+int main()
+{
+    const CMUnitTest tests[] = {
+            cmocka_unit_test(responses_count_the_messages_before_them),
+            cmocka_unit_test(a_packet_that_does_not_fit_its_message_is_rejected),
+            cmocka_unit_test(a_repeated_request_is_not_longer_than_the_first),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
