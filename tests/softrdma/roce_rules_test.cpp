@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// White-box: rules of the specification for single packets of RoCE. The test plays the peer and the responder
-// above.
+// White-box: rules of the specification for single packets of RoCE. The test plays the peer and the requester or
+// responder above.
 #include "transport/roce/replier.hpp"
+#include "transport/roce/sender.hpp"
 
 #include <csetjmp>
 #include <cstdarg>
@@ -20,8 +21,11 @@ const std::vector<std::byte> whole(mtu);
 constexpr std::uint32_t short_size = 8;
 const std::vector<std::byte> some(short_size);
 constexpr packet acknowledgment{.op = opcode::acknowledge, .syndrome = syndrome::ack};
-const roce::attributes attributes{
-        .mtu = mtu, .send_psn = first_psn, .receive_psn = first_psn, .timeout = std::chrono::seconds(1), .retry_cnt = 1,
+const roce::attributes attributes{.mtu = mtu,
+        .send_psn = first_psn,
+        .receive_psn = first_psn,
+        .timeout = std::chrono::seconds(1),
+        .retry_cnt = 1,
         .max_dest_rd_atomic = 2};
 
 struct sent_packets final : roce::packet_outlet {
@@ -35,8 +39,8 @@ class responder_side
 {
 public:
     // Returns the packet for the responder above.
-    std::optional<packet> arrives(opcode op, std::uint32_t number, std::span<const std::byte> payload = {},
-            std::uint32_t length = 0)
+    std::optional<packet> arrives(
+            opcode op, std::uint32_t number, std::span<const std::byte> payload = {}, std::uint32_t length = 0)
     {
         packet p{.op = op, .psn = roce::psn_add(first_psn, number), .dma_length = length};
         p.payload = payload;
@@ -119,6 +123,23 @@ void a_repeated_request_is_not_longer_than_the_first(void **)
     assert_false(s.arrives(opcode::read_request, 1, {}, UINT32_MAX).has_value());
 }
 
+void reserved_syndromes_are_ignored(void **)
+{
+    sent_packets sent;
+    roce::sender sender(attributes, sent);
+    const iovec part{const_cast<std::byte *>(some.data()), some.size()};
+    const roce::time_point now{};
+    sender.post({.op = opcode::write_only, .psn = first_psn, .dma_length = short_size}, {&part, 1}, now);
+    for (const unsigned code : {0x40u, 0x5fu, 0x64u, unsigned{syndrome::unresponsive}, 0x80u, 0x9fu, 0xffu})
+        assert_false(sender.arrived({.op = opcode::acknowledge,
+                                            .psn = first_psn,
+                                            .syndrome = static_cast<std::uint8_t>(code)},
+                                   now)
+                             .has_value());
+    const auto up = sender.arrived({.op = opcode::acknowledge, .psn = first_psn, .syndrome = 0}, now); // no credits
+    assert_true(up && up->op == opcode::acknowledge);
+}
+
 } // namespace
 
 int main()
@@ -127,6 +148,7 @@ int main()
             cmocka_unit_test(responses_count_the_messages_before_them),
             cmocka_unit_test(a_packet_that_does_not_fit_its_message_is_rejected),
             cmocka_unit_test(a_repeated_request_is_not_longer_than_the_first),
+            cmocka_unit_test(reserved_syndromes_are_ignored),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

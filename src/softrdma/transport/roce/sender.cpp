@@ -170,9 +170,19 @@ bool sender::remove_before(std::uint32_t psn, std::optional<packet> &up, time_po
     return true;
 }
 
+namespace
+{
+
+constexpr bool is_defined(std::uint8_t code) noexcept // other syndromes are reserved
+{
+    return code < syndrome::rnr + 0x20 || (code >= syndrome::sequence_error && code <= syndrome::remote_operational);
+}
+
+} // namespace
+
 std::optional<packet> sender::arrived(const packet &p, time_point now)
 {
-    if (requests_.empty() || failed_)
+    if (requests_.empty() || failed_ || (p.op == opcode::acknowledge && !is_defined(p.syndrome)))
         return std::nullopt;
     const std::uint32_t first = requests_.front().header.psn;
     const bool is_outstanding = !psn_after(first, p.psn) && psn_after(end_psn_, p.psn);
