@@ -446,7 +446,7 @@ TEST(test_packets_of_roce)
     static const struct {
         size_t at;
         uint8_t change;
-    } wrong[] = {{0, 0x0e}, {1, 0x01}, {2, 0x80}, {3, 0x01}, {7, 0x02}, {12, 0x01}, {15, 0x01}, {whole, 0x01},
+    } wrong[] = {{0, 0x0e}, {1, 0x01}, {2, 0x40}, {3, 0x01}, {7, 0x02}, {12, 0x01}, {15, 0x01}, {whole, 0x01},
             {whole + 3, 0x80}};
     for (size_t i = 0; i <= sizeof(wrong) / sizeof(wrong[0]); ++i) {
         memcpy(bytes, right, whole);

@@ -3,6 +3,7 @@
 // responder above.
 #include "transport/roce/replier.hpp"
 #include "transport/roce/sender.hpp"
+#include "wire/roce.hpp"
 
 #include <csetjmp>
 #include <cstdarg>
@@ -140,6 +141,22 @@ void reserved_syndromes_are_ignored(void **)
     assert_true(up && up->op == opcode::acknowledge);
 }
 
+// The device is a full member of the default partition, which communicates with limited members, too.
+void packets_of_other_partitions_are_dropped(void **)
+{
+    const roce::transport_headers headers = roce::encode(packet{.op = opcode::compare_swap}, 0);
+    std::vector<std::byte> bytes(headers.bytes.begin(), headers.bytes.end());
+    bytes.resize(bytes.size() + sizeof(roce::invariant_crc));
+    const auto is_accepted = [&](unsigned key) {
+        bytes[2] = static_cast<std::byte>(key >> 8);
+        bytes[3] = static_cast<std::byte>(key);
+        packet p;
+        return roce::decode(bytes, p);
+    };
+    assert_true(is_accepted(0xffff) && is_accepted(0x7fff));
+    assert_false(is_accepted(0x8001) || is_accepted(0x0001) || is_accepted(0));
+}
+
 } // namespace
 
 int main()
@@ -149,6 +166,7 @@ int main()
             cmocka_unit_test(a_packet_that_does_not_fit_its_message_is_rejected),
             cmocka_unit_test(a_repeated_request_is_not_longer_than_the_first),
             cmocka_unit_test(reserved_syndromes_are_ignored),
+            cmocka_unit_test(packets_of_other_partitions_are_dropped),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

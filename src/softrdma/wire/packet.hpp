@@ -65,7 +65,7 @@ inline constexpr std::uint8_t unresponsive = 0x7f;
 
 inline constexpr std::uint32_t psn_mask = 0xffffff;
 
-// The only partition key of the device: that of the default partition, for full members.
+// The partition key that the device sends: that of the default partition, for full members.
 inline constexpr std::uint16_t default_pkey = 0xffff;
 
 // Maximum payload of one segment. A multiple of 8, so that segments of an 8-byte aligned target stay aligned.

@@ -20,6 +20,7 @@ constexpr std::uint8_t hop_limit = 64;
 constexpr std::size_t identification_offset = 4; // in the IPv4 header
 constexpr std::uint8_t version_mask = 0x0f;      // transport version in the flags of the BTH
 constexpr std::uint8_t padding_mask = 0x03;
+constexpr std::uint16_t full_member = 0x8000; // in a P_Key; a full member communicates with limited members, too
 
 constexpr std::uint32_t polynomial = 0xedb88320; // its bits are reversed
 
@@ -229,7 +230,7 @@ static bool begin(std::span<const std::byte> bytes, byte_reader &r, bth &header)
         return false;
     r = byte_reader(bytes.first(bytes.size() - sizeof(invariant_crc)));
     header = get_bth(r);
-    return (header.flags & version_mask) == 0 && header.pkey == default_pkey;
+    return (header.flags & version_mask) == 0 && (header.pkey | full_member) == default_pkey;
 }
 
 // Takes the payload after the headers. Returns false if the packet is shorter than it claims.
