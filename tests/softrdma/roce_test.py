@@ -468,6 +468,35 @@ class RoceTest(unittest.TestCase):
                 self.assertEqual([LEFT, RIGHT], row[4:6])
                 self.assertEqual([self.port, MTU_1024, 15], [int(row[i], 0) for i in (3, 6, 7)])
 
+    def connect_until(self, attribute: int) -> tuple[subprocess.Popen, subprocess.Popen, bytes]:
+        """Connects a client that does not disconnect. Returns the server, the client and the message of that attribute."""
+        relay = self.relay()
+        server, client = self.serve_rping(SOFTRDMA_LOG="warn")
+        client = self.left.start(*self.endless(client))
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        wait_until(lambda: any(frame[42] == READ_REQUEST for frame in relay.frames), "an established connection")
+        self.relay_of_connection = relay
+        return server, client, next(f for f in relay.frames if is_management(f) and attribute_of(f) == attribute)
+
+    def test_a_rejection_of_an_established_connection(self) -> None:
+        server, _, ready = self.connect_until(RTU)
+        rejection = ready[:78] + REJ.to_bytes(2) + ready[80:94] + b"\x80\0\0\x1c" + ready[98:]
+        self.right.socket.send(roce_packets.with_identification(rejection, 0))
+        output = server.communicate(timeout=LIMIT_S)[0]
+        self.assertIn("connection lost: rejected by the peer", output)
+        self.assertIn("DISCONNECT EVENT", output)
+
+    def test_a_request_of_a_connected_queue_pair(self) -> None:
+        server, client, request = self.connect_until(REQ)
+        self.right.socket.send(roce_packets.with_identification(request[:86] + b"new!" + request[90:], 0))
+        output = server.communicate(timeout=LIMIT_S)[0]
+        self.assertIn("connection lost: its queue pair requests another one", output)
+        self.assertIn("DISCONNECT EVENT", output)
+        self.assertIn("DISCONNECT EVENT", client.communicate(timeout=LIMIT_S)[0]) # not lost by this peer
+        rejections = [f for f in self.relay_of_connection.frames if is_management(f) and attribute_of(f) == REJ]
+        self.assertEqual([(b"new!", b"\0\x0a")], [(f[90:94], f[96:98]) for f in rejections])
+
     def test_a_trace_contains_messages_of_the_connection_manager(self) -> None:
         self.relay()
         server, client = self.serve_rping()

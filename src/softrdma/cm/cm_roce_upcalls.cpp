@@ -8,6 +8,7 @@
 #include "fault/rules.hpp"
 #include "verbs/tap.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 
@@ -68,6 +69,25 @@ void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t 
     send_message(route_to(flow), m);
 }
 
+// Ends the established connection of a queue pair that requests another one: its host has lost the first one, for
+// example in a restart. Returns false if there is none.
+bool end_stale(const roce::udp_flow &flow, const cm_mad &request) REQUIRES(lock())
+{
+    if (request.qpn == 0) // a resolution, or a program without a queue pair
+        return false;
+    const auto at = std::ranges::find_if(state().links, [&](const auto &entry) {
+        return entry.second->exchange.is_established_with(request.qpn) &&
+               entry.second->route.destination == flow.source;
+    });
+    if (at == state().links.end())
+        return false;
+    const auto stale = at->second;
+    stale->exchange.disconnect(clock::now());
+    handle(*stale, mad_exchange::event::lost, request);
+    stale->id = 0;
+    return true;
+}
+
 void take_request(const std::shared_ptr<roce_service> &service, const cm_mad &m, const roce::udp_flow &flow)
         REQUIRES(lock())
 {
@@ -79,6 +99,8 @@ void take_request(const std::shared_ptr<roce_service> &service, const cm_mad &m,
     if (parent == nullptr || refused != 0 || detail::is_datagram(*parent) != resolves)
         return send_rejection(
                 flow, m, refused != 0 ? refused : reject_reason::invalid_service_id, roce::cm_subject::request);
+    if (end_stale(flow, m))
+        return send_rejection(flow, m, reject_reason::stale_connection, roce::cm_subject::request);
     if (parent->unseen >= parent->backlog) // the peer repeats its request
         return;
     if (const auto fault = fault::active() ? fault::on_handshake() : std::nullopt; fault) [[unlikely]] {
@@ -197,8 +219,10 @@ void notify(cm_id &id, mad_exchange::event event, const cm_mad &m) REQUIRES(lock
         return id.state == cm_state::disconnect_sent ? detail::disconnected(id, -ETIMEDOUT)
                                                      : detail::unreachable(id, ETIMEDOUT);
     case mad_exchange::event::lost:
-        log::write(log::level::warn, "peer %s: connection lost: its process has ended",
-                text_of(id.route.addr.dst_storage).data());
+        log::write(log::level::warn, "peer %s: connection lost: %s", text_of(id.route.addr.dst_storage).data(),
+                m.attribute == cm_attribute::reject    ? "rejected by the peer"
+                : m.attribute == cm_attribute::request ? "its queue pair requests another one"
+                                                       : "its process has ended");
         id.state = cm_state::disconnect_received;
         return detail::queue_last_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, false);
     case mad_exchange::event::none:

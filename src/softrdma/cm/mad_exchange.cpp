@@ -263,8 +263,21 @@ mad_exchange::event mad_exchange::reply_arrived(const cm_mad &m)
 // Waits for the answers to all copies. If some are lost, one more copy replaces them.
 mad_exchange::event mad_exchange::rejection_arrived(const cm_mad &m, time_point now)
 {
-    if (state_ != state::request_sent && state_ != state::request_received && state_ != state::reply_sent)
+    switch (state_) {
+    case state::reply_received:
+    case state::established: // the confirmation came too late
+        close();
+        return event::lost;
+    case state::disconnect_sent:
+        close();
+        return event::disconnected;
+    case state::request_sent:
+    case state::request_received:
+    case state::reply_sent:
+        break;
+    default:
         return event::none;
+    }
     const bool is_unknown = state_ == state::request_sent && m.reason == reject_reason::invalid_service_id;
     if (is_unknown && remote_id_ == 0 && --unanswered_ > 0) {
         const auto elapsed = std::chrono::ceil<milliseconds>(now - (end_ - limit_));

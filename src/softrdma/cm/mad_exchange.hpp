@@ -33,7 +33,7 @@ public:
         disconnect_request,
         disconnected, // the peer has confirmed the end
         unreachable,  // no response in time
-        lost,         // the process of the peer has ended
+        lost,         // the process of the peer has ended, or the peer has no such connection
     };
 
     static constexpr std::uint8_t max_retries = 15;
@@ -66,6 +66,10 @@ public:
 
     bool is_closed() const noexcept { return state_ == state::closed; }
     bool is_of_own_device() const noexcept { return probes_; } // the peer uses this device
+    bool is_established_with(std::uint32_t qpn) const noexcept
+    {
+        return state_ == state::established && remote_qpn_ == qpn;
+    }
     std::uint32_t local_id() const noexcept { return local_id_; }
     std::uint32_t remote_id() const noexcept { return remote_id_; }
 

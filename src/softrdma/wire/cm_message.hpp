@@ -73,6 +73,7 @@ inline constexpr std::uint16_t timeout = 4;
 inline constexpr std::uint16_t invalid_id = 6;
 inline constexpr std::uint16_t invalid_service_id = 8;
 inline constexpr std::uint16_t invalid_transport = 9;
+inline constexpr std::uint16_t stale_connection = 10;
 inline constexpr std::uint16_t invalid_gid = 12;
 inline constexpr std::uint16_t invalid_mtu = 26;
 inline constexpr std::uint16_t consumer_defined = 28;
