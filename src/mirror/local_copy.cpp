@@ -172,13 +172,19 @@ void local_copy::make_data(std::uint64_t length)
 {
     if (settings_.local_path.empty())
         return;
-    const replica::fd_owner created(
-            ::open(settings_.local_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!created.valid() && errno == EEXIST)
-        return check_data(settings_.local_path, length);
+    constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+    replica::fd_owner created(::open(settings_.local_path.c_str(), flags | O_CREAT | O_EXCL, 0600));
+    if (!created.valid() && errno == EEXIST) {
+        // A file without content is left by a process that died before it had allocated the file.
+        struct stat found {
+        };
+        if (lstat(settings_.local_path.c_str(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size != 0)
+            return check_data(settings_.local_path, length);
+        created.reset(::open(settings_.local_path.c_str(), flags));
+    }
     if (!created.valid())
         throw system_failure("cannot create " + settings_.local_path);
-    if (const int error = posix_fallocate(created.get(), 0, static_cast<off_t>(length)); error != 0) {
+    if (const int error = replica::allocate_file(created.get(), length); error != 0) {
         unlink(settings_.local_path.c_str());
         throw system_failure("cannot create " + settings_.local_path, error);
     }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 #include <utility>
 
 namespace replica
@@ -82,6 +84,14 @@ int source_size(int fd, std::uint64_t *size)
 int source_alignment(int fd, std::uint64_t *alignment)
 {
     return with_source(fd, [&](const pmem2_source *source) { return pmem2_source_alignment(source, alignment); });
+}
+
+int allocate_file(int fd, std::uint64_t size)
+{
+    const auto end = static_cast<off_t>(size);
+    if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, end) == 0)
+        return ftruncate(fd, end) == 0 ? 0 : errno;
+    return errno == EOPNOTSUPP || errno == ENOSYS ? posix_fallocate(fd, 0, end) : errno;
 }
 
 std::uint64_t unsafe_shutdown_count(int fd)

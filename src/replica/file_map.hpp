@@ -25,6 +25,9 @@ int errno_from(int error);
 int source_size(int fd, std::uint64_t *size);
 int source_alignment(int fd, std::uint64_t *alignment);
 
+// Allocates all bytes of a file before its size changes, if the file system supports this. Returns 0 or an errno value.
+int allocate_file(int fd, std::uint64_t size);
+
 // Returns the number of power losses without flushing of a device, or 0 if the device does not count them.
 std::uint64_t unsafe_shutdown_count(int fd);
 

@@ -41,14 +41,6 @@ void sync_directory_of(const std::string &path)
         throw system_failure("cannot sync the directory " + directory);
 }
 
-// Allocates all bytes before the size changes from 0, if the file system supports this.
-int allocate_at_once(int fd, off_t size)
-{
-    if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, size) == 0)
-        return ftruncate(fd, size) == 0 ? 0 : errno;
-    return errno == EOPNOTSUPP || errno == ENOSYS ? posix_fallocate(fd, 0, size) : errno;
-}
-
 } // namespace
 
 part::part(const part_line &line, const part_options &options) : path_(line.path)
@@ -141,7 +133,7 @@ void part::allocate(std::uint64_t size)
 {
     if (size == 0)
         throw failure(EINVAL, "part " + path_ + ": AUTO requires a device, which does not exist");
-    if (const int error = allocate_at_once(file_.get(), static_cast<off_t>(size)); error != 0)
+    if (const int error = replica::allocate_file(file_.get(), size); error != 0)
         throw system_failure("cannot allocate " + std::to_string(size) + " bytes for the part " + path_, error);
     if (fsync(file_.get()) != 0)
         throw system_failure("cannot sync the part " + path_);
@@ -150,7 +142,7 @@ void part::allocate(std::uint64_t size)
 
 void part::extend(std::uint64_t size)
 {
-    int error = allocate_at_once(file_.get(), static_cast<off_t>(size));
+    int error = replica::allocate_file(file_.get(), size);
     if (error == 0 && fsync(file_.get()) != 0)
         error = errno;
     if (error != 0) {

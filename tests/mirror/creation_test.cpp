@@ -140,6 +140,20 @@ TEST(a_growth_whose_answer_was_lost_is_complete_or_reverted)
     }
 }
 
+// The creator, or a machine that opens the set for the first time, died before it had allocated its file.
+TEST(an_empty_local_file_is_allocated)
+{
+    const two targets;
+    const host first, second{5};
+    for (const host *const each : {&first, &second})
+        each->where.write("home", "");
+    check_set(first, first.create(targets.all()), targets.a, targets.b, "");
+    const cfg_ptr there = second.cfg(targets.all());
+    const opened m(there.get());
+    assert_int_equal(m.state().in_sync, 1U << second.copy | 6);
+    assert_string_equal(m.address() + megabyte, "flushed");
+}
+
 TEST(a_creation_is_continued_with_the_same_length)
 {
     target a, b;
