@@ -68,7 +68,12 @@ public:
     }
 
 private:
-    static void travel() { world::present->sleep(world::present->between(100, 2 * ms)); }
+    static void travel()
+    {
+        world::present->sleep(world::present->between(100, 2 * ms));
+        if (world::present->now() < keeper::present->silent_until)
+            throw mirror::failure(RPMA_MIRROR_E_ARBITER, "the arbiter does not respond");
+    }
     static bool is_held() { return keeper::present->writer != 0 && world::present->now() < keeper::present->ends; }
 
     static void refuse_busy(bool seize)

@@ -32,8 +32,8 @@ void scenario::die(process &p, bool power, time_us back_after)
         // acknowledge stays.
         if (restores_parts_ && !is_pool_ && machine == writers && !writer_lives() && world_.one_in(2)) {
             world_.log("the part of machine %u is replaced", machine);
-            storage_.restore(directory(machine) + "/part", storage::restored::as_other_file);
-            history_.replaced(copy_of(machine));
+            if (storage_.restore(directory(machine) + "/part", storage::restored::as_other_file))
+                history_.replaced(copy_of(machine));
         }
         start_target(machine);
     });
@@ -98,7 +98,7 @@ void scenario::hit_link()
     }
 }
 
-void scenario::strike()
+void scenario::hit()
 {
     if (!faults_)
         return;
@@ -130,6 +130,13 @@ void scenario::strike()
                     die(*processes_[m], true, world_.between(1 * ms, second));
         break;
     }
+}
+
+void scenario::strike()
+{
+    if (!faults_)
+        return;
+    hit();
     world_.at(world_.one_in(3) ? world_.between(0, 20 * ms) : world_.between(20 * ms, 800 * ms), [this] { strike(); });
 }
 
@@ -159,7 +166,7 @@ void scenario::operate()
     if (free && (!writer_lives() || world_.one_in(3))) {
         world_.log("machine %u takes the set", machine);
         replace_local_file(machine);
-        start_writer(machine, purpose::write);
+        start_writer(machine, grows_ && world_.one_in(4) ? purpose::grow : purpose::write);
     }
     world_.at(world_.between(20 * ms, 500 * ms), [this] { operate(); });
 }

@@ -150,6 +150,8 @@ void history::acknowledged(const call &c)
     for (const std::size_t part : c.parts) {
         std::uint64_t &kept = acknowledged_[c.slot][part];
         kept = std::max(kept, c.number);
+        if (c.slot >= slots)
+            check_lengths(all, at(c.slot) + growth / slots_of_growth, max_length());
         for (std::size_t copy = 0; copy < copies.size(); ++copy)
             if ((all >> copy & 1) != 0 && !disks->named(copies[copy].data)->is_restored)
                 check_word(c.slot, part, word(copies[copy], at(c.slot) + words[part], true), copies[copy].data.c_str());
@@ -163,10 +165,56 @@ void history::equal(unsigned copy, std::uint32_t in_sync) const
         const file *const theirs = disks->named(copies[i].data);
         if ((in_sync >> i & 1) == 0 || i == copy || theirs == nullptr)
             continue;
-        const auto different = std::mismatch(ours->live, ours->live + length, theirs->live).first - ours->live;
-        if (static_cast<std::uint64_t>(different) != length)
+        const auto different = std::mismatch(ours->live, ours->live + set_length_, theirs->live).first - ours->live;
+        if (static_cast<std::uint64_t>(different) != set_length_)
             in_.violated("copies %u and %zu are in sync and differ at %ld", copy, i, different);
     }
+}
+
+void history::check_lengths(std::uint32_t in_sync, std::uint64_t min, std::uint64_t max) const
+{
+    for (std::size_t copy = 0; copy < copies.size(); ++copy) {
+        const file *const f = disks->named(copies[copy].data);
+        if ((in_sync >> copy & 1) == 0 || f == nullptr)
+            continue;
+        const std::uint64_t stored = durable_state(copies[copy]).length;
+        if (stored < min || stored > max || f->durable_size < stored)
+            in_.violated("copy %zu is in sync with %lu bytes in a file of %zu, and the set has %lu", copy, stored,
+                    f->durable_size, min);
+    }
+}
+
+void history::check_new_bytes(std::uint32_t in_sync, std::uint64_t from, std::uint64_t end) const
+{
+    for (std::size_t copy = 0; copy < copies.size(); ++copy) {
+        const file *const f = disks->named(copies[copy].data);
+        for (std::uint64_t at = from; at < end && (in_sync >> copy & 1) != 0 && f != nullptr && !f->is_restored; ++at)
+            if (f->live[at] != std::byte{0} || f->durable[at] != std::byte{0})
+                in_.violated("new byte %lu of copy %zu is not zero", at, copy);
+    }
+}
+
+void history::grown(std::uint64_t epoch, std::uint64_t grown_length, time_us began)
+{
+    ++growths;
+    if (epoch != 0 && newest_epoch_ > epoch && began >= opened_at_)
+        in_.violated("epoch %lu grew the set by a call that began after epoch %lu had it", epoch, newest_epoch_);
+    const replica::mirror_record newest = newest_record();
+    // The next writer may have the set already.
+    if (epoch == 0 || newest.epoch == epoch) {
+        check_lengths(in_sync(newest), grown_length, grown_length);
+        check_new_bytes(in_sync(newest), set_length_, grown_length);
+    }
+    set_length_ = std::max(set_length_, grown_length);
+}
+
+void history::not_grown(std::uint64_t epoch, std::uint64_t present_length) const
+{
+    const replica::mirror_record newest = newest_record();
+    for (std::size_t copy = 0; copy < copies.size() && newest.epoch == epoch; ++copy)
+        if (const std::uint64_t stored = durable_state(copies[copy]).length;
+                (in_sync(newest) >> copy & 1) != 0 && stored != present_length)
+            in_.violated("a growth failed, and copy %zu has %lu bytes instead of %lu", copy, stored, present_length);
 }
 
 void history::marked(std::uint64_t epoch, std::uint64_t mark, time_us began)
@@ -189,10 +237,11 @@ void history::before_eviction(std::uint64_t epoch, unsigned copy) const
                 epoch, copy);
 }
 
-void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark)
+void history::opened(
+        unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark, std::uint64_t found_length)
 {
     ++openings;
-    in_.log("has the set with epoch %lu, in sync %x", epoch, in_sync);
+    in_.log("has the set with epoch %lu, in sync %x, and %lu bytes", epoch, in_sync, found_length);
     if (epoch == newest_epoch_)
         in_.violated("epoch %lu was opened twice", epoch);
     for (std::size_t i = 0; i < copies.size(); ++i)
@@ -201,7 +250,13 @@ void history::opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, 
     // The writer lost the set before this record of its opening.
     if (epoch < *std::ranges::max_element(answered_epoch_))
         return;
-    for (std::size_t slot = 0; slot < slots; ++slot)
+    if (found_length < set_length_ || found_length > std::max(length, requested_length))
+        in_.violated("the opened set has %lu bytes, and had %lu before", found_length, set_length_);
+    if (copies[0].machine == 0) // the record of a pool has no length
+        check_lengths(in_sync, found_length, found_length);
+    check_new_bytes(in_sync, set_length_, found_length);
+    set_length_ = found_length;
+    for (std::size_t slot = 0; slot < slots_in(set_length_); ++slot)
         for (std::size_t part = 0; part < words.size(); ++part) {
             const std::uint64_t found = word(copies[copy], at(slot) + words[part], false);
             check_word(slot, part, found, "the opened set");
@@ -226,12 +281,14 @@ void history::found(std::uint64_t epoch, const char *memory) const
         }
 }
 
-void history::forced(unsigned copy)
+void history::forced(unsigned copy, std::uint64_t found_length)
 {
     ++forcings;
-    for (std::size_t slot = 0; slot < slots; ++slot)
+    set_length_ = found_length;
+    for (std::size_t slot = 0; slot < max_slots; ++slot)
         for (std::size_t part = 0; part < words.size(); ++part) {
-            const std::uint64_t found = word(copies[copy], at(slot) + words[part], false);
+            const bool exists = slot < slots_in(found_length);
+            const std::uint64_t found = exists ? word(copies[copy], at(slot) + words[part], false) : 0;
             acknowledged_[slot][part] = seen_[slot][part] = number_of(found);
         }
     known_mark_ = 0;

@@ -21,6 +21,7 @@ struct keeper {
     std::uint64_t epoch = 0;
     std::uint64_t writer = 0; // 0 if none
     time_us ends = 0;         // end of the lease
+    time_us silent_until = 0;
 };
 
 // Knowledge of an observer of the whole world, and the states that must never occur:
@@ -33,6 +34,9 @@ struct keeper {
 //   a local copy that opens alone while the targets can be opened without it;
 //   a word that a power failure during a write leaves torn;
 //   a program that is called for a copy after it has left, or that continues although it wanted to stop;
+//   an opened set that is shorter than it was when it was opened or grown before;
+//   a copy in sync without the length of the set, or with bytes of a growth that are not zero;
+//   a growth that fails and changes the length of a copy in sync;
 //   an opened set whose consistency point is older than one that was acknowledged or found before;
 //   a response that reports data that is not durable, or lacks data that an earlier response reported.
 class history
@@ -40,7 +44,20 @@ class history
 public:
     static constexpr std::size_t slots = 24;
     static constexpr std::array<std::uint64_t, 4> words{0, 1000, 4096, 4104}; // offsets in a slot
-    std::uint64_t at(std::size_t slot) const { return 4096 + slot * ((length - 16 * 1024) / slots / 64 * 64); }
+    // Each growth adds bytes with further slots.
+    static constexpr std::uint64_t growth = 64 * 1024;
+    static constexpr std::size_t max_growths = 3, slots_of_growth = 4,
+                                 max_slots = slots + max_growths * slots_of_growth;
+    std::size_t slots_in(std::uint64_t set_length) const
+    {
+        return slots + (set_length - length) / growth * slots_of_growth;
+    }
+    std::uint64_t at(std::size_t slot) const
+    {
+        return slot < slots ? 4096 + slot * ((length - 16 * 1024) / slots / 64 * 64)
+                            : length + (slot - slots) * (growth / slots_of_growth);
+    }
+    std::uint64_t max_length() const { return length + max_growths * growth; }
 
     struct place {
         unsigned machine;
@@ -48,7 +65,7 @@ public:
     };
 
     history(world &in, device &of, std::vector<place> copies_, std::uint64_t length_)
-        : copies(std::move(copies_)), length(length_), in_(in)
+        : copies(std::move(copies_)), length(length_), in_(in), set_length_(length_)
     {
         of.before_write = [this](unsigned machine, std::uint64_t epoch) { written(machine, epoch); };
         of.amid_write = [this](unsigned machine) { cut_amid_write(machine); };
@@ -65,9 +82,16 @@ public:
         time_us began;
     };
     void acknowledged(const call &c);
-    void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark);
+    void opened(unsigned copy, std::uint64_t epoch, std::uint32_t in_sync, std::uint64_t mark, std::uint64_t length);
     // Records a forced opening of that local copy: its data now counts, and data that only other copies have is lost.
-    void forced(unsigned copy);
+    void forced(unsigned copy, std::uint64_t length);
+    // Records that the set was grown. Epoch 0 means the epoch of the newest record.
+    void grown(std::uint64_t epoch, std::uint64_t length, time_us began);
+    // Records that a growth failed, and that its writer continues.
+    void not_grown(std::uint64_t epoch, std::uint64_t length) const;
+    // Length of the set: found by an opening, or reached by a growth.
+    std::uint64_t set_length() const { return set_length_; }
+    std::uint64_t requested_length = 0; // maximum of all growths
     // Durable state: the newest record of these copies and the arbiter, that of one copy, and all promises.
     replica::mirror_record newest_record(std::uint32_t of = UINT32_MAX) const;
     replica::mirror_record record_of(unsigned copy) const { return durable_state(copies[copy]).committed; }
@@ -97,20 +121,25 @@ public:
     void cut_amid_write(unsigned machine);
 
     const std::vector<place> copies; // indexed by copy number; an absent copy has no data
-    const std::uint64_t length;      // length of each copy
-    std::uint64_t flushes = 0, openings = 0, forcings = 0, cuts = 0;
+    const std::uint64_t length;      // length of each copy at first
+    std::uint64_t flushes = 0, openings = 0, forcings = 0, growths = 0, cuts = 0;
 
 private:
     replica::mirror_state durable_state(const place &of) const;
     bool is_stored(std::size_t slot, std::uint64_t word) const;
     std::uint64_t word(const place &of, std::uint64_t offset, bool durable) const;
+    // Checks that copies in sync have a length within these limits durably.
+    void check_lengths(std::uint32_t in_sync, std::uint64_t min, std::uint64_t max) const;
+    // Checks that bytes that no writer has used are zero.
+    void check_new_bytes(std::uint32_t in_sync, std::uint64_t from, std::uint64_t end) const;
     void check_word(std::size_t slot, std::size_t part, std::uint64_t word, const char *where) const;
 
     world &in_;
     std::vector<std::size_t> slot_of_{0}; // indexed by flush number
-    std::array<std::array<std::uint64_t, words.size()>, slots> acknowledged_{}, seen_{};
+    std::array<std::array<std::uint64_t, words.size()>, max_slots> acknowledged_{}, seen_{};
     std::uint64_t marks_ = 0, known_mark_ = 0; // consistency points: acknowledged, or found
     std::uint64_t newest_epoch_ = 1;           // newest epoch that was opened
+    std::uint64_t set_length_;
     time_us opened_at_ = 0;
     std::array<std::uint64_t, most_machines> answered_epoch_{};
     std::uint32_t replaced_ = 0;

@@ -90,7 +90,7 @@ bool scenario::needs_silent(std::uint32_t visible) const
     return ((needed(visible) | needed(visible & ~silent_)) & silent_) != 0;
 }
 
-void scenario::fence(const session &s) const
+void scenario::fence(const session &s)
 {
     const bool needs_force = needs_silent(all_targets());
     const auto before = history_.promises();
@@ -130,6 +130,20 @@ void scenario::go_without(unsigned machine)
     const std::uint32_t sources = replica::needed_targets(newest) & ~history_.replaced();
     const bool needs_force = needs_silent(visible) || (!own && (alone || sources == 0));
     const auto before = history_.promises();
+    // A writer may have begun to grow the set to another length, or left a local file that was replaced.
+    if (grows_ && !at_once && world_.one_in(3) && history_.requested_length <= history_.set_length())
+        switch (const int code = grow_closed(machine)) {
+        case 0:
+        case RPMA_MIRROR_E_CHANGED:
+            return;
+        default:
+            if (!needs_force)
+                world_.violated(
+                        "a silent target that is not needed prevents a growth: %s", rpma_mirror_error_message());
+            check_refusal("a growth", code, before);
+            if (!silent_from_begin_)
+                return;
+        }
     const time_us began = world_.now();
     if (!open(s, 1, at_once ? RPMA_MIRROR_F_FORCE : 0)) {
         if (!needs_force || at_once)
@@ -143,6 +157,9 @@ void scenario::go_without(unsigned machine)
                 (world_.now() - began) / ms);
     if (flush_whole(s) != 0)
         world_.violated("a flush fails while a target is silent: %s", rpma_mirror_error_message());
+    // A target that becomes silent during a growth prevents it, until a flush has evicted the target.
+    if (grows_ && grow(s) != 0 && (silent_from_begin_ || flush_whole(s) != 0 || grow(s) != 0))
+        world_.violated("the set does not grow while a target is silent: %s", rpma_mirror_error_message());
     for (unsigned target = 1; target <= targets_; ++target) {
         if ((silent_ >> target & 1) == 0 || world_.one_in(2))
             continue;

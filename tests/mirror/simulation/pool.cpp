@@ -91,7 +91,8 @@ bool scenario::open_pool(session &s, unsigned tries)
             const replica::mirror_record record = history_.committed_by(world_.here());
             s.epoch = record.epoch;
             const std::uint32_t in_sync = history_.in_sync(record);
-            history_.opened(static_cast<unsigned>(std::countr_zero(in_sync)), record.epoch, in_sync, 0);
+            history_.opened(
+                    static_cast<unsigned>(std::countr_zero(in_sync)), record.epoch, in_sync, 0, history_.length);
             if (rpmem_read(s.pool, s.address, 0, history_.length, 0) == 0) {
                 history_.found(s.epoch, s.address);
                 return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "scenario.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@ namespace
 
 history *observer = nullptr;
 
+constexpr unsigned char unused = 0xa5;
 constexpr const char *key_text = "writer:202122232425262728292a2b2c2d2e2f\n";
 
 // State of a daemon.
@@ -24,6 +26,7 @@ struct daemon {
     explicit daemon(const std::string &directory, unsigned machine) : sets(settings, address_of(machine))
     {
         settings.poolset_dir = directory;
+        settings.listen = address_of(machine) + ":7";
         settings.threads = 1;
     }
 
@@ -45,26 +48,34 @@ void message_sent(network::socket &by, const std::string &bytes)
     if (const auto client = by.other.lock())
         observer->responded(*client->owner, a);
     // Faults are most effective when the target has state that the writer does not know.
-    if ((a.kind() == replica::request::kCommit || a.kind() == replica::request::kCreateCopy) &&
+    using replica::request;
+    if ((a.kind() == request::kCommit || a.kind() == request::kCreateCopy || a.kind() == request::kResize) &&
             by.over->in.one_in(12)) {
-        by.over->in.log("the answer to a record is lost");
+        by.over->in.log("the answer to a change of state is lost");
         by.over->reset_at_once(by);
     }
+}
+
+std::uint64_t scenario::pick_length(world &in, bool is_pool)
+{
+    if (in.one_in(16))
+        return batches_length;
+    return !is_pool && in.one_in(4) ? full_length : short_length;
 }
 
 scenario::scenario(std::uint64_t seed, const std::string &place, bool is_pool, bool loud)
     : place_(place + "/" + std::to_string(seed)), world_(seed), network_(world_), storage_(world_), device_(network_),
       is_pool_(is_pool), targets_(static_cast<unsigned>(is_pool ? 2 + world_.below(2) : 1 + world_.below(3))),
-      history_(world_, device_, places(), world_.one_in(16) ? batches_length : short_length),
-      availability_(world_.one_in(4)), background_(world_.one_in(2)), program_resyncs_(!background_ || seed % 8 != 3),
-      flushes_all_(!is_pool && seed % 8 == 5), slow_count_(seed % 8 == 7 ? 2 : 0), restores_parts_(world_.one_in(2)),
-      operation_ms_(static_cast<unsigned>(world_.between(40, 400))),
+      history_(world_, device_, places(), pick_length(world_, is_pool)), availability_(world_.one_in(4)),
+      background_(world_.one_in(2)), program_resyncs_(!background_ || seed % 8 != 3),
+      flushes_all_(!is_pool && seed % 8 == 5), slow_count_(seed % 8 == 7 ? 2 : 0), grows_(!is_pool && world_.one_in(2)),
+      restores_parts_(world_.one_in(2)), operation_ms_(static_cast<unsigned>(world_.between(40, 400))),
       open_ms_(static_cast<unsigned>(world_.between(500, 3000)))
 {
     world_.loud = loud;
     world_.test = is_pool ? "mirror.simulation_pools" : "mirror.simulation";
     observer = &history_;
-    storage_.used = history_.length;
+    storage_.used = grows_ ? history_.max_length() : history_.length;
     storage_.persistent_memory = world_.one_in(2);
     device_.software = world_.one_in(2);
     device_.native_writers = world_.one_in(2);
@@ -89,14 +100,35 @@ std::vector<history::place> scenario::places() const
     return all;
 }
 
-void scenario::make_directories() const
+void scenario::make_directories()
 {
     for (unsigned m = 0; m < writers + targets_; ++m) {
         std::filesystem::create_directories(directory(m));
         std::ofstream(directory(m) + "/key") << key_text;
         chmod((directory(m) + "/key").c_str(), 0600);
-        std::ofstream(directory(m) + "/set") << "PMEMPOOLSET\nOPTION NOHDRS\n8M " << directory(m) << "/part\n";
+        list_part(m, history_.length);
+        // Unused bytes of a file that existed before the set can have any content.
+        if (grows_ && m < writers && world_.one_in(2))
+            storage_.make(directory(m) + "/home", history_.max_length());
     }
+}
+
+// Writes the set file of a target, whose part is made for the length.
+void scenario::list_part(unsigned machine, std::uint64_t length) const
+{
+    const std::uint64_t size = grows_ && history_.length == full_length ? std::max(length, min_part) : storage::largest;
+    std::ofstream(directory(machine) + "/set") << "PMEMPOOLSET\nOPTION NOHDRS\n"
+                                               << size << ' ' << directory(machine) << "/part\n";
+}
+
+void scenario::fill_unused()
+{
+    for (const history::place &p : history_.copies)
+        if (file *const f = p.data.empty() ? nullptr : storage_.named(p.data); f != nullptr) {
+            std::fill(f->live + history_.length, f->live + f->size(), std::byte{unused});
+            std::fill(f->durable.begin() + static_cast<std::ptrdiff_t>(history_.length), f->durable.end(),
+                    std::byte{unused});
+        }
 }
 
 void scenario::start_target(unsigned machine)
@@ -133,6 +165,9 @@ void scenario::start_writer(unsigned machine, purpose why)
         case purpose::write:
             write(machine);
             break;
+        case purpose::grow:
+            grow_closed(machine);
+            break;
         case purpose::go_without:
             go_without(machine);
             break;
@@ -159,6 +194,8 @@ bool scenario::writer_lives() const
 void scenario::calm_down()
 {
     faults_ = false;
+    storage_.full.clear();
+    keeper_.silent_until = 0;
     network_.heal();
     for (process *const d : daemons_)
         if (d->alive && d->stopped)
@@ -166,11 +203,13 @@ void scenario::calm_down()
     for (unsigned m = 0; m < writers; ++m)
         if (processes_[m] != nullptr && processes_[m]->alive)
             world_.kill(*processes_[m], false);
-    for (unsigned m = writers; m < writers + targets_; ++m)
+    for (unsigned m = writers; m < writers + targets_; ++m) {
+        list_part(m, history_.requested_length);
         if (!processes_[m]->alive)
             start_target(m);
         else if (processes_[m]->stopped)
             world_.go_on(*processes_[m]);
+    }
 }
 
 void scenario::run()
@@ -188,6 +227,7 @@ void scenario::run()
         if (!world_.run([&] { return !writer_lives(); }, 60 * second))
             world_.violated("the set was not created");
     }
+    fill_unused();
     start_writer(0, purpose::write);
     world_.at(world_.between(0, 300 * ms), [this] { strike(); });
     operate();
@@ -213,7 +253,7 @@ std::string scenario::summary() const
     return std::to_string(targets_) + " targets, " + (availability_ ? "availability" : "safety") + ", " +
            (keeper::present != nullptr ? "arbiter, " : "") + std::to_string(struck_) + " faults, " +
            std::to_string(history_.openings) + " openings, " + std::to_string(history_.flushes) + " flushes, " +
-           std::to_string(world_.now() / ms) + " ms";
+           (grows_ ? std::to_string(history_.growths) + " growths, " : "") + std::to_string(world_.now() / ms) + " ms";
 }
 
 } // namespace simulation

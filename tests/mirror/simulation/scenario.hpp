@@ -37,6 +37,7 @@ private:
     enum class purpose {
         create,
         write,
+        grow,
         go_without,
         finish
     };
@@ -44,12 +45,17 @@ private:
     static constexpr unsigned other_copy = 5;
     // Length of a set that is compared in one batch, and of a set that is compared in several batches in flight.
     static constexpr std::uint64_t short_length = 256 * 1024, batches_length = 7 << 20;
+    // Length of a set that nearly fills parts of the minimum size.
+    static constexpr std::uint64_t min_part = 2 << 20, full_length = min_part - 16 * 1024;
+    static std::uint64_t pick_length(world &in, bool is_pool);
     unsigned copy_of(unsigned machine) const;
     std::uint32_t all_targets() const { return ((1U << targets_) - 1) << copy_of(writers); }
     std::string directory(unsigned machine) const { return place_ + "/" + std::to_string(machine); }
     std::vector<history::place> places() const;
 
-    void make_directories() const;
+    void make_directories();
+    void list_part(unsigned machine, std::uint64_t length) const;
+    void fill_unused();
     void start_target(unsigned machine);
     void start_writer(unsigned machine, purpose p);
     void die(process &p, bool power, time_us back_after);
@@ -57,7 +63,7 @@ private:
     process *pick_process(unsigned machine);
 
     // Threads of a writer.
-    rpma_mirror_cfg *configure(unsigned machine) const;
+    rpma_mirror_cfg *configure(unsigned machine, bool force = false);
     void create(unsigned machine);
     void write(unsigned machine);
     void go_without(unsigned machine);
@@ -72,7 +78,7 @@ private:
     void finish_pool(unsigned machine);
     bool open(session &s, unsigned tries, unsigned flags = 0);
     bool needs_silent(std::uint32_t visible) const;
-    void fence(const session &s) const;
+    void fence(const session &s);
     void check_refusal(const char *what, int code, const std::vector<replica::mirror_promise> &before) const;
     void end_unless_overtaken(const session &s, const char *what);
     void write_lane(session &s, unsigned lane);
@@ -83,11 +89,18 @@ private:
     int flush(session &s, unsigned lane, history::call &c);
     void mark(session &s);
     void bring_back(session &s);
+    // Next length of the set, or 0 if it has the maximum.
+    std::uint64_t next_length();
+    // Prepares a growth, as the operator does. In its middle there may be faults.
+    void begin_growth(std::uint64_t length);
+    int grow(session &s);
+    int grow_closed(unsigned machine);
 
     // Must be called outside of simulated threads.
     void calm_down();
     void last();
     void begin_to_last(process &target);
+    void hit();
     void strike();
     void hit_process(unsigned machine);
     void hit_link();
@@ -108,6 +121,7 @@ private:
     const bool program_resyncs_; // the program resynchronizes them
     const bool flushes_all_;     // writers flush all stores, and declare it at the end
     const unsigned slow_count_;  // late confirmations after which a target is evicted, or 0
+    const bool grows_;           // the set grows
     const bool restores_parts_;  // faults restore parts of one target; otherwise local files
     keeper keeper_;
     unsigned operation_ms_, open_ms_;

@@ -14,6 +14,7 @@ struct scenario::session {
     char *address = nullptr;
     unsigned machine = 0;
     std::uint64_t epoch = 0;
+    std::uint64_t length = 0;
     int code = 0;      // code with which it ended
     bool over = false; // its threads must end
     const history *observer = nullptr;

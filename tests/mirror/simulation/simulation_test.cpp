@@ -57,7 +57,7 @@ void run_some(std::uint64_t first, std::uint64_t end, const std::string &place)
 
 bool run_all(std::uint64_t count, const std::string &place)
 {
-    std::uint64_t next = 0;
+    std::uint64_t next = from_environment("RPMA_MIRROR_FIRST_SEED", 0);
     std::uint64_t running = 0;
     const std::uint64_t workers = from_environment("RPMA_MIRROR_WORKERS", 2);
     bool good = true;

@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <libpmem2.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -59,6 +60,13 @@ void drain()
     mine.clear();
 }
 
+// Allocation of blocks can be slow.
+void take_time()
+{
+    world &in = *world::present;
+    in.sleep(in.between(0, in.one_in(8) ? 60 * ms : ms));
+}
+
 void flush_and_drain(const void *from, std::size_t length)
 {
     disks->persist(static_cast<const std::byte *>(from), length);
@@ -70,8 +78,8 @@ void file::resize(std::size_t size)
 {
     if (live == nullptr)
         live = new_memory();
-    std::memset(live, 0, size);
-    durable.assign(size, std::byte{0});
+    std::memset(live + std::min(size, this->size()), 0, size - std::min(size, this->size()));
+    durable.resize(size);
 }
 
 void file::persist(std::size_t offset, std::size_t length)
@@ -120,6 +128,22 @@ file *storage::named(const std::string &path)
     return known;
 }
 
+void storage::make(const std::string &path, std::size_t length)
+{
+    std::ofstream created(path);
+    file &f = *named(path);
+    f.path = path;
+    set_length(f, length);
+    f.durable_size = length;
+}
+
+void storage::set_length(file &f, std::size_t length) const
+{
+    (void)truncate(f.path.c_str(), static_cast<off_t>(length));
+    f.real_size = length;
+    f.resize(std::min(length, used));
+}
+
 void storage::persist(const std::byte *from, std::size_t length)
 {
     if (file *const f = at(from); f != nullptr)
@@ -132,11 +156,11 @@ void storage::back_up(const std::string &path)
         f->backup.assign(f->live, f->live + f->size());
 }
 
-void storage::restore(const std::string &path, restored how)
+bool storage::restore(const std::string &path, restored how)
 {
     file *const f = named(path);
-    if (f == nullptr || f->backup.empty())
-        return;
+    if (f == nullptr || f->backup.empty() || f->backup.size() != f->size())
+        return false;
     f->is_restored = true;
     std::ranges::copy(f->backup, f->live);
     f->durable = f->backup;
@@ -144,6 +168,7 @@ void storage::restore(const std::string &path, restored how)
         f->changed = next_time();
     if (how == restored::as_other_file)
         f->inode = static_cast<std::uint64_t>(next_time());
+    return true;
 }
 
 void storage::lose_power(const std::string &directory)
@@ -151,6 +176,10 @@ void storage::lose_power(const std::string &directory)
     for (auto &[key, f] : files_) {
         if (!f.path.starts_with(directory) || f.live == nullptr)
             continue;
+        if (f.real_size != f.durable_size && in_.one_in(2))
+            set_length(f, f.durable_size);
+        f.durable_size = f.real_size;
+        f.punched.clear();
         const std::uint64_t lost_of_four = in_.below(5);
         for (std::size_t at = 0; at + 8 <= f.size(); at += 8) {
             if (std::memcmp(f.live + at, &f.durable[at], 8) == 0)
@@ -261,26 +290,58 @@ int unlink(const char *path) noexcept
     return REAL(unlink)(path);
 }
 
+// Makes only length and holes durable: the code must not depend on it for data.
 int fsync(int fd)
 {
-    return inside() ? 0 : REAL(fsync)(fd);
+    if (!inside())
+        return REAL(fsync)(fd);
+    file &f = disks->of(fd);
+    f.durable_size = f.real_size;
+    for (const auto &[begin, end] : std::exchange(f.punched, {}))
+        f.persist(begin, end - begin);
+    return 0;
 }
 
-// The simulated file system cannot allocate beyond the end of a file.
 int fallocate(int fd, int mode, off_t offset, off_t length)
 {
     if (!inside())
         return REAL(fallocate)(fd, mode, offset, length);
-    errno = EOPNOTSUPP;
-    return -1;
+    file &f = disks->of(fd);
+    if ((mode & FALLOC_FL_PUNCH_HOLE) == 0) {
+        take_time();
+        errno = ENOSPC;
+        return disks->is_full(f) ? -1 : 0;
+    }
+    const auto begin = std::min(static_cast<size_t>(offset), f.size()),
+               end = std::min(static_cast<size_t>(offset + length), f.size());
+    std::memset(f.live + begin, 0, end - begin);
+    f.punched.emplace_back(begin, end);
+    return 0;
+}
+
+int ftruncate(int fd, off_t length) noexcept
+{
+    if (!inside())
+        return REAL(ftruncate)(fd, length);
+    world::present->perhaps_switch();
+    disks->set_length(disks->of(fd), static_cast<size_t>(length));
+    return 0;
 }
 
 int posix_fallocate(int fd, off_t offset, off_t length)
 {
     if (!inside())
         return REAL(posix_fallocate)(fd, offset, length);
-    disks->of(fd).resize(std::min(static_cast<size_t>(length), disks->used));
-    return ftruncate(fd, length) == 0 ? 0 : errno;
+    take_time();
+    file &f = disks->of(fd);
+    const auto end = static_cast<size_t>(offset + length);
+    if (end <= f.real_size)
+        return 0;
+    // Like ext4, which allocates a long range in several steps.
+    const bool is_full = disks->is_full(f);
+    disks->set_length(f, is_full ? f.real_size + world::present->below(end - f.real_size) : end);
+    world::present->perhaps_switch();
+    return is_full ? ENOSPC : 0;
 }
 
 int fstatfs(int fd, struct statfs *to) noexcept

@@ -19,6 +19,9 @@ struct file {
     std::vector<std::byte> durable;
     std::vector<std::byte> backup;
     bool is_restored = false; // from the backup, since the last opening
+    // Size of the real file, which may exceed the used part, and the size that remains after a power failure.
+    std::size_t real_size = 0, durable_size = 0;
+    std::vector<std::pair<std::size_t, std::size_t>> punched; // holes, begin and end, that fsync() makes durable
     // Values for fstat(). A store through a mapping does not change the time, as in tmpfs.
     std::uint64_t inode = 0;
     std::int64_t changed = 0;
@@ -39,11 +42,15 @@ public:
     // Maximum used part of a file. The part of a target is longer than the set.
     static constexpr std::size_t largest = 8 << 20;
     std::size_t used = largest;
+    std::string full; // directory on a disk without free blocks, or empty
 
     file &of(int fd);
     // Returns NULL if the address is not in a file.
     file *at(const std::byte *address);
     file *named(const std::string &path);
+    void make(const std::string &path, std::size_t length);
+    bool is_full(const file &f) const { return !full.empty() && f.path.starts_with(full); }
+    void set_length(file &f, std::size_t length) const;
     void forget(const std::string &path) { by_name_.erase(path); }
     void persist(const std::byte *from, std::size_t length);
     std::int64_t next_time() { return ++clock_; }
@@ -54,7 +61,8 @@ public:
         as_other_file
     };
     void back_up(const std::string &path);
-    void restore(const std::string &path, restored how);
+    // Returns false if there is no backup of the present length.
+    bool restore(const std::string &path, restored how);
     // Simulates a power failure: each word of these files that was not durable gets either its old or its new value.
     void lose_power(const std::string &directory);
 

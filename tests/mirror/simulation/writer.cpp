@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Work of a program with a set. All functions here run in threads of the simulation.
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -19,12 +20,14 @@ void on_event(void *, const rpma_mirror_event *event)
 
 } // namespace
 
-rpma_mirror_cfg *scenario::configure(unsigned machine) const
+// The set file contains the old or the new length of a set that has grown.
+rpma_mirror_cfg *scenario::configure(unsigned machine, bool force)
 {
     rpma_mirror_cfg *cfg = nullptr;
     rpma_mirror_cfg_new(&cfg);
-    rpma_mirror_cfg_set_local_copy(
-            cfg, copy_of(machine), (directory(machine) + "/home").c_str(), history_.length, nullptr);
+    rpma_mirror_cfg_set_local_copy(cfg, copy_of(machine), (directory(machine) + "/home").c_str(),
+            grows_ && !force && world_.one_in(2) ? history_.set_length() : history_.length, nullptr);
+    rpma_mirror_cfg_set_max_length(cfg, grows_ ? history_.max_length() : 0);
     for (unsigned m = writers; m < writers + targets_; ++m)
         rpma_mirror_cfg_add_target(cfg, copy_of(m), (address_of(m) + ":7").c_str(), "set");
     rpma_mirror_cfg_set_key_file(cfg, (directory(machine) + "/key").c_str());
@@ -63,7 +66,7 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
     if (is_pool_)
         return open_pool(s, tries);
     rpma_mirror_cfg_delete(&s.cfg);
-    s.cfg = configure(s.machine);
+    s.cfg = configure(s.machine, flags != 0);
     // When there are no faults, there are no delays either.
     if (!faults_)
         rpma_mirror_cfg_set_timeouts(s.cfg, 1000, open_ms_);
@@ -84,14 +87,15 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
         void *address = nullptr;
         const int code = s.code = rpma_mirror_map(s.cfg, nullptr, flags, &address, &s.mirror);
         if (code == 0) {
+            rpma_mirror_get_length(s.mirror, &s.length);
             if (flags != 0)
-                history_.forced(copy_of(s.machine));
+                history_.forced(copy_of(s.machine), s.length);
             rpma_mirror_recovery_report report{};
             report.size = sizeof(report);
             rpma_mirror_get_recovery_report(s.mirror, &report);
             s.address = static_cast<char *>(address);
             s.epoch = report.epoch;
-            history_.opened(copy_of(s.machine), report.epoch, report.in_sync, report.consistency_point);
+            history_.opened(copy_of(s.machine), report.epoch, report.in_sync, report.consistency_point, s.length);
             closed_[s.machine] = false;
             if (world_.one_in(2))
                 for (const std::string &path : {directory(s.machine) + "/home", directory(writers) + "/part"})
@@ -118,7 +122,7 @@ history::call scenario::store(session &s, std::size_t slot)
 int scenario::flush_whole(session &s)
 {
     const history::call c = store(s, 0);
-    const rpma_mirror_range whole{0, history_.length};
+    const rpma_mirror_range whole{0, s.length};
     const int code = rpma_mirror_optimized_flush(s.mirror, 0, &whole, 1, 0);
     if (code == 0)
         history_.acknowledged(c);
@@ -175,7 +179,8 @@ void scenario::write_lane(session &s, unsigned lane)
         // Only one lane sets consistency points, so they become durable in order.
         if (lane == 0 && !is_pool_ && world_.one_in(12))
             mark(s);
-        const std::size_t slot = world_.below(history::slots / lanes) * lanes + lane;
+        const std::size_t slots = is_pool_ ? history::slots : history_.slots_in(s.length);
+        const std::size_t slot = world_.below(slots / lanes) * lanes + lane;
         history::call c = store(s, slot);
         // Occasionally stores without a flush.
         if (flushes_all_ || !world_.one_in(10)) {
@@ -208,6 +213,74 @@ void scenario::bring_back(session &s)
     }
 }
 
+std::uint64_t scenario::next_length()
+{
+    const std::uint64_t next = history_.set_length() + (1 + world_.below(2)) * history::growth;
+    return next <= history_.max_length() ? next : 0;
+}
+
+void scenario::begin_growth(std::uint64_t length)
+{
+    history_.requested_length = std::max(history_.requested_length, length);
+    const auto any = static_cast<unsigned>(world_.below(writers + targets_));
+    if (faults_ && world_.one_in(6)) {
+        world_.log("the disk of machine %u is full", any);
+        storage_.full = directory(any) + "/";
+        world_.at(world_.between(0, 2 * second), [this] { storage_.full.clear(); });
+    }
+    for (unsigned m = writers; m < writers + targets_; ++m)
+        if (!faults_ || m != any || !world_.one_in(4)) // the operator may forget a set file
+            list_part(m, history_.requested_length);
+    if (keeper::present != nullptr && faults_ && world_.one_in(4))
+        keeper_.silent_until = world_.now() + world_.between(0, 8 * second);
+    if (world_.one_in(2))
+        world_.at(world_.between(0, 40 * ms), [this] { hit(); });
+}
+
+int scenario::grow(session &s)
+{
+    const std::uint64_t length = next_length();
+    if (length == 0)
+        return 0;
+    begin_growth(length);
+    const time_us began = world_.now();
+    const int code = rpma_mirror_grow(s.mirror, length);
+    world_.log("growth to %lu: %s", length, code == 0 ? "done" : rpma_mirror_error_message());
+    if (code == 0) {
+        history_.grown(s.epoch, length, began);
+        s.length = length;
+        return 0;
+    }
+    if (code == RPMA_MIRROR_E_INVAL || code == RPMA_MIRROR_E_NOMEM)
+        world_.violated("cannot grow: %s", rpma_mirror_error_message());
+    rpma_mirror_state now{};
+    now.size = sizeof(now);
+    if (rpma_mirror_get_state(s.mirror, &now) == 0 && now.is_open != 0)
+        history_.not_grown(s.epoch, s.length);
+    return code;
+}
+
+int scenario::grow_closed(unsigned machine)
+{
+    const std::uint64_t length = next_length();
+    if (length == 0)
+        return 0;
+    // An interrupted growth to a larger length can be completed by this call, which then cannot shrink the set.
+    const bool shrinks = length < history_.requested_length;
+    begin_growth(length);
+    const time_us began = world_.now();
+    closed_[machine] = false;
+    rpma_mirror_cfg *const cfg = configure(machine);
+    const int code = rpma_mirror_grow_closed(cfg, length);
+    world_.log("growth of the closed set to %lu: %s", length, code == 0 ? "done" : rpma_mirror_error_message());
+    if ((code == RPMA_MIRROR_E_INVAL && !shrinks) || code == RPMA_MIRROR_E_NOMEM)
+        world_.violated("cannot grow the closed set: %s", rpma_mirror_error_message());
+    if (code == 0)
+        history_.grown(0, length, began);
+    closed_[machine] = code == 0;
+    return code;
+}
+
 void scenario::write(unsigned machine)
 {
     session s;
@@ -218,7 +291,14 @@ void scenario::write(unsigned machine)
     std::thread other([&] { write_lane(s, 1); }), returner([&] {
         if (program_resyncs_ && !is_pool_)
             bring_back(s);
-    });
+    }),
+            grower([&] {
+                while (grows_ && s.code == 0 && !s.over) {
+                    world_.sleep(world_.between(0, 500 * ms));
+                    if (s.code == 0 && !s.over)
+                        grow(s);
+                }
+            });
     if (world_.one_in(3))
         world_.at(world_.between(50 * ms, 2 * second), [p = &world_.here(), &s] {
             if (p->alive)
@@ -228,10 +308,11 @@ void scenario::write(unsigned machine)
     s.over = true;
     other.join();
     returner.join();
+    grower.join();
     // The end waits for the ticket: the data might be lost with the connection.
     if (flushes_all_ && s.code == 0) {
         const history::call c = store(s, 0);
-        const rpma_mirror_range whole{0, history_.length};
+        const rpma_mirror_range whole{0, s.length};
         std::uint64_t ticket = 0;
         s.code = rpma_mirror_flush_start(s.mirror, 0, &whole, 1, 0, &ticket);
         if (faults_ && world_.one_in(4))
@@ -273,6 +354,8 @@ void scenario::finish(unsigned machine)
         rpma_mirror_get_state(s.mirror, &now);
         world_.sleep(10 * ms);
     }
+    if (grows_ && finished_ == 0 && grow(s) != 0)
+        return end_unless_overtaken(s, "the set does not grow");
     if (flush_whole(s) != 0)
         return end_unless_overtaken(s, "a flush fails");
     rpma_mirror_get_state(s.mirror, &now);
