@@ -521,6 +521,17 @@ class RoceTest(unittest.TestCase):
         self.assertGreater(attributes.count(REQ), 20)
         self.assertNotIn(REJ, attributes)
 
+    def test_an_exit_repeats_a_lost_message(self) -> None:
+        relay = self.relay()
+        relay.lost = {DREQ}
+        server, client = self.serve_rping()
+        client = self.left.start(*client) # exits at once after its request to disconnect
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        wait_until(lambda: messages_of(relay).count(DREQ) > 2, "repeated requests to disconnect")
+        relay.lost = set()
+        self.finish(client, server)
+
     def test_a_peer_that_gets_no_message(self) -> None:
         relay = self.relay()
         for lost in (REQ, REP, RTU):

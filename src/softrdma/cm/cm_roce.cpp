@@ -38,22 +38,38 @@ std::uint64_t service_of(const cm_id &id, sockaddr_storage address) noexcept
     return static_cast<std::uint64_t>(id.ps) << 16 | ntohs(port_of(address));
 }
 
+// Limit for the confirmations of peers, which the exit waits for. Within it, a request is repeated four times.
+constexpr std::chrono::milliseconds exit_limit{1000};
+
+// Ends the connections of an exiting process. Returns whether their peers have confirmed this.
 bool try_leaving()
 {
-    if (state_if_created() == nullptr || !lock().try_lock())
+    if (state_if_created() == nullptr)
+        return true;
+    if (!lock().try_lock()) // the exit might have stopped a thread that holds the lock
         return false;
     const lock_guard guard(lock(), std::adopt_lock);
-    for (const auto &[number, link] : state().links)
-        link->exchange.abandon(clock::now());
-    return true;
+    bool is_confirmed = true;
+    for (const auto &[number, link] : state().links) {
+        if (link->id != 0) {
+            link->id = 0;
+            link->exchange.abandon(clock::now());
+            try {
+                update_timer(*link);
+            } catch (const std::bad_alloc &) { // its message is not repeated
+            }
+        }
+        is_confirmed = is_confirmed && !link->exchange.deadline();
+    }
+    return is_confirmed;
 }
 
-// A process that exits ends its connections, as the kernel does for those of a device. The exit might have stopped a
-// thread that holds the lock.
+// A process that exits ends its connections, as the kernel does for those of a device. The progress thread repeats the
+// requests until it ends with the process.
 void leave()
 {
-    constexpr unsigned max_tries = 100;
-    for (unsigned tries = 0; !try_leaving() && state_if_created() != nullptr && tries < max_tries; ++tries)
+    const auto end = clock::now() + exit_limit;
+    while (!try_leaving() && clock::now() < end)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
