@@ -90,7 +90,7 @@ def check_scripts(source, generator, scratch):
 
 
 def check_rejected_paths(source, generator, scratch):
-    for character in '#<>;,":$[]':
+    for character in '#<>;,":$[]|':
         clone = scratch / f"clone {character}1"
         clone.symlink_to(source)
         for directories in (["-S", clone, "-B", scratch / "build"], ["-S", source, "-B", scratch / f"build {character}1"]):
