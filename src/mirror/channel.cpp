@@ -64,7 +64,7 @@ int code_of(int os_errno)
 
 failure failure_of(const std::string &name, const replica::control_error &error)
 {
-    return {code_of(error.os_errno()), name + ": " + error.what(), error.os_errno()};
+    return {code_of(error.os_errno), name + ": " + error.what(), error.os_errno};
 }
 
 std::string name_of(const target_settings &to)
@@ -97,16 +97,14 @@ std::unique_ptr<replica::tls_stream> connect(
         const target_settings &to, const replica::tls_keys &key, const replica::deadline &until)
 {
     auto created = std::make_unique<replica::tls_stream>(connect(to, until), key);
-    switch (created->shake_hands(until)) {
-    case replica::handshake::complete:
+    const replica::handshake result = created->shake_hands(until);
+    if (result == replica::handshake::complete)
         return created;
-    case replica::handshake::timed_out:
-        throw failure_of(name_of(to), replica::control_error(ETIMEDOUT));
-    case replica::handshake::ended:
-        throw failure_of(name_of(to), replica::control_error(ECONNRESET));
-    default:
+    if (result == replica::handshake::failed)
         throw failure(RPMA_MIRROR_E_REJECTED, name_of(to) + ": " + created->failure());
-    }
+    const bool is_late = result == replica::handshake::timed_out;
+    throw failure_of(
+            name_of(to), replica::control_error(is_late ? replica::received::timed_out : replica::received::ended));
 }
 
 } // namespace

@@ -180,8 +180,7 @@ void comparer::post_batch(comparison &c, batch &b, int error)
 std::uint64_t comparer::diff_batch(comparison &c, batch &b)
 {
     const std::string local = replica::hash_segments({local_.address() + b.extent.offset, b.extent.length});
-    const std::string remote =
-            c.copy.control->finish_call(std::move(*b.pending_hashes), deadline(settings_.operation_ms)).hashes();
+    const std::string remote = c.copy.control->finish_call(b.pending_hashes, deadline(settings_.operation_ms)).hashes();
     const std::optional<std::uint64_t> bits = group::different_segments(local, remote);
     if (!bits)
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.copy.where.name() + ": wrong number of segment hashes");

@@ -14,7 +14,7 @@ namespace mirror
 struct batch {
     replica::range extent{};
     // Pending hash request. Without one, the batch is sent without comparing.
-    std::optional<channel::pending_call> pending_hashes;
+    channel::pending_call pending_hashes;
     // Ticket of the lane that makes the sent data of the batch durable.
     std::uint64_t ticket = 0;
     std::uint64_t sent = 0;

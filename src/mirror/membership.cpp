@@ -107,9 +107,8 @@ std::uint32_t membership::call_targets(
     });
     each_copy(called, [&](unsigned copy) {
         remote_copy &c = *copies_[copy];
-        codes[copy] = guarded([&] {
-            c.last_state = replica::from_wire(c.control->finish_call(std::move(pending_calls[copy]), until).state());
-        });
+        codes[copy] = guarded(
+                [&] { c.last_state = replica::from_wire(c.control->finish_call(pending_calls[copy], until).state()); });
         failed |= codes[copy] == 0 ? 0U : 1U << copy;
     });
     return failed;

@@ -137,11 +137,11 @@ void rpma_mirror_reader::fetch_batch(
     replica::request r = c.make_request(set_);
     r.mutable_hash_image()->set_offset(extent.offset);
     r.mutable_hash_image()->set_length(extent.length);
-    channel::pending_call pending = c.control->start_call(r, until);
+    const channel::pending_call pending = c.control->start_call(r, until);
     // The last image can be shorter, if the set has grown.
     const bool is_mapped = extent.offset + extent.length <= memory_[current_].length();
     const std::string local = is_mapped ? replica::hash_segments({from + extent.offset, extent.length}) : std::string();
-    const std::string remote = c.control->finish_call(std::move(pending), until).hashes();
+    const std::string remote = c.control->finish_call(pending, until).hashes();
     const std::size_t count = (extent.length + replica::segment_size - 1) / replica::segment_size;
     if (remote.size() != count * sizeof(replica::segment_hash))
         throw failure(RPMA_MIRROR_E_REJECTED, "target " + c.where.name() + ": wrong number of segment hashes");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "client/control_client.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -13,57 +12,30 @@ namespace replica
 namespace
 {
 
-int errno_of(received got)
-{
-    switch (got) {
-    case received::other_version:
-        return EPROTONOSUPPORT;
-    case received::malformed:
-        return EPROTO;
-    case received::timed_out:
-        return ETIMEDOUT;
-    default:
-        return ECONNRESET;
-    }
-}
-
-const char *describe(int os_errno)
-{
-    switch (os_errno) {
-    case EPROTONOSUPPORT:
-        return "uses another version of the protocol (install the same version on both sides)";
-    case EPROTO:
-        return "does not use the protocol of rpmemd";
-    case ETIMEDOUT:
-        return "did not respond in time";
-    default:
-        return "closed the connection";
-    }
-}
+// In the order of enum received.
+constexpr struct {
+    int os_errno;
+    const char *text;
+} failures[] = {
+        {0, "responded"},
+        {ECONNRESET, "closed the connection"},
+        {ECONNRESET, "closed the connection"},
+        {EPROTO, "does not use the protocol of rpmemd"},
+        {EPROTONOSUPPORT, "uses another version of the protocol (install the same version on both sides)"},
+        {ETIMEDOUT, "did not respond in time"},
+};
 
 } // namespace
 
-control_error::control_error(int os_errno)
-    : std::runtime_error(describe(os_errno)), os_errno_(os_errno), is_rejection_(false)
+control_error::control_error(received failed)
+    : std::runtime_error(failures[static_cast<int>(failed)].text),
+      os_errno(failures[static_cast<int>(failed)].os_errno), is_rejection(false)
 {
 }
 
-control_error::control_error(int os_errno, const std::string &text)
-    : std::runtime_error(text.empty() ? std::strerror(os_errno) : text), os_errno_(os_errno), is_rejection_(true)
+control_error::control_error(int error, const std::string &reason)
+    : std::runtime_error(reason.empty() ? std::strerror(error) : reason), os_errno(error), is_rejection(true)
 {
-}
-
-control_client::pending_call::~pending_call()
-{
-    if (of_ == nullptr)
-        return;
-    const std::lock_guard guard(of_->lock_);
-    const auto entry = std::ranges::find(of_->expected_, number_, &expected::number);
-    if (entry == of_->expected_.end())
-        return;
-    entry->abandoned = true;
-    if (entry->response)
-        of_->expected_.erase(entry);
 }
 
 std::exception_ptr control_client::exception_of(const control_error &error) const
@@ -71,16 +43,29 @@ std::exception_ptr control_client::exception_of(const control_error &error) cons
     return std::make_exception_ptr(error);
 }
 
-// Closes the connection, because a late response would block all later ones.
-void control_client::fail(unique_lock &lock, int os_errno)
+void control_client::fail(received failed)
 {
-    if (broken_ == 0)
-        broken_ = os_errno;
-    const control_error error(broken_);
-    shutdown(fd(), SHUT_RDWR);
+    const std::lock_guard guard(lock_);
+    if (failed_ == received::message)
+        failed_ = failed;
     changed_.notify_all();
+}
+
+// Closes the connection, because a late response would block all later ones. A receiver does not need this to end.
+void control_client::fail_call(unique_lock &lock, received failed)
+{
+    const bool has_receiver = has_receiver_;
     lock.unlock();
-    std::rethrow_exception(exception_of(error));
+    fail(failed);
+    if (!has_receiver)
+        shutdown(fd(), SHUT_RDWR);
+    std::rethrow_exception(exception_of(control_error(failed_)));
+}
+
+void control_client::set_receiver()
+{
+    const std::lock_guard guard(lock_);
+    has_receiver_ = receiving_ = true;
 }
 
 template<class F>
@@ -90,16 +75,15 @@ void control_client::wait(unique_lock &lock, const deadline &until, F condition)
     if (left < 0)
         changed_.wait(lock, condition);
     else if (!changed_.wait_for(lock, std::chrono::milliseconds(left), condition))
-        fail(lock, ETIMEDOUT);
+        fail_call(lock, received::timed_out);
 }
 
 std::uint64_t control_client::greet(const deadline &until)
 {
     greeting g;
-    const received got = receive(*socket_, until, g);
-    if (got != received::message) {
+    if (const received got = receive(*socket_, until, g); got != received::message) {
         unique_lock lock(lock_);
-        fail(lock, errno_of(got));
+        fail_call(lock, got);
     }
     if (g.error() != 0)
         std::rethrow_exception(exception_of({static_cast<int>(g.error()), g.text()}));
@@ -111,18 +95,15 @@ response control_client::call(request r, const deadline &until)
     return finish_call(start_call(std::move(r), until), until);
 }
 
+// Keep-alive messages have the number 0.
 control_client::pending_call control_client::start_call(request r, const deadline &until)
 {
-    pending_call created;
     unique_lock lock(lock_);
-    wait(lock, until, [this] { return !sending_ || broken_ != 0; });
-    if (broken_ != 0)
-        fail(lock, broken_);
-    r.set_number(number_ + 1);
+    wait(lock, until, [this] { return !sending_; });
+    r.set_number(r.has_keep_alive() ? 0 : ++number_);
     const std::string frame = encode(r);
-    created.of_ = this;
-    created.number_ = ++number_;
-    expected_.push_back({number_, r.body_case(), false, std::nullopt});
+    pending_call created(new expected{r.number(), r.body_case(), std::nullopt});
+    expected_.push(created);
     sending_ = true;
     lock.unlock();
     const bool sent = send_message(*socket_, until, frame);
@@ -130,37 +111,32 @@ control_client::pending_call control_client::start_call(request r, const deadlin
     sending_ = false;
     changed_.notify_all();
     if (!sent)
-        fail(lock, ECONNRESET);
+        fail_call(lock, received::broken);
     return created;
 }
 
-// Receives the next response, for any of the threads.
 void control_client::receive_response(const deadline &until)
 {
     response r;
     const received got = receive(*socket_, until, r);
     unique_lock lock(lock_);
     if (got != received::message)
-        fail(lock, errno_of(got));
-    const auto next = std::ranges::find_if(expected_, [](const expected &e) { return !e.response; });
-    if (next == expected_.end() || !answers(r, next->number, next->kind))
-        fail(lock, EPROTO);
-    if (next->abandoned)
-        expected_.erase(next);
-    else
-        next->response = std::move(r);
+        fail_call(lock, got);
+    if (expected_.empty() || !answers(r, expected_.front()->number, expected_.front()->kind))
+        fail_call(lock, received::malformed);
+    expected_.front()->response = std::move(r);
+    expected_.pop();
     changed_.notify_all();
 }
 
-response control_client::finish_call(pending_call pending, const deadline &until)
+response control_client::finish_call(const pending_call &pending, const deadline &until)
 {
     unique_lock lock(lock_);
-    const auto entry = std::ranges::find(expected_, pending.number_, &expected::number);
-    while (!entry->response) {
-        if (broken_ != 0)
-            fail(lock, broken_);
+    while (!pending->response) {
+        if (failed_ != received::message)
+            fail_call(lock, failed_);
         if (receiving_) {
-            wait(lock, until, [&] { return entry->response || !receiving_ || broken_ != 0; });
+            wait(lock, until, [&] { return pending->response || !receiving_ || failed_ != received::message; });
             continue;
         }
         receiving_ = true;
@@ -170,12 +146,10 @@ response control_client::finish_call(pending_call pending, const deadline &until
         receiving_ = false;
         changed_.notify_all();
     }
-    response r = std::move(*entry->response);
-    expected_.erase(entry);
-    pending.of_ = nullptr;
+    response r = std::move(*pending->response);
     lock.unlock();
-    if (const auto received = static_cast<status>(r.status()); received != status::success)
-        std::rethrow_exception(exception_of({replica::errno_of(received), r.text()}));
+    if (const auto result = static_cast<status>(r.status()); result != status::success)
+        std::rethrow_exception(exception_of({errno_of(result), r.text()}));
     return r;
 }
 
