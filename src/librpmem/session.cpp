@@ -18,38 +18,9 @@ namespace rpmem
 {
 
 using replica::deadline;
-using replica::received;
 
 namespace
 {
-
-int errno_of(received got)
-{
-    switch (got) {
-    case received::other_version:
-        return EPROTONOSUPPORT;
-    case received::malformed:
-        return EPROTO;
-    case received::timed_out:
-        return ETIMEDOUT;
-    default:
-        return ECONNRESET;
-    }
-}
-
-const char *to_string(received got)
-{
-    switch (got) {
-    case received::other_version:
-        return "uses another version of the protocol (install the same version on both sides)";
-    case received::malformed:
-        return "does not use the protocol of rpmemd";
-    case received::timed_out:
-        return "did not respond in time";
-    default:
-        return "closed the connection";
-    }
-}
 
 // Prefix of the line on standard error with which the reporting script reports the end of the daemon. This process
 // cannot wait for the daemon, which is not its child. The script suppresses messages of a shell about signals.
@@ -77,30 +48,26 @@ int session::start(const replica::target &to, const std::string &daemon, const d
     replica::command start(std::move(words));
     if (const int error = daemon_.start(start.words()); error != 0)
         return fail(error, "cannot start %s: %s", first.c_str(), std::strerror(error));
-    replica::greeting g;
-    const received got = receive(daemon_.channel(), until, g);
-    if (got != received::message)
-        return failed_start(got);
-    if (g.error() != 0)
-        return fail(static_cast<int>(g.error()), "rpmemd did not start: %s", g.text().c_str());
-    keep_alive_.mutable_keep_alive();
-    keeps_alive_ = (g.features() & replica::feature_keep_alive) != 0;
-    serves_group_ = (g.features() & replica::feature_group) != 0;
-    keeps_record_ = (g.features() & replica::feature_record) != 0;
-    return 0;
+    control_.emplace(std::make_unique<replica::fd_stream>(daemon_.channel()));
+    try {
+        features_ = control_->greet(until);
+        return 0;
+    } catch (const replica::control_error &error) {
+        return error.is_rejection ? fail(error.os_errno, "rpmemd did not start: %s", error.what()) : fail_start(error);
+    }
 }
 
 // Reports the failure of a start with the last output of the daemon or ssh and its exit status, which give the cause.
-int session::failed_start(received got)
+int session::fail_start(const replica::control_error &error)
 {
-    if (got == received::ended || got == received::broken)
+    if (error.os_errno == ECONNRESET)
         await_end(1000);
     read_messages();
     if (exit_status_ == not_found_status)
         return fail(ENOENT, "cannot start %s: %s", program_.c_str(), std::strerror(ENOENT));
     const char *const how = describe_end();
     const bool silent = last_message_.empty();
-    return fail(errno_of(got), "the target %s%s%s%s%s", to_string(got), *how == '\0' ? "" : ": ", how,
+    return fail(error.os_errno, "the target %s%s%s%s%s", error.what(), *how == '\0' ? "" : ": ", how,
             silent ? "" : ": ", last_message_.c_str());
 }
 
@@ -151,71 +118,24 @@ void session::read_line(std::string_view line)
     log_line(log_level::info, "target: %s", last_message_.c_str());
 }
 
-int session::send(const replica::request &r)
-{
-    const std::string frame = replica::encode(r);
-    const std::lock_guard guard(lock_);
-    return send_message(daemon_.channel(), deadline(settings_.timeout_ms), frame) ? 0 : ECONNRESET;
-}
-
-int session::fail_received(received got)
-{
-    return fail(errno_of(got), "the target %s", to_string(got));
-}
-
-int session::report(const replica::response &r)
-{
-    const int error = replica::errno_of(static_cast<replica::status>(r.status()));
-    return error == 0 ? 0 : fail(error, "target: %s", r.text().empty() ? std::strerror(error) : r.text().c_str());
-}
-
-int session::request(replica::request &r, replica::response *to)
+int session::request(const replica::request &r, replica::response *to)
 {
     return request(r, to, deadline(settings_.session_timeout_ms()));
 }
 
-int session::request(replica::request &r, replica::response *to, const deadline &until)
+int session::request(const replica::request &r, replica::response *to, const deadline &until)
 {
-    const std::lock_guard one_at_a_time(requests_);
-    r.set_number(next_number_++);
-    if (watched_) {
-        const std::lock_guard guard(lock_);
-        awaited_ = &r;
+    try {
+        *to = control_->call(r, until);
+        return 0;
+    } catch (const replica::control_error &error) {
+        if (error.is_rejection)
+            return fail(error.os_errno, "target: %s", error.what());
+        if (!watched_)
+            return fail_start(error);
+        lost_.declare(error.os_errno);
+        return fail(lost_.error(), "target lost: %s", std::strerror(lost_.error()));
     }
-    if (const int error = send(r); error != 0) {
-        // A partially sent message makes the channel unusable.
-        lost_.declare(error);
-        return fail(error, "the target closed the connection");
-    }
-    if (watched_)
-        return await_response(to);
-    const received got = receive(daemon_.channel(), until, *to);
-    if (got == received::ended)
-        return failed_start(got);
-    if (got != received::message)
-        return fail_received(got);
-    if (!replica::answers(*to, r.number(), r.body_case()))
-        return fail_received(received::malformed);
-    return report(*to);
-}
-
-int session::await_response(replica::response *to)
-{
-    const int timeout_ms = settings_.session_timeout_ms();
-    {
-        std::unique_lock lock(lock_);
-        changed_.wait_for(lock, std::chrono::seconds(timeout_ms == 0 ? INT32_MAX : timeout_ms / 1000 + 1),
-                [&] { return awaited_ == nullptr || lost_.error() != 0; });
-        const bool responded = awaited_ == nullptr;
-        awaited_ = nullptr;
-        // The response can still arrive later, so no further request may be sent.
-        if (!responded && lost_.error() == 0)
-            lost_.declare(ETIMEDOUT);
-        if (!responded)
-            return fail(lost_.error(), "target lost: %s", std::strerror(lost_.error()));
-        to->Swap(&response_);
-    }
-    return report(*to);
 }
 
 int session::watch()
@@ -228,13 +148,14 @@ int session::watch()
     } catch (const std::system_error &error) {
         return fail(error.code().value(), "cannot start a thread: %s", std::strerror(error.code().value()));
     }
+    control_->set_receiver();
     watched_ = true;
     return 0;
 }
 
 void session::watch_channel()
 {
-    const int interval_ms = !keeps_alive_               ? -1
+    const int interval_ms = !keeps_alive()              ? -1
                             : settings_.timeout_ms == 0 ? keep_alive_ms
                                                         : std::clamp(settings_.timeout_ms / 4, 20, keep_alive_ms);
     // Counts only completed waits: a client that was itself stopped has not waited.
@@ -258,8 +179,7 @@ void session::watch_channel()
             read_messages();
         if (pollers[1].revents != 0) {
             idle_ms = 0;
-            if (!receive_response())
-                break;
+            control_->receive_response(deadline(settings_.timeout_ms));
         } else if (pollers[3].revents != 0 || (pollers[2].revents & POLLHUP) != 0) {
             // The channel has no unread data, so the daemon has ended.
             lost_.declare(ECONNRESET);
@@ -270,15 +190,16 @@ void session::watch_channel()
 void session::run()
 {
     const auto watch_until_end = [&] {
-        watch_channel();
+        try {
+            watch_channel();
+        } catch (const replica::control_error &error) {
+            lost_.declare(error.os_errno);
+        }
         return 0;
     };
     if (guarded(watch_until_end) != 0)
         lost_.declare(errno);
-    {
-        const std::lock_guard guard(lock_);
-        changed_.notify_all();
-    }
+    control_->fail(replica::received::broken);
     // A daemon that has ended reports its status within end_report_ms.
     if (lost_.error() == ECONNRESET)
         await_end(end_report_ms);
@@ -298,35 +219,15 @@ replica::error_text session::end_of_lost()
     return watch_ended_ ? end_ : replica::error_text();
 }
 
-bool session::receive_response()
-{
-    replica::response r;
-    const received got = receive(daemon_.channel(), deadline(settings_.timeout_ms), r);
-    if (got != received::message) {
-        lost_.declare(errno_of(got));
-        return false;
-    }
-    if (r.kind() == replica::request::kKeepAlive)
-        return true;
-    const std::lock_guard guard(lock_);
-    if (awaited_ == nullptr || !replica::answers(r, awaited_->number(), awaited_->body_case())) {
-        lost_.declare(EPROTO);
-        return false;
-    }
-    response_.Swap(&r);
-    awaited_ = nullptr;
-    changed_.notify_all();
-    return true;
-}
-
 void session::keep_alive(int idle_ms)
 {
     if (settings_.timeout_ms != 0 && idle_ms >= settings_.timeout_ms) {
         lost_.declare(ETIMEDOUT);
         return;
     }
-    if (send(keep_alive_) != 0)
-        lost_.declare(ECONNRESET);
+    replica::request r;
+    r.mutable_keep_alive();
+    control_->start_call(std::move(r), deadline(settings_.timeout_ms));
 }
 
 void session::finish()

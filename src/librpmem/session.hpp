@@ -3,12 +3,13 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
+#include "client/control_client.hpp"
 #include "loss.hpp"
 #include "process.hpp"
 #include "settings.hpp"
-#include "stream.hpp"
 #include "target.hpp"
 
 namespace rpmem
@@ -29,18 +30,18 @@ public:
     // Maximum time between the end of a daemon and its report, in milliseconds.
     static constexpr int end_report_ms = 200;
 
-    // Return 0, or -1 with the failure reported. request() is thread-safe. The deadline applies only before watch().
+    // Return 0, or -1 with the failure reported. request() is thread-safe.
     int start(const replica::target &to, const std::string &daemon, const replica::deadline &until);
-    int request(replica::request &r, replica::response *to, const replica::deadline &until);
-    int request(replica::request &r, replica::response *to);
+    int request(const replica::request &r, replica::response *to, const replica::deadline &until);
+    int request(const replica::request &r, replica::response *to);
     int watch();
 
     // Returns whether the client sends keep-alive messages to the daemon.
-    bool keeps_alive() const { return keeps_alive_; }
+    bool keeps_alive() const { return (features_ & replica::feature_keep_alive) != 0; }
     // Returns whether the daemon stores membership records of pools with several targets.
-    bool keeps_record() const { return keeps_record_; }
+    bool keeps_record() const { return (features_ & replica::feature_record) != 0; }
     // Returns whether the daemon stores promises and returns hashes of these pools.
-    bool serves_group() const { return serves_group_; }
+    bool serves_group() const { return (features_ & replica::feature_group) != 0; }
 
     // Returns how the daemon of a lost replica ended, or an empty text if it runs. Waits up to 1 s for the report. Call
     // only after watch().
@@ -54,28 +55,18 @@ public:
 private:
     void run();
     void watch_channel();
-    // Receives one response. Returns false if it declared the loss.
-    bool receive_response();
     void keep_alive(int idle_ms);
     void read_messages();
     void read_line(std::string_view line);
     void await_end(int timeout_ms);
     const char *describe_end();
-
-    int send(const replica::request &r);
-    int await_response(replica::response *to);
-    int fail_received(replica::received got);
-    int report(const replica::response &r);
-    int failed_start(replica::received got);
+    int fail_start(const replica::control_error &error);
 
     const call_settings settings_;
     replica::loss &lost_;
     replica::process daemon_;
-    std::uint32_t next_number_ = 1;
-    replica::request keep_alive_;
-    bool keeps_alive_ = false;
-    bool keeps_record_ = false;
-    bool serves_group_ = false;
+    std::optional<replica::control_client> control_;
+    std::uint64_t features_ = 0;
     // Last line that the daemon or ssh wrote to standard error, and an incomplete line.
     replica::error_text last_message_;
     char line_[255]{};
@@ -87,15 +78,9 @@ private:
 
     bool watched_ = false;
     replica::fd_owner stop_;
-    // Serializes requests.
-    std::mutex requests_;
-    // Protects the members that the watch thread and a request share: the pending request and its response. Also keeps
-    // messages on the channel whole.
-    std::mutex lock_;
+    std::mutex lock_; // protects end_ and watch_ended_
     std::condition_variable changed_;
     bool watch_ended_ = false;
-    const replica::request *awaited_ = nullptr;
-    replica::response response_;
     std::jthread thread_;
 };
 
