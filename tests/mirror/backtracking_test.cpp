@@ -168,8 +168,7 @@ TEST(the_program_goes_back_and_continues)
             p.check(number);
             const std::string home = h.bytes(0, length);
             assert_true(home == a.bytes(0, length) && home == b.bytes(0, length));
-            rpma_mirror_state s{};
-            s.size = sizeof(s);
+            auto s = sized<rpma_mirror_state>();
             assert_ok(rpma_mirror_get_state(p.mirror(), &s));
             assert_true(s.in_sync == 7 && s.consistency_point == number);
         }

@@ -146,10 +146,7 @@ int kill_the_source(void *context, const rpma_mirror_progress *)
 FIXTURE_TEST(two_hosts<one>, a_source_that_is_lost_interrupts_the_opening)
 {
     opened(here.get()).close();
-    rpma_mirror_resync_options options{};
-    options.size = sizeof(options);
-    options.progress = kill_the_source;
-    options.context = &a;
+    const rpma_mirror_resync_options options = with_progress(kill_the_source, &a);
     assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
     assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_INTERRUPTED);
     expect_message(rpma_mirror_error_message(), "source was lost");

@@ -117,15 +117,13 @@ constexpr unsigned long_time_s = 4;
 FIXTURE_TEST(with_etcd<set_of<one>>, a_long_resync_of_an_opening_keeps_the_lease, "ttl 2")
 {
     in_process_that_dies(put_and_die, cfg.get());
-    rpma_mirror_resync_options options{};
-    options.size = sizeof(options);
-    options.progress = [](void *slept, const rpma_mirror_progress *) {
-        if (!std::exchange(*static_cast<bool *>(slept), true))
+    bool slept = false;
+    const auto sleep_once = [](void *context, const rpma_mirror_progress *) {
+        if (!std::exchange(*static_cast<bool *>(context), true))
             sleep(long_time_s);
         return 0;
     };
-    bool slept = false;
-    options.context = &slept;
+    const rpma_mirror_resync_options options = with_progress(sleep_once, &slept);
     assert_ok(rpma_mirror_cfg_set_resync_options(cfg.get(), &options));
     take_over(cfg.get());
     assert_true(slept);
@@ -293,8 +291,7 @@ FIXTURE_TEST(with_etcd<open_set<two>>, no_eviction_without_etcd, "ttl 60", "time
     assert_int_equal(m.flush(0, 12), RPMA_MIRROR_E_ARBITER);
     m.expect(RPMA_MIRROR_EVENT_LEASE_EXPIRED);
     e.resume();
-    rpma_mirror_state s{};
-    s.size = sizeof(s);
+    auto s = sized<rpma_mirror_state>();
     assert_ok(rpma_mirror_inspect(cfg.get(), &s));
     assert_int_equal(s.in_sync, 7);
 }

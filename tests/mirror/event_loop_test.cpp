@@ -284,9 +284,7 @@ TEST(a_slow_target_is_evicted)
         later.join();
     }
     assert_int_equal(m.expect(RPMA_MIRROR_EVENT_EVICTED).copy, 2);
-    rpma_mirror_statistics s{};
-    s.size = sizeof(s);
-    assert_ok(rpma_mirror_get_statistics(m.get(), &s));
+    const rpma_mirror_statistics s = m.statistics();
     assert_true(s.slow_evictions == 1 && s.late_confirmations == 3);
 }
 

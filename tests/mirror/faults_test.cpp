@@ -64,8 +64,7 @@ void await(const char *what, const std::function<bool()> &come)
 // Resynchronizes stale copies repeatedly, as an operator's program would do.
 void bring_back(rpma_mirror *m)
 {
-    rpma_mirror_state s{};
-    s.size = sizeof(s);
+    auto s = sized<rpma_mirror_state>();
     while (rpma_mirror_get_state(m, &s) == 0 && s.is_open != 0) {
         for (unsigned copy = 0; copy < RPMA_MIRROR_MAX_COPIES; ++copy)
             if (s.copies[copy].state == RPMA_MIRROR_COPY_STALE)

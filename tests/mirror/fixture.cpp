@@ -171,16 +171,21 @@ void opened::put(std::uint64_t offset, const std::string &text) const
 
 rpma_mirror_state opened::state() const
 {
-    rpma_mirror_state s{};
-    s.size = sizeof(s);
+    auto s = sized<rpma_mirror_state>();
     assert_ok(rpma_mirror_get_state(mirror_, &s));
+    return s;
+}
+
+rpma_mirror_statistics opened::statistics() const
+{
+    auto s = sized<rpma_mirror_statistics>();
+    assert_ok(rpma_mirror_get_statistics(mirror_, &s));
     return s;
 }
 
 rpma_mirror_recovery_report opened::report() const
 {
-    rpma_mirror_recovery_report r{};
-    r.size = sizeof(r);
+    auto r = sized<rpma_mirror_recovery_report>();
     assert_ok(rpma_mirror_get_recovery_report(mirror_, &r));
     return r;
 }
@@ -193,18 +198,24 @@ rpma_mirror_event opened::expect(rpma_mirror_event_type type) const
         pollfd waited{fd, POLLIN, 0};
         if (poll(&waited, 1, limit_ms) != 1)
             fail_msg("event %d did not come", type);
-        rpma_mirror_event e{};
-        e.size = sizeof(e);
+        auto e = sized<rpma_mirror_event>();
         assert_ok(rpma_mirror_next_event(mirror_, &e));
         if (e.type == type)
             return e;
     }
 }
 
+rpma_mirror_resync_options with_progress(rpma_mirror_progress_function progress, void *context)
+{
+    auto options = sized<rpma_mirror_resync_options>();
+    options.progress = progress;
+    options.context = context;
+    return options;
+}
+
 std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
 {
-    auto s = std::make_unique<rpma_mirror_state>();
-    s->size = sizeof(*s);
+    auto s = std::make_unique<rpma_mirror_state>(sized<rpma_mirror_state>());
     assert_ok(rpma_mirror_inspect(cfg, s.get()));
     return s;
 }

@@ -101,6 +101,7 @@ public:
     // Stores and flushes. Fails if the flush fails.
     void put(std::uint64_t offset, const std::string &text) const;
     rpma_mirror_state state() const;
+    rpma_mirror_statistics statistics() const;
     rpma_mirror_recovery_report report() const;
     // Waits for an event of the type.
     rpma_mirror_event expect(rpma_mirror_event_type type) const;
@@ -155,6 +156,17 @@ template<class Fixture>
 struct over_tcp : tcp_check, Fixture {
     using Fixture::Fixture;
 };
+
+// Returns a zeroed structure of the library with its size.
+template<class T>
+T sized()
+{
+    T made{};
+    made.size = sizeof(made);
+    return made;
+}
+
+rpma_mirror_resync_options with_progress(rpma_mirror_progress_function progress, void *context = nullptr);
 
 // Opens the set and closes it. Returns the code of the opening.
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags = 0);

@@ -147,8 +147,7 @@ FIXTURE_TEST(set_of<one>, after_a_clean_end_nothing_is_compared)
     opened m(cfg.get());
     assert_true(m.report().was_clean == 1 && m.report().compared_bytes == 0);
     m.close();
-    rpma_mirror_recovery_report r{};
-    r.size = sizeof(r);
+    auto r = sized<rpma_mirror_recovery_report>();
     assert_ok(rpma_mirror_recover(cfg.get(), 0, &r));
     assert_true(r.was_clean == 1 && r.in_sync == 3);
 }

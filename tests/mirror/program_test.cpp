@@ -185,10 +185,8 @@ struct calls_back {
     {
         auto state = std::make_unique<rpma_mirror_state>();
         state->size = sizeof(*state);
-        rpma_mirror_attributes attributes{};
-        attributes.size = sizeof(attributes);
-        rpma_mirror_verify_report verified{};
-        verified.size = sizeof(verified);
+        auto attributes = sized<rpma_mirror_attributes>();
+        auto verified = sized<rpma_mirror_verify_report>();
         rpma_mirror *ended = mirror;
         const rpma_mirror_range r{4096, 1};
         refused = {rpma_mirror_get_state(mirror, state.get()), rpma_mirror_get_attributes(mirror, 0, &attributes),
@@ -200,10 +198,8 @@ struct calls_back {
                 rpma_mirror_unmap(&ended)};
         assert_ptr_equal(ended, mirror);
         std::size_t bytes = 0, n = 0;
-        rpma_mirror_statistics counted{};
-        counted.size = sizeof(counted);
-        rpma_mirror_recovery_report report{};
-        report.size = sizeof(report);
+        auto counted = sized<rpma_mirror_statistics>();
+        auto report = sized<rpma_mirror_recovery_report>();
         allowed = {rpma_mirror_get_length(mirror, &bytes), rpma_mirror_get_statistics(mirror, &counted),
                 rpma_mirror_get_error_info(mirror, nullptr, &n), rpma_mirror_get_recovery_report(mirror, &report)};
     }

@@ -85,8 +85,7 @@ private:
             code = write_record(m, number);
             if (code == 0)
                 code = rpma_mirror_set_consistency_point(m.get(), number);
-            rpma_mirror_statistics s{};
-            s.size = sizeof(s);
+            auto s = sized<rpma_mirror_statistics>();
             if (code == 0 && rpma_mirror_get_statistics(m.get(), &s) == 0) {
                 known_->evictions = s.evictions;
                 ++known_->points;
@@ -121,8 +120,7 @@ public:
 
     rpma_mirror_image image(std::uint64_t bytes = length) const
     {
-        rpma_mirror_image i{};
-        i.size = sizeof(i);
+        auto i = sized<rpma_mirror_image>();
         assert_ok(rpma_mirror_get_image(reader_, &i));
         assert_int_equal(i.length, bytes);
         return i;

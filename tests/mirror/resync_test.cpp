@@ -58,10 +58,7 @@ FIXTURE_TEST(open_set<two>, a_resync_is_paused_and_continued)
     m.put(7 * megabyte, "two");
     b.start();
     pausing p{1};
-    rpma_mirror_resync_options options{};
-    options.size = sizeof(options);
-    options.progress = pause_after;
-    options.context = &p;
+    const rpma_mirror_resync_options options = with_progress(pause_after, &p);
     assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_CANCELED);
     assert_true(p.done == 3 * megabyte && p.total == length);
     assert_int_equal(m.state().in_sync, 3);
@@ -73,14 +70,6 @@ FIXTURE_TEST(open_set<two>, a_resync_is_paused_and_continued)
     assert_true(b.bytes(0, 3) == "one" && b.bytes(7 * megabyte, 3) == "two");
     assert_true(b.bytes(100'000, 7) == "between");
     assert_int_equal(m.state().in_sync, 7);
-}
-
-rpma_mirror_statistics statistics_of(const opened &m)
-{
-    rpma_mirror_statistics s{};
-    s.size = sizeof(s);
-    assert_ok(rpma_mirror_get_statistics(m.get(), &s));
-    return s;
 }
 
 // Two batches are compared at once. If both differ completely, the next ones are sent without a comparison. The data
@@ -100,7 +89,7 @@ FIXTURE_TEST(open_set<two>, completely_different_ranges_are_sent_unchecked)
         b.start();
         assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
         assert_true(b.bytes(0, length) == std::string(m.address(), length));
-        const std::uint64_t so_far = statistics_of(m).sent_bytes;
+        const std::uint64_t so_far = m.statistics().sent_bytes;
         assert_int_equal(so_far - sent, expected);
         sent = so_far;
     }
@@ -110,11 +99,11 @@ FIXTURE_TEST(open_set<two>, completely_different_ranges_are_sent_unchecked)
 FIXTURE_TEST(over_tcp<open_set<two>>, a_return_in_the_same_epoch_copies_only_changes, "timeouts 2000 60000\n")
 {
     m.put(megabyte, "before");
-    rpma_mirror_statistics last = statistics_of(m);
+    rpma_mirror_statistics last = m.statistics();
     const auto expect = [&](std::uint64_t bytes) {
         assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
         assert_true(b.bytes(0, length) == std::string(m.address(), length));
-        const rpma_mirror_statistics now = statistics_of(m);
+        const rpma_mirror_statistics now = m.statistics();
         assert_int_equal(now.compared_bytes - last.compared_bytes, bytes);
         assert_true(now.sent_bytes - last.sent_bytes <= bytes);
         last = now;
@@ -197,10 +186,7 @@ void lose_a_target_in_the_middle(bool stopped)
         m.put(20 * megabyte, "two");
         lost.start();
         interruption i{lost, stopped};
-        rpma_mirror_resync_options options{};
-        options.size = sizeof(options);
-        options.progress = interrupt;
-        options.context = &i;
+        const rpma_mirror_resync_options options = with_progress(interrupt, &i);
         const int expected = stopped ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_CONNECTION;
         assert_int_equal(rpma_mirror_resync(m.get(), count, &options), expected);
         assert_true(i.done < long_set);
@@ -208,8 +194,7 @@ void lose_a_target_in_the_middle(bool stopped)
         if (count > 2)
             continue;
         i.over = false;
-        rpma_mirror_verify_report report{};
-        report.size = sizeof(report);
+        auto report = sized<rpma_mirror_verify_report>();
         assert_int_equal(rpma_mirror_verify(m.get(), count, &options, &report), expected);
         come_back();
     }
@@ -233,7 +218,7 @@ FIXTURE_TEST(over_tcp<open_set<two>>, a_target_that_falls_silent_in_a_resync_del
     m.put(0, std::string(length, 'x')); // most of it is sent without a comparison
     b.start();
     interruption i{b, true};
-    rpma_mirror_resync_options options{sizeof(options), 0, 0, interrupt, &i};
+    const rpma_mirror_resync_options options = with_progress(interrupt, &i);
     std::thread resyncing([&] { assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_TIMEOUT); });
     m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
     using clock = std::chrono::steady_clock;
@@ -297,19 +282,19 @@ FIXTURE_TEST(over_tcp<open_set<two>>, a_slow_target_is_evicted_unless_it_is_the_
     put_while_stopped(m, b);
     put_while_stopped(m, b);
     assert_int_equal(m.state().in_sync, 7);
-    assert_int_equal(statistics_of(m).slow_evictions, 0);
+    assert_int_equal(m.statistics().slow_evictions, 0);
     put_while_stopped(m, b);
     const rpma_mirror_event evicted = m.expect(RPMA_MIRROR_EVENT_EVICTED);
     assert_true(evicted.copy == 2 && evicted.error.code == RPMA_MIRROR_E_TIMEOUT);
     m.expect(RPMA_MIRROR_EVENT_IN_SYNC);
     assert_int_equal(m.state().in_sync, 7);
-    rpma_mirror_statistics s = statistics_of(m);
+    rpma_mirror_statistics s = m.statistics();
     assert_true(s.slow_evictions == 1 && s.late_confirmations >= 5 && s.evictions == 1);
     a.kill();
     m.put(0, "without a");
     for (int times = 0; times < 4; ++times)
         put_while_stopped(m, b);
-    s = statistics_of(m);
+    s = m.statistics();
     assert_true(s.slow_evictions == 1 && s.late_confirmations >= 9);
     assert_true((m.state().in_sync & 5) == 5);
 }

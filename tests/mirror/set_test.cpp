@@ -106,8 +106,7 @@ FIXTURE_TEST(open_set<two>, copies_are_read_and_verified)
     rpma_mirror_error bad{};
     assert_ok(rpma_mirror_optimized_flush_and_verify(m.get(), 0, ranges, 2, 0, &level, &bad));
     assert_int_equal(level, RPMA_MIRROR_VERIFY_CACHE);
-    rpma_mirror_verify_report report{};
-    report.size = sizeof(report);
+    auto report = sized<rpma_mirror_verify_report>();
     assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
     assert_true(report.compared_bytes == length && report.differing_segments == 0);
     // Changes a copy behind the writer's back.
@@ -196,8 +195,7 @@ TEST(a_set_is_closed_as_flushed)
         opened m(cfg.get());
         m.put(0, "flushed");
         m.store(megabyte, "stored");
-        rpma_mirror_verify_report report{};
-        report.size = sizeof(report);
+        auto report = sized<rpma_mirror_verify_report>();
         if (differs)
             assert_int_equal(rpma_mirror_verify(m.get(), 1, nullptr, &report), RPMA_MIRROR_E_VERIFY);
         const rpma_mirror_range ticketed{2 * megabyte, 7};
@@ -248,8 +246,7 @@ struct other_calls {
 int call_others(void *context, const rpma_mirror_progress *)
 {
     auto *const tried = static_cast<other_calls *>(context);
-    rpma_mirror_verify_report report{};
-    report.size = sizeof(report);
+    auto report = sized<rpma_mirror_verify_report>();
     tried->drop = rpma_mirror_remove_target(tried->mirror, 1);
     tried->resync = rpma_mirror_resync(tried->mirror, 1, nullptr);
     tried->verify = rpma_mirror_verify(tried->mirror, 1, nullptr, &report);
@@ -260,12 +257,8 @@ int call_others(void *context, const rpma_mirror_progress *)
 FIXTURE_TEST(open_set<two>, one_call_works_on_a_copy)
 {
     other_calls tried{m.get(), 0, 0, 0};
-    rpma_mirror_resync_options options{};
-    options.size = sizeof(options);
-    options.progress = call_others;
-    options.context = &tried;
-    rpma_mirror_verify_report report{};
-    report.size = sizeof(report);
+    const rpma_mirror_resync_options options = with_progress(call_others, &tried);
+    auto report = sized<rpma_mirror_verify_report>();
     assert_ok(rpma_mirror_verify(m.get(), 1, &options, &report));
     assert_int_equal(tried.drop, RPMA_MIRROR_E_BUSY);
     assert_int_equal(tried.resync, RPMA_MIRROR_E_BUSY);
@@ -289,8 +282,7 @@ TEST(memory_of_the_program_is_attached)
     std::memcpy(memory, "attached", 8);
     assert_ok(rpma_mirror_sync(m, 0, 0, 8, 0));
     assert_true(a.bytes(0, 8) == "attached");
-    rpma_mirror_state s{};
-    s.size = sizeof(s);
+    auto s = sized<rpma_mirror_state>();
     assert_ok(rpma_mirror_get_state(m, &s));
     assert_int_equal(s.level, RPMA_MIRROR_LEVEL_VOLATILE);
     assert_ok(rpma_mirror_unmap(&m));
@@ -303,8 +295,7 @@ TEST(memory_of_the_program_is_attached)
 
 FIXTURE_TEST(set_of<two>, a_set_reports_its_state)
 {
-    rpma_mirror_state s{};
-    s.size = sizeof(s);
+    auto s = sized<rpma_mirror_state>();
     assert_ok(rpma_mirror_inspect(cfg.get(), &s));
     assert_true(s.is_open == 0 && s.epoch == 1 && s.members == 7 && s.in_sync == 7 && s.length == length);
     {
@@ -317,15 +308,12 @@ FIXTURE_TEST(set_of<two>, a_set_reports_its_state)
         assert_string_equal(s.copies[1].location, a.place().c_str());
         assert_string_equal(s.copies[1].poolset, "set");
         assert_int_equal(s.copies[0].is_local, 1);
-        rpma_mirror_attributes attributes{};
-        attributes.size = sizeof(attributes);
+        auto attributes = sized<rpma_mirror_attributes>();
         assert_int_equal(rpma_mirror_get_attributes(m.get(), 9, &attributes), RPMA_MIRROR_E_NOT_FOUND);
         assert_ok(rpma_mirror_get_attributes(m.get(), RPMA_MIRROR_ALL_COPIES, &attributes));
         assert_true(attributes.interrupted_store_atomicity == 8 && attributes.level == s.level);
-        rpma_mirror_statistics counted{};
-        counted.size = sizeof(counted);
         m.put(0, "1");
-        assert_ok(rpma_mirror_get_statistics(m.get(), &counted));
+        const rpma_mirror_statistics counted = m.statistics();
         assert_true(counted.flushes == 1 && counted.bytes == 1 && counted.ranges == 1);
         // Another process can inspect the set while it is open.
         assert_ok(rpma_mirror_inspect(cfg.get(), &s));
@@ -372,8 +360,7 @@ FIXTURE_TEST(open_set<one>, pages_that_cannot_be_read_are_repaired)
     assert_ok(rpma_mirror_repair_range(m.get(), 3 * 4096 + 10, 8, RPMA_MIRROR_ALL_COPIES));
     assert_true(std::string(m.address() + 3 * 4096 + 10, 8) == "precious");
     assert_true(h.bytes(3 * 4096 + 10, 8) == "precious");
-    rpma_mirror_event next{};
-    next.size = sizeof(next);
+    auto next = sized<rpma_mirror_event>();
     assert_ok(rpma_mirror_next_event(m.get(), &next));
     assert_int_equal(next.type, RPMA_MIRROR_EVENT_REPAIRED);
     n = 4;

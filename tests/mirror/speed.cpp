@@ -268,8 +268,7 @@ rates measure_opening()
     const opened o(set.cfg.get());
     std::vector<double> verifies;
     for (int i = 0; i < 5; ++i) {
-        rpma_mirror_verify_report report{};
-        report.size = sizeof(report);
+        auto report = sized<rpma_mirror_verify_report>();
         const auto start = clock_type::now();
         must(rpma_mirror_verify(o.get(), 1, nullptr, &report));
         if (i > 0)
@@ -312,10 +311,7 @@ rates measure_return()
             must(o.flush(0, big_set));
             set.targets[1].start();
             walk w;
-            rpma_mirror_resync_options options{};
-            options.size = sizeof(options);
-            options.progress = note_rate;
-            options.context = &w;
+            const rpma_mirror_resync_options options = with_progress(note_rate, &w);
             must(rpma_mirror_resync(o.get(), 2, &options));
             each.push_back(w.rate);
         }

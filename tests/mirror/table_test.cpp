@@ -47,14 +47,6 @@ extern "C" [[gnu::visibility("default")]] int msync(void *start, std::size_t byt
 namespace
 {
 
-template<class T>
-T sized()
-{
-    T created{};
-    created.size = sizeof(created);
-    return created;
-}
-
 rpma_mirror_attributes attributes_of(const opened &m, unsigned copy)
 {
     auto a = sized<rpma_mirror_attributes>();
@@ -355,8 +347,7 @@ TEST(each_action_reports_its_event)
     expect_event(RPMA_MIRROR_EVENT_REMOVED, 3, RPMA_MIRROR_ERROR_NONE);
     assert_ok(rpma_mirror_repair_range(m.get(), 0, 1, 1));
     expect_event(RPMA_MIRROR_EVENT_REPAIRED, 0, RPMA_MIRROR_ERROR_NONE);
-    auto counted = sized<rpma_mirror_statistics>();
-    assert_ok(rpma_mirror_get_statistics(m.get(), &counted));
+    const rpma_mirror_statistics counted = m.statistics();
     assert_int_equal(counted.flushes, 2);
     assert_int_equal(counted.ranges, 2);
     assert_int_equal(counted.bytes, 6);
