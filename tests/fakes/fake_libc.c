@@ -28,7 +28,6 @@ static void *_Atomic place_next;
 
 static atomic_long allocations;
 static atomic_long mappings;
-static atomic_uint openlog_calls;
 static char syslog_message[2048];
 static int syslog_priority = -1;
 static atomic_flag syslog_lock = ATOMIC_FLAG_INIT;
@@ -71,10 +70,6 @@ const char *fake_libc_syslog_message(void)
 int fake_libc_syslog_priority(void)
 {
     return syslog_priority;
-}
-unsigned fake_libc_openlog_calls(void)
-{
-    return openlog_calls;
 }
 
 void fake_libc_forget_syslog(void)
@@ -125,8 +120,6 @@ int __wrap_vsnprintf(char *to, size_t size, const char *format, va_list argument
 int __wrap_snprintf(char *to, size_t size, const char *format, ...);
 void __wrap_syslog(int priority, const char *format, ...);
 void __wrap_vsyslog(int priority, const char *format, va_list arguments);
-void __wrap_openlog(const char *ident, int option, int facility);
-void __wrap_closelog(void);
 // Functions that calls are compiled to with _FORTIFY_SOURCE.
 int __wrap___vsnprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, va_list arguments);
 int __wrap___snprintf_chk(char *to, size_t size, int flag, size_t to_size, const char *format, ...);
@@ -293,14 +286,4 @@ void __wrap___syslog_chk(int priority, int flag, const char *format, ...)
     va_start(arguments, format);
     __wrap_vsyslog(priority, format, arguments);
     va_end(arguments);
-}
-
-void __wrap_openlog(const char *ident, int option, int facility)
-{
-    ++openlog_calls;
-}
-
-void __wrap_closelog(void)
-{
-    ++openlog_calls;
 }

@@ -48,9 +48,6 @@ const char *fake_libc_syslog_message(void);
 int fake_libc_syslog_priority(void);
 void fake_libc_forget_syslog(void);
 
-/* Number of calls of openlog and closelog. */
-unsigned fake_libc_openlog_calls(void);
-
 #ifdef __cplusplus
 }
 #endif

@@ -210,16 +210,6 @@ SERVER_TEST(a_context_from_elsewhere_is_refused_by_the_provider)
     pd->context = own;
 }
 
-SERVER_TEST(an_outgoing_request_has_no_private_data)
-{
-    struct rpma_conn_req *req = make_req(peer, NULL);
-    struct rpma_conn_private_data pdata = {BOGUS, 7};
-    assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
-    assert_null(pdata.ptr);
-    assert_int_equal(pdata.len, 0);
-    drop_req(req);
-}
-
 SERVER_TEST(a_receive_can_be_posted_before_connecting)
 {
     struct rpma_conn_req *req = make_req(peer, NULL);

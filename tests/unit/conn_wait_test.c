@@ -50,20 +50,6 @@ WAIT_TEST(the_queue_with_the_event_is_returned_and_armed)
     }
 }
 
-WAIT_TEST(the_shared_descriptor_reports_both_queues)
-{
-    int fd = -1;
-    struct rpma_cq *fired = NULL;
-    assert_int_equal(rpma_conn_get_compl_fd(conn, &fd), 0);
-    assert_int_equal(fd, main_face->channel->fd);
-    assert_ptr_equal(main_face->channel, receive_face->channel);
-    assert_false(is_readable(fd));
-    fake_fire(receive_face);
-    assert_true(is_readable(fd));
-    assert_int_equal(rpma_conn_wait(conn, 0, &fired, NULL), 0);
-    assert_false(is_readable(fd));
-}
-
 WAIT_TEST(waiting_without_a_shared_channel_fails)
 {
     struct rpma_conn *plain = make_conn(peer, NULL);

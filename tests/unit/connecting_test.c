@@ -224,15 +224,6 @@ SERVER_TEST(bad_arguments_consume_and_reject_the_request)
         }
 }
 
-SERVER_TEST(a_missing_request_is_refused)
-{
-    struct rpma_conn_req *req = NULL;
-    conn = BOGUS;
-    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_INVAL);
-    assert_int_equal(rpma_conn_req_connect(NULL, NULL, &conn), RPMA_E_INVAL);
-    assert_ptr_equal(conn, BOGUS);
-}
-
 // Connects while the n-th provider call fails. Returns the names of the calls.
 static const char *connect_with_failing_call(struct rpma_conn_req *req, unsigned n)
 {
@@ -264,20 +255,6 @@ SERVER_TEST(a_failed_connect_releases_everything)
     assert_string_equal(connect_with_failing_call(make_req(peer, NULL), 4),
             "rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect rdma_destroy_qp ibv_dereg_mr "
             "ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id rdma_destroy_event_channel");
-}
-
-SERVER_TEST(private_data_of_the_request_moves_to_the_connection)
-{
-    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
-    struct rpma_conn_private_data before = {NULL, 0}, after = {NULL, 0};
-    assert_int_equal(rpma_conn_req_get_private_data(req, &before), 0);
-    conn = NULL;
-    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
-    assert_int_equal(rpma_conn_get_private_data(conn, &after), 0);
-    assert_ptr_equal(before.ptr, after.ptr);
-    assert_int_equal(after.len, 6);
-    assert_string_equal(after.ptr, "hello");
-    drop_conn(conn);
 }
 
 SERVER_TEST(the_buffer_of_emulated_flush_is_8_bytes)

@@ -13,22 +13,6 @@ static int begin(void **state)
 
 #define CQ_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
 
-static void fire(void *queue)
-{
-    fake_fire(queue);
-}
-
-CQ_TEST(the_descriptor_becomes_readable_with_a_completion)
-{
-    int fd = -1;
-    assert_int_equal(rpma_cq_get_fd(cq, &fd), 0);
-    assert_int_equal(fd, face->channel->fd);
-    assert_false(is_readable(fd));
-    const struct ibv_wc wc = {.wr_id = 1};
-    fake_complete(face, &wc);
-    assert_true(is_readable(fd));
-}
-
 CQ_TEST(waiting_consumes_the_event_and_rearms_the_queue)
 {
     const struct ibv_wc wc = {.wr_id = 1};
@@ -52,12 +36,6 @@ CQ_TEST(waiting_on_an_empty_nonblocking_channel_is_no_completion)
     assert_int_equal(errno, EAGAIN);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
-}
-
-CQ_TEST(a_signal_does_not_end_the_wait)
-{
-    interrupt_soon(fire, face);
-    assert_int_equal(rpma_cq_wait(cq), 0);
 }
 
 CQ_TEST(an_interrupted_call_is_repeated)
@@ -114,27 +92,6 @@ CQ_TEST(completions_come_unchanged_and_in_order)
         for (int i = wanted[w]; i < 6; ++i)
             assert_memory_equal(&out[i], &untouched, sizeof(untouched));
     }
-}
-
-CQ_TEST(fewer_completions_than_requested_are_returned)
-{
-    const struct ibv_wc in = {.wr_id = 5};
-    struct ibv_wc out[4];
-    int got = 0;
-    fake_complete(face, &in);
-    assert_int_equal(rpma_cq_get_wc(cq, 4, out, &got), 0);
-    assert_int_equal(got, 1);
-    assert_int_equal(out[0].wr_id, 5);
-}
-
-CQ_TEST(the_number_may_be_left_out_for_one_completion)
-{
-    const struct ibv_wc in = {.wr_id = 5};
-    struct ibv_wc out[2];
-    fake_complete(face, &in);
-    assert_int_equal(rpma_cq_get_wc(cq, 1, out, NULL), 0);
-    assert_int_equal(out[0].wr_id, 5);
-    assert_int_equal(rpma_cq_get_wc(BOGUS, 2, out, NULL), RPMA_E_INVAL);
 }
 
 CQ_TEST(a_number_below_one_is_refused)

@@ -77,15 +77,6 @@ SERVER_TEST(a_port_that_the_resolver_would_alter_is_rejected)
     }
 }
 
-SERVER_TEST(the_descriptor_becomes_readable_with_a_request)
-{
-    int fd = -1;
-    assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
-    assert_false(is_readable(fd));
-    fake_incoming(NULL, 0);
-    assert_true(is_readable(fd));
-}
-
 SERVER_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged)
 {
     fake_incoming(NULL, 0);
@@ -95,21 +86,6 @@ SERVER_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_
     assert_int_equal(errno, 77);
     assert_calls(BUILT);
     drop_req(req);
-}
-
-SERVER_TEST(a_request_outlives_its_endpoint)
-{
-    struct rpma_ep *another = make_ep(peer);
-    drop_ep(ep);
-    ep = another;
-    struct rpma_conn_req *rejected = make_incoming_req(ep, NULL);
-    struct rpma_conn_req *accepted = make_incoming_req(ep, NULL);
-    drop_ep(ep);
-    conn = NULL;
-    assert_int_equal(rpma_conn_req_connect(&accepted, NULL, &conn), 0);
-    drop_req(rejected);
-    drop_conn(conn);
-    ep = make_ep(peer);
 }
 
 SERVER_TEST(events_of_a_request_do_not_reach_the_endpoint)

@@ -22,20 +22,6 @@ TEST(initial_thresholds_are_the_documented_ones)
     assert_int_equal(initial[RPMA_LOG_THRESHOLD_AUX], INITIAL_AUX_THRESHOLD);
 }
 
-TEST(unknown_thresholds_and_levels_are_refused)
-{
-    enum rpma_log_level level = RPMA_LOG_LEVEL_NOTICE;
-    assert_int_equal(rpma_log_set_threshold((enum rpma_log_threshold) - 1, level), RPMA_E_INVAL);
-    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_MAX, level), RPMA_E_INVAL);
-    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, (enum rpma_log_level) - 2), RPMA_E_INVAL);
-    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, (enum rpma_log_level)6), RPMA_E_INVAL);
-    assert_int_equal(rpma_log_get_threshold((enum rpma_log_threshold) - 1, &level), RPMA_E_INVAL);
-    assert_int_equal(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_MAX, &level), RPMA_E_INVAL);
-    assert_int_equal(level, RPMA_LOG_LEVEL_NOTICE);
-    assert_int_equal(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &level), 0);
-    assert_int_equal(level, RPMA_LOG_LEVEL_DEBUG);
-}
-
 TEST(provider_errors_are_logged_with_call_and_cause)
 {
     peer = make_peer();
@@ -61,11 +47,6 @@ TEST(provider_errors_are_returned_with_logging_off)
     fake_fail_call(1, EIO, false);
     assert_provider(rpma_peer_delete(&peer), EIO);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
-}
-
-TEST(loading_the_library_leaves_the_programs_syslog_alone)
-{
-    assert_int_equal(fake_libc_openlog_calls(), 0);
 }
 
 int main(void)

@@ -36,11 +36,6 @@ ADVISE_TEST(advice_reaches_the_device_unchanged)
     assert_int_equal(fake_seen()->advice_range.lkey, face->lkey);
 }
 
-ADVISE_TEST(a_missing_region_is_refused)
-{
-    assert_int_equal(rpma_mr_advise(NULL, 0, 8, 0, 0), RPMA_E_INVAL);
-}
-
 ADVISE_TEST(a_range_outside_the_region_is_refused)
 {
     const struct {

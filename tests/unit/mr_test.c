@@ -219,20 +219,6 @@ TEST(another_refusal_of_persistent_flush_is_final)
     drop_peer(peer);
 }
 
-TEST(a_region_reports_its_address)
-{
-    peer = make_peer();
-    struct rpma_mr_local *mr = make_mr(peer);
-    void *ptr = NULL;
-    size_t size = 0;
-    assert_int_equal(rpma_mr_get_ptr(mr, &ptr), 0);
-    assert_int_equal(rpma_mr_get_size(mr, &size), 0);
-    assert_ptr_equal(ptr, test_memory);
-    assert_int_equal(size, MR_SIZE);
-    drop_mr(mr);
-    drop_peer(peer);
-}
-
 TEST(a_failed_deregistration_still_forgets_the_region)
 {
     peer = make_peer();
