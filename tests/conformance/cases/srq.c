@@ -76,24 +76,24 @@ CASE(with_size_0_it_has_no_receive_cq)
     assert_null(own_cq(new_srq(new_peer(), 4, 0)));
 }
 
-CASE(more_receives_than_the_device_has_are_a_provider_error)
+static void too_large_for_the_device(int (*set_size)(struct rpma_srq_cfg *, uint32_t))
 {
     struct rpma_srq_cfg *cfg = NULL;
     struct rpma_srq *srq = UNTOUCHED;
     assert_done(rpma_srq_cfg_new(&cfg));
-    assert_done(rpma_srq_cfg_set_rq_size(cfg, UINT32_MAX));
+    assert_done(set_size(cfg, UINT32_MAX));
     assert_rpma(rpma_srq_new(new_peer(), cfg, &srq), RPMA_E_PROVIDER);
     assert_ptr_equal(srq, UNTOUCHED);
 }
 
+CASE(more_receives_than_the_device_has_are_a_provider_error)
+{
+    too_large_for_the_device(rpma_srq_cfg_set_rq_size);
+}
+
 CASE(a_larger_queue_than_the_device_has_is_a_provider_error)
 {
-    struct rpma_srq_cfg *cfg = NULL;
-    struct rpma_srq *srq = UNTOUCHED;
-    assert_done(rpma_srq_cfg_new(&cfg));
-    assert_done(rpma_srq_cfg_set_rcq_size(cfg, UINT32_MAX));
-    assert_rpma(rpma_srq_new(new_peer(), cfg, &srq), RPMA_E_PROVIDER);
-    assert_ptr_equal(srq, UNTOUCHED);
+    too_large_for_the_device(rpma_srq_cfg_set_rcq_size);
 }
 
 CASE(a_receive_needs_a_region_for_its_bytes)
