@@ -142,23 +142,6 @@ TEST(a_part_of_two_sets_is_used_by_one)
     assert_int_equal(rpmem_remove("host", "third.set", 0), 0);
 }
 
-TEST(a_damaged_header_is_refused)
-{
-    for (long at = 0; at <= 4088; at += at == 0 ? 24 : 4064) {
-        RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
-        assert_int_equal(rpmem_close(pool), 0);
-        FILE *const part = fopen(in_directory("pool.part"), "r+b");
-        assert_non_null(part);
-        assert_int_equal(fseek(part, at, SEEK_SET), 0);
-        assert_int_equal(fputc(0x5a, part), 0x5a);
-        assert_int_equal(fclose(part), 0);
-        assert_null(open_with("pool.set", POOL_SIZE, NULL));
-        assert_true(errno == EINVAL || errno == EREMOTEIO);
-        refused(create_with("pool.set", &some_attributes), EEXIST);
-    }
-    assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
-}
-
 TEST(what_is_not_there_cannot_be_removed)
 {
     assert_fails(rpmem_remove("host", "no.set", 0), ENOENT);
