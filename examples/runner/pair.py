@@ -22,7 +22,7 @@ from runner import CannotRun, ExampleFailed, UsageError
 STATUS_NO_DEVICE = 77
 PORTS = range(20000, 32000)  # below the kernel's ephemeral ports
 HELD_PORTS: collections.deque[int] = collections.deque()  # sockets
-MOST_HELD_PORTS = 100
+MAX_HELD_PORTS = 100
 GRACE_S = 2.0
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -164,7 +164,7 @@ def free_port(addr: str) -> str:
                 continue
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             HELD_PORTS.append(holder.detach())
-        if len(HELD_PORTS) > MOST_HELD_PORTS:
+        if len(HELD_PORTS) > MAX_HELD_PORTS:
             os.close(HELD_PORTS.popleft())
         return str(port)
     raise UsageError(f"{addr}: no free port (is it an address of this machine?)")

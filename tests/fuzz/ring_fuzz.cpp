@@ -12,7 +12,7 @@ using namespace softrdma;
 namespace
 {
 
-constexpr std::size_t most_bytes = 2 * 8192;
+constexpr std::size_t max_bytes = 2 * 8192;
 constexpr std::uint16_t own_port = 0x1234;
 constexpr std::uint16_t peer_port = 0x5678;
 
@@ -32,7 +32,7 @@ struct ring {
         const iovec piece{payload, sizeof(payload)};
         memset(at, 0, ring_size);
         ring_writer writer(memory_of(at));
-        while (end + most_bytes < ring_data_size) {
+        while (end + max_bytes < ring_data_size) {
             if (writer.put({}, {}, {&piece, 1}, sizeof(payload)) != ring_writer::outcome::sent)
                 abort();
             end += whole_lines(sizeof(ring_record) + sizeof(payload));
@@ -52,12 +52,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const std::size_t begin = at_end ? full.end : 0;
     std::byte *ring = at_end ? full.at : empty + (page - reinterpret_cast<std::uintptr_t>(empty) % page);
     std::byte *to = ring + page + begin;
-    const std::size_t room = std::min(ring_data_size - begin, most_bytes);
-    memset(to, 0, room);
-    memcpy(to, data + 1, std::min(size - 1, room));
+    const std::size_t space = std::min(ring_data_size - begin, max_bytes);
+    memset(to, 0, space);
+    memcpy(to, data + 1, std::min(size - 1, space));
     // A fuzzer cannot guess the sequence numbers of records, so every line that is not empty becomes a record of this
     // lap.
-    for (std::size_t offset = 0; offset < room; offset += cache_line) {
+    for (std::size_t offset = 0; offset < space; offset += cache_line) {
         std::uint64_t sequence = 0;
         memcpy(&sequence, to + offset, sizeof(sequence));
         sequence = sequence == 0 ? 0 : begin + offset + 1;

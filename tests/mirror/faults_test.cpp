@@ -38,7 +38,7 @@ enum class victim {
     b,
     both
 };
-constexpr unsigned faults = 5, victims = 4, most_targets = 3;
+constexpr unsigned faults = 5, victims = 4, max_targets = 3;
 constexpr const char *fault_names[] = {"kill", "stop", "power cut", "link cut", "link delay"};
 constexpr const char *victim_names[] = {"the writer", "target A", "target B", "both"};
 
@@ -124,12 +124,12 @@ public:
     faulty_round(const network &net, std::uint64_t seed, round_facts &facts)
         : net_(net), random_(seed), facts_(facts), fault_(static_cast<fault>(seed % faults)),
           victim_(static_cast<victim>(seed / faults % victims)),
-          count_(static_cast<unsigned>(1 + seed / faults / victims % most_targets))
+          count_(static_cast<unsigned>(1 + seed / faults / victims % max_targets))
     {
         print_message("seed %lu: %s of %s, %u targets\n", seed, fault_names[seed % faults],
                 victim_names[seed / faults % victims], count_);
         new (&facts_) round_facts{};
-        for (unsigned i = 0; i < first_target + most_targets; ++i)
+        for (unsigned i = 0; i < first_target + max_targets; ++i)
             heal_link(i);
         for (unsigned i = 0; i < count_; ++i) {
             std::vector<std::string> environment;
@@ -400,7 +400,7 @@ private:
 
 TEST(no_fault_loses_anything)
 {
-    const network net(first_target + most_targets);
+    const network net(first_target + max_targets);
     const shared_object<round_facts> facts;
     // Without a seed as argument: one round for each fault, victim and number of targets. After that, one of two
     // targets is stopped, and two of three are cut off, until the next writer has the set.

@@ -21,7 +21,7 @@
 namespace
 {
 
-constexpr std::size_t longest_packet = 65536;
+constexpr std::size_t max_packet_size = 65536;
 constexpr std::size_t destination_at = 19; // last byte of the address
 
 [[noreturn]] void cannot_run(const char *what)
@@ -118,7 +118,7 @@ void network::forward() const
     std::vector<pollfd> polled;
     for (const port &p : ports_)
         polled.push_back({p.packets, POLLIN, 0});
-    std::string buffer(longest_packet, '\0');
+    std::string buffer(max_packet_size, '\0');
     for (;;) {
         const std::int64_t first = waiting.empty() ? -1 : std::max<std::int64_t>(waiting.begin()->first - now_ms(), 0);
         poll(polled.data(), polled.size(), static_cast<int>(first));

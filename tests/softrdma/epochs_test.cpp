@@ -58,11 +58,11 @@ void use_again_and_again(board &b)
     }
 }
 
-void take_away_again_and_again(board &b, std::uint32_t least_uses)
+void remove_repeatedly(board &b, std::uint32_t min_uses)
 {
     const reader user{std::shared_ptr<const std::atomic<std::uint32_t>>(std::shared_ptr<void>(), &b.epoch.value),
             nullptr, nullptr, nullptr, true};
-    for (std::uint32_t i = 0; i < 100000 || b.uses.value.load(std::memory_order_relaxed) < least_uses; ++i) {
+    for (std::uint32_t i = 0; i < 100000 || b.uses.value.load(std::memory_order_relaxed) < min_uses; ++i) {
         b.published.value.store(1, std::memory_order_release);
         b.open.value.store(1, std::memory_order_release);
         scatter_stores(b, i);
@@ -83,7 +83,7 @@ DEFINE_TEST(memory_in_use_by_another_process_is_waited_for, nullptr, nullptr)
         barriers::enroll();
         use_again_and_again(b);
     }
-    take_away_again_and_again(b, 10000);
+    remove_repeatedly(b, 10000);
     kill(user, SIGKILL);
     waitpid(user, nullptr, 0);
     assert_int_equal(b.missed.value.load(), 0);

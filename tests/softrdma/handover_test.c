@@ -285,7 +285,7 @@ static void reject_a_foreign_caller(void)
 
 enum {
     crowd = 300,
-    most_silent = 128, /* maximum number of silent callers that the server keeps */
+    max_silent = 128, /* maximum number of silent callers that the server keeps */
 };
 
 /* If the server could keep the whole crowd, each client would have two seconds for its request. */
@@ -304,10 +304,10 @@ static void receive_a_silent_crowd_at(const char *kind)
         callers[i] = (struct pollfd){.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .events = POLLIN};
         assert_int_equal(connect(callers[i].fd, (const struct sockaddr *)&server.address, server.size), 0);
     }
-    for (unsigned i = 0; i < crowd - most_silent; ++i) {
+    for (unsigned i = 0; i < crowd - max_silent; ++i) {
         assert_int_equal(poll(&callers[i], 1, time_limit_ms), 1);
         assert_int_equal(recv(callers[i].fd, &byte, 1, 0), 0);
-        assert_true(entries_in("/proc/self/fd", "") <= before + crowd + most_silent + 2);
+        assert_true(entries_in("/proc/self/fd", "") <= before + crowd + max_silent + 2);
     }
     for (unsigned i = 0; i < crowd; ++i)
         close(callers[i].fd);

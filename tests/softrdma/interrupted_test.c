@@ -13,13 +13,13 @@
 
 enum {
     connections = 8,
-    shared_ones = 4,               /* number of connections that share a receive queue */
-    receives = 8,                  /* receives of each connection */
-    longest = 2048,                /* maximum size of a message */
-    size = 64 * 1024,              /* memory size of each side */
-    notes_at = receives * longest, /* offset of WRITEs with immediate data in the server's memory */
-    notes = 16,                    /* more than the server may have unprocessed */
-    plain_at = 56 * 1024,          /* offset of other WRITEs */
+    sharing_connections = 4,          /* number of connections that share a receive queue */
+    receives = 8,                     /* receives of each connection */
+    max_length = 2048,                /* maximum size of a message */
+    size = 64 * 1024,                 /* memory size of each side */
+    notes_at = receives * max_length, /* offset of WRITEs with immediate data in the server's memory */
+    notes = 16,                       /* more than the server may have unprocessed */
+    plain_at = 56 * 1024,             /* offset of other WRITEs */
     word_at = 60 * 1024,
     answer_at = 8192, /* offset of responses in the client's memory */
     enough = 400,     /* requests of each connection if no side is killed */
@@ -43,7 +43,7 @@ static const int access_rights = everything | IBV_ACCESS_REMOTE_ATOMIC;
 
 static size_t note_of(uint64_t number)
 {
-    return notes_at + number / 2 % notes * longest;
+    return notes_at + number / 2 % notes * max_length;
 }
 
 static void write_message(uint8_t *to, uint32_t connection, uint64_t number)
@@ -51,7 +51,7 @@ static void write_message(uint8_t *to, uint32_t connection, uint64_t number)
     struct message *m = (struct message *)(void *)to;
     m->connection = connection;
     m->number = number;
-    m->length = (uint32_t)(sizeof(*m) + (number * 97 + connection * 31) % (longest - sizeof(*m)));
+    m->length = (uint32_t)(sizeof(*m) + (number * 97 + connection * 31) % (max_length - sizeof(*m)));
     memset(m->rest, (int)(number + connection), m->length - sizeof(*m));
 }
 
@@ -76,11 +76,11 @@ struct server {
 
 static void post_receive_of(struct server *s, unsigned connection, uint64_t place)
 {
-    if (connection >= shared_ones) {
-        assert_int_equal(post_receive(&s->sides[connection], place, place * longest, longest), 0);
+    if (connection >= sharing_connections) {
+        assert_int_equal(post_receive(&s->sides[connection], place, place * max_length, max_length), 0);
         return;
     }
-    assert_int_equal(post_shared_receive(s->srq, s->buffers, place, place * longest, longest), 0);
+    assert_int_equal(post_shared_receive(s->srq, s->buffers, place, place * max_length, max_length), 0);
 }
 
 static void accept_one(struct server *s, unsigned connection, int write_fd)
@@ -96,11 +96,11 @@ static void accept_one(struct server *s, unsigned connection, int write_fd)
         s->srq = ibv_create_srq(s->pd, &attr);
         assert_non_null(s->srq);
     }
-    create_queues(side, connection < shared_ones ? s->srq : NULL,
+    create_queues(side, connection < sharing_connections ? s->srq : NULL,
             &(struct options){.size = size, .server_access = access_rights}, true);
     if (s->buffers == NULL)
         s->buffers = side;
-    for (uint64_t i = 0; (connection == 0 || connection >= shared_ones) && i < receives; ++i)
+    for (uint64_t i = 0; (connection == 0 || connection >= sharing_connections) && i < receives; ++i)
         post_receive_of(s, connection, i);
     assert_int_equal(rdma_ack_cm_event(request), 0);
     struct rdma_conn_param param = {.responder_resources = 16, .initiator_depth = 16, .rnr_retry_count = 7};
@@ -119,8 +119,8 @@ static void take_in(struct server *s, unsigned connection, const struct ibv_wc *
         assert_int_equal(ntohl(wc->imm_data), (uint32_t)number);
         check_message(s->sides[connection].memory + note_of(number), connection, number, wc->byte_len);
     } else {
-        const struct side *from = connection < shared_ones ? s->buffers : &s->sides[connection];
-        check_message(from->memory + wc->wr_id * longest, connection, number, wc->byte_len);
+        const struct side *from = connection < sharing_connections ? s->buffers : &s->sides[connection];
+        check_message(from->memory + wc->wr_id * max_length, connection, number, wc->byte_len);
     }
     post_receive_of(s, connection, wc->wr_id);
 }

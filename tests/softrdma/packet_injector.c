@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 enum {
-    longest_right = packet_headers + 4 + 4096, /* valid size with immediate data */
-    few = 16,                                  /* number of packets after which the sender pauses for the receiver */
+    max_valid_size = packet_headers + 4 + 4096, /* valid size with immediate data */
+    few = 16,                                   /* number of packets after which the sender pauses for the receiver */
 };
 
 static struct sockaddr_in end_of(const char *address)
@@ -136,7 +136,7 @@ static void send_wrong_sizes(struct injector *s, const char *from, const struct 
     for (; p.size < packet_headers + 4; ++p.size)
         send_one(s, from, &p);
     p.bytes[0] = 0x64;
-    const size_t sizes[] = {longest_right - 3, longest_right + 1, 3 * longest_right, longest_packet};
+    const size_t sizes[] = {max_valid_size - 3, max_valid_size + 1, 3 * max_valid_size, max_packet_size};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
         p.size = sizes[i];
         send_one(s, from, &p);

@@ -10,7 +10,7 @@ enum {
     marker_qkey = 0x4321,
     packet_headers = 20,
     injector_payload = 44,
-    longest_packet = 65000,
+    max_packet_size = 65000,
     /* Byte offsets of fields. */
     packet_destination = 4,
     packet_psn = 8,
@@ -20,7 +20,7 @@ enum {
 
 struct packet {
     size_t size;
-    uint8_t bytes[longest_packet];
+    uint8_t bytes[max_packet_size];
 };
 
 struct injector {

@@ -46,9 +46,9 @@ static void send_all(int fd, const void *bytes, size_t size)
 }
 
 enum {
-    crowd = 1200,            /* above the default limit of descriptors */
-    most_descriptors = 1024, /* limit of the program under test */
-    most_unknown = 128,      /* limit of unauthenticated connections at all ports of the program */
+    crowd = 1200,              /* above the default limit of descriptors */
+    max_descriptors = 1024,    /* limit of the program under test */
+    max_unauthenticated = 128, /* limit of unauthenticated connections at all ports of the program */
 };
 
 static int call_port(uint16_t port)
@@ -106,7 +106,7 @@ static void serve_beside_a_crowd(void)
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
     limit_descriptors(2 * crowd + 100);
     const pid_t pid = start_crowd(&ports, &ready);
-    limit_descriptors(most_descriptors);
+    limit_descriptors(max_descriptors);
     open_pair(&other, NULL);
     open_listener(&p, "127.0.0.1");
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .send_cq = other.client.cq, .recv_cq = other.client.cq};
@@ -116,7 +116,7 @@ static void serve_beside_a_crowd(void)
     const unsigned before = entries_in("/proc/self/fd", "");
     assert_int_equal(write(ports, numbers, sizeof(numbers)), sizeof(numbers));
     assert_int_equal(read(ready, &byte, 1), 1);
-    assert_true(entries_in("/proc/self/fd", "") <= before + most_unknown + 2);
+    assert_true(entries_in("/proc/self/fd", "") <= before + max_unauthenticated + 2);
     resolve_client(&p, NULL);
     connect_client(&p, NULL);
     struct rdma_cm_event *request = take_request(&p);

@@ -11,8 +11,8 @@
 #include <time.h>
 
 #define QUIET_MS 50
-#define SHORTEST_PAUSE_NS 50000
-#define LONGEST_PAUSE_NS 3000000
+#define MIN_PAUSE_NS 50000
+#define MAX_PAUSE_NS 3000000
 
 const char *case_address;
 
@@ -195,11 +195,11 @@ struct rpma_cq *main_cq(const struct rpma_conn *conn)
 struct ibv_wc next_completion(struct rpma_cq *cq)
 {
     struct ibv_wc wc = {0};
-    struct timespec pause = {.tv_nsec = SHORTEST_PAUSE_NS};
+    struct timespec pause = {.tv_nsec = MIN_PAUSE_NS};
     int result;
     while ((result = rpma_cq_get_wc(cq, 1, &wc, NULL)) == RPMA_E_NO_COMPLETION) {
         nanosleep(&pause, NULL);
-        if (pause.tv_nsec < LONGEST_PAUSE_NS)
+        if (pause.tv_nsec < MAX_PAUSE_NS)
             pause.tv_nsec *= 2;
     }
     assert_rpma(result, 0);
