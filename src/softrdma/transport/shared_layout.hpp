@@ -181,7 +181,7 @@ inline constexpr std::size_t ring_offset = page / 2;
 // because words at the same offset of many pages would compete for a few cache sets.
 constexpr std::size_t words_offset(std::uint64_t block_offset) noexcept
 {
-    constexpr std::size_t places = 23; // a prime number
+    constexpr std::size_t places = 23; // prime: blocks at regular distances get different places
     static_assert((places - 1) * cache_line + sizeof(qp_block) <= ring_offset);
     return block_offset / page % places * cache_line;
 }

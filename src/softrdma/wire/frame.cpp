@@ -10,7 +10,7 @@ namespace softrdma
 namespace
 {
 
-// In the bit of MigReq: a peer without support for it responds immediately.
+// Uses the bit of MigReq. A peer that does not know the flag responds immediately.
 constexpr std::uint8_t no_ack_req_flag = migrated_flag;
 
 bool is_known(opcode op) noexcept
