@@ -85,7 +85,7 @@ const char *rpma_mirror_err_2str(int error)
             "no copy that was in sync responds",
             "a target was lost during the opening",
             "no target confirmed the close",
-            "a target in sync did not promise",
+            "a target in sync made no promise, so a writer can continue with it",
             "no consistency point was set in time",
     };
     if (error == 0)

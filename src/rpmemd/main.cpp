@@ -69,7 +69,7 @@ int remove(const config &settings)
 int run(const config &settings)
 {
     translate_force_switch();
-    // Makes a file size limit an error (EFBIG) of the write, for example to the log.
+    // Lets a write beyond the limit of file sizes fail (EFBIG), for example to the log, instead of ending the process.
     std::signal(SIGXFSZ, SIG_IGN);
     start_log(settings);
     if (settings.remove)

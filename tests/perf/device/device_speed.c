@@ -275,7 +275,7 @@ static void measure_messages(void)
 
 struct connections {
     struct pair *pairs;
-    size_t count; /* pairs that take turns */
+    size_t count; /* number of pairs, which are used in turn */
     size_t next;
 };
 
