@@ -103,6 +103,8 @@ class Figures(unittest.TestCase):
     def test_nine_series_and_more_are_distinguishable(self):
         looks = {(i % charts.COLORS, i % len(charts.SHAPES), i >= charts.COLORS) for i in range(16)}
         self.assertEqual(len(looks), 16)
+        blues = 0, 5  # colors of the style sheet
+        self.assertEqual(len({charts.SHAPES[i % len(charts.SHAPES)] for i in blues}), 2)
 
     def test_runs_and_spread_are_in_the_caption_and_scattered_points_are_marked(self):
         wide = SAMPLE["point"]("read", "librpma", 1000, {"block_size": 64})

@@ -13,9 +13,11 @@ WIDTH, HEIGHT = 460, 290
 LEFT, RIGHT, TOP, BOTTOM = 66, WIDTH - 16, 26, HEIGHT - 44
 LINE = 15  # distance of two lines of text
 COLORS = 8
-# Five shapes and eight colors: forty series differ in one of them. Dashes distinguish the second eight from the first.
+# Seven shapes and eight colors: 56 series differ in one of them. Two shades of blue have different shapes. Dashes distinguish
+# the second eight series from the first.
 SHAPES = ("m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0", "m-3.2-3.2h6.4v6.4h-6.4z", "m0-4.2l4 7h-8z",
-          "m0-4.4l4.4 4.4l-4.4 4.4l-4.4-4.4z", "m-4-2.8h8l-4 7z")
+          "m0-4.4l4.4 4.4l-4.4 4.4l-4.4-4.4z", "m-4-2.8h8l-4 7z", "m-3.8-3.8h7.6l-7.6 7.6h7.6z",
+          "m-1.3-3.9h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6v-2.6h2.6z")
 # Ratio of maximum to minimum below which a linear scale from zero replaces a logarithmic one.
 NARROW = 4
 
