@@ -7,6 +7,7 @@
 
 #include "clock.hpp"
 #include "failure.hpp"
+#include "pool_memory.hpp"
 
 namespace rpmemd
 {
@@ -42,15 +43,18 @@ image::~image()
     bytes_of_all -= length_;
 }
 
-bool image::copy(std::span<const std::byte> from, int max_ms) const
+int image::copy(std::span<const std::byte> from, int max_ms) const
 {
     const replica::deadline until(max_ms);
     for (std::size_t at = 0; at < from.size(); at += copy_step) {
         if (until.passed())
-            return false;
-        std::memcpy(memory_ + at, &from[at], std::min(copy_step, from.size() - at));
+            return ETIMEDOUT;
+        const std::span<const std::byte> step = from.subspan(at, std::min(copy_step, from.size() - at));
+        if (const int error = check_readable(step); error != 0)
+            return error;
+        std::memcpy(memory_ + at, step.data(), step.size());
     }
-    return true;
+    return 0;
 }
 
 } // namespace rpmemd

@@ -24,8 +24,9 @@ public:
     image &operator=(const image &) = delete;
 
     std::span<std::byte> memory() const { return {memory_, length_}; }
-    // Copies the content, which has the same length. Returns false if `max_ms` passed before the end (0: no limit).
-    bool copy(std::span<const std::byte> from, int max_ms) const;
+    // Copies the content, which has the same length. Returns 0, or an errno value: ETIMEDOUT if `max_ms` passed before
+    // the end (0: no limit).
+    int copy(std::span<const std::byte> from, int max_ms) const;
 
     replica::mirror_record record;
     // The content is that of the consistency point in the record, or of a set that was closed cleanly.

@@ -69,7 +69,8 @@ void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
         if (from.size() != reader.empty->memory().size())
             throw failure(EIO, "'" + name_ + "': its length has changed (read again)");
     }
-    reader.empty->copy(from, 0);
+    if (const int error = reader.empty->copy(from, 0); error != 0)
+        throw unreadable_parts(name_, error);
     const locked guard(lock_);
     const bool was_quiet = record.closed && is_quiet() && attachments == attachments_;
     if (needs_quiet && !was_quiet) {
@@ -91,7 +92,7 @@ void mirror_set::copy_point()
                 reader->empty->memory().size() != copy_.content().size())
             continue;
         if (!taken) {
-            if (!reader->empty->copy(copy_.content(), max_copy_ms)) {
+            if (reader->empty->copy(copy_.content(), max_copy_ms) != 0) {
                 ++reader->slow_copies;
                 return;
             }

@@ -7,7 +7,6 @@
 #include <sys/sysinfo.h>
 #include <system_error>
 
-#include "failure.hpp"
 #include "pool_header.hpp"
 
 namespace rpmemd
@@ -44,6 +43,22 @@ void populate_steps(const std::stop_token &stop, std::span<std::byte> memory, re
 }
 
 } // namespace
+
+int check_readable(std::span<const std::byte> memory)
+{
+    const auto before = reinterpret_cast<std::uintptr_t>(memory.data()) % page_size;
+    auto *const from = const_cast<std::byte *>(memory.data()) - before;
+    // Kernels before 5.14 return EINVAL. Other errors, such as ENOMEM, do not concern the medium.
+    const bool is_readable =
+            madvise(from, memory.size() + before, MADV_POPULATE_READ) == 0 || (errno != EFAULT && errno != EHWPOISON);
+    return is_readable ? 0 : errno;
+}
+
+failure unreadable_parts(const std::string &set_name, int error)
+{
+    return failure(EIO, "'" + set_name + "': cannot read the parts: " + std::strerror(error) +
+                                " (a part was truncated, or its medium is damaged)");
+}
 
 std::uint64_t usable_size(const std::vector<part> &parts, std::size_t left_out)
 {

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "failure.hpp"
 #include "file_map.hpp"
 #include "part.hpp"
 
@@ -34,6 +35,11 @@ private:
     replica::file_map map_;
     std::jthread populating_;
 };
+
+// Returns 0, or the errno value with which the memory cannot be read. An access then raises SIGBUS, for example if a
+// part was truncated or its medium is damaged.
+int check_readable(std::span<const std::byte> memory);
+failure unreadable_parts(const std::string &set_name, int error);
 
 // Returns the size in bytes that a pool_memory of these parts has.
 std::uint64_t usable_size(const std::vector<part> &parts, std::size_t left_out);

@@ -183,7 +183,7 @@ private:
             return to_wire(pool_record(settings_, name).prepare(replica::from_wire(request.promise())),
                     *response.mutable_state());
         case kind::kHash:
-            return response.set_hashes(hash({request.hash().offset(), request.hash().length()}));
+            return response.set_hashes(hash(name, {request.hash().offset(), request.hash().length()}));
         case kind::kCommit:
             return to_wire(commit(request), *response.mutable_state());
         case kind::kKeepAlive:
@@ -252,14 +252,17 @@ private:
         return record_->commit(replica::array_of<replica::set_uuid>(request.set()), request.commit());
     }
 
-    std::string hash(replica::range of) const
+    std::string hash(const std::string &name, replica::range of) const
     {
         if (!pool_)
             throw failure(EINVAL, "no pool is open");
         const pool_memory &memory = pool_->memory();
         if (!replica::range_fits(of, 0, memory.size()))
             throw failure(EINVAL, "hash request rejected: range outside the pool");
-        return replica::hash_segments({memory.address() + of.offset, of.length});
+        const std::span<const std::byte> content{memory.address() + of.offset, of.length};
+        if (const int error = check_readable(content); error != 0)
+            throw unreadable_parts(name, error);
+        return replica::hash_segments(content);
     }
 
     // When the response is sent, the client can no longer access the pool.

@@ -137,6 +137,22 @@ FIXTURE_TEST(with_copy, segments_are_hashed_where_they_are)
     assert_int_equal(status_of(w.ask(asked)), status::fenced);
 }
 
+// An access beyond the end of a mapped file raises SIGBUS.
+FIXTURE_TEST(with_copy, a_truncated_part_is_reported)
+{
+    w.prepare(first);
+    w.commit(first, 1);
+    w.attach(first);
+    std::filesystem::resize_file(at.path + "/p0", replica::page_size);
+    replica::request asked = w.about(kind::kHash, first);
+    asked.mutable_hash()->set_length(2 * replica::segment_size);
+    assert_int_equal(status_of(w.ask(asked)), status::fatal);
+    writer reader(daemon);
+    assert_int_equal(status_of(reader.read(true)), status::fatal);
+    assert_int_equal(w.prepare(first), status::success);
+    assert_int_equal(daemon.end(), 0);
+}
+
 std::uint64_t store_cursor(writer &w)
 {
     return w.ask(writer::cursor_at(4 << 20, first)).state().cursor();
