@@ -11,8 +11,6 @@ namespace rpmemd
 namespace
 {
 
-using locked = std::lock_guard<std::mutex>;
-
 constexpr int max_copy_ms = 100; // time by which the copy of a consistency point may delay its writer
 // A copy can also take long because the machine is busy.
 constexpr unsigned max_slow_copies = 3;
@@ -59,7 +57,7 @@ void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
     replica::mirror_record record;
     std::span<const std::byte> from;
     {
-        const locked guard(lock_);
+        const auto guard = lock_for_request(lock_);
         if (reader.taken || (needs_quiet && !is_quiet()))
             return;
         reader.waits = false; // copy_point() must not use the same memory
@@ -71,7 +69,7 @@ void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
     }
     if (const int error = reader.empty->copy(from, 0); error != 0)
         throw unreadable_parts(name_, error);
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     const bool was_quiet = record.closed && is_quiet() && attachments == attachments_;
     if (needs_quiet && !was_quiet) {
         reader.waits = true;
@@ -110,7 +108,7 @@ void mirror_set::read(const set_claim &claim, bool any_time, std::uint64_t clien
     set_reader *reader = nullptr;
     std::uint64_t length = 0;
     {
-        const locked guard(lock_);
+        const auto guard = lock_for_request(lock_);
         open();
         check_set(claim);
         reader = &add_reader(client);
@@ -119,11 +117,11 @@ void mirror_set::read(const set_claim &claim, bool any_time, std::uint64_t clien
     if (!reader->empty && !reader->taken)
         reader->empty = std::make_shared<image>(length, settings_.limits.reader_bytes);
     {
-        const locked guard(lock_);
+        const auto guard = lock_for_request(lock_);
         reader->waits = !reader->taken && !any_time;
     }
     copy_now(*reader, !any_time);
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     if (!reader->taken && reader->slow_copies == max_slow_copies)
         throw failure(EFBIG, "'" + name_ + "': copies of consistency points take longer than " +
                                      std::to_string(max_copy_ms) + " ms");
@@ -138,7 +136,7 @@ std::string mirror_set::hash_image(replica::range range, std::uint64_t client)
 {
     std::shared_ptr<const image> taken;
     {
-        const locked guard(lock_);
+        const auto guard = lock_for_request(lock_);
         taken = find_reader(client).taken;
     }
     if (!replica::range_fits(range, 0, taken->memory().size()))
@@ -150,7 +148,7 @@ void mirror_set::attach_reader(std::uint32_t devices, std::uint64_t client, repl
 {
     set_reader *reader = nullptr;
     {
-        const locked guard(lock_);
+        const auto guard = lock_for_request(lock_);
         reader = &find_reader(client);
     }
     if (reader->lanes)

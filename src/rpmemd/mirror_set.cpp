@@ -10,8 +10,6 @@ namespace rpmemd
 namespace
 {
 
-using locked = std::lock_guard<std::mutex>;
-
 std::string to_string(const replica::mirror_promise &p)
 {
     return "epoch " + std::to_string(p.epoch);
@@ -60,7 +58,7 @@ void mirror_set::publish()
 
 replica::mirror_state mirror_set::create(const replica::mirror_state &first)
 {
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     if (copy_.is_open() || copy_.open())
         throw failure(EEXIST, "mirrored set '" + name_ + "' already exists at the target (remove " +
                                       copy_.state_path() + " if it is unused)");
@@ -73,14 +71,14 @@ replica::mirror_state mirror_set::create(const replica::mirror_state &first)
 
 replica::mirror_state mirror_set::status()
 {
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     open();
     return copy_.state();
 }
 
 replica::mirror_state mirror_set::prepare(const set_claim &claim)
 {
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     open();
     check_set(claim);
     replica::mirror_state next = copy_.state();
@@ -126,7 +124,7 @@ void mirror_set::revoke()
 
 replica::mirror_state mirror_set::commit(const set_claim &claim, const replica::mirror_record &record)
 {
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     open();
     check_set(claim);
     replica::mirror_state next = copy_.state();
@@ -146,7 +144,7 @@ replica::mirror_state mirror_set::commit(const set_claim &claim, const replica::
 
 void mirror_set::attach(const set_claim &claim, lane_request request, std::uint64_t client, replica::wire::region &to)
 {
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     open();
     check_set(claim);
     check_promise(claim);
@@ -168,7 +166,7 @@ void mirror_set::attach(const set_claim &claim, lane_request request, std::uint6
 
 std::string mirror_set::hash(const set_claim &claim, replica::range range)
 {
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     open();
     check_set(claim);
     check_promise(claim);
@@ -184,7 +182,7 @@ std::string mirror_set::hash(const set_claim &claim, replica::range range)
 
 replica::mirror_state mirror_set::set_cursor(const set_claim &claim, std::uint64_t cursor)
 {
-    const locked guard(lock_);
+    const auto guard = lock_for_request(lock_);
     open();
     check_set(claim);
     check_promise(claim);
@@ -198,7 +196,7 @@ replica::mirror_state mirror_set::set_cursor(const set_claim &claim, std::uint64
 // Repeating the request is safe. Parts that are longer than the copy are harmless.
 replica::mirror_state mirror_set::resize(const set_claim &claim, std::uint64_t length, bool reserve)
 {
-    std::unique_lock guard(lock_);
+    auto guard = lock_for_request(lock_);
     open();
     check_set(claim);
     check_promise(claim);
@@ -228,7 +226,7 @@ void mirror_set::detach(std::uint64_t client)
 {
     // Destroyed without the lock: a device can wait for a stopped reader.
     std::unique_ptr<set_reader> ended;
-    const locked guard(lock_);
+    const std::lock_guard guard(lock_);
     if (const auto found = readers_.find(client); found != readers_.end()) {
         ended = std::move(found->second);
         readers_.erase(found);

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "control.hpp"
 #include "image.hpp"
 #include "lane_server.hpp"
+#include "set_lock.hpp"
 #include "stored_copy.hpp"
 
 namespace rpmemd
@@ -67,7 +67,7 @@ private:
     const std::string address_;
     const std::string name_;
     set_metrics metrics_;
-    std::mutex lock_;
+    set_lock lock_;
     stored_copy copy_;
     std::optional<lane_server> lanes_;
     std::uint64_t client_ = 0;                                     // owner of lanes_

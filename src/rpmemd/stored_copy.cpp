@@ -123,7 +123,7 @@ bool stored_copy::has_changed(user by)
     return stored != replica::stamp_files(pool_->files(), state().length);
 }
 
-void stored_copy::extend(std::uint64_t length, std::unique_lock<std::mutex> &lock)
+void stored_copy::extend(std::uint64_t length, std::unique_lock<set_lock> &lock)
 {
     const replica::mirror_state before = state();
     const replica::copy_stamp stamp = file_->stamp();
@@ -137,8 +137,8 @@ void stored_copy::extend(std::uint64_t length, std::unique_lock<std::mutex> &loc
     const auto store_stamp = [&](const replica::copy_stamp &next) { store(state(), next); };
     const auto make_extension = [&] {
         struct unlocked {
-            std::unique_lock<std::mutex> &held;
-            explicit unlocked(std::unique_lock<std::mutex> &lock) : held(lock) { held.unlock(); }
+            std::unique_lock<set_lock> &held;
+            explicit unlocked(std::unique_lock<set_lock> &lock) : held(lock) { held.unlock(); }
             ~unlocked() { held.lock(); }
         } const while_extending(lock);
         return pool_->make_extension(settings_, name_, before.length, length);
@@ -155,7 +155,7 @@ void stored_copy::extend(std::uint64_t length, std::unique_lock<std::mutex> &loc
     replica::extend_files(true, store_stamp, take_stamp, [&] { pool_->add(make_extension()); });
 }
 
-bool stored_copy::wait_for_extension(std::unique_lock<std::mutex> &lock)
+bool stored_copy::wait_for_extension(std::unique_lock<set_lock> &lock)
 {
     return extended_.wait_for(lock, max_extension_wait, [this] { return !extending_; });
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 #include "config.hpp"
 #include "mirror_file.hpp"
 #include "pool.hpp"
+#include "set_lock.hpp"
 
 namespace rpmemd
 {
@@ -51,9 +51,9 @@ public:
 
     // Makes the open parts long enough. Releases the lock while the files are extended, because a disk can be slow or
     // stop: other threads may then use the copy, but not change its length. Parts without a stamp count as unchanged.
-    void extend(std::uint64_t length, std::unique_lock<std::mutex> &lock);
+    void extend(std::uint64_t length, std::unique_lock<set_lock> &lock);
     // Waits, without the lock, while another thread extends the parts. Returns false after 10 seconds.
-    bool wait_for_extension(std::unique_lock<std::mutex> &lock);
+    bool wait_for_extension(std::unique_lock<set_lock> &lock);
     void set_length(std::uint64_t length);
 
 private:
@@ -67,7 +67,7 @@ private:
     std::optional<replica::mirror_file> file_;
     std::optional<pool> pool_;
     bool parts_known_ = false;
-    std::condition_variable extended_;
+    std::condition_variable_any extended_;
     bool extending_ = false; // a thread extends the parts without the lock, and the copy has no stamp
 };
 

@@ -677,6 +677,26 @@ TEST(requests_are_served_while_a_stopped_disk_extends_parts)
     assert_true(restart(4));
 }
 
+TEST(a_request_that_hangs_holds_no_other_session)
+{
+    const place at;
+    const std::string stopped = at.path + "/stopped";
+    setenv("STOPPED_DISK_FILE", stopped.c_str(), 1);
+    const preloaded stopping(at.path, getenv("STOPPED_DISK"));
+    standing_daemon daemon(at);
+    writer w(daemon), other(daemon);
+    status created{};
+    at.write("stopped", "");
+    {
+        const std::jthread creating([&] { created = status_of(w.create()); });
+        wait_for(stopped + ".reached");
+        assert_int_equal(status_of(other.state()), status::busy);
+        std::filesystem::remove(stopped);
+    }
+    assert_int_equal(created, status::success);
+    assert_int_equal(status_of(other.state()), status::success);
+}
+
 TEST(a_damaged_state_is_no_copy)
 {
     const place at;
