@@ -68,6 +68,7 @@ static void answer_over(const char *address)
     assert_int_equal(wc.src_qp, a.qp->qp_num);
     assert_int_equal(wc.qp_num, b.qp->qp_num);
     assert_memory_equal(b.memory + header, a.memory, 64);
+    assert_int_equal(wc.sl, b.memory[0] == 0 ? 10 : 0); /* an IPv4 packet of RoCE */
 
     struct ibv_ah_attr found;
     assert_int_equal(ibv_init_ah_from_wc(device, 1, &wc, (void *)b.memory, &found), 0);

@@ -3,7 +3,7 @@
 # usage: programs_test.sh SOFTRDMA [LANE [GROUP [REPEATS]]]
 # Runs unmodified programs, a client and a server each, on the device. LANE: loopback (default; TCP), local (shared
 # memory), netns (two network namespaces joined by a veth pair) or roce (like netns, with RoCE).
-# GROUP: manager, pingpong, lid, perftest, perftest_manager, fio or others; default: all.
+# GROUP: manager, pingpong, lid, perftest, perftest_manager, fio, ucx or others; default: all.
 softrdma=$1 lane=${2-loopback} group=${3-all} repeats=${4-1}
 here=$(dirname "$0")
 failures=0
@@ -176,6 +176,15 @@ SCRIPT
     both "$work/over_rsockets" iperf3 -s -1 -p %p // "$work/over_rsockets" iperf3 -c %a -p %p -n 20M
 }
 
+ucx_programs() {
+    both ucx_perftest -p %p // ucx_perftest -p %p -t tag_lat -n 500 %a
+    both ucx_perftest -p %p // ucx_perftest -p %p -x rc_verbs -d softrdma0:1 -t am_lat -n 500 %a
+    both ucx_perftest -p %p // ucx_perftest -p %p -x ud_verbs -d softrdma0:1 -t am_lat -n 500 %a
+    export UCX_TLS=ud
+    both ucx_perftest -p %p // ucx_perftest -p %p -t tag_lat -n 500 %a
+    unset UCX_TLS
+}
+
 others_programs() {
     rsocket_programs
     qperf_datagrams_are_refused
@@ -189,16 +198,10 @@ others_programs() {
     else
         both fi_pingpong -p verbs -e msg -I 100 -B %p // fi_pingpong -p verbs -e msg -I 100 -P %p %a
     fi
-    both ucx_perftest -p %p // ucx_perftest -p %p -t tag_lat -n 500 %a
-    both ucx_perftest -p %p // ucx_perftest -p %p -x rc_verbs -d softrdma0:1 -t am_lat -n 500 %a
-    both ucx_perftest -p %p // ucx_perftest -p %p -x ud_verbs -d softrdma0:1 -t am_lat -n 500 %a
-    export UCX_TLS=ud
-    both ucx_perftest -p %p // ucx_perftest -p %p -t tag_lat -n 500 %a
-    unset UCX_TLS
 }
 
 while [ "$repeats" -gt 0 ]; do
-    for each in manager pingpong lid perftest perftest_manager fio others; do
+    for each in manager pingpong lid perftest perftest_manager fio ucx others; do
         if [ "$group" = all ] || [ "$group" = $each ]; then
             ${each}_programs
         fi

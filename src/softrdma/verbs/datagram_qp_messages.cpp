@@ -224,6 +224,9 @@ const receive_request *datagram_qp::take_receive(receive_request &space)
     return &space;
 }
 
+// Service level of a received IPv4 packet of RoCE, as of ConnectX: programs as UCX find the form of its header by it.
+constexpr std::uint8_t v4_packet = 0x0a;
+
 // Datagrams without a posted receive or with another Q_Key count as lost in the network.
 void datagram_qp::arrived(const datagram &d, const network_header &header)
 {
@@ -248,6 +251,7 @@ void datagram_qp::arrived(const datagram &d, const network_header &header)
     wc.qp_num = qp_base.qp_num;
     wc.src_qp = d.source_qpn;
     wc.wc_flags = IBV_WC_GRH;
+    wc.sl = header.front() == std::byte{0} ? v4_packet : 0; // otherwise a version
     if (d.immediate) {
         wc.wc_flags |= IBV_WC_WITH_IMM;
         wc.imm_data = d.imm_data;
