@@ -148,7 +148,7 @@ bool local_copy::open_file()
                 ? failure(RPMA_MIRROR_E_NOT_FOUND, "local copy not found: " + path + remedy(settings_), ENOENT)
                 : system_failure("cannot open " + path);
     const auto [size, is_device] = kind_of(data_.get(), path);
-    const std::uint64_t stamped_size = is_device ? 0 : file_->stamp().size;
+    const std::uint64_t stamped_size = is_device || !file_->stamp().has_size() ? 0 : file_->stamp().size;
     if (size < length_ || (stamped_size != 0 && size != stamped_size))
         throw failure(RPMA_MIRROR_E_CHANGED, path + ": has " + std::to_string(size) + " bytes instead of " +
                                                      std::to_string(stamped_size != 0 ? stamped_size : length()) +
@@ -162,9 +162,13 @@ void local_copy::check_stamp()
     const int files[] = {data_.get()};
     const replica::copy_stamp &stored = file_->stamp();
     const replica::mirror_record &record = state().committed;
-    if (record.closed)
+    if (stored.size == replica::copy_stamp::unknown_size)
+        match_ = !replica::has_stamp(files, length_, stored) ? replica::stamp_match::changed
+                 : record.closed                             ? replica::stamp_match::unknown
+                                                             : replica::stamp_match::same;
+    else if (record.closed)
         match_ = replica::match(stored, replica::stamp_content(files, {address(), length_}, record.epoch));
-    else if (stored.size != 0 && stored != replica::stamp_files(files, length_))
+    else if (stored.size != 0 && !replica::has_stamp(files, length_, stored))
         match_ = replica::stamp_match::changed;
 }
 
@@ -267,20 +271,25 @@ void local_copy::check_extension(std::uint64_t length) const
         throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": a DAX device cannot be extended");
 }
 
-// A file without a stamp is accepted, but compared with a target.
+// A file whose stamp is unknown is accepted, but compared with a target.
 void local_copy::extend(std::uint64_t length, membership &state_lock)
 {
     check_extension(length);
     std::uint64_t begin = 0;
     bool has_stamp = false;
+    replica::copy_stamp meanwhile;
     {
         const std::lock_guard guard(state_lock);
         begin = state().length;
         has_stamp = file_ && file_->stamp().size != 0 && match_ == replica::stamp_match::same;
+        if (file_ && file_->stamp().size != 0 && match_ != replica::stamp_match::changed) {
+            const int files[] = {data_.get()};
+            meanwhile = replica::stamp_inodes(files);
+        }
     }
     const auto store_stamp = [&](const replica::copy_stamp &stamp) {
         const std::lock_guard guard(state_lock);
-        extending_ = stamp.size == 0;
+        extending_ = !stamp.has_size();
         store(state(), stamp);
     };
     const auto take_stamp = [&] {
@@ -288,7 +297,7 @@ void local_copy::extend(std::uint64_t length, membership &state_lock)
         return present_stamp(state().length);
     };
     if (file_)
-        replica::extend_files(has_stamp, store_stamp, take_stamp,
+        replica::extend_files(meanwhile, has_stamp, store_stamp, take_stamp,
                 [&] { allocate(data_.get(), settings_.local_path, begin, length); });
     extending_ = false;
     if (data_.valid())
@@ -327,9 +336,12 @@ void local_copy::set_length(std::uint64_t length)
 {
     replica::mirror_state next = state();
     next.length = length;
-    if (file_)
-        return store(next, file_->stamp().size == 0 || reserved_ == 0 ? replica::copy_stamp() : present_stamp(length));
-    volatile_state_ = next;
+    if (!file_) {
+        volatile_state_ = next;
+        return;
+    }
+    const replica::copy_stamp &stored = file_->stamp();
+    store(next, reserved_ == 0 ? replica::copy_stamp() : stored.has_size() ? present_stamp(length) : stored);
 }
 
 void local_copy::adopt(void *address, std::uint64_t length)

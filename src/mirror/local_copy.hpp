@@ -81,7 +81,7 @@ private:
     replica::file_map memory_;              // mappings of the opening and of each extension
     std::atomic<std::uint64_t> length_ = 0; // changes while other threads read it
     std::uint64_t reserved_ = 0;            // bytes of addresses from address() on, or 0 for memory of the program
-    std::atomic<bool> extending_ = false;   // the file has no stamp
+    std::atomic<bool> extending_ = false;   // the stamp has only the inode
 };
 
 } // namespace mirror

@@ -76,6 +76,23 @@ copy_stamp stamp_files(std::span<const int> files, std::uint64_t length)
     return add_files(files, length, false, stamp) ? stamp : copy_stamp();
 }
 
+copy_stamp stamp_inodes(std::span<const int> files)
+{
+    copy_stamp stamp = stamp_files(files, 0);
+    stamp.size = copy_stamp::unknown_size;
+    return stamp;
+}
+
+bool has_stamp(std::span<const int> files, std::uint64_t length, const copy_stamp &stored)
+{
+    if (stored.size != copy_stamp::unknown_size)
+        return stored == stamp_files(files, length);
+    for (std::size_t count = files.size(); count > 0; --count)
+        if (stored == stamp_inodes(files.first(count)))
+            return true;
+    return false;
+}
+
 copy_stamp stamp_content(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number)
 {
     copy_stamp stamp;

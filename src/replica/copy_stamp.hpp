@@ -17,6 +17,10 @@ struct copy_stamp {
     siphash_result times{};  // change times; zero while a writer uses the copy, and for devices
     siphash_result sample{}; // pages of the content; zero while a writer uses the copy
 
+    // Size of files that were being extended, of which only the inodes are known.
+    static constexpr std::uint64_t unknown_size = UINT64_MAX;
+    bool has_size() const { return size != 0 && size != unknown_size; }
+
     bool operator==(const copy_stamp &) const = default;
 };
 
@@ -30,6 +34,10 @@ enum class stamp_match {
 
 // Returns the stamp of a copy that a writer uses. Contains only properties that writing does not change.
 copy_stamp stamp_files(std::span<const int> files, std::uint64_t length);
+// Returns a stamp of the inodes alone.
+copy_stamp stamp_inodes(std::span<const int> files);
+// Returns whether the files have this stamp of a copy that a writer uses. Files may follow those of stamp_inodes().
+bool has_stamp(std::span<const int> files, std::uint64_t length, const copy_stamp &stored);
 // Returns the stamp of a copy without a writer. `number` selects the sampled pages. Raises no signal for bad memory.
 copy_stamp stamp_content(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number);
 // Advances the change times, which no earlier image of the files has. Returns the stamp, or an empty one on failure.
@@ -39,12 +47,12 @@ copy_stamp settle(std::span<const int> files, std::span<const std::byte> content
 copy_stamp present_stamp(
         std::span<const int> files, std::span<const std::byte> content, std::uint64_t number, bool is_quiet);
 
-// Calls f, which extends the files of a copy. store() removes the stored stamp before the call and replaces it
-// afterwards, also if f throws. After a crash in the middle, the copy has no stamp.
+// Calls f, which extends the files of a copy and thus changes their stamp. Stores `meanwhile` before the call, and the
+// present stamp afterwards, also if f throws. After a crash in the middle, the copy has the stamp `meanwhile`.
 template<class Store, class Present, class F>
-void extend_files(bool has_stamp, Store &&store, Present &&present, F &&f)
+void extend_files(const copy_stamp &meanwhile, bool has_stamp, Store &&store, Present &&present, F &&f)
 {
-    store(copy_stamp());
+    store(meanwhile);
     try {
         f();
     } catch (...) {

@@ -91,7 +91,9 @@ replica::copy_stamp stored_copy::next_stamp(const replica::mirror_state &next)
     const bool ends_resync = next.resynced && !state().resynced;
     if (next.committed == state().committed && !ends_resync)
         return file_->stamp();
-    if (!parts_known_ || extending_)
+    if (extending_)
+        return file_->stamp();
+    if (!parts_known_)
         return {};
     return present_stamp(next, next.committed.closed && !ends_resync);
 }
@@ -120,7 +122,7 @@ bool stored_copy::has_changed(user by)
     if (record.closed && stored.sample != replica::siphash_result{})
         return match(stored, replica::stamp_content(pool_->files(), content(), record.epoch)) ==
                replica::stamp_match::changed;
-    return stored != replica::stamp_files(pool_->files(), state().length);
+    return !replica::has_stamp(pool_->files(), state().length, stored);
 }
 
 void stored_copy::extend(std::uint64_t length, std::unique_lock<set_lock> &lock)
@@ -152,7 +154,8 @@ void stored_copy::extend(std::uint64_t length, std::unique_lock<set_lock> &lock)
             copy.extended_.notify_all();
         }
     } const claim(*this);
-    replica::extend_files(true, store_stamp, take_stamp, [&] { pool_->add(make_extension()); });
+    replica::extend_files(stamp.size == 0 ? stamp : replica::stamp_inodes(pool_->files()), true, store_stamp,
+            take_stamp, [&] { pool_->add(make_extension()); });
 }
 
 bool stored_copy::wait_for_extension(std::unique_lock<set_lock> &lock)
