@@ -33,4 +33,12 @@ const char *last_failure()
     return text.c_str();
 }
 
+int fail_again(int error, const char *reason)
+{
+    if (text.view() != reason)
+        return fail(error, "%s", reason);
+    errno = error;
+    return -1;
+}
+
 } // namespace rpmem

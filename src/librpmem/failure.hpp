@@ -12,6 +12,8 @@ namespace rpmem
 [[gnu::format(printf, 2, 3)]] int fail(int error, const char *pattern, ...);
 
 const char *last_failure();
+// Reports the failure of another thread or of an earlier step, unless it is the last one that was reported. Returns -1.
+int fail_again(int error, const char *reason);
 
 // Calls f, which returns 0, or -1 with the failure reported. Reports exceptions, too. No exception may leave a C
 // function.

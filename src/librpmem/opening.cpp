@@ -116,10 +116,7 @@ int opening::rollback()
         return 0;
     };
     on_each_target(opened, settings_.session_timeout_ms(), rollback_one);
-    if (reason.view() != last_failure())
-        return fail(error, "%s", reason.c_str());
-    errno = error;
-    return -1;
+    return fail_again(error, reason.c_str());
 }
 
 int opening::fail_open(unsigned index, int error) const

@@ -69,22 +69,7 @@ int rpmem_pool::set_attributes(const rpmem_pool_attr *attributes)
     if (is_zero(next) == has_header)
         return fail(EINVAL, has_header ? "a pool with a header cannot have attributes that are all zero"
                                        : "a pool without a header cannot have attributes");
-    if (!has_header)
-        return 0;
-    // An error of the first target is not a loss, because no header was changed yet. Later errors leave the headers
-    // different.
-    bool rejected = false, set = false;
-    const int result = replicas_.for_each_in_sync([&](remote_replica &rep) {
-        if (rejected)
-            return 0;
-        if (rep.set_attributes(next) == 0) {
-            set = true;
-            return 0;
-        }
-        rejected = rep.lost() == 0 && !set;
-        return rejected ? 0 : rep.lost() != 0 ? rep.lost() : errno;
-    });
-    return rejected ? -1 : result;
+    return has_header ? replicas_.set_attributes(next) : 0;
 }
 
 int rpmem_pool::close()

@@ -98,7 +98,7 @@ int remote_replica::prepare(const replica::mirror_promise &promise, const replic
 }
 
 // Sends a request whose response contains the state of the replica.
-int remote_replica::request_state(replica::request &r, const replica::deadline &until)
+int remote_replica::request_state(const replica::request &r, const replica::deadline &until)
 {
     replica::response response;
     if (session_.request(r, &response, until) != 0)
@@ -138,7 +138,8 @@ int remote_replica::commit(const replica::set_uuid &set, std::uint64_t pool_size
         body.set_copy(number);
         body.set_length(pool_size);
         to_wire(record, *body.mutable_record());
-        return request_state(r, replica::deadline(settings_.session_timeout_ms()));
+        replica::response response;
+        return session_.request(r, &response);
     });
 }
 
@@ -171,7 +172,7 @@ int remote_replica::send_close(bool remove)
         replica::request r;
         r.mutable_close()->set_remove(remove);
         replica::response response;
-        return session_.request(r, &response);
+        return session_.request(r, &response, replica::deadline(settings_.session_timeout_ms()));
     });
 }
 

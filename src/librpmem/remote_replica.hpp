@@ -67,7 +67,7 @@ public:
     void save_error();
 
 private:
-    int request_state(replica::request &r, const replica::deadline &until);
+    int request_state(const replica::request &r, const replica::deadline &until);
     int send_close(bool remove);
     void kill_unresponsive_daemon(int error);
 

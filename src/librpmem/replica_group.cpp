@@ -45,22 +45,28 @@ int replica_group::begin(
     return commit(in_sync, 0, false);
 }
 
-// Commits the record on the replicas of the mask concurrently. Returns those that failed, which are declared lost.
-copy_mask replica_group::commit_failures(copy_mask of, const replica::mirror_record &record)
+// Calls f, which returns 0, or -1 with the failure reported, for the replicas concurrently. Returns those that failed,
+// with the failure stored in them. Each request of f has a deadline of its own.
+template<class F>
+copy_mask replica_group::failures_of(copy_mask of, F f)
 {
-    const auto commit_one = [&](unsigned index, const replica::deadline &) {
+    const auto run = [&](unsigned index, const replica::deadline &) {
         remote_replica &rep = *replicas_[index];
-        const int lost = rep.lost();
-        const int result =
-                lost == 0 ? rep.commit(set_, pool_size_, record) : fail(lost, "target lost: %s", std::strerror(lost));
-        if (result == 0)
+        if (f(rep) == 0)
             return true;
-        rep.region().lost().declare(errno);
+        rep.error = errno;
         rep.reason.assign(last_failure());
         return false;
     };
-    // Each request has a deadline of its own.
-    return of & ~group::run_concurrently(of, replica::deadline(0), 0, commit_one);
+    return of & ~group::run_concurrently(of, replica::deadline(0), 0, run);
+}
+
+// Commits the record on the replicas of the mask. Returns those that failed, which are declared lost.
+copy_mask replica_group::commit_failures(copy_mask of, const replica::mirror_record &record)
+{
+    const copy_mask failed = failures_of(of, [&](remote_replica &rep) { return rep.commit(set_, pool_size_, record); });
+    each_copy(failed, [&](unsigned index) { replicas_[index]->region().lost().declare(replicas_[index]->error); });
+    return failed;
 }
 
 // Returns the copy numbers of replicas.
@@ -159,6 +165,28 @@ int replica_group::outcome(int error)
     return 0;
 }
 
+// If every replica rejects the request, no header was changed, and none is lost. Otherwise those that failed have a
+// header that differs.
+int replica_group::set_attributes(const replica::pool_attributes &attributes)
+{
+    if (lost_ != 0)
+        return outcome(lost_);
+    const copy_mask all = in_sync_;
+    const copy_mask failed = failures_of(all, [&](remote_replica &rep) { return rep.set_attributes(attributes); });
+    copy_mask lost = 0;
+    each_copy(failed, [&](unsigned index) {
+        remote_replica &rep = *replicas_[index];
+        if (failed != all)
+            rep.region().lost().declare(rep.error);
+        lost |= rep.lost() != 0 ? bit_of(index) : 0;
+    });
+    const int result = lost == 0 ? 0 : evict(lost);
+    if (failed == lost)
+        return result;
+    const remote_replica &rejecting = *replicas_[first_of(failed & ~lost)];
+    return fail_again(rejecting.error, rejecting.reason.c_str());
+}
+
 // Commits a clean record, which states that the replicas in sync are equal: the caller must have drained all lanes.
 int replica_group::close()
 {
@@ -168,16 +196,11 @@ int replica_group::close()
             commit(in_sync_, 0, true);
     }
     const copy_mask held = in_sync_;
-    copy_mask closed = 0;
-    int error = 0;
-    for (unsigned index = 0; index < count_; ++index) {
-        if (!replicas_[index]->is_connected())
-            continue;
-        if (replicas_[index]->close() == 0)
-            closed |= bit_of(index) & held;
-        else if ((held & bit_of(index)) != 0 && error == 0)
-            error = errno;
-    }
+    copy_mask connected = 0;
+    for (unsigned index = 0; index < count_; ++index)
+        connected |= replicas_[index]->is_connected() ? bit_of(index) : 0;
+    const copy_mask failed = failures_of(connected, [](remote_replica &rep) { return rep.close(); });
+    const copy_mask closed = held & connected & ~failed;
     if (closed != 0 && lost_ == 0) {
         each_copy(closed, [&](unsigned index) {
             if (replicas_[index]->was_created())
@@ -187,13 +210,12 @@ int replica_group::close()
     }
     if (lost_ == unreadable_memory)
         return outcome(lost_);
-    if (settings_.on_loss == on_loss::error) {
-        errno = error;
-        return -1;
-    }
+    const remote_replica &first = *replicas_[first_of((held & failed) != 0 ? held & failed : held)];
+    if (settings_.on_loss == on_loss::error)
+        return fail_again(first.error, first.reason.c_str());
     // The close can be the first operation that detects the loss.
-    each_copy(held, [&](unsigned index) { replicas_[index]->region().lost().declare(error); });
-    return outcome(error);
+    each_copy(held, [&](unsigned index) { replicas_[index]->region().lost().declare(first.error); });
+    return outcome(first.error);
 }
 
 } // namespace rpmem

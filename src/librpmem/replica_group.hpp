@@ -28,6 +28,7 @@ public:
     int begin(const replica::set_uuid &set, const replica::mirror_record &first, std::uint64_t pool_size,
             copy_mask in_sync);
     int commit(copy_mask staying, copy_mask joining, bool closed);
+    int set_attributes(const replica::pool_attributes &attributes);
     // After this call, RPMEM_ON_LOSS determines the result of calls on a lost pool.
     void set_opened() { opened_ = true; }
     int close();
@@ -48,6 +49,8 @@ public:
     int lost() const { return lost_; }
 
 private:
+    template<class F>
+    copy_mask failures_of(copy_mask of, F f);
     copy_mask commit_failures(copy_mask of, const replica::mirror_record &record);
     copy_mask numbers_of(copy_mask of) const;
     int outcome(int error);

@@ -120,7 +120,7 @@ void session::read_line(std::string_view line)
 
 int session::request(const replica::request &r, replica::response *to)
 {
-    return request(r, to, deadline(settings_.session_timeout_ms()));
+    return lost_.error() == 0 ? request(r, to, deadline(settings_.session_timeout_ms())) : fail_lost();
 }
 
 int session::request(const replica::request &r, replica::response *to, const deadline &until)
@@ -134,8 +134,13 @@ int session::request(const replica::request &r, replica::response *to, const dea
         if (!watched_)
             return fail_start(error);
         lost_.declare(error.os_errno);
-        return fail(lost_.error(), "target lost: %s", std::strerror(lost_.error()));
+        return fail_lost();
     }
+}
+
+int session::fail_lost() const
+{
+    return fail(lost_.error(), "target lost: %s", std::strerror(lost_.error()));
 }
 
 int session::watch()

@@ -33,6 +33,7 @@ public:
     // Return 0, or -1 with the failure reported. request() is thread-safe.
     int start(const replica::target &to, const std::string &daemon, const replica::deadline &until);
     int request(const replica::request &r, replica::response *to, const replica::deadline &until);
+    // Sends a request to a target that is not lost.
     int request(const replica::request &r, replica::response *to);
     int watch();
 
@@ -61,6 +62,7 @@ private:
     void await_end(int timeout_ms);
     const char *describe_end();
     int fail_start(const replica::control_error &error);
+    int fail_lost() const;
 
     const call_settings settings_;
     replica::loss &lost_;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * usage: call remove|remove-all|hold|unreadable TARGET SET
- * remove: removes a pool through librpmem; remove-all: also removes its set. hold: creates a pool, prints `open`, holds
- * it until a line or the end of standard input arrives, and prints the result of closing it. unreadable: creates a pool
- * of memory whose end cannot be read, and prints the error of each call.
+ * remove: removes a pool through librpmem; remove-all: also removes its set. hold: creates a pool, prints `open`, sets
+ * other attributes for each line `attributes` and closes the pool at another line or the end of standard input, and
+ * prints the results. unreadable: creates a pool of memory whose end cannot be read, and prints the error of each call.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -20,9 +20,15 @@ enum {
     POOL_SIZE = 8 << 20
 };
 
+static void print_result(const char *call, int result)
+{
+    printf("%s: %d, %s\n", call, result, result == 0 ? "" : strerrorname_np(errno));
+    fflush(stdout);
+}
+
 static int hold(const char *target, const char *set)
 {
-    const struct rpmem_pool_attr attributes = {.signature = "HELD"};
+    struct rpmem_pool_attr attributes = {.signature = "HELD"};
     void *const memory = mmap(NULL, POOL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned lanes = 2;
     RPMEMpool *const pool = rpmem_create(target, set, memory, POOL_SIZE, &lanes, &attributes);
@@ -30,9 +36,11 @@ static int hold(const char *target, const char *set)
         errx(1, "%s", rpmem_errormsg());
     puts("open");
     fflush(stdout);
-    (void)getchar();
-    const int closed = rpmem_close(pool);
-    printf("closed: %d, %s\n", closed, closed == 0 ? "" : strerrorname_np(errno));
+    for (char line[16]; fgets(line, sizeof(line), stdin) != NULL && strcmp(line, "attributes\n") == 0;) {
+        ++attributes.user_flags[0];
+        print_result("attributes", rpmem_set_attr(pool, &attributes));
+    }
+    print_result("closed", rpmem_close(pool));
     return 0;
 }
 

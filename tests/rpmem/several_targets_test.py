@@ -5,11 +5,14 @@ RPMEM_KILL_ROUNDS is the number of kills (default 4), RPMEM_SEED the seed of the
 """
 
 import os
+import pathlib
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -18,6 +21,7 @@ from common import wait_until
 from two_replicas_test import HEADER_SIZE, LIMIT_S, LOG_IN_POOL, RPMEMD, SEED, TRANSACTIONS, Worker, is_alive
 
 ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "4"))
+CALL, RELAY = os.environ["RPMEM_CALL"], pathlib.Path(__file__).with_name("relay.py")
 RPMEM_SSH = os.environ["RPMEM_SSH_OF_SEVERAL"]
 # Each host has its own directory. A host whose directory contains a file `away` is unreachable; with a file `stopped`
 # it never responds.
@@ -76,6 +80,13 @@ class SeveralTargets(two_replicas_test.TwoReplicas):
             self.assertEqual(worker.end(), 0, worker.errors)
             self.assertEqual(worker.reported(), worker.before + TRANSACTIONS)
             return worker.reported()
+
+    def hold(self):
+        """Starts a program that creates a pool. Waiting for a silent target would exceed the time limit."""
+        program = subprocess.Popen([CALL, "hold", ",".join(self.names), "pool.set"], text=True, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, env=self.environment | {"RPMEM_OP_TIMEOUT_MS": "200000"})
+        self.assertEqual(program.stdout.readline(), "open\n")
+        return program
 
     def lines_about_loss_of(self, name):
         return [line for line in self.state.read_text().splitlines() if f" on {name}: " in line]
@@ -145,6 +156,41 @@ class OneLost(SeveralTargets):
             self.assertEqual(worker.end(), 0, worker.errors)
         self.assertEqual([self.lines_about_loss_of(name) != [] for name in "abc"], [False, False, True])
         self.expect_equal("a", "b")
+        self.expect_no_daemon()
+
+    def test_a_silent_target_does_not_delay_the_attributes_of_the_others(self):
+        def header_of(name):
+            return self.parts[name].read_bytes()[:HEADER_SIZE]
+
+        with self.hold() as program:
+            before = {name: header_of(name) for name in "bc"}
+            os.kill(self.pid_of("a"), signal.SIGSTOP)
+            try:
+                program.stdin.write("attributes\n")
+                program.stdin.flush()
+                for name in before:
+                    wait_until(lambda name=name: header_of(name) != before[name], f"the header at {name}", LIMIT_S)
+            finally:
+                os.kill(self.pid_of("a"), signal.SIGCONT)
+            self.assertEqual(program.communicate(timeout=LIMIT_S)[0], "attributes: 0, \nclosed: 0, \n")
+        self.expect_no_daemon()
+
+    def test_a_silent_target_does_not_delay_the_end_of_the_others(self):
+        """The response of target a to the request to close does not arrive."""
+        relay = self.place / "relay"
+        relay.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(RELAY), str(self.place)])} "$@"\n')
+        relay.chmod(0o755)
+        command = self.environment["RPMEM_CMD"]
+        self.environment["RPMEM_CMD"] = command.replace("exec", f"if [ $TARGET = a ]; then relay={relay}; fi; exec $relay")
+        (self.place / "answer-7").write_text("nothing")
+        with self.hold() as program:
+            others = [self.pid_of(name) for name in "bc"]
+            program.stdin.close()
+            try:
+                wait_until(lambda: not any(map(is_alive, others)), f"the end of the daemons {others}", LIMIT_S)
+            finally:
+                os.kill(self.pid_of("a"), signal.SIGKILL)
+            self.assertEqual(program.stdout.read(), "closed: 0, \n")
         self.expect_no_daemon()
 
     def stop(self, *names):
