@@ -73,8 +73,7 @@ int main(int argc, char **argv)
 
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer);
     if (status == STATUS_OK)
-        status =
-                explain_registration(sizeof(text), rpma_mr_reg(peer, text, sizeof(text), RPMA_MR_USAGE_READ_DST, &dst));
+        status = explain_mr_reg(sizeof(text), rpma_mr_reg(peer, text, sizeof(text), RPMA_MR_USAGE_READ_DST, &dst));
     if (status == STATUS_OK)
         status = connect_to_server(&args, peer, NULL, NULL, &conn);
     if (status == STATUS_OK)

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 
     int status = open_peer(&args, RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer);
     if (status == STATUS_OK)
-        status = explain_registration(
+        status = explain_mr_reg(
                 sizeof(greeting), rpma_mr_reg(peer, greeting, sizeof(greeting), RPMA_MR_USAGE_READ_SRC, &mr));
     if (status == STATUS_OK) /* sends the descriptor of the region as private data */
         status = handshake_make(&handshake, mr, 0, NULL);

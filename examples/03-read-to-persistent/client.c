@@ -30,8 +30,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_record(&args, &memory);
     if (status == STATUS_OK)
-        status = explain_registration(
-                memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_READ_SRC, &mr));
+        status = explain_mr_reg(memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_READ_SRC, &mr));
     if (status == STATUS_OK)
         status = handshake_make(&handshake, mr, memory.data_offset + HELLO_TEXT_OFFSET, NULL);
     if (status == STATUS_OK)

@@ -57,8 +57,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_area(&args, &memory);
     if (status == STATUS_OK)
-        status = explain_registration(
-                memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_READ_DST, &dst));
+        status = explain_mr_reg(memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_READ_DST, &dst));
     if (status == STATUS_OK)
         status = accept_one_client(&args, peer, NULL, NULL, find_source, &src, &conn);
     if (status == STATUS_OK)

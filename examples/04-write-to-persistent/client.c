@@ -61,13 +61,12 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_record(&args, &memory);
     if (status == STATUS_OK)
-        status = explain_registration(
-                memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_WRITE_SRC, &src));
+        status =
+                explain_mr_reg(memory.size, rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_WRITE_SRC, &src));
     if (status == STATUS_OK)
         status = memory_allocate(&raw_memory, RAW_SIZE);
     if (status == STATUS_OK)
-        status = explain_registration(
-                RAW_SIZE, rpma_mr_reg(peer, raw_memory.base, RAW_SIZE, RPMA_MR_USAGE_READ_DST, &raw));
+        status = explain_mr_reg(RAW_SIZE, rpma_mr_reg(peer, raw_memory.base, RAW_SIZE, RPMA_MR_USAGE_READ_DST, &raw));
     if (status == STATUS_OK)
         status = connect_to_server(&args, peer, NULL, NULL, &conn);
     if (status == STATUS_OK)

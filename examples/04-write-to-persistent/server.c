@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_area(&args, &memory);
     if (status == STATUS_OK) /* destination of the write and source of the read after write */
-        status = explain_registration(memory.size,
+        status = explain_mr_reg(memory.size,
                 rpma_mr_reg(peer, memory.base, memory.size, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC, &mr));
     if (status == STATUS_OK)
         status = handshake_make(&handshake, mr, memory.data_offset, NULL);

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK)
         status = hello_open_area(&args, &memory);
     if (status == STATUS_OK)
-        status = explain_registration(memory.size,
+        status = explain_mr_reg(memory.size,
                 rpma_mr_reg(peer, memory.base, memory.size, direct_write_usage(&memory, direct_write), &mr));
     if (status == STATUS_OK)
         status = direct_write_describe(direct_write, mr, memory.data_offset, &handshake);

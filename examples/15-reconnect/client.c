@@ -119,8 +119,10 @@ static int open_session(struct session *session, struct writer *writer)
         status = check("rpma_conn_get_private_data", rpma_conn_get_private_data(session->conn, &pdata));
     if (status == STATUS_OK)
         status = handshake_parse(&pdata, LOG_SIZE, &session->log, &session->log_offset, &pcfg);
+    if (status == STATUS_OK && pcfg)
+        status = check("rpma_conn_apply_remote_peer_cfg", rpma_conn_apply_remote_peer_cfg(session->conn, pcfg));
     if (status == STATUS_OK)
-        status = direct_write_choose_flush(session->conn, pcfg, &session->flush_type);
+        status = direct_write_flush_type(pcfg, &session->flush_type);
 
     status |= check("rpma_peer_cfg_delete", rpma_peer_cfg_delete(&pcfg));
     return status;

@@ -3,7 +3,7 @@
 #define EXAMPLES_COMMON_H 1
 
 /*
- * Helpers of examples 01 to 05: command line, time limits, messages for common errors, and descriptors of memory.
+ * Helpers of examples 01 to 05: command line, time limits, messages for common errors, and the layout of private data.
  * Includes the code, so that one compiler command builds each program:
  *
  *     cc client.c -o client $(pkg-config --cflags --libs librpma)

@@ -3,6 +3,7 @@
 
 #include <err.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "status.h"
 #include "wait.h"
@@ -82,6 +83,13 @@ static int take_event(struct rpma_conn *conn, const struct sources *sources, boo
     return STATUS_OK;
 }
 
+static int wait_for_source(
+        const struct arguments *args, struct rpma_conn *conn, struct sources *sources, bool *has_ended)
+{
+    const int status = wait_readable(sources->fds, sources->cq_count + 1, args->timeout_s, "completion");
+    return status ? status : take_event(conn, sources, has_ended);
+}
+
 int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq,
         struct ibv_wc *wc, bool *has_ended)
 {
@@ -95,22 +103,32 @@ int next_completion_or_end(const struct arguments *args, struct rpma_conn *conn,
             return check("rpma_cq_get_wc", ret);
 
         /* no completion yet, or an event whose completion was already polled */
-        status = wait_readable(sources.fds, sources.cq_count + 1, args->timeout_s, "completion");
-        if (status == STATUS_OK)
-            status = take_event(conn, &sources, has_ended);
+        status = wait_for_source(args, conn, &sources, has_ended);
     }
     return status;
+}
+
+static int report_early_end(void)
+{
+    warnx("the peer disconnected before all operations were complete (see its output)");
+    return STATUS_FAILED;
 }
 
 int next_completion(const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, struct ibv_wc *wc)
 {
     bool has_ended;
     const int status = next_completion_or_end(args, conn, srq, wc, &has_ended);
-    if (!has_ended)
-        return status;
+    return has_ended ? report_early_end() : status;
+}
 
-    warnx("the peer disconnected before all operations were complete (see its output)");
-    return STATUS_FAILED;
+int wait_for_cq(const struct arguments *args, struct rpma_conn *conn)
+{
+    struct sources sources = {0};
+    bool has_ended = false;
+    int status = find_sources(conn, NULL, &sources);
+    if (status == STATUS_OK)
+        status = wait_for_source(args, conn, &sources, &has_ended);
+    return has_ended ? report_early_end() : status;
 }
 
 int check_completion(const struct ibv_wc *wc)
@@ -122,10 +140,10 @@ int check_completion(const struct ibv_wc *wc)
     return STATUS_FAILED;
 }
 
-static int check_completion_of(const char *op_context, const struct ibv_wc *wc)
+int check_completion_of(const char *op_context, const struct ibv_wc *wc)
 {
     const int status = check_completion(wc);
-    if (status == STATUS_OK && wc->wr_id != (uintptr_t)op_context) {
+    if (status == STATUS_OK && strcmp((const char *)(uintptr_t)wc->wr_id, op_context) != 0) {
         warnx("unexpected completion instead of that of %s", op_context);
         return STATUS_FAILED;
     }

@@ -34,7 +34,15 @@ int wait_for_completion(const struct arguments *args, struct rpma_conn *conn, co
 int wait_for_last_send(
         const struct arguments *args, struct rpma_conn *conn, const struct rpma_srq *srq, const char *op_context);
 
-/* Returns the status of a completion. op_context is the name of the operation. */
+/*
+ * Waits until rpma_cq_get_wc() of the connection's main CQ should be called again, which may still return
+ * RPMA_E_NO_COMPLETION. Fails if the peer disconnects first.
+ */
+int wait_for_cq(const struct arguments *args, struct rpma_conn *conn);
+
+/* Return the status of a completion, which must be of the operation op_context in the second function. op_context is
+ * the name of the operation. */
 int check_completion(const struct ibv_wc *wc);
+int check_completion_of(const char *op_context, const struct ibv_wc *wc);
 
 #endif /* EXAMPLES_COMPLETION_H */

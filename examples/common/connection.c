@@ -54,35 +54,25 @@ int accept_one_client(const struct arguments *args, struct rpma_peer *peer, cons
     return status;
 }
 
-/* Tries once. *event is the result; *conn is set only for RPMA_CONN_ESTABLISHED. */
-static int try_to_connect(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
-        const struct rpma_conn_private_data *pdata, struct rpma_conn **conn, enum rpma_conn_event *event)
-{
-    struct rpma_conn_req *req = NULL;
-    errno = 0;
-    int status = explain_request(args, rpma_conn_req_new(peer, args->addr, args->port, cfg, &req));
-    if (status == STATUS_OK)
-        status = check("rpma_conn_req_connect", rpma_conn_req_connect(&req, pdata, conn));
-    if (status == STATUS_OK)
-        status = next_event(args, *conn, event);
-    if (*event != RPMA_CONN_ESTABLISHED)
-        (void)rpma_conn_delete(conn); /* the error of the attempt is reported instead */
-    return status;
-}
-
 int connect_to_server(const struct arguments *args, struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
         const struct rpma_conn_private_data *pdata, struct rpma_conn **conn)
 {
+    struct rpma_conn_req *req = NULL;
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
     int64_t deadline_ms = 0;
+    int status;
 
-    for (;;) {
-        enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-        const int status = try_to_connect(args, peer, cfg, pdata, conn, &event);
-        if (status != STATUS_OK || event == RPMA_CONN_ESTABLISHED)
-            return status;
-        if (!may_try_again(args, event, &deadline_ms))
-            return explain_refusal(args, event);
-    }
+    do {
+        errno = 0;
+        status = explain_request(args, rpma_conn_req_new(peer, args->addr, args->port, cfg, &req));
+        if (status == STATUS_OK)
+            status = check("rpma_conn_req_connect", rpma_conn_req_connect(&req, pdata, conn));
+        if (status == STATUS_OK)
+            status = wait_for_event(args, *conn);
+        if (status == STATUS_OK)
+            status = check("rpma_conn_next_event", rpma_conn_next_event(*conn, &event));
+    } while (try_again(args, event, &deadline_ms, conn, &status));
+    return status;
 }
 
 int disconnect(const struct arguments *args, struct rpma_conn *conn)

@@ -41,17 +41,13 @@ int direct_write_describe(
     return status;
 }
 
-int direct_write_choose_flush(struct rpma_conn *conn, const struct rpma_peer_cfg *pcfg, enum rpma_flush_type *type)
+int direct_write_flush_type(const struct rpma_peer_cfg *pcfg, enum rpma_flush_type *type)
 {
     bool direct_write = false;
     int status = STATUS_OK;
-
-    if (pcfg) {
+    if (pcfg)
         status = check(
                 "rpma_peer_cfg_get_direct_write_to_pmem", rpma_peer_cfg_get_direct_write_to_pmem(pcfg, &direct_write));
-        if (status == STATUS_OK)
-            status = check("rpma_conn_apply_remote_peer_cfg", rpma_conn_apply_remote_peer_cfg(conn, pcfg));
-    }
     if (status != STATUS_OK)
         return status;
 

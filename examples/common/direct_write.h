@@ -31,9 +31,9 @@ int direct_write_describe(
         bool direct_write, const struct rpma_mr_local *mr, size_t data_offset, struct handshake *handshake);
 
 /*
- * Client: applies pcfg (may be NULL) to conn, and selects the strongest flush that the server supports. Without a peer
- * configuration that is visibility. Returns a status.
+ * Client: selects the strongest flush that the server supports, and prints it. Without a peer configuration (pcfg is
+ * NULL) that is visibility. Returns a status.
  */
-int direct_write_choose_flush(struct rpma_conn *conn, const struct rpma_peer_cfg *pcfg, enum rpma_flush_type *type);
+int direct_write_flush_type(const struct rpma_peer_cfg *pcfg, enum rpma_flush_type *type);
 
 #endif /* EXAMPLES_DIRECT_WRITE_H */

@@ -6,10 +6,15 @@
 
 #include "arguments.h"
 
-/* Waits for the next event of a connection, for at most args->timeout_s seconds. Returns a status. */
-int next_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_conn_event *event);
+/* All functions return a status (status.h). Waits end after args->timeout_s seconds. */
 
-/* Like next_event(), but an unexpected event is an error. */
+/* Waits until rpma_conn_next_event() does not block. */
+int wait_for_event(const struct arguments *args, const struct rpma_conn *conn);
+
+/* Reports an event that differs from the expected one. */
+int check_event(enum rpma_conn_event event, enum rpma_conn_event expected);
+
+/* wait_for_event(), rpma_conn_next_event() and check_event() */
 int expect_event(const struct arguments *args, struct rpma_conn *conn, enum rpma_conn_event expected);
 
 /* Waits until rpma_ep_next_conn_req() does not block. */

@@ -43,7 +43,7 @@ int explain_device(const struct arguments *args, int ret)
     return STATUS_OK;
 }
 
-int explain_registration(size_t size, int ret)
+int explain_mr_reg(size_t size, int ret)
 {
     if (ret == RPMA_E_PROVIDER && errno == ENOMEM) {
         warnx("cannot lock %zu bytes of memory for the device (raise the limit of `ulimit -l`)", size);
@@ -86,7 +86,8 @@ int explain_request(const struct arguments *args, int ret)
     return STATUS_FAILED;
 }
 
-bool may_try_again(const struct arguments *args, enum rpma_conn_event event, int64_t *deadline_ms)
+/* Waits a moment unless the first rejection was args->retry_s seconds ago. */
+static bool may_try_again(const struct arguments *args, enum rpma_conn_event event, int64_t *deadline_ms)
 {
     const bool is_first = *deadline_ms == 0;
     if (is_first)
@@ -118,7 +119,8 @@ static int is_tcp_service(const struct arguments *args)
     return is_there;
 }
 
-int explain_refusal(const struct arguments *args, enum rpma_conn_event event)
+/* Reports why a client stops trying: no listener, or another service on the port. */
+static int explain_refusal(const struct arguments *args, enum rpma_conn_event event)
 {
     if (is_tcp_service(args))
         warnx("%s port %s: no server accepts connections, but a program listens: another service, or a server that "
@@ -131,4 +133,19 @@ int explain_refusal(const struct arguments *args, enum rpma_conn_event event)
         warnx("no connection to %s port %s: %s (check that the machine is up and reachable)", args->addr, args->port,
                 rpma_utils_conn_event_2str(event));
     return STATUS_FAILED;
+}
+
+bool try_again(const struct arguments *args, enum rpma_conn_event event, int64_t *deadline_ms, struct rpma_conn **conn,
+        int *status)
+{
+    if (event == RPMA_CONN_ESTABLISHED)
+        return false;
+
+    (void)rpma_conn_delete(conn); /* the error of the attempt is reported instead */
+    if (*status != STATUS_OK)
+        return false;
+    if (may_try_again(args, event, deadline_ms))
+        return true;
+    *status = explain_refusal(args, event);
+    return false;
 }

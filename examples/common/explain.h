@@ -19,7 +19,7 @@
 int explain_device(const struct arguments *args, int ret);
 
 /* rpma_mr_reg() of size bytes */
-int explain_registration(size_t size, int ret);
+int explain_mr_reg(size_t size, int ret);
 
 /* rpma_ep_listen(). On success, reports on stderr and on args->ready_fd that the server listens. */
 int explain_listening(const struct arguments *args, int ret);
@@ -28,13 +28,12 @@ int explain_listening(const struct arguments *args, int ret);
 int explain_request(const struct arguments *args, int ret);
 
 /*
- * Returns whether a client that received `event` instead of RPMA_CONN_ESTABLISHED should try again: it was rejected,
- * and less than args->retry_s seconds have passed since the first call. If so, waits a moment. *deadline_ms must be 0
- * for the first call.
+ * Called by a client with the first event of a connection and the status of the attempt. Deletes a connection that is
+ * not established. Returns true, after a moment, if the client should try again: it was rejected, and less than
+ * args->retry_s seconds have passed since the first call. Otherwise reports the reason in *status. *deadline_ms must be
+ * 0 for the first call.
  */
-bool may_try_again(const struct arguments *args, enum rpma_conn_event event, int64_t *deadline_ms);
-
-/* Reports why a client stops trying: no listener, or another service on the port. */
-int explain_refusal(const struct arguments *args, enum rpma_conn_event event);
+bool try_again(const struct arguments *args, enum rpma_conn_event event, int64_t *deadline_ms, struct rpma_conn **conn,
+        int *status);
 
 #endif /* EXAMPLES_EXPLAIN_H */

@@ -9,17 +9,8 @@ enum {
     MAX_DESCRIPTORS_SIZE = HANDSHAKE_SIZE - HANDSHAKE_DESCRIPTORS_OFFSET
 };
 
-int handshake_make(struct handshake *handshake, const struct rpma_mr_local *mr, size_t data_offset,
-        const struct rpma_peer_cfg *pcfg)
+int handshake_begin(struct handshake *handshake, size_t data_offset, size_t mr_size, size_t pcfg_size)
 {
-    size_t mr_size = 0;
-    size_t pcfg_size = 0;
-    int status = check("rpma_mr_get_descriptor_size", rpma_mr_get_descriptor_size(mr, &mr_size));
-    if (status == STATUS_OK && pcfg)
-        status = check("rpma_peer_cfg_get_descriptor_size", rpma_peer_cfg_get_descriptor_size(pcfg, &pcfg_size));
-    if (status != STATUS_OK)
-        return status;
-
     if (mr_size + pcfg_size > MAX_DESCRIPTORS_SIZE) {
         warnx("descriptors of %zu bytes exceed the private data, at most %d bytes", mr_size + pcfg_size,
                 MAX_DESCRIPTORS_SIZE);
@@ -32,8 +23,22 @@ int handshake_make(struct handshake *handshake, const struct rpma_mr_local *mr, 
 
     *handshake = (struct handshake){.bytes = {(uint8_t)(data_offset & 0xff), (uint8_t)(data_offset >> 8),
                                             (uint8_t)mr_size, (uint8_t)pcfg_size}};
+    return STATUS_OK;
+}
+
+int handshake_make(struct handshake *handshake, const struct rpma_mr_local *mr, size_t data_offset,
+        const struct rpma_peer_cfg *pcfg)
+{
     uint8_t *descriptors = handshake->bytes + HANDSHAKE_DESCRIPTORS_OFFSET;
-    status = check("rpma_mr_get_descriptor", rpma_mr_get_descriptor(mr, descriptors));
+    size_t mr_size = 0;
+    size_t pcfg_size = 0;
+    int status = check("rpma_mr_get_descriptor_size", rpma_mr_get_descriptor_size(mr, &mr_size));
+    if (status == STATUS_OK && pcfg)
+        status = check("rpma_peer_cfg_get_descriptor_size", rpma_peer_cfg_get_descriptor_size(pcfg, &pcfg_size));
+    if (status == STATUS_OK)
+        status = handshake_begin(handshake, data_offset, mr_size, pcfg_size);
+    if (status == STATUS_OK)
+        status = check("rpma_mr_get_descriptor", rpma_mr_get_descriptor(mr, descriptors));
     if (status == STATUS_OK && pcfg)
         status = check("rpma_peer_cfg_get_descriptor", rpma_peer_cfg_get_descriptor(pcfg, descriptors + mr_size));
     return status;
@@ -44,14 +49,10 @@ struct rpma_conn_private_data handshake_private_data(struct handshake *handshake
     return (struct rpma_conn_private_data){.ptr = handshake->bytes, .len = HANDSHAKE_SIZE};
 }
 
-static int parse_region(const uint8_t *descriptor, size_t descriptor_size, size_t data_offset, size_t data_size,
-        struct rpma_mr_remote **mr)
+int handshake_check_range(const struct rpma_mr_remote *mr, size_t data_offset, size_t data_size)
 {
     size_t mr_size = 0;
-    int status =
-            check("rpma_mr_remote_from_descriptor", rpma_mr_remote_from_descriptor(descriptor, descriptor_size, mr));
-    if (status == STATUS_OK)
-        status = check("rpma_mr_remote_get_size", rpma_mr_remote_get_size(*mr, &mr_size));
+    const int status = check("rpma_mr_remote_get_size", rpma_mr_remote_get_size(mr, &mr_size));
     if (status == STATUS_OK && (data_offset > mr_size || data_size > mr_size - data_offset)) {
         warnx("the peer offers %zu bytes of memory, too small for %zu bytes at offset %zu", mr_size, data_size,
                 data_offset);
@@ -60,8 +61,7 @@ static int parse_region(const uint8_t *descriptor, size_t descriptor_size, size_
     return status;
 }
 
-int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size, struct rpma_mr_remote **mr,
-        size_t *data_offset, struct rpma_peer_cfg **pcfg)
+int handshake_read(const struct rpma_conn_private_data *pdata, struct handshake_fields *fields)
 {
     /* Private data may be longer than sent, because InfiniBand and RoCE pad it with zeros. */
     const uint8_t *bytes = pdata->ptr;
@@ -78,13 +78,28 @@ int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size
         return STATUS_FAILED;
     }
 
-    const uint8_t *descriptors = bytes + HANDSHAKE_DESCRIPTORS_OFFSET;
-    const size_t offset = (size_t)bytes[0] | (size_t)bytes[1] << 8;
-    int status = parse_region(descriptors, mr_size, offset, data_size, mr);
-    if (status == STATUS_OK && pcfg && pcfg_size > 0)
-        status = check(
-                "rpma_peer_cfg_from_descriptor", rpma_peer_cfg_from_descriptor(descriptors + mr_size, pcfg_size, pcfg));
+    const uint8_t *mr = bytes + HANDSHAKE_DESCRIPTORS_OFFSET;
+    *fields = (struct handshake_fields){.data_offset = (size_t)bytes[0] | (size_t)bytes[1] << 8,
+            .mr = mr,
+            .mr_size = mr_size,
+            .pcfg = mr + mr_size,
+            .pcfg_size = pcfg_size};
+    return STATUS_OK;
+}
+
+int handshake_parse(const struct rpma_conn_private_data *pdata, size_t data_size, struct rpma_mr_remote **mr,
+        size_t *data_offset, struct rpma_peer_cfg **pcfg)
+{
+    struct handshake_fields fields = {0};
+    int status = handshake_read(pdata, &fields);
     if (status == STATUS_OK)
-        *data_offset = offset;
+        status = check("rpma_mr_remote_from_descriptor", rpma_mr_remote_from_descriptor(fields.mr, fields.mr_size, mr));
+    if (status == STATUS_OK)
+        status = handshake_check_range(*mr, fields.data_offset, data_size);
+    if (status == STATUS_OK && pcfg && fields.pcfg_size > 0)
+        status = check(
+                "rpma_peer_cfg_from_descriptor", rpma_peer_cfg_from_descriptor(fields.pcfg, fields.pcfg_size, pcfg));
+    if (status == STATUS_OK)
+        *data_offset = fields.data_offset;
     return status;
 }

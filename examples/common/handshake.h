@@ -23,12 +23,31 @@ struct handshake {
     uint8_t bytes[HANDSHAKE_SIZE];
 };
 
+/* Stores all but the descriptors at HANDSHAKE_DESCRIPTORS_OFFSET. Fails if data_offset exceeds 16 bits. Returns a
+ * status. */
+int handshake_begin(struct handshake *handshake, size_t data_offset, size_t mr_size, size_t pcfg_size);
+
 /* Describes mr and pcfg, which may be NULL. Fails if data_offset exceeds 16 bits. Returns a status. */
 int handshake_make(struct handshake *handshake, const struct rpma_mr_local *mr, size_t data_offset,
         const struct rpma_peer_cfg *pcfg);
 
+/* Contents of the peer's handshake. The descriptors are in its private data. */
+struct handshake_fields {
+    size_t data_offset;
+    const uint8_t *mr; /* descriptor of the memory region */
+    size_t mr_size;
+    const uint8_t *pcfg; /* descriptor of the peer configuration */
+    size_t pcfg_size;    /* 0 without one */
+};
+
 /* Returns the handshake as private data, valid as long as *handshake. */
 struct rpma_conn_private_data handshake_private_data(struct handshake *handshake);
+
+/* Finds the parts of the peer's handshake. Returns a status. */
+int handshake_read(const struct rpma_conn_private_data *pdata, struct handshake_fields *fields);
+
+/* Fails if mr does not contain data_size bytes from data_offset. Returns a status. */
+int handshake_check_range(const struct rpma_mr_remote *mr, size_t data_offset, size_t data_size);
 
 /*
  * Parses the peer's handshake. *mr is set to its memory region, which must contain data_size bytes from data_offset.

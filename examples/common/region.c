@@ -6,7 +6,7 @@
 
 int register_range(struct rpma_peer *peer, void *base, size_t size, int usage, struct rpma_mr_local **mr)
 {
-    return explain_registration(size, rpma_mr_reg(peer, base, size, usage, mr));
+    return explain_mr_reg(size, rpma_mr_reg(peer, base, size, usage, mr));
 }
 
 int register_memory(struct rpma_peer *peer, const struct memory *memory, int usage, struct rpma_mr_local **mr)
