@@ -293,6 +293,8 @@ pid_t start_reader(const std::function<void(const std::function<void()> &)> &f)
 {
     int ready[2];
     assert_int_equal(pipe(ready), 0);
+    // A thread that allocates during the fork leaves the allocator of AddressSanitizer locked in the child.
+    usleep(100'000);
     const pid_t pid = fork_writer();
     if (pid == 0) {
         f([&] {
