@@ -12,7 +12,7 @@ namespace rpmemd
 {
 
 // Lock of a mirrored set. Requests wait for it for a limited time: if one of them hangs in a disk, it does not hold the
-// sessions of all clients.
+// sessions of all clients. The simulation schedules waits for conditions, but not those of std::timed_mutex.
 class set_lock
 {
 public:
