@@ -16,7 +16,7 @@ enum exit_status {
     exit_cannot_run = 77
 };
 
-// Fatal error of the program or of a measurement: one line with the cause and, if known, the remedy.
+// Fatal error: one line with the cause and, if known, the remedy. Functions that are not noexcept may throw it.
 class failure : public std::runtime_error
 {
 public:

@@ -50,7 +50,6 @@ struct parameters {
     bool operator==(const parameters &) const = default;
 };
 
-// Subject of a point. Points with equal setups are comparable.
 struct setup {
     std::string workload; // read, write_flush, gpspm, aof, send_recv, write_with_imm, atomic_write, log_append, mix,
                           // connect, rpmem_persist, rpmem_flush_drain
@@ -110,7 +109,7 @@ struct library {
     std::string version;
 };
 
-// The conversions of nlohmann::json. A member that was not measured is null.
+// A member that was not measured is null.
 void to_json(nlohmann::json &j, const measure &m);
 void to_json(nlohmann::json &j, const repeat &r);
 void to_json(nlohmann::json &j, const host &h);

@@ -5,7 +5,7 @@
 #include "tcp.hpp"
 #include "verbs.hpp"
 
-// The APIs that need a server process. Each structure is a parameter of the engine's templates.
+// APIs that need a server process. Each structure is a parameter of the engine's templates.
 namespace bench
 {
 

@@ -9,8 +9,8 @@
 #include "failure.hpp"
 #include "sides.hpp"
 
-// The baseline without a network: the client copies from and to the target's memory in its own process, and persists
-// what a flush covers. An operation is complete when its function returns.
+// Baseline without a network: the client copies from and to the target's memory in its own process, and persists the
+// range of a flush. An operation is complete when its function returns.
 namespace bench::memcpy_api
 {
 

@@ -6,15 +6,15 @@
 #include <span>
 #include <string>
 
-// Replica of the client's memory on this machine: librpmem, loaded on use, and its daemon. All functions throw failure.
+// Replica of the client's memory on this machine: librpmem, loaded on use, and its daemon.
 namespace bench::replica
 {
 
 class pool
 {
 public:
-    // memory must start at a page and be a multiple of the page size. A lane may be used by one thread at a time. The
-    // part is a file in the directory place, or in memory if place is empty. The destructor deletes it.
+    // `memory` must start at a page and be a multiple of the page size. One thread at a time may use a lane. The part
+    // is a file in the directory `place`, or in memory if `place` is empty. The destructor deletes it.
     pool(std::span<std::byte> memory, unsigned lanes, const std::string &directory);
     ~pool();
     pool(const pool &) = delete;

@@ -57,7 +57,7 @@ bool nothing_waits(int returned)
 
 using request_owner = owner<rpma_conn_req, rpma_conn_req_delete>;
 
-// rpma_conn_req_connect consumes the request whatever the outcome.
+// rpma_conn_req_connect consumes the request, also on error.
 rpma_conn *connect_request(request_owner &request, const void *data, std::size_t len)
 {
     rpma_conn_req *req = request.release();

@@ -8,7 +8,6 @@
 #include "failure.hpp"
 #include "sides.hpp"
 
-// The public interface of librpma, as a program uses it.
 namespace bench::rpma
 {
 
@@ -144,7 +143,6 @@ class listener
 {
 public:
     listener(const device &on, const address &at);
-    // Descriptor, readable when a request is pending.
     int fd() const;
     // Takes the pending request, posts its receives, accepts it and waits until the connection is established. Returns
     // no connection if the request is not from rpma-bench.

@@ -5,7 +5,7 @@
 
 #include "sides.hpp"
 
-// TCP sockets for the control channel and for the TCP baseline. The functions throw failure.
+// TCP sockets for the control channel and for the TCP baseline.
 namespace bench
 {
 

@@ -10,8 +10,8 @@
 #include "owner.hpp"
 #include "sides.hpp"
 
-// libibverbs and librdmacm with the work requests, signaling, queue sizes, flushes and atomic writes of librpma. The
-// difference to librpma is the cost of librpma.
+// Baseline on libibverbs and librdmacm with the same work requests, queue sizes, flushes and atomic writes as librpma.
+// The difference of the results is the cost of librpma.
 namespace bench::verbs
 {
 
@@ -56,7 +56,6 @@ private:
     owner<ibv_mr, ibv_dereg_mr> mr_;
 };
 
-// An identifier with its event channel, queue pair and CQ.
 struct endpoint_parts {
     owner<rdma_event_channel, rdma_destroy_event_channel> events;
     owner<rdma_cm_id, rdma_destroy_id> id;

@@ -33,7 +33,7 @@ constexpr int port_attempts = 5;
 // Limits of the first message, which a client sends immediately and which is short.
 constexpr double handshake_timeout_s = 10;
 constexpr std::size_t max_handshake = 4096;
-// Limits of later messages. Preparing takes less than this; the client announces the duration of a run.
+// Limits of later messages. Each preparation takes less time; the client announces the duration of a run.
 constexpr double message_timeout_s = 180;
 constexpr double max_run_s = 3600;
 constexpr std::size_t max_request = 64 << 10;

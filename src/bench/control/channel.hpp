@@ -5,8 +5,7 @@
 #include <string>
 
 // Control protocol: requests and responses, each one line of JSON, on a stream socket. A request contains "do". A
-// response contains "ok"; if false, "error" (one line) and "status" (exit status). The first request is "hello" with
-// the version of the protocol.
+// response contains "ok"; if false, "error" (one line) and "status" (exit status). The first request is "hello".
 namespace bench
 {
 

@@ -29,7 +29,6 @@ std::string first_line(const std::string &path)
     return line;
 }
 
-// The value of the first line that starts with key.
 std::string value_of(const std::string &path, const std::string &key, char separator)
 {
     std::ifstream file(path);

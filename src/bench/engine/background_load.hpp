@@ -17,7 +17,7 @@ public:
     ~background_load() { stop(); }
     background_load(const background_load &) = delete;
     background_load &operator=(const background_load &) = delete;
-    // Stops the load. Returns the processor time used, in nanoseconds.
+    // Returns the processor time of the load, in nanoseconds.
     std::uint64_t stop();
 
 private:

@@ -16,12 +16,11 @@ struct run_result {
     std::optional<std::uint64_t> expected_target;
 };
 
-// Client of a point, which measures. All functions throw failure.
+// Client of a point, which measures.
 class client
 {
 public:
     virtual ~client() = default;
-    // Memory of this process for one connection, in bytes.
     virtual std::optional<double> memory_per_connection() const = 0;
     // Prepares the next run. The server must have prepared it with the same seed.
     virtual void begin(std::uint64_t seed) = 0;
@@ -30,8 +29,7 @@ public:
     virtual run_result measure(double duration_s) = 0;
 };
 
-// to: the server's RDMA address. target_path: location of the target's memory for memcpy and librpmem; empty means
-// anonymous memory.
+// `to`: RDMA address of the server. `target_path`: target memory for memcpy and librpmem, anonymous memory if empty.
 std::unique_ptr<client> open_client(const setup &point_setup, const address &to, const std::string &target_path);
 
 } // namespace bench

@@ -11,7 +11,7 @@
 namespace bench
 {
 
-// Calls use with the loop of the setup's workload over Connection.
+// Calls `use` with the loop of the setup's workload over Connection.
 template<class Connection, class Use>
 void with_loop(workload kind, const parameters &p, Use use)
 {
@@ -46,7 +46,7 @@ void with_loop(workload kind, const parameters &p, Use use)
     throw failure("the API does not support the workload", exit_usage);
 }
 
-// Loop over every step-th connection, beginning with the connection first.
+// Returns a loop over the connections first, first + threads, first + 2 * threads, …
 template<class Connection>
 std::unique_ptr<runner> make_runner(workload kind, const parameters &p, std::deque<lane> &lanes,
         const std::vector<Connection *> &connections, std::size_t first)
@@ -70,7 +70,7 @@ public:
     void run(control_block &control, run_counts &result) override
     {
         result.begin_ns = now_ns();
-        // Runs at least once: a busy machine may start this thread after the end of the time.
+        // Runs at least once: on a busy machine this thread may start after the end of the measurement.
         do {
             const std::uint64_t started = now_ns();
             const auto created = connect_();
@@ -85,7 +85,6 @@ private:
     connect connect_;
 };
 
-// Client of an API that needs a server process.
 template<class Api>
 class connected_client final : public timed_client
 {
@@ -133,7 +132,7 @@ private:
     std::vector<std::unique_ptr<typename Api::connection>> connections_;
 };
 
-// A source of its own instantiates each, because all loops of an API take several seconds to compile.
+// Each API is instantiated in its own source file, because its loops take several seconds to compile.
 extern template class connected_client<rpma_api>;
 extern template class connected_client<verbs_api>;
 extern template class connected_client<tcp_api>;

@@ -56,7 +56,7 @@ bench::latency histogram::summary() const
     summary.max_ns = static_cast<double>(max_);
     summary.stddev_ns = std::sqrt(squares / static_cast<double>(count_));
     for (const double rank : {50.0, 90.0, 99.0, 99.9, 99.99, 99.999}) {
-        // Omits a rank with less than one sample above it, which would repeat the maximum. 100 - 99.9 is not exact.
+        // Omits a rank with less than one sample above it, whose value would be the maximum. 100 - 99.9 is not exact.
         if (std::round((100 - rank) * 1000) * static_cast<double>(count_) >= 100'000)
             summary.percentiles.push_back({rank, value_at(rank)});
     }

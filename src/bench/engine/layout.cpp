@@ -18,7 +18,7 @@ constexpr std::size_t shared_by_slices = 64 * mebibyte;
 constexpr std::size_t log_header = 64;
 constexpr std::size_t request_slot = 64;
 
-// Posts of one operation that occupy the send queue until it completes.
+// Number of work requests of one operation that occupy the send queue until it completes.
 std::uint32_t posts_of(workload kind, std::uint32_t flush_interval)
 {
     switch (kind) {

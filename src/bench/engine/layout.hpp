@@ -31,7 +31,6 @@ workload workload_from(const std::string &name);
 
 void check_setup(const setup &point_setup);
 
-// Returns whether the server's program takes part in each operation.
 bool needs_responder(workload kind);
 // Returns whether the workload uses librpmem, whose daemon is the peer.
 bool is_replica(workload kind);

@@ -34,7 +34,7 @@ class runner
 {
 public:
     virtual ~runner() = default;
-    // Keeps every connection busy until control.stop, then waits for outstanding operations. Throws failure.
+    // Keeps every connection busy until control.stop, then waits for outstanding operations.
     virtual void run(control_block &control, run_counts &result) = 0;
 };
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-// Content of the data: a function of the run's seed and of the offset. Each end can compute the expected data of the
+// Content of the data: a function of the run's seed and of the offset. Each side can compute the expected data of the
 // other, and detects data of an earlier run or of another offset.
 namespace bench
 {

@@ -25,7 +25,7 @@ public:
     void run(control_block &control, run_counts &result) override
     {
         result.begin_ns = now_ns();
-        // Runs at least once: a busy machine may start this thread after the end of the time.
+        // Runs at least once: on a busy machine this thread may start after the end of the measurement.
         do {
             for (lane *const share : lanes_) {
                 const std::uint64_t started = now_ns();

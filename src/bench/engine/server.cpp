@@ -112,7 +112,7 @@ private:
                 is_connecting() ? params().threads : params().connections};
     }
 
-    // Runs until the destructor: accepts connections, and in the workload connect deletes closed ones.
+    // Accepts connections until the destructor runs. Deletes closed connections in the workload connect.
     void accept_all()
     {
         resident_before_ = resident_bytes();

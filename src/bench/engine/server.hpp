@@ -14,7 +14,7 @@ struct server_sample {
     std::uint64_t target_hash;
 };
 
-// Server of a point. Listens after construction and accepts in a separate thread. All functions throw failure.
+// Server of a point. Listens after construction and accepts in a separate thread.
 class server
 {
 public:

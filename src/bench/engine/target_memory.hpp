@@ -14,7 +14,7 @@ class target_memory
 {
 public:
     explicit target_memory(std::size_t size);
-    // Creates an unnamed file in the directory path, or overwrites the DAX device at path. Throws failure.
+    // Creates an unnamed file in the directory path, or overwrites the DAX device at path.
     target_memory(std::size_t size, const std::string &path);
     ~target_memory();
     target_memory(const target_memory &) = delete;
@@ -42,7 +42,7 @@ struct target_kind {
     std::string persistence; // guarantee of a persistent flush
 };
 
-// path is empty for anonymous memory. direct_write: the server declares direct write to PMem. Throws failure.
+// path is empty for anonymous memory. direct_write: the server declares direct write to PMem.
 target_kind describe_target(const std::string &path, bool on_softrdma, bool direct_write);
 
 } // namespace bench

@@ -28,7 +28,7 @@ public:
     }
     void prepare(std::uint32_t) {}
     std::uint32_t collect(const ibv_wc &wc) { return static_cast<std::uint32_t>(wc.wr_id); }
-    // Number of operations that a finished slot counts as.
+    // Number of operations that a completed slot counts as.
     std::uint32_t weight() const { return 1; }
 
 protected:
