@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages of the local socket on which a program that has a mirrored set open serves rpma-mirror(1): one JSON object
-// per line (docs/replication.md).
+// Messages between rpma-mirror(1) and the program that has the set open: lines of JSON (docs/replication.md).
 #pragma once
 
 #include <algorithm>
@@ -69,7 +68,7 @@ void each_member_of_report(S &s, F &&f)
     f("level", s.level);
 }
 
-// Stores a member in the object `to`, or reads it from the object `from`. Texts are arrays of char.
+// Stores a member in the object `to`, or reads it from the object `from`. Strings are arrays of char.
 struct writer_of {
     json &to;
 
@@ -85,7 +84,6 @@ struct writer_of {
     }
 };
 
-// Throws json::exception.
 struct reader_of {
     const json &from;
 
@@ -120,7 +118,7 @@ inline void from_json(const json &whole, rpma_mirror_state &state)
         each_member_of_copy(state.copies[i], reader_of{copies[i]});
 }
 
-// Returns the text of a message. Bytes that are not UTF-8, which paths can contain, are replaced.
+// Returns the line of a message. Replaces bytes that are not UTF-8, which paths can contain.
 inline std::string line_of(const json &message)
 {
     return message.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';

@@ -15,8 +15,8 @@
 
 #endif
 
-// Puts a local variable into memory, from where it is read afterwards. Stores a value that must outlive a call on the
-// hot path. The compiler would spill it in any case, and a probe can read it there.
+// Puts a local variable into memory, so that a probe can read it there. Used for a value that must outlive a call on
+// the hot path: the compiler would spill it in any case.
 template<class T>
 [[gnu::always_inline]] inline void keep_in_memory([[maybe_unused]] T &value)
 {

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <string>
 
-// Metrics in the text format of Prometheus.
 namespace prometheus
 {
 
@@ -49,13 +48,13 @@ class page
 public:
     explicit page(const std::string &prefix) : prefix_(prefix) {}
 
-    // Starts a family. The type is "counter", "gauge" or "histogram".
+    // Starts a metric family. The type is "counter", "gauge" or "histogram".
     void begin(const std::string &name, const char *type, const char *help)
     {
         name_ = prefix_ + name;
         text_ += "# HELP " + name_ + " " + help + "\n# TYPE " + name_ + " " + type + "\n";
     }
-    // Adds a sample to the family. Labels are separated by commas.
+    // Adds a sample to the current family. Labels are separated by commas.
     void add(const std::string &labels, std::uint64_t value) { add("", labels, std::to_string(value)); }
     void add(const std::string &labels, const histogram &of)
     {

@@ -15,7 +15,7 @@ inline int finish(const char *program, int status)
 {
     const bool lost = std::ferror(stdout) != 0;
     errno = EIO;
-    // The stream does not store the reason of an error. Another write fails for the same reason.
+    // The stream does not store the reason of an error, but another write fails for the same reason.
     if (lost)
         (void)!write(STDOUT_FILENO, "\n", 1);
     if (std::fflush(stdout) == 0 && !lost)
