@@ -133,7 +133,7 @@ errc rpma_conn::next_event(rpma_conn_event *event)
         (void)transition(accept_state::accepted, accept_state::reported);
     } else if (type == RDMA_CM_EVENT_DISCONNECTED && transition(accept_state::accepted, accept_state::closed_early)) {
         mapped = RPMA_CONN_ESTABLISHED;
-        // The response that the peer waits for. The event signals the descriptor for the next call.
+        // Sends the response that the peer waits for. The event makes the descriptor readable for the next call.
         (void)rdma::disconnect(parts_.id);
     }
     if (mapped == RPMA_CONN_UNDEFINED) {
@@ -150,7 +150,7 @@ result<rpma_conn::completion> rpma_conn::wait()
 {
     if (!parts_.shared_channel)
         return errc::not_shared_channel;
-    // Otherwise the caller could wait for operations that are only queued.
+    // Without this, the caller could wait for operations that are only queued.
     if (submit() != 0)
         return errc::provider;
     RPMA_ASSIGN_OR_RETURN(ibv_cq *const fired, rdma::next_completion_event(parts_.shared_channel.get()));
@@ -268,7 +268,7 @@ int rpma_conn_get_cq(const struct rpma_conn *conn, struct rpma_cq **cq_ptr)
 {
     if (conn == nullptr || cq_ptr == nullptr)
         return RPMA_E_INVAL;
-    // The caller may use the queue, but conn keeps the ownership.
+    // The const_cast permits the caller to use the queue. The connection keeps the ownership.
     *cq_ptr = const_cast<rpma_conn *>(conn)->cq();
     return 0;
 }

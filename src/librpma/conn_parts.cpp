@@ -38,7 +38,7 @@ result<retry_limits> retry_limits::from_environment()
         RPMA_LOG_ERROR("RPMA_PEER_TIMEOUT_MS: invalid value \"%s\" (use 1 to %ld milliseconds)\n", text, max_ms);
         return errc::inval;
     }
-    // A packet is sent once and repeated 6 times. Each wait is the shortest with which the sum reaches the timeout.
+    // A packet is sent once and repeated 6 times. Each wait is the shortest for which the sum reaches the timeout.
     constexpr std::uint8_t retries = 6;
     constexpr std::uint64_t min_wait_ns = 4096;
     const auto min_waits = static_cast<std::uint64_t>(timeout_ms) * 1000000 / (min_wait_ns * (retries + 1));

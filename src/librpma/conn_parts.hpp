@@ -12,7 +12,6 @@ namespace rpma
 struct conn_settings {
     explicit conn_settings(const rpma_conn_cfg &cfg);
 
-    // Returns errc::inval if the combination is not possible.
     errc check() const;
 
     const int timeout_ms;

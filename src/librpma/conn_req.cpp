@@ -42,7 +42,7 @@ result<rpma_conn_req *> rpma_conn_req::create_incoming(
     RPMA_ASSIGN_OR_RETURN(const retry_limits limits, retry_limits::from_environment());
     RPMA_RETURN_IF_ERROR(parts.limit(limits));
     RPMA_RETURN_IF_ERROR(parts.create_queues(peer, settings));
-    // Migrates from the listener, which has other events and can be shut down before the connection.
+    // The listener's channel also receives other events, and the listener can be shut down before the connection.
     RPMA_RETURN_IF_ERROR(parts.move_to_own_channel());
     RPMA_ASSIGN_OR_RETURN(class private_data data,
             rpma::private_data::copy(event.param.conn.private_data, event.param.conn.private_data_len));

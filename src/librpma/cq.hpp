@@ -6,7 +6,7 @@
 #include "rdma/batch.hpp"
 #include "rdma/verbs.hpp"
 
-// Completion queue with its own or a shared completion channel. Part of a connection or an SRQ.
+// Completion queue of a connection or an SRQ, with its own or a shared completion channel.
 struct rpma_cq {
 public:
     rpma_cq() = default;
@@ -20,7 +20,7 @@ public:
     int fd() const { return channel_->fd; }
     // Posts the operations that the connection queued, then waits for a completion.
     rpma::errc wait() const;
-    // The queue of the connection that owns the CQ.
+    // Sets the batch of the connection that owns the CQ.
     void set_batch(const rpma::rdma::batch_pointer &batch) { batch_ = &batch; }
 
 private:

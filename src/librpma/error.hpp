@@ -23,7 +23,6 @@ enum class [[nodiscard]] errc : int{
         not_shared_channel = RPMA_E_NOT_SHARED_CHNL,
 };
 
-// Conversion for the C functions only.
 constexpr int to_int(errc error)
 {
     return static_cast<int>(error);

@@ -10,11 +10,10 @@ namespace rpma
 class flush
 {
 public:
-    // native_ops: send_op_* that qp supports.
+    // `native_ops`: the send_op_* that the queue pair supports.
     static result<flush> create(const rpma_peer &peer, ibv_qp *qp, std::uint64_t native_ops);
     errc close();
 
-    // NULL if emulated.
     ibv_qp_ex *native() const { return native_; }
 
     // Destination of a read of at most 8 bytes that emulates a flush.

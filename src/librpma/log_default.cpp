@@ -29,7 +29,7 @@ constexpr level_style styles[] = {
         {"*DEBUG* ", LOG_DEBUG},
 };
 
-// "Nov 21 03:21:01.031908 " in local time.
+// Formats the local time, for example "Nov 21 03:21:01.031908 ".
 void format_time(char *to, std::size_t size)
 {
     timespec now{};
@@ -41,7 +41,7 @@ void format_time(char *to, std::size_t size)
         std::snprintf(to, size, "[time error] ");
 }
 
-// "file.cpp:   7: function: "
+// Formats the location, for example "file.cpp:   7: function: ".
 void format_location(char *to, std::size_t size, const char *file_name, int line_no, const char *function_name)
 {
     to[0] = '\0';

@@ -23,9 +23,9 @@ constexpr std::size_t rkey_at = 16;
 constexpr std::size_t usage_at = 20;
 static_assert(usage_at + 1 == rpma_mr_remote::descriptor_size);
 
-// All bits of the usage are in use. The descriptor of a region for visibility only has a combination without another
-// meaning: not writable, so a peer cannot flush it, but with each local usage, which does not concern a peer.
-// librpma 1.3.0 cannot register such regions and reads only the flush types from the bits.
+// A descriptor has no free bit for a region that supports only visibility. Such a region is marked by a combination
+// that has no other meaning: every local usage, which does not concern the peer, but not writable, so a peer cannot
+// flush it. librpma 1.3.0 cannot register such regions, and reads only the flush types.
 constexpr unsigned local_usages =
         RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
 constexpr unsigned visibility_only_tag = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | local_usages;

@@ -33,7 +33,7 @@ public:
 
     void *ptr() const { return mr_->addr; }
     std::size_t size() const { return size_; }
-    // RPMA_MR_USAGE_FLUSH_TYPE_* bits that a native flush of a remote peer reaches.
+    // RPMA_MR_USAGE_FLUSH_TYPE_* bits for which a native flush by a remote peer is sufficient.
     unsigned native_flush_types() const { return native_flush_types_; }
     void write_descriptor(unsigned char *to) const;
     rpma::errc advise(std::size_t offset, std::size_t len, int advice, std::uint32_t flags) const;
@@ -75,7 +75,7 @@ public:
     // Logs a warning, once, if the base of the region prevents atomic writes from being atomic.
     void warn_if_unaligned() const;
 
-    // The read that flushes the range at offset by emulation. It stays inside the region.
+    // Returns the address of the read that emulates a flush of the range at offset. It is inside the region.
     std::uint64_t flush_read_address(std::size_t offset) const
     {
         return base_ + std::min(offset, size_ - flush_read_length_);

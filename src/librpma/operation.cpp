@@ -14,8 +14,8 @@ using namespace rpma;
 namespace
 {
 
-// Internal functions get the flags minus one. The two frequent values of the flags then become their send flags, 0 and
-// IBV_SEND_SIGNALED. All other values (0, RPMA_F_MORE and undefined bits) are found by the one test in plain().
+// Internal functions get the flags minus one: the two frequent values then are the send flags 0 and IBV_SEND_SIGNALED.
+// All other values (0, RPMA_F_MORE and undefined bits) fail the one test in plain().
 static_assert(RPMA_F_COMPLETION_ON_ERROR - 1 == 0 && RPMA_F_COMPLETION_ALWAYS - 1 == IBV_SEND_SIGNALED);
 [[gnu::always_inline]] inline unsigned minus_one(int flags)
 {
@@ -63,7 +63,6 @@ targets slow_targets(rpma_conn *conn, unsigned flags_minus_one)
     return {batch->qp(), batch->flush(), batch->atomic_write(), send_flags | rdma::queue_flag};
 }
 
-// Called for each operation with valid arguments, before it is posted.
 template<ibv_wr_opcode Opcode>
 [[gnu::always_inline]] inline void count(rpma_conn *conn, std::size_t len)
 {

@@ -18,7 +18,7 @@ enum class method {
     emulated
 };
 
-// Operation that devices may support, and the variable that selects its method.
+// Operation that some devices support, and the environment variable that selects its method.
 struct choice {
     const char *operation;
     const char *variable;

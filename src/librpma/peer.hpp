@@ -17,7 +17,6 @@ public:
     ibv_pd *pd() const { return pd_.get(); }
     const rpma::rdma::library &library() const { return pd_.library(); }
 
-    // Maximum message size of the device, in bytes.
     std::uint32_t max_message() const { return capabilities_.max_message; }
 
     struct registration {

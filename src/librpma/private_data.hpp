@@ -25,7 +25,6 @@ public:
     }
     ~private_data() { std::free(block_.load()); }
 
-    // Without bytes the private data is empty.
     static result<private_data> copy(const void *bytes, std::uint8_t length)
     {
         private_data copied;

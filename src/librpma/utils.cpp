@@ -61,7 +61,7 @@ result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_contex
     return find_software(addr, type);
 }
 
-// For programs that specify no kind: RPMA_DEVICE selects it. The default is the device of the linked libraries.
+// Returns the device of the kind that RPMA_DEVICE selects, by default that of the linked libraries.
 result<ibv_context *> find_requested_device(const char *addr, rpma_util_ibv_context_type type)
 {
     const char *const value = std::getenv("RPMA_DEVICE");

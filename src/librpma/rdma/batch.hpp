@@ -33,7 +33,7 @@ inline constexpr unsigned queue_flag = 1U << 31;
 class batch;
 // Created by the first operation of a connection with RPMA_F_MORE; NULL before.
 using batch_pointer = std::atomic<batch *>;
-// Posts what the batch, if any, queued. Returns 0 or RPMA_E_PROVIDER.
+// Posts the queued work requests, if any. Returns 0 or RPMA_E_PROVIDER.
 int submit(const batch_pointer &queued);
 
 // Queues work requests and posts them as one chain. Callers use it like a queue pair.

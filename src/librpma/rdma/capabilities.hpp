@@ -16,7 +16,7 @@ inline constexpr int access_flush_global = 1 << 8;
 inline constexpr int access_flush_persistent = 1 << 9;
 inline constexpr std::uint64_t send_op_flush = 1ULL << 11;
 inline constexpr std::uint64_t send_op_atomic_write = 1ULL << 12;
-// Operations that a queue pair with one of these executes natively too, so that all can be posted in one batch.
+// Operations that a queue pair with one of these must also execute natively, so that one batch can contain all of them.
 inline constexpr std::uint64_t send_ops_classic = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                                   IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
                                                   IBV_QP_EX_WITH_RDMA_READ;

@@ -12,7 +12,6 @@ namespace
 
 constexpr std::uint32_t max_inline_data = 8;
 
-// Functions of librdmacm return -1 and set errno.
 errc check(int returned, const char *call, const char *detail = "", const char *function_name = __builtin_FUNCTION())
 {
     if (returned == 0) [[likely]]

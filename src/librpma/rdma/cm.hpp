@@ -19,7 +19,6 @@ using qp_handle = handle<rdma_cm_id, destroy_qp>;
 
 result<event_channel_handle> create_event_channel(const library &lib);
 
-// Create an asynchronous identifier on the channel, or a synchronous one.
 result<id_handle> create_id(const event_channel_handle &channel);
 result<id_handle> create_synchronous_id(const library &lib);
 

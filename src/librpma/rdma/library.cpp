@@ -43,7 +43,7 @@ devices find_devices(const library &in)
     return found;
 }
 
-// Searches in the directory of this library, as in a build, and the configured installation directory.
+// Searches in the directory of this library (a build tree), then in the configured installation directory.
 void *open_software()
 {
     char path[PATH_MAX];

@@ -29,7 +29,7 @@ inline unsigned signalled(unsigned flags)
     return flags & IBV_SEND_SIGNALED;
 }
 
-// Address of the length for a probe. Without an element it is the number of elements, which is 0.
+// Returns the address of the length for a probe. Without an sge this is num_sge, which is 0.
 template<class Request>
 [[gnu::always_inline]] inline const std::uint32_t &length_of(const Request &wr, const ibv_sge *sge)
 {
