@@ -36,8 +36,8 @@ unsigned max_lanes_for_fd_limit(unsigned replicas)
 
 } // namespace
 
-// Runs f() for several targets concurrently and returns those for which it succeeded. f() returns 0, or -1 with the
-// failure reported; the failure is stored in the replica. A single target uses the thread of the caller.
+// Runs f() for several targets concurrently and returns those for which it succeeded. The failure of f() is stored in
+// the replica. A single target uses the thread of the caller.
 copy_mask opening::on_each_target(copy_mask of, int timeout_ms, const target_function &f,
         const std::function<bool(copy_mask succeeded)> &is_complete)
 {
@@ -60,8 +60,7 @@ remote_replica::session_params opening::session_params_of(bool create, const rep
     return {params_.address, params_.size, pool_size_, lanes, create, attributes};
 }
 
-// Returns whether all targets that are in sync in the newest record have responded. No other target can then have a
-// newer record.
+// Returns whether all targets in sync in the newest record have responded, so that no newer record can exist.
 bool opening::has_required(copy_mask responded) const
 {
     replica::mirror_record newest;
@@ -80,7 +79,7 @@ bool opening::has_required(copy_mask responded) const
 // Starts the daemons, and with several targets reads their membership records. Returns the targets that responded.
 copy_mask opening::start()
 {
-    // Assigned in the order of the targets, independent of the order of the threads.
+    // Assigned in the order of the targets, because the threads run in any order.
     std::string commands[target_list::max_targets];
     for (unsigned i = 0; i < count_; ++i) {
         replicas_[i].number = i;
@@ -103,8 +102,8 @@ copy_mask opening::open_pools(copy_mask of)
             [&](copy_mask responded) { return !params_.create && has_required(responded); });
 }
 
-// Reads the record again after opening, when no other client can change it. With several targets, a pool that cannot be
-// opened is not a failure of the target.
+// Opens the pool and reads its record again: while it is open, no other client can change the record. With several
+// targets, a pool that cannot be opened is not a failure of the target.
 int opening::open_pool(remote_replica &rep, const replica::deadline &until) const
 {
     rep.record_fetched = false;

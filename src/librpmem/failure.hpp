@@ -8,15 +8,15 @@
 namespace rpmem
 {
 
-// Stores the message for rpmem_errormsg() of this thread, logs it, sets errno, and returns -1.
+// Stores the message for rpmem_errormsg() of this thread, logs it, sets errno, and returns -1. Functions of the library
+// that return int return 0 or the result of fail(), unless stated otherwise.
 [[gnu::format(printf, 2, 3)]] int fail(int error, const char *pattern, ...);
 
 const char *last_failure();
-// Reports the failure of another thread or of an earlier step, unless it is the last one that was reported. Returns -1.
+// Reports the failure of another thread or of an earlier step, unless it was the last one reported. Returns -1.
 int fail_again(int error, const char *reason);
 
-// Calls f, which returns 0, or -1 with the failure reported. Reports exceptions, too. No exception may leave a C
-// function.
+// Calls f and returns its result. Reports exceptions, which must not leave a C function, as failures.
 template<class F>
 int guarded(F &&f)
 {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// C functions: check the arguments and report errors in them.
 #include "abi.hpp"
 
 #include <atomic>
@@ -18,7 +17,7 @@ using namespace rpmem;
 namespace
 {
 
-// Checks the arguments that create and open share. Returns 0, or -1 with the failure reported.
+// Checks the arguments that create and open share.
 int check_session(const char *target, const char *set_name, const void *address, size_t size, const unsigned *lanes)
 {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -35,8 +34,8 @@ int check_session(const char *target, const char *set_name, const void *address,
     return 0;
 }
 
-// Call that creates or opens a pool, and whether a failure of it has been reported. Most programs print neither errno
-// nor rpmem_errormsg(), so the first failure is logged by default.
+// Call that creates or opens a pool, and whether its failure has been logged. Most programs print neither errno nor
+// rpmem_errormsg(), so the first failure is logged by default.
 struct opening_call {
     const char *name;
     std::atomic<bool> reported = false;
@@ -87,7 +86,6 @@ int check_flags(unsigned flags, unsigned known)
     return (flags & ~known) == 0 ? 0 : fail(EINVAL, "unknown flags 0x%x", flags & ~known);
 }
 
-// Checks the arguments of a write. Returns 0, or -1 with the failure reported.
 int check_write(RPMEMpool *pool, replica::range r, unsigned lane)
 {
     if (pool == nullptr)
@@ -102,9 +100,8 @@ int persist(RPMEMpool *pool, replica::range r, unsigned lane, replica::lane_requ
     return guarded([&] { return pool->flush(r, lane) != 0 ? -1 : pool->drain(lane, kind); });
 }
 
-// Reports a failed removal. The exit status is the errno value of the daemon, except for three values: a shell returns
-// 126 and 127 for commands that it cannot run, ssh returns 255 for a failed connection, and the daemon returns 255 for
-// an invalid command line.
+// Reports a failed removal. The exit status is the errno value of the daemon, with three exceptions: a shell returns
+// 126 and 127 for commands that it cannot run, ssh returns 255 for a failed connection.
 int report_remove(const replica::target &to, const char *program, const char *set_name, int status)
 {
     switch (status) {

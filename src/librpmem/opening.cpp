@@ -22,8 +22,7 @@ using replica::range;
 namespace
 {
 
-// Size of the chunks, in bytes, in which differences are copied.
-constexpr std::uint64_t chunk_size = 1024 * 1024;
+constexpr std::uint64_t chunk_size = 1024 * 1024; // bytes of a chunk in which differences are copied
 
 bool differ(const replica::pool_attributes &a, const replica::pool_attributes &b)
 {
@@ -71,8 +70,7 @@ remote_replica *resync_batch(remote_replica &from, remote_replica &to, range bat
     return lost == nullptr && flush_batch(to, batch) != 0 ? &to : lost;
 }
 
-// Makes a replica equal to another one, or its data durable if both are the same. Returns the replica that was lost, or
-// NULL.
+// Makes a replica equal to another one, or durable if both are the same. Returns the lost replica, or NULL.
 remote_replica *resync_replica(remote_replica &from, remote_replica &to, std::uint64_t size)
 {
     if (differ(from.attributes(), to.attributes()) && to.set_attributes(from.attributes()) != 0)
@@ -168,7 +166,7 @@ int opening::open_all()
     copy_mask in_sync = 0;
     if (find_in_sync(&in_sync) != 0 || check_pools(in_sync) != 0)
         return -1;
-    // A promise can fence another client, so the conditions are checked before, too.
+    // Acquiring an epoch can fence another client, so the conditions are checked before and after it.
     if (acquire_epoch() != 0 || find_record() != 0 || find_in_sync(&in_sync) != 0)
         return -1;
     copy_mask equal = 0, opened = 0;
@@ -217,8 +215,7 @@ int opening::open_all()
     return 0;
 }
 
-// Rejects a replica that the state file records as lost, because it is out of date. With several targets it is
-// resynchronized instead.
+// Rejects a single replica that the state file records as lost. One of several targets is resynchronized instead.
 int opening::reject_lost_replica()
 {
     for (unsigned i = 0; i < count_; ++i) {
@@ -232,7 +229,7 @@ int opening::reject_lost_replica()
     return 0;
 }
 
-// Selects the newest record of all replicas, and their numbers in it.
+// Selects the newest record of all replicas, and assigns the replicas their numbers in it.
 int opening::find_record()
 {
     record_ = {};
@@ -274,7 +271,7 @@ int opening::find_in_sync(copy_mask *found) const
         if (!rep.is_open() || rep.recorded_lost)
             facts.changed |= number;
     }
-    // Without a record, a pool that another client has open might be the only one with its data.
+    // Without a record, a pool that another client has open might be the only copy of its data.
     for (unsigned i = 0; i < count_ && !any; ++i)
         if (replicas_[i].record_fetched && replicas_[i].error == EBUSY)
             return fail_open(i, EBUSY);
@@ -296,7 +293,7 @@ int opening::find_in_sync(copy_mask *found) const
     return 0;
 }
 
-// Prevents overwriting another pool: all targets must have the same pool.
+// Fails unless all targets have the same pool, so that no other pool is overwritten.
 int opening::check_pools(copy_mask in_sync) const
 {
     const remote_replica &first = replicas_[first_of(in_sync)];
@@ -310,8 +307,8 @@ int opening::check_pools(copy_mask in_sync) const
     return 0;
 }
 
-// Acquires an epoch above each known one, and the promise of each target that has a record, so that another client,
-// which might only be silent, can no longer commit a record. A target that does not promise counts as unreachable.
+// Acquires an epoch above each known one, and promises from the targets that have a record. Another client, which might
+// only be silent, can then no longer commit a record. A target without a promise counts as unreachable.
 int opening::acquire_epoch()
 {
     promise_ = {record_.epoch + 1, group::new_writer_id()};
@@ -364,8 +361,8 @@ void opening::create_missing()
     connect(on_each_target(missing, settings_.session_timeout_ms(), make));
 }
 
-// Resynchronizes the other replicas from the first replica in sync. A replica that is lost during this is evicted if it
-// was in sync, otherwise skipped.
+// Resynchronizes the other replicas from the first one in sync. Evicts lost replicas in sync, and skips other lost
+// ones.
 int opening::resync(copy_mask others, copy_mask *resynced)
 {
     int result = 0;
@@ -380,7 +377,7 @@ int opening::resync(copy_mask others, copy_mask *resynced)
         if (lost == nullptr) {
             *resynced |= bit_of(index);
         } else if (lost == &replicas_[source]) {
-            // The source was lost: restarts all comparisons with the next source.
+            // The source was lost: restarts the comparisons with the next source.
             result = replicas_.evict(bit_of(source));
             left = others & ~bit_of(source);
             *resynced = 0;

@@ -9,8 +9,7 @@ namespace rpmem
 {
 
 // Creation or opening of a pool. With several targets, the membership records determine the replicas in sync. The other
-// replicas are resynchronized before the call returns (docs/replication.md). Functions that return int return 0, or -1
-// with the failure reported.
+// replicas are resynchronized before the call returns (docs/replication.md).
 class opening
 {
 public:
@@ -27,14 +26,13 @@ public:
     opening(replica_group &replicas, const params &requested, const target_list &targets);
 
     int run();
-    // Returns the number of lanes that all replicas have.
     unsigned lanes() const { return lanes_; }
 
 private:
     using copy_mask = group::copy_mask;
     using target_function = std::function<int(remote_replica &rep, const replica::deadline &until)>;
 
-    // Functions of contact.cpp, which contact all targets.
+    // Functions in contact.cpp.
     remote_replica::session_params session_params_of(bool create, const replica::pool_attributes &attributes) const;
     copy_mask on_each_target(copy_mask of, int timeout_ms, const target_function &f,
             const std::function<bool(copy_mask succeeded)> &is_complete = nullptr);
@@ -62,8 +60,7 @@ private:
     const unsigned count_;
     const params &params_;
     const target_list &targets_;
-    // Size of the whole pool. pmempool opens only the beginning of a pool to inspect it, so params_.size can be
-    // smaller.
+    // Size of the whole pool. params_.size can be smaller: pmempool inspects only the beginning of a pool.
     std::uint64_t pool_size_;
     unsigned lanes_ = 0;
     replica::set_uuid set_{};

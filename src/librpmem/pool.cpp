@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data path of an open pool.
 #include "pool.hpp"
 
 #include <cerrno>

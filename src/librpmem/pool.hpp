@@ -10,7 +10,6 @@ struct rpmem_pool {
 public:
     explicit rpmem_pool(const rpmem::call_settings &settings) : replicas_(settings) {}
 
-    // Functions that return int return 0, or -1 with the failure reported.
     int open(const rpmem::opening::params &params);
     int set_attributes(const rpmem_pool_attr *attributes);
     int close();

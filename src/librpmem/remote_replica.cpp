@@ -12,8 +12,7 @@ namespace rpmem
 namespace
 {
 
-// Maximum length of a queue, which every device supports.
-constexpr int max_queue_depth = 1024;
+constexpr int max_queue_depth = 1024; // every device supports it
 
 int fail_outdated()
 {

@@ -8,9 +8,9 @@
 namespace rpmem
 {
 
-// Remote replica: the copy of a pool on one of its targets, and its daemon. Functions that return int return 0, or -1
-// with the failure reported, and can throw std::bad_alloc before connect(). Call order: start(), open(),
-// fetch_record(), connect(). A pool that open() could not open may be created with open() after fetch_record().
+// Remote replica: the copy of a pool on one of its targets, and its daemon. Functions can throw std::bad_alloc before
+// connect(). Call order: start(), open(), fetch_record(), connect(). After fetch_record(), a pool that open() could not
+// open may be created with open().
 class remote_replica
 {
 public:
@@ -26,18 +26,13 @@ public:
     };
     // Starts the daemon. With several targets, also reads the membership record.
     int start(const replica::target &to, const std::string &daemon, bool several, const replica::deadline &until);
-    // Opens or creates the pool at the target.
     int open(const session_params &params, const replica::deadline &until);
-    // Reads the membership record from the target.
     int fetch_record(const replica::deadline &until);
-    // Gets the promise of the target, and its record.
+    // Requests the promise of the target, and reads its record.
     int prepare(const replica::mirror_promise &promise, const replica::deadline &until);
-    // Connects the data path.
     int connect(const session_params &params, const replica::deadline &until);
-    // Stores the membership record on the target.
     int commit(const replica::set_uuid &set, std::uint64_t pool_size, const replica::mirror_record &record);
     int set_attributes(const replica::pool_attributes &attributes);
-    // Computes the hashes of segments at the target.
     int hash(replica::range of, std::string *hashes);
     int close();
     // Closes the pool after opening failed with `error`, and removes what was created.
@@ -56,9 +51,8 @@ public:
     // Returns how the daemon of a lost replica ended. Empty if it runs.
     replica::error_text end_of_lost() { return session_.end_of_lost(); }
 
-    // Number of the replica in membership records.
-    std::uint32_t number = 0;
-    // State of opening this replica. On failure, an errno value and its message.
+    std::uint32_t number = 0; // copy number in membership records
+    // Progress of opening this replica, and the errno value and message of a failure.
     bool record_fetched = false;
     bool recorded_lost = false;
     int error = 0;

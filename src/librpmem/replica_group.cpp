@@ -20,10 +20,8 @@ using group::first_of;
 namespace
 {
 
-// Error of a lane if the device cannot read the local memory.
-constexpr int unreadable_memory = EFAULT;
-// Error of a target that has promised the pool to another client.
-constexpr int fenced = ESTALE;
+constexpr int unreadable_memory = EFAULT; // error of a lane if the device cannot read the local memory
+constexpr int fenced = ESTALE;            // error of a target that has promised the pool to another client
 
 } // namespace
 
@@ -45,8 +43,8 @@ int replica_group::begin(
     return commit(in_sync, 0, false);
 }
 
-// Calls f, which returns 0, or -1 with the failure reported, for the replicas concurrently. Returns those that failed,
-// with the failure stored in them. Each request of f has a deadline of its own.
+// Calls f for the replicas concurrently. Returns those that failed, and stores the failure in them. Each request of f
+// has a deadline of its own.
 template<class F>
 copy_mask replica_group::failures_of(copy_mask of, F f)
 {
@@ -69,7 +67,6 @@ copy_mask replica_group::commit_failures(copy_mask of, const replica::mirror_rec
     return failed;
 }
 
-// Returns the copy numbers of replicas.
 copy_mask replica_group::numbers_of(copy_mask of) const
 {
     copy_mask numbers = 0;
@@ -77,8 +74,8 @@ copy_mask replica_group::numbers_of(copy_mask of) const
     return numbers;
 }
 
-// Commits the record with these replicas in sync. At least one of the staying replicas must store it. Otherwise two
-// disjoint sets of replicas could both be considered in sync. Replicas that fail to store it are removed.
+// Commits the record with these replicas in sync. At least one of the staying replicas must store it, so that no two
+// disjoint sets of replicas are both considered in sync. Replicas that fail to store it are removed.
 int replica_group::commit(copy_mask staying, copy_mask joining, bool closed)
 {
     copy_mask next = staying | joining;
@@ -102,9 +99,8 @@ int replica_group::commit(copy_mask staying, copy_mask joining, bool closed)
     return 0;
 }
 
-// Evicts lost replicas before data is acknowledged without them. The last replicas in sync are not evicted:
-// RPMEM_ON_LOSS determines the result of the call. Unreadable local memory evicts no replica, because all replicas need
-// it.
+// Evicts lost replicas before data is acknowledged without them. The last replicas in sync are not evicted: then
+// RPMEM_ON_LOSS applies. Unreadable local memory evicts no replica, because all replicas need it.
 int replica_group::evict(copy_mask failed)
 {
     {
@@ -154,8 +150,8 @@ int replica_group::fail_lost(int error)
     return fail(error, "%s: replica lost: %s%s%s", name(), std::strerror(error), how.empty() ? "" : ": ", how.c_str());
 }
 
-// Returns the result of a call on a lost pool. With RPMEM_ON_LOSS=degrade the program continues, unless its own memory
-// is unreadable.
+// Returns the result of a call on a lost pool: success with RPMEM_ON_LOSS=degrade, unless the local memory is
+// unreadable.
 int replica_group::outcome(int error)
 {
     if (settings_.on_loss == on_loss::error || !opened_ || error == unreadable_memory)
@@ -165,8 +161,8 @@ int replica_group::outcome(int error)
     return 0;
 }
 
-// If every replica rejects the request, no header was changed, and none is lost. Otherwise those that failed have a
-// header that differs.
+// Sets the attributes on all replicas. If each replica rejects the request, no header was changed and none is lost.
+// Otherwise the headers of those that failed differ, so they are lost.
 int replica_group::set_attributes(const replica::pool_attributes &attributes)
 {
     if (lost_ != 0)
@@ -213,7 +209,7 @@ int replica_group::close()
     const remote_replica &first = *replicas_[first_of((held & failed) != 0 ? held & failed : held)];
     if (settings_.on_loss == on_loss::error)
         return fail_again(first.error, first.reason.c_str());
-    // The close can be the first operation that detects the loss.
+    // Closing can be the first operation that detects the loss.
     each_copy(held, [&](unsigned index) { replicas_[index]->region().lost().declare(first.error); });
     return outcome(first.error);
 }

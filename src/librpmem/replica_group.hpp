@@ -13,8 +13,7 @@ namespace rpmem
 
 // Replicas of a pool on one or several targets. Sets of replicas are bit masks. Replicas in sync contain all
 // acknowledged data. Several targets store this in a membership record (docs/replication.md): a lost replica is removed
-// from the record before data is acknowledged without it. Functions that return int return 0, or -1 with the failure
-// reported.
+// from the record before data is acknowledged without it.
 class replica_group
 {
 public:
@@ -22,7 +21,7 @@ public:
 
     explicit replica_group(const call_settings &settings) : settings_(settings) {}
 
-    // Creates the replicas, one for each target, none of which is started. The texts are those of rpmem_open().
+    // Creates the replicas, one for each target, without starting them. The strings are those of rpmem_open().
     void assign(const target_list &targets, const char *target, const char *set_name);
     // Commits the first record of an epoch. Without it, no record is kept.
     int begin(const replica::set_uuid &set, const replica::mirror_record &first, std::uint64_t pool_size,

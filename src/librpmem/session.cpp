@@ -22,8 +22,8 @@ using replica::deadline;
 namespace
 {
 
-// Prefix of the line on standard error with which the reporting script reports the end of the daemon. This process
-// cannot wait for the daemon, which is not its child. The script suppresses messages of a shell about signals.
+// Prefix of the line on standard error that reports the end of the daemon. This process cannot wait for the daemon,
+// which is not its child, so a script does. The script suppresses messages of the shell about signals.
 constexpr std::string_view status_line = "librpmem: exit status ";
 constexpr char reporting_script[] = "exec 3>&2 2>/dev/null; s=300; command -v \"$1\" >&2 && { (exec \"$@\" 2>&3 3>&-); "
                                     "s=$?; }; echo \"librpmem: exit status $s\" >&3; exit $s";
@@ -168,7 +168,7 @@ void session::watch_channel()
     while (lost_.error() == 0) {
         pollfd pollers[] = {{stop_.get(), POLLIN, 0}, {daemon_.channel(), POLLIN, 0}, {daemon_.messages(), POLLIN, 0},
                 {daemon_.pidfd(), POLLIN, 0}, {lost_.fd(), POLLIN, 0}};
-        // After standard error is closed, the pipe would stay readable forever.
+        // After standard error was closed, the pipe would stay readable forever.
         const bool quiet = pollers[2].fd < 0;
         const int ready = poll(pollers, std::size(pollers), interval_ms);
         if (ready == 0) {

@@ -25,15 +25,12 @@ public:
     session(const session &) = delete;
     session &operator=(const session &) = delete;
 
-    // Maximum keep-alive interval, in milliseconds.
-    static constexpr int keep_alive_ms = 1000;
-    // Maximum time between the end of a daemon and its report, in milliseconds.
-    static constexpr int end_report_ms = 200;
+    static constexpr int keep_alive_ms = 1000; // maximum interval
+    static constexpr int end_report_ms = 200;  // maximum time between the end of a daemon and its report
 
-    // Return 0, or -1 with the failure reported. request() is thread-safe.
+    // request() is thread-safe.
     int start(const replica::target &to, const std::string &daemon, const replica::deadline &until);
     int request(const replica::request &r, replica::response *to, const replica::deadline &until);
-    // Sends a request to a target that is not lost.
     int request(const replica::request &r, replica::response *to);
     int watch();
 
@@ -44,11 +41,9 @@ public:
     // Returns whether the daemon stores promises and returns hashes of these pools.
     bool serves_group() const { return (features_ & replica::feature_group) != 0; }
 
-    // Returns how the daemon of a lost replica ended, or an empty text if it runs. Waits up to 1 s for the report. Call
-    // only after watch().
+    // Returns how the daemon of a lost replica ended, or "" if it runs. Waits up to 1 s. Call only after watch().
     replica::error_text end_of_lost();
 
-    // Kills the daemon or ssh if it no longer responds.
     void kill_daemon() { daemon_.kill(); }
     // Closes the channel and waits for the end of the daemon.
     void finish();

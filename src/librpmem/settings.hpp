@@ -13,8 +13,7 @@ struct load_settings {
     int queue_depth;
     int log_level; // -1 without a valid RPMEM_LOG_LEVEL
     char log_file[4096];
-    // Command lines of RPMEM_CMD, separated by '|' and used in turn.
-    char *commands;
+    char *commands; // command lines of RPMEM_CMD, separated by '|' and used in turn
 };
 const load_settings &settings();
 

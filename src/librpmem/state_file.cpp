@@ -58,7 +58,7 @@ void append(const char *replica_name, std::string_view entry)
         close(fd);
 }
 
-// Returns the entry of a line, or an empty text if the line belongs to another replica.
+// Returns the entry of a line, or an empty string if the line belongs to another replica.
 std::string_view entry_of(std::string_view line, std::string_view replica_name)
 {
     constexpr std::string_view separator = ": ";

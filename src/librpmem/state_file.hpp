@@ -7,7 +7,7 @@ namespace rpmem
 {
 
 // State file: records, for operators and later programs, the replicas that were lost while a program continued without
-// them. Lines are only appended, and the last line of a replica is valid. A failure to write the file is logged.
+// them. Lines are only appended; the last line of a replica is valid. A write failure is logged.
 
 // Records that the replica is out of date because of this error.
 void record_loss(const char *replica_name, int error);
@@ -16,8 +16,7 @@ void record_loss(const char *replica_name, int error);
 void record_rebuilt(const char *replica_name);
 void record_removed(const char *replica_name);
 
-// Returns 0 if the state file permits the use of the replica, otherwise an errno value and a message. ESTALE means that
-// the replica is recorded as lost.
+// Returns 0 if the replica may be used, ESTALE if it is recorded as lost, or the error of the file; with a message.
 int recorded_fault(const char *replica_name, replica::error_text *reason);
 
 } // namespace rpmem

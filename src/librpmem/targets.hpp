@@ -18,7 +18,6 @@ std::string replica_name(std::string_view target, const char *set_name);
 struct target_list {
     static constexpr std::size_t max_targets = replica::max_copies - 1;
 
-    // Returns 0, or -1 with the failure reported.
     int parse(const char *text);
 
     std::size_t count = 0;
