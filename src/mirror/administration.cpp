@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Local socket on which the open set serves rpma-mirror(1). docs/replication.md describes the messages.
 #include "administration.hpp"
 
 #include <fcntl.h>
@@ -46,7 +45,7 @@ std::uint64_t rate_of(const json &request)
     return request.is_object() && request.contains("rate") ? number_of(request, "rate") : 0;
 }
 
-// Right to change the members, for one client at a time: an addition that fails must not revert that of another client.
+// Claim on changing the members. Only one client at a time has it, because a failed addition is reverted.
 class exclusive_change
 {
 public:
@@ -72,7 +71,7 @@ json verify(rpma_mirror &set, const json &request, const limits &within)
     return result;
 }
 
-// A copy whose resync failed or was canceled does not stay in the set: the set file does not list it.
+// Removes the copy again if its resync failed or was canceled, because the set file does not list it.
 void add(rpma_mirror &set, const json &request, const limits &within)
 {
     const unsigned copy = copy_of(request);
@@ -95,7 +94,6 @@ json status(rpma_mirror &set)
     return result;
 }
 
-// Throws failure and json::exception.
 json execute(rpma_mirror &set, const json &request, const limits &within, std::atomic<bool> &changes_members)
 {
     const auto command = request.at("command").get<std::string>();
@@ -130,7 +128,7 @@ std::string result_line(int code, const char *message, const json &result = {})
 
 } // namespace
 
-// Connection with at most one request. The first group of members belongs to the thread of the socket.
+// Connection with at most one request. Only the thread of the socket accesses the first group of members.
 struct administration::client {
     replica::fd_owner connection;
     std::string received, unsent;
@@ -250,7 +248,7 @@ void administration::accept_clients()
     for (;;) {
         replica::fd_owner connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!connection.valid()) {
-            // Without a free descriptor the client stays in the queue.
+            // Without a free descriptor, the client stays in the listen queue.
             accept_at_ms_ = replica::now_ms() + (errno == EAGAIN ? 0 : mirror_admin::line_interval_ms);
             return;
         }
@@ -271,7 +269,7 @@ void administration::accept_clients()
     }
 }
 
-// Returns false if the client must be disconnected, which needs no wait.
+// Returns false if the client must be disconnected. Does not wait.
 bool administration::advance(client &c, short happened)
 {
     // A closed connection cancels the request. The client stays until its thread has ended.
@@ -330,7 +328,7 @@ bool administration::receive_request(client &c)
     return true;
 }
 
-// Sends what the client can receive now. Returns false if the client has received nothing for too long.
+// Sends as much as the client can receive without waiting. Returns false if the client received nothing for too long.
 bool administration::send_lines(client &c)
 {
     const ssize_t count = send(c.connection.get(), c.unsent.data(), c.unsent.size(), MSG_NOSIGNAL);

@@ -26,7 +26,7 @@ public:
     administration(const administration &) = delete;
     administration &operator=(const administration &) = delete;
 
-    // Replaces the socket of a writer that was killed. Throws failure.
+    // Replaces the socket of a writer that was killed.
     void start();
     // Removes the socket, cancels the requests and waits for them.
     void stop();

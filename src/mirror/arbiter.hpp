@@ -35,8 +35,8 @@ public:
     virtual promise take(
             const promise &requested, bool seize, record &newest_record, const replica::deadline &until) = 0;
 
-    // Replaces the record if this writer still has the right to write. Called before the record is committed on the
-    // copies. The first call of a writer follows take().
+    // Replaces the record if this writer, which called take(), still has the right to write. Precedes the commit on the
+    // copies.
     virtual void commit(const record &next, const replica::deadline &until) = 0;
 
     // Renews the right to write, if it expires. Called every renew_ms() milliseconds, or never if that is 0.
@@ -53,8 +53,7 @@ public:
     virtual void release(const replica::deadline &until) noexcept = 0;
 };
 
-// Creates an arbiter from the text of rpma_mirror_cfg_set_arbiter(): "operator", or NAME and the settings of the
-// arbiter NAME. Throws failure with E_INVAL.
+// Creates the arbiter of rpma_mirror_cfg_set_arbiter(): "operator", or NAME and its settings. Throws E_INVAL.
 std::unique_ptr<arbiter> make_arbiter(const std::string &text);
 
 // Checks the text of an arbiter without connecting. Throws failure with E_INVAL for an invalid text.

@@ -76,7 +76,7 @@ void create_copy(const membership &of, const remote_copy &c, channel &control, s
             throw;
         const replica::mirror_state existing =
                 replica::from_wire(control.call(c.make_state_request(of.writer.set), until).state());
-        // The set can have grown since: attach() changes the length of the copy.
+        // The length can differ: the set may have grown, and attach() changes the length of the copy.
         if (existing.set != of.writer.set || existing.copy != c.where.copy)
             throw;
     }

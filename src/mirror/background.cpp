@@ -12,8 +12,8 @@ namespace mirror
 namespace
 {
 
-// Limits of the pause, which doubles with each attempt: while the target cannot be resynchronized, and if it repeatedly
-// leaves the set after it joined, because each eviction delays flushes.
+// Maximum pauses between attempts; the pause doubles with each attempt. The first one applies while the target cannot
+// be resynchronized, the second one if it is repeatedly evicted after it joined, because evictions delay flushes.
 constexpr int max_failed_pause_ms = 8000, max_joined_pause_ms = 64'000;
 constexpr std::int64_t stable_ms = 120'000; // time in sync after which the pause is the shortest one again
 
@@ -24,7 +24,7 @@ background_resync::background_resync(set_parts &of, resyncer &with)
 {
 }
 
-// A copy that another thread has claimed is not due, and neither is one whose resync the program canceled.
+// Returns false for a copy that another thread has claimed, or whose resync the program canceled.
 bool background_resync::is_due(unsigned copy, attempts &of) const
 {
     const std::lock_guard guard(membership_);

@@ -18,7 +18,7 @@ public:
     background_resync(const background_resync &) = delete;
     background_resync &operator=(const background_resync &) = delete;
 
-    // Starts an attempt for each target that is due. One thread calls it periodically. Throws failure.
+    // Starts an attempt for each target that is due. One thread calls it periodically.
     void poll();
     // Cancels the attempts and waits for them. poll() must not be called afterwards.
     void stop();
@@ -26,7 +26,7 @@ public:
 private:
     static constexpr int min_pause_ms = 500; // shortest pause between two attempts
 
-    // `next_ms` and `pause_ms` belong to the thread while it is running.
+    // While the thread is running, only it accesses `next_ms` and `pause_ms`.
     struct attempts {
         std::unique_ptr<replica::loss> cancel; // event that cancels the latest attempt
         std::atomic<bool> running = false;

@@ -92,7 +92,6 @@ replica::fd_owner connect(const target_settings &to, const replica::deadline &un
             name_of(to) + ": " + std::strerror(error) + " (is rpmemd --listen running there?)", error);
 }
 
-// Connects and authenticates with the key.
 std::unique_ptr<replica::tls_stream> connect(
         const target_settings &to, const replica::tls_keys &key, const replica::deadline &until)
 {

@@ -8,7 +8,7 @@
 namespace mirror
 {
 
-// Reads the only key of a file. Throws failure.
+// Reads the only key of a file.
 replica::tls_keys read_key(const std::string &path);
 
 // Control connection to a target. Functions throw failure: E_CONNECTION and E_TIMEOUT if the connection has failed, and

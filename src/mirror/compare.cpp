@@ -11,11 +11,11 @@ using namespace mirror;
 namespace
 {
 
-// Times that verify compares a batch that differs: the program may change a segment between the two hashes.
+// Maximum number of comparisons of a batch by a verification: the program may change a segment between the two hashes.
 constexpr int max_compare_attempts = 4;
 constexpr std::uint32_t max_unchecked = 32; // maximum number of consecutive batches that are sent without comparing
 constexpr std::uint64_t max_sleep_ms = 20;  // time after which a sleeping comparison checks whether it was canceled
-// Maximum time without progress for which a wait holds the lane, and the pause in which a flush can take it.
+// Maximum time without progress for which a waiting thread holds the lane, and the pause in which a flush can take it.
 constexpr int max_lane_hold_ms = 2;
 constexpr timespec lane_pause{0, 200'000};
 

@@ -39,7 +39,7 @@ struct comparison {
     std::uint64_t sent = 0;
     std::uint64_t different = 0; // segments
     std::uint64_t first = UINT64_MAX;
-    // Consecutive batches that differed completely, and the following batches that are sent without comparing.
+    // Consecutive batches that differed completely, and following batches that are sent without comparing.
     std::uint32_t all_different = 0;
     std::uint32_t unchecked = 0;
     std::uint64_t started_ms = static_cast<std::uint64_t>(replica::now_ms());
@@ -47,11 +47,10 @@ struct comparison {
     std::function<void(std::uint64_t end)> on_durable_up_to;
 
     bool is_canceled() const { return within.cancel != nullptr && within.cancel->error() != 0; }
-    // Calls the progress function and waits as the rate limit requires. Throws E_CANCELED.
+    // Calls the progress function, and waits to keep the rate limit. Throws E_CANCELED.
     void step(rpma_mirror_phase phase);
 };
 
-// Runs comparisons. Throws failure.
 class comparer
 {
 public:

@@ -39,7 +39,7 @@ void completion::each_outstanding(program_lane &used, F &&f) const
     }
 }
 
-// A target that was evicted has its ranges marked as dirty when its connection is replaced.
+// The ranges of an evicted target are marked as dirty when its connection is replaced.
 bool completion::is_complete(unsigned lane, const posted_flush &posted) const noexcept
 {
     bool complete = true;
@@ -50,7 +50,7 @@ bool completion::is_complete(unsigned lane, const posted_flush &posted) const no
     return complete;
 }
 
-// Flushes of a lane complete in the order of their start.
+// Flushes of a lane complete in the order in which they were started.
 void completion::update(unsigned lane, program_lane &used) const noexcept
 {
     const std::uint64_t before = used.completed;
@@ -65,7 +65,7 @@ void completion::update(unsigned lane, program_lane &used) const noexcept
         used.watch->raise();
 }
 
-// Collects completions of all connections. Another thread evicts a failed one, because that takes time.
+// Collects completions of all connections. Another thread evicts failed targets, because an eviction takes time.
 void completion::poll(unsigned lane, program_lane &used) noexcept
 {
     each_copy(membership_.now().awaited, [&](unsigned copy) {
@@ -96,8 +96,8 @@ void completion::confirm(unsigned lane, program_lane &used) noexcept
     });
 }
 
-// A target is silent if no completion arrived within the timeout of an operation. A confirmation counts as late only if
-// it was found to be outstanding after the limit: the program can call late.
+// Finds silent targets, which confirmed nothing within the timeout of an operation, and late confirmations. A
+// confirmation is late only if a call found it outstanding after the limit: the program may make this call late.
 void completion::find_unresponsive_targets(program_lane &used) noexcept
 {
     const std::int64_t now = replica::now_ms();

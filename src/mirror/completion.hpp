@@ -19,16 +19,16 @@ struct posted_flush {
     std::uint32_t late = 0; // copies that had not confirmed at the limit of late confirmations, as bits
 };
 
-// Lane of the program: uses the same lane of each target.
+// Lane of the program, which uses the same lane of each target.
 struct program_lane {
     static constexpr std::uint64_t max_tickets = RPMA_MIRROR_MAX_TICKETS;
 
-    // Held by a flush. Code that replaces connections holds those of all lanes. Otherwise one thread at a time.
+    // A flush holds the lock of its lane. Code that replaces connections holds those of all lanes.
     std::mutex lock;
     // Numbers of the last tickets: started, known to be complete, and reported to the program.
     std::uint64_t started = 0, completed = 0, taken = 0;
     std::array<posted_flush, max_tickets> in_flight{};
-    // Time of the last completion from each target that flush_take() collected, in milliseconds.
+    // Time at which flush_take() last collected a completion of each target, in milliseconds.
     std::array<std::int64_t, replica::max_copies> progress_ms{};
     std::unique_ptr<lane_watch> watch; // NULL until the program requests the descriptor
 };

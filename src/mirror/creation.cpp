@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations on a set that is not open: creating it, and fencing its writer.
 #include "creation.hpp"
 
 #include "attach.hpp"
@@ -45,7 +44,8 @@ void creation::each_of_all(const deadline &until, const std::function<void(remot
     each_copy(all & ~responded(), [&](unsigned copy) { throw *copies_[copy]->error; });
 }
 
-// Reads the local state of an interrupted creation and returns true, or initializes that of a new set. Throws E_EXISTS.
+// Reads the state of an interrupted creation, or initializes that of a new set. Returns true if resuming. Throws
+// E_EXISTS.
 bool creation::find_partial_creation(replica::mirror_state &local_state)
 {
     if (local_.open_state()) {
@@ -137,7 +137,7 @@ std::uint64_t creation::fence(bool force)
     return membership_.writer.promise.epoch;
 }
 
-// Throws E_UNFENCED unless enough targets respond. Checked before any promise, too: a promise cannot be revoked.
+// Throws E_UNFENCED unless enough targets respond. Called before the first promise, too: promises cannot be revoked.
 void creation::check_fence(bool force) const
 {
     if (responded() == 0)

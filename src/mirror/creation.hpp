@@ -6,7 +6,7 @@
 namespace mirror
 {
 
-// Operations on a set that is not open: creating it, and fencing its writer. Throws failure.
+// Operations on a set that is not open: creating it, and fencing its writer.
 class creation : private discovery
 {
 public:

@@ -12,7 +12,7 @@ using namespace mirror;
 namespace
 {
 
-// Returns an epoch above each that another machine can have: these grow more slowly than the milliseconds since 1970.
+// Returns an epoch above each that another machine can have: epochs grow more slowly than the milliseconds since 1970.
 std::uint64_t epoch_of_time()
 {
     timespec now{};
@@ -93,7 +93,7 @@ void discovery::check_length(std::uint64_t length) const
                                                    " in the configuration (use rpma-mirror grow)");
 }
 
-// Identifies the set by the local copy, or by the targets if there is none yet.
+// Identifies the set by the local copy, or by the targets if there is no local copy yet.
 void discovery::identify_set()
 {
     for (const auto &c : copies_) {
@@ -126,7 +126,7 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
     for (const auto &c : copies_)
         if (c && c->responded)
             highest = std::max({highest, c->last_state.promised.epoch, c->last_state.committed.epoch});
-    // Copies missing in a forced opening can have higher epochs, and the records of this opening must be newer.
+    // The copies that a forced opening ignores can have higher epochs, but its records must be the newest.
     const std::uint64_t epoch = std::max(highest + 1, overrides ? epoch_of_time() : 0);
     renewal_.stop();
     membership_.writer.promise = arbiter_.take({epoch, group::new_writer_id()}, seize, arbiters_, until);
@@ -153,8 +153,8 @@ void discovery::throw_incomplete(std::uint32_t missing, int code, const char *co
             reason ? reason->system() : 0);
 }
 
-// Returns whether the local copy is the newest. A writer commits a record at the arbiter first, so one that died then
-// left only its promise in the local copy. The arbiter's record excludes the local copy after an interrupted repair.
+// Returns whether the local copy is the newest. A writer commits a record at the arbiter first: if it died then, its
+// local copy only has the promise. After an interrupted repair the arbiter's record excludes the local copy.
 bool discovery::local_is_newest() const
 {
     const replica::mirror_state &local_state = local_.state();

@@ -8,7 +8,7 @@
 namespace mirror
 {
 
-// Finds the newest record of a set that is not open, and acquires an epoch. Throws failure.
+// Finds the newest record of a set that is not open, and acquires an epoch.
 class discovery
 {
 public:
@@ -21,7 +21,7 @@ public:
 
     explicit discovery(set_parts &of);
 
-    // Record that a local copy has, before the targets respond.
+    // Sets the record of the local copy, before the targets respond.
     void start_with(const record &first) { newest_ = first; }
     void connect_all(scope awaited, const deadline &until);
     std::uint32_t responded() const;
@@ -37,7 +37,7 @@ protected:
     bool local_is_newest() const;
     void each_in_parallel(std::uint32_t copies, scope awaited, const deadline &until,
             const std::function<void(remote_copy &, const deadline &)> &f);
-    // Targets that responded and found their parts changed, and are in sync in the newest record or had it.
+    // Targets that responded with changed parts, and that are in sync in the newest record or had stored it.
     std::uint32_t changed() const;
 
     const settings &settings_;

@@ -217,7 +217,7 @@ etcd_arbiter::promise etcd_arbiter::take(
     });
 }
 
-// Commits the record. A lost response does not matter: only the writer with the right can change the record.
+// A lost response does not matter: only the writer with the right can change the record.
 void etcd_arbiter::commit(const record &next, const replica::deadline &until)
 {
     const bool done = understood([&] {

@@ -11,8 +11,8 @@ namespace mirror
 {
 
 // Arbiter in a cluster of etcd v3. A set has three keys below the prefix and its UUID: `record`, the last committed
-// record; `epoch`, the highest granted epoch; and `writer`, the current writer, which is bound to the lease of that
-// writer. Transactions that compare the revisions change them.
+// record; `epoch`, the highest granted epoch; and `writer`, bound to the lease of the current writer. Transactions that
+// compare the revisions change them.
 class etcd_arbiter : public arbiter
 {
 public:
@@ -50,7 +50,7 @@ private:
     etcd_settings settings_;
     std::string prefix_ = "/rpma/mirror/";
     int ttl_s_ = 10;
-    // One client for calls with the membership lock held, one for renewing.
+    // The first client is used with the membership lock held, the second one for renewing.
     std::unique_ptr<etcd_client> client_, renewing_;
     std::string key_prefix_;
     std::string lease_;           // empty without a lease

@@ -28,7 +28,7 @@ public:
     std::size_t errors(rpma_mirror_error *to, std::size_t max);
     bool has_error(const rpma_mirror_error &like);
     void forget_errors(unsigned copy);
-    // Removes only errors whose range lies in the repaired one.
+    // Removes errors whose range lies completely in the repaired one.
     void forget_errors(unsigned copy, replica::range repaired);
 
 private:

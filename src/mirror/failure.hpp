@@ -11,7 +11,7 @@
 namespace mirror
 {
 
-// Error of a call, which its C function catches: an RPMA_MIRROR_E_* code, and one line with cause and remedy.
+// Error: an RPMA_MIRROR_E_* code, and one line with cause and remedy. Functions that are not noexcept may throw it.
 class failure : public std::runtime_error
 {
 public:

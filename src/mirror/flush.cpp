@@ -40,7 +40,7 @@ int flusher::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::s
     return 0;
 }
 
-// Calls send() for a lane of each target, the awaited ones first. `flush` gets the ranges, and the tickets to wait for.
+// Calls send() for a lane of each target, awaited ones first. `flush` receives the ranges and the tickets to wait for.
 template<class Send>
 void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
         const deadline &until, posted_flush &flush, failed_copies &failed) noexcept
@@ -131,7 +131,7 @@ private:
 
 } // namespace
 
-// Reports an error of the local copy for its whole length: the system does not report the failed pages.
+// Reports an error of the whole local copy, because the system does not report which pages failed.
 int flusher::on_local_copy_error(int error) noexcept
 {
     may_differ_ = true;
@@ -146,7 +146,7 @@ int flusher::on_local_copy_error(int error) noexcept
     return fail(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy: %s", std::strerror(error));
 }
 
-// Waits for each target in turn; all work concurrently. One that another thread has evicted might not have the ranges.
+// Waits for each target in turn. Targets that another thread has evicted might not have the ranges.
 void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept
 {
     for (unsigned copy = 0; copy < flush.tickets.size(); ++copy) {
@@ -167,7 +167,7 @@ void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, f
     }
 }
 
-// Counts a confirmation as late only if the flush waited for it, and not for another target or for the program.
+// A confirmation counts as late only if the flush waited for it, and not for another target or for the program.
 void flusher::record_confirmation(
         remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept
 {
@@ -244,7 +244,7 @@ int flusher::flush_start(
         const std::lock_guard guard(used.lock);
         if (used.started >= program_lane::max_tickets)
             used.completed = std::max(used.completed, used.started - program_lane::max_tickets + 1);
-        // The tickets of the slot are confirmed, unless the local copy failed in between.
+        // The targets have confirmed the tickets of the slot, but the local copy may have failed.
         for (const auto &c : copies_)
             if (c)
                 drop_ticket(*c, posted);
@@ -377,7 +377,7 @@ int flusher::descriptor_of(unsigned lane)
     return used.watch->fd();
 }
 
-// The descriptor becomes unreadable first, so that it reports each event that is too late for this call.
+// Makes the descriptor unreadable first, so that it reports each event that this call misses.
 int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept
 {
     program_lane &used = lanes_[lane];
@@ -385,7 +385,7 @@ int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) n
     if (used.watch)
         used.watch->clear();
     completion_.collect(lane, used);
-    // After the failure of the mirror no flush waits for a target, and none is acknowledged.
+    // After the failure of the mirror, flushes are neither waited for nor acknowledged.
     if (const int code = membership_.check_usable(); code != 0)
         return code;
     const std::uint64_t count = std::min<std::uint64_t>(*n, used.completed - used.taken);

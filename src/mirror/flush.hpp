@@ -10,7 +10,7 @@
 namespace mirror
 {
 
-// Data path: lanes of the program. The functions that return int return 0 or an error code.
+// Data path: flushes on the lanes of the program. Functions that return int return 0 or an error code.
 class flusher
 {
 public:
@@ -25,7 +25,7 @@ public:
     int flush_start(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,
             std::uint64_t *ticket) noexcept;
     int flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept;
-    // Returns the descriptor that is readable when tickets are complete. Throws failure.
+    // Returns the descriptor that is readable when tickets are complete.
     int descriptor_of(unsigned lane);
     // Stores at most *n tickets that are complete and were not reported before. Does not wait.
     int flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept;
@@ -34,7 +34,6 @@ public:
     int atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept;
     int read(unsigned lane, unsigned copy, void *to, replica::range r) noexcept;
 
-    // Calls f with the locks of all lanes held.
     template<class F>
     void without_lanes(F &&f)
     {
@@ -43,7 +42,7 @@ public:
             guards.emplace_back(lane.lock);
         f();
     }
-    // Calls f(failed) while no flush is in progress. `failed` are those of the copies, given as bits, that have not
+    // Calls f(failed) while no flush is in progress. `failed` are the copies, of those given as bits, that have not
     // confirmed all flushes. The caller must hold the membership lock.
     template<class F>
     void with_drained_lanes(std::uint32_t copies, F &&f)
@@ -60,8 +59,7 @@ public:
                 completion_.update(lane, lanes_[lane]);
         });
     }
-    // Drops the tickets of a copy whose connection ends, and marks the ranges as dirty that it has not confirmed. The
-    // caller must hold the locks of all lanes.
+    // Drops the tickets of a copy and marks unconfirmed ranges as dirty. The caller must hold the locks of all lanes.
     void drop_tickets(remote_copy &c);
     void register_again();
 

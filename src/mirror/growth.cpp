@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Growth of a set that is open for writing (docs/replication.md, Growth).
 #include "growth.hpp"
 
 #include <vector>
@@ -96,7 +95,7 @@ grower::failures grower::call(std::uint32_t copies, F f)
     return found;
 }
 
-// Targets that flushes wait for. The caller must hold the membership lock.
+// Returns the targets that flushes wait for. The caller must hold the membership lock.
 std::uint32_t grower::synced() const
 {
     return membership_.now().awaited & membership_.synced_targets();
@@ -114,7 +113,7 @@ std::uint32_t grower::begin(std::uint64_t length)
     return synced();
 }
 
-// Makes the parts of targets long enough. A target that was evicted in the meantime grows when it is resynchronized.
+// Makes the parts of targets long enough. A target that is evicted during this grows when it is resynchronized.
 void grower::reserve(std::uint32_t copies, std::uint64_t length, channels &targets)
 {
     const replica::tls_keys key = read_key(settings_.key_file);
@@ -133,7 +132,7 @@ void grower::reserve(std::uint32_t copies, std::uint64_t length, channels &targe
     });
 }
 
-// If this machine cannot register the memory, all targets would be lost.
+// Checked first: if this machine cannot register the memory, all targets would be lost.
 void grower::check_registration(std::uint64_t length) const
 {
     each_copy(synced(), [&](unsigned copy) {
@@ -161,7 +160,7 @@ void grower::end_if_fenced(const failure &error, unsigned copy)
 }
 
 // Connects the lanes of the targets with the new length, while no flush is in progress. A target that fails is evicted.
-// Calls no function of the program in the meantime: it can flush.
+// Calls no function of the program, which could flush.
 void grower::commit(const failures &resized)
 {
     const std::lock_guard guard(membership_);

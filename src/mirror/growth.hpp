@@ -13,18 +13,18 @@ namespace mirror
 // Throws failure with E_INVAL unless a set can have the length.
 void check_new_length(std::uint64_t length);
 
-// Growth of a set while the program writes. Throws failure.
+// Growth of a set while the program writes (docs/replication.md, Growth).
 class grower
 {
 public:
     grower(set_parts &of, flusher &lanes);
 
-    // On return, each copy in sync has the length durably. A failure before all are long enough changes no length.
+    // On return, each copy in sync has the length durably. No length changes if not all parts can be made long enough.
     void grow(std::uint64_t length);
 
 private:
     using deadline = replica::deadline;
-    // Own connections: a target that needs long to extend its parts, or is silent, keeps the connection of the program.
+    // Separate connections: a target that extends its parts slowly, or is silent, does not block that of the program.
     using channels = std::array<std::unique_ptr<channel>, replica::max_copies>;
     using failures = std::array<std::optional<failure>, replica::max_copies>;
 

@@ -37,7 +37,7 @@ int lane_watch::add(unsigned copy, const replica::region_lane &lane, const repli
     return 0;
 }
 
-// Receives all edges. A copy has three descriptors.
+// Receives all edges: a copy has three descriptors.
 void lane_watch::clear() noexcept
 {
     epoll_event events[3 * replica::max_copies + 3];

@@ -7,26 +7,25 @@
 namespace mirror
 {
 
-// Descriptor of a lane for event loops. It combines the descriptors of all connections of the lane, edge-triggered, so
-// that it is readable from an event on one of them until clear(). The caller must hold the lock of the lane.
+// Descriptor of a lane for event loops. It combines the descriptors of all connections of the lane, edge-triggered: it
+// stays readable after an event on one of them until clear(). The caller must hold the lock of the lane.
 class lane_watch
 {
 public:
-    // `set_changed` reports changes of the membership. Throws failure.
+    // `set_changed` reports changes of the membership.
     explicit lane_watch(const wakeup &set_changed);
 
     int fd() const { return epoll_.get(); }
     // Makes the descriptor unreadable until the next event.
     void clear() noexcept;
-    // Makes the descriptor readable.
     void raise() const noexcept { ready_.raise(); }
 
     // Adds the connection of a copy, unless it was added before. Returns 0 or an errno value.
     int add(unsigned copy, const replica::region_lane &lane, const replica::loss &lost) noexcept;
-    // The connection of the copy was replaced. Its descriptors leave the set when they are closed.
+    // Forgets the replaced connection of the copy. Its descriptors leave the set when they are closed.
     void forget(unsigned copy) noexcept { added_ &= ~(1U << copy); }
 
-    // Makes the descriptor readable at the time, unless it will be earlier.
+    // Makes the descriptor readable at the time, or earlier if that was requested before.
     void raise_at(std::int64_t time_ms) noexcept;
 
 private:

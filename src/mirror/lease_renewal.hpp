@@ -20,7 +20,7 @@ public:
     lease_renewal(const lease_renewal &) = delete;
     lease_renewal &operator=(const lease_renewal &) = delete;
 
-    // Called after the right was acquired. Starts no thread if it does not expire. Throws failure.
+    // Called after the right was acquired. Starts no thread if it does not expire.
     void start();
     void stop();
     bool is_fenced() const { return is_fenced_; }

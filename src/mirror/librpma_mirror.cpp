@@ -50,7 +50,6 @@ int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uin
     return mirror == nullptr ? null("mirror") : mirror->lanes.check_ranges(0, &r, 1);
 }
 
-// Checks the arguments of functions that flush ranges.
 int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirror_range *ranges, std::size_t n_ranges,
         unsigned flags, unsigned supported) noexcept
 {

@@ -70,13 +70,13 @@ void check_data(const std::string &path, std::uint64_t length)
                                                    std::to_string(length) + " in the set (remove it, or extend it)");
 }
 
-// Allocates the bytes of the copy beyond its length. If it throws failure, the file has its old size.
+// Allocates the bytes of the copy beyond its length. On failure, restores the size of the file.
 void allocate(int fd, const std::string &path, std::uint64_t present, std::uint64_t length)
 {
     const std::uint64_t size = kind_of(fd, path).size;
     const auto begin = static_cast<off_t>(present), end = static_cast<off_t>(length);
     int error = posix_fallocate(fd, begin, end - begin);
-    // Bytes that the file had beyond the copy can have any content.
+    // The file's bytes behind the copy can have any content.
     const off_t used = std::min(static_cast<off_t>(size), end);
     if (error == 0 && used > begin) {
         if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, used - begin) != 0)
@@ -156,7 +156,7 @@ bool local_copy::open_file()
     return is_device;
 }
 
-// Compares the file with its stamp. A crashed writer has changed times and content of the file, but not replaced it.
+// Compares the file with its stamp. A crashed writer leaves changed times and content, but the same file.
 void local_copy::check_stamp()
 {
     const int files[] = {data_.get()};
@@ -179,7 +179,7 @@ void local_copy::make_data(std::uint64_t length)
     constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
     replica::fd_owner created(::open(settings_.local_path.c_str(), flags | O_CREAT | O_EXCL, 0600));
     if (!created.valid() && errno == EEXIST) {
-        // A file without content is left by a process that died before it had allocated the file.
+        // An empty file remains if a process dies before it has allocated the file.
         struct stat found {
         };
         if (lstat(settings_.local_path.c_str(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size != 0)
@@ -324,7 +324,7 @@ rpma_mirror_level local_copy::level() const
     }
 }
 
-// Returns the stamp of the file that is mapped, of which no writer uses more than `length` bytes.
+// Returns the stamp of the mapped file, of which no writer uses more than `length` bytes.
 replica::copy_stamp local_copy::present_stamp(std::uint64_t length) const
 {
     const int files[] = {data_.get()};
@@ -352,7 +352,7 @@ void local_copy::adopt(void *address, std::uint64_t length)
                 RPMA_MIRROR_E_INVAL, "memory: length differs from the set (" + std::to_string(length_) + " bytes)");
     if (settings_.local_path.empty())
         return memory_.adopt_file(-1, address, length);
-    // msync() works for each mapping of a file: it is unknown whether the program used MAP_SYNC.
+    // msync() works for every mapping of a file, also if the program did not use MAP_SYNC.
     if (open_file())
         check(memory_.adopt_device(data_.get(), address, length), "cannot use the mapping of " + settings_.local_path);
     else
@@ -377,13 +377,13 @@ int local_copy::deep_flush(replica::range r) const noexcept
 
 void local_copy::punch(replica::range r)
 {
-    // Device DAX returns ENODEV: it has no other pages.
+    // Device DAX returns ENODEV, because it has no replacement pages.
     if (data_.valid() &&
             fallocate(data_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(r.offset),
                     static_cast<off_t>(r.length)) != 0 &&
             errno != ENODEV)
         throw system_failure("cannot punch a hole into " + settings_.local_path);
-    // The mapping keeps a poisoned page that the file no longer has. Only MADV_DONTNEED_LOCKED unmaps locked pages.
+    // The mapping still contains the poisoned page. MADV_DONTNEED_LOCKED unmaps locked pages, too.
     std::byte *const at = address() + r.offset;
     if (madvise(at, r.length, MADV_DONTNEED) != 0 && madvise(at, r.length, MADV_DONTNEED_LOCKED) != 0)
         throw system_failure("cannot unmap pages of the local copy");

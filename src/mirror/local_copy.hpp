@@ -19,7 +19,7 @@ class membership;
 std::uint64_t configured_length(const settings &of);
 [[noreturn]] void reject_changed(const settings &of);
 
-// Local copy: its memory, and the state file beside it. Functions throw failure unless stated otherwise.
+// Local copy: its memory, and the state file beside it.
 class local_copy
 {
 public:
@@ -47,7 +47,6 @@ public:
     void adopt(void *address, std::uint64_t length);
 
     std::byte *address() const { return memory_.address(); }
-    // Length of the mapping.
     std::uint64_t length() const { return length_; }
     // Throws failure if the copy cannot be extended in place.
     void check_extension(std::uint64_t length) const;

@@ -130,7 +130,7 @@ std::uint32_t membership::commit_on_targets(const replica::mirror_record &next, 
     return failed;
 }
 
-// Calls the eviction function for each copy. If it refuses, the mirror fails and the record is not changed.
+// Calls the eviction function for each copy. If it refuses, the mirror fails and the record does not change.
 void membership::call_eviction_function(std::uint32_t leaving)
 {
     each_copy(leaving, [&](unsigned copy) {
@@ -178,7 +178,7 @@ void membership::commit_record(
         call_eviction_function(leaving);
         consented |= leaving;
         const replica::mirror_record &next = change.propose(++last_version_);
-        // Half of the time: after a timeout, another round might follow.
+        // Uses half of the time, because another round might follow a timeout.
         const deadline until(settings_.operation_ms / 2 + 1);
         arbiter_.commit(next, until);
         replica::mirror_state local_state = local_.state();
@@ -241,7 +241,7 @@ void membership::fail_with(int code, const char *reason, unsigned copy)
             copy);
 }
 
-// The marks precede the eviction, after which a resync can begin. The lock keeps a resync from ending in between.
+// A resync can begin after the eviction, so the marks precede it. The lock prevents that one ends in between.
 int membership::evict(const failed_copies &failed, const posted_ranges &unconfirmed) noexcept
 {
     const auto mark = [&](unsigned copy) {
@@ -269,7 +269,7 @@ int membership::evict_or_fail(const failed_copies &failed) noexcept
     return terminal_error_ == 0 ? 0 : check_usable();
 }
 
-// The other targets respond first: the record without the slow one needs one of them.
+// Evicts slow copies if another target responds, because the record without the slow one needs it.
 int membership::evict_slow(std::uint32_t copies) noexcept
 {
     if (is_held_by_caller())
@@ -305,7 +305,7 @@ void membership::set_consistency_point(std::uint64_t point)
     const int code = guarded([&] { commit_record(next, before); });
     if (code == 0)
         return;
-    // Unless the arbiter failed, a record without some copies that flushes still wait for might be durable.
+    // Unless the arbiter failed, the record may be durable, although flushes still wait for some copies that it lacks.
     if (code != RPMA_MIRROR_E_ARBITER)
         fail_with(code, last_failure(), settings_.local_number);
     throw failure(code, last_failure());

@@ -107,7 +107,6 @@ public:
 
     const replica::mirror_record &record() const { return record_; }
     bool is_synced(unsigned copy) const { return (record_.in_sync >> copy & 1) != 0; }
-    // Targets in sync.
     std::uint16_t synced_targets() const { return static_cast<std::uint16_t>(record_.in_sync & ~local_bit()); }
 
     // Without the lock: the opening sets it before other threads run.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// State and statistics of an open set in the text format of Prometheus.
 #include <bit>
 #include <memory>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opening a set for writing, which promotes this machine if another one had the set (docs/replication.md).
 #include "opening.hpp"
 
 #include "attach.hpp"
@@ -70,7 +69,6 @@ void opening::choose_source(bool force)
         sentence(RPMA_MIRROR_SOURCE_TARGET_NEWEST, "this target has the newest record, which the local copy lacks");
 }
 
-// Throws failure if the set must not be opened.
 void opening::check_choice(const group::source_choice &choice) const
 {
     using group::obstacle;
@@ -96,13 +94,13 @@ void opening::check_choice(const group::source_choice &choice) const
     }
 }
 
-// Length of the set: that of each copy in sync in the newest record, unless growth was interrupted.
+// Returns the length of the copies in sync in the newest record. It is that of the set, unless growth was interrupted.
 std::uint64_t opening::source_length() const
 {
     return source_ == settings_.local_number ? local_.state().length : copies_[source_]->last_state.length;
 }
 
-// Maps the local copy with the length of the set. It has another one if the set has grown on another machine.
+// Maps the local copy with the length of the set, which may have grown on another machine.
 void opening::map_local_copy(
         void *hint, void *mapped, std::uint64_t length, std::uint64_t required_length, std::uint64_t max_length)
 {
@@ -143,8 +141,8 @@ void opening::attach_all(const deadline &until)
     });
 }
 
-// Makes all copies long enough, durably, before the local copy receives the new length. Each opening then gives the
-// other copies the length of its source. A failure before leaves the length of each copy unchanged.
+// Makes all copies long enough, durably, before the local copy gets the new length. If it fails before that, no length
+// has changed. Later openings give the other copies the length of their source.
 void opening::grow(std::uint64_t length)
 {
     const std::uint32_t resizing = responded();
@@ -186,7 +184,7 @@ rpma_mirror_recovery_report opening::open_set(
     const bool found = open_local_copy();
     connect_all(scope::needed, deadline(settings_.open_ms / 4 + 1));
     identify_set();
-    // A rejection after this point stops the writer, so most conditions are checked before.
+    // A rejection after this point stops the current writer, so most conditions are checked before.
     acquire_from_arbiter(false, deadline(settings_.open_ms / 4 + 1));
     choose_source(force);
     const std::uint64_t set_length = source_length();

@@ -7,13 +7,13 @@
 namespace mirror
 {
 
-// Opening of a set for writing. Throws failure.
+// Opening of a set for writing, which promotes this machine if another one had the set (docs/replication.md).
 class opening : private discovery
 {
 public:
     opening(set_parts &of, comparer &with);
 
-    // Maps the local copy, or adopts `mapped`. Unless it is 0, `grow_to` is the new length of the set.
+    // Maps the local copy, or adopts `mapped`. `grow_to`: new length of the set, or 0 to keep its length.
     rpma_mirror_recovery_report open_set(
             void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to);
 

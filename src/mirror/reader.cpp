@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading of a set that another machine can write to (docs/replication.md, Readers).
 #include "reader.hpp"
 
 #include <cstring>
@@ -71,14 +70,13 @@ std::uint32_t rpma_mirror_reader::responded() const
     return bits;
 }
 
-// Returns whether the newest record is the last one. The record of a writer that continues alone is on no target.
+// Returns whether no newer record can exist. A writer that continues alone has its record on no target.
 bool rpma_mirror_reader::is_newest_proven() const
 {
     return newest_.epoch != 0 && (replica::needed_targets(newest_) & ~responded()) == 0 &&
            (newest_.closed || newest_.policy == replica::mirror_policy::safety);
 }
 
-// Calls f for the copies concurrently, and finds the newest record.
 void rpma_mirror_reader::query(
         std::uint32_t copies, const deadline &until, const std::function<void(remote_copy &, const deadline &)> &f)
 {
@@ -87,7 +85,6 @@ void rpma_mirror_reader::query(
     });
 }
 
-// Connects the targets, and identifies the set.
 void rpma_mirror_reader::connect(const deadline &until)
 {
     for (const target_settings &t : settings_.targets)
@@ -114,8 +111,8 @@ rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
     std::int64_t after_ms = replica::now_ms();
     for (timespec pause{0, min_pause_ns};; pause.tv_nsec = std::min(2 * pause.tv_nsec, max_pause_ns)) {
         const std::int64_t requested_ms = replica::now_ms();
-        // The target copies the memory before it responds with an image of any time. Other responses take no time, so a
-        // request that is sent late gets the timeout of an operation.
+        // An image of any time is copied before the target responds, which takes long. Other responses are immediate,
+        // so a late request gets only the timeout of an operation.
         const deadline within = any_time ? until : deadline(settings_.operation_ms);
         const replica::response response = c.control->call(r, within);
         if (response.image().is_complete())
@@ -138,7 +135,7 @@ void rpma_mirror_reader::fetch_batch(
     r.mutable_hash_image()->set_offset(extent.offset);
     r.mutable_hash_image()->set_length(extent.length);
     const channel::pending_call pending = c.control->start_call(r, until);
-    // The last image can be shorter, if the set has grown.
+    // The previous image is shorter if the set has grown.
     const bool is_mapped = extent.offset + extent.length <= memory_[current_].length();
     const std::string local = is_mapped ? replica::hash_segments({from + extent.offset, extent.length}) : std::string();
     const std::string remote = c.control->finish_call(pending, until).hashes();
@@ -250,7 +247,7 @@ void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
     for (; candidates != 0; candidates &= candidates - 1) {
         remote_copy &c = *copies_[static_cast<unsigned>(std::countr_zero(candidates))];
         length_ = c.last_state.length;
-        // Before the first image, the last one is empty.
+        // Before the first image, the previous one is empty.
         if (image_.address == nullptr)
             memory_[current_].allocate(length_);
         memory_[1 - current_].allocate(length_);

@@ -30,8 +30,8 @@ private:
 
 } // namespace mirror
 
-// Handle of the C functions: a set that is open for reading. It is connected to targets only during refresh(), which
-// fetches a complete image into the memory that is not current. Functions throw failure.
+// Handle of the C functions: a set that is open for reading (docs/replication.md, Readers). It is connected to targets
+// only during refresh(), which fetches a complete image into the memory that is not current.
 struct rpma_mirror_reader {
 public:
     explicit rpma_mirror_reader(const mirror::settings &of);

@@ -43,7 +43,7 @@ private:
     std::size_t count_ = 0;
 };
 
-// Copy on a target, from the view of the writer.
+// Writer's view of the copy on a target.
 class remote_copy
 {
 public:
@@ -58,7 +58,8 @@ public:
     std::optional<failure> error;     // reason if it did not respond
     std::atomic<int> last_error = 0;
 
-    // Lock of the last lane, which carries all but the flushes of the program. During a resync it carries these, too.
+    // Lock of the last lane, which carries resync data and control messages, and during a resync the program's flushes,
+    // too.
     std::mutex resync_lane_lock;
     std::uint64_t cursor = 0;
     bool resumable = false;
@@ -100,7 +101,7 @@ public:
         return r;
     }
 
-    // Keeps the marks.
+    // Changes the length, and keeps the marks.
     void set_length(std::uint64_t length)
     {
         std::vector<std::atomic<std::uint64_t>> next(length / replica::segment_size / 64 + 1);

@@ -68,8 +68,8 @@ resyncer::resyncer(set_parts &of, flusher &lanes, comparer &with)
 {
 }
 
-// Returns whether the target has the last record of this writer that it is known to have committed, or a newer one, and
-// found its copy unchanged.
+// Returns whether the target found its copy unchanged, with the last record that this writer committed on it or a newer
+// one.
 bool resyncer::is_unchanged(const remote_copy &c, const replica::mirror_record &found) const
 {
     return replica::mirror_promise{found.epoch, found.writer} == membership_.writer.promise &&
@@ -186,7 +186,7 @@ void resyncer::store_cursor(remote_copy &c, const deadline &until)
     c.last_state = last_state;
 }
 
-// Stores the cursor of a canceled resync. If the target does not respond, the next resync uses the cursor before.
+// Stores the cursor of a canceled resync. If the target does not respond, the next resync uses the previous cursor.
 void resyncer::keep_cursor(remote_copy &c)
 {
     try {
@@ -231,7 +231,7 @@ void resyncer::join(remote_copy &c)
         const roles now = membership_.now();
         if ((now.syncing & c.bit()) == 0)
             throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": connection lost");
-        // The target has confirmed all flushes so far. Later ones will mark what it does not confirm.
+        // The target has confirmed all previous flushes. Later ones mark the ranges that it does not confirm.
         c.clear_dirty();
         c.was_synced = true;
         membership_.set_roles(now.awaited | c.bit(), now.syncing & ~c.bit());
@@ -269,7 +269,7 @@ void resyncer::revert_join(remote_copy &c)
 void resyncer::create_target(unsigned copy, const char *location, const char *set_name)
 {
     membership_.reject_reentry();
-    // Another thread can remove a target.
+    // Another thread may have removed the target.
     settings new_settings = [this] {
         const std::lock_guard guard(membership_);
         return settings_;

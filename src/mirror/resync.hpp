@@ -11,11 +11,11 @@ namespace mirror
 remote_copy &target_of(const remote_copies &copies, unsigned copy);
 
 // Exclusive claim of one thread on a target's copy for a long operation, such as a resync. remove_target() rejects a
-// claimed copy. Throws E_NOT_FOUND, and E_BUSY unless the other claim is that of a background resync, which it cancels.
+// claimed copy. Throws E_NOT_FOUND, and E_BUSY if the copy is claimed; a background resync is canceled instead.
 class exclusive_copy
 {
 public:
-    // `preempt`: cancels this claim if it is that of a background resync.
+    // `preempt`: cancels this claim if another thread needs the copy.
     exclusive_copy(membership &of, const remote_copies &copies, unsigned number, replica::loss *preempt);
     ~exclusive_copy();
     exclusive_copy(const exclusive_copy &) = delete;
@@ -27,14 +27,14 @@ private:
     membership &membership_;
 };
 
-// Resynchronization, addition and removal of targets while the program writes. Throws failure.
+// Resynchronization, addition and removal of targets while the program writes.
 class resyncer
 {
 public:
     resyncer(set_parts &of, flusher &lanes, comparer &with);
 
     void resync(unsigned copy, const limits &within);
-    // Adds a copy that is not in sync.
+    // Adds a copy, which is not in sync.
     void create_target(unsigned copy, const char *location, const char *set_name);
     // Creates the target and resynchronizes it. If the resync fails, the copy stays in the set.
     void add_target(unsigned copy, const char *location, const char *set_name, const limits &within);

@@ -14,7 +14,7 @@ bool opening::local_is_equal() const
     return group::is_equal(newest_, local_.state().committed) && local_.match() == replica::stamp_match::same;
 }
 
-// Copies the source to the local copy. Returns false if the source was lost, which then no longer counts as responded.
+// Copies the source to the local copy. Returns false if the source was lost; it then counts as unresponsive.
 bool opening::fetch_from(remote_copy &source)
 {
     comparison job(source, direction::from_target, settings_.resync_limits);

@@ -52,7 +52,7 @@ void rpma_mirror::compare_copies()
     parts.members.evict(failed.bits, failed.errors);
 }
 
-// All copies are equal before the clean record is committed.
+// All copies must be equal before the clean record is committed.
 void rpma_mirror::close(closing how)
 {
     administration_.stop();

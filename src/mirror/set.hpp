@@ -19,7 +19,7 @@ enum class closing {
 
 } // namespace mirror
 
-// Handle of the C functions: a set that is open for writing. Functions throw failure.
+// Handle of the C functions: a set that is open for writing.
 struct rpma_mirror {
 public:
     explicit rpma_mirror(const mirror::settings &of);

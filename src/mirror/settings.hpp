@@ -27,7 +27,7 @@ struct limits {
     void *context = nullptr;
     // Cancels if a loss is declared; NULL if nothing cancels. The thread then waits at most for one operation.
     replica::loss *cancel = nullptr;
-    // Another call may cancel it to work on the copy itself.
+    // Another call may cancel the operation to use the copy itself.
     bool yields = false;
 };
 
@@ -88,7 +88,6 @@ settings read_set_file(const std::string &path);
 
 } // namespace mirror
 
-// Handle of the C functions.
 struct rpma_mirror_cfg {
     mirror::settings value;
 };

@@ -99,7 +99,7 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     replica::mirror_state some = has_local_state ? parts.local.state() : replica::mirror_state();
     // A copy that has the newest record has the length of the set.
     to.length = some.length;
-    // An opening rejects a target that has a copy of another set, or another copy.
+    // Returns whether an opening rejects the target: its copy belongs to another set or has another number.
     const auto is_foreign = [&](const remote_copy &c) {
         return c.last_state.length != 0 && (c.last_state.set != some.set || c.last_state.copy != c.where.copy);
     };

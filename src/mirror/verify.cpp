@@ -146,7 +146,7 @@ void verifier::check(unsigned copy, range r, rpma_mirror_error *errors, std::siz
     *n = found;
 }
 
-// Overwrites pages of the local copy, marked as not in sync until the end: an opening after a crash rebuilds it.
+// Overwrites pages of the local copy. It is not in sync until the end, so that an opening after a crash rebuilds it.
 void verifier::overwrite_local_copy(range r, const std::vector<std::byte> &content)
 {
     const replica::mirror_state whole = local_.state();

@@ -7,7 +7,7 @@
 namespace mirror
 {
 
-// Verification of copies, and repair of pages from another copy. Throws failure.
+// Verification of copies, and repair of pages from another copy.
 class verifier
 {
 public:

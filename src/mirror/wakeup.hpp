@@ -9,11 +9,10 @@
 namespace mirror
 {
 
-// Event for threads that poll its descriptor. Thread-safe.
+// Event whose descriptor threads poll. Thread-safe.
 class wakeup
 {
 public:
-    // Throws failure.
     wakeup() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
     {
         if (!event_.valid())

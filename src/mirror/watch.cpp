@@ -62,7 +62,7 @@ void watcher::watch()
             return;
         lost_.found.clear();
         poll_targets();
-        // If a thread cannot be created, the next call tries again.
+        // If a thread cannot be created, the next iteration tries again.
         guarded([&] { background_.poll(); });
         const int lost = renewal_.is_fenced() ? RPMA_MIRROR_E_FENCED : arbiter_.lost() ? RPMA_MIRROR_E_ARBITER : 0;
         if (lost != 0) {

@@ -18,7 +18,6 @@ public:
     watcher(const watcher &) = delete;
     watcher &operator=(const watcher &) = delete;
 
-    // Throws failure.
     void start();
     void stop();
 
