@@ -26,7 +26,7 @@ void print(const options &opts, const std::string &text, const json &value)
     fmt::print("{}", opts.json ? value.dump(2) + "\n" : text);
 }
 
-// Returns failure if a copy is not in sync, for monitoring.
+// Returns failure if a copy is not in sync, so that monitoring can use the exit status.
 exit_status status_of(const std::vector<unsigned> &missing)
 {
     return missing.empty() ? exit_done : exit_failed;
@@ -61,7 +61,7 @@ exit_status show_status(const options &opts)
     return status_of(missing_copies(*state));
 }
 
-// Returns the set that a program of this machine has open. Otherwise opens it.
+// Returns the set that a program on this machine has open, or opens it.
 std::unique_ptr<usable_set> use(const options &opts, const cfg_ptr &cfg, const progress &display)
 {
     if (auto writer = writer_set::find(cfg.get()))
@@ -80,7 +80,7 @@ exit_status create(const options &opts)
     return exit_done;
 }
 
-// Verifies a set. An opening resyncs the copies, so differences exist only in an open or cleanly closed set.
+// Verifies a set. Opening it would resync the copies, so only an open or cleanly closed set can have differences.
 exit_status verify(const options &opts)
 {
     const cfg_ptr cfg = read_cfg(opts.set_file);
@@ -130,7 +130,7 @@ exit_status verify(const options &opts)
         value.update({{"was_clean", opening->was_clean != 0}, {"resynced_bytes", opening->sent_bytes}});
     value["copies"] = copies;
     print(opts, before + table(rows) + '\n' + outcome + '\n', value);
-    // Closing would overwrite the other copies with the local one, which can be the wrong one.
+    // Closing would overwrite the other copies with the local one, which can be the damaged one.
     set->end(!equal);
     return equal ? exit_done : exit_failed;
 }

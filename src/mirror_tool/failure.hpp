@@ -14,7 +14,7 @@ enum exit_status {
     exit_cannot_run = 77
 };
 
-// Error: one line with cause and remedy for the user, and the exit status.
+// Error: exit status, and one line with cause and remedy. Functions that are not noexcept may throw it.
 class failure : public std::runtime_error
 {
 public:

@@ -89,8 +89,7 @@ bool progress::is_canceled()
     return stop_requested != 0;
 }
 
-// On a terminal, updates one line for the copy with the most data left. Otherwise prints a line per interval and at the
-// end of each copy.
+// On a terminal, updates one line for the copy with the most data left. Otherwise prints a line per interval and copy.
 void progress::show(const rpma_mirror_progress &p)
 {
     const std::lock_guard guard(lock_);

@@ -41,7 +41,7 @@ public:
     new_file(const new_file &) = delete;
     new_file &operator=(const new_file &) = delete;
 
-    // Chunks of zeros stay holes.
+    // Skips chunks of zeros, which stay holes.
     void write(std::span<const char> bytes)
     {
         if (ftruncate(fd_, static_cast<off_t>(bytes.size())) != 0)

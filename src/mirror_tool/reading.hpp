@@ -16,7 +16,7 @@ public:
     image_of_set &operator=(const image_of_set &) = delete;
 
     const rpma_mirror_image &get() const { return *image_; }
-    // Writes the image to a file, which replaces `path` when it is complete and durable. Throws failure.
+    // Writes the image to a file, which replaces `path` when it is complete and durable.
     void write(const std::string &path) const;
 
 private:

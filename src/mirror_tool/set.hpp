@@ -37,7 +37,7 @@ std::unique_ptr<rpma_mirror_state> inspect(const rpma_mirror_cfg *cfg);
 // Throws failure if another machine might be writing to the set, because opening it would fence that writer.
 void check_not_in_use(const rpma_mirror_cfg *cfg);
 
-// Set that is open, in this program or in another one of this machine. The functions throw failure.
+// Set that is open in this program or in another one on this machine.
 class usable_set
 {
 public:

@@ -9,7 +9,7 @@ namespace mirror_tool
 // Throws failure if a target line cannot contain the words.
 void check_target_words(const std::string &location, const std::string &pool_set);
 
-// Change the target lines of a set file, which is replaced atomically. Throw failure.
+// Change the target lines of a set file, which is replaced atomically.
 void add_target_line(
         const std::string &set_file, unsigned copy, const std::string &location, const std::string &pool_set);
 void remove_target_line(const std::string &set_file, unsigned copy);

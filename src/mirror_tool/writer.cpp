@@ -28,7 +28,7 @@ const std::string program = "program that has the set open: ";
     throw no_response(program + line, exit_failed);
 }
 
-// Connection to the socket of the program. Each wait is bounded.
+// Connection to the socket of the program. Every wait has a limit.
 class connection
 {
 public:
@@ -66,7 +66,7 @@ public:
             throw failure(fmt::format("{}cannot connect to {}: {} (use the user of the program)", program, path,
                                   std::strerror(error)),
                     exit_failed);
-        // The socket of a program that has ended stays open in a child that it forked.
+        // If the program has exited, a child that it forked can keep its socket open.
         return peer() <= 0 || kill(peer(), 0) == 0 || errno != ESRCH;
     }
 
@@ -137,7 +137,7 @@ std::unique_ptr<writer_set> writer_set::find(const rpma_mirror_cfg *cfg, respons
     return std::unique_ptr<writer_set>(new writer_set(path, limits));
 }
 
-// Sends a request and returns the answer, whose code is 0 or an expected one. Short without `display`. Throws failure.
+// Sends a request and returns the response, whose code is 0 or an expected one. Uses a short timeout without `display`.
 writer_set::json writer_set::send_request(
         const json &request, progress *display, std::initializer_list<int> expected) const
 {
@@ -169,7 +169,7 @@ writer_set::json writer_set::send_request(
     }
 }
 
-// A program with too many administrators counts as one that does not respond. Throws failure.
+// A program with too many administrators counts as one that does not respond.
 writer_set::json writer_set::report(const char *command) const
 {
     const json response = send_request({{"command", command}}, nullptr, {RPMA_MIRROR_E_BUSY});
@@ -187,7 +187,7 @@ std::unique_ptr<rpma_mirror_state> writer_set::state() const
     for (rpma_mirror_copy &c : state->copies) {
         if (c.is_local != 0)
             c.last_error = RPMA_MIRROR_E_BUSY;
-        // The program tries again to connect to the target, unsuccessfully so far.
+        // The program repeatedly tries to reconnect to the target.
         if (c.state == RPMA_MIRROR_COPY_STALE &&
                 (c.last_error == RPMA_MIRROR_E_CONNECTION || c.last_error == RPMA_MIRROR_E_TIMEOUT))
             c.state = RPMA_MIRROR_COPY_OFFLINE;

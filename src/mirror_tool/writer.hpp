@@ -8,7 +8,7 @@
 namespace mirror_tool
 {
 
-// The program that has the set open is stopped, overloaded or ends.
+// Thrown if the program that has the set open is stopped, overloaded or exiting.
 class no_response : public failure
 {
 public:
@@ -21,11 +21,11 @@ struct response_limits {
 };
 constexpr response_limits status_limits{2, 2};
 
-// Set that another program of this machine has open. Each function asks this program over its local socket.
+// Set that another program on this machine has open. The functions send requests to its local socket.
 class writer_set : public usable_set
 {
 public:
-    // Returns nullptr if no program serves the set: it is closed, or its socket is switched off.
+    // Returns nullptr if no program serves the set: it is closed, or its socket is disabled.
     static std::unique_ptr<writer_set> find(const rpma_mirror_cfg *cfg, response_limits limits = {});
 
     std::unique_ptr<rpma_mirror_state> state() const override;
