@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads and writes of clients. docs/disk.md describes the rules.
 #include "disk.hpp"
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 namespace nbdkit_mirror
 {
 
-// Blocks and ranges of one write that is posted as a whole.
+// Blocks and ranges that a write posts together.
 struct disk::chunk {
     unsigned count = 0;
     std::uint64_t first = 0; // logical block
@@ -32,8 +31,8 @@ struct disk::chunk {
     }
 };
 
-// Copies the blocks of the map. After 2 s without a confirmation, confirms first that this process is still the writer,
-// because it might have been stopped. The shared lock prevents the reuse of blocks while they are read.
+// Copies the blocks of the map. After 2 s without a confirmed flush, checks first that this process is still the
+// writer, because it might have been stopped. The shared lock prevents the reuse of blocks while they are read.
 int disk::read(char *to, std::uint64_t offset, std::uint64_t count) noexcept
 {
     constexpr std::chrono::seconds max_age{2};
@@ -101,8 +100,8 @@ disk::lane &disk::take_lane(unsigned &number) noexcept
     return lanes_[number];
 }
 
-// Waits until all earlier writes are durable, and frees the blocks that they replaced. After this, no flush sends these
-// blocks, no reader copies them, and no recovery requires them.
+// Waits until all earlier writes are durable. Frees the blocks that they replaced, which no flush or recovery needs
+// then.
 int disk::drain() noexcept
 {
     const std::uint64_t started = drains_started_;

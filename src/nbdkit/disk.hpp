@@ -29,7 +29,7 @@ struct disk_options {
 class disk
 {
 public:
-    // Called once with the reason if the disk fails permanently, and for each event. Any thread.
+    // Called from any thread, once with the reason if the disk fails permanently, and for each event.
     using failed_function = std::function<void(const std::string &reason)>;
     using event_function = std::function<void(const std::string &line)>;
 

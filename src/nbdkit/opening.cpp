@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-// On x86 this selects the vector instructions of the processor at run time. The hashes do not depend on them.
+// On x86, selects the vector instructions at run time. They do not change the hashes.
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 #include <xxh_x86dispatch.h>
 #else
@@ -94,8 +94,8 @@ std::uint64_t disk::hash_of(const header &h, std::uint64_t block) const noexcept
     return (h.logical & header::hole_bit) != 0 ? seed : XXH3_64bits_withSeed(data(block), block_size, seed);
 }
 
-// Finds the newest valid block of each logical block. After a crash the data of the blocks is read, and headers that do
-// not match are erased, because a clean opening compares none.
+// Finds the newest valid block of each logical block. After a crash, reads the data of all blocks and erases headers
+// that do not match it. After a clean close, headers are not compared.
 void disk::load()
 {
     const bool has_format = std::memcmp(super_->magic, magic, sizeof(magic)) == 0 &&

@@ -106,7 +106,7 @@ int get_ready()
     return -1;
 }
 
-// Lets requests fail with EIO for 1 s, then exits. nbdkit_shutdown() would wait for clients, and answer ESHUTDOWN.
+// Makes requests fail with EIO for 1 s, then exits. nbdkit_shutdown() would wait for clients, and return ESHUTDOWN.
 void failed(const std::string &reason)
 {
     static constexpr std::chrono::seconds delay{1};
