@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-// XXH3-128 hash in its canonical form, of canonical_hash_size bytes: one version for the baseline of the architecture,
-// one for AVX2. The AVX2 file must not share inline functions with others, so the interface uses plain types.
+// XXH3-128 hash in canonical form, of canonical_hash_size bytes: one version for the baseline of the architecture, one
+// for AVX2. The interface uses plain types, because the AVX2 file must not share inline functions with other files.
 namespace replica
 {
 

@@ -25,7 +25,7 @@ class deadline
 {
 public:
     explicit deadline(int timeout_ms) : at_(timeout_ms == 0 ? never : now_ms() + timeout_ms) {}
-    // Copies a deadline that ends early if `interrupt_fd` becomes readable. Waits for a descriptor poll both.
+    // Copies a deadline and lets it end when `interrupt_fd` becomes readable. Waits for a descriptor poll both.
     deadline(const deadline &original, int interrupt_fd) : at_(original.at_), interrupt_fd_(interrupt_fd) {}
 
     // Returns the remaining time in milliseconds for poll(): at least 0, or -1 without a limit.

@@ -9,7 +9,6 @@
 namespace replica
 {
 
-// Argument vector of a program.
 class command
 {
 public:
@@ -25,7 +24,7 @@ private:
     std::vector<char *> pointers_;
 };
 
-// Returns the words that start the daemon at a target, whose shell runs `daemon`. Each argument is one quoted word.
+// Returns the words of the command that starts `daemon` at a target, where a shell runs it. Each argument is quoted.
 std::vector<std::string> daemon_words(const target &to, const std::string &ssh, const std::string &daemon,
         const std::vector<std::string> &arguments = {});
 

@@ -12,8 +12,9 @@ namespace replica
 namespace
 {
 
-// A daemon of version 0 sends an errno value in host byte order as greeting. A client of that version reads the first
-// bytes as EPROTONOSUPPORT. A client of version 1 reads its own greeting, with another major version and without text.
+// Preamble that old versions can read. A daemon of version 0 sends an errno value in host byte order as greeting, so a
+// client of version 0 reads EPROTONOSUPPORT. A client of version 1 reads its own greeting, with another major version
+// and an empty text.
 constexpr std::byte preamble[preamble_size] = {std::byte{EPROTONOSUPPORT}, {}, {}, {}, std::byte{'R'}, std::byte{'P'},
         std::byte{'M'}, std::byte{'1'}, {}, std::byte{protocol_major}};
 constexpr std::size_t preamble_start = 8; // bytes before the version

@@ -41,7 +41,7 @@ using token = std::array<std::byte, 32>;
 enum feature : std::uint64_t {
     feature_keep_alive = 1U << 0,
     feature_mirror = 1U << 1, // the daemon serves only requests for mirrored sets
-    // Only in the description of a region: the target's device flushes natively, as far as its medium allows.
+    // Only in the description of a region: the target's device flushes natively, up to the level of its medium.
     feature_native_flush = 1U << 2,
     feature_record = 1U << 3, // records of pools with several targets
     feature_group = 1U << 4,  // promises and hashes of pools with several targets
@@ -65,8 +65,8 @@ enum class method : std::uint32_t {
     visibility_flush = 3, // rpma_flush() to visibility, for volatile memory
 };
 
-// Persistence level that a completed operation has reached. A target never reports the last one: it requires native
-// flush on both devices, and only the client knows its own.
+// Persistence level of a completed operation. A target never reports the last one: it requires native flush on both
+// devices, and only the client knows its own.
 enum class level : std::uint32_t {
     volatile_memory = 0,
     page_cache_sync = 1,
@@ -106,7 +106,7 @@ decoded decode(std::string_view bytes, response &to);
 
 response response_to(const request &r);
 
-// Returns whether the response belongs to the request, and a successful one has the body that the request requires.
+// Returns whether the response belongs to the request and, if successful, has the body that the request requires.
 bool answers(const response &r, std::uint32_t number, request::BodyCase kind);
 
 void set_failure(response &r, status failed, std::string_view text);

@@ -16,7 +16,7 @@ namespace
 constexpr std::uint64_t sampled_page = 4096;
 constexpr std::uint64_t max_sampled = 64;
 
-// Extends the digest of a sequence: hashes the present digest with the next item.
+// Extends the digest of a sequence: hashes the current digest with the next item.
 template<class T>
 void extend(siphash_result &digest, const T &item)
 {

@@ -32,7 +32,7 @@ enum class stamp_match {
     changed
 };
 
-// Returns the stamp of a copy that a writer uses. Contains only properties that writing does not change.
+// Returns the stamp of a copy that a writer uses: only properties that writing does not change.
 copy_stamp stamp_files(std::span<const int> files, std::uint64_t length);
 // Returns a stamp of the inodes alone.
 copy_stamp stamp_inodes(std::span<const int> files);
@@ -40,7 +40,7 @@ copy_stamp stamp_inodes(std::span<const int> files);
 bool has_stamp(std::span<const int> files, std::uint64_t length, const copy_stamp &stored);
 // Returns the stamp of a copy without a writer. `number` selects the sampled pages. Raises no signal for bad memory.
 copy_stamp stamp_content(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number);
-// Advances the change times, which no earlier image of the files has. Returns the stamp, or an empty one on failure.
+// Advances the change times beyond those of any backup. Returns the stamp, or an empty one on failure.
 copy_stamp settle(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number);
 
 // Returns the stamp of a copy with or without a writer, like stamp_files() or settle().

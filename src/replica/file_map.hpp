@@ -28,7 +28,7 @@ int source_alignment(int fd, std::uint64_t *alignment);
 // Allocates all bytes of a file before its size changes, if the file system supports this. Returns 0 or an errno value.
 int allocate_file(int fd, std::uint64_t size);
 
-// Returns the number of power losses without flushing of a device, or 0 if the device does not count them.
+// Returns the number of unsafe shutdowns (power losses without flushing) of a device, or 0 if it does not count them.
 std::uint64_t unsafe_shutdown_count(int fd);
 
 // Adjacent mappings of files, or anonymous memory. Functions that map return 0 or an error of libpmem2, which

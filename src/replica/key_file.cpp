@@ -22,7 +22,7 @@ constexpr std::size_t max_key_size = 64;
 constexpr std::size_t max_name_len = 128;
 constexpr std::size_t max_file_size = 1 << 20;
 
-// Rejects '#', which begins a name in hexadecimal digits, because no other program uses such names.
+// Rejects '#', which marks a name in hexadecimal digits. No other program uses such names.
 bool is_name(const std::string &name)
 {
     return !name.empty() && name.size() <= max_name_len && name[0] != '#' &&

@@ -154,7 +154,7 @@ int lane_connection::sleep(const deadline &until)
         const int waited = rpma_cq_wait(cq_);
         return waited == 0 || waited == RPMA_E_NO_COMPLETION ? 0 : path_->fail_rpma(waited);
     }
-    // Polls for failed completions first, which give the reason. The connection has failed in any case.
+    // Polls first: a failed completion gives the reason. The connection has failed in any case.
     bool progress = false;
     if (pollers[2].revents != 0 && collect(&progress) == 0 && !progress)
         return path_->fail(ECONNRESET);
@@ -176,7 +176,7 @@ int lane_connection::poll_completions(bool *progress)
             return 0;
         if (pollers[0].revents == 0)
             return path_->fail(ECONNRESET);
-        // Completions can precede the new notification, so they are collected once more.
+        // Completions can arrive before the new notification request, so the queue is polled once more.
         if (const int waited = rpma_cq_wait(cq_); waited != 0 && waited != RPMA_E_NO_COMPLETION)
             return path_->fail_rpma(waited);
     }

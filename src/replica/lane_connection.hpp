@@ -118,7 +118,7 @@ protected:
     bool has_space_for(std::uint32_t operations) const { return operations_ + operations <= path_->depth; }
     // Returns whether no outstanding operation is signaled.
     bool is_unsignaled() const { return operations_ == unsignaled_; }
-    // Waits until fewer than `requests` and `operations` are outstanding. Declares the loss after the timeout.
+    // Waits until fewer requests and operations are outstanding. Declares the loss after the timeout.
     int wait_below(std::uint64_t requests, std::uint32_t operations);
     int wait_for_completion() { return wait_below(~0U, operations_); }
 
@@ -139,7 +139,7 @@ private:
     // Sequence numbers of the last request by message, and of the last response.
     std::uint64_t sequence_ = 0;
     std::uint64_t last_response_ = 0;
-    // Numbers of submitted and of finished requests, and of operations that can still occupy the send queue.
+    // Numbers of submitted and finished requests, and of operations that can still occupy the send queue.
     std::uint64_t submitted_ = 0;
     std::uint64_t finished_ = 0;
     std::uint32_t operations_ = 0;

@@ -25,7 +25,7 @@ constexpr std::uint32_t format = 2;
 // Only written for a resynchronized copy, so that earlier versions can read the other slots.
 constexpr std::uint32_t format_resynced = 3;
 
-// Detects torn slots. Does not protect against attackers, because the key is known.
+// Detects torn slots. The key is public, so this does not protect against attackers.
 siphash_result checksum(const std::byte *slot, std::size_t checked_size)
 {
     return siphash_128(siphash_key{}, {slot, checked_size});
@@ -177,7 +177,7 @@ int mirror_file::read(const char *path, mirror_state &to)
     file.file_.reset(::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (!file.file_.valid())
         return errno;
-    // A process that writes both slots in the meantime makes both reads fail.
+    // Both reads fail if a process writes both slots at the same time.
     int error = EBADMSG;
     for (int attempt = 0; error == EBADMSG && attempt < max_attempts; ++attempt)
         error = file.read_slots();

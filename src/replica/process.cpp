@@ -90,7 +90,7 @@ void send_result(int socket, const spawn_result &content, int pidfd)
     sendmsg(socket, &m.header, MSG_NOSIGNAL);
 }
 
-// Reads the message of an intermediate process that has exited, so this never blocks.
+// Reads the message of an intermediate process. It has exited, so this never blocks.
 spawn_result receive_result(int socket, fd_owner &pidfd)
 {
     result_message m;
@@ -110,7 +110,7 @@ void kill_group(pid_t pid)
     ::kill(-pid, SIGKILL);
 }
 
-// Kills the group and waits up to 1 s until it is gone: a shell exits before its children, which may hold locks. The
+// Kills the group and waits up to 1 s until it has ended: a shell exits before its children, which may hold locks. The
 // wait is bounded because zombies of the group might never be reaped.
 void kill_group_and_wait(pid_t pid)
 {
@@ -168,7 +168,7 @@ void await_child(const spawn_request &request, spawn_result &result)
     result.exit_status = ended == result.pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Intermediate process: its exit raises no signal, so no wait() of the application reports it. Orphans the program.
+// Main function of the intermediate process, which orphans the program. No wait() of the application reports its exit.
 int intermediate_main(void *argument)
 {
     const spawn_request &request = *static_cast<const spawn_request *>(argument);

@@ -22,7 +22,7 @@ public:
     // killed), or was killed by a signal. Standard input is /dev/null.
     static int run(char *const arguments[], int timeout_ms);
 
-    // Descriptors of this side, -1 before start().
+    // Local descriptors, -1 before start().
     int channel() const { return channel_.get(); }
     int messages() const { return messages_.get(); }
     // Readable when the program has exited, or -1 if unsupported. The exit then hangs up standard error.

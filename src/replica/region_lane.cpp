@@ -102,7 +102,7 @@ int region_lane::include(range r)
 
 int region_lane::flush_word(std::uint64_t offset, const char bytes[8])
 {
-    // Known devices do not tear an aligned word of a plain write either.
+    // A plain write of an aligned word is not torn by known devices either.
     if (!path().native_operations)
         return flush({offset, 8});
     if (const int error = reserve_entry(); error != 0)
@@ -168,7 +168,7 @@ int region_lane::write(const void *from, range r)
     if (rpma_mr_reg(path().peer, const_cast<void *>(from), r.length, RPMA_MR_USAGE_WRITE_SRC, &memory) != 0)
         return path().fail(ENOMEM);
     const int error = post_chunks(r, memory, 0);
-    // Outstanding writes read the memory, so drain() precedes its deregistration.
+    // Drains first, because outstanding writes read the memory that is deregistered.
     const int drained = drain();
     rpma_mr_dereg(&memory);
     return error == 0 ? drained : error;

@@ -21,10 +21,10 @@ public:
     int read(void *to, range r);
     // Copies from memory outside of the region, and waits until the copy is durable.
     int write(const void *from, range r);
-    // Reads a range into the same offset of the local memory. Requires terms::fetches.
+    // Reads a range into the same offset of the local memory. Requires settings::fetches.
     int fetch(range r);
 
-    // First half of drain(): submits the request. Waits only for send queue entries.
+    // First half of drain(). Waits only for send queue entries.
     int begin_drain(lane_request_kind kind);
     // Posts the request that makes the pending ranges durable. ticket() then identifies it.
     int submit(lane_request_kind kind);
@@ -41,8 +41,7 @@ private:
     int read_chunk(rpma_mr_local *to, std::size_t to_offset, range chunk);
     int read_through_memory(std::byte *to, range r);
 
-    // Ranges that are written but not yet part of a request.
-    lane_request pending_;
+    lane_request pending_; // ranges that are written but not yet part of a request
 };
 
 } // namespace replica

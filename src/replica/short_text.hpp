@@ -10,7 +10,7 @@
 namespace replica
 {
 
-// String of at most Capacity bytes without heap memory. Longer text is truncated. c_str() is always NUL-terminated.
+// String of at most Capacity bytes without heap memory. Longer strings are truncated. c_str() is NUL-terminated.
 template<std::size_t Capacity>
 class short_text
 {

@@ -39,7 +39,7 @@ public:
     virtual ssize_t write(std::string_view from) = 0;
 };
 
-// A socket or a pipe, which it does not own.
+// Stream over a socket or a pipe, which it does not own.
 class fd_stream final : public byte_stream
 {
 public:
@@ -54,7 +54,7 @@ private:
     const int fd_;
 };
 
-// Receive one whole message. Out of memory counts as broken.
+// Receive one whole message. Running out of memory is reported as a broken connection.
 received receive(byte_stream &from, const deadline &until, greeting &to);
 received receive(byte_stream &from, const deadline &until, request &to);
 received receive(byte_stream &from, const deadline &until, response &to);
@@ -65,7 +65,7 @@ received receive(int fd, const deadline &until, Message &to)
     return receive(from, until, to);
 }
 
-// Sends a frame. Returns false if the peer has gone or did not receive the message in time.
+// Sends a frame. Returns false if the peer has disconnected or did not receive the message in time.
 bool send_message(byte_stream &to, const deadline &until, std::string_view frame);
 inline bool send_message(int fd, const deadline &until, std::string_view frame)
 {
@@ -73,7 +73,7 @@ inline bool send_message(int fd, const deadline &until, std::string_view frame)
     return send_message(to, until, frame);
 }
 
-// Returns whether the peer of a socket has gone. Data that it sent before can still be received.
+// Returns whether the peer of a socket has disconnected. Data that it sent before can still be received.
 bool hung_up(int fd);
 
 } // namespace replica

@@ -58,7 +58,7 @@ const char *parse_node(std::string_view text, bool address, target &to)
     return to.node.assign(text) ? nullptr : "the host is longer than 255 characters";
 }
 
-// `[address]` or `[address]:port`
+// Parses `[address]` or `[address]:port`.
 const char *parse_bracketed(std::string_view text, target &to)
 {
     const auto end = text.find(']');
@@ -95,7 +95,7 @@ const char *parse_target(std::string_view text, target &to)
     const auto colon = text.find(':');
     if (colon == npos)
         return parse_node(text, false, to);
-    // Two colons without brackets: an IPv6 address.
+    // Two colons without brackets are part of an IPv6 address.
     if (text.find(':', colon + 1) != npos) {
         if (!is_address(text))
             return "more than one colon in an invalid IPv6 address";

@@ -16,7 +16,7 @@ namespace
 {
 
 constexpr const char *priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3:-KX-ALL:+ECDHE-PSK:+DHE-PSK";
-// Limit of what this side reads from an unauthenticated peer, in bytes.
+// Maximum number of bytes that are read from an unauthenticated peer.
 constexpr std::size_t max_handshake_size = 32 * 1024;
 constexpr std::size_t max_printed_name = 64;
 
@@ -56,7 +56,7 @@ ssize_t to_result(ssize_t result)
 tls_stream::tls_stream(fd_owner socket, unsigned role) : socket_(std::move(socket))
 {
     gnutls_session_t created = nullptr;
-    // Without tickets each connection needs the key, so that a key can be removed.
+    // Without session tickets, each connection needs the key: a removed key then is useless.
     check(gnutls_init(&created, role | GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS));
     session_.reset(created);
     check(gnutls_priority_set_direct(created, priorities, nullptr));

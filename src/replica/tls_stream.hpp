@@ -25,14 +25,14 @@ enum class handshake {
 class tls_stream final : public byte_stream
 {
 public:
-    // Client, whose only key is its own. Throws std::bad_alloc.
+    // Creates a client with its only key. Throws std::bad_alloc.
     tls_stream(fd_owner socket, const tls_keys &client_key);
-    // Server. Uses `keys` during the handshake.
+    // Creates a server, which uses `keys` during the handshake.
     static std::unique_ptr<tls_stream> accept(fd_owner socket, const tls_keys &keys);
 
     handshake shake_hands();
     handshake shake_hands(const deadline &until);
-    // Reason why the handshake failed, and what to do about it.
+    // Returns the reason and the remedy of a failed handshake.
     std::string failure() const;
     // Name of the client's key.
     const std::string &identity() const { return identity_; }

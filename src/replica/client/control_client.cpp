@@ -51,7 +51,7 @@ void control_client::fail(received failed)
     changed_.notify_all();
 }
 
-// Closes the connection, because a late response would block all later ones. A receiver does not need this to end.
+// Closes the connection, because a late response would block all later ones. A receiver ends without this.
 void control_client::fail_call(unique_lock &lock, received failed)
 {
     const bool has_receiver = has_receiver_;

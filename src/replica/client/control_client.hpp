@@ -28,7 +28,7 @@ struct control_error : std::runtime_error {
 
 // Client of a daemon over a control channel. Several threads may send requests concurrently, and a thread may send
 // several requests before it waits for a response. The daemon responds in order. After a failure of the channel all
-// calls fail with the same error. Functions throw control_error, unless exception_of() is overridden.
+// calls fail with the same error. Functions throw the exception of exception_of(), by default control_error.
 class control_client
 {
     struct expected {
@@ -49,8 +49,8 @@ public:
     // Receives the greeting. Returns the features of the daemon.
     std::uint64_t greet(const deadline &until);
     response call(request r, const deadline &until);
-    // Split call(): start_call() sends the request, finish_call() waits for the response. Other requests may be sent
-    // between them.
+    // Parts of call(): start_call() sends the request, finish_call() waits for the response. Other requests may be
+    // between.
     pending_call start_call(request r, const deadline &until);
     response finish_call(const pending_call &pending, const deadline &until);
 

@@ -46,7 +46,7 @@ source_choice choose_source(const opening_facts &facts)
         return stop(obstacle::local_changed);
     if (alone && facts.changed != 0 && !force)
         return stop(obstacle::targets_changed);
-    // The newest record at the arbiter shows whether its writer continued alone: it then has no target in sync.
+    // The newest record at the arbiter shows whether its writer continued alone: it then contains no target in sync.
     const bool may_lack_data = !is_newest && newest.policy == replica::mirror_policy::availability && !newest.closed &&
                                !facts.newest_is_arbiters;
     if ((may_lack_data || alone) && !force)
@@ -115,7 +115,7 @@ record_change::verdict record_change::check() const
         return verdict::no_target;
     if (targets() != 0 && before_ != 0 && (targets() & before_) == 0)
         return verdict::none_left;
-    // A target might have stored the clean record, so another machine can open the set: the local record requires it.
+    // The target might have stored the clean record and another machine open the set, so the local record requires it.
     if (targets() == 0 && before_ != 0 && next_.closed)
         return verdict::unclean;
     return required_lost() != 0 ? verdict::required_lost : verdict::commit;

@@ -9,20 +9,20 @@
 #include "group/copies.hpp"
 #include "mirror_state.hpp"
 
-// Rules of membership: which copies must respond, which one is the source of the others, and which record follows
-// (docs/replication.md). Pure: facts in, decision out. The clients contact the copies.
+// Rules of membership: the copies that must respond, the source of the others, and the next record
+// (docs/replication.md). Pure functions of the facts; the clients contact the copies.
 namespace group
 {
 
 using replica::mirror_record;
 
-// Returns whether the responses suffice for an opening. `required`: targets that the newest known record requires, of
-// which those without a request are ignored. If the local copy is not the source, one of them must be it.
+// Returns whether the responses suffice for an opening. `required`: targets that the newest known record requires;
+// targets without a request are ignored. If the local copy is not the source, a target must be it.
 bool has_required(const mirror_record &newest, copy_mask required, copy_mask queried, copy_mask responded,
         bool local_is_source = false);
 
-// Returns whether a copy with the record `held` is equal to the other ones that have the newest record. Caches can have
-// written back unflushed data, so this requires a clean end.
+// Returns whether a copy with the record `held` is equal to the other ones that have the newest record. This requires a
+// clean close, because caches can have written back unflushed data.
 bool is_equal(const mirror_record &newest, const mirror_record &held);
 
 // Facts about the copies of a group that is opened.
@@ -67,7 +67,7 @@ std::vector<unsigned> assign_numbers(std::span<const replica::mirror_state> held
 // Returns a random number for a new writer. Throws std::system_error.
 std::uint64_t new_writer_id();
 
-// Returns the record with which an epoch begins, of version 0: record_change adds 1. `joined`: further members.
+// Returns the first record of an epoch, with version 0: record_change adds 1. `joined`: further members.
 mirror_record first_record(
         const replica::mirror_promise &promise, const mirror_record &newest, copy_mask in_sync, copy_mask joined = 0);
 
@@ -83,8 +83,8 @@ public:
         required_lost,
     };
 
-    // `local`: the writer's local copy, 0 without one. `before`: targets of which the record must contain one, 0 if any
-    // record is permitted. `required`: targets that must not leave.
+    // `local`: the writer's local copy, or 0. `before`: the record must contain at least one of these targets, or any
+    // record is permitted if 0. `required`: targets that must not leave.
     record_change(const mirror_record &next, copy_mask local, copy_mask before, copy_mask required = 0)
         : next_(next), local_(local), before_(before), required_(required)
     {

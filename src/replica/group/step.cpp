@@ -11,7 +11,7 @@ namespace group
 
 std::jthread quiet_thread(std::function<void()> f)
 {
-    // Restores the signals if the thread cannot be created, too.
+    // Restores the signals, also if the thread cannot be created.
     struct signals_blocked {
         signals_blocked()
         {
@@ -25,7 +25,7 @@ std::jthread quiet_thread(std::function<void()> f)
     return std::jthread(std::move(f));
 }
 
-// The threads use the stack of the caller, so it must not be canceled. Without an event, each copy has the whole time.
+// Disables cancellation of the caller, whose stack the threads use. Without an event, each copy gets the whole time.
 step::step(const deadline &until, int grace_ms) : until_(until), grace_ms_(grace_ms)
 {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);

@@ -14,7 +14,7 @@
 namespace group
 {
 
-// Starts a thread with all signals blocked, so that it receives none of the program's. Throws std::system_error.
+// Starts a thread with all signals blocked, so that it receives no signal of the program. Throws std::system_error.
 std::jthread quiet_thread(std::function<void()> f);
 
 // Runs functions for several copies, each in its own thread, so that an unresponsive copy does not delay others.
@@ -58,8 +58,7 @@ private:
     std::vector<std::jthread> threads_; // the first to be destroyed
 };
 
-// Runs f for the copies, and returns those for which it returned true. A single copy uses the thread of the caller. The
-// other parameters are those of step.
+// Runs f for the copies, and returns those for which it returned true. A single copy uses the thread of the caller.
 copy_mask run_concurrently(copy_mask copies, const replica::deadline &until, int grace_ms,
         const std::function<bool(unsigned copy, const replica::deadline &)> &f,
         const std::function<bool(copy_mask succeeded)> &is_complete = nullptr);
