@@ -36,7 +36,7 @@ unsigned parse_roles(const std::string &text)
     return roles;
 }
 
-// Returns the roles that permit a request; each of them is sufficient. A writer may also read.
+// Returns the roles that permit a request, each of which is sufficient. A writer may also read.
 unsigned permitting_roles(replica::request::BodyCase kind)
 {
     using request = replica::request;

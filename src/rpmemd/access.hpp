@@ -16,7 +16,7 @@ enum role : unsigned {
     role_administer = 1U << 2, // create copies, and fence writers
 };
 
-// Roles of an identity for the sets whose names match a pattern of the shell.
+// Roles of an identity for the sets whose names match a shell pattern.
 struct grant {
     std::string identity;
     unsigned roles = 0;

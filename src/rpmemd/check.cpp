@@ -33,7 +33,7 @@ void print_finding(const std::string &topic, bool good, const std::string &text,
     std::printf("%s\t%s\t%s\t%s\n", topic.c_str(), good ? "ok" : "fail", text.c_str(), remedy.c_str());
 }
 
-// Runs `f` and prints the message of a failure, which contains the remedy, as a finding. Returns true on success.
+// Runs `f` and prints the message of a failure as a finding. Returns true on success.
 template<class F>
 bool attempt(const std::string &topic, F f)
 {
@@ -107,7 +107,7 @@ void check_limits(std::uint64_t size, bool pins_memory)
     print_finding("memlock", locks,
             memory.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(memory.rlim_cur / 1024) + " KiB",
             locks ? "" : "raise memlock in /etc/security/limits.conf of the target: the device pins the whole pool");
-    // rpmem-doctor checks the value: the number of descriptors that a session needs depends on the client.
+    // rpmem-doctor compares the value: the required number of descriptors depends on the client.
     print_finding("nofile", true, std::to_string(files.rlim_cur) + " open files");
 }
 

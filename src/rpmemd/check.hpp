@@ -8,8 +8,8 @@
 namespace rpmemd
 {
 
-// Implements rpmemd --check for rpmem-doctor: prints lines "topic TAB ok|fail TAB text TAB remedy". The last one has
-// the port of a TCP echo server for one connection. Creates missing parts like a session, then removes them.
+// Implements rpmemd --check for rpmem-doctor: prints lines "topic TAB ok|fail TAB text TAB remedy". The last line
+// contains the port of a TCP echo server for one connection. Creates missing parts like a session, then removes them.
 exit_status check_set(const config &settings, const std::string &set_name);
 
 } // namespace rpmemd

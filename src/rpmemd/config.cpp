@@ -20,7 +20,7 @@ namespace
 constexpr const char *system_file = "/etc/rpmemd/rpmemd.conf";
 constexpr const char *user_file = ".rpmemd.conf"; // in HOME
 
-// Values of the command line, in their order. They are applied after the files are read.
+// Values of the command line, in their order. They are applied after the files were read.
 struct parsed_options {
     std::string file; // replaces the standard ones
     std::string threads;
@@ -96,7 +96,7 @@ void add_options(CLI::App &app, parsed_options &parsed, config &to)
             "maximum number of unauthenticated connections from one address");
 }
 
-// Parses SSH_ORIGINAL_COMMAND. Returns false if it requested the version, which has been printed.
+// Parses SSH_ORIGINAL_COMMAND. Returns false if it requested the version, which is then printed.
 bool read_forced(config &to)
 {
     CLI::App app("", "rpmemd");

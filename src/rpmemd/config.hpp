@@ -29,7 +29,7 @@ struct limits {
     unsigned sessions = 64;                              // sessions of one user
     unsigned readers = 4;                                // readers of one mirrored set
     std::uint64_t reader_bytes = std::uint64_t{1} << 30; // images for all readers
-    // Unauthenticated connections, in total and per address.
+    // Limits of unauthenticated connections, in total and per address.
     unsigned unauthenticated = 1024;
     unsigned unauthenticated_per_address = 512;
 };

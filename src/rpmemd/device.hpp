@@ -31,7 +31,7 @@ struct device {
     bool is_software = false;
 };
 
-// Opens the device with this IP address. `kinds` has the bits of replica::device_kind that are allowed. Throws failure.
+// Opens the device with this IP address. `kinds` has the bits of replica::device_kind that are allowed.
 device open_device(const std::string &address, std::uint32_t kinds);
 
 region_ptr register_memory(const device &on, void *from, std::size_t size, int usage, const std::string &name);

@@ -9,7 +9,8 @@
 namespace rpmemd
 {
 
-// Error that ends a request or the program: an errno value for the client, and one line with cause and remedy.
+// Error: an errno value for the client, and one line with cause and remedy. Functions that are not noexcept may throw
+// it.
 class failure : public std::runtime_error
 {
 public:

@@ -17,19 +17,18 @@ namespace rpmemd
 class image
 {
 public:
-    // Allocates the memory and populates it. `max_bytes` limits all images of the daemon. Throws failure.
+    // Allocates the memory and populates it. `max_bytes` limits all images of the daemon.
     image(std::uint64_t length, std::uint64_t max_bytes);
     ~image();
     image(const image &) = delete;
     image &operator=(const image &) = delete;
 
     std::span<std::byte> memory() const { return {memory_, length_}; }
-    // Copies the content, which has the same length. Returns 0, or an errno value: ETIMEDOUT if `max_ms` passed before
-    // the end (0: no limit).
+    // Copies content of the same length. Returns 0 or an errno value: ETIMEDOUT after `max_ms` (0: no limit).
     int copy(std::span<const std::byte> from, int max_ms) const;
 
     replica::mirror_record record;
-    // The content is that of the consistency point in the record, or of a set that was closed cleanly.
+    // The content is that of the consistency point in the record, or of a cleanly closed set.
     bool is_consistent = false;
 
 private:
@@ -37,7 +36,7 @@ private:
     std::byte *memory_ = nullptr;
 };
 
-// Client that reads a mirrored set. Its session uses it, and commit() gives it an image.
+// Client that reads a mirrored set. Its session uses it; commit() stores an image in it.
 struct set_reader {
     std::shared_ptr<image> empty; // memory for the next copy
     std::shared_ptr<image> taken; // complete image

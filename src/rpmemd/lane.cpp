@@ -127,7 +127,7 @@ bool lane::respond(std::size_t slot, std::size_t length)
             return false;
         }
     sequence_ = request.sequence;
-    // The client sends its next request as soon as the response arrives, so the receive is posted first.
+    // Posts the receive first: the client sends its next request as soon as the response arrives.
     if (responses_in_flight_ == lane_responses || !post_receive(slot))
         return false;
     const int error = shared_.counted == nullptr ? flush(request) : flush_and_count(request);

@@ -12,7 +12,7 @@
 namespace rpmemd
 {
 
-// Maximum number of outstanding requests of a lane; twice as many responses, whose completions arrive later.
+// Maximum number of outstanding requests of a lane. Completions of responses arrive later, so there are twice as many.
 constexpr std::uint32_t lane_window = 8;
 constexpr std::uint32_t lane_responses = 2 * lane_window;
 constexpr std::size_t lane_memory_size =
@@ -34,7 +34,7 @@ connection_cfg_ptr lane_configuration();
 class lane
 {
 public:
-    // Accepts the connection request. Throws failure.
+    // Accepts the connection request.
     lane(const lane_context &shared, std::uint32_t number, request_ptr request);
 
     // Descriptors that become readable when serve() has work to do.

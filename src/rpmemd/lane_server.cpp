@@ -263,7 +263,7 @@ void lane_server::accept_one()
         log(log_level::warn, "connection rejected: not a lane of this session");
         return;
     }
-    // Set before the lane is accepted: the client can write as soon as it is.
+    // Set before the lane is accepted, because the client can write immediately afterwards.
     used_ = true;
     lanes_[number] = std::make_unique<lane>(context_, number, std::move(request));
     workers_[number % workers_.size()]->add(*lanes_[number]);

@@ -18,13 +18,13 @@
 namespace rpmemd
 {
 
-// Address that the lanes of a session connect to, and the epoch that they must prove if they belong to the writer of a
-// mirrored set (0: a pool, or a reader), with its metrics.
+// Address that the lanes of a session connect to, the epoch that the lanes of a mirrored set's writer must prove (0 for
+// a pool or a reader), and the metrics.
 struct lane_params {
     std::string address;
     std::uint64_t epoch = 0;
     set_metrics *counted = nullptr;
-    // Memory that clients can only read, in place of the pool, which they cannot access then.
+    // Memory that clients can only read. If set, they cannot access the pool.
     std::span<std::byte> read_only{};
 };
 
@@ -81,7 +81,7 @@ private:
     std::thread acceptor_;
 };
 
-// Returns the address that clients connect to: the server address of ssh, or loopback. Throws failure.
+// Returns the address that clients connect to: the server address of ssh, or loopback.
 std::string data_address();
 
 } // namespace rpmemd

@@ -60,7 +60,7 @@ int remove(const config &settings)
         return exit_done;
     } catch (const failure &error) {
         log(log_level::err, error.what());
-        // Prints to standard error, too, which ssh forwards to the client.
+        // Prints to standard error, too: ssh forwards it to the client.
         std::fprintf(stderr, "rpmemd: %s\n", error.what());
         return error.os_errno() == EBADF ? EINVAL : error.os_errno();
     }

@@ -28,7 +28,7 @@ public:
     std::atomic<std::uint64_t> flushed_bytes = 0, flush_errors = 0, fenced_writers = 0, lost_writers = 0, readers = 0;
     prometheus::histogram flush_time;
 
-    // The lock is held for a copy of the state only, so that a set that waits for its disk delays no reader.
+    // Holds the lock only to copy the state, so that a set that waits for its disk does not delay readers.
     void publish(const replica::mirror_state &state, bool attached)
     {
         const std::lock_guard guard(lock_);

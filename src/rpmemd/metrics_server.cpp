@@ -92,12 +92,12 @@ int metrics_server::respond(MHD_Connection *connection, const char *url, const c
     if (!response)
         return MHD_NO;
     MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-    // One request for each connection, so that the limit of its time is also that of the request.
+    // Closes the connection after each request, so that the time limit of a connection is that of a request.
     MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONNECTION, "close");
     return MHD_queue_response(connection, status, response.get());
 }
 
-// libmicrohttpd limits only the time without any progress. It closes a connection that is shut down.
+// libmicrohttpd limits only the time without progress. It closes a connection that was shut down.
 void metrics_server::end_late_clients()
 {
     const clock::time_point limit = clock::now() - client_limit;

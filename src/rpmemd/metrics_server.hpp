@@ -20,7 +20,7 @@ namespace rpmemd
 class metrics_server
 {
 public:
-    // Throws failure. `text` must not block.
+    // `text` must not block.
     metrics_server(const location &at, std::function<std::string()> text);
     ~metrics_server();
     metrics_server(const metrics_server &) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Readers of a mirrored set. A request names the image: of the next consistency point, which commit() copies while its
-// writer waits, or of any time, which the session of the reader copies. Readers access only images.
+// Readers of a mirrored set. A reader requests an image of the next consistency point, which commit() copies while the
+// writer waits, or of any time, which the reader's own session copies. Readers access only images.
 #include "mirror_set.hpp"
 
 #include "segments.hpp"
@@ -50,7 +50,7 @@ bool mirror_set::is_quiet() const
     return !lanes_ && copy_.state().committed.closed;
 }
 
-// Copies without the lock. If `needs_quiet`, the copy counts only if no writer attached in the meantime.
+// Copies without the lock. If `needs_quiet`, the copy is valid only if no writer attached during it.
 void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
 {
     std::uint64_t attachments = 0;
@@ -80,8 +80,8 @@ void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
     reader.taken = std::move(reader.empty);
 }
 
-// The program has flushed everything that belongs to the point, and its call has not returned. One copy serves all
-// readers that wait. The caller must hold the lock.
+// Copies a consistency point: its data is flushed, and the program waits for the call. One copy serves all waiting
+// readers. The caller must hold the lock.
 void mirror_set::copy_point()
 {
     std::shared_ptr<image> taken;
@@ -154,7 +154,7 @@ void mirror_set::attach_reader(std::uint32_t devices, std::uint64_t client, repl
     if (reader->lanes)
         throw failure(EINVAL, "request of a reader rejected: already attached");
     const lane_request request{reader->taken->memory().size(), 1, devices};
-    // The image and the lanes belong to this session, so creating them does not delay a writer.
+    // The image and the lanes are created by the reader's session, so they do not delay a writer.
     reader->lanes.emplace(
             settings_, copy_.parts(), request, lane_params{address_, 0, nullptr, reader->taken->memory()});
     reader->lanes->describe(to);

@@ -171,7 +171,7 @@ private:
         return continues;
     }
 
-    // Reads keys and rights of clients again. They apply to new sessions. An error changes nothing.
+    // Reads keys and rights of clients again, for new sessions. An error changes nothing.
     void reload()
     {
         try {

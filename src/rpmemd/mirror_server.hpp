@@ -6,7 +6,7 @@
 namespace rpmemd
 {
 
-// Implements rpmemd --listen: serves copies of sets to clients with a key, until SIGTERM or SIGINT. Throws failure.
+// Implements rpmemd --listen: serves copies of sets to clients with a key, until SIGTERM or SIGINT.
 exit_status serve_mirrors(const config &settings);
 
 } // namespace rpmemd

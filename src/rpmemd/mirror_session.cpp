@@ -66,7 +66,7 @@ bool mirror_session::serve_one()
     const replica::deadline idle(reads_ ? max_reader_idle_ms : 0);
     if (replica::receive(*connection_, idle, request) != replica::received::message)
         return false;
-    // The request of a writer that has exited can arrive late. Its promise would take the set from a live one.
+    // A request can arrive after its writer exited. Its promise would fence a live writer.
     if (replica::hung_up(connection_->fd()))
         return false;
     return replica::send_message(*connection_, replica::deadline(send_timeout_ms), replica::encode(serve(request)));

@@ -16,7 +16,7 @@
 namespace rpmemd
 {
 
-// Mirrored sets of the daemon, by name. A set is never removed, because its lock and its lanes belong to the daemon.
+// Mirrored sets of the daemon, by name. A set is never removed, because its lock and lanes exist as long as the daemon.
 class mirror_sets
 {
 public:

@@ -90,8 +90,8 @@ replica::mirror_state mirror_set::prepare(const set_claim &claim)
     // The cursor of another writer, or of a daemon before this one, is invalid: the parts may have been replaced.
     if (higher || !copy_.are_parts_known())
         next.cursor = 0;
-    // Marks a copy that may have changed as not in sync in its own state, so it is compared in full and is not a
-    // source. If the daemon restarted within the epoch, no stamp shows whether the parts were replaced or restored.
+    // Marks a copy that may have changed as not in sync in its own state: it is then compared in full and is not a
+    // source. After a restart of the daemon within the epoch, no stamp shows whether the parts were replaced.
     const auto local_bit = static_cast<std::uint16_t>(1U << next.copy);
     const bool restarted = !copy_.are_parts_known() && next.committed.epoch == next.promised.epoch;
     const bool complete = (next.committed.in_sync & local_bit) != 0 || next.resynced;
@@ -211,7 +211,7 @@ replica::mirror_state mirror_set::resize(const set_claim &claim, std::uint64_t l
     copy_.open_parts(stored_copy::user::writer);
     if (length > present) {
         copy_.extend(length, guard);
-        // Another writer can have got the promise.
+        // Another writer may have received the promise.
         check_promise(claim);
     }
     if (!reserve) {
@@ -224,7 +224,7 @@ replica::mirror_state mirror_set::resize(const set_claim &claim, std::uint64_t l
 
 void mirror_set::detach(std::uint64_t client)
 {
-    // Destroyed without the lock: a device can wait for a stopped reader.
+    // Destroyed without the lock, because a device can wait for a stopped reader.
     std::unique_ptr<set_reader> ended;
     const std::lock_guard guard(lock_);
     if (const auto found = readers_.find(client); found != readers_.end()) {

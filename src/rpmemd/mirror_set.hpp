@@ -16,7 +16,7 @@
 namespace rpmemd
 {
 
-// Set that a request is for, and the promise that its writer claims.
+// Set that a request names, and the promise that its writer claims.
 struct set_claim {
     replica::set_uuid set{};
     replica::mirror_promise promise;
@@ -29,13 +29,13 @@ class mirror_set
 public:
     mirror_set(const config &settings, const std::string &address, const std::string &name);
 
-    // Creates the missing parts and the state, of which set, copy and length are given.
+    // Creates the missing parts, and the state with the set, copy and length of `first`.
     replica::mirror_state create(const replica::mirror_state &first);
     replica::mirror_state status();
     // On return, the promise is durable, and writers of lower epochs can no longer access the copy.
     replica::mirror_state prepare(const set_claim &claim);
     replica::mirror_state commit(const set_claim &claim, const replica::mirror_record &record);
-    // Creates the lanes of the writer that has the promise, in place of its previous ones. `client` is for detach().
+    // Replaces the lanes of the writer that has the promise. `client` is the argument of detach().
     void attach(const set_claim &claim, lane_request request, std::uint64_t client, replica::wire::region &to);
     std::string hash(const set_claim &claim, replica::range range);
     // Stores the progress of a resync of the copy. At the end of the copy, the resync is complete.
@@ -43,7 +43,7 @@ public:
     // Sets the length of the copy, or with `reserve` only makes its parts long enough. New bytes are zero.
     // Lanes keep the length with which they were created. Other requests are executed while the parts are extended.
     replica::mirror_state resize(const set_claim &claim, std::uint64_t length, bool reserve);
-    // Serves a reader's request for an image, or the poll of one (see mirror_reading.cpp).
+    // Serves a reader's request for an image, and its later requests for the same image (see mirror_reading.cpp).
     void read(const set_claim &claim, bool any_time, std::uint64_t client, replica::wire::image &to);
     std::string hash_image(replica::range range, std::uint64_t client);
     void attach_reader(std::uint32_t devices, std::uint64_t client, replica::wire::region &to);
@@ -73,7 +73,7 @@ private:
     std::uint64_t client_ = 0;                                     // owner of lanes_
     bool revoke_failed_ = false;                                   // lanes of a lower epoch could not be revoked
     std::map<std::uint64_t, std::unique_ptr<set_reader>> readers_; // key: client
-    // Last consistency point that the attached writer stored; its first record only repeats an earlier one.
+    // Last consistency point that the attached writer set. Its first record only repeats an earlier one.
     std::optional<std::uint64_t> point_;
     std::uint64_t attachments_ = 0; // number of writers that have attached
 };

@@ -92,7 +92,7 @@ void part::open_file(const part_options &options)
         throw system_failure("cannot open the part " + path_);
 }
 
-// Retries if a session that ended before the lock was acquired has removed the file.
+// Retries if another session removed the file before the lock was acquired.
 void part::open_and_lock(const part_options &options)
 {
     for (int attempt = 0; attempt < max_open_attempts; ++attempt) {
@@ -160,7 +160,7 @@ void part::check_kind()
     size_ = static_cast<std::uint64_t>(facts.st_size);
     if (is_device_ ? replica::source_size(file_.get(), &size_) != 0 : !S_ISREG(facts.st_mode))
         throw failure(EINVAL, "part " + path_ + ": neither a regular file nor a DAX device");
-    // Only a warning: the daemon of PMDK created parts with this mode.
+    // Only a warning, because the daemon of PMDK created parts with this mode.
     if (!is_device_ && (facts.st_mode & S_IWOTH) != 0)
         log(log_level::warn, "part " + path_ + ": writable by all users (chmod 600)");
 }

@@ -27,7 +27,7 @@ struct part_options {
 class part
 {
 public:
-    // A failure leaves no created file. A file of 0 bytes counts as missing: a killed creation leaves such a file.
+    // On failure, removes a created file. A file of 0 bytes counts as missing: a killed creation leaves it.
     part(const part_line &line, const part_options &options);
     part(part &&) noexcept = default;
     part &operator=(part &&) noexcept = default;
@@ -38,12 +38,12 @@ public:
     bool is_device() const { return is_device_; }
     bool was_created() const { return created_; }
     std::uint64_t creation_time() const; // seconds
-    // Maps bytes of the file behind the present mappings of `to`. Throws failure.
+    // Maps bytes of the file behind the present mappings of `to`.
     void map(replica::file_map &to, std::uint64_t offset, std::uint64_t length) const;
     replica::file_map map_header() const;
     // Extends the file by zeros, durably. If it throws failure, the size is unchanged.
     void extend(std::uint64_t size);
-    // Removes the file. For a device DAX, only clears the header. Throws failure.
+    // Removes the file. For a device DAX, only clears the header.
     void remove();
 
 private:
@@ -66,9 +66,9 @@ private:
 
 bool is_directory(const part_line &line);
 
-// Opens the parts that the lines specify. A directory stands for its numbered files, with the sizes that they have.
-// With options.may_grow, the last part can be smaller than listed, and parts can be missing after it. Throws failure:
-// ENOTSUP if options.create is set for a directory.
+// Opens the parts that the lines specify. A directory contains numbered files with their actual sizes. With
+// options.may_grow, the last part can be smaller than listed, and parts can be missing after it. Throws ENOTSUP if
+// options.create is set for a directory.
 std::vector<part> open_parts(const poolset &set, const part_options &options);
 
 } // namespace rpmemd

@@ -22,7 +22,7 @@ namespace rpmemd
 class pending_connection
 {
 public:
-    // The /64 network of an IPv6 peer, which can use each address of it, or an IPv4 address.
+    // An IPv4 address, or the /64 network of an IPv6 peer, which can use all of its addresses.
     using address = std::array<std::byte, 8>;
     using clock = std::chrono::steady_clock;
 
@@ -30,7 +30,7 @@ public:
 
     // Continues the handshake, and logs a failure.
     replica::handshake shake_hands();
-    // Returns true once, after the first message of the peer proved that it has a key. Restarts the time of the peer.
+    // Returns true once, after the first message of the peer proved that it has a key. Then restarts the timeout.
     bool has_proven_key();
 
     const address &from() const { return from_; }
@@ -45,9 +45,9 @@ private:
     bool has_key_ = false;
 };
 
-// Unauthenticated connections. Any host can open them, so their number is limited, in total and for each address,
-// separately from the sessions. Beyond a limit the oldest connection is closed; a peer that has proven its key counts
-// as new again. A connection that does not authenticate within 10 s is closed, too.
+// Unauthenticated connections. Any host can open them, so their number is limited separately from the sessions, in
+// total and for each address. Beyond a limit the oldest connection is closed. A proven key makes a connection the
+// newest one again. A connection that does not authenticate within 10 s is closed.
 class pending_connections
 {
 public:

@@ -21,8 +21,8 @@ replica::level level_of(medium kind)
     }
 }
 
-// Returns whether a read after a write makes the write durable, which clients without native flush use.
-// SOFTRDMA_READ_FLUSH=off makes the device behave like hardware on a platform without this guarantee.
+// Returns whether a read after a write makes the write durable, as clients without native flush require. With
+// SOFTRDMA_READ_FLUSH=off the device behaves like hardware without this guarantee.
 bool flushes_on_read(bool software_device)
 {
     return software_device && !environment::is("SOFTRDMA_READ_FLUSH", "off");

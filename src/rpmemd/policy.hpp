@@ -18,9 +18,9 @@ struct policy {
     bool direct_write = false; // sent to the client: RDMA writes reach the memory directly
 };
 
-// Selects the policy that the medium of a pool and the device allow for each client. A software device flushes at the
-// target. An RDMA device reaches persistent memory only if the operator states that writes bypass the caches
-// (persist_apm), or by native flushes, if the client supports them (replica::feature_native_flush).
+// Selects the policy for the medium and the device. A software device flushes at the target. An RDMA device reaches
+// persistent memory only if the operator states that writes bypass the caches (persist_apm), or by native flushes if
+// the client supports them (replica::feature_native_flush).
 policy choose_policy(medium kind, bool persist_apm, bool software_device);
 
 // Returns the number of the level, such as "2", and the higher level that a native flush reaches, if any.

@@ -35,7 +35,7 @@ bool is_set(const uuid &id)
     return !is_zero(id);
 }
 
-// Fills in the attributes that the user left out. A replica without neighbors is a ring of one.
+// Fills in the attributes that the user did not set. A replica without neighbors is a ring of one.
 pool_attributes completed(pool_attributes attributes, const uuid &set_uuid, const uuid &first_uuid)
 {
     if (!is_set(attributes.poolset_uuid))
@@ -75,7 +75,7 @@ void check_size(const config &settings, std::uint64_t size, std::uint64_t usable
                                      " bytes (see max-bytes in rpmemd.conf)");
 }
 
-// Makes the bytes zero, durably. Pages that are zero are not written.
+// Makes the bytes zero, durably. Skips pages that are zero.
 void clear(const pool_memory &memory, std::uint64_t from, std::uint64_t end)
 {
     for (std::uint64_t at = from; at < end; at += page_size) {
@@ -121,8 +121,8 @@ void pool::use(std::unique_ptr<pool_memory> memory)
     std::atomic_ref(memory_).store(memories_.back().get());
 }
 
-// Returns the lines of the parts to create. Throws failure unless the set file lists the parts that are open, of which
-// only the last may be larger, and has the capacity.
+// Returns the lines of the parts to create. Throws failure unless the set file lists the open parts, of which only the
+// last may be larger, and has the capacity.
 std::vector<part_line> pool::check_growth(const poolset &listed, std::uint64_t size) const
 {
     std::uint64_t usable = 0;
@@ -267,7 +267,7 @@ void pool::write_new_headers(const pool_attributes &attributes)
     while (ids.size() < header_count())
         ids.push_back(new_uuid());
     wrote_headers_ = true;
-    // Writes the header of the first part last: the pool exists only after that.
+    // Writes the header of the first part last, because it makes the pool exist.
     for (std::size_t i = ids.size(); i-- > 0;) {
         pool_header header;
         rpmemd::set_attributes(header, attributes);

@@ -19,15 +19,15 @@ namespace rpmemd
 class pool
 {
 public:
-    // All throw failure. A failed create() leaves no files or headers. A set without headers has all-zero attributes.
+    // A failed create() leaves no files or headers. A set without headers has all-zero attributes.
     static pool create(
             const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes);
     static pool open(const config &settings, const std::string &set_name, std::uint64_t size);
     // Opens the existing pool, or creates the parts like create(), but without headers, with the maximum size of the
-    // set. The caller then removes what was created with undo_create().
+    // set. The caller then removes what was created with rollback_create().
     static pool probe(const config &settings, const poolset &set);
 
-    // Also without the lock of the pool's owner: add() keeps the memory that it replaces.
+    // Callable without the lock of the pool's owner: add() keeps the memory that it replaces.
     const pool_memory &memory() const { return *std::atomic_ref(memory_).load(); }
     pool_memory &memory() { return *std::atomic_ref(memory_).load(); }
     // Stops the threads of pool_memory::populate(), which change the times of the parts.
@@ -37,9 +37,8 @@ public:
         std::vector<part> parts;
         std::unique_ptr<pool_memory> memory;
     };
-    // Makes the files long enough for `size` bytes, according to the present set file. The bytes after `from` are
-    // durable and zero. Not for pools with headers. Other threads may use the pool. If it throws failure, no file was
-    // added.
+    // Makes the files long enough for `size` bytes, according to the current set file. The bytes after `from` become
+    // zero, durably. Not for pools with headers. Other threads may use the pool. On failure, adds no file.
     extension make_extension(
             const config &settings, const std::string &set_name, std::uint64_t from, std::uint64_t size);
     void add(extension created);
@@ -72,7 +71,7 @@ private:
     std::vector<replica::file_map> headers_; // headers of the parts after the first, which memory_ does not contain
 };
 
-// Implements rpmemd --remove. Throws failure. With settings.force, logs errors and continues.
+// Implements rpmemd --remove. With settings.force, logs errors and continues.
 void remove_pool(const config &settings, const std::string &set_name);
 
 } // namespace rpmemd

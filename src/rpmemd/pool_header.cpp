@@ -73,7 +73,7 @@ bool is_zero(std::span<const unsigned char> bytes)
 
 std::array<unsigned char, 16> native_arch_flags()
 {
-    // Four bits for each C type: its alignment minus one, from char in the lowest to void * in the highest bits.
+    // Alignment minus one of each C type, in four bits each, from char in the lowest to void * in the highest bits.
     constexpr std::array<std::size_t, 11> alignments = {alignof(char), alignof(short), alignof(int), alignof(long),
             alignof(long long), alignof(std::size_t), alignof(off_t), alignof(float), alignof(double),
             alignof(long double), alignof(void *)};

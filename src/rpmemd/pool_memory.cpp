@@ -29,7 +29,7 @@ std::size_t half_of_memory()
     return sysinfo(&facts) == 0 ? facts.totalram / 2 * facts.mem_unit : 0;
 }
 
-// Reads pages of a file in the page cache, so that they do not become dirty and a large pool is not written back.
+// Populates pages. Pages of a file in the page cache are only read, so that they do not become dirty.
 void populate_range(std::byte *from, std::size_t length, replica::medium kind)
 {
     // Best effort: kernels before 5.14 do not support this.

@@ -16,7 +16,7 @@ namespace rpmemd
 class pool_memory
 {
 public:
-    // Maps the parts, then `added`, without the first `left_out` bytes of each but the first part. Throws failure.
+    // Maps the parts, then `added`, without the first `left_out` bytes of each but the first part.
     pool_memory(const std::vector<part> &parts, std::size_t left_out, const std::vector<part> &added = {});
 
     std::byte *address() const { return map_.address(); }
@@ -36,8 +36,8 @@ private:
     std::jthread populating_;
 };
 
-// Returns 0, or the errno value with which the memory cannot be read. An access then raises SIGBUS, for example if a
-// part was truncated or its medium is damaged.
+// Returns 0, or the errno value with which the memory cannot be read: an access would raise SIGBUS. Examples are a
+// truncated part and a damaged medium.
 int check_readable(std::span<const std::byte> memory);
 failure unreadable_parts(const std::string &set_name, int error);
 

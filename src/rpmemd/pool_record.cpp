@@ -17,7 +17,7 @@ pool_record::pool_record(const config &settings, const std::string &set_name)
     (void)read_set_file(settings.poolset_dir, set_name);
 }
 
-// One process at a time checks and stores a record. If it is stopped, the client treats this target as unreachable.
+// A lock is held only while a record is checked and stored. The client treats a target with a held lock as unreachable.
 failure pool_record::write_failure(int error) const
 {
     return error == EBUSY

@@ -10,8 +10,7 @@
 namespace rpmemd
 {
 
-// Membership record of a pool with several targets, stored beside the set file. Only the session that has the pool open
-// commits a record. Functions throw failure.
+// Membership record of a pool with several targets. Only the session that has the pool open commits a record.
 class pool_record
 {
 public:
@@ -22,8 +21,8 @@ public:
     // Stores a promise: clients of lower epochs can no longer commit. Without a record the pool has no other client,
     // and nothing is stored. Throws ESTALE if this epoch or a higher one is promised to another client.
     replica::mirror_state prepare(const replica::mirror_promise &promise) const;
-    // Throws ESTALE if the promise of another client or the stored record is newer, and EINVAL if it belongs to another
-    // set. A record of a higher epoch includes its promise, because its client has the pool open.
+    // Throws ESTALE if the stored record or a promise to another client is newer, and EINVAL if the record belongs to
+    // another set. A record of a higher epoch includes its promise, because its client has the pool open.
     replica::mirror_state commit(const replica::set_uuid &set, const replica::wire::commit_request &request) const;
     void remove() const;
 

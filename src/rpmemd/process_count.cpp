@@ -34,7 +34,7 @@ void each_process_like_this(const std::function<void(const std::string &)> &f)
         const std::string name = entry->path().filename();
         struct stat process {
         }, program{};
-        // Only the owner of a process and root can read its program.
+        // Only the owner of a process and root can read its executable link.
         if (is_number(name) && name != own_name && stat(entry->path().c_str(), &process) == 0 &&
                 process.st_uid == user && stat((entry->path() / "exe").c_str(), &program) == 0 &&
                 program.st_dev == self.st_dev && program.st_ino == self.st_ino)

@@ -7,7 +7,7 @@
 namespace rpmemd
 {
 
-// Calls f with the directory in /proc of each other running process of this user and this program.
+// Calls f with the /proc directory of each other process of this user that runs this program.
 void each_process_like_this(const std::function<void(const std::string &)> &f);
 
 unsigned processes_like_this();

@@ -25,7 +25,7 @@ void attempt(bool force, F f)
     }
 }
 
-// Without force, removes the parts only if all of them exist and are unused. A part that is in use is never removed.
+// Without force, removes the parts only if all of them exist and are unused. Never removes a part that is in use.
 void remove_parts(const poolset &set, const part_options &options, bool force)
 {
     std::vector<part> parts;

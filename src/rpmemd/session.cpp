@@ -22,7 +22,7 @@ namespace rpmemd
 namespace
 {
 
-// A client that does not receive within this time has gone.
+// Time after which a client that does not receive counts as disconnected.
 constexpr int send_timeout_ms = 30'000;
 constexpr std::uint32_t max_keep_alive_ms = 24 * 3600 * 1000;
 
@@ -84,12 +84,12 @@ private:
         return replica::deadline(std::max(session_timeout_ms, static_cast<int>(client_timeout_ms)));
     }
 
-    // Returns false if the client is silent and another session of the same client needs the parts.
+    // Returns false if the client is silent and another session of this client needs the parts.
     bool await_request(const replica::deadline &until)
     {
         bool parts_requested = false;
         for (;;) {
-            // A request that has arrived counts as keep-alive message, even if this process was stopped.
+            // A pending request counts as a keep-alive message, even if this process was stopped.
             pollfd waited[] = {{STDIN_FILENO, POLLIN, 0}, {requests_to_end_.get(), POLLIN, 0}};
             const int left_ms = parts_requested ? silence_.left_ms() : until.left_ms();
             const int ready = poll(waited, std::size(waited), left_ms);
@@ -214,7 +214,7 @@ private:
             lanes_.emplace(settings_, *pool_, lane_request{request.pool_size(), request.lanes(), request.devices()},
                     lane_params{data_address()});
             lanes_->describe(to);
-            // Populates after registration, which takes longer for populated pages.
+            // Populates after the registration, which takes longer for populated pages.
             pool_->memory().populate();
         } catch (...) {
             forget();
@@ -265,7 +265,7 @@ private:
         return replica::hash_segments(content);
     }
 
-    // When the response is sent, the client can no longer access the pool.
+    // Revokes access to the pool before the response is sent.
     void close(bool remove)
     {
         lanes_.reset();
@@ -293,7 +293,7 @@ private:
         created_ = false;
     }
 
-    // Removes a new pool that its creator never connected to, because nothing can use it.
+    // Removes a new pool that its creator never connected to, because no client can use it.
     void finish(exit_status status)
     {
         if (!pool_)

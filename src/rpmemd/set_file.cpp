@@ -19,7 +19,7 @@ namespace
 
 constexpr std::size_t largest_file = std::size_t{1} << 20;
 
-// Opens the directories of the name one by one, and rejects symbolic links, which may lead outside.
+// Opens the directories of the name one by one. Rejects symbolic links, because they may lead outside.
 replica::fd_owner open_step_by_step(replica::fd_owner at, std::string_view name, int flags)
 {
     for (;;) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-// Set files beneath the poolset directory. All functions throw failure.
+// Set files beneath the poolset directory.
 namespace rpmemd
 {
 

@@ -11,8 +11,8 @@
 namespace rpmemd
 {
 
-// Lock of a mirrored set. Requests wait for it for a limited time: if one of them hangs in a disk, it does not hold the
-// sessions of all clients. The simulation schedules waits for conditions, but not those of std::timed_mutex.
+// Lock of a mirrored set. Requests wait for it for a limited time, so that one that hangs in a disk does not block the
+// sessions of all clients. Not a std::timed_mutex, whose waits the simulation cannot schedule.
 class set_lock
 {
 public:
@@ -22,7 +22,6 @@ public:
         released_.wait(guard, [this] { return !is_held_; });
         is_held_ = true;
     }
-    // Throws failure.
     void lock_for_request()
     {
         constexpr std::chrono::seconds limit{10};
@@ -47,7 +46,6 @@ private:
     bool is_held_ = false;
 };
 
-// Throws failure.
 inline std::unique_lock<set_lock> lock_for_request(set_lock &lock)
 {
     lock.lock_for_request();

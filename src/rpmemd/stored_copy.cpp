@@ -85,7 +85,7 @@ std::span<const std::byte> stored_copy::content() const
     return {pool_->memory().address(), state().length};
 }
 
-// A clean record means that no writer uses the parts.
+// A clean record means that no writer uses the parts any longer.
 replica::copy_stamp stored_copy::next_stamp(const replica::mirror_state &next)
 {
     const bool ends_resync = next.resynced && !state().resynced;
@@ -129,7 +129,7 @@ void stored_copy::extend(std::uint64_t length, std::unique_lock<set_lock> &lock)
 {
     const replica::mirror_state before = state();
     const replica::copy_stamp stamp = file_->stamp();
-    // The writer of another epoch can store a record at the same time.
+    // A writer of another epoch can store a record during the extension.
     const auto take_stamp = [&] {
         const replica::mirror_state &now = state();
         if (now.committed != before.committed || now.resynced != before.resynced)

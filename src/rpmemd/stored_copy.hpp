@@ -15,7 +15,7 @@ namespace rpmemd
 {
 
 // State file and parts of this target's copy of a mirrored set, and the stamp by which a later daemon detects that the
-// parts were replaced or changed. Not thread-safe. All functions throw failure.
+// parts were replaced or changed. Not thread-safe.
 class stored_copy
 {
 public:
@@ -34,7 +34,7 @@ public:
     // Valid after open() or create().
     const replica::mirror_state &state() const { return file_->state(); }
     const std::string &state_path() const { return state_path_; }
-    // Stores the state with a stamp, which changes only with the record and with the end of a resync.
+    // Stores the state. The stamp changes only with the record and at the end of a resync.
     void store(const replica::mirror_state &next);
 
     // Opens the parts unless they are open.
@@ -43,10 +43,10 @@ public:
     void release_parts();
     pool &parts() { return *pool_; }
     std::span<const std::byte> content() const;
-    // Returns whether the parts stayed open since a writer or promise needed them: no other process replaced them.
+    // Returns whether the parts have been open since a writer or promise needed them, so no process replaced them.
     bool are_parts_known() const { return parts_known_; }
-    // Returns whether the parts were replaced or changed since the record was stored. A writer that crashed has changed
-    // content and times. If the parts cannot be opened, they cannot be attached either.
+    // Returns whether the parts were replaced or changed since the record was stored. After a crash of the writer,
+    // other content and times are not a change. Parts that cannot be opened count as unchanged.
     bool has_changed(user by);
 
     // Makes the open parts long enough. Releases the lock while the files are extended, because a disk can be slow or

@@ -19,7 +19,7 @@ namespace rpmemd
 namespace
 {
 
-// Ignored by default, so a daemon of an older version does not end.
+// Ignored by default, so that it does not end a daemon of an older version.
 constexpr int request_signal = SIGURG;
 constexpr std::string_view client_variable = "SSH_CONNECTION=";
 

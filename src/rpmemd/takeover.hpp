@@ -6,8 +6,8 @@ namespace rpmemd
 
 constexpr int missed_keep_alives = 2; // number of missed keep-alive intervals after which a client has gone
 
-// Signals the other daemons of this user that have the file open, if their clients have the same address as this one's.
-// Returns false if none was signaled.
+// Signals other daemons of this user that have the file open for a client at the same address. Returns false without
+// one.
 bool request_takeover(int file);
 
 // Blocks the signal in this thread and those that it starts. Returns a descriptor that is readable after
