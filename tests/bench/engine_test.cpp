@@ -77,7 +77,7 @@ setup setup_of(const char *workload, std::uint64_t block)
     return what;
 }
 
-// A client of one point with its memory, and the target as it should be.
+// Client of one point with its memory, and the expected content of the target.
 struct bench_of {
     explicit bench_of(const setup &what)
         : shape(what), data(shape.data_size()), messages(shape.client_messages() * 2), target(shape.data_size())

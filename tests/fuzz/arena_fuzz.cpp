@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The readers of memory that a peer of this host shares, on an arena that is valid except for the changes by the input:
-// changes of some bytes, before and after the peer is accepted, and requests in between.
+// Readers of memory that a peer on this host shares. The arena is valid except for the bytes that the input changes,
+// before and after the peer is accepted, and between requests.
 #include "impostor.hpp"
 
 #include <algorithm>

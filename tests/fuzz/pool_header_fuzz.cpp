@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The first page of a part, which may be anything.
+// Decoder of the pool header: the first page of a part can have any content.
 #include "pool_header.hpp"
 
 #include <algorithm>

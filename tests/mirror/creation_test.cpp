@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sets whose creation or growth does not come to its end the first time. The targets are real; a port in front of one
-// of them loses an answer.
+// Creation and growth that are interrupted the first time: a port in front of one of the real targets drops a response.
 #include "faulty_port.hpp"
 
 #include <filesystem>
@@ -103,8 +102,7 @@ TEST(a_set_of_another_machine_is_left_alone)
     }
 }
 
-// Requests of growth to each target: status, prepare, reserve, resize, attach, and the records of the opening and of
-// the end.
+// Requests of growth to each target: status, prepare, reserve, resize, attach, and the records at opening and closing.
 TEST(a_growth_whose_answer_was_lost_is_complete_or_reverted)
 {
     constexpr unsigned reserve = 4, resize = 5, last = 8;
@@ -122,7 +120,7 @@ TEST(a_growth_whose_answer_was_lost_is_complete_or_reverted)
         const faulty_port between(fault::cuts, lost, b);
         const cfg_ptr lossy = h.cfg({&a, nullptr}, "target 2 " + between.place() + " set\n");
         const int code = rpma_mirror_grow_closed(lossy.get(), 2 * length);
-        // The end can lose a target.
+        // Closing the set can evict a target.
         assert_true((code != 0) == (lost < last) && between.has_struck());
         assert_int_equal(std::filesystem::file_size(h.where.path + "/home"), lost <= reserve ? length : 2 * length);
         {

@@ -33,7 +33,6 @@ public:
         fail_msg("etcd did not start");
     }
 
-    // Starts it again, on the same port.
     void start()
     {
         if (!has_started())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The arbiter etcd, against Debian's etcd: killed, paused, out of reach, leases that run out, and TLS.
+// Arbiter etcd, with Debian's etcd: killed, paused and unreachable servers, expired leases, and TLS.
 #include "etcd.hpp"
 #include "shared_object.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion of tickets in an event loop: the descriptor of a lane, and the call that takes tickets without waiting.
+// Completion of tickets in an event loop: the descriptor of a lane, and rpma_mirror_flush_take(), which does not wait.
 #include "fixture.hpp"
 
 #include <algorithm>

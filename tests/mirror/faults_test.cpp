@@ -107,7 +107,7 @@ void take(const rpma_mirror_cfg *cfg, const std::vector<const target *> &targets
     check_all(m, facts);
     facts.taken = 1;
     await("the end of the old writer", [&] { return facts.may_continue != 0; });
-    // Everything acknowledged before the writer's end must be present, and nothing that it sent later.
+    // All data that was acknowledged before the writer's end must be there, and no data that it sent later.
     check_all(m, facts);
     std::vector<const target *> whole;
     for (unsigned i = 0; i < targets.size(); ++i)
@@ -277,7 +277,7 @@ private:
         killed_ = true;
     }
 
-    // Data that no flush has made durable in the local copy may remain or not. A local copy in memory is lost.
+    // Data that was not flushed to the local copy may survive or not. A local copy in memory is lost.
     void lose_power_at_home()
     {
         const std::filesystem::path home = first_.where.path + "/home";

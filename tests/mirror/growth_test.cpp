@@ -58,7 +58,7 @@ std::uint64_t length_of(const opened &m)
     return found;
 }
 
-// Every byte of each copy is that of the memory of the program.
+// Checks that each copy is equal to the memory of the program.
 void check_equal(const opened &m, const host &h, const targets_of_set &targets)
 {
     const std::uint64_t bytes = length_of(m);
@@ -68,7 +68,7 @@ void check_equal(const opened &m, const host &h, const targets_of_set &targets)
         assert_true(t->bytes(0, bytes) == ours);
 }
 
-// Closes the set without a comparison of its copies, and opens it again: they are equal, and have the length.
+// Closes the set without comparing its copies, opens it again, and checks that they are equal and have the length.
 void close_and_check(opened &m, const rpma_mirror_cfg *cfg, const host &h, const targets_of_set &targets)
 {
     check_equal(m, h, targets);
@@ -83,7 +83,7 @@ void close_and_check(opened &m, const rpma_mirror_cfg *cfg, const host &h, const
     again.close();
 }
 
-// Threads that flush all the time, each on its own lane, anywhere in the bytes that they may use.
+// Threads that flush continuously, each on its own lane, at random offsets below `used`.
 class flushing_threads
 {
 public:
@@ -366,7 +366,7 @@ void grow_until_killed(const rpma_mirror_cfg *cfg, growth_facts &facts)
     facts.ended_with = facts.ended_with == 0 ? 1 : facts.ended_with.load();
 }
 
-// Each growth that returned is there, with the word that was flushed to its end.
+// Checks that each completed growth has survived, with the word that was flushed at its end.
 void check_lengths(const opened &m, const growth_facts &facts)
 {
     const std::uint64_t found = length_of(m);

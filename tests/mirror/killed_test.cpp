@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Seeded faults: the writer, or targets, are killed, or stopped and continued, at any moment; then this machine or
-// another one takes the set. Every acknowledged flush must be there, and no word may be torn. MIRROR_KILL_ROUNDS is the
+// Seeded faults: the writer or targets are killed, or stopped and continued, at any moment; then this or another
+// machine opens the set. Every acknowledged flush must be there, and no word may be torn. MIRROR_KILL_ROUNDS is the
 // number of rounds, MIRROR_KILL_SEED the seed of the first one.
 #include "environment.h"
 #include "shared_object.hpp"
@@ -65,7 +65,7 @@ void one_round(std::uint64_t seed, shared_facts &facts)
     if (fault == 1)
         victim.resume();
     {
-        // A stopped writer holds the local copy, so only another machine can take the set.
+        // A stopped writer locks the local copy, so only another machine can open the set.
         const bool elsewhere = stopped || choose(2) == 0;
         if (!stopped)
             waitpid(writer, nullptr, 0);

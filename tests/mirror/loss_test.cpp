@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Targets that are lost and come back, writers that crash, and others that take their place. The targets are real.
+// Lost targets that return, crashed writers, and the next writers. The targets are real daemons.
 #include "fixture.hpp"
 
 #include <csignal>
@@ -152,7 +152,7 @@ FIXTURE_TEST(set_of<one>, after_a_clean_end_nothing_is_compared)
     assert_true(r.was_clean == 1 && r.in_sync == 3);
 }
 
-// Another machine takes the set while the old writer still assumes that it has the set.
+// Another machine opens the set while the old writer assumes that it still owns it.
 FIXTURE_TEST(two_hosts<two>, the_old_writer_is_fenced)
 {
     const opened old(here.get());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The resources of a lost peer are released: after many losses a process has no more descriptors, threads and shared
-// mappings than after the first ones. MIRROR_LOSSES is the number of losses (default 8). The targets are real.
+// mappings than after the first ones. MIRROR_LOSSES is the number of losses (default 8).
 #include "fixture.hpp"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The program's part: it is asked before a copy leaves the set, and marks its consistency points. The targets are real.
+// Calls of the library to the program: the eviction function and events. Consistency points that the program sets.
 #include "fixture.hpp"
 
 #include <chrono>

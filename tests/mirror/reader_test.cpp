@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Readers of a set while its writer works: what they read, and that neither the writer nor the set depends on them.
+// Readers of a set while its writer is active: the images that they read, and that they affect neither writer nor set.
 #include "fixture.hpp"
 #include "shared_object.hpp"
 
@@ -218,7 +218,7 @@ FIXTURE_TEST(two_hosts<one>, the_writer_is_killed)
     w.kill();
     assert_int_equal(r.refresh_code(3000), RPMA_MIRROR_E_AGAIN);
     check_point(r.image());
-    // The crash left any content, of which the first word is known to be at least that of the last point.
+    // The content after the crash is arbitrary, except that the first word is at least that of the last point.
     const rpma_mirror_image any = r.refresh(RPMA_MIRROR_F_ANY_TIME);
     assert_int_equal(any.consistency, RPMA_MIRROR_IMAGE_ANY_TIME);
     assert_true(any.consistency_point >= known->points && word(any, 0) >= any.consistency_point);
@@ -282,7 +282,7 @@ FIXTURE_TEST(two_hosts<two>, targets_end_under_a_reader, "", "timeouts 1000 4000
     a.start();
     b.start();
     assert_int_equal(r.refresh().consistency_point, point);
-    // The readers have not changed what an opening decides from.
+    // Readers must not change the state from which an opening selects its source.
     opened m(here.get());
     assert_true(m.report().was_clean == 1 && m.report().sent_bytes == 0);
     m.close();
@@ -310,14 +310,14 @@ pid_t start_reader(const std::function<void(const std::function<void()> &)> &f)
     return pid;
 }
 
-// Readers that are stopped or killed while they wait: the writer continues, and their places are free again.
+// Readers that are stopped or killed while they wait: the writer continues, and their slots become free.
 TEST(stopped_readers_delay_no_other_process)
 {
     const target a("--max-readers 2");
     const host h, other(5);
     const cfg_ptr here = h.create({&a}), there = other.cfg({&a});
     opened m(here.get());
-    // A reader of the loops below can have the place at first.
+    // At first, a reader of the loops below may have the slot.
     const auto start = [&] {
         return start_reader([&](const std::function<void()> &waits) {
             rpma_mirror_reader *r = nullptr;
@@ -342,7 +342,7 @@ TEST(stopped_readers_delay_no_other_process)
         m.put(0, "written");
         assert_ok(rpma_mirror_set_consistency_point(m.get(), number));
     }
-    // The place of the killed reader is free as soon as the target notices, that of the stopped one after 30 seconds.
+    // The slot of the killed reader is free when the target detects its end, that of the stopped one after 30 seconds.
     int places = 0;
     for (int i = 0; i < enough_ms / 100 && places < 2; ++i) {
         rpma_mirror_reader *r = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Targets that return and are resynchronized while the program continues to write. The targets are real.
+// Targets that return and are resynchronized while the program continues to write. The targets are real daemons.
 #include "fixture.hpp"
 
 #include <algorithm>

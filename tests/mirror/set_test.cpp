@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sets without a failure: creating, mapping, flushing, reading, and their reported state. The targets are real.
+// Sets without failures: creating, mapping, flushing, reading, and their reported state. The targets are real daemons.
 #include "fixture.hpp"
 
 #include <sys/mman.h>
@@ -109,7 +109,7 @@ FIXTURE_TEST(open_set<two>, copies_are_read_and_verified)
     auto report = sized<rpma_mirror_verify_report>();
     assert_ok(rpma_mirror_verify(m.get(), 1, nullptr, &report));
     assert_true(report.compared_bytes == length && report.differing_segments == 0);
-    // Changes a copy behind the writer's back.
+    // Changes a copy while the writer is unaware of it.
     FILE *const part = std::fopen((b.where().path + "/part").c_str(), "r+");
     std::fseek(part, 3'000'000, SEEK_SET);
     std::fputs("rot", part);

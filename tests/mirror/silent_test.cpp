@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls that work with several targets, while one of them is stopped, cannot be reached, refuses, or is slow: before
-// the call, and from each of its steps on. A set has a good target, copy 1, and a faulty one, copy 2. Each row of a
-// table is a process of its own, and all rows run at the same time.
+// Calls that use several targets while one of them is stopped, unreachable, rejecting or slow: from before the call, or
+// from one of its steps. Copy 1 is on a working target, copy 2 on the faulty one. Each row of a table runs in a process
+// of its own, all rows at the same time.
 #include "faulty_port.hpp"
 
 #include <csignal>
@@ -83,7 +83,6 @@ private:
     std::unique_ptr<faulty_port> port_;
 };
 
-// The configuration with a working and a faulty target.
 cfg_ptr cfg_of(const host &on, const target &good, const faulty_target &bad)
 {
     return on.cfg({&good}, times + ("target 2 " + bad.place() + " set\n"));

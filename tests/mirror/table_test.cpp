@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tables: each attribute of a copy, each level, each event with the action that makes it, each setting and its limits.
-// docs/snia.md names what of the SNIA's requirements they prove.
+// Tables: each attribute of a copy, each level, each event with the action that causes it, each setting and its limits.
+// docs/snia.md lists the requirements of the SNIA that they cover.
 #include "fixture.hpp"
 
 #include <atomic>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flushes that are started and waited for later: how many there are at a time, and in which order they are waited for.
-// The targets are real.
+// Asynchronous flushes: their number, and the order in which they are waited for. The targets are real daemons.
 #include "fixture.hpp"
 
 #include <algorithm>

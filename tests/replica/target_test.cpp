@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Targets as people write them, and the words that start a daemon there.
+// Parser of targets, and the words of the command that starts a daemon there.
 #include "command.hpp"
 #include "process.hpp"
 #include "target.hpp"

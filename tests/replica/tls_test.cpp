@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TLS between a client and a server of one process.
 #include "tls_stream.hpp"
 
 #include <cerrno>

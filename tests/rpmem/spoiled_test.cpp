@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A daemon whose messages are corrupted in every way: the library reports the error, does not hang, and leaks no
-// resource.
+// Corrupted messages of the daemon: the library reports the error, does not hang, and leaks no resource.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -95,7 +95,6 @@ FIXTURE_TEST(running_daemon, a_higher_epoch_fences_the_lower_one)
     const replica::response prepared = now.ask(now.about(kind::kPrepare, second));
     assert_int_equal(status_of(prepared), status::success);
     assert_true(state_of(prepared).promised == second && prepared.state().committed().epoch() == 1);
-    // All later attempts of the old writer fail.
     assert_int_not_equal(lane.flush(0, 6), 0);
     assert_int_equal(old.commit(first, 2), status::fenced);
     assert_int_equal(status_of(old.attach(first)), status::fenced);
@@ -501,7 +500,7 @@ FIXTURE_TEST(running_daemon, only_a_new_point_is_read)
     w.commit(first, 2, 5);
     assert_false(reader.read(false).image().is_complete());
     lane.write(4096, "whole");
-    // The daemon leaves out a point whose image takes longer than 100 ms, as it can on a busy machine.
+    // The daemon skips a point whose image takes longer than 100 ms, which happens on a busy machine.
     constexpr std::uint64_t most = 100;
     replica::wire::image taken;
     std::uint64_t version = 2;
@@ -545,7 +544,7 @@ FIXTURE_TEST(running_daemon, a_reader_cannot_write)
     const replica::response attached = reader.attach_reader();
     assert_int_equal(status_of(attached), status::success);
     assert_int_equal(status_of(reader.attach_reader()), status::bad_config);
-    // A client of its own can treat the key as writable.
+    // A modified client can treat the key as writable.
     replica::wire::region forged = attached.region();
     std::string descriptor = forged.data_descriptor();
     descriptor.back() = static_cast<char>(descriptor.back() | RPMA_MR_USAGE_WRITE_DST);
@@ -562,7 +561,7 @@ FIXTURE_TEST(running_daemon, a_reader_cannot_write)
     assert_true(at.read("p0").substr(0, 8) == "mirrored");
     assert_true(replica::from_wire(w.state().state()) == before);
     lane.write(0, "the lane of the writer works");
-    // Requests of a reader for the copy are those of a fenced writer.
+    // The daemon rejects requests of a reader for the copy like those of a fenced writer.
     assert_int_equal(reader.prepare({}), status::fenced);
     assert_int_equal(reader.commit({}, 1), status::fenced);
 }
@@ -586,7 +585,7 @@ TEST(only_the_writer_changes_the_length)
     assert_int_equal(at.read("p0").size(), length);
     assert_int_equal(code_of(2 * length, true, first), status::success);
     assert_true(at.read("p0").size() == 2 * length && w->state().state().length() == length);
-    // A lane uses the memory before, which is the same file.
+    // A lane still uses the previous mapping, which is of the same file.
     {
         test_lane lane(region, 0, token_of(region), first.epoch);
         lane.write(length - 4, "last");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connections to a standing daemon that do not authenticate: clients that have the key get their service beside them.
-// Runs on softrdma, as does the daemon.
+// Unauthenticated connections to a standing daemon, which still serves clients with the key. Runs on softrdma, as does
+// the daemon.
 #include <atomic>
 #include <deque>
 #include <poll.h>

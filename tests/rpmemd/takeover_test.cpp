@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A session whose client is gone without a trace, as after a cut of the network, and the next session of the same
-// client. Runs on softrdma, as does the daemon.
+// A session whose client disappeared without closing its connection, as after a network failure, and the next session
+// of this client. Runs on softrdma, as does the daemon.
 #include <csignal>
 #include <thread>
 #include <unistd.h>

@@ -85,7 +85,7 @@ static void sweep_provider_calls(bool persistent)
         while (n < MANY && fail_provider_call(&scenarios[i], n, persistent))
             ++n;
         assert_true(n < MANY);
-        // At least one call has failed, or the sweep has missed its aim.
+        // The sweep must have made at least one call fail.
         if (n == 1)
             fail_msg("%s makes no provider call", scenarios[i].name);
     }

@@ -14,8 +14,8 @@ static int flush(const struct path *path, size_t offset, size_t len, enum rpma_f
 
 static const enum rpma_flush_type types[] = {RPMA_FLUSH_TYPE_PERSISTENT, RPMA_FLUSH_TYPE_VISIBILITY};
 
-// Returns whether the latest flush was emulated, as the connection reports; the common properties of both ways are
-// checked.
+// Returns whether the latest flush was emulated, as the connection reports. Checks the common properties of both
+// methods.
 static bool was_emulated(const struct rpma_conn *used)
 {
     bool native = false;

@@ -151,7 +151,7 @@ TEST(the_fallback_keeps_everything_else_the_usage_needs)
     drop_peer(peer);
 }
 
-// A set of usages that need not be registered, see mr.cpp; peers still read the types of flush from it.
+// Combination of usages that no region has (see mr.cpp). Peers still read the flush types from it.
 TEST(the_descriptor_of_a_region_shows_that_it_reaches_visibility_only)
 {
     fake_make_native();

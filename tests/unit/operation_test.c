@@ -282,7 +282,7 @@ OPERATION_TEST(a_device_that_claims_more_than_the_transport_is_not_believed)
     assert_max_length(0x80000000);
 }
 
-// A page where the next object is to be; its address has one bit that no other such page has.
+// Returns the page for the next object. Its address has one bit that no other such page has.
 static void *place_next(unsigned bit)
 {
     void *const wanted = (void *)(1UL << bit);

@@ -104,7 +104,8 @@ TEST(missing_capabilities_are_logged)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_INFO), 2);
 }
 
-// The native operations of the send_ops_flags a connection of a new peer asks for. With them come all others.
+// Native operations among the send_ops_flags that a connection of a new peer requests. All others are always requested
+// with them.
 static uint64_t asked_ops(void)
 {
     peer = make_peer();

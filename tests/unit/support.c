@@ -326,7 +326,7 @@ static void *interrupt(void *unused)
 
 void interrupt_soon(void (*call)(void *), void *argument)
 {
-    // Without SA_RESTART a signal ends the system call it meets.
+    // Without SA_RESTART a signal interrupts a system call.
     const struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGUSR1, &action, NULL);
     interruption.interrupted = pthread_self();

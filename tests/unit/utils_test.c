@@ -206,7 +206,7 @@ TEST(the_environment_chooses_for_programs_that_do_not)
     unsetenv("RPMA_DEVICE");
 }
 
-// The last test: what it finds is kept for the life of the process.
+// Runs last, because the library keeps the device until the process exits.
 TEST(softrdma_in_the_place_of_the_libraries_is_the_software_device)
 {
     enum rpma_device_kind kind = RPMA_DEVICE_ANY;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In the place of the module of the arbiter etcd: a lease, an epoch and a record that are changed by one at a time.
+// Simulated arbiter in place of the etcd module: a lease, an epoch and a record.
 #include "arbiter.hpp"
 
 #include <dlfcn.h>

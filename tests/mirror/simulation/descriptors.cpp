@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sockets, events and what waits for them, as the C library offers them.
+// Simulated sockets, events and poll functions, with the interfaces of the C library.
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>

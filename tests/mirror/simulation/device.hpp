@@ -91,7 +91,6 @@ public:
     // Capabilities of the targets: a software device, or hardware that either confirms durability or needs messages for
     // it.
     bool software = true;
-    // Sides that have native operations.
     bool native_writers = false, native_targets = false;
     // Called before each write to memory.
     std::function<void(unsigned machine, std::uint64_t epoch)> before_write;

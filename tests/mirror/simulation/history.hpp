@@ -24,21 +24,21 @@ struct keeper {
     time_us silent_until = 0;
 };
 
-// Knowledge of an observer of the whole world, and the states that must never occur:
-//   an acknowledged flush that is not durable in a copy that is in sync by the newest record;
-//   an opened set that lacks what was acknowledged, or what was in a set that was opened before;
-//   copies that are not equal when the set has been opened;
-//   a write that a target accepts from a writer after it made a promise to another one;
-//   a promise of a target to which an earlier writer is still connected;
-//   a writer that acknowledges an operation that it began after the next one had the set;
-//   a local copy that opens alone while the targets can be opened without it;
-//   a word that a power failure during a write leaves torn;
-//   a program that is called for a copy after it has left, or that continues although it wanted to stop;
-//   an opened set that is shorter than it was when it was opened or grown before;
-//   a copy in sync without the length of the set, or with bytes of a growth that are not zero;
-//   a growth that fails and changes the length of a copy in sync;
-//   an opened set whose consistency point is older than one that was acknowledged or found before;
-//   a response that reports data that is not durable, or lacks data that an earlier response reported.
+// Observer of the whole world. Fails the test for each of these states:
+// - An acknowledged flush is not durable in a copy that the newest record lists as in sync.
+// - An opened set lacks acknowledged data, or data of an earlier opened set.
+// - An opened set has copies that are not equal.
+// - A target accepts a write from a writer after it made a promise to another one.
+// - A target makes a promise while an earlier writer is connected.
+// - A writer acknowledges an operation that it began after the next writer opened the set.
+// - A local copy opens alone although the targets can be opened without it.
+// - A power failure during a write leaves a torn word.
+// - The eviction function is called for a copy that has left, or the program continues after it refused an eviction.
+// - An opened set is shorter than when it was opened or grown before.
+// - A copy in sync does not have the length of the set, or has a new byte that is not zero.
+// - A failed growth changes the length of a copy in sync.
+// - An opened set has an older consistency point than one that was acknowledged or found before.
+// - A response reports data that is not durable, or lacks data that an earlier response reported.
 class history
 {
 public:

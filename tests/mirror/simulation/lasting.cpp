@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Faults that last: machines open, promote, fence, drop, resync and close while targets do not respond.
+// Faults that last: machines open, promote, fence, remove, resync and close while targets do not respond.
 #include "session.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of librpma for operations and their completions.
+// Simulated operations of librpma and their completions.
 #include <algorithm>
 #include <cstring>
 

@@ -141,7 +141,7 @@ void scenario::finish_pool(unsigned machine)
     if (!open_pool(s, 5))
         return;
     const std::uint32_t all = all_targets();
-    // The daemon of a client without power has the parts until it detects the loss.
+    // If a client lost its power, its daemon locks the parts until it detects the loss.
     if (history_.in_sync(history_.newest_record()) != all) {
         rpmem_close(s.pool);
         world_.sleep(second);

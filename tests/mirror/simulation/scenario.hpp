@@ -91,7 +91,7 @@ private:
     void bring_back(session &s);
     // Next length of the set, or 0 if it has the maximum.
     std::uint64_t next_length();
-    // Prepares a growth, as the operator does. In its middle there may be faults.
+    // Prepares a growth like an operator. Faults may occur during it.
     void begin_growth(std::uint64_t length);
     int grow(session &s);
     int grow_closed(unsigned machine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files and persistent memory, as the C library and libpmem2 offer them.
+// Simulated files and persistent memory, with the interfaces of the C library and libpmem2.
 #include "storage.hpp"
 
 #include <algorithm>

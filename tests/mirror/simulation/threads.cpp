@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads, locks, time and chance, as the C library offers them.
+// Simulated threads, locks, clocks and random numbers, with the interfaces of the C library.
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>

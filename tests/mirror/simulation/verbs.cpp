@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of librpma for devices, memory and connections.
+// Simulated devices, memory and connections of librpma.
 #include "verbs.hpp"
 
 #include <cstring>

@@ -82,7 +82,6 @@ public:
     world(const world &) = delete;
     world &operator=(const world &) = delete;
 
-    // The current world, or NULL.
     static world *present;
     const std::uint64_t seed;
     bool loud = false;
