@@ -60,7 +60,7 @@ static void print_help(const struct program *program)
     if (program->has_many_clients)
         printf("  --clients N      stop listening once N clients have come\n");
     printf("  --verbose        let librpma log to stderr\n"
-           "  --help           print this and exit\n\n"
+           "  --help           print this help and exit\n\n"
            "Exit status: 0 every step succeeded, 1 failure, 2 wrong command line, 77 no RDMA device.\n"
            "Without RDMA hardware put `softrdma run --` in front of the command, on both sides.\n");
 }

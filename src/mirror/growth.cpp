@@ -24,7 +24,7 @@ public:
         {
             const std::lock_guard guard(of.members);
             if (of.growing)
-                throw failure(RPMA_MIRROR_E_BUSY, "the set is growing already");
+                throw failure(RPMA_MIRROR_E_BUSY, "set: another call is increasing its length (try again later)");
             of.growing = true;
             for (const auto &c : of.copies)
                 if (c)

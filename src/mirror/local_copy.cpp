@@ -107,7 +107,7 @@ void reject_changed(const settings &of)
 {
     throw failure(RPMA_MIRROR_E_CHANGED,
             of.local_path + ": was replaced or changed while the set did not have it open, and no target that was "
-                            "in sync responded (put the right file back, and use force, which takes it as it is)");
+                            "in sync responded (put the right file back, and use force, which uses it unchanged)");
 }
 
 bool local_copy::open_state()

@@ -183,7 +183,7 @@ settings read_set_file(const std::string &path)
                 throw failure(RPMA_MIRROR_E_INVAL, fault);
             // At the end of a line, a carriage return counts as a blank.
             if (const std::size_t at = text.find('\r'); at < text.size() - 1)
-                throw failure(RPMA_MIRROR_E_INVAL, "it has a carriage return (end each line with a line feed)");
+                throw failure(RPMA_MIRROR_E_INVAL, "contains a carriage return (end each line with a line feed)");
             if (number_of_line == 1 && (l.key != first_line || !l.words.empty()))
                 throw failure(RPMA_MIRROR_E_INVAL, std::string("the first line of a set file is ") + first_line);
             if (number_of_line > 1 && !l.key.empty())

@@ -32,9 +32,9 @@ inline bool is_port(std::string_view text, unsigned min = 1)
 inline const char *encoding_fault(std::string_view start)
 {
     if (start.starts_with("\xef\xbb\xbf"))
-        return "it starts with a byte order mark (save it as UTF-8 without one)";
+        return "starts with a byte order mark (save it as UTF-8 without one)";
     if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff"))
-        return "it is UTF-16 (save it as UTF-8)";
+        return "is UTF-16 (save it as UTF-8)";
     return nullptr;
 }
 

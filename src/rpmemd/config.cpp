@@ -56,7 +56,7 @@ void add_set(CLI::App &app, const std::string &names, std::optional<std::string>
 
 void add_options(CLI::App &app, parsed_options &parsed, config &to)
 {
-    app.set_help_flag("-h,--help", "print this and exit");
+    app.set_help_flag("-h,--help", "print this help and exit");
     set_version(app);
     app.add_option("-c,--config", parsed.file, "file to read instead of the standard ones")->type_name("PATH");
     add_set(app, "-r,--remove", to.remove, "remove the parts of this set and exit");
@@ -67,10 +67,10 @@ void add_options(CLI::App &app, parsed_options &parsed, config &to)
             ->type_name("ADDRESS:PORT");
     app.add_option("--key-file", to.key_file, "file with the keys of the clients of --listen, in lines NAME:KEY")
             ->type_name("PATH");
-    app.add_flag("-f,--force", to.force, "continue --remove after errors")->disable_flag_override();
-    app.add_flag("-s,--pool-set", to.pool_set, "let --remove delete the set file, too")->disable_flag_override();
+    app.add_flag("-f,--force", to.force, "continue after errors (requires --remove)")->disable_flag_override();
+    app.add_flag("-s,--pool-set", to.pool_set, "delete the set file, too (requires --remove)")->disable_flag_override();
     app.add_option("-t,--nthreads", parsed.threads, "number of worker threads (0: one for each lane)")->type_name("N");
-    app.add_flag("--forced", to.forced, "take the arguments from SSH_ORIGINAL_COMMAND: for a forced command of ssh")
+    app.add_flag("--forced", to.forced, "read the arguments from SSH_ORIGINAL_COMMAND, for a forced command of ssh")
             ->disable_flag_override();
     app.add_option("--transport", parsed.transport, "transport of the control channel; only stdio is supported")
             ->type_name("");

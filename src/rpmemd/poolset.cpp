@@ -139,9 +139,9 @@ poolset parse_poolset(std::string_view text)
         reject(1, fault);
     if (const std::size_t at = text.find('\r'); at != std::string_view::npos)
         reject(1 + static_cast<int>(std::ranges::count(text.substr(0, at), '\n')),
-                "it ends with a carriage return (convert the file, for example with sed -i 's/\\r$//')");
+                "ends with a carriage return (convert the file, for example with sed -i 's/\\r$//')");
     if (text.substr(0, first_line.size()) != first_line)
-        reject(1, "it is not PMEMPOOLSET");
+        reject(1, "is not PMEMPOOLSET");
     if (text.find('\0') != std::string_view::npos)
         reject(1, "invalid set file: contains NUL bytes");
     parser p;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks whether a remote replica can be used, and prints how to correct what prevents it."""
+"""Checks whether a remote replica can be used, and prints the remedy for each failure."""
 
 import argparse
 import os
@@ -104,7 +104,7 @@ def check_environment(report):
     check("RPMEM_OP_TIMEOUT_MS", timeout is not None and 0 <= timeout < 1 << 31, "a number of milliseconds, or unset it")
     check("RPMEM_MIN_LEVEL", level in range(MAX_LEVEL + 1), "a level from 0 to 4, or unset it")
     if number("RPMEM_ENABLE_VERBS", 1) == 0 and not software_allowed():
-        report.add("environment", False, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: no device is left (ENOMEDIUM)",
+        report.add("environment", False, "RPMEM_ENABLE_VERBS and RPMEM_ENABLE_SOCKETS are both 0: all devices are disabled (ENOMEDIUM)",
                     "unset one of them")
 
 
@@ -181,8 +181,8 @@ def check_port(report, text):
                 times.append(time.perf_counter() - start)
     except OSError as error:
         return report.add("data port", False, f"{host} port {port}: {error.strerror or error}",
-                           "let the firewalls pass TCP between the two machines: the port is another one each time")
-    report.add("data port", True, f"{host} port {port} is reached")
+                           "permit TCP between the two machines in each firewall: the port changes with each session")
+    report.add("data port", True, f"{host} port {port} is reachable")
     return report.add("round trip", True, f"{sorted(times)[ROUNDS // 2] * 1e6:.0f} us over plain TCP, median of {ROUNDS}")
 
 
@@ -218,7 +218,7 @@ def raising(kind, option, wanted, hard):
 
 
 def usable_lanes():
-    """Returns the number of lanes that librpmem gives a program with the present limit of open files."""
+    """Returns the number of lanes that librpmem gives a program with the current limit of open files."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return min(lanes(), max(1, (files - OTHER_DESCRIPTORS) // LANE_DESCRIPTORS))
 
@@ -268,7 +268,7 @@ def check_set(report, target, name):
         if topic not in TOPICS or len(rest) != 3:
             if not found:
                 report.add("shell", False, f"the shell of the target prints {line!r} before the daemon starts (EPROTO)",
-                            "let its start-up files, such as ~/.bashrc there, print only for terminals: test -t 1")
+                            "make startup files at the target, such as ~/.bashrc, print only to terminals: test -t 1")
             found = True
             continue
         state, text, fix = rest
@@ -294,7 +294,7 @@ class Parser(argparse.ArgumentParser):
 
 def main():
     parser = Parser(
-        prog="rpmem-doctor", description="Checks whether a remote replica can be used, and prints how to correct what prevents it.")
+        prog="rpmem-doctor", description="Checks whether a remote replica can be used, and prints the remedy for each failure.")
     parser.add_argument("targets", metavar="TARGET[,TARGET...]", help="[user@]host[:port], or local:")
     parser.add_argument("set", metavar="SET", help="set file, relative to the poolset directory of the target")
     parser.add_argument("--version", action="version", version="rpmem-doctor @PROJECT_VERSION@")

@@ -37,7 +37,7 @@ class Compare(BenchTest):
         self.assertEqual(len(last), 1, done.stdout)
         busy = self.result("c.json")["environment"]["client"]
         if busy["load"] > busy["cores"] / 2:
-            self.assertRegex(last[0], "No conclusion: the load was .*: end other work on the machine, or measure longer")
+            self.assertRegex(last[0], "No conclusion: the load was .*: stop other work on the machine, or measure longer")
         return self.result("c.json")
 
     def check_pairs(self, result, count):

@@ -151,9 +151,9 @@ TEST(set_files_of_other_systems)
     assert_ok(read("RPMAMIRROR\r\nlocal 0 anonymous 8M\r\n\r\nkey-file /k\r\ntarget 1 127.0.0.1:1 set\r\n"));
     assert_ok(rpma_mirror_cfg_delete(&cfg));
     assert_int_equal(read("\xef\xbb\xbfRPMAMIRROR\n"), RPMA_MIRROR_E_INVAL);
-    assert_non_null(std::strstr(rpma_mirror_error_message(), "set:1: it starts with a byte order mark"));
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "set:1: starts with a byte order mark"));
     assert_int_equal(read(std::string("\xff\xfeR\0P\0", 6)), RPMA_MIRROR_E_INVAL);
-    assert_non_null(std::strstr(rpma_mirror_error_message(), "set:1: it is UTF-16"));
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "set:1: is UTF-16"));
     assert_int_equal(read("RPMAMIRROR\rhome 0 anonymous 8M\r"), RPMA_MIRROR_E_INVAL);
     assert_non_null(std::strstr(rpma_mirror_error_message(), "carriage return"));
     assert_int_equal(read("RPMAMIRROR\ntarget 1 user@127.0.0.1:1 set\n"), RPMA_MIRROR_E_INVAL);

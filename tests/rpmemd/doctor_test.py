@@ -47,7 +47,7 @@ class Doctor(DaemonTest):
                           "ok   part: .*/p0 can be created", "ok   device: softrdma, .*, which flushes natively",
                           "ok   memlock: ", "ok   nofile: ", r"ok   level: \d",
                           "ok   size: 16773120 bytes", "ok   memlock here: ", "ok   nofile here: ", "ok   state: ",
-                          r"ok   data port: 127\.0\.0\.1 port \d+ is reached", r"ok   round trip: \d+ us", "ready$")
+                          r"ok   data port: 127\.0\.0\.1 port \d+ is reachable", r"ok   round trip: \d+ us", "ready$")
         self.assertNotIn("fail", text)
         self.assertFalse((self.place / "p0").exists())
 
@@ -118,7 +118,7 @@ class Doctor(DaemonTest):
 
     def test_what_a_shell_prints_is_taken_for_the_answer(self):
         self.environment["RPMEM_CMD"] = "echo Welcome; " + self.environment["RPMEM_CMD"]
-        self.found(1, "fail shell: the shell of the target prints 'Welcome'", "     fix: let its start-up files", "not ready: 1 to correct")
+        self.found(1, "fail shell: the shell of the target prints 'Welcome'", "     fix: make startup files at the target", "not ready: 1 to correct")
 
     def test_variables_with_which_each_call_fails(self):
         for name, value in (("RPMEM_OP_TIMEOUT_MS", "soon"), ("RPMEM_MIN_LEVEL", "5"), ("RPMEM_ON_LOSS", "ignore"),

@@ -44,7 +44,7 @@ void channel::send(const json &message)
     for (std::size_t done = 0; done < line.size();) {
         const ssize_t sent = ::send(fd_, line.data() + done, line.size() - done, MSG_NOSIGNAL);
         if (sent < 0 && errno != EINTR)
-            throw peer_gone(peer_ + " is gone: " + std::strerror(errno));
+            throw peer_gone(peer_ + " broke the connection: " + std::strerror(errno));
         done += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
     }
 }
@@ -71,7 +71,7 @@ json channel::receive(double timeout_s, std::size_t max_size)
         if (got == 0)
             throw peer_gone(peer_ + " has ended" + (buffer_.empty() ? "" : " within a message"));
         if (got < 0 && errno != EINTR)
-            throw peer_gone(peer_ + " is gone: " + std::strerror(errno));
+            throw peer_gone(peer_ + " broke the connection: " + std::strerror(errno));
         buffer_.append(part, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     }
 }

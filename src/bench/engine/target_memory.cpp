@@ -141,10 +141,11 @@ target_kind describe_target(const std::string &path, bool on_softrdma, bool dire
     if (volatile_file)
         kind.persistence = "survives the process, not the machine (tmpfs)";
     else if (on_softrdma)
-        kind.persistence = is_pmem ? "survives a power failure (cache lines are written back by softrdma)"
-                                   : "survives a power failure as far as the disk keeps its word (msync by softrdma)";
+        kind.persistence =
+                is_pmem ? "survives a power failure (cache lines are written back by softrdma)"
+                        : "survives a power failure if the disk keeps acknowledged data (msync by softrdma)";
     else if (direct_write)
-        kind.persistence = "survives a power failure if the platform writes directly to PMem, as the server claims";
+        kind.persistence = "survives a power failure if the platform writes directly to PMem, as the server declares";
     else
         kind.persistence = "none by rpma_flush: no direct write to PMem; gpspm persists on the server's CPU";
     return kind;

@@ -34,14 +34,14 @@ QUICK_S, QUICK_POINTS = 600, 120
 
 
 def add_commands(verbs):
-    parser = verbs.add_parser("campaign", help="measure what a file describes on two machines")
+    parser = verbs.add_parser("campaign", help="measure a campaign, which a file describes, on two machines")
     parser.add_argument("file", help="the campaign as TOML or JSON (see rpma-bench(1))")
     parser.add_argument("-o", "--out", metavar="DIRECTORY", help="results, outputs of commands, reports (default: the name of the file)")
     parser.add_argument("--resume", action="store_true", help="continue the campaign in that directory")
     parser.add_argument("--label", help="name of the environment, if it was changed since the first part")
     parser.add_argument("--like", choices=("rpma_fio_bench",), help="the matrix of 590 points of librpma's old script")
-    parser.add_argument("--quick", action="store_true", help="end in 10 minutes: some points of the matrix, short runs")
-    parser.add_argument("--plan", action="store_true", help="print the points and the time, and measure nothing")
+    parser.add_argument("--quick", action="store_true", help="measure some points of the matrix in short runs, for at most 10 minutes")
+    parser.add_argument("--plan", action="store_true", help="only print the points and the expected time")
     parser.set_defaults(run=run)
     # The command that a campaign starts on the remote machine over ssh.
     verbs.add_parser("site").set_defaults(run=serve_site)

@@ -79,29 +79,29 @@ def add_axes(parser):
     axis("--api", kind=str, words=results.APIS, name="api", text="librpma, verbs, tcp, memcpy")
     axis("-b", "--block-size", kind=size, text="bytes, or 4K, 1M")
     axis("-d", "--depth", text="operations in flight on a connection")
-    axis("-c", "--connections", text="connections in all")
-    axis("-t", "--threads", text="threads of the client, and of the server's program where it answers")
+    axis("-c", "--connections", text="total number of connections")
+    axis("-t", "--threads", text="threads of the client, and of the server if its program takes part")
     axis("--flush", kind=str, words=results.FLUSHES, name="kind of flush", text="visibility, persistent, none")
     axis("--flush-interval", text="writes for each flush")
-    axis("--polling", kind=str, words=results.POLLINGS, name="way of polling", text="busy, event: how both ends wait")
+    axis("--polling", kind=str, words=results.POLLINGS, name="polling", text="busy or event: method by which both ends wait")
     axis("--access", kind=str, words=results.ACCESSES, name="order of access", text="sequential, random")
-    axis("--read-percent", text="reads in a mix")
-    axis("--cpu-load", text="percent of the target's processors kept busy")
-    axis("--memory", kind=str, words=("dram", plan.TARGET), name="memory", text="dram, target: where the data lies at the server")
+    axis("--read-percent", text="percentage of reads in a mix")
+    axis("--cpu-load", text="background load of the target's processors, in percent")
+    axis("--memory", kind=str, words=("dram", plan.TARGET), name="memory", text="memory of the server: dram or target")
 
 
 def add_measure(parser, resume=False):
     add_axes(parser)
     parser.add_argument("--repeats", type=ranged(int, 1, 1000), help="timed runs of each point")
     parser.add_argument("--duration", type=ranged(float, 0.01, 3600), help="seconds of each run")
-    parser.add_argument("--warm-up", type=ranged(float, 0, 3600), help="seconds after which a run starts, steady or not")
-    parser.add_argument("--lib", default="", help="the librpma.so.0 to measure, or a directory that has it")
+    parser.add_argument("--warm-up", type=ranged(float, 0, 3600), help="maximum duration of the warm-up in seconds")
+    parser.add_argument("--lib", default="", help="the librpma.so.0 to measure, or a directory that contains it")
     parser.add_argument("-o", "--out", help="result file")
     parser.add_argument("--report", help="HTML file of the report, or none")
     parser.add_argument("--transport", choices=("auto", "kernel", "softrdma"), default="auto")
     if resume:
         parser.add_argument("-p", "--profile", help="quick (two minutes), standard, full")
-        parser.add_argument("--resume", metavar="FILE", help="continue the run that left this result file")
+        parser.add_argument("--resume", metavar="FILE", help="continue the run of this result file")
 
 
 def add_local(parser):
@@ -110,13 +110,13 @@ def add_local(parser):
 
 
 def add_server(parser):
-    parser.add_argument("--address", default="127.0.0.1", help="address of the RDMA device, where clients connect")
+    parser.add_argument("--address", default="127.0.0.1", help="address of the RDMA device, to which clients connect")
     parser.add_argument("--port", type=port, default=7205, help="port of the control channel; 0: any")
-    parser.add_argument("--rdma-port", type=port, help="port of the connections that are measured; default: one that is free")
+    parser.add_argument("--rdma-port", type=port, help="port of the measured connections (default: a free port)")
     parser.add_argument("--target", default="none", help="directory for a file, or PMem device; or none")
-    parser.add_argument("--direct-write", choices=("on", "off", "auto"), default="auto", help="claim that writes reach PMem")
-    parser.add_argument("--once", action="store_true", help="end after one client")
-    parser.add_argument("--idle-limit", type=ranged(float, 0, 1e6), default=0, help="seconds without a client after which to end")
+    parser.add_argument("--direct-write", choices=("on", "off", "auto"), default="auto", help="declare that RDMA writes reach PMem")
+    parser.add_argument("--once", action="store_true", help="exit after one client")
+    parser.add_argument("--idle-limit", type=ranged(float, 0, 1e6), default=0, help="exit after this many seconds without a client")
     parser.add_argument("--transport", choices=("auto", "softrdma"), default="auto")
 
 
@@ -127,19 +127,19 @@ def make_parser(version):
     local = verbs.add_parser("local", help="measure with both ends on this machine")
     add_measure(local, resume=True)
     add_local(local)
-    add_server(verbs.add_parser("server", help="be the other end for clients"))
+    add_server(verbs.add_parser("server", help="serve clients, one at a time"))
     client = verbs.add_parser("client", help="measure against a server")
-    client.add_argument("server", help="its address")
+    client.add_argument("server", help="address of the server")
     client.add_argument("--port", type=port, default=7205, help="port of its control channel")
     add_measure(client, resume=True)
     sweep = verbs.add_parser("sweep", help="measure over the usual range of one axis")
     sweep.add_argument("axis", help=", ".join(plan.SWEEPS))
-    sweep.add_argument("--server", help="address of a server; both ends on this machine if absent")
+    sweep.add_argument("--server", help="address of a server (default: both ends on this machine)")
     sweep.add_argument("--port", type=port, default=7205, help="port of its control channel")
     add_measure(sweep)
     add_local(sweep)
-    compare = verbs.add_parser("compare", help="measure librpma and another library in turns")
-    compare.add_argument("--against", help="the other librpma.so.0 or a directory that has it; verbs; tcp")
+    compare = verbs.add_parser("compare", help="compare librpma with another library in alternating runs")
+    compare.add_argument("--against", help="the other librpma.so.0 or a directory that contains it; verbs; tcp")
     add_measure(compare)
     add_local(compare)
     from .report import command as reporting  # noqa: PLC0415 - the templates are read for reports only

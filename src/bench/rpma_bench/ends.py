@@ -143,7 +143,7 @@ class Channel:
         except TimeoutError:
             raise self.gone(request, "does not respond") from None
         except OSError as error:
-            raise self.gone(request, f"is gone: {error.strerror}") from error
+            raise self.gone(request, f"broke the connection: {error.strerror}") from error
         line, _, self.buffer = self.buffer.partition(b"\n")
         try:
             response = json.loads(line)

@@ -18,7 +18,7 @@ NAME_WIDTH = 50
 NOISE = 0.03
 # Limit for the ratio of the upper to the lower bound of a pair's interval. Wider intervals are caused by disturbances.
 WIDEST = 1.5
-REMEDY = "end other work on the machine, or measure longer (--repeats 45), and measure again"
+REMEDY = "stop other work on the machine, or measure longer (--repeats 45), and measure again"
 
 
 class Progress:
@@ -106,7 +106,7 @@ def begin_results(profile, ends):
     if ends.same_host:
         notes.append("Both ends ran on one machine and shared its processors.")
     if is_crowded(ends.environment):
-        notes.append(f"With {cores} processors, programs that poll at both ends keep each other from running: where the server's "
+        notes.append(f"With {cores} processors, programs that poll at both ends compete for them: where the server's "
                      "program takes part, both ends slept for completions.")
     return result
 
