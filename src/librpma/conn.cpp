@@ -15,7 +15,6 @@ using namespace rpma;
 namespace
 {
 
-// Returns RPMA_CONN_UNDEFINED for an event that does not concern a connection.
 rpma_conn_event to_conn_event(rdma_cm_event_type event)
 {
     switch (event) {

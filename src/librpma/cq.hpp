@@ -20,7 +20,6 @@ public:
     int fd() const { return channel_->fd; }
     // Posts the operations that the connection queued, then waits for a completion.
     rpma::errc wait() const;
-    // Sets the batch of the connection that owns the CQ.
     void set_batch(const rpma::rdma::batch_pointer &batch) { batch_ = &batch; }
 
 private:

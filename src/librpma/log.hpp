@@ -8,7 +8,6 @@
 namespace rpma::log
 {
 
-// Both thresholds, indexed by enum rpma_log_threshold.
 extern constinit std::atomic<rpma_log_level> thresholds[RPMA_LOG_THRESHOLD_MAX];
 extern constinit std::atomic<rpma_log_function *> function;
 

@@ -4,7 +4,6 @@
 namespace rpmem
 {
 
-// Values of RPMEM_LOG_LEVEL.
 enum class log_level {
     error = 1,
     warning = 2,

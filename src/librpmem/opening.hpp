@@ -32,7 +32,6 @@ private:
     using copy_mask = group::copy_mask;
     using target_function = std::function<int(remote_replica &rep, const replica::deadline &until)>;
 
-    // Functions in contact.cpp.
     remote_replica::session_params session_params_of(bool create, const replica::pool_attributes &attributes) const;
     copy_mask on_each_target(copy_mask of, int timeout_ms, const target_function &f,
             const std::function<bool(copy_mask succeeded)> &is_complete = nullptr);

@@ -96,7 +96,6 @@ int remote_replica::prepare(const replica::mirror_promise &promise, const replic
     return request_state(r, until);
 }
 
-// Sends a request whose response contains the state of the replica.
 int remote_replica::request_state(const replica::request &r, const replica::deadline &until)
 {
     replica::response response;

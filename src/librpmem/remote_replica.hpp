@@ -48,7 +48,6 @@ public:
     bool was_created() const { return created_; }
     // Returns the errno value of the loss, or 0.
     int lost() const { return region_.lost().error(); }
-    // Returns how the daemon of a lost replica ended. Empty if it runs.
     replica::error_text end_of_lost() { return session_.end_of_lost(); }
 
     std::uint32_t number = 0; // copy number in membership records

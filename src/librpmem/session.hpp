@@ -38,7 +38,7 @@ public:
     bool keeps_alive() const { return (features_ & replica::feature_keep_alive) != 0; }
     // Returns whether the daemon stores membership records of pools with several targets.
     bool keeps_record() const { return (features_ & replica::feature_record) != 0; }
-    // Returns whether the daemon stores promises and returns hashes of these pools.
+    // Returns whether the daemon stores promises and hashes segments for pools with several targets.
     bool serves_group() const { return (features_ & replica::feature_group) != 0; }
 
     // Returns how the daemon of a lost replica ended, or "" if it runs. Waits up to 1 s. Call only after watch().

@@ -19,7 +19,6 @@ namespace rpmem
 namespace
 {
 
-// Default maximum number of lanes of a program.
 constexpr int default_lanes = 64;
 constexpr int default_depth = 50;
 constexpr int default_timeout_ms = 10000;

@@ -17,7 +17,6 @@ struct load_settings {
 };
 const load_settings &settings();
 
-// Returns the next command that starts the daemon.
 std::string next_command();
 
 // Settings that each call that starts a daemon reads.

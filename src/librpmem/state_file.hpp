@@ -9,7 +9,6 @@ namespace rpmem
 // State file: records, for operators and later programs, the replicas that were lost while a program continued without
 // them. Lines are only appended; the last line of a replica is valid. A write failure is logged.
 
-// Records that the replica is out of date because of this error.
 void record_loss(const char *replica_name, int error);
 
 // Records the end of a loss if the replica is recorded as lost: it was rebuilt or removed.

@@ -6,7 +6,6 @@
 namespace mirror
 {
 
-// Data connection to a target.
 struct connected {
     std::unique_ptr<replica::region> region;
     rpma_mirror_level level;

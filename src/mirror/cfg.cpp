@@ -8,7 +8,6 @@ using namespace mirror;
 namespace
 {
 
-// Calls f with the settings and returns its error code.
 template<class F>
 int change(rpma_mirror_cfg *cfg, F &&f) noexcept
 {

@@ -8,7 +8,6 @@
 namespace mirror
 {
 
-// Reads the only key of a file.
 replica::tls_keys read_key(const std::string &path);
 
 // Control connection to a target. Functions throw failure: E_CONNECTION and E_TIMEOUT if the connection has failed, and
@@ -16,7 +15,6 @@ replica::tls_keys read_key(const std::string &path);
 class channel final : public replica::control_client
 {
 public:
-    // Connects and authenticates with the key.
     channel(const target_settings &to, const replica::tls_keys &key, const replica::deadline &until);
 
 private:

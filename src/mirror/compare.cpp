@@ -165,7 +165,6 @@ void comparer::send_unchecked(comparison &c, batch &b)
     post_batch(c, b, copy_chunk(c, b, b.extent));
 }
 
-// Posts the flush of the batch and stores its ticket. `error` is the result of sending.
 void comparer::post_batch(comparison &c, batch &b, int error)
 {
     local_.drain();

@@ -72,7 +72,6 @@ void creation::reject_existing_set() const
     throw failure(RPMA_MIRROR_E_EXISTS, "local copy already exists: " + settings_.state_path);
 }
 
-// Rejects targets with a copy that this creation has not created.
 void creation::reject_foreign_copies(const replica::mirror_state &local_state, bool resuming) const
 {
     const replica::mirror_promise creators{local_state.committed.epoch, local_state.committed.writer};

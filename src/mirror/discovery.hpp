@@ -47,7 +47,6 @@ protected:
     local_copy &local_;
     remote_copies &copies_;
 
-    // Newest record, and the record of the arbiter.
     record newest_, arbiters_;
 };
 

@@ -27,7 +27,6 @@ private:
     int system_;
 };
 
-// Creates a failure with E_SYSTEM and the text of the errno value.
 failure system_failure(const std::string &message, int error = errno);
 
 // Stores the message for rpma_mirror_error_message() of this thread and returns the code. Does not allocate.

@@ -19,7 +19,6 @@ public:
     explicit flusher(set_parts &of);
 
     int check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept;
-    // Returns 0 if a flush may start.
     int check_flushable() const noexcept;
     int flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept;
     int flush_start(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags,

@@ -12,7 +12,6 @@ namespace mirror
 class lane_watch
 {
 public:
-    // `set_changed` reports changes of the membership.
     explicit lane_watch(const wakeup &set_changed);
 
     int fd() const { return epoll_.get(); }

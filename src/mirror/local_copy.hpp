@@ -19,7 +19,6 @@ class membership;
 std::uint64_t configured_length(const settings &of);
 [[noreturn]] void reject_changed(const settings &of);
 
-// Local copy: its memory, and the state file beside it.
 class local_copy
 {
 public:

@@ -231,7 +231,6 @@ void membership::evict(std::uint32_t copies, const std::array<int, replica::max_
         events_.publish(RPMA_MIRROR_EVENT_NO_TARGET, settings_.local_number, record_);
 }
 
-// Declares the failure of a membership change with this code.
 void membership::fail_with(int code, const char *reason, unsigned copy)
 {
     end(code, reason,

@@ -89,7 +89,6 @@ struct writer_identity {
     replica::set_uuid set{};
     replica::mirror_promise promise;
 
-    // Returns a request without body.
     replica::request make_promise_request(const remote_copy &c) const;
     replica::request make_prepare_request(const remote_copy &c) const;
 };

@@ -22,7 +22,6 @@ bool opening::open_local_copy()
     return true;
 }
 
-// Creates the local copy on a machine that opens the set for the first time.
 void opening::create_local_copy(std::uint64_t length)
 {
     replica::mirror_state first;
@@ -100,7 +99,6 @@ std::uint64_t opening::source_length() const
     return source_ == settings_.local_number ? local_.state().length : copies_[source_]->last_state.length;
 }
 
-// Maps the local copy with the length of the set, which may have grown on another machine.
 void opening::map_local_copy(
         void *hint, void *mapped, std::uint64_t length, std::uint64_t required_length, std::uint64_t max_length)
 {

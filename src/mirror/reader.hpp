@@ -17,7 +17,6 @@ public:
     image_memory(const image_memory &) = delete;
     image_memory &operator=(const image_memory &) = delete;
 
-    // Allocates the memory, unless it has this length.
     void allocate(std::uint64_t length);
     void protect(bool read_only) const;
     std::byte *address() const { return address_; }

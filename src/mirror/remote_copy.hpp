@@ -86,7 +86,6 @@ public:
 
     std::uint32_t bit() const { return 1U << where.copy; }
     replica::region_lane &lane() { return region->lane(region->lanes() - 1); }
-    // Returns a request without body.
     replica::request make_request(const replica::set_uuid &set) const
     {
         replica::request r;

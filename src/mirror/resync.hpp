@@ -10,8 +10,9 @@ namespace mirror
 // Returns the target of a copy. Throws E_NOT_FOUND. The caller must hold the membership lock.
 remote_copy &target_of(const remote_copies &copies, unsigned copy);
 
-// Exclusive claim of one thread on a target's copy for a long operation, such as a resync. remove_target() rejects a
-// claimed copy. Throws E_NOT_FOUND, and E_BUSY if the copy is claimed; a background resync is canceled instead.
+// Exclusive claim of one thread on a target's copy for a long operation, such as a resync. Cancels a background resync
+// that has claimed the copy. Throws E_NOT_FOUND, and E_BUSY for any other claim. remove_target() rejects a claimed
+// copy.
 class exclusive_copy
 {
 public:

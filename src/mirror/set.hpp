@@ -24,7 +24,6 @@ struct rpma_mirror {
 public:
     explicit rpma_mirror(const mirror::settings &of);
 
-    // Unless it is 0, `grow_to` is the new length of the set.
     void open_set(void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to = 0);
     // Makes the copies in sync equal, commits the clean record, and ends.
     void close(mirror::closing how);

@@ -20,7 +20,6 @@ struct target_settings {
     std::string name() const { return address + ":" + port; }
 };
 
-// Limits of a resync or verification.
 struct limits {
     std::uint64_t bytes_per_second = 0; // unlimited if 0
     rpma_mirror_progress_function progress = nullptr;
@@ -79,11 +78,9 @@ struct settings {
 
     const target_settings *target_of(unsigned copy) const;
     std::uint32_t target_copies() const;
-    // Returns the names of the copies in a bit mask, for messages.
     std::string names_of(std::uint32_t copies) const;
 };
 
-// Reads a set file. Throws failure with the line number.
 settings read_set_file(const std::string &path);
 
 } // namespace mirror

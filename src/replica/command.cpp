@@ -9,7 +9,6 @@ namespace replica
 namespace
 {
 
-// Returns the text as one quoted word of a shell command line.
 std::string quote(const std::string &text)
 {
     std::string quoted = "'";

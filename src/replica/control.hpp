@@ -79,7 +79,6 @@ inline constexpr std::uint32_t max_lanes = 1024;
 inline constexpr std::uint32_t max_window = 1024;
 inline constexpr std::size_t max_descriptor_size = 64;
 
-// Hashes of consecutive segments of a copy, see segments.hpp.
 using segment_hash = std::array<std::byte, 16>;
 inline constexpr std::uint32_t max_hashes = 48;
 

@@ -34,7 +34,6 @@ enum class stamp_match {
 
 // Returns the stamp of a copy that a writer uses: only properties that writing does not change.
 copy_stamp stamp_files(std::span<const int> files, std::uint64_t length);
-// Returns a stamp of the inodes alone.
 copy_stamp stamp_inodes(std::span<const int> files);
 // Returns whether the files have this stamp of a copy that a writer uses. Files may follow those of stamp_inodes().
 bool has_stamp(std::span<const int> files, std::uint64_t length, const copy_stamp &stored);

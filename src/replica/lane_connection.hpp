@@ -116,7 +116,6 @@ protected:
     const void *count_request(posted kind);
     std::uint64_t next_sequence() { return ++sequence_; }
     bool has_space_for(std::uint32_t operations) const { return operations_ + operations <= path_->depth; }
-    // Returns whether no outstanding operation is signaled.
     bool is_unsignaled() const { return operations_ == unsignaled_; }
     // Waits until fewer requests and operations are outstanding. Declares the loss after the timeout.
     int wait_below(std::uint64_t requests, std::uint32_t operations);

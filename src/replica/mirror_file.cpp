@@ -45,7 +45,6 @@ void get(byte_reader &from, copy_stamp &s)
         from.get_raw(digest->data(), digest->size());
 }
 
-// Reads a slot. Returns its sequence number, or 0 if the slot is invalid.
 std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to, copy_stamp &stamp)
 {
     std::byte bytes[slot_size];

@@ -24,7 +24,6 @@ enum class received {
 // Returns true if one of the events, as for poll(), occurs before the deadline.
 bool wait_for(int fd, short events, const deadline &until);
 
-// Interface of a stream of bytes over a descriptor.
 class byte_stream
 {
 public:

@@ -34,7 +34,6 @@ connection_cfg_ptr lane_configuration();
 class lane
 {
 public:
-    // Accepts the connection request.
     lane(const lane_context &shared, std::uint32_t number, request_ptr request);
 
     // Descriptors that become readable when serve() has work to do.

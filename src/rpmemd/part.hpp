@@ -38,7 +38,6 @@ public:
     bool is_device() const { return is_device_; }
     bool was_created() const { return created_; }
     std::uint64_t creation_time() const; // seconds
-    // Maps bytes of the file behind the present mappings of `to`.
     void map(replica::file_map &to, std::uint64_t offset, std::uint64_t length) const;
     replica::file_map map_header() const;
     // Extends the file by zeros, durably. If it throws failure, the size is unchanged.

@@ -41,7 +41,6 @@ private:
 int check_readable(std::span<const std::byte> memory);
 failure unreadable_parts(const std::string &set_name, int error);
 
-// Returns the size in bytes that a pool_memory of these parts has.
 std::uint64_t usable_size(const std::vector<part> &parts, std::size_t left_out);
 
 } // namespace rpmemd

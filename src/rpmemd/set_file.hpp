@@ -3,7 +3,6 @@
 
 #include <string>
 
-// Set files beneath the poolset directory.
 namespace rpmemd
 {
 

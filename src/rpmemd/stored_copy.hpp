@@ -29,7 +29,6 @@ public:
     bool is_open() const { return file_.has_value(); }
     // Opens the state file. Returns false if it does not exist.
     bool open();
-    // Creates the missing parts and the state file.
     void create(const replica::mirror_state &first);
     // Valid after open() or create().
     const replica::mirror_state &state() const { return file_->state(); }
@@ -37,7 +36,6 @@ public:
     // Stores the state. The stamp changes only with the record and at the end of a resync.
     void store(const replica::mirror_state &next);
 
-    // Opens the parts unless they are open.
     void open_parts(user by);
     // Closes the parts if only readers needed them.
     void release_parts();

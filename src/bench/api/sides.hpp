@@ -41,7 +41,6 @@ struct greeting {
     std::uint32_t connection = 0; // connection number, which determines its slice of the data
 };
 
-// Descriptor of a region as in librpma: 21 bytes.
 struct [[gnu::packed]] region_descriptor {
     std::uint64_t address, size;
     std::uint32_t key;

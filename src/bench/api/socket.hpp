@@ -5,7 +5,6 @@
 
 #include "sides.hpp"
 
-// TCP sockets for the control channel and for the TCP baseline.
 namespace bench
 {
 

@@ -40,7 +40,6 @@ constexpr std::size_t max_request = 64 << 10;
 
 using handlers = std::map<std::string, std::function<json(const json &)>>;
 
-// Returns the operation of a request; empty if it is not a string.
 std::string verb_of(const json &request)
 {
     const auto found = request.find("do");

@@ -64,7 +64,6 @@ public:
     int fd() const { return socket_->fd(); }
 
 protected:
-    // Returns the exception that the functions throw.
     virtual std::exception_ptr exception_of(const control_error &error) const;
 
 private:

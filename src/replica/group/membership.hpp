@@ -25,7 +25,6 @@ bool has_required(const mirror_record &newest, copy_mask required, copy_mask que
 // clean close, because caches can have written back unflushed data.
 bool is_equal(const mirror_record &newest, const mirror_record &held);
 
-// Facts about the copies of a group that is opened.
 struct opening_facts {
     mirror_record newest;
     copy_mask required = 0;                                   // targets that the newest record requires
@@ -64,7 +63,6 @@ source_choice choose_source(const opening_facts &facts);
 // reused only if all others are taken, because these members can return with an old record.
 std::vector<unsigned> assign_numbers(std::span<const replica::mirror_state> held, const mirror_record &newest);
 
-// Returns a random number for a new writer. Throws std::system_error.
 std::uint64_t new_writer_id();
 
 // Returns the first record of an epoch, with version 0: record_change adds 1. `joined`: further members.

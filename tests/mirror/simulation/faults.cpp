@@ -123,7 +123,7 @@ void scenario::hit()
         network_.reset_one();
         break;
     default:
-        // All machines of a rack.
+        // All machines of a rack lose power.
         if (world_.one_in(3))
             for (unsigned m = writers; m < writers + targets_; ++m)
                 if (processes_[m]->alive)
