@@ -17,7 +17,7 @@ struct datagram_route {
     std::uint8_t traffic_class = 0;
 };
 
-// Receiver of the datagrams for one queue pair number.
+// Receiver of the datagrams for one queue pair number. An interface, because paths know no queue pair.
 class datagram_receiver
 {
 public:

@@ -25,16 +25,14 @@ public:
     // follows. With `more`, the path may delay the segment until the next one or push().
     virtual void transmit(const packet &header, std::span<const iovec> payload, bool more) = 0;
 
-    virtual void push() = 0;      // sends delayed segments
-    virtual bool congested() = 0; // offer no data segment until path_writable()
-    // Number of bytes that can be sent without buffering, if known; the rest must be copied.
-    virtual std::size_t send_space() = 0;
+    virtual void push() = 0;              // sends delayed segments
+    virtual bool congested() = 0;         // offer no data segment until path_writable()
+    virtual std::size_t send_space() = 0; // bytes that can be sent without a copy, if known
 
     // Calls packet_receiver::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;
 
-    // Calls packet_receiver::answer_timer_expired() after the delay.
-    virtual void start_answer_timer(std::chrono::microseconds delay) = 0;
+    virtual void start_answer_timer(std::chrono::microseconds delay) = 0; // see answer_timer_expired()
 
     virtual const char *name() const noexcept = 0; // name in reports
     virtual void ends(sockaddr_storage &local, sockaddr_storage &remote) const = 0;
@@ -42,8 +40,9 @@ public:
     virtual void cut() noexcept = 0; // breaks the path; packet_receiver::path_lost() follows on both sides
 };
 
-// Interface of the receiver of a path's packets and events. The calls take the lock of the queue pair. Packets of a
-// path that it no longer uses are ignored: their PSNs may coincide with those of the current connection.
+// Receiver of a path's packets and events. An interface, because paths know no queue pair. The calls take the lock of
+// the queue pair. Packets of a path that it no longer uses are ignored: their PSNs may coincide with those of the
+// current connection.
 class packet_receiver
 {
 public:

@@ -4,7 +4,6 @@
 #include "base/read_section.hpp"
 #include "transport/shared_layout.hpp"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -25,7 +24,7 @@ enum class post_result {
 };
 
 // A path that executes a request immediately or leaves it to the network, whose response decides. Guarded by the lock
-// of the queue pair; no call waits for the peer.
+// of the queue pair; no call waits for the peer. An interface, because verbs/ is below transport/shm, like shm_peer.
 class request_path
 {
 public:
@@ -36,17 +35,14 @@ public:
     // Returns true only if post() is certain to return `unsupported`.
     virtual bool is_unsupported(const wqe &w) const noexcept = 0;
     virtual void on_network_fallback(const wqe &w) noexcept = 0; // called when the network executes the request
-    // Called when the network has executed a request that consumed one of the peer's receives.
-    virtual void peer_consumed_receive() noexcept = 0;
+    virtual void peer_consumed_receive() noexcept = 0;           // by a request that the network executed
 
     // Returns true if a pending message must be posted again now: a receive was posted, or the queue pair of the peer
     // is no longer open. Otherwise the peer sends a message when it posts one.
     virtual bool request_receive_event() noexcept = 0;
     virtual std::uint32_t peer_rnr_timer() const noexcept = 0;
-    // Called when the local side has posted a receive that the peer may wait for.
-    virtual void on_receive_posted() noexcept = 0;
+    virtual void on_receive_posted() noexcept = 0; // a receive of the local side
 
-    // Returns true if the private memory of the peer is accessible only over the network.
     virtual bool needs_network_for_private_memory() const noexcept = 0;
 };
 

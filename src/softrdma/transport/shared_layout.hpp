@@ -85,18 +85,15 @@ struct cq_block {
     // A queue that could overflow counts the entries that were added and not polled yet.
     std::atomic<std::uint32_t> counted;
     std::atomic<std::uint32_t> capacity;
-    // A hint: a peer that is stopped or killed may have counted a message that it has not delivered.
     alignas(cache_line) std::atomic<std::int32_t> used;
     alignas(cache_line) std::atomic<std::uint64_t> armed; // see arming_word(); only the owner writes it
-    // Number of an arming whose event has been written to event_fd, so that other senders need not write it again.
-    std::atomic<std::uint64_t> signaled;
+    std::atomic<std::uint64_t> signaled;                  // number of an arming whose event has been written
     // Bit masks of queue pairs with messages that the owner might not have drained: a bit for each, and for each word.
     alignas(cache_line) std::atomic<std::uint64_t> summary;
     alignas(cache_line) std::array<std::atomic<std::uint64_t>, work_words> work;
 
-    // Called after a message was announced. Returns the number of the arming that requests an event for it. Returns 0
-    // if no arming does or its event was signaled. The caller must write to event_fd, then store the number in
-    // `signaled`. A caller that stops in between loses no event: the next sender writes too.
+    // Returns the number of the arming that requests an event for an announced message, and that has no event yet; or
+    // 0.
     std::uint64_t event_due(bool urgent) const noexcept
     {
         const std::uint64_t word = armed.load(std::memory_order_seq_cst);
@@ -154,8 +151,7 @@ struct qp_block {
     std::uint32_t ring_capacity;
     std::uint32_t ring_stride;
     std::uint32_t max_sge;
-    // Not 0 if the receives are lent by a shared queue. The owner may reclaim each that has no message yet.
-    std::uint32_t lent;
+    std::uint32_t lent; // 1 if a shared queue lends the receives
     std::uint64_t domain;
     std::uint64_t own_domain; // domain of objects that only this queue pair may use: type 2 windows
     std::uint64_t cq_offset;  // offset of the receive completion queue's block
@@ -164,15 +160,12 @@ struct qp_block {
     alignas(cache_line) std::atomic<std::uint64_t> state; // see state_word()
     std::atomic<std::uint32_t> access;
     std::atomic<std::uint32_t> rnr_timer;
-    std::atomic<std::uint32_t> watched; // the owner polls the ring without announcements
-    // Odd while the owner is inside an operation on the peer's memory.
-    alignas(cache_line) std::atomic<std::uint32_t> epoch;
-    // Key of the peer's region that the owner has looked up last.
-    std::atomic<std::uint32_t> region_in_use;
+    std::atomic<std::uint32_t> watched;                   // the owner polls the ring without announcements
+    alignas(cache_line) std::atomic<std::uint32_t> epoch; // odd while the owner is inside an operation
+    std::atomic<std::uint32_t> region_in_use;             // key that the owner has looked up last
     // Not 0 if the peer requests a message when a receive is posted.
     alignas(cache_line) std::atomic<std::uint32_t> receive_requested;
-    // Position up to which the owner has emptied the bounce buffer.
-    alignas(cache_line) std::atomic<std::uint32_t> bounced_out;
+    alignas(cache_line) std::atomic<std::uint32_t> bounced_out; // position up to which the owner has emptied the buffer
 };
 
 inline constexpr std::size_t ring_offset = page / 2;
@@ -196,7 +189,6 @@ constexpr std::size_t bounce_buffer_offset(std::uint32_t ring_capacity, std::uin
 {
     return (ring_offset + std::size_t{ring_capacity} * ring_stride + page - 1) / page * page;
 }
-// Size of the block of a queue pair.
 constexpr std::size_t block_size(std::uint32_t ring_capacity, std::uint32_t ring_stride) noexcept
 {
     return bounce_buffer_offset(ring_capacity, ring_stride) + bounce_buffer_size;

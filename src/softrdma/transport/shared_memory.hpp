@@ -15,7 +15,6 @@ public:
     block(std::byte *where, std::uint64_t from, std::size_t bytes) noexcept : at(where), offset(from), size(bytes) {}
     virtual ~block() = default;
     block(const block &) = delete;
-    block &operator=(const block &) = delete;
 
     std::byte *at;              // NULL until it is mapped
     const std::uint64_t offset; // offset at which peers find it
@@ -33,7 +32,8 @@ struct published_region {
     region_kind kind;
 };
 
-// Interface of the memory, shared or private, in which the objects of a device publish state for peers.
+// Memory, shared or private, in which the objects of a device publish state for peers. An interface, because verbs/ is
+// below transport/shm.
 class shared_memory
 {
 public:
@@ -50,8 +50,7 @@ public:
     // Returns whether a peer has stored to pages of the withdrawn region's file that are not written back yet.
     virtual bool has_unsynced(std::uint32_t key) const noexcept = 0;
 
-    // Not 0 once this program has named FLUSH, see rights_to_flush().
-    virtual std::atomic<std::uint32_t> &uses_flush() noexcept = 0;
+    virtual std::atomic<std::uint32_t> &uses_flush() noexcept = 0; // see rights_to_flush()
 };
 
 } // namespace softrdma
