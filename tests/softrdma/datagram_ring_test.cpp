@@ -541,7 +541,7 @@ TEST(test_two_threads_get_an_event_for_an_offer)
     unique_fd other(ends[0]);
     const auto owner = std::make_shared<counting_owner>();
     static pending_peers callers; // its timer outlasts this test
-    const auto peer = std::make_shared<datagram_peer>(ends[1], callers, own_port, owner);
+    const auto peer = std::make_shared<datagram_peer>(unique_fd(ends[1]), callers, own_port, owner);
     callers.add(peer);
     const unique_fd file = create_ring_file();
     assert_true(send_message(other.get(), ring_offer{.port = peer_port}, std::array{file.get()}));

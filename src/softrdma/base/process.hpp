@@ -4,6 +4,7 @@
 #include "base/lock_order.hpp"
 #include "base/reserve.hpp"
 #include "base/thread_safety.hpp"
+#include "base/unique_fd.hpp"
 
 #include <atomic>
 #include <memory>
@@ -23,6 +24,26 @@ public:
 
 private:
     unsigned generation_ = generation();
+};
+
+// Descriptor that the event loop watches, and therefore closes in a child of fork(): its destructor in a child does
+// not.
+class watched_fd
+{
+public:
+    watched_fd() = default;
+    explicit watched_fd(unique_fd fd) noexcept : fd_(std::move(fd)) {}
+    ~watched_fd()
+    {
+        if (!birth_.is_here())
+            static_cast<void>(fd_.release());
+    }
+    void reset(unique_fd fd) noexcept { fd_ = std::move(fd); }
+    int get() const noexcept { return fd_.get(); }
+
+private:
+    unique_fd fd_;
+    birth birth_;
 };
 
 // Lock held while a per-process object is created; fork() waits for it. Recursive, because such objects need others,
@@ -63,8 +84,6 @@ class slot
 {
 public:
     constexpr slot() = default;
-    slot(const slot &) = delete;
-    slot &operator=(const slot &) = delete;
 
 protected:
     friend void forget_objects_of_parent() noexcept;

@@ -3,13 +3,11 @@
 #include "base/log.hpp"
 
 #include "base/descriptors.hpp"
-#include "base/unique_fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 namespace softrdma
@@ -17,25 +15,17 @@ namespace softrdma
 
 std::shared_ptr<listener> listener::open(int fd, int backlog, receiver accepted)
 {
-    unique_fd taken(fd);
-    auto l = std::make_shared<listener>(fd, std::move(accepted));
-    static_cast<void>(taken.release());
+    auto l = std::make_shared<listener>(unique_fd(fd), std::move(accepted));
     if (::listen(fd, backlog) != 0)
         return nullptr;
     l->watch_ = event_loop::get()->watch(fd, EPOLLIN, l);
     return l->watch_ == 0 ? nullptr : l;
 }
 
-listener::~listener()
-{
-    if (birth_.is_here())
-        ::close(fd_);
-}
-
 void listener::close()
 {
     event_loop::get()->unwatch(watch_);
-    shutdown(fd_, SHUT_RDWR); // rejects connections immediately, even while the progress thread holds a reference
+    shutdown(fd_.get(), SHUT_RDWR); // rejects connections immediately, even while the progress thread holds a reference
 }
 
 void listener::suspend()
@@ -84,7 +74,7 @@ void listener::watch_again()
 poll_result listener::ready(std::uint32_t)
 {
     // One connection per event: the descriptor remains ready while there are more.
-    const int socket = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int socket = accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     const bool exhausted = socket < 0 && (errno == EMFILE || errno == ENFILE) && !descriptors::exhausted(errno);
     // Without a pause the progress thread would spin until a descriptor is free.
     const auto wait = socket >= 0 ? accepted_(socket) : std::chrono::milliseconds(exhausted ? 100 : 0);

@@ -16,8 +16,7 @@ public:
 
     // Takes ownership of the bound descriptor and starts listening. Returns NULL and sets errno on error.
     static std::shared_ptr<listener> open(int fd, int backlog, receiver accepted);
-    listener(int fd, receiver accepted) : fd_(fd), accepted_(std::move(accepted)) {}
-    ~listener() override;
+    listener(unique_fd fd, receiver accepted) : fd_(std::move(fd)), accepted_(std::move(accepted)) {}
 
     poll_result ready(std::uint32_t events) override;
     void close();
@@ -28,8 +27,7 @@ private:
     void pause(std::chrono::milliseconds duration);
     void watch_again();
 
-    const int fd_;
-    const process::birth birth_;
+    const process::watched_fd fd_;
     const receiver accepted_;
     event_loop::watch_id watch_ = 0;
     ordered_mutex mutex_{lock_level::sending};

@@ -25,7 +25,7 @@ poll_result datagram_peer::ready(std::uint32_t)
     const lock_guard lock(mutex_);
     ring_offer offer;
     received_fds fds;
-    const reception r = receive(socket_, offer, fds);
+    const reception r = receive(socket_.get(), offer, fds);
     if (r == reception::nothing) // another thread has received the message
         return poll_result::idle;
     // A peer sends one message, the offer. Afterwards only the end of the connection is expected.
@@ -47,7 +47,7 @@ bool datagram_peer::take(const ring_offer &offer, int file, datagram_peer_owner 
         return false;
     ring.emplace(std::move(memory), own_port_, static_cast<std::uint16_t>(offer.port));
     added_ = owner.add(std::static_pointer_cast<datagram_peer>(shared_from_this()));
-    return added_ && send_message(socket_, ring_offer{.port = own_port_}, std::array{owner.wake_descriptor()});
+    return added_ && send_message(socket_.get(), ring_offer{.port = own_port_}, std::array{owner.wake_descriptor()});
 }
 
 std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner)
@@ -61,10 +61,7 @@ std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<dat
     return listener::open(socket.release(), SOMAXCONN, [port, owner = std::move(owner)](int accepted) {
         if (accepted < 0)
             return without_an_offer.get().pause();
-        unique_fd taken(accepted);
-        const auto peer = std::make_shared<datagram_peer>(accepted, without_an_offer.get(), port, owner);
-        static_cast<void>(taken.release());
-        return peer->enter();
+        return std::make_shared<datagram_peer>(unique_fd(accepted), without_an_offer.get(), port, owner)->enter();
     });
 }
 

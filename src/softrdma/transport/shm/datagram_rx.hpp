@@ -13,7 +13,7 @@ namespace softrdma
 class datagram_peer;
 struct ring_offer;
 
-// Interface of the port whose queue pairs receive the datagrams.
+// Port whose queue pairs receive the datagrams. An interface, because transport/udp is above this module.
 class datagram_peer_owner
 {
 public:
@@ -27,9 +27,9 @@ public:
 class datagram_peer : public local_client
 {
 public:
-    datagram_peer(int socket, pending_peers &others, std::uint16_t own_port,
+    datagram_peer(unique_fd socket, pending_peers &others, std::uint16_t own_port,
             std::weak_ptr<datagram_peer_owner> owner) noexcept
-        : local_client(socket, others), own_port_(own_port), owner_(std::move(owner))
+        : local_client(std::move(socket), others), own_port_(own_port), owner_(std::move(owner))
     {
     }
 

@@ -33,11 +33,6 @@ public:
         : to_(to), socket_(std::move(socket)), ring_(std::move(memory))
     {
     }
-    ~channel() override
-    {
-        if (!birth_.is_here())
-            static_cast<void>(socket_.release()); // it was closed in the child
-    }
 
     std::uint16_t to() const noexcept { return to_; }
     // Offers the ring to the listening process. A channel without an offer stays closed.
@@ -62,11 +57,10 @@ private:
     };
 
     const std::uint16_t to_;
-    unique_fd socket_;
+    const process::watched_fd socket_;
     unique_fd wake_; // eventfd that wakes the reader
     ring_writer ring_;
     network_address cached_{}; // address that is known to be of this host
-    const process::birth birth_;
     const std::chrono::steady_clock::time_point created_ = std::chrono::steady_clock::now();
     ordered_mutex mutex_{lock_level::sending};
     event_loop::watch_id watch_ GUARDED_BY(mutex_) = 0;

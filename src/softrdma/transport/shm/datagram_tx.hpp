@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "base/lock.hpp"
 #include "base/sleeping_lock.hpp"
 #include "transport/datagram_path.hpp"
 

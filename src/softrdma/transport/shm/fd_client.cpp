@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 namespace softrdma
 {
@@ -36,17 +35,12 @@ reception upcoming(int socket, fd_request_kind &kind) noexcept
     return n == static_cast<ssize_t>(sizeof(g)) ? reception::message : reception::end;
 }
 
-class fd_client : public event_handler, public std::enable_shared_from_this<fd_client>
+class fd_client : public event_handler, public peer_line, public std::enable_shared_from_this<fd_client>
 {
 public:
-    fd_client(int socket, std::uint32_t owner, const token_bytes &token, std::function<void(handover)> done)
-        : socket_(socket), owner_(owner), token_(token), done_(std::move(done))
+    fd_client(unique_fd socket, std::uint32_t owner, const token_bytes &token, std::function<void(handover)> done)
+        : socket_(std::move(socket)), owner_(owner), token_(token), done_(std::move(done))
     {
-    }
-    ~fd_client() override
-    {
-        if (birth_.is_here())
-            close(socket_);
     }
 
     bool begin(std::int32_t completion_fd);
@@ -58,18 +52,21 @@ public:
     void out_of_memory() noexcept override;
     void fail_request(); // unless a response has arrived
 
-    void serve(std::weak_ptr<peer_process> requester);
-    bool send_request(fd_request w) const noexcept;
-    bool broken() const noexcept;
+    void serve(std::weak_ptr<peer_process> requester) override;
+    bool request_file(std::uint32_t key, std::uint64_t generation) override
+    {
+        return send_request({.token = {}, .kind = fd_request_kind::file, .generation = generation, .key = key});
+    }
+    bool broken() const noexcept override;
     void leave() { event_loop::get()->unwatch(watch_.load()); }
 
 private:
+    bool send_request(fd_request w) const noexcept;
     void take_replies();
     void take_arena(const std::function<void(handover)> &done, received_fds fds) EXCLUDES(mutex_);
     void take_file() REQUIRES(mutex_);
 
-    const int socket_;
-    const process::birth birth_;
+    const process::watched_fd socket_;
     const std::uint32_t owner_; // the process at the other end
     const token_bytes token_;
     std::atomic<event_loop::watch_id> watch_{0};
@@ -78,30 +75,12 @@ private:
     std::weak_ptr<peer_process> requester_ GUARDED_BY(mutex_);
 };
 
-class fd_client_line : public peer_line
-{
-public:
-    explicit fd_client_line(std::shared_ptr<fd_client> v) noexcept : client_(std::move(v)) {}
-    ~fd_client_line() override { client_->leave(); }
-
-    void serve(std::weak_ptr<peer_process> requester) override { client_->serve(std::move(requester)); }
-    bool request_file(std::uint32_t key, std::uint64_t generation) override
-    {
-        return client_->send_request(
-                {.token = {}, .kind = fd_request_kind::file, .generation = generation, .key = key});
-    }
-    bool broken() const noexcept override { return client_->broken(); }
-
-private:
-    const std::shared_ptr<fd_client> client_;
-};
-
 bool fd_client::begin(std::int32_t completion_fd)
 {
     if (!send_request({.token = {}, .kind = fd_request_kind::arena, .completion_fd = completion_fd}))
         return false;
     const lock_guard lock(mutex_);
-    watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
+    watch_ = event_loop::get()->watch(socket_.get(), EPOLLIN, shared_from_this());
     if (watch_ == 0)
         return false;
     event_loop::get()->after(response_timeout(), [weak = weak_from_this()] {
@@ -116,7 +95,7 @@ void fd_client::take_replies()
     unique_lock lock(mutex_);
     for (;;) {
         fd_request_kind kind{};
-        const reception r = upcoming(socket_, kind);
+        const reception r = upcoming(socket_.get(), kind);
         if (r == reception::nothing)
             return;
         if (r == reception::end)
@@ -127,7 +106,7 @@ void fd_client::take_replies()
         }
         fd_reply g;
         received_fds fds;
-        if (receive(socket_, g, fds) != reception::message)
+        if (receive(socket_.get(), g, fds) != reception::message)
             break;
         const auto done = std::exchange(done_, nullptr);
         lock.unlock();
@@ -145,20 +124,21 @@ void fd_client::take_file()
     const bool taken = with_own_descriptors([&] {
         fd_reply g;
         received_fds fds;
-        if (receive(socket_, g, fds) == reception::message && g.kind == fd_request_kind::file && requester != nullptr)
+        if (receive(socket_.get(), g, fds) == reception::message && g.kind == fd_request_kind::file &&
+                requester != nullptr)
             requester->take_file(g.key, g.generation, {std::move(fds[0]), g.offset});
     });
     if (!taken)
-        recv(socket_, nullptr, 0, MSG_DONTWAIT); // drops the descriptors without installing them
+        recv(socket_.get(), nullptr, 0, MSG_DONTWAIT); // drops the descriptors without installing them
 }
 
 void fd_client::take_arena(const std::function<void(handover)> &done, received_fds fds)
 {
     if (!is_event_descriptor(fds[1].get()))
         fds[1] = unique_fd();
-    std::unique_ptr<fd_client_line> line;
+    std::shared_ptr<peer_line> line; // ends the watch with its last reference
     try {
-        line = std::make_unique<fd_client_line>(shared_from_this());
+        line = {static_cast<peer_line *>(this), [self = shared_from_this()](peer_line *) { self->leave(); }};
     } catch (const std::bad_alloc &) {
         leave();
         return done({});
@@ -196,12 +176,12 @@ void fd_client::serve(std::weak_ptr<peer_process> requester)
 bool fd_client::send_request(fd_request w) const noexcept
 {
     w.token = token_;
-    return send_message(socket_, w);
+    return send_message(socket_.get(), w);
 }
 
 bool fd_client::broken() const noexcept
 {
-    pollfd end{.fd = socket_, .events = POLLRDHUP, .revents = 0};
+    pollfd end{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
     return ::poll(&end, 1, 0) > 0;
 }
 
@@ -219,8 +199,7 @@ no_shm_reason request_fds(const shm_address &h, std::function<void(handover)> do
     const auto owner = process_of_own_user(socket.get());
     if (!owner)
         return no_shm_reason::user;
-    const auto client = std::make_shared<fd_client>(socket.get(), *owner, h.token, std::move(done));
-    static_cast<void>(socket.release());
+    const auto client = std::make_shared<fd_client>(std::move(socket), *owner, h.token, std::move(done));
     return client->begin(h.completion_fd) ? no_shm_reason::none : no_shm_reason::refused;
 }
 

@@ -57,7 +57,6 @@ private:
 inline constexpr std::size_t max_fds = 2;
 using received_fds = std::array<unique_fd, max_fds>;
 
-// These functions do not wait. Received descriptors are closed with their owners.
 template<typename Message>
 bool send_message(int socket, const Message &m, std::span<const int> fds = {}) noexcept
 {

@@ -44,7 +44,7 @@ poll_result fd_peer::ready(std::uint32_t)
     for (unsigned requests = 0; requests < max_requests; ++requests) {
         fd_request w;
         received_fds unwanted;
-        const reception r = receive(socket_, w, unwanted);
+        const reception r = receive(socket_.get(), w, unwanted);
         if (r == reception::message && on_message() && grant(w))
             continue;
         if (r != reception::nothing)
@@ -65,7 +65,7 @@ bool fd_peer::pass_arena(const fd_request &w) const
 {
     const std::array<int, max_fds> fds{arena::instance().fd(), w.completion_fd};
     const bool rings = is_event_descriptor(w.completion_fd);
-    return send_message(socket_, fd_reply{.kind = w.kind}, std::span(fds).first(rings ? 2 : 1));
+    return send_message(socket_.get(), fd_reply{.kind = w.kind}, std::span(fds).first(rings ? 2 : 1));
 }
 
 // Passes the file behind a region, if any. Closing it in the program's descriptor table would release POSIX locks.
@@ -81,11 +81,11 @@ bool fd_peer::pass_file(const fd_request &w) const
         const auto pid = static_cast<std::uint32_t>(getpid());
         const auto part = is_file ? file_part::find(pid, begin, region->length) : file_part{};
         const int fd = part.file.get();
-        sent = send_message(socket_,
+        sent = send_message(socket_.get(),
                 fd_reply{.kind = w.kind, .key = w.key, .generation = w.generation, .offset = part.offset},
                 std::span(&fd, fd < 0 ? 0 : 1));
     };
-    return (with_own_descriptors(hand_over) && sent) || send_message(socket_, nothing);
+    return (with_own_descriptors(hand_over) && sent) || send_message(socket_.get(), nothing);
 }
 
 struct open_fd_server {
@@ -106,10 +106,7 @@ open_fd_server *new_fd_server()
     created->listening = listener::open(socket.release(), SOMAXCONN, [](int accepted) {
         if (accepted < 0)
             return without_a_request.get().pause();
-        unique_fd taken(accepted);
-        const auto client = std::make_shared<fd_peer>(accepted, without_a_request.get());
-        static_cast<void>(taken.release());
-        return client->enter();
+        return std::make_shared<fd_peer>(unique_fd(accepted), without_a_request.get())->enter();
     });
     created->number = created->listening == nullptr ? 0 : number;
     return created.release();

@@ -3,23 +3,16 @@
 #include "transport/shm/fd_message.hpp"
 
 #include <sys/epoll.h>
-#include <unistd.h>
 
 namespace softrdma
 {
 
-local_client::~local_client()
-{
-    if (birth_.is_here())
-        close(socket_);
-}
-
 std::chrono::milliseconds local_client::enter()
 {
-    if (!process_of_own_user(socket_))
+    if (!process_of_own_user(socket_.get()))
         return std::chrono::milliseconds(0);
     const lock_guard lock(mutex_); // no message is read before it is in the list
-    watch_ = event_loop::get()->watch(socket_, EPOLLIN, shared_from_this());
+    watch_ = event_loop::get()->watch(socket_.get(), EPOLLIN, shared_from_this());
     return others_.add(shared_from_this());
 }
 

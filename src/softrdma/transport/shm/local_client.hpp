@@ -12,9 +12,8 @@ namespace softrdma
 class local_client : public event_handler, public pending_peer, public std::enable_shared_from_this<local_client>
 {
 public:
-    // Takes ownership of the socket. `others` are the clients at sockets of the same kind.
-    local_client(int socket, pending_peers &others) noexcept : socket_(socket), others_(others) {}
-    ~local_client() override;
+    // `others` are the clients at sockets of the same kind.
+    local_client(unique_fd socket, pending_peers &others) noexcept : socket_(std::move(socket)), others_(others) {}
 
     // Accepts the client unless it belongs to another user. Returns the same value as listener::receiver.
     std::chrono::milliseconds enter();
@@ -25,12 +24,11 @@ protected:
     // Called when a message has arrived. Returns false if the client was disconnected.
     bool on_message() REQUIRES(mutex_);
 
-    const int socket_;
+    const process::watched_fd socket_;
     ordered_mutex mutex_{lock_level::requests};
 
 private:
     pending_peers &others_;
-    const process::birth birth_;
     std::atomic<event_loop::watch_id> watch_{0};
     bool has_request_ GUARDED_BY(mutex_) = false;
 };

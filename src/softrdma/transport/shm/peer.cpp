@@ -147,8 +147,7 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
 
 bool peer_process::map_tables(const shm_address &h, std::string &reason)
 {
-    struct stat file {
-    };
+    struct stat file = {};
     const int seals = fcntl(arena_.get(), F_GET_SEALS);
     if (fstat(arena_.get(), &file) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || file.st_uid != geteuid() ||
             static_cast<std::uint64_t>(file.st_size) < tables_size) {

@@ -3,7 +3,6 @@
 
 #include "base/unique_fd.hpp"
 #include "transport/shm/arena.hpp"
-#include "transport/shm/identity.hpp"
 
 #include <cstdint>
 #include <linux/futex.h>
@@ -57,7 +56,7 @@ public:
 struct handover {
     unique_fd arena;
     unique_fd completion_fd; // eventfd of the receive completion queue; empty if it needs no events
-    std::unique_ptr<peer_line> to_peer;
+    std::shared_ptr<peer_line> to_peer;
     std::uint32_t pid = 0; // process ID of the sender according to the kernel; 0 if not in the local PID namespace
 };
 
@@ -120,7 +119,7 @@ private:
 
     identity identity_;
     std::uint32_t memory_pid_ = 0; // process ID with which the kernel accesses its memory; 0 if it cannot
-    std::unique_ptr<peer_line> line_;
+    std::shared_ptr<peer_line> line_;
     unique_fd arena_;
     std::uint64_t arena_size_ = 0;
     std::byte *tables_ = nullptr;

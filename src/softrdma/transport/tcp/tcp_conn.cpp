@@ -40,7 +40,7 @@ bool tcp_conn::congested()
 
 std::size_t tcp_conn::send_space()
 {
-    return tcp_socket::send_space(fd_);
+    return tcp_socket::send_space(fd_.get());
 }
 
 void tcp_conn::transmit(const packet &header, std::span<const iovec> payload, bool more)
@@ -97,10 +97,10 @@ bool tcp_conn::send(std::span<iovec> segments)
     if (event_loop *a = event_loop::get(); !a->expects(*this))
         a->expect(shared_from_this());
     constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
-    const ssize_t n =
-            segments.size() == 1 ? ::send(fd_, segments[0].iov_base, waiting, flags) : sendmsg(fd_, &message, flags);
+    const ssize_t n = segments.size() == 1 ? ::send(fd_.get(), segments[0].iov_base, waiting, flags)
+                                           : sendmsg(fd_.get(), &message, flags);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        shutdown(fd_, SHUT_RDWR); // the reader detects and reports the loss
+        shutdown(fd_.get(), SHUT_RDWR); // the reader detects and reports the loss
         return true;
     }
     const auto sent = n < 0 ? 0 : static_cast<std::size_t>(n);
@@ -120,7 +120,7 @@ void tcp_conn::keep(std::span<const iovec> segments, std::size_t already_sent) n
     try {
         output_.resize(end + total_length(segments) - already_sent);
     } catch (const std::bad_alloc &) {
-        shutdown(fd_, SHUT_RDWR);
+        shutdown(fd_.get(), SHUT_RDWR);
         return;
     }
     for (const iovec &segment : segments) {
@@ -128,12 +128,12 @@ void tcp_conn::keep(std::span<const iovec> segments, std::size_t already_sent) n
         const auto *from = static_cast<const std::byte *>(segment.iov_base);
         std::byte *to = output_.data() + end;
         if (!guarded([&] { std::copy(from + skip, from + segment.iov_len, to); }))
-            shutdown(fd_, SHUT_RDWR); // the file of the program was truncated and lost the data
+            shutdown(fd_.get(), SHUT_RDWR); // the file of the program was truncated and lost the data
         end += segment.iov_len - skip;
         already_sent -= skip;
     }
     if (output_.size() - sent_ > output_limit)
-        shutdown(fd_, SHUT_RDWR);
+        shutdown(fd_.get(), SHUT_RDWR);
 }
 
 void tcp_conn::wait_for_send_space()
@@ -225,7 +225,7 @@ bool tcp_conn::read_input()
         const std::span<std::byte> space = buffer.subspan(filled_);
         if (space.empty()) // held
             break;
-        const ssize_t n = recv(fd_, space.data(), space.size(), MSG_DONTWAIT);
+        const ssize_t n = recv(fd_.get(), space.data(), space.size(), MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -270,7 +270,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &valid)
     const iovec head{input_.data() + filled_, missing};
     const auto receive = [&](std::span<std::byte> memory) {
         int waiting = 0;
-        ioctl(fd_, SIOCINQ, &waiting);
+        ioctl(fd_.get(), SIOCINQ, &waiting);
         available = static_cast<std::size_t>(waiting);
         if (available < missing + min_bulk || memory.size() < first + min_bulk)
             return;
@@ -281,7 +281,7 @@ std::size_t tcp_conn::read_in_place(bool &more, bool &valid)
         message.msg_iov = segments.data();
         message.msg_iovlen = segments.size();
         // Not intercepted by ThreadSanitizer: the program may poll the memory that the kernel stores to.
-        const ssize_t n = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
+        const ssize_t n = syscall(SYS_recvmsg, fd_.get(), &message, MSG_DONTWAIT);
         received = n < 0 ? 0 : static_cast<std::size_t>(n); // recv() reports the error too
     };
     receiver->fill_destination(*this, frames_.partial(), frames_.left() - end_of_segment, receive);

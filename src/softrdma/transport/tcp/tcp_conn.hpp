@@ -16,7 +16,8 @@ namespace softrdma
 
 class tcp_conn;
 
-// Interface of the creator of a connection. Called with no lock held except the read lock of the connection.
+// Creator of a connection. An interface, because cm/ is above this module. Called with no lock held except the read
+// lock of the connection.
 class tcp_conn_user
 {
 public:
@@ -43,12 +44,11 @@ public:
 
     // Takes ownership of the descriptor. Returns NULL and sets errno if it cannot be watched.
     static std::shared_ptr<tcp_conn> open(int fd, role r, tcp_conn_user &user);
-    tcp_conn(int fd, role r, tcp_conn_user &user)
-        : fd_(fd), user_(user), connecting_(r == role::connecting), blocked_(connecting_), reads_(!connecting_)
+    tcp_conn(unique_fd fd, role r, tcp_conn_user &user)
+        : fd_(std::move(fd)), user_(user), connecting_(r == role::connecting), blocked_(connecting_),
+          reads_(!connecting_)
     {
     }
-    ~tcp_conn() override;
-
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
     void push() override;
     bool congested() override;
@@ -66,7 +66,7 @@ public:
     // Returns true if connect() has completed already, as within a host: connected() is not called in that case.
     bool connects_at_once();
 
-    int fd() const noexcept { return fd_; }
+    int fd() const noexcept { return fd_.get(); }
     // Sets the receiver of packets for that queue pair number; NULL for none.
     void bind(std::shared_ptr<packet_receiver> receiver, std::uint32_t local_qpn);
     std::shared_ptr<packet_receiver> bound();
@@ -100,8 +100,7 @@ private:
     void or_cut(Call call) noexcept;
     [[nodiscard]] std::shared_ptr<packet_receiver> disconnect() REQUIRES(mutex_);
 
-    const int fd_;
-    const process::birth birth_;
+    const process::watched_fd fd_;
     tcp_conn_user &user_;
 
     ordered_mutex read_mutex_{lock_level::reading};

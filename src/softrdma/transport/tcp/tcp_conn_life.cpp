@@ -2,14 +2,12 @@
 #include "base/descriptors.hpp"
 #include "base/log.hpp"
 #include "base/socket_address.hpp"
-#include "base/unique_fd.hpp"
 #include "transport/tcp/tcp_conn.hpp"
 #include "transport/tcp/tcp_socket.hpp"
 
 #include <cerrno>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 namespace softrdma
@@ -31,9 +29,7 @@ void tcp_conn::or_cut(Call call) noexcept
 
 std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
 {
-    unique_fd taken(fd);
-    auto l = std::make_shared<tcp_conn>(fd, r, user);
-    static_cast<void>(taken.release());
+    auto l = std::make_shared<tcp_conn>(unique_fd(fd), r, user);
     descriptors::opened(fd);
     tcp_socket::prepare(fd);
     if (r == role::accepted)
@@ -44,12 +40,6 @@ std::shared_ptr<tcp_conn> tcp_conn::open(int fd, role r, tcp_conn_user &user)
     if (a == nullptr || (l->watch_ = a->watch(fd, events, l)) == 0)
         return nullptr;
     return l;
-}
-
-tcp_conn::~tcp_conn()
-{
-    if (birth_.is_here())
-        close(fd_);
 }
 
 void tcp_conn::bind(std::shared_ptr<packet_receiver> receiver, std::uint32_t local_qpn)
@@ -116,8 +106,8 @@ void tcp_conn::finish_connecting()
 {
     int error = 0;
     socklen_t size = sizeof(error);
-    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error == 0 && tcp_socket::is_connected_to_itself(fd_))
+    getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0 && tcp_socket::is_connected_to_itself(fd_.get()))
         error = ECONNREFUSED;
     if (error != 0)
         return drop(error);
@@ -127,7 +117,7 @@ void tcp_conn::finish_connecting()
 
 bool tcp_conn::becomes_connected(bool blocked) // false if it is connected already
 {
-    tcp_socket::use_all_of_host(fd_);
+    tcp_socket::use_all_of_host(fd_.get());
     const lock_guard lock(mutex_);
     if (!std::exchange(connecting_, false))
         return false;
@@ -138,19 +128,19 @@ bool tcp_conn::becomes_connected(bool blocked) // false if it is connected alrea
 
 bool tcp_conn::connects_at_once()
 {
-    pollfd connected{.fd = fd_, .events = POLLOUT, .revents = 0};
-    return ::poll(&connected, 1, 0) == 1 && connected.revents == POLLOUT && !tcp_socket::is_connected_to_itself(fd_) &&
-           becomes_connected(false);
+    pollfd connected{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+    return ::poll(&connected, 1, 0) == 1 && connected.revents == POLLOUT &&
+           !tcp_socket::is_connected_to_itself(fd_.get()) && becomes_connected(false);
 }
 
 void tcp_conn::cut() noexcept
 {
-    shutdown(fd_, SHUT_RDWR); // the reader detects and reports the loss
+    shutdown(fd_.get(), SHUT_RDWR); // the reader detects and reports the loss
 }
 
 void tcp_conn::ends(sockaddr_storage &local, sockaddr_storage &remote) const
 {
-    const auto addresses = tcp_socket::addresses_of(fd_);
+    const auto addresses = tcp_socket::addresses_of(fd_.get());
     local = addresses.local;
     remote = addresses.remote;
 }
@@ -161,7 +151,7 @@ void tcp_conn::drop(int error)
         return;
     if (error == EPROTO)
         log::write(log::level::warn, "peer %s: protocol violation: connection closed",
-                text_of(tcp_socket::addresses_of(fd_).remote).data());
+                text_of(tcp_socket::addresses_of(fd_.get()).remote).data());
     std::shared_ptr<packet_receiver> receiver;
     {
         const lock_guard lock(mutex_);
@@ -178,7 +168,7 @@ std::shared_ptr<packet_receiver> tcp_conn::disconnect()
     closed_ = true;
     reads_.store(false, std::memory_order_release);
     lost_.store(true, std::memory_order_release);
-    shutdown(fd_, SHUT_RDWR);
+    shutdown(fd_.get(), SHUT_RDWR);
     event_loop::get()->unwatch(watch_);
     return std::move(receiver_);
 }

@@ -49,16 +49,6 @@ struct udp_port::arrivals {
 
 udp_port::udp_port(int family) noexcept : family_(family) {}
 
-udp_port::~udp_port()
-{
-    if (kept_ >= 0)
-        ::close(kept_);
-    if (socket_ >= 0 && birth_.is_here())
-        ::close(socket_);
-    if (!birth_.is_here())
-        static_cast<void>(wake_.release());
-}
-
 int udp_port::open_at_any_port() // 0 or an errno value
 {
     const int v6_only = 0;
@@ -66,22 +56,24 @@ int udp_port::open_at_any_port() // 0 or an errno value
     socklen_t size = end_at(family_, {}, 0, 0, any);
     any.ss_family = static_cast<sa_family_t>(family_);
     auto *address = reinterpret_cast<sockaddr *>(&any);
-    kept_ = socket(family_, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    socket_ = socket(family_, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (kept_ < 0 || socket_ < 0)
+    kept_ = unique_fd(socket(family_, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    socket_.reset(unique_fd(socket(family_, SOCK_DGRAM | SOCK_CLOEXEC, 0)));
+    if (kept_.get() < 0 || socket_.get() < 0)
         return errno;
     if (family_ == AF_INET6) {
-        set(kept_, IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
-        set(socket_, IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
+        set(kept_.get(), IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
+        set(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
     }
-    if (bind(kept_, address, size) != 0 || getsockname(kept_, address, &size) != 0 || bind(socket_, address, size) != 0)
+    if (bind(kept_.get(), address, size) != 0 || getsockname(kept_.get(), address, &size) != 0 ||
+            bind(socket_.get(), address, size) != 0)
         return errno;
     port_ = ntohs(port_of(any));
     const int on = 1;
-    family_ == AF_INET6 ? set(socket_, IPPROTO_IPV6, IPV6_RECVPKTINFO, on) : set(socket_, IPPROTO_IP, IP_PKTINFO, on);
-    if (setsockopt(socket_, SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(receive_buffer)) != 0)
-        set(socket_, SOL_SOCKET, SO_RCVBUF, receive_buffer);
-    set(socket_, SOL_SOCKET, SO_SNDTIMEO, send_limit);
+    family_ == AF_INET6 ? set(socket_.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, on)
+                        : set(socket_.get(), IPPROTO_IP, IP_PKTINFO, on);
+    if (setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(receive_buffer)) != 0)
+        set(socket_.get(), SOL_SOCKET, SO_RCVBUF, receive_buffer);
+    set(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, send_limit);
     return 0;
 }
 
@@ -113,10 +105,10 @@ bool udp_port::watch()
 {
     const auto self = shared_from_this();
     event_loop &loop = *event_loop::get();
-    watch_ = loop.watch(socket_, EPOLLIN, self);
+    watch_ = loop.watch(socket_.get(), EPOLLIN, self);
     if (watch_ == 0)
         return false;
-    wake_ = unique_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    wake_.reset(unique_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
     wake_watch_ = wake_.get() < 0 ? 0 : loop.watch(wake_.get(), EPOLLIN, self);
     if (wake_watch_ == 0)
         return true;
@@ -190,7 +182,7 @@ bool udp_port::send_packet(const datagram &d, const datagram_route &route, std::
     message.msg_namelen =
             end_at(family_, route.destination, route.interface, static_cast<std::uint16_t>(d.dest_qpn / numbers), to);
     put_route(message, family_, route);
-    if (sendmsg(socket_, &message, MSG_NOSIGNAL) >= 0)
+    if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) >= 0)
         return true;
     const int error = errno;
     if (log::is_on(config::log_word::info))
@@ -299,7 +291,7 @@ bool udp_port::receive_packets()
 {
     arrivals &a = *arrivals_;
     a.prepare();
-    const int count = recvmmsg(socket_, a.messages.data(), batch, MSG_DONTWAIT, nullptr);
+    const int count = recvmmsg(socket_.get(), a.messages.data(), batch, MSG_DONTWAIT, nullptr);
     for (int i = 0; i < count; ++i) {
         mmsghdr &m = a.messages[static_cast<std::size_t>(i)];
         if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // a longer datagram is invalid

@@ -26,7 +26,6 @@ public:
 
     static std::shared_ptr<udp_port> open(); // NULL, with errno set, on error
     explicit udp_port(int family) noexcept;
-    ~udp_port() override;
 
     std::uint32_t reserve();            // 0 if none is left
     bool release(std::uint32_t number); // true if that was the last number in use
@@ -57,13 +56,12 @@ private:
     void deliver(const datagram &d, const network_header &header) REQUIRES(reading_);
 
     const int family_;
-    int socket_ = -1;
-    int kept_ = -1; // TCP socket that reserves the port: a number identifies one queue pair, of any type
+    process::watched_fd socket_;
+    unique_fd kept_; // TCP socket that reserves the port: a number identifies one queue pair, of any type
     std::uint16_t port_ = 0;
-    const process::birth birth_;
     event_loop::watch_id watch_ = 0;
     event_loop::watch_id wake_watch_ = 0;
-    unique_fd wake_;                           // eventfd with which a ring writer wakes this process
+    process::watched_fd wake_;                 // eventfd with which a ring writer wakes this process
     std::shared_ptr<listener> rings_listener_; // NULL if rings are not offered
     std::unique_ptr<datagram_tx> tx_;
     sleeping_lock reading_{lock_level::reading};
