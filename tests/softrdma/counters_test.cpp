@@ -2,6 +2,7 @@
 // White-box: counters in shared memory, each shortly before 2^32 and after it. One queue pair receives; its peer is
 // this process, which acts on its memory.
 #include "transport/shm/arena.hpp"
+#include "transport/shm/identity.hpp"
 #include "transport/shm/shm_ep.hpp"
 #include "verbs_fixture.hpp"
 

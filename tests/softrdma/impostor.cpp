@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "impostor.hpp"
+#include "transport/shm/identity.hpp"
 
 #include <csignal>
 #include <cstdlib>

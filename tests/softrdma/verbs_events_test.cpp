@@ -43,7 +43,7 @@ struct shared_channel {
         assert_true(is_readable());
         assert_int_equal(channel.take(&fired), 0);
         assert_ptr_equal(fired, of.cq.get());
-        fired->acknowledge(1);
+        acknowledge_events(*fired, fired->comp_events_completed, 1);
     }
     void expect_nothing()
     {

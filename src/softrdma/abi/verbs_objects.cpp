@@ -144,7 +144,7 @@ int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cookie)
 
 void ibv_ack_cq_events(ibv_cq *cq, unsigned events)
 {
-    cq_of(cq).acknowledge(events);
+    acknowledge_events(*cq, cq->comp_events_completed, events);
 }
 
 ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr)

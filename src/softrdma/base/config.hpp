@@ -86,10 +86,8 @@ bool is(setting s, Word word)
 
 const char *name(setting s) noexcept;
 
-void check(); // prints one line and exits with code 2 if a setting has an invalid value
-// Prints a line for each variable with the prefix SOFTRDMA_ that is not a setting, because its name may be misspelled.
-void report_unknown();
-// Like check(), for a string that its module found invalid; `reason` is printed.
-[[noreturn]] void refuse(setting s, const char *reason);
+void check();          // prints one line and exits with code 2 if a setting has an invalid value
+void report_unknown(); // prints a line for each variable SOFTRDMA_* that is not a setting
+[[noreturn]] void refuse(setting s, const char *reason); // like check(), for a string that another module parses
 
 } // namespace softrdma::config

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/copy.hpp"
 
-#include <cstdint>
-#include <cstring>
-
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define SOFTRDMA_VECTOR_COPY
 #include <immintrin.h>
@@ -109,6 +106,14 @@ std::size_t copy_bulk(std::byte *, const std::byte *, std::size_t)
     }
     for (; bytes > 0; --bytes)
         store_byte<__ATOMIC_RELEASE>(registered++, *from++);
+}
+
+void gather_segments(std::byte *to, std::span<const iovec> from) noexcept
+{
+    for (const iovec &segment : from) {
+        memcpy(to, segment.iov_base, segment.iov_len);
+        to += segment.iov_len;
+    }
 }
 
 void copy_all_in(std::byte *registered, std::span<const iovec> from)

@@ -36,6 +36,8 @@ inline std::size_t total_length(std::span<const iovec> segments) noexcept
     return bytes;
 }
 
+void gather_segments(std::byte *to, std::span<const iovec> from) noexcept; // into private memory
+
 // Copies between registered and private memory, in ascending order, without tearing aligned 8-byte words.
 
 void copy_out(std::byte *to, const std::byte *registered, std::size_t bytes) noexcept;

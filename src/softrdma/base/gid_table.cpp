@@ -8,7 +8,6 @@
 #include <ifaddrs.h>
 #include <memory>
 #include <net/if.h>
-#include <netinet/in.h>
 
 namespace softrdma
 {

@@ -37,10 +37,13 @@ bool is_own_address(std::span<const std::byte, 16> gid) noexcept;
 bool is_loopback(const ibv_gid &gid) noexcept;
 
 bool is_v4(const ibv_gid &gid) noexcept;
-ibv_gid gid_of(const sockaddr_storage &address) noexcept; // an IPv4 address is mapped into IPv6
-// Converts a GID to an address. A link-local address needs `interface` as its scope.
-sockaddr_storage address_of(const ibv_gid &gid, unsigned interface) noexcept;
+ibv_gid gid_of(const sockaddr_storage &address) noexcept;                     // an IPv4 address is mapped into IPv6
+sockaddr_storage address_of(const ibv_gid &gid, unsigned interface) noexcept; // `interface`: scope if link-local
 in_port_t &port_of(sockaddr_storage &address) noexcept;
+inline in_port_t port_of(const sockaddr_storage &address) noexcept
+{
+    return port_of(const_cast<sockaddr_storage &>(address));
+}
 bool same(const ibv_gid &a, const ibv_gid &b) noexcept;
 
 } // namespace softrdma

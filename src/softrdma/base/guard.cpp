@@ -16,8 +16,7 @@ namespace
 
 struct sigaction &previous_action()
 {
-    static struct sigaction action {
-    };
+    static struct sigaction action = {};
     return action;
 }
 
@@ -45,8 +44,7 @@ void guard_mapped_files() noexcept
 {
     static std::once_flag once;
     std::call_once(once, [] {
-        struct sigaction action {
-        };
+        struct sigaction action = {};
         action.sa_sigaction = on_bus_error;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the handler may be left with siglongjmp()
         sigaction(SIGBUS, &action, &previous_action());

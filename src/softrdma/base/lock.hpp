@@ -80,7 +80,6 @@ public:
     explicit shared_guard(ordered_shared_mutex &taken) ACQUIRE_SHARED(taken) : lock_(taken) { lock_.lock_shared(); }
     ~shared_guard() RELEASE() { lock_.unlock_shared(); }
     shared_guard(const shared_guard &) = delete;
-    shared_guard &operator=(const shared_guard &) = delete;
 
 private:
     ordered_shared_mutex &lock_;
@@ -94,7 +93,6 @@ public:
     lock_guard(Lock &held, std::adopt_lock_t) REQUIRES(held) : lock_(held) {}
     ~lock_guard() RELEASE() { lock_.unlock(); }
     lock_guard(const lock_guard &) = delete;
-    lock_guard &operator=(const lock_guard &) = delete;
 
 private:
     Lock &lock_;
@@ -111,7 +109,6 @@ public:
             lock_.unlock();
     }
     unique_lock(const unique_lock &) = delete;
-    unique_lock &operator=(const unique_lock &) = delete;
 
     void lock() ACQUIRE()
     {

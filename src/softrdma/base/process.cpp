@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <pthread.h>
 
 namespace softrdma::process
 {

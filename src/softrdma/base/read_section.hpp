@@ -21,8 +21,7 @@ namespace softrdma::barriers
 // Registers this process for membarrier, once: with many threads it takes milliseconds. False if the kernel refuses.
 bool enroll() noexcept;
 
-// `all_enrolled`: enroll() succeeded in each of the processes concerned.
-void execute_between_processes(bool all_enrolled) noexcept;
+void execute_between_processes(bool all_enrolled) noexcept; // all_enrolled: enroll() succeeded in each process
 
 } // namespace softrdma::barriers
 
@@ -54,7 +53,6 @@ public:
     }
     ~read_section() { word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
     read_section(const read_section &) = delete;
-    read_section &operator=(const read_section &) = delete;
 
 private:
     std::atomic<std::uint32_t> &word_;
@@ -74,7 +72,6 @@ public:
         std::atomic_signal_fence(std::memory_order_seq_cst);
     }
     section_pause(const section_pause &) = delete;
-    section_pause &operator=(const section_pause &) = delete;
 
 private:
     std::atomic<std::uint32_t> &word_;
@@ -131,8 +128,7 @@ public:
     using entry = std::list<reader>::iterator;
     entry add(const reader &watched);
     void remove(entry e);
-    // Starts a grace period. Call after the region with this key was removed.
-    grace_period in_progress(std::uint32_t key);
+    grace_period in_progress(std::uint32_t key); // call after the region with this key was removed
 
 private:
     ordered_mutex mutex_{lock_level::regions};

@@ -3,7 +3,6 @@
 #include "base/lock.hpp"
 
 #include <array>
-#include <functional>
 #include <new>
 
 namespace softrdma::reserve

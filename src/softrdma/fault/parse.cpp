@@ -10,31 +10,26 @@ namespace softrdma::fault
 namespace
 {
 
-struct action_name {
+template<typename Value>
+struct keyword {
     std::string_view text;
-    action kind;
-    bool has_value;
+    Value value;
 };
 
-constexpr action_name actions[] = {
-        {"status", action::status, true},
-        {"drop", action::drop, false},
-        {"delay", action::delay, true},
-        {"rnr", action::rnr, false},
-        {"disconnect", action::disconnect, false},
-        {"late", action::late, true},
-        {"duplicate", action::duplicate, false},
-        {"reject", action::reject, false},
-        {"unreachable", action::unreachable, false},
-        {"overflow", action::overflow, false},
+constexpr keyword<action> actions[] = {
+        {"status", action::status},
+        {"drop", action::drop},
+        {"delay", action::delay},
+        {"rnr", action::rnr},
+        {"disconnect", action::disconnect},
+        {"late", action::late},
+        {"duplicate", action::duplicate},
+        {"reject", action::reject},
+        {"unreachable", action::unreachable},
+        {"overflow", action::overflow},
 };
 
-struct status_name {
-    std::string_view text;
-    ibv_wc_status status;
-};
-
-constexpr status_name statuses[] = {
+constexpr keyword<ibv_wc_status> statuses[] = {
         {"loc_len", IBV_WC_LOC_LEN_ERR},
         {"loc_qp_op", IBV_WC_LOC_QP_OP_ERR},
         {"loc_prot", IBV_WC_LOC_PROT_ERR},
@@ -51,12 +46,7 @@ constexpr unsigned bit(int opcode) noexcept
     return 1u << opcode;
 }
 
-struct operation_name {
-    std::string_view text;
-    unsigned operations;
-};
-
-constexpr operation_name operations[] = {
+constexpr keyword<unsigned> operations[] = {
         {"write", bit(IBV_WR_RDMA_WRITE)},
         {"write_imm", bit(IBV_WR_RDMA_WRITE_WITH_IMM)},
         {"send", bit(IBV_WR_SEND)},
@@ -119,8 +109,8 @@ bool set_action(rule &r, std::string_view text, std::string &reason)
                  " (use status, drop, delay, rnr, disconnect, late, duplicate, reject, unreachable or overflow)";
         return false;
     }
-    r.result.kind = found->kind;
-    if (found->kind == action::status) {
+    r.result.kind = found->value;
+    if (found->value == action::status) {
         const auto status = find(statuses, text);
         if (status == std::end(statuses)) {
             reason = "unknown status " + in_quotes(text) +
@@ -128,14 +118,15 @@ bool set_action(rule &r, std::string_view text, std::string &reason)
                      "fatal)";
             return false;
         }
-        r.result.status = status->status;
+        r.result.status = status->value;
         return true;
     }
     constexpr std::uint64_t hour_us = 3600ull * 1000 * 1000;
+    const bool has_value = found->value == action::delay || found->value == action::late;
     std::uint64_t microseconds = 0;
-    if (found->has_value ? !to_number(text, microseconds) || microseconds > hour_us : !text.empty()) {
-        reason = found->has_value ? std::string(name) + ": invalid value (use microseconds, at most one hour)"
-                                  : std::string(name) + ": value not allowed";
+    if (has_value ? !to_number(text, microseconds) || microseconds > hour_us : !text.empty()) {
+        reason = has_value ? std::string(name) + ": invalid value (use microseconds, at most one hour)"
+                           : std::string(name) + ": value not allowed";
         return false;
     }
     r.result.delay = std::chrono::microseconds(microseconds);
@@ -151,7 +142,7 @@ bool set_condition(rule &r, std::string_view text, std::string &reason)
     const bool positive = to_number(text, number) && number > 0;
     const auto operation = find(operations, text);
     if (key == "op" && operation != std::end(operations))
-        r.operations &= operation->operations;
+        r.operations &= operation->value;
     else if (key == "qp" && positive && number < 1u << 24)
         r.qpn = static_cast<std::uint32_t>(number);
     else if (key == "nth" && positive)

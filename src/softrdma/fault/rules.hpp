@@ -46,7 +46,6 @@ bool on_completion(std::uint32_t qpn);
 
 // Adds rules, all or none. Returns false and stores the reason if a rule is invalid. "off" removes all.
 bool add(std::string_view text, std::string &reason);
-// Like add(), for SOFTRDMA_FAULT, once. Exits the process if it is invalid.
-void configure();
+void configure(); // like add(), for SOFTRDMA_FAULT, once; exits the process if it is invalid
 
 } // namespace softrdma::fault

@@ -70,8 +70,7 @@ bool read_elf(const fs::path &file, Elf64_Ehdr &header, std::string &interpreter
 
 bool changes_user(const fs::path &file)
 {
-    struct stat status {
-    };
+    struct stat status = {};
     return stat(file.c_str(), &status) == 0 && (((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) ||
                                                        ((status.st_mode & S_ISGID) != 0 && status.st_gid != getgid()));
 }

@@ -44,8 +44,7 @@ std::optional<int> parse_pid(const char *text)
 
 bool is_permitted(int pid)
 {
-    struct stat st {
-    };
+    struct stat st = {};
     const std::string directory = "/proc/" + std::to_string(pid);
     return stat(directory.c_str(), &st) == 0 && (geteuid() == 0 || st.st_uid == geteuid());
 }

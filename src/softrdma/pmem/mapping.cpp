@@ -56,8 +56,7 @@ bool is_shared_file(const mapped_area &a)
 // A device-DAX character device is always mapped synchronously but carries no "sf" flag.
 bool is_device_dax(const mapped_area &a)
 {
-    struct stat st {
-    };
+    struct stat st = {};
     if (stat(a.path.c_str(), &st) != 0 || !S_ISCHR(st.st_mode))
         return false;
     char link[64];

@@ -6,12 +6,6 @@
 namespace softrdma
 {
 
-void polling::enter() noexcept
-{
-    calls_.fetch_add(1, std::memory_order_relaxed);
-    inside_.store(true, std::memory_order_relaxed);
-}
-
 polling::pause polling::on_empty_poll(std::int64_t now) noexcept
 {
     constexpr std::int64_t window_ns = 200'000;
@@ -74,10 +68,8 @@ void polling::paused(pause how, std::int64_t duration) noexcept
         sleeps_left_.store(left - 1, std::memory_order_relaxed);
 }
 
-void polling::on_input() noexcept
+void polling::end_wait() noexcept
 {
-    if (checks_.load(std::memory_order_relaxed) == 0)
-        return;
     checks_.store(0, std::memory_order_relaxed);
     paused_ns_.store(0, std::memory_order_relaxed);
     skips_.store(0, std::memory_order_relaxed);

@@ -12,7 +12,11 @@ namespace softrdma
 class polling
 {
 public:
-    void enter() noexcept;
+    void enter() noexcept
+    {
+        calls_.fetch_add(1, std::memory_order_relaxed);
+        inside_.store(true, std::memory_order_relaxed);
+    }
     void leave() noexcept { inside_.store(false, std::memory_order_relaxed); }
 
     enum class pause {
@@ -23,7 +27,11 @@ public:
     // Called after a check without input. The pauses of a wait take at most 5 ms plus a quarter of its polling.
     pause on_empty_poll(std::int64_t now) noexcept;
     void paused(pause how, std::int64_t duration) noexcept;
-    void on_input() noexcept;
+    void on_input() noexcept
+    {
+        if (checks_.load(std::memory_order_relaxed) != 0)
+            end_wait();
+    }
     // Returns whether to skip a check. After 1024 checks without input, there is one every 3 microseconds.
     bool skips() noexcept
     {
@@ -41,6 +49,7 @@ public:
     bool is_inside() const noexcept { return inside_.load(std::memory_order_relaxed); }
 
 private:
+    void end_wait() noexcept;
     void choose_skips(std::int64_t now) noexcept;
     pause choose_pause(std::int64_t now) const noexcept;
 

@@ -50,7 +50,7 @@ void watch_list::remove(watch_id id)
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.fd, nullptr);
     last = std::move(found->second.handler);
     if (expects(*last))
-        exchange_expected(nullptr);
+        expect(nullptr);
     watched_.erase(found);
 }
 
@@ -96,7 +96,7 @@ std::shared_ptr<event_handler> watch_list::find(const epoll_event &event, bool &
     const auto &handler = found->second.handler;
     newly_expected = (event.events & EPOLLIN) != 0 && !expects(*handler);
     if (newly_expected)
-        former = exchange_expected(handler);
+        former = expect(handler);
     return handler;
 }
 
@@ -106,22 +106,11 @@ std::shared_ptr<event_handler> watch_list::in_memory(std::size_t index)
     return index < in_memory_.size() ? in_memory_[index] : nullptr;
 }
 
-std::shared_ptr<event_handler> watch_list::exchange_expected(std::shared_ptr<event_handler> handler) noexcept
+std::shared_ptr<event_handler> watch_list::expect(std::shared_ptr<event_handler> handler) noexcept
 {
     const lock_guard lock(expected_lock_);
     expected_address_ = handler.get();
     return std::exchange(expected_, std::move(handler));
-}
-
-void watch_list::expect(std::shared_ptr<event_handler> handler)
-{
-    exchange_expected(std::move(handler));
-}
-
-std::shared_ptr<event_handler> watch_list::expected()
-{
-    const lock_guard lock(expected_lock_);
-    return expected_;
 }
 
 // Closes the sockets, which belong to connections of the parent: its peers must detect when the parent exits. Other

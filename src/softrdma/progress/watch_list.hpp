@@ -67,8 +67,12 @@ public:
     std::shared_ptr<event_handler> find(const epoll_event &event, bool &newly_expected);
     std::shared_ptr<event_handler> in_memory(std::size_t index); // NULL after the last one
 
-    void expect(std::shared_ptr<event_handler> handler);
-    std::shared_ptr<event_handler> expected();
+    std::shared_ptr<event_handler> expect(std::shared_ptr<event_handler> handler) noexcept; // returns the former one
+    std::shared_ptr<event_handler> expected()
+    {
+        const lock_guard lock(expected_lock_);
+        return expected_;
+    }
     bool expects(const event_handler &handler) const noexcept { return expected_address_.load() == &handler; }
 
     void before_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
@@ -81,7 +85,6 @@ private:
         std::shared_ptr<event_handler> handler;
     };
 
-    std::shared_ptr<event_handler> exchange_expected(std::shared_ptr<event_handler> handler) noexcept;
     std::span<const epoll_event> wait(std::span<epoll_event> space, int timeout) const noexcept;
 
     unique_fd epoll_;

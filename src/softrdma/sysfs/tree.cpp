@@ -17,10 +17,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <net/if.h>
 #include <set>
-#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -233,8 +231,7 @@ void link_system_entries(const fs::path &root, const fs::path &directory)
 // Process IDs in directory names are valid only in this namespace.
 std::string pid_namespace()
 {
-    struct stat status {
-    };
+    struct stat status = {};
     return stat("/proc/self/ns/pid", &status) == 0 ? std::to_string(status.st_ino) : "0";
 }
 
@@ -255,8 +252,7 @@ void remove_orphans(const fs::path &base, const std::string &start)
     std::error_code error;
     for (const auto &entry : fs::directory_iterator(base, error)) {
         const std::string name = entry.path().filename();
-        struct stat status {
-        };
+        struct stat status = {};
         if (name.starts_with(start) && is_orphan(std::string_view(name).substr(start.size())) &&
                 lstat(entry.path().c_str(), &status) == 0 && status.st_uid == geteuid())
             fs::remove_all(entry.path(), error);
@@ -269,7 +265,7 @@ std::string create_below(const char *base)
     const std::string start = std::string(name_prefix) + std::to_string(geteuid()) + "." + pid_namespace() + ".";
     remove_orphans(base, start);
     std::string path = std::string(base) + "/" + start + std::to_string(getpid()) + "." +
-                       std::to_string(own_start_time()) + ".XXXXXX";
+                       std::to_string(start_time_of(getpid())) + ".XXXXXX";
     if (mkdtemp(path.data()) == nullptr)
         return {};
     try {

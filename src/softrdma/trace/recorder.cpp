@@ -3,6 +3,7 @@
 #include "base/config.hpp"
 #include "base/gid_table.hpp"
 #include "base/lock.hpp"
+#include "base/copy.hpp"
 #include "base/process.hpp"
 #include "transport/packet_path.hpp"
 #include "verbs/tap.hpp"
@@ -42,11 +43,8 @@ std::uint32_t packets_of(std::uint64_t bytes) noexcept
 
 std::vector<std::byte> joined(std::span<const iovec> segments)
 {
-    std::vector<std::byte> bytes;
-    for (const iovec &segment : segments) {
-        const auto *from = static_cast<const std::byte *>(segment.iov_base);
-        bytes.insert(bytes.end(), from, from + segment.iov_len);
-    }
+    std::vector<std::byte> bytes(total_length(segments));
+    gather_segments(bytes.data(), segments);
     return bytes;
 }
 

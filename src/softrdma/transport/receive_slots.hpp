@@ -98,8 +98,7 @@ public:
         {
         }
         bool has(slot_flags flag) const noexcept { return (flags & flag) != 0; }
-        // Returns whether its data is stored outside the buffers of the receive.
-        bool lies_beside() const noexcept { return has(slot_inlined) || has(slot_bounced); }
+        bool is_outside_buffers() const noexcept { return has(slot_inlined) || has(slot_bounced); }
 
         const std::uint8_t flags;
         const std::uint32_t length;
@@ -123,8 +122,7 @@ public:
         const bool is_inside = m.length <= bounce_buffer_size - offset;
         return is_inside ? block_->at + bounce_buffer_offset(capacity(), stride_) + offset : nullptr;
     }
-    // Called when the data was copied: the peer may overwrite it.
-    void release(const message &m) noexcept
+    void release(const message &m) noexcept // the data was copied: the peer may overwrite it
     {
         if (m.has(slot_bounced))
             words_->bounced_out.store(m.bounced + whole_lines(m.length), std::memory_order_release);

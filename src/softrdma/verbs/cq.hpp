@@ -146,7 +146,6 @@ public:
     void arm(bool solicited_only);
     // Eventfd to which a sender writes when the queue is armed; -1 if the queue has no channel.
     int event_descriptor() const noexcept { return signal_.get(); }
-    void acknowledge(unsigned events);
     void drain_events(); // waits until each returned event, also asynchronous ones, is acknowledged
 
     // The next poll drains the source. If the queue is armed, its event is signaled.

@@ -113,11 +113,6 @@ void completion_queue::arm(bool solicited_only)
     context_of(context).engine.about_to_wait();
 }
 
-void completion_queue::acknowledge(unsigned events)
-{
-    acknowledge_events(*this, comp_events_completed, events);
-}
-
 void completion_queue::drain_events()
 {
     const unsigned delivered = channel == nullptr ? 0 : static_cast<completion_channel *>(channel)->forget(*this);

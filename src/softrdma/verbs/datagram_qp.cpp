@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/datagram_qp.hpp"
 #include "verbs/number_table.hpp"
-#include "verbs/qp_object.hpp"
-
-#include <cerrno>
 
 namespace softrdma
 {

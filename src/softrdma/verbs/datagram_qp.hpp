@@ -33,7 +33,7 @@ public:
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad) override;
     int submit_batch(std::uint32_t count) override;
-    void open_batch() override;
+    send_queue &sends() noexcept override { return queue_; }
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad) override;
 
     void arrived(const datagram &d, const network_header &header) override;

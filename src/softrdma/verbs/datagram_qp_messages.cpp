@@ -82,12 +82,6 @@ int datagram_qp::post_send(ibv_send_wr *wr, ibv_send_wr **bad)
     return error;
 }
 
-void datagram_qp::open_batch()
-{
-    const lock_guard lock(mutex_);
-    batch_ = std::make_unique<post_batch>(queue_, init_.cap);
-}
-
 int datagram_qp::submit_batch(std::uint32_t count)
 {
     const lock_guard lock(mutex_);
@@ -180,11 +174,8 @@ ibv_wc_status datagram_qp::send_with_fault(
             send_on(*path_, d, route, payload);
         return send_on(*path_, d, route, payload) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
     }
-    std::vector<std::byte> copy;
-    for (const iovec &segment : payload) {
-        const auto *from = static_cast<const std::byte *>(segment.iov_base);
-        copy.insert(copy.end(), from, from + segment.iov_len);
-    }
+    std::vector<std::byte> copy(total_length(payload));
+    gather_segments(copy.data(), payload);
     const auto send_later = [path = path_, d, route, copy = std::move(copy)] {
         const iovec whole{const_cast<std::byte *>(copy.data()), copy.size()};
         send_on(*path, d, route, {&whole, 1});
@@ -277,10 +268,7 @@ ibv_wc_status datagram_qp::place(
         const receive_request &to, const network_header &header, std::span<const std::byte> payload)
 {
     const std::span sges(to.sges.data(), static_cast<std::size_t>(to.sge_count));
-    std::uint64_t capacity = 0;
-    for (const ibv_sge &sge : sges)
-        capacity += sge.length;
-    if (header.size() + payload.size() > capacity)
+    if (header.size() + payload.size() > length_of(sges))
         return IBV_WC_LOC_LEN_ERR;
     const ibv_pd *pd = qp_base.srq != nullptr ? qp_base.srq->pd : qp_base.pd;
     if (sges.size() == 1 && place_plain(sges[0], domain_of(pd), header, payload))

@@ -9,7 +9,6 @@
 #include "base/process.hpp"
 
 #include <cerrno>
-#include <cstdlib>
 #include <new>
 #include <sys/random.h>
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mw.hpp"
 #include "base/assert.hpp"
-#include "base/read_section.hpp"
 #include "pmem/policy.hpp"
-#include "verbs/mr.hpp"
 #include "verbs/native.hpp"
 #include "verbs/qp_object.hpp"
 

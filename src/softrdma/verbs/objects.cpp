@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/objects.hpp"
-#include "base/unique_fd.hpp"
 
 #include <algorithm>
 #include <bit>

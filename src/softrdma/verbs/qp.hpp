@@ -38,7 +38,6 @@ public:
     ibv_qp_attr attributes();
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad) override;
     int submit_batch(std::uint32_t count) override;
-    void open_batch() override;
     int post_bind(const ibv_mw_bind &bind, std::uint32_t key);
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad) override;
     void receive_available();
@@ -74,7 +73,7 @@ public:
     sleeping_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
     transport &network() noexcept NO_THREAD_SAFETY_ANALYSIS { return *transport_; }
     endpoint &end() noexcept { return ep_; }
-    send_queue &sends() noexcept { return queue_; }
+    send_queue &sends() noexcept override { return queue_; }
     receive_queue &receives() noexcept { return receives_; }
     // Return whether requests of the peer are executed, and whether requests of the local side may be in flight.
     bool answers() const noexcept REQUIRES(lock_);

@@ -25,7 +25,12 @@ public:
     // State as shown to programs. Other threads may change it.
     ibv_qp_state shown_state() const noexcept { return __atomic_load_n(&qp_base.state, __ATOMIC_RELAXED); }
     post_batch *batch() noexcept { return batch_.get(); } // NULL without the ibv_wr_* interface
-    virtual void open_batch() = 0;
+    virtual send_queue &sends() noexcept = 0;
+    void open_batch() // called before the program gets the queue pair
+    {
+        SOFTRDMA_ASSERT(batch_ == nullptr);
+        batch_ = std::make_unique<post_batch>(sends(), init_.cap);
+    }
     // Posts the requests of the batch, all or none. Returns 0 or an errno value. Requires the lock of the batch.
     virtual int submit_batch(std::uint32_t count) = 0;
 

@@ -56,13 +56,6 @@ void queue_pair::submit_wqe(attempt &direct)
     queue_.push();
 }
 
-void queue_pair::open_batch()
-{
-    const lock_guard lock(lock_);
-    SOFTRDMA_ASSERT(batch_ == nullptr);
-    batch_ = std::make_unique<post_batch>(queue_, init_.cap);
-}
-
 int queue_pair::submit_batch(std::uint32_t count)
 {
     const lock_guard lock(lock_);

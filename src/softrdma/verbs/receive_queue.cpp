@@ -147,7 +147,7 @@ ibv_wc_status receive_queue::admit(std::uint64_t position, const receive_slots::
     const bool is_write = m.has(slot_write);
     if (m.length > (is_write ? limits::max_message : wqe_of(position).capacity)) [[unlikely]]
         return IBV_WC_LOC_LEN_ERR;
-    const bool placed = !m.lies_beside() || (!is_write && fetch(position, m));
+    const bool placed = !m.is_outside_buffers() || (!is_write && fetch(position, m));
     return placed ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 

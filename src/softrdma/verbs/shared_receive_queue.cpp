@@ -4,7 +4,6 @@
 #include "verbs/qp.hpp"
 #include "verbs/receive_queue.hpp"
 
-#include <algorithm>
 #include <cerrno>
 
 namespace softrdma

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/wqe.hpp"
-#include "base/assert.hpp"
 #include "pmem/policy.hpp"
 #include "probe.hpp"
 
@@ -14,7 +13,7 @@ static std::span<const ibv_sge> list_of(const ibv_send_wr &wr) noexcept
     return {wr.sg_list, static_cast<std::size_t>(wr.num_sge)};
 }
 
-static std::uint64_t length_of(std::span<const ibv_sge> list) noexcept
+std::uint64_t length_of(std::span<const ibv_sge> list) noexcept
 {
     std::uint64_t length = 0;
     for (const ibv_sge &sge : list)

@@ -205,6 +205,8 @@ private:
     void add_inline(const void *from, std::size_t len) noexcept;
 };
 
+std::uint64_t length_of(std::span<const ibv_sge> list) noexcept; // total bytes
+
 // Limits of a queue pair; both posting interfaces reject requests that exceed them.
 inline bool takes_sges(const ibv_qp_cap &cap, std::size_t count) noexcept
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wire/frame.hpp"
-#include "wire/headers.hpp"
 
 #include <algorithm>
 

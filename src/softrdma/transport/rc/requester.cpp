@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/rc/requester.hpp"
-#include "base/assert.hpp"
 #include "verbs/mw.hpp"
 #include "verbs/qp_object.hpp"
 #include "base/log.hpp"

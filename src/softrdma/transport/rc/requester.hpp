@@ -73,6 +73,7 @@ private:
     bool complete_before(std::uint32_t psn);
     bool responds_to_first(const packet &p);
     outcome complete_round_trip();
+    bool place(std::uint32_t offset, std::span<const std::byte> data);
     outcome advance();
     outcome rejected(const packet &p);
     outcome peer_has_ended();

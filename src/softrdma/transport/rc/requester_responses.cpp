@@ -53,25 +53,27 @@ outcome requester::complete_round_trip()
     return advance();
 }
 
+// Places data of the response to the first request, at that offset of its list. Otherwise completes it with an error.
+bool requester::place(std::uint32_t offset, std::span<const std::byte> data)
+{
+    gathered target;
+    bool is_placed = target.collect(ep_.qp->pd, queue_.front().sg_list(), IBV_ACCESS_LOCAL_WRITE, offset, data.size());
+    const std::byte *from = data.data();
+    for (std::size_t i = 0; is_placed && i < target.count; ++i) {
+        const iovec &to = target.segments[i];
+        is_placed = guarded([&] { copy_to_place(static_cast<std::byte *>(to.iov_base), from, to.iov_len); });
+        from += to.iov_len;
+    }
+    if (!is_placed)
+        complete_first(IBV_WC_LOC_PROT_ERR);
+    return is_placed;
+}
+
 outcome requester::atomic_response(const packet &p)
 {
     if (!responds_to_first(p) || !queue_.front().info().atomic())
         return outcome::violation;
-    const wqe &w = queue_.front();
-    gathered target;
-    if (!target.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, 0, word_size)) {
-        complete_first(IBV_WC_LOC_PROT_ERR);
-        return outcome::broken;
-    }
-    const auto *from = reinterpret_cast<const std::byte *>(&p.swap_add);
-    for (const iovec &segment : target.span()) {
-        if (!guarded([&] { copy_in(static_cast<std::byte *>(segment.iov_base), from, segment.iov_len); })) {
-            complete_first(IBV_WC_LOC_PROT_ERR);
-            return outcome::broken;
-        }
-        from += segment.iov_len;
-    }
-    return complete_round_trip();
+    return place(0, std::as_bytes(std::span(&p.swap_add, 1))) ? complete_round_trip() : outcome::broken;
 }
 
 bool requester::find_destination(const packet &partial, std::size_t bytes, gathered &destination)
@@ -93,20 +95,8 @@ outcome requester::read_response(const packet &p)
         return p.op == opcode::read_response_only && p.payload.empty() ? complete_round_trip() : outcome::violation;
     if (!w.is_read() || p.payload.size() > w.length - w.received)
         return outcome::violation;
-    gathered target;
-    if (!target.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, w.received, p.payload.size())) {
-        complete_first(IBV_WC_LOC_PROT_ERR);
+    if (!place(w.received, p.payload))
         return outcome::broken;
-    }
-    const std::byte *from = p.payload.data();
-    for (std::size_t i = 0; i < target.count; ++i) {
-        auto *to = static_cast<std::byte *>(target.segments[i].iov_base);
-        if (!guarded([&] { copy_to_place(to, from, target.segments[i].iov_len); })) {
-            complete_first(IBV_WC_LOC_PROT_ERR);
-            return outcome::broken;
-        }
-        from += target.segments[i].iov_len;
-    }
     w.received += static_cast<std::uint32_t>(p.payload.size());
     SOFTRDMA_ASSERT(w.received <= w.length);
     if (p.op != opcode::read_response_last && p.op != opcode::read_response_only)

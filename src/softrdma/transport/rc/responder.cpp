@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/rc/responder.hpp"
-#include "base/assert.hpp"
 
 #include "verbs/mw.hpp"
 #include "verbs/qp_object.hpp"
@@ -96,10 +95,7 @@ std::uint8_t responder::place_message(const packet &p)
 {
     SOFTRDMA_ASSERT(current_); // admit() has taken a receive
     const auto sges = receive_elements();
-    std::uint64_t capacity = 0;
-    for (const ibv_sge &sge : sges)
-        capacity += sge.length;
-    if (placed_ + p.payload.size() > capacity || placed_ + p.payload.size() > limits::max_message) {
+    if (placed_ + p.payload.size() > length_of(sges) || placed_ + p.payload.size() > limits::max_message) {
         complete_receive(p, IBV_WC_LOC_LEN_ERR);
         return syndrome::invalid_request;
     }

@@ -87,7 +87,7 @@ arena::arena()
 
 void arena::open_file()
 {
-    start_time_ = own_start_time();
+    start_time_ = start_time_of(getpid());
     if (start_time_ == 0 || getrandom(token_.data(), sizeof(token_), 0) != sizeof(token_))
         return;
     std::uint64_t size = largest_arena;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/datagram_ring.hpp"
 #include "base/assert.hpp"
+#include "base/copy.hpp"
 #include "base/guard.hpp"
 
-#include <cstring>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -21,16 +21,6 @@ template<typename T>
 static T load_once(const T &from) noexcept
 {
     return __atomic_load_n(&from, __ATOMIC_RELAXED);
-}
-
-static bool copy_payload(std::byte *to, std::span<const iovec> payload) noexcept
-{
-    return guarded([&] {
-        for (const iovec &segment : payload) {
-            memcpy(to, segment.iov_base, segment.iov_len);
-            to += segment.iov_len;
-        }
-    });
 }
 
 ring_memory map_ring(int fd)
@@ -53,8 +43,7 @@ unique_fd create_ring_file()
 
 bool is_ring_file(int fd) noexcept
 {
-    struct stat file {
-    };
+    struct stat file = {};
     const int seals = fcntl(fd, F_GET_SEALS);
     return seals >= 0 && (seals & ring_seals) == ring_seals && fstat(fd, &file) == 0 && file.st_uid == geteuid() &&
            file.st_size == static_cast<off_t>(ring_size);
@@ -110,7 +99,7 @@ ring_writer::outcome ring_writer::put(
         return outcome::full;
     SOFTRDMA_ASSERT(places_.offset(begin) + size <= ring_data_size); // contiguous
     ring_record &r = places_.record(begin);
-    if (!copy_payload(reinterpret_cast<std::byte *>(&r + 1), payload))
+    if (!guarded([&] { gather_segments(reinterpret_cast<std::byte *>(&r + 1), payload); }))
         return outcome::fault;
     r.qkey = d.qkey;
     r.imm_data = d.imm_data;

@@ -3,13 +3,14 @@
 #include "transport/shm/fd_server.hpp"
 #include "transport/shm/policy.hpp"
 #include "transport/shm/fd_client.hpp"
+#include "base/gid_table.hpp"
 #include "base/log.hpp"
 #include "base/socket_address.hpp"
 
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 namespace softrdma::discovery
@@ -17,21 +18,6 @@ namespace softrdma::discovery
 
 namespace
 {
-
-void set_end(const sockaddr_storage &from, std::array<std::uint8_t, 16> &address, std::uint16_t &port)
-{
-    if (from.ss_family == AF_INET6) {
-        const auto &v6 = reinterpret_cast<const sockaddr_in6 &>(from);
-        memcpy(address.data(), &v6.sin6_addr, address.size());
-        port = v6.sin6_port;
-    } else { // in the form that an IPv6 socket of the peer shows
-        const auto &v4 = reinterpret_cast<const sockaddr_in &>(from);
-        address = {};
-        address[10] = address[11] = 0xff;
-        memcpy(&address[12], &v4.sin_addr, sizeof(v4.sin_addr));
-        port = v4.sin_port;
-    }
-}
 
 void report_unshared(const address_text &peer, const char *reason)
 {
@@ -76,9 +62,9 @@ connection_ends ends_of(const packet_path &path)
     path.ends(local, remote);
     if (local.ss_family == AF_UNSPEC || remote.ss_family == AF_UNSPEC)
         return ends;
-    set_end(local, ends.own_address, ends.own_port);
-    set_end(remote, ends.peer_address, ends.peer_port);
-    return ends;
+    using address = decltype(ends.own_address); // IPv4 addresses have the form that an IPv6 socket of the peer shows
+    return {std::bit_cast<address>(gid_of(local)), std::bit_cast<address>(gid_of(remote)), port_of(local),
+            port_of(remote)};
 }
 
 } // namespace

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -38,8 +37,7 @@ bool find_area(std::uint32_t pid, std::uint64_t address, std::uint64_t length, m
 
 int open_same(const std::string &path, const mapped_area &area)
 {
-    struct stat file {
-    };
+    struct stat file = {};
     // Only regular files and DAX devices are opened: opening a device may have side effects.
     if (stat(path.c_str(), &file) != 0 || !(S_ISREG(file.st_mode) || S_ISCHR(file.st_mode)) ||
             file.st_ino != area.inode || file.st_dev != area.device)
@@ -50,8 +48,7 @@ int open_same(const std::string &path, const mapped_area &area)
 // Duplicates a descriptor: opening its file again might fail. Must not be closed in the program's descriptor table.
 int duplicate_same(int fd, const mapped_area &area)
 {
-    struct stat file {
-    };
+    struct stat file = {};
     const bool same = fstat(fd, &file) == 0 && file.st_ino == area.inode && file.st_dev == area.device;
     return same && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 }
@@ -88,8 +85,7 @@ int open_file(std::uint32_t pid, const mapped_area &area)
 
 bool is_memory(int fd)
 {
-    struct statfs facts {
-    };
+    struct statfs facts = {};
     return fstatfs(fd, &facts) == 0 && facts.f_type == TMPFS_MAGIC;
 }
 

@@ -2,8 +2,9 @@
 #include "transport/shm/identity.hpp"
 #include "base/process.hpp"
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <memory>
 #include <string>
@@ -46,19 +47,10 @@ std::uint64_t start_time_of(pid_t pid)
     const auto name_end = stat.rfind(')'); // the name may contain any character
     if (name_end == std::string::npos)
         return 0;
-    constexpr int fields_between = 20; // the start time is field 22, the name field 2
-    const char *at = stat.c_str() + name_end + 1;
-    for (int i = 0; i < fields_between && *at != '\0'; ++i) {
-        at += strspn(at, " ");
-        if (i + 1 < fields_between)
-            at += strcspn(at, " ");
-    }
-    return strtoull(at, nullptr, 10);
-}
-
-std::uint64_t own_start_time()
-{
-    return start_time_of(getpid());
+    std::uint64_t start_time = 0; // field 22; the name is field 2
+    sscanf(stat.c_str() + name_end + 1,
+            "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64, &start_time);
+    return start_time;
 }
 
 bool yama_restricts()
@@ -74,7 +66,7 @@ const identity &own_identity()
         i->boot = boot_id();
         i->uid = geteuid();
         i->pid = static_cast<std::uint32_t>(getpid());
-        i->start_time = own_start_time();
+        i->start_time = start_time_of(getpid());
         return i.release();
     });
 }

@@ -11,7 +11,6 @@ namespace softrdma
 const identity &own_identity();
 // Start of a process in clock ticks since boot; 0 if the process does not exist or /proc is missing.
 std::uint64_t start_time_of(pid_t pid);
-std::uint64_t own_start_time();
 bool yama_restricts(); // returns true if Yama restricts ptrace access to selected processes of the same user
 
 } // namespace softrdma

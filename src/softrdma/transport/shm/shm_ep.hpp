@@ -34,8 +34,8 @@ public:
 
     // Reserves an entry. Returns false if the queue is full: its owner must then detect the overflow.
     bool reserve() noexcept;
-    void release_entry() noexcept;                           // entry without a message
-    void announce(std::uint32_t bit, bool watched) noexcept; // lets the peer find a message that was published
+    void release_entry() noexcept;                                       // entry without a message
+    void announce(std::uint32_t bit) noexcept { block_->announce(bit); } // lets the peer find a published message
     void wake(bool solicited);
 
 private:

@@ -19,14 +19,6 @@ constexpr std::uint32_t in_first_line = cache_line - offsetof(receive_slot, inli
 // 1160 on Intel CPUs, but 370 ns instead of 270 on AMD CPUs, where the next accesses of the program wait for the lines.
 constexpr std::uint32_t max_prefetch = 4096;
 
-[[gnu::noinline]] void gather_segments(std::byte *to, std::span<const iovec> from) noexcept
-{
-    for (const iovec &segment : from) {
-        memcpy(to, segment.iov_base, segment.iov_len);
-        to += segment.iov_len;
-    }
-}
-
 void gather(std::byte *to, std::span<const iovec> from) noexcept
 {
     if (from.size() == 1 && from[0].iov_len == sizeof(std::uint64_t)) // most notifications are one word
@@ -70,12 +62,6 @@ void remote_cq::release_entry() noexcept
 {
     if (block_->counted.load(std::memory_order_relaxed) != 0)
         block_->used.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void remote_cq::announce(std::uint32_t bit, bool watched) noexcept
-{
-    if (!watched)
-        block_->announce(bit);
 }
 
 void remote_cq::wake(bool solicited)
@@ -172,7 +158,8 @@ bool shm_ep::deliver(const message &m, std::span<const iovec> from)
     bounced_ = bounced;
     go_to(position_ + 1);
     sent_ = true;
-    cq_->announce(cq_bit_, block_->watched.load(std::memory_order_seq_cst) != 0);
+    if (block_->watched.load(std::memory_order_seq_cst) == 0)
+        cq_->announce(cq_bit_);
     cq_->wake((flags & slot_solicited) != 0);
     if (m.length > in_first_line && (flags & (slot_inlined | slot_bounced)) != 0)
         prefetch_space(m.length);

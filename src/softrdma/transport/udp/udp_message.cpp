@@ -91,15 +91,8 @@ bool find_destination(msghdr &message, network_address &destination) noexcept
 
 void find_source(const sockaddr_storage &from, network_address &source, std::uint16_t &port) noexcept
 {
-    if (from.ss_family == AF_INET6) {
-        const auto &v6 = reinterpret_cast<const sockaddr_in6 &>(from);
-        source = std::bit_cast<network_address>(v6.sin6_addr);
-        port = ntohs(v6.sin6_port);
-    } else {
-        const auto &v4 = reinterpret_cast<const sockaddr_in &>(from);
-        source = address_of(v4.sin_addr);
-        port = ntohs(v4.sin_port);
-    }
+    source = std::bit_cast<network_address>(gid_of(from));
+    port = ntohs(port_of(from));
 }
 
 } // namespace softrdma
