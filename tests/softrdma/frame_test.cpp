@@ -345,7 +345,7 @@ DEFINE_TEST(decisions_survive_the_wire, nullptr, nullptr)
     shm_decision got;
     assert_true(decode(encode(shm_decision{.shares = true}), got));
     assert_true(got.shares);
-    for (const auto reason : {no_shm_reason::none, no_shm_reason::refused}) {
+    for (const auto reason : {no_shm_reason::none, no_shm_reason::denied}) {
         assert_true(decode(encode(shm_decision{.shares = false, .reason = reason}), got));
         assert_true(!got.shares && got.reason == reason);
     }

@@ -37,7 +37,7 @@ public:
     // Both queue pairs must use this transport. Call before they enter RTR.
     static void connect(const std::shared_ptr<queue_pair> &a, const std::shared_ptr<queue_pair> &b);
 
-    void start_answering(std::uint32_t) noexcept override {}
+    void start_responding(std::uint32_t) noexcept override {}
     void start_sending(std::uint32_t) noexcept override {}
     outcome execute() override;
     bool awaits_memory() const noexcept override { return false; }
@@ -47,7 +47,7 @@ public:
     bool fail_first(ibv_wc_status status) override;
     void flush_sends() override;
     void on_receive_posted() override {}
-    void abandon_answers() override {}
+    void abandon_responses() override {}
     bool is_executing() const noexcept override { return false; }
     void flush_receives() override { qp_.receives().flush(); }
     void drop_message() override {} // messages arrive whole

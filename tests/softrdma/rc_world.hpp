@@ -83,7 +83,7 @@ private:
         bool congested() override { return is_congested; }
         std::size_t send_space() override { return softrdma::short_segment; }
         void start_timer(std::chrono::microseconds) override { timer = true; }
-        void start_answer_timer(std::chrono::microseconds) override {}
+        void start_response_timer(std::chrono::microseconds) override {}
         const char *name() const noexcept override { return "none"; }
         void ends(sockaddr_storage &, sockaddr_storage &) const override {}
         void cut() noexcept override { is_cut = peer->is_cut = true; }

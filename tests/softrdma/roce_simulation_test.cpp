@@ -46,7 +46,7 @@ public:
     bool congested() override { return was_congested_ = sender_.congested(); }
     std::size_t send_space() override { return max_segment; }
     void start_timer(std::chrono::microseconds delay) override;
-    void start_answer_timer(std::chrono::microseconds) override {}
+    void start_response_timer(std::chrono::microseconds) override {}
     const char *name() const noexcept override { return "none"; }
     void ends(sockaddr_storage &, sockaddr_storage &) const override {}
     void cut() noexcept override {}

@@ -95,7 +95,7 @@ public:
     bool congested() override { return false; }
     std::size_t send_space() override { return 0; }
     void start_timer(std::chrono::microseconds) override {}
-    void start_answer_timer(std::chrono::microseconds) override {}
+    void start_response_timer(std::chrono::microseconds) override {}
     const char *name() const noexcept override { return "none"; }
     void ends(sockaddr_storage &, sockaddr_storage &) const override {}
     void cut() noexcept override {}

@@ -48,7 +48,7 @@ ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *attr)
 
 int ibv_init_ah_from_wc(ibv_context *, std::uint8_t port, ibv_wc *wc, ibv_grh *grh, ibv_ah_attr *attr)
 {
-    const int error = answer_to(*wc, *grh, port, *attr);
+    const int error = reply_attributes(*wc, *grh, port, *attr);
     return error == 0 ? 0 : fail_with(-1, error);
 }
 

@@ -70,13 +70,13 @@ public:
             if (size < 0)
                 return poll_result::progress;
             if (const auto sender = sender_of(message); sender && (sender->uid == 0 || sender->uid == geteuid()))
-                answer({text.data(), static_cast<std::size_t>(size)}, from, message.msg_namelen);
+                respond({text.data(), static_cast<std::size_t>(size)}, from, message.msg_namelen);
         }
         return poll_result::progress;
     }
 
 private:
-    void answer(std::string_view request, const sockaddr_un &to, socklen_t size)
+    void respond(std::string_view request, const sockaddr_un &to, socklen_t size)
     {
         const auto reply = [&](const std::string &text) {
             sendto(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<const sockaddr *>(&to),

@@ -28,12 +28,12 @@ struct entry {
     std::array<const char *, 6> words{}; // the first is the default
     const char *former_name = nullptr;   // name in development versions, still accepted
     std::array<const char *, 6> former_words{};
-    int lowest = 0; // these three are for numbers
-    int highest = 0;
+    int min = 0; // these three are for numbers
+    int max = 0;
     int fallback = 0;
 
     bool has_words() const noexcept { return words[0] != nullptr; }
-    bool is_number() const noexcept { return lowest < highest; }
+    bool is_number() const noexcept { return min < max; }
 };
 
 constexpr std::array<entry, count> entries = {{
@@ -51,9 +51,9 @@ constexpr std::array<entry, count> entries = {{
         {.name = "SOFTRDMA_LOOPBACK", .words = {"device", "wildcard"}, .former_words = {"device", "any"}},
         {.name = "SOFTRDMA_LINK", .words = {"ethernet", "infiniband"}},
         {.name = "SOFTRDMA_LOG", .words = {"off", "error", "warn", "info", "debug"}},
-        {.name = "SOFTRDMA_CM_TIMEOUT_MS", .lowest = 1, .highest = day_ms, .fallback = 20000},
-        {.name = "SOFTRDMA_TIMEWAIT_MS", .lowest = 0, .highest = day_ms, .fallback = 100},
-        {.name = "SOFTRDMA_PORT_OFFSET", .lowest = -ports, .highest = ports, .fallback = 0},
+        {.name = "SOFTRDMA_CM_TIMEOUT_MS", .min = 1, .max = day_ms, .fallback = 20000},
+        {.name = "SOFTRDMA_TIMEWAIT_MS", .min = 0, .max = day_ms, .fallback = 100},
+        {.name = "SOFTRDMA_PORT_OFFSET", .min = -ports, .max = ports, .fallback = 0},
         {.name = "SOFTRDMA_FAULT"},
         {.name = "SOFTRDMA_POWERCUT"},
         {.name = "SOFTRDMA_TRACE"},
@@ -94,13 +94,13 @@ bool parse_number(const entry &e, const char *set, int &value)
     errno = 0;
     const long number = strtol(set, &end, 10);
     value = static_cast<int>(number);
-    return errno == 0 && end != set && *end == '\0' && number >= e.lowest && number <= e.highest;
+    return errno == 0 && end != set && *end == '\0' && number >= e.min && number <= e.max;
 }
 
 std::string expected(const entry &e)
 {
     if (e.is_number())
-        return " (use a number from " + std::to_string(e.lowest) + " to " + std::to_string(e.highest) + ")";
+        return " (use a number from " + std::to_string(e.min) + " to " + std::to_string(e.max) + ")";
     std::string text = " (use ";
     for (std::size_t i = 0; i < e.words.size() && e.words[i] != nullptr; ++i) {
         const bool last = i + 1 == e.words.size() || e.words[i + 1] == nullptr;
@@ -133,7 +133,7 @@ parsed parse()
     return result;
 }
 
-[[noreturn]] void refuse(const entry &e, const char *reason)
+[[noreturn]] void reject(const entry &e, const char *reason)
 {
     fprintf(stderr, "softrdma: %s: invalid value '%s'%s\n", name_in_use(e), variable(e), reason);
     exit(exit_usage);
@@ -166,7 +166,7 @@ const char *text(setting s)
 void check()
 {
     if (const entry *invalid = all().invalid; invalid != nullptr)
-        refuse(*invalid, expected(*invalid).c_str());
+        reject(*invalid, expected(*invalid).c_str());
 }
 
 void report_unknown()
@@ -183,9 +183,9 @@ void report_unknown()
     }
 }
 
-void refuse(setting s, const char *reason)
+void reject(setting s, const char *reason)
 {
-    refuse(entry_of(s), (std::string(": ") + reason).c_str());
+    reject(entry_of(s), (std::string(": ") + reason).c_str());
 }
 
 } // namespace softrdma::config

@@ -88,6 +88,6 @@ const char *name(setting s) noexcept;
 
 void check();          // prints one line and exits with code 2 if a setting has an invalid value
 void report_unknown(); // prints a line for each variable SOFTRDMA_* that is not a setting
-[[noreturn]] void refuse(setting s, const char *reason); // like check(), for a string that another module parses
+[[noreturn]] void reject(setting s, const char *reason); // like check(), for a string that another module parses
 
 } // namespace softrdma::config

@@ -18,7 +18,7 @@
 namespace softrdma::barriers
 {
 
-// Registers this process for membarrier, once: with many threads it takes milliseconds. False if the kernel refuses.
+// Registers this process for membarrier, once: with many threads it takes milliseconds. False if the kernel rejects it.
 bool enroll() noexcept;
 
 void execute_between_processes(bool all_enrolled) noexcept; // all_enrolled: enroll() succeeded in each process

@@ -14,7 +14,7 @@ namespace
 constexpr std::size_t count = 64;
 
 struct alignas(std::max_align_t) block {
-    std::array<std::byte, largest> bytes;
+    std::array<std::byte, max_size> bytes;
 };
 
 constinit std::array<block, count> blocks{}; // untouched pages use no memory until they are needed
@@ -24,7 +24,7 @@ constinit std::array<bool, count> used GUARDED_BY(mutex){};
 void *take_block(std::size_t size)
 {
     const lock_guard lock(mutex);
-    for (std::size_t i = 0; i < count && size <= largest; ++i) {
+    for (std::size_t i = 0; i < count && size <= max_size; ++i) {
         if (!std::exchange(used[i], true))
             return &blocks[i];
     }

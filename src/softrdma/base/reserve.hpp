@@ -14,10 +14,10 @@
 namespace softrdma::reserve
 {
 
-// Throws std::bad_alloc if the reserve is exhausted too, or if the size exceeds `largest`.
+// Throws std::bad_alloc if the reserve is exhausted too, or if the size exceeds `max_size`.
 void *allocate(std::size_t size);
 void release(void *memory) noexcept;
-inline constexpr std::size_t largest = 1024;
+inline constexpr std::size_t max_size = 1024;
 
 template<typename T>
 struct allocator {

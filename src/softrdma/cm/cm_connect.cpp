@@ -65,7 +65,7 @@ std::shared_ptr<queue_pair> find_local_qp(cm_id &id) REQUIRES(lock())
     auto qp = number_table::instance().find(id.local.qpn);
     id.local_qp = qp;
     if (qp != nullptr && id.ack_timeout)
-        qp->limit_answers();
+        qp->set_response_limit();
     return qp;
 }
 

@@ -187,7 +187,7 @@ bool handshake::search(const shm_address &peer)
                     if (h == nullptr || !std::exchange(h->searching_, false))
                         return;
                     h->ep_ = std::move(found);
-                    h->no_shm_reason_ = h->ep_ == nullptr ? no_shm_reason::refused : no_shm_reason::none;
+                    h->no_shm_reason_ = h->ep_ == nullptr ? no_shm_reason::denied : no_shm_reason::none;
                     try {
                         h->searched();
                     } catch (const std::bad_alloc &) {

@@ -128,7 +128,7 @@ void configure()
         std::string reason;
         const char *text = config::text(setting::fault);
         if (text != nullptr && !add(text, reason))
-            config::refuse(setting::fault, reason.c_str());
+            config::reject(setting::fault, reason.c_str());
         return &process::yes;
     });
 }

@@ -26,11 +26,11 @@ namespace softrdma::launcher
 namespace
 {
 
-constexpr auto answer_timeout = std::chrono::milliseconds(500);
+constexpr auto response_timeout = std::chrono::milliseconds(500);
 constexpr std::size_t max_text_size = 65536;
 
 enum class contact {
-    answered,
+    responded,
     absent, // the process does not use the device
     unresponsive,
 };
@@ -128,14 +128,14 @@ contact send_request(int pid, const std::string &request, std::string &reply)
         if (name.pid == pid && (send_to(fd.get(), name.text, request) || errno == EAGAIN))
             found = contact::unresponsive;
     }
-    const auto deadline = std::chrono::steady_clock::now() + answer_timeout;
+    const auto deadline = std::chrono::steady_clock::now() + response_timeout;
     while (found == contact::unresponsive) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         pollfd ready{fd.get(), POLLIN, 0};
         if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) != 1)
             break;
         if (receive_from(fd.get(), pid, reply))
-            found = contact::answered;
+            found = contact::responded;
     }
     return found;
 }
@@ -210,7 +210,7 @@ void print_row(int pid)
     std::string report;
     const std::string program = program_of(pid);
     switch (send_request(pid, "report", report)) {
-    case contact::answered: {
+    case contact::responded: {
         report = printable(report);
         const totals sum = totals_of(report);
         printf("%7d  %-15s  %6u  %6u  %8s  %14s  %10llu  %10llu\n", pid, program.c_str(), sum.pairs, sum.local,
@@ -244,7 +244,7 @@ int request_reply(const char *process, const std::string &request, std::string &
         return usage(std::string("'") + process + "' is not a process ID");
     const contact result = send_request(*pid, request, reply);
     reply = printable(reply);
-    if (result != contact::answered)
+    if (result != contact::responded)
         return report_failure(*pid, result);
     if (!reply.starts_with("error "))
         return 0;

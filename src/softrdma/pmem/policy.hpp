@@ -18,7 +18,7 @@ inline bool read_flushes() noexcept
 }
 // SOFTRDMA_VOLATILE=reject: memory that cannot be made durable is rejected at registration for persistent FLUSH.
 // Otherwise it is accepted, and the FLUSH only ensures visibility.
-inline bool refuses_volatile() noexcept
+inline bool rejects_volatile() noexcept
 {
     return config::is(config::setting::volatile_memory, config::volatile_word::reject);
 }

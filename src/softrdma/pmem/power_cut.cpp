@@ -140,7 +140,7 @@ void configure()
             return &process::yes;
         undo_log &l = log();
         if (!parse(text, l))
-            config::refuse(
+            config::reject(
                     setting::powercut, "unknown form (use armed, after:N or after:N,seed:S with numbers N and S)");
         is_armed = true;
         fprintf(stderr, "softrdma: power cut armed in process %d with seed %" PRIu64 "\n", getpid(), l.seed);

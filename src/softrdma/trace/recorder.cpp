@@ -106,7 +106,7 @@ struct flow {
         std::uint32_t first;
         std::uint32_t count;
         std::uint32_t sent = 0; // packets of the request
-        std::uint32_t answered = 0;
+        std::uint32_t responded = 0;
     };
     std::deque<message> messages;
     std::uint32_t next = 0;
@@ -150,18 +150,19 @@ public:
     {
         record(path, header, header.payload, direction::inbound);
     }
-    void executed(packet_path &path, const packet &request, std::span<const iovec> payload, const packet &answer,
-            std::span<const iovec> answer_payload) override
+    void executed(packet_path &path, const packet &request, std::span<const iovec> payload, const packet &response,
+            std::span<const iovec> response_payload) override
     {
         const lock_guard lock(mutex_);
         flow &f = flows_[{&path, direction::outbound}];
         const auto out = joined(payload);
-        const auto back = joined(answer_payload);
+        const auto back = joined(response_payload);
         const std::uint32_t count = packets_of(std::max(out.size(), back.size()));
         const std::uint32_t first = f.begin(f.next, count).first;
         put_parts(path, request, out, first, true, true, direction::outbound);
-        const bool closes = answer.op == opcode::acknowledge; // an acknowledgment has the PSN of the last packet
-        put_parts(path, answer, back, closes ? (first + count - 1) & psn_mask : first, true, true, direction::inbound);
+        const bool closes = response.op == opcode::acknowledge; // an acknowledgment has the PSN of the last packet
+        put_parts(
+                path, response, back, closes ? (first + count - 1) & psn_mask : first, true, true, direction::inbound);
         f.messages.pop_back();
     }
     void sent(const datagram &d, const datagram_route &route, std::span<const iovec> payload) override
@@ -195,7 +196,7 @@ private:
         if (request)
             record_request(path, f, p, payload, d);
         else
-            record_answer(path, f, p, payload, d);
+            record_response(path, f, p, payload, d);
     }
 
     void record_request(packet_path &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
@@ -204,9 +205,9 @@ private:
         const bool first = is_first(p.op) || is_round_trip(p.op);
         flow::message *m = f.find(p.psn);
         if (m == nullptr) {
-            const bool counts_answer = p.op == opcode::read_request;
-            const std::uint64_t length = is_write(p.op) || counts_answer ? p.dma_length : payload.size();
-            m = &f.begin(p.psn, is_round_trip(p.op) && !counts_answer ? 1 : packets_of(length));
+            const bool counts_response = p.op == opcode::read_request;
+            const std::uint64_t length = is_write(p.op) || counts_response ? p.dma_length : payload.size();
+            m = &f.begin(p.psn, is_round_trip(p.op) && !counts_response ? 1 : packets_of(length));
         } else if (first) {
             m->sent = 0; // sent again
         }
@@ -219,7 +220,7 @@ private:
         }
     }
 
-    void record_answer(packet_path &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
+    void record_response(packet_path &path, flow &f, const packet &p, std::span<const std::byte> payload, direction d)
             REQUIRES(mutex_)
     {
         flow::message *m = f.find(p.psn);
@@ -228,12 +229,12 @@ private:
         const bool more = is_read_response(p.op);
         std::uint32_t psn = m->first;
         if (more)
-            psn = (m->first + m->answered) & psn_mask;
+            psn = (m->first + m->responded) & psn_mask;
         else if (p.syndrome == syndrome::ack)
             psn = (m->first + m->count - 1) & psn_mask;
         const bool first = p.op == opcode::read_response_first || p.op == opcode::read_response_only;
         const bool last = p.op == opcode::read_response_last || p.op == opcode::read_response_only;
-        m->answered += put_parts(path, p, payload, psn, first, last, d);
+        m->responded += put_parts(path, p, payload, psn, first, last, d);
         f.forget_before(p.psn);
     }
 

@@ -32,7 +32,7 @@ public:
     // Calls packet_receiver::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;
 
-    virtual void start_answer_timer(std::chrono::microseconds delay) = 0; // see answer_timer_expired()
+    virtual void start_response_timer(std::chrono::microseconds delay) = 0; // see response_timer_expired()
 
     virtual const char *name() const noexcept = 0; // name in reports
     virtual void ends(sockaddr_storage &local, sockaddr_storage &remote) const = 0;
@@ -57,7 +57,7 @@ public:
     virtual void received_all() = 0; // called after the received packets were handled, before the thread waits for more
     virtual void path_writable() = 0; // the path is no longer congested
     virtual void timer_expired() = 0;
-    virtual void answer_timer_expired() = 0;
+    virtual void response_timer_expired() = 0;
     virtual void path_lost(const packet_path &path) = 0;
 };
 

@@ -174,9 +174,9 @@ inline constexpr std::size_t ring_offset = page / 2;
 // because words at the same offset of many pages would compete for a few cache sets.
 constexpr std::size_t words_offset(std::uint64_t block_offset) noexcept
 {
-    constexpr std::size_t places = 23; // prime: blocks at regular distances get different places
-    static_assert((places - 1) * cache_line + sizeof(qp_block) <= ring_offset);
-    return block_offset / page % places * cache_line;
+    constexpr std::size_t offsets = 23; // prime: blocks at regular distances get different ones
+    static_assert((offsets - 1) * cache_line + sizeof(qp_block) <= ring_offset);
+    return block_offset / page % offsets * cache_line;
 }
 
 // The bounce buffer follows the ring. It contains messages that do not fit into their slot. It is an endless sequence

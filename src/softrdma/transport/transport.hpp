@@ -28,7 +28,7 @@ public:
     virtual ~transport() = default;
 
     // After these calls, requests of the peer are executed, and those of the local side; the first has that PSN.
-    virtual void start_answering(std::uint32_t psn) noexcept = 0;
+    virtual void start_responding(std::uint32_t psn) noexcept = 0;
     virtual void start_sending(std::uint32_t psn) noexcept = 0;
 
     // Executes the requests at the head of the send queue that may be executed now, in order, and completes them.
@@ -44,7 +44,7 @@ public:
 
     virtual void on_receive_posted() = 0; // called when the program has posted a receive that the peer may wait for
     // Sends the responses that are due, and rejects requests whose responses take longer.
-    virtual void abandon_answers() = 0;
+    virtual void abandon_responses() = 0;
     virtual void flush_receives() = 0;
     // Called when no more data arrives: returns the receive of a partial message to its shared queue.
     virtual void drop_message() = 0;

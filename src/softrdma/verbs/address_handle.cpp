@@ -53,7 +53,7 @@ address_handle::~address_handle()
     pd_of(pd).children.fetch_sub(1);
 }
 
-int answer_to(const ibv_wc &wc, const ibv_grh &grh, std::uint8_t port, ibv_ah_attr &attr)
+int reply_attributes(const ibv_wc &wc, const ibv_grh &grh, std::uint8_t port, ibv_ah_attr &attr)
 {
     network_header header;
     network_address sender;

@@ -25,6 +25,6 @@ inline address_handle &ah_of(ibv_ah *ah) noexcept
 }
 
 // Attributes of an address for a reply to this datagram. Returns 0 or an errno value.
-int answer_to(const ibv_wc &wc, const ibv_grh &header, std::uint8_t port, ibv_ah_attr &attr);
+int reply_attributes(const ibv_wc &wc, const ibv_grh &header, std::uint8_t port, ibv_ah_attr &attr);
 
 } // namespace softrdma

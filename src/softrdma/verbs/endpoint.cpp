@@ -8,9 +8,9 @@
 namespace softrdma
 {
 
-std::chrono::microseconds endpoint::answer_limit() const noexcept
+std::chrono::microseconds endpoint::response_limit() const noexcept
 {
-    if (!limits_answers || attr.timeout == 0)
+    if (!has_response_limit || attr.timeout == 0)
         return std::chrono::microseconds(0);
     return retry_time(attr);
 }

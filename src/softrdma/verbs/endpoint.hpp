@@ -33,7 +33,7 @@ struct alignas(cache_line) endpoint {
     bool path_lost = false;                  // the peer has exited, or will send no more responses
     bool transport_pending = false;          // whether `local` will be set is still unknown: no request is sent yet
     bool unsent = false;                     // the path holds transmitted packets back, to send them with later ones
-    bool limits_answers = false;             // the program has set a timeout for a silent peer
+    bool has_response_limit = false;         // the program has set a timeout for a silent peer
     bool managed = true;                     // true if the connection manager reports a lost peer to the program
     softrdma::no_shm_reason no_shm_reason{}; // reason why `local` is NULL, if known
     ibv_qp_attr attr{};
@@ -42,7 +42,7 @@ struct alignas(cache_line) endpoint {
     reserve::prepared_call retry_call; // allocated with it; empty while it is deferred
 
     // Limit for the silence of a peer that owes a response; zero: no limit.
-    std::chrono::microseconds answer_limit() const noexcept;
+    std::chrono::microseconds response_limit() const noexcept;
     // Time that an RNIC would retry before it reports a silent peer as lost; at most a second.
     std::chrono::microseconds retry_timeout() const noexcept;
     void transmit(packet header, std::span<const iovec> payload = {}, bool more = false)

@@ -219,9 +219,9 @@ int memory_region::describe(ibv_pd *domain, void *begin, std::size_t bytes, std:
         guard_mapped_files();
     if ((access & flush_access) != 0)
         context_of(context).memory.uses_flush().store(1, std::memory_order_relaxed);
-    const bool refused =
-            (access & native::access_flush_persistent) != 0 && pmem::refuses_volatile() && !mapping_.is_durable(length);
-    return refused ? EINVAL : 0;
+    const bool is_rejected =
+            (access & native::access_flush_persistent) != 0 && pmem::rejects_volatile() && !mapping_.is_durable(length);
+    return is_rejected ? EINVAL : 0;
 }
 
 ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, unsigned access)

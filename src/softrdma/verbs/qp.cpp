@@ -70,7 +70,7 @@ int queue_pair::destroy()
     number_table::instance().remove(qp_base.qp_num);
     const lock_guard lock(lock_);
     SOFTRDMA_ASSERT(!destroyed_);
-    transport_->abandon_answers();
+    transport_->abandon_responses();
     destroyed_ = true;
     start_connection(0);
     set_state(IBV_QPS_RESET);
@@ -149,7 +149,7 @@ void queue_pair::fail(const char *reason)
     if (reason != nullptr)
         log::write(log::level::info, "queue pair %u: error state: %s", qp_base.qp_num, reason);
     SOFTRDMA_ASSERT(!destroyed_);
-    transport_->abandon_answers();
+    transport_->abandon_responses();
     set_state(IBV_QPS_ERR);
     transport_->flush_sends();
     flush_receives();
@@ -214,7 +214,7 @@ void queue_pair::peer_broke_protocol(reserve::prepared_call &own)
     if (destroyed_) // the completion queue may be destroyed, too
         return;
     receives_.prepare_report(std::move(own));
-    if (!answers())
+    if (!responds())
         return;
     raise_event(IBV_EVENT_QP_REQ_ERR);
     fail("message of the peer in shared memory is invalid or does not fit its receive");
@@ -252,14 +252,14 @@ void queue_pair::path_lost(const packet_path *path)
         receives_.return_lent(lent::unused);
         transport_->drop_message();
     }
-    if (answers() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
+    if (responds() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
         fail("connection lost with requests in flight");
 }
 
-void queue_pair::limit_answers()
+void queue_pair::set_response_limit()
 {
     const lock_guard lock(lock_);
-    ep_.limits_answers = true;
+    ep_.has_response_limit = true;
 }
 
 std::chrono::microseconds queue_pair::retry_timeout()

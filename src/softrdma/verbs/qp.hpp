@@ -54,7 +54,7 @@ public:
     void select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_reason reason);
     bool has_path();
     // Fails a peer that is silent for longer than timeout and retry count allow, even if its host still responds.
-    void limit_answers();
+    void set_response_limit();
     std::string report();
     bool sending();
     // Returns whether completions, flushed ones included, wait for a thread that sleeps until an event of their queue.
@@ -76,8 +76,8 @@ public:
     send_queue &sends() noexcept override { return queue_; }
     receive_queue &receives() noexcept { return receives_; }
     // Return whether requests of the peer are executed, and whether requests of the local side may be in flight.
-    bool answers() const noexcept REQUIRES(lock_);
-    bool sends_requests() const noexcept REQUIRES(lock_) { return answers() && ep_.attr.qp_state != IBV_QPS_RTR; }
+    bool responds() const noexcept REQUIRES(lock_);
+    bool sends_requests() const noexcept REQUIRES(lock_) { return responds() && ep_.attr.qp_state != IBV_QPS_RTR; }
     bool apply_outcome(outcome o) REQUIRES(lock_); // false if the peer broke the protocol
 
 private:

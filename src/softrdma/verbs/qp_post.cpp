@@ -131,7 +131,7 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
     if (ep_.attr.qp_state == IBV_QPS_ERR) {
         if (!delays_flush_)
             transport_->flush_receives();
-    } else if (answers()) {
+    } else if (responds()) {
         transport_->on_receive_posted();
     }
     return error;
@@ -152,7 +152,7 @@ void notify_region_changed(std::uint32_t key)
 void queue_pair::receive_available()
 {
     const lock_guard lock(lock_);
-    if (answers())
+    if (responds())
         transport_->on_receive_posted();
 }
 

@@ -20,7 +20,7 @@ int queue_pair::exclude_peer()
     std::optional<grace_period> operations;
     {
         const lock_guard lock(lock_);
-        transport_->abandon_answers();
+        transport_->abandon_responses();
         peer_excluded_ = true;
         publish_attributes();
         if (peer_ != nullptr)
@@ -68,10 +68,10 @@ void queue_pair::publish_attributes() noexcept
     softrdma::qp_block &shared = receives_.shared();
     shared.access.store(ep_.attr.qp_access_flags, std::memory_order_relaxed);
     shared.rnr_timer.store(ep_.attr.min_rnr_timer, std::memory_order_relaxed);
-    shared.state.store(state_word(connection_, answers()), std::memory_order_seq_cst);
+    shared.state.store(state_word(connection_, responds()), std::memory_order_seq_cst);
 }
 
-bool queue_pair::answers() const noexcept
+bool queue_pair::responds() const noexcept
 {
     const ibv_qp_state s = ep_.attr.qp_state;
     return !destroyed_ && !peer_excluded_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
@@ -100,7 +100,7 @@ int queue_pair::modify(const ibv_qp_attr &attr, int mask)
         receives_.set_peer(ep_.attr.dest_qp_num);
     set_state(to);
     if (to == IBV_QPS_RTR && from == IBV_QPS_INIT) {
-        transport_->start_answering(ep_.attr.rq_psn);
+        transport_->start_responding(ep_.attr.rq_psn);
     } else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
         transport_->start_sending(ep_.attr.sq_psn);
     } else if (to == IBV_QPS_RTS) {

@@ -22,7 +22,7 @@ public:
     virtual void received(packet_path &path, const packet &header) = 0;
     // A request that the local side executed, with a PSN assigned by the tap, and its response.
     virtual void executed(packet_path &path, const packet &request, std::span<const iovec> payload,
-            const packet &answer, std::span<const iovec> answer_payload) = 0;
+            const packet &response, std::span<const iovec> response_payload) = 0;
 
     // A datagram before it is sent, or one that arrived for a queue pair, which may drop it.
     virtual void sent(const datagram &d, const datagram_route &route, std::span<const iovec> payload) = 0;

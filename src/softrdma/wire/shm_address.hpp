@@ -29,7 +29,7 @@ enum class no_shm_reason : std::uint8_t {
     host,     // different hosts
     user,     // different users
     network,  // they are in different network namespaces
-    refused,  // access denied by the system
+    denied,   // access denied by the system
     count
 };
 

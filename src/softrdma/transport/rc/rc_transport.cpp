@@ -15,7 +15,7 @@ bool rc_transport::receive(packet_path &from, const packet &p)
     if (!is_current(from))
         return true;
     if (p.op == opcode::ack_request) {
-        if (qp_.answers()) // otherwise all executed requests have been acknowledged, and the rest is rejected
+        if (qp_.responds()) // otherwise all executed requests have been acknowledged, and the rest is rejected
             responder_.acknowledge_executed();
         return true;
     }
@@ -29,7 +29,7 @@ void rc_transport::fill_destination(const packet_path &from, const packet &parti
 {
     const lock_guard lock(qp_.lock());
     gathered destination;
-    if (!is_current(from) || !qp_.answers() || pmem::power_cut::armed())
+    if (!is_current(from) || !qp_.responds() || pmem::power_cut::armed())
         return;
     if (is_send(partial.op) ? responder_.find_destination(partial, bytes, destination)
                             : requester_.find_destination(partial, bytes, destination))
@@ -48,7 +48,7 @@ bool rc_transport::receive_request(const packet_path &from, const packet &p)
         const lock_guard lock(qp_.lock());
         if (!is_current(from))
             return true;
-        if (!qp_.answers())
+        if (!qp_.responds())
             return drop(p), true;
         if (p.is_invalid)
             return qp_.apply_outcome(responder_.reject_invalid(p));
@@ -60,7 +60,7 @@ bool rc_transport::receive_request(const packet_path &from, const packet &p)
     const std::uint8_t code = execute(p);
     const lock_guard lock(qp_.lock());
     is_executing_ = false;
-    if (!qp_.answers())
+    if (!qp_.responds())
         return drop(p), true;
     return qp_.apply_outcome(responder_.finish(p, code));
 }
@@ -68,16 +68,16 @@ bool rc_transport::receive_request(const packet_path &from, const packet &p)
 void rc_transport::received_all()
 {
     const lock_guard lock(qp_.lock());
-    if (qp_.answers())
+    if (qp_.responds())
         qp_.apply_outcome(responder_.release());
 }
 
 void rc_transport::path_writable()
 {
     const lock_guard lock(qp_.lock());
-    if (qp_.answers())
+    if (qp_.responds())
         qp_.apply_outcome(responder_.release());
-    if (qp_.answers())
+    if (qp_.responds())
         qp_.apply_outcome(requester_.pump());
 }
 
@@ -88,11 +88,11 @@ void rc_transport::timer_expired()
         qp_.apply_outcome(requester_.timed_out());
 }
 
-void rc_transport::answer_timer_expired()
+void rc_transport::response_timer_expired()
 {
     const lock_guard lock(qp_.lock());
     if (qp_.sends_requests())
-        qp_.apply_outcome(requester_.answer_timer_expired());
+        qp_.apply_outcome(requester_.response_timer_expired());
 }
 
 } // namespace softrdma

@@ -18,7 +18,7 @@ public:
     }
     static std::unique_ptr<transport> make(queue_pair &qp) { return std::make_unique<rc_transport>(qp); }
 
-    void start_answering(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { responder_.start(psn); }
+    void start_responding(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { responder_.start(psn); }
     void start_sending(std::uint32_t psn) noexcept override REQUIRES(qp_.lock()) { requester_.start(psn); }
     outcome execute() override REQUIRES(qp_.lock()) { return requester_.pump(); }
     bool awaits_memory() const noexcept override REQUIRES(qp_.lock()) { return requester_.awaits_memory(); }
@@ -31,7 +31,7 @@ public:
     bool fail_first(ibv_wc_status status) override REQUIRES(qp_.lock()) { return requester_.fail_first(status); }
     void flush_sends() override REQUIRES(qp_.lock()) { requester_.flush(); }
     void on_receive_posted() override REQUIRES(qp_.lock()) { responder_.announce_receive(); }
-    void abandon_answers() override REQUIRES(qp_.lock()) { responder_.abandon(); }
+    void abandon_responses() override REQUIRES(qp_.lock()) { responder_.abandon(); }
     void flush_receives() override REQUIRES(qp_.lock()) { responder_.flush(); }
     void drop_message() override REQUIRES(qp_.lock())
     {
@@ -53,7 +53,7 @@ public:
     void received_all() override;
     void path_writable() override;
     void timer_expired() override;
-    void answer_timer_expired() override;
+    void response_timer_expired() override;
     void path_lost(const packet_path &path) override { qp_.path_lost(&path); }
 
 private:

@@ -99,7 +99,7 @@ outcome requester::transmit(wqe &w)
     SOFTRDMA_ASSERT(!w.info().local()); // local requests need no peer
     if (w.is_rejected())
         return local_error(w, w.local_status);
-    if (ep_.limits_answers) [[unlikely]]
+    if (ep_.has_response_limit) [[unlikely]]
         watch_responses();
     if (!w.has_psn()) {
         w.psn = next_psn_;

@@ -43,7 +43,7 @@ public:
     bool find_destination(const packet &partial, std::size_t bytes, gathered &destination);
     outcome resume(); // the receiver has buffers again, or the RNR delay has expired
     outcome timed_out();
-    outcome answer_timer_expired();
+    outcome response_timer_expired();
     bool fail_first(ibv_wc_status status);
     void flush();
     bool reset(); // false if responses to discarded requests may still arrive

@@ -85,7 +85,7 @@ bool requester::find_destination(const packet &partial, std::size_t bytes, gathe
            destination.collect(ep_.qp->pd, w.sg_list(), IBV_ACCESS_LOCAL_WRITE, w.received, bytes);
 }
 
-// FLUSH and ATOMIC WRITE are answered by a READ response without data.
+// The response to a FLUSH or an ATOMIC WRITE is a READ response without data.
 outcome requester::read_response(const packet &p)
 {
     if (!responds_to_first(p))

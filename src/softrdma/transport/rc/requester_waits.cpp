@@ -17,18 +17,18 @@ constexpr std::chrono::microseconds flight_time{50000};
 
 [[gnu::cold]] void requester::watch_responses()
 {
-    const auto limit = ep_.answer_limit();
+    const auto limit = ep_.response_limit();
     SOFTRDMA_ASSERT(ep_.path != nullptr); // the timer belongs to the path
     if (limit == limit.zero())
         return;
     progress_at_ = std::chrono::steady_clock::now();
     if (!std::exchange(watches_responses_, true))
-        ep_.path->start_answer_timer(limit);
+        ep_.path->start_response_timer(limit);
 }
 
-outcome requester::answer_timer_expired()
+outcome requester::response_timer_expired()
 {
-    const auto limit = ep_.answer_limit();
+    const auto limit = ep_.response_limit();
     watches_responses_ = false;
     if (queue_.empty() || !queue_.front().has_psn() || limit == limit.zero() || ep_.path == nullptr)
         return outcome::proceed; // no response is outstanding; the next request restarts the timer
@@ -41,7 +41,7 @@ outcome requester::answer_timer_expired()
     }
     watches_responses_ = true;
     const auto left = waiting_for_receiver_ ? limit : limit - silent;
-    ep_.path->start_answer_timer(std::chrono::ceil<std::chrono::microseconds>(left));
+    ep_.path->start_response_timer(std::chrono::ceil<std::chrono::microseconds>(left));
     return outcome::proceed;
 }
 

@@ -28,8 +28,8 @@ namespace softrdma
 namespace
 {
 
-constexpr std::uint64_t largest_arena = std::uint64_t{1} << 38; // sparse: only touched pages use memory
-constexpr std::uint64_t smallest_arena = std::uint64_t{1} << 26;
+constexpr std::uint64_t max_arena_size = std::uint64_t{1} << 38; // sparse: only touched pages use memory
+constexpr std::uint64_t min_arena_size = std::uint64_t{1} << 26;
 
 std::size_t machine_page() noexcept
 {
@@ -69,7 +69,7 @@ arena::arena()
     if (tables == nullptr)
         abort(); // the tables need eight megabytes of address space
     slots_ = reinterpret_cast<region_slot *>(tables + page);
-    size_ = shared() ? size_ : largest_arena;
+    size_ = shared() ? size_ : max_arena_size;
     end_ = whole_pages(tables_size);
     if (!shared())
         return;
@@ -90,7 +90,7 @@ void arena::open_file()
     start_time_ = start_time_of(getpid());
     if (start_time_ == 0 || getrandom(token_.data(), sizeof(token_), 0) != sizeof(token_))
         return;
-    std::uint64_t size = largest_arena;
+    std::uint64_t size = max_arena_size;
     rlimit limit{};
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) // exceeding the limit raises a signal
         size = std::min<std::uint64_t>(size, limit.rlim_cur) / machine_page() * machine_page();
@@ -98,10 +98,10 @@ void arena::open_file()
     if (fd < 0)
         return log::write(log::level::info, "shared memory: not created: memfd_create: %s", strerror(errno));
     // Peers depend on the size: an access beyond the end of a file raises SIGBUS.
-    if (size < smallest_arena || ftruncate(fd, static_cast<off_t>(size)) != 0 ||
+    if (size < min_arena_size || ftruncate(fd, static_cast<off_t>(size)) != 0 ||
             fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         log::write(log::level::info, "shared memory: not created: %llu of %llu bytes permitted (raise RLIMIT_FSIZE)",
-                static_cast<unsigned long long>(size), static_cast<unsigned long long>(smallest_arena));
+                static_cast<unsigned long long>(size), static_cast<unsigned long long>(min_arena_size));
         close(fd);
         return;
     }

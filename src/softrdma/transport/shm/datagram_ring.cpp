@@ -54,7 +54,7 @@ bool ring_writer::has_space(std::uint64_t end) noexcept
     if (end - taken_ <= ring_data_size)
         return true;
     // A reader with an invalid position grants no space.
-    const std::uint64_t taken = places_.control().taken.load(std::memory_order_acquire);
+    const std::uint64_t taken = ring_.control().taken.load(std::memory_order_acquire);
     if (taken > position_ || end - taken > ring_data_size)
         return false;
     SOFTRDMA_ASSERT(taken <= position_);
@@ -69,7 +69,7 @@ void ring_writer::clear_after_next(std::uint64_t size) noexcept
     const std::uint64_t after_next = position_ + size;
     if (after_next + cache_line - taken_ > ring_data_size)
         return;
-    places_.record(after_next).sequence.store(0, std::memory_order_relaxed);
+    ring_.record(after_next).sequence.store(0, std::memory_order_relaxed);
     cleared_ = after_next;
 }
 
@@ -79,26 +79,26 @@ void ring_writer::clear_after_next(std::uint64_t size) noexcept
 void ring_writer::begin_again() noexcept
 {
     taken_ = position_;
-    places_.set_restart(position_);
+    ring_.set_restart(position_);
     cleared_ = position_; // this position ends no datagram
-    places_.control().restart.store(position_, std::memory_order_seq_cst);
+    ring_.control().restart.store(position_, std::memory_order_seq_cst);
 }
 
 ring_writer::outcome ring_writer::put(
         const datagram &d, const datagram_route &route, std::span<const iovec> payload, std::size_t length)
 {
     const std::uint64_t size = whole_lines(sizeof(ring_record) + length);
-    if (places_.offset(position_) >= rewind_threshold &&
-            places_.control().taken.load(std::memory_order_acquire) == position_)
+    if (ring_.offset(position_) >= rewind_threshold &&
+            ring_.control().taken.load(std::memory_order_acquire) == position_)
         begin_again();
-    SOFTRDMA_ASSERT(places_.offset(position_) % cache_line == 0);
-    const bool fits = ring_data_size - places_.offset(position_) >= size;
-    const std::uint64_t begin = fits ? position_ : places_.next_lap(position_);
+    SOFTRDMA_ASSERT(ring_.offset(position_) % cache_line == 0);
+    const bool fits = ring_data_size - ring_.offset(position_) >= size;
+    const std::uint64_t begin = fits ? position_ : ring_.next_lap(position_);
     // The line after the datagram marks it as the last.
     if (!has_space(begin + size + cache_line))
         return outcome::full;
-    SOFTRDMA_ASSERT(places_.offset(begin) + size <= ring_data_size); // contiguous
-    ring_record &r = places_.record(begin);
+    SOFTRDMA_ASSERT(ring_.offset(begin) + size <= ring_data_size); // contiguous
+    ring_record &r = ring_.record(begin);
     if (!guarded([&] { gather_segments(reinterpret_cast<std::byte *>(&r + 1), payload); }))
         return outcome::fault;
     r.qkey = d.qkey;
@@ -114,15 +114,15 @@ ring_writer::outcome ring_writer::put(
     // The line may contain payload of an earlier lap, that is, any data of a program.
     const std::uint64_t end = begin + size;
     if (cleared_ != end)
-        places_.record(end).sequence.store(0, std::memory_order_relaxed);
+        ring_.record(end).sequence.store(0, std::memory_order_relaxed);
     if (begin != position_) {
         r.sequence.store(begin + 1, std::memory_order_release);
-        places_.record(position_).flags = ring_skip;
+        ring_.record(position_).flags = ring_skip;
     }
-    places_.record(position_).sequence.store(position_ + 1, std::memory_order_seq_cst);
+    ring_.record(position_).sequence.store(position_ + 1, std::memory_order_seq_cst);
     position_ = end;
     clear_after_next(size);
-    std::atomic<std::uint32_t> &asleep = places_.control().asleep;
+    std::atomic<std::uint32_t> &asleep = ring_.control().asleep;
     const bool wake = asleep.load(std::memory_order_seq_cst) != 0 && asleep.exchange(0) != 0;
     return wake ? outcome::sent_to_sleeper : outcome::sent;
 }
@@ -130,31 +130,31 @@ ring_writer::outcome ring_writer::put(
 // Returns whether a datagram is available. Reads the restart last: a payload over the former line may be any data.
 bool ring_reader::waiting() noexcept
 {
-    const bool whole = places_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;
-    if (places_.control().restart.load(std::memory_order_seq_cst) != position_ || places_.restart() == position_)
+    const bool whole = ring_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;
+    if (ring_.control().restart.load(std::memory_order_seq_cst) != position_ || ring_.restart() == position_)
         return whole;
-    places_.set_restart(position_);
-    return places_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;
+    ring_.set_restart(position_);
+    return ring_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;
 }
 
 ring_reader::outcome ring_reader::take(datagram &d, network_address &source, network_address &destination) noexcept
 {
-    places_.control().taken.store(position_, std::memory_order_release);
+    ring_.control().taken.store(position_, std::memory_order_release);
     if (!waiting())
         return outcome::nothing;
-    if (load_once(places_.record(position_).flags) == ring_skip) {
-        if (places_.offset(position_) == 0) // a writer could continue like that forever
+    if (load_once(ring_.record(position_).flags) == ring_skip) {
+        if (ring_.offset(position_) == 0) // a writer could continue like that forever
             return outcome::broken;
-        position_ = places_.next_lap(position_);
-        if (places_.record(position_).sequence.load(std::memory_order_acquire) != position_ + 1)
+        position_ = ring_.next_lap(position_);
+        if (ring_.record(position_).sequence.load(std::memory_order_acquire) != position_ + 1)
             return outcome::broken;
     }
-    const ring_record &r = places_.record(position_);
+    const ring_record &r = ring_.record(position_);
     const std::uint8_t flags = load_once(r.flags);
     const std::size_t length = load_once(r.length);
     const std::uint64_t size = whole_lines(sizeof(ring_record) + length);
     if ((flags & ~(ring_solicited | ring_immediate)) != 0 || length > max_datagram_payload ||
-            ring_data_size - places_.offset(position_) < size)
+            ring_data_size - ring_.offset(position_) < size)
         return outcome::broken;
     d.solicited = (flags & ring_solicited) != 0;
     d.immediate = (flags & ring_immediate) != 0;

@@ -69,10 +69,10 @@ unique_fd create_ring_file();
 bool is_ring_file(int fd) noexcept;
 
 // The memory of a ring, and the address of each position in it according to one side.
-class ring_places
+class ring_view
 {
 public:
-    ring_places(ring_memory memory, std::uint64_t first) noexcept : memory_(std::move(memory)), restart_(first) {}
+    ring_view(ring_memory memory, std::uint64_t first) noexcept : memory_(std::move(memory)), restart_(first) {}
 
     bool is_mapped() const noexcept { return memory_ != nullptr; }
     ring_control &control() const noexcept { return *reinterpret_cast<ring_control *>(memory_.get()); }
@@ -99,11 +99,11 @@ class ring_writer
 {
 public:
     explicit ring_writer(ring_memory memory, std::uint64_t first = 0) noexcept
-        : places_(std::move(memory), first), position_(first), taken_(first), cleared_(first)
+        : ring_(std::move(memory), first), position_(first), taken_(first), cleared_(first)
     {
     }
 
-    bool is_mapped() const noexcept { return places_.is_mapped(); }
+    bool is_mapped() const noexcept { return ring_.is_mapped(); }
 
     enum class outcome {
         sent,
@@ -119,7 +119,7 @@ private:
     void begin_again() noexcept;
     void clear_after_next(std::uint64_t size) noexcept;
 
-    ring_places places_;
+    ring_view ring_;
     std::uint64_t position_;
     std::uint64_t taken_;   // last known position of the reader
     std::uint64_t cleared_; // no record starts there until this side writes one
@@ -131,7 +131,7 @@ class ring_reader
 public:
     // The datagrams are for queue pairs of the port `own`, from queue pairs of the port `peer`.
     ring_reader(ring_memory memory, std::uint16_t own, std::uint16_t peer, std::uint64_t first = 0) noexcept
-        : places_(std::move(memory), first), position_(first), own_(own), peer_(peer)
+        : ring_(std::move(memory), first), position_(first), own_(own), peer_(peer)
     {
     }
 
@@ -144,10 +144,10 @@ public:
     outcome take(datagram &d, network_address &source, network_address &destination) noexcept;
     bool waiting() noexcept;
     // After this call, the writer wakes the reader with its next datagram, unless it has written one already.
-    void fall_asleep() noexcept { places_.control().asleep.store(1, std::memory_order_seq_cst); }
+    void fall_asleep() noexcept { ring_.control().asleep.store(1, std::memory_order_seq_cst); }
 
 private:
-    ring_places places_;
+    ring_view ring_;
     std::uint64_t position_; // position of the next datagram
     const std::uint16_t own_;
     const std::uint16_t peer_;

@@ -193,14 +193,14 @@ no_shm_reason request_fds(const shm_address &h, std::function<void(handover)> do
     const fd_server_address address(h.fd_server);
     unique_fd socket = open_local_socket();
     if (h.fd_server == 0 || socket.get() < 0)
-        return no_shm_reason::refused;
+        return no_shm_reason::denied;
     if (connect(socket.get(), address.get(), address.size) != 0)
-        return errno == ECONNREFUSED ? no_shm_reason::network : no_shm_reason::refused;
+        return errno == ECONNREFUSED ? no_shm_reason::network : no_shm_reason::denied;
     const auto owner = process_of_own_user(socket.get());
     if (!owner)
         return no_shm_reason::user;
     const auto client = std::make_shared<fd_client>(std::move(socket), *owner, h.token, std::move(done));
-    return client->begin(h.completion_fd) ? no_shm_reason::none : no_shm_reason::refused;
+    return client->begin(h.completion_fd) ? no_shm_reason::none : no_shm_reason::denied;
 }
 
 } // namespace softrdma

@@ -65,7 +65,7 @@ no_shm_reason check_local_shm()
 {
     if (arena::instance().shared())
         return no_shm_reason::none;
-    return policy() == path_policy::tcp ? no_shm_reason::unshared : no_shm_reason::refused;
+    return policy() == path_policy::tcp ? no_shm_reason::unshared : no_shm_reason::denied;
 }
 
 no_shm_reason check_shm(const shm_address &h)

@@ -90,8 +90,8 @@ std::shared_ptr<shm_ep> shm_ep::open(std::shared_ptr<peer_process> peer, const s
 bool shm_ep::attach(const shm_address &h, const connection_ends &ends, unique_fd completion_fd, std::string &reason)
 {
     reason = "the queue pair is not the one announced";
-    constexpr std::uint64_t largest = std::uint64_t{1} << 32;
-    if (h.qp_size < page || h.qp_size > largest)
+    constexpr std::uint64_t max_size = std::uint64_t{1} << 32;
+    if (h.qp_size < page || h.qp_size > max_size)
         return false;
     memory_ = peer_->share(h.qp_offset, h.qp_size);
     if (memory_ == nullptr)

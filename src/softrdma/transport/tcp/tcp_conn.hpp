@@ -54,7 +54,7 @@ public:
     bool congested() override;
     std::size_t send_space() override;
     void start_timer(std::chrono::microseconds delay) override;
-    void start_answer_timer(std::chrono::microseconds delay) override;
+    void start_response_timer(std::chrono::microseconds delay) override;
     void cut() noexcept override;
     const char *name() const noexcept override { return "tcp"; }
     void ends(sockaddr_storage &local, sockaddr_storage &remote) const override;

@@ -91,13 +91,13 @@ void tcp_conn::start_timer(std::chrono::microseconds delay)
     or_cut([&] { timer_.start(weak_from_this(), delay); });
 }
 
-void tcp_conn::start_answer_timer(std::chrono::microseconds delay)
+void tcp_conn::start_response_timer(std::chrono::microseconds delay)
 {
     or_cut([&] {
         event_loop::get()->after(delay, [weak = weak_from_this()] {
             const auto self = weak.lock();
             if (const auto receiver = self == nullptr ? nullptr : self->bound(); receiver != nullptr)
-                self->or_cut([&] { receiver->answer_timer_expired(); });
+                self->or_cut([&] { receiver->response_timer_expired(); });
         });
     });
 }
