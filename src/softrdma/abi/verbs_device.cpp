@@ -49,7 +49,7 @@ ibv_device *the_device() noexcept
     return &the_block.device;
 }
 
-// Open devices, and closed ones with objects left, so that leak checkers find them.
+// Devices that are open or still have objects. The list keeps them reachable for leak checkers.
 std::vector<device_context *> &open_devices() REQUIRES(process::making)
 {
     static constinit process::single<std::vector<device_context *>> devices;

@@ -93,7 +93,7 @@ struct reader {
 // Maximum duration of an operation of a running process. A stopped process may remain inside one forever.
 inline constexpr std::chrono::seconds grace_limit{5};
 
-// Grace period, created after a removal: the sections open at its start. Later sections see the removal.
+// Grace period after a removal: waits for the sections that are open at its start. Later sections see the removal.
 class grace_period
 {
 public:

@@ -71,7 +71,7 @@ private:
     timers timers_;
     watch_list watches_;
     polling polls_;
-    // Time and place of the next poll. Updated by the polling threads; an approximation is enough.
+    // Schedule of the polls. The polling threads update it without a lock: an approximation is enough.
     std::atomic<bool> memory_active_{false}; // the last input was in memory
     std::atomic<unsigned> turn_{0};
     std::atomic<std::int64_t> dispatch_at_ns_{0};

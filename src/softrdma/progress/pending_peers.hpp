@@ -22,9 +22,9 @@ public:
 class pending_peers
 {
 public:
-    // Adds a peer; disconnects it without memory. Returns how long the next one must stay in the kernel's queue.
+    // Adds a peer, or disconnects it if memory is exhausted. Returns the delay before the next peer is accepted.
     std::chrono::milliseconds add(const std::shared_ptr<pending_peer> &peer);
-    std::chrono::milliseconds pause(); // time to the next acceptance
+    std::chrono::milliseconds pause(); // delay before the next peer is accepted
     // Called when the first message of the peer has arrived. Returns false if the peer was disconnected.
     bool remove(const std::shared_ptr<pending_peer> &peer);
 

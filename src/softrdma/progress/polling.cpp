@@ -24,7 +24,7 @@ polling::pause polling::on_empty_poll(std::int64_t now) noexcept
     const unsigned polls = in_window_.fetch_add(1, std::memory_order_relaxed) + 1;
     if (polls < many)
         return pause::none;
-    // The program counts as polling until this time. If it then waits for memory to change, it no longer polls.
+    // Expires unless another poll extends it: a program that waits for its memory to change makes no call.
     until_ns_.store(now + until_ns, std::memory_order_relaxed);
     return polls % pause_after == 0 ? choose_pause(now) : pause::none;
 }

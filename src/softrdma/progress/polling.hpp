@@ -44,7 +44,6 @@ public:
 
     bool is_polling(std::int64_t now) const noexcept { return now < until_ns_.load(std::memory_order_relaxed); }
     void has_ended() noexcept { until_ns_ = 0; }
-    // Number of checks since the start, and whether a check is in progress.
     unsigned calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
     bool is_inside() const noexcept { return inside_.load(std::memory_order_relaxed); }
 

@@ -31,7 +31,6 @@ public:
     // Called by the progress thread or by a polling thread, with no lock held, possibly by several threads at once.
     virtual poll_result ready(std::uint32_t events) = 0;
     virtual poll_result poll() { return poll_result::idle; }
-    // Like poll, but in memory only, without a system call.
     virtual poll_result poll_memory() { return poll_result::idle; }
     // The progress thread is about to sleep: later input in memory must wake it. Returns true if input arrived.
     virtual bool about_to_sleep() { return false; }
@@ -55,7 +54,6 @@ public:
     void add_in_memory(const std::shared_ptr<event_handler> &handler);
     void remove_in_memory(const event_handler &handler);
 
-    // Return ready descriptors: those that are ready now, or one after waiting.
     using event_space = std::array<epoll_event, 32>;
     std::span<const epoll_event> ready(event_space &space) const noexcept { return wait(space, 0); }
     std::span<const epoll_event> wait_for_one(event_space &space) const noexcept

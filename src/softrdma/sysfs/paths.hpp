@@ -26,7 +26,7 @@ private:
 
 // Replaces the private directory in a path by the name that the program knows. Returns `path`.
 char *make_visible(char *path) noexcept;
-// For text without a final NUL. Returns the new length.
+// Like make_visible(path), for text without a final NUL. Returns the new length.
 std::size_t make_visible(char *text, std::size_t length) noexcept;
 
 } // namespace softrdma::sysfs

@@ -228,7 +228,7 @@ void link_system_entries(const fs::path &root, const fs::path &directory)
     }
 }
 
-// Process IDs in directory names are valid only in this namespace.
+// Number of the PID namespace of this process. Process IDs in directory names are valid only in their namespace.
 std::string pid_namespace()
 {
     struct stat status = {};

@@ -56,7 +56,7 @@ struct addresses {
 constexpr std::size_t ethernet_size = 14;
 constexpr std::uint16_t ephemeral_port = 0xc000;
 
-// Locally administered; the other bytes are from the end of the IP address.
+// Writes a locally administered MAC address that ends with the last four bytes of the IP address.
 void put_mac(byte_writer &w, const network_address &address) noexcept
 {
     w.put(std::uint16_t{0x0200}).put_raw(address.data() + address.size() - 4, 4);

@@ -18,7 +18,7 @@ public:
     virtual bool poll() = 0;
     // Called before the program waits for an event instead of polling: another thread serves the network.
     virtual void about_to_wait() = 0;
-    // Calls a function after the delay, without a lock, again if it throws std::bad_alloc. No effect if it is deferred.
+    // Makes a call after the delay, without a lock, and repeats it after std::bad_alloc. No effect on a pending call.
     virtual void defer(reserve::prepared_call call, std::chrono::microseconds delay) noexcept = 0;
     // Uses reserved memory for the call, except for data that is copied into it.
     void defer(reserve::call call, std::chrono::microseconds delay)

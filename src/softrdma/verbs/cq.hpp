@@ -33,7 +33,7 @@ public:
     virtual void completions_lost(ibv_cq *cq) = 0;
 };
 
-// Thread that waits for an event; the event must not overtake completions.
+// Thread that waits for an event of the connection manager. It must have read earlier completions before the event.
 struct event_waiter {
     pthread_t thread{};       // its own completions may be read in any order; zero: unknown
     bool needs_reader = true; // completions wait only for a thread that has requested their events before
@@ -49,7 +49,7 @@ inline ibv_wc flushed_receive(std::uint32_t qpn, std::uint64_t wr_id) noexcept
     return wc;
 }
 
-// Completion of the requests of a send queue up to one of them, which it reports.
+// Completion of a request of a send queue, and of the requests before it that were not reported.
 struct send_completion {
     std::uint64_t wr_id;
     ibv_wc_status status;

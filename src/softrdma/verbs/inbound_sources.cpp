@@ -41,7 +41,7 @@ std::uint32_t inbound_sources::waiting() const noexcept
     return count;
 }
 
-// Adds announcing sources to the polled ones, so that the next poll finds messages left over.
+// Drains the sources that have announced messages, and watches them: the next poll finds the messages that remain.
 int inbound_sources::take_announced(int entries, ibv_wc *wc)
 {
     int count = 0;

@@ -104,7 +104,7 @@ region_table::counts region_table::totals() const
     return all;
 }
 
-// Uses slots in turn: regions are adjacent, and a released slot is not reused soon. The rest of a key is random.
+// Returns a key, or 0. Slots are used in turn, so a released one is not reused soon. The rest of a key is random.
 std::uint32_t region_table::unused_key()
 {
     do

@@ -192,7 +192,8 @@ bool region_table::allows(const ibv_pd *pd, const window_bounds &bounds) const
     return allowed(pd, bounds) != nullptr;
 }
 
-// Returns the region, or NULL if the InfiniBand specification forbids the bind. Flush access needs that of the region.
+// Returns the region, or NULL if the InfiniBand specification forbids the bind. The region must grant flush rights,
+// too.
 const std::shared_ptr<memory_region> *region_table::allowed(
         const ibv_pd *pd, const window_bounds &bounds) const noexcept
 {

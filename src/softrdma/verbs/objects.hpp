@@ -98,7 +98,7 @@ private:
     object_events *unqueued_ GUARDED_BY(mutex_) = nullptr; // objects with events that are not in the queue
 };
 
-// One open device: the structure for programs, which use its last member, and the private state of the device.
+// An open device: its private state, and the verbs_context, of which programs get the last member.
 struct device_context {
     device_context(progress &p, shared_memory &m, transport_maker t) : engine(p), memory(m), make_transport(t) {}
 

@@ -36,7 +36,7 @@ bool queue_pair::may_attempt() const noexcept
            !fault::active() && tap::current() == nullptr;
 }
 
-// Tries a request before which none waits. The caller must be in the read-side section of the queue pair.
+// Tries the first request. The caller must be in the read-side section of the queue pair.
 post_result queue_pair::try_in_memory(const wqe &w)
 {
     return ep_.local->post(w);

@@ -190,10 +190,8 @@ public:
             return fail(EINVAL);
         latest_->set_ud(ah, qpn, qkey);
     }
-    // Copies the data: the program may reuse the memory immediately.
     void set_inline(std::span<const ibv_data_buf> list);
-    // complete() will return this errno value.
-    void fail(int error) noexcept
+    void fail(int error) noexcept // complete() will return the first error
     {
         SOFTRDMA_ASSERT(error != 0);
         error_ = error_ == 0 ? error : error_;

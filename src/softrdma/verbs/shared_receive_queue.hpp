@@ -43,7 +43,6 @@ public:
     bool full() const noexcept { return end_ - begin_ == capacity_; }
     bool empty() const noexcept { return end_ == begin_; }
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(end_ - begin_); }
-    // Next free entry, which push() adds to the queue.
     receive_request &next_free() noexcept { return entries_[end_ % capacity_]; }
     void push() noexcept
     {

@@ -157,7 +157,7 @@ struct wqe {
             reject(IBV_WC_LOC_LEN_ERR);
     }
     void enter(wqe_state next) noexcept; // the only function that changes the state of a queued request
-    // The request must not be executed, or not further. It completes with that status, after the requests before it.
+    // Ends or prevents the execution of the request. It completes with that status, after the requests before it.
     void reject(ibv_wc_status status) noexcept
     {
         SOFTRDMA_ASSERT(status != IBV_WC_SUCCESS);

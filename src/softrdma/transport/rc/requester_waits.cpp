@@ -118,7 +118,7 @@ outcome requester::stall(wqe &w)
                     (last ? flight_time : std::chrono::microseconds(rnr_delay_us[ep_.local->peer_rnr_timer() & 0x1f]));
     }
     waiting_for_receiver_ = true;
-    // Starts the timer unless it expires earlier. The running timer may belong to an earlier message.
+    // Starts the timer unless the running one, possibly of an earlier message, expires before.
     if (const auto due = receive_requested_ ? retry_at_ : std::min(retry_at_, now + receive_request_delay);
             due < timer_at_) {
         ep_.path->start_timer(std::chrono::ceil<std::chrono::microseconds>(due - now));

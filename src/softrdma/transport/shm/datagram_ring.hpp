@@ -68,7 +68,7 @@ unique_fd create_ring_file();
 // Returns whether the descriptor is a ring file of this user, whose size is sealed, so that mapped pages remain.
 bool is_ring_file(int fd) noexcept;
 
-// The memory of a ring, and the address of each position in it according to one side.
+// The memory of a ring as one side uses it: the addresses of positions.
 class ring_view
 {
 public:

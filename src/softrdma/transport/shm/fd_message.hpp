@@ -44,7 +44,6 @@ static_assert(std::has_unique_object_representations_v<fd_request> &&
 
 struct fd_server_address : local_address {
     explicit fd_server_address(std::uint64_t number) noexcept : fd_server_address("fd", number) {}
-    // Address at which queue pairs of that port accept rings for datagrams.
     static fd_server_address of_datagrams(std::uint16_t port) noexcept { return {"datagrams", port}; }
 
 private:

@@ -49,8 +49,7 @@ public:
         return copy_into(at_ + offset, from);
     }
     bool read(std::uint64_t offset, std::span<const iovec> to) noexcept;
-    // Makes a range durable. Returns 0 or an errno value.
-    int write_back(std::uint64_t offset, std::size_t bytes) const noexcept;
+    int write_back(std::uint64_t offset, std::size_t bytes) const noexcept; // returns 0 or an errno value
 
 private:
     file_mapping(std::uint64_t length, region_kind kind);

@@ -103,12 +103,11 @@ public:
     // Copy between the memory of the peer and local memory, through the kernel.
     copy_result write(std::uint64_t to, std::span<const iovec> from) const noexcept;
     copy_result read(std::uint64_t from, std::span<const iovec> to) const noexcept;
-    // Maximum size of messages that arrive sooner when copied twice, through the arena.
+    // Maximum size of messages for which two copies, through the arena, take less time than a system call.
     std::uint32_t bcopy_threshold() const noexcept;
 
     // Returns a local mapping of the peer's file behind a region; NULL if it is not available, or not yet.
     std::shared_ptr<file_mapping> mapping(const remote_region &r);
-    // Called with the file behind a region, or without a file.
     void take_file(std::uint32_t key, std::uint64_t generation, const file_part &part);
 
 private:

@@ -167,7 +167,7 @@ void shm_ep::record_store(const remote_region &r, std::uint32_t bytes)
     unsynced_.merge(recent_, begin, begin + bytes);
 }
 
-// Leaves the section, because a file system may take long. References the files itself.
+// Leaves the section, because a write-back may take long. The list of ranges keeps their files open.
 bool shm_ep::make_durable()
 {
     SOFTRDMA_ASSERT(epoch_ != nullptr); // the local queue pair has a path

@@ -17,7 +17,6 @@
 namespace softrdma
 {
 
-// A message for the peer's program.
 struct message {
     std::uint32_t length = 0;
     std::uint32_t imm_data = 0;
@@ -118,7 +117,6 @@ private:
     {
         return block_->state.load(std::memory_order_seq_cst) == state_word(connection_, true) && !peer_->dead();
     }
-    // Returns whether the peer's queue pair grants its peer all of these rights.
     bool grants(int access) const noexcept
     {
         return (static_cast<int>(block_->access.load(std::memory_order_relaxed)) & access) == access;

@@ -120,7 +120,7 @@ bool shm_ep::publish(receive_slot &s, std::uint64_t token) const noexcept
     return true;
 }
 
-// Inlined into its main caller, because the response to a message waits for each call.
+// Inlined into its main caller: a call would delay the response to the message.
 bool shm_ep::deliver(const message &m, std::span<const iovec> from)
 {
     receive_slot &s = *slot_;

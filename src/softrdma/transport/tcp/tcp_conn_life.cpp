@@ -15,7 +15,7 @@ namespace softrdma
 
 constexpr auto finish_time = std::chrono::seconds(2);
 
-// Cuts the connection if memory is exhausted: otherwise a user waits for what the call would do.
+// Makes a call, and cuts the connection if memory is exhausted: a user would wait for the effect of the call forever.
 template<typename Call>
 void tcp_conn::or_cut(Call call) noexcept
 {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <sys/socket.h>
 
-// Socket options and queries of a connection.
 namespace softrdma::tcp_socket
 {
 

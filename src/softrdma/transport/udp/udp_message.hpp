@@ -17,7 +17,7 @@ struct control_data {
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int))> bytes;
 };
 
-// Message with these parts. `end` is the address of its other end, if any.
+// Argument for sendmsg(2) or recvmsg(2). `end`: the address of the other end, or NULL.
 template<typename Control>
 msghdr message_of(std::span<iovec> parts, Control &control, sockaddr_storage *end = nullptr) noexcept
 {
