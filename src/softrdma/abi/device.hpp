@@ -60,11 +60,6 @@ ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *a
 bool offers_send_ops(ibv_qp_type type, std::uint64_t ops) noexcept;
 void install_post_ex(qp_object &qp, std::uint64_t ops);
 
-template<typename T>
-T fail_with(T result, int error) noexcept
-{
-    errno = error;
-    return result;
-}
+using softrdma::fail_with;
 
 } // namespace softrdma::abi

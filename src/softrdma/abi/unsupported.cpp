@@ -41,25 +41,21 @@ int ibv_query_qp_data_in_order(ibv_qp *, ibv_wr_opcode, std::uint32_t)
 }
 
 // Exported without a public declaration.
-const char *ibv_get_sysfs_path(void);
 const char *ibv_get_sysfs_path(void)
 {
     return "/sys";
 }
 
-int ibv_read_sysfs_file(const char *, const char *, char *, std::size_t);
 int ibv_read_sysfs_file(const char *, const char *, char *, std::size_t)
 {
     return fail_with(-1, ENOENT);
 }
 
-int ibv_dontfork_range(void *, std::size_t);
 int ibv_dontfork_range(void *, std::size_t)
 {
     return 0;
 }
 
-int ibv_dofork_range(void *, std::size_t);
 int ibv_dofork_range(void *, std::size_t)
 {
     return 0;

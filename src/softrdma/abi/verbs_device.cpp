@@ -269,7 +269,6 @@ int(ibv_query_port)(ibv_context *context, std::uint8_t port, _compat_ibv_port_at
 }
 
 // Newer than the oldest supported headers (rdma-core 62).
-int ibv_query_port_speed(ibv_context *, std::uint32_t port, std::uint64_t *speed);
 int ibv_query_port_speed(ibv_context *, std::uint32_t port, std::uint64_t *speed)
 {
     if (port != 1)
@@ -310,7 +309,6 @@ ssize_t _ibv_query_gid_table(
 }
 
 // For ibv_devinfo; no public header declares it. 1 means RoCE v2.
-int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type);
 int ibv_query_gid_type(ibv_context *, std::uint8_t port, unsigned index, int *type)
 {
     if (!abi::valid_gid(port, index))

@@ -32,19 +32,16 @@ static void copy_path(To &to, const From &from)
 
 extern "C" {
 
-void ibv_copy_path_rec_from_kern(ibv_sa_path_rec *to, ib_user_path_rec *from);
 void ibv_copy_path_rec_from_kern(ibv_sa_path_rec *to, ib_user_path_rec *from)
 {
     copy_path(*to, *from);
 }
 
-void ibv_copy_path_rec_to_kern(ib_user_path_rec *to, ibv_sa_path_rec *from);
 void ibv_copy_path_rec_to_kern(ib_user_path_rec *to, ibv_sa_path_rec *from)
 {
     copy_path(*to, *from);
 }
 
-void ibv_copy_ah_attr_from_kern(ibv_ah_attr *to, ib_uverbs_ah_attr *from);
 void ibv_copy_ah_attr_from_kern(ibv_ah_attr *to, ib_uverbs_ah_attr *from)
 {
     memcpy(to->grh.dgid.raw, from->grh.dgid, sizeof(to->grh.dgid.raw));
@@ -60,7 +57,6 @@ void ibv_copy_ah_attr_from_kern(ibv_ah_attr *to, ib_uverbs_ah_attr *from)
     to->port_num = from->port_num;
 }
 
-void ibv_copy_qp_attr_from_kern(ibv_qp_attr *to, ib_uverbs_qp_attr *from);
 void ibv_copy_qp_attr_from_kern(ibv_qp_attr *to, ib_uverbs_qp_attr *from)
 {
     to->cur_qp_state = static_cast<ibv_qp_state>(from->cur_qp_state);

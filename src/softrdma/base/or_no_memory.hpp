@@ -7,6 +7,13 @@
 namespace softrdma
 {
 
+template<typename T>
+T fail_with(T result, int error) noexcept
+{
+    errno = error;
+    return result;
+}
+
 // Converts std::bad_alloc for C callers: sets errno to ENOMEM and returns `failing`. Not for blocking calls: the C
 // library cannot unwind a canceled thread (pthread_cancel) through a catch handler of a library with its own unwinder.
 template<typename T, typename Call>
@@ -15,8 +22,7 @@ T or_no_memory(T failing, Call call) noexcept
     try {
         return call();
     } catch (const std::bad_alloc &) {
-        errno = ENOMEM;
-        return failing;
+        return fail_with(failing, ENOMEM);
     }
 }
 

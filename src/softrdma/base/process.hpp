@@ -125,6 +125,13 @@ public:
     T *if_created() const noexcept { return static_cast<T *>(object_.load(std::memory_order_acquire)); }
 };
 
+template<typename T>
+T &instance()
+{
+    static constinit single<T> one;
+    return one.get();
+}
+
 inline constexpr bool yes = true;
 inline constexpr bool no = false;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/read_section.hpp"
-#include "base/process.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -71,12 +70,6 @@ bool grace_period::ended()
 bool grace_period::ended_within(std::chrono::steady_clock::duration limit)
 {
     return becomes_true_within(limit, [this] { return ended(); });
-}
-
-reader_list &reader_list::instance()
-{
-    static constinit process::single<reader_list> list;
-    return list.get();
 }
 
 reader_list::entry reader_list::add(const reader &watched)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/lock.hpp"
+#include "base/process.hpp"
 #include "base/reserve.hpp"
 
 #include <atomic>
@@ -123,7 +124,7 @@ private:
 class reader_list
 {
 public:
-    static reader_list &instance();
+    static reader_list &instance() { return process::instance<reader_list>(); }
 
     using entry = std::list<reader>::iterator;
     entry add(const reader &watched);

@@ -26,12 +26,6 @@ struct state {
     bool is_seeded GUARDED_BY(lock) = false;
 };
 
-state &current()
-{
-    static constinit process::single<state> s;
-    return s.get();
-}
-
 // Returns a number in [0, 1). The function of the standard library would add a dependency on libm.
 double draw(std::mt19937_64 &random)
 {
@@ -53,7 +47,7 @@ bool fires(rule &r, std::mt19937_64 &random)
 template<typename Matches>
 std::optional<verdict> decide(Matches matches)
 {
-    state &s = current();
+    state &s = process::instance<state>();
     const lock_guard guard(s.lock);
     for (rule &r : s.rules) {
         if (matches(r) && fires(r, s.random))
@@ -95,7 +89,7 @@ bool on_completion(std::uint32_t qpn)
 
 bool add(std::string_view text, std::string &reason)
 {
-    state &s = current();
+    state &s = process::instance<state>();
     if (text == "off") {
         const lock_guard guard(s.lock);
         s.rules.clear();

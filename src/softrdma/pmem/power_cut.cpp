@@ -51,12 +51,6 @@ struct undo_log {
     std::uint64_t seed = 0;
 };
 
-undo_log &log()
-{
-    static constinit process::single<undo_log> l;
-    return l.get();
-}
-
 bool parse_number(std::string_view text, std::uint64_t &value)
 {
     if (text.empty() || text.size() > 19 || text.find_first_not_of("0123456789") != text.npos)
@@ -138,7 +132,7 @@ void configure()
         const char *text = config::text(setting::powercut);
         if (text == nullptr)
             return &process::yes;
-        undo_log &l = log();
+        undo_log &l = process::instance<undo_log>();
         if (!parse(text, l))
             config::reject(
                     setting::powercut, "unknown form (use armed, after:N or after:N,seed:S with numbers N and S)");
@@ -150,7 +144,7 @@ void configure()
 
 void about_to_store(std::uintptr_t begin, std::size_t bytes)
 {
-    undo_log &l = log();
+    undo_log &l = process::instance<undo_log>();
     const lock_guard guard(l.lock);
     for (std::uintptr_t at = begin & ~(line_size - 1); at < begin + bytes; at += line_size) {
         const auto [entry, is_new] = l.lines.try_emplace(at);
@@ -162,14 +156,14 @@ void about_to_store(std::uintptr_t begin, std::size_t bytes)
 
 void on_durable(std::uintptr_t begin, std::size_t bytes)
 {
-    undo_log &l = log();
+    undo_log &l = process::instance<undo_log>();
     const lock_guard guard(l.lock);
     l.lines.erase(l.lines.lower_bound(begin & ~(line_size - 1)), l.lines.lower_bound(begin + bytes));
 }
 
 void operation_done()
 {
-    undo_log &l = log();
+    undo_log &l = process::instance<undo_log>();
     const lock_guard guard(l.lock);
     if (++l.operations == l.cut_after)
         cut_locked(l);
@@ -177,7 +171,7 @@ void operation_done()
 
 void cut()
 {
-    undo_log &l = log();
+    undo_log &l = process::instance<undo_log>();
     const lock_guard guard(l.lock);
     cut_locked(l);
 }

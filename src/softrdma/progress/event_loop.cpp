@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "progress/event_loop.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/log.hpp"
 #include "base/read_section.hpp"
 #include "base/config.hpp"
@@ -36,8 +37,7 @@ event_loop *event_loop::start(void (*first)())
     if (const int error = fresh->start_thread(first); error != 0) {
         log::write(log::level::error, "progress thread: not started: %s (check limits of threads and descriptors)",
                 strerror(error));
-        errno = error;
-        return nullptr;
+        return fail_with(nullptr, error);
     }
     event_loop *started = fresh.release();
     process::add_fork_hooks({&before_fork, &after_fork_in_parent, &after_fork_in_child});

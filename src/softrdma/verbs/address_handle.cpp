@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/address_handle.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
 
@@ -27,14 +28,10 @@ address_handle *address_handle::create(ibv_pd *owner, const ibv_ah_attr &attr)
     if (attr.is_global == 0 && !by_lid)
         log::write(log::level::info, "an address handle needs a GID, as on every Ethernet port: is_global is 0");
     const bool reachable = by_lid ? attr.dlid != 0 : attr.is_global != 0 && attr.grh.sgid_index < gids.size();
-    if (attr.port_num != 1 || !reachable || attr.sl > max_service_level) {
-        errno = EINVAL;
-        return nullptr;
-    }
-    if (!by_lid && is_multicast(attr.grh.dgid)) {
-        errno = EOPNOTSUPP;
-        return nullptr;
-    }
+    if (attr.port_num != 1 || !reachable || attr.sl > max_service_level)
+        return fail_with(nullptr, EINVAL);
+    if (!by_lid && is_multicast(attr.grh.dgid))
+        return fail_with(nullptr, EOPNOTSUPP);
     auto *ah = new address_handle;
     const gid_entry &source = by_lid ? lid_entry() : gids[attr.grh.sgid_index];
     const ibv_gid destination = by_lid ? gid_of_lid(attr.dlid) : attr.grh.dgid;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/completion_channel.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/assert.hpp"
 #include "errno_guard.hpp"
 #include "verbs/cq.hpp"
@@ -183,10 +184,8 @@ int completion_channel::take(completion_queue **cq)
     for (*cq = next_earlier(); *cq == nullptr; *cq = next_earlier()) {
         epoll_event arrived{};
         const int count = epoll_wait(set_.get(), &arrived, 1, waits ? -1 : 0);
-        if (count == 0) {
-            errno = EAGAIN;
-            return -1;
-        }
+        if (count == 0)
+            return fail_with(-1, EAGAIN);
         if (count < 0) {
             if (errno != EINTR || !handlers_restart_calls())
                 return -1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mr.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/log.hpp"
 #include "base/assert.hpp"
 #include "base/read_section.hpp"
@@ -31,12 +32,6 @@ struct idle_regions {
     ordered_mutex lock{lock_level::leaf};
     condition changed;
 };
-
-idle_regions &idle()
-{
-    static constinit process::single<idle_regions> i;
-    return i.get();
-}
 
 int check_access(unsigned access) noexcept
 {
@@ -84,8 +79,9 @@ void region_table::released(std::atomic<int> &users) noexcept
 {
     // The top bit is set while a thread waits for the count to drop.
     if (users.fetch_sub(1, std::memory_order_acq_rel) < 0) {
-        const lock_guard guard(idle().lock);
-        idle().changed.notify_all();
+        idle_regions &i = process::instance<idle_regions>();
+        const lock_guard guard(i.lock);
+        i.changed.notify_all();
     }
 }
 
@@ -125,10 +121,8 @@ std::uint32_t region_table::unused_key()
 bool region_table::insert(const std::shared_ptr<memory_region> &region)
 {
     const std::uint32_t key = unused_key();
-    if (key == 0) {
-        errno = ENOMEM;
-        return false;
-    }
+    if (key == 0)
+        return fail_with(false, ENOMEM);
     region->set_key(key);
     regions_.emplace(key_index(key), region);
     return true;
@@ -230,8 +224,7 @@ ibv_mr *region_table::add(ibv_pd *pd, void *addr, std::size_t length, std::uint6
     if (const int error = region->describe(pd, addr, length, iova, access); error != 0) {
         log::write(log::level::info, "memory region: not registered: %zu bytes at %p, access %#x: %s", length, addr,
                 access, strerror(error));
-        errno = error;
-        return nullptr;
+        return fail_with(nullptr, error);
     }
     const lock_guard lock(mutex_);
     if (!insert(region))
@@ -248,10 +241,8 @@ std::shared_ptr<memory_region> region_table::start_removal(const ibv_mr *mr)
     const lock_guard lock(mutex_);
     const auto *found = find_locked(mr->lkey);
     const int error = found == nullptr || found->get() != mr ? EINVAL : (*found)->windows_ > 0 ? EBUSY : 0;
-    if (error != 0) {
-        errno = error;
-        return nullptr;
-    }
+    if (error != 0)
+        return fail_with(nullptr, error);
     (*found)->withdrawn_ = true;
     withdraw(**found);
     return *found;
@@ -267,7 +258,7 @@ bool region_table::is_quiescent(memory_region &region)
     }
     constexpr int waiting = INT32_MIN;
     if (region.users_.fetch_add(waiting, std::memory_order_acq_rel) != 0) {
-        idle_regions &i = idle();
+        idle_regions &i = process::instance<idle_regions>();
         const lock_guard guard(i.lock);
         while (region.users_.load(std::memory_order_acquire) != waiting)
             i.changed.wait(i.lock);

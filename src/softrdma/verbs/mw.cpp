@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/mw.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/assert.hpp"
 #include "pmem/policy.hpp"
 #include "verbs/native.hpp"
@@ -23,12 +24,6 @@ static bool is_known(unsigned access, ibv_mw_type type) noexcept
            (!zero_based || type == IBV_MW_TYPE_2);
 }
 
-window_table &window_table::instance()
-{
-    static constinit process::single<window_table> table;
-    return table.get();
-}
-
 memory_window *window_table::find(std::uint32_t key) const noexcept
 {
     const auto found = windows_.find(key_index(key));
@@ -37,10 +32,8 @@ memory_window *window_table::find(std::uint32_t key) const noexcept
 
 ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
 {
-    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
-        errno = EINVAL;
-        return nullptr;
-    }
+    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+        return fail_with(nullptr, EINVAL);
     auto w = std::make_unique<memory_window>();
     w->shown = region_table::instance().add_window(pd->context);
     if (w->shown == nullptr)

@@ -28,7 +28,7 @@ struct memory_window : ibv_mw {
 class window_table
 {
 public:
-    static window_table &instance();
+    static window_table &instance() { return process::instance<window_table>(); }
 
     ibv_mw *add(ibv_pd *pd, ibv_mw_type type);
     // Returns 0, or EBUSY if a peer is stopped inside an access: lookups then fail, and the caller can retry.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/number_table.hpp"
 #include "base/assert.hpp"
-#include "base/process.hpp"
 
 #include <sys/random.h>
 
@@ -10,12 +9,6 @@ namespace softrdma
 
 // Limit of these numbers. Numbers of queue pairs behind a TCP port start with the port, at least 1024.
 constexpr std::uint32_t range = 1024 << 8;
-
-number_table &number_table::instance()
-{
-    static constinit process::single<number_table> table;
-    return table.get();
-}
 
 std::uint32_t number_table::add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number)
 {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/lock.hpp"
+#include "base/process.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +18,7 @@ class queue_pair;
 class number_table
 {
 public:
-    static number_table &instance();
+    static number_table &instance() { return process::instance<number_table>(); }
 
     // `number` 0 requests an unused number. Returns the number, or 0 if none is free or it is in use.
     std::uint32_t add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/qp.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/log.hpp"
 #include "base/assert.hpp"
 #include "verbs/number_table.hpp"
@@ -29,8 +30,7 @@ std::shared_ptr<queue_pair> queue_pair::create(
         return qp;
     if (qp != nullptr)
         qp->destroy();
-    errno = error;
-    return nullptr;
+    return fail_with(nullptr, error);
 }
 
 // Publishes the queue pair. After a failure, destroy() reverts it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/shm/arena.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "base/read_section.hpp"
@@ -63,7 +64,7 @@ arena &arena::instance()
 
 arena::arena()
 {
-    if (policy() != path_policy::tcp)
+    if (policy() != transport_word::tcp)
         open_file();
     std::byte *tables = map(fd_, 0, tables_size);
     if (tables == nullptr)
@@ -154,8 +155,7 @@ std::shared_ptr<block> arena::allocate(std::size_t size)
         log::write(log::level::error,
                 "shared memory: full: %llu bytes (destroy unused queue pairs and completion queues)",
                 static_cast<unsigned long long>(size_));
-        errno = ENOMEM;
-        return nullptr;
+        return fail_with(nullptr, ENOMEM);
     }
     auto b = std::make_shared<arena_block>(*this, offset, size);
     std::weak_ptr<block> &used = used_[offset];

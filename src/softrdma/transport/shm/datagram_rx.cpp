@@ -52,7 +52,7 @@ bool datagram_peer::take(const ring_offer &offer, int file, datagram_peer_owner 
 
 std::shared_ptr<listener> listen_for_rings(std::uint16_t port, std::weak_ptr<datagram_peer_owner> owner)
 {
-    if (policy() == path_policy::tcp)
+    if (policy() == transport_word::tcp)
         return nullptr;
     const auto address = fd_server_address::of_datagrams(port);
     unique_fd socket = open_local_socket();

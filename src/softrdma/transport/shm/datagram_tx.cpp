@@ -174,7 +174,7 @@ datagram_tx::channel *datagram_tx::open(std::uint16_t to)
 {
     unique_fd socket = open_local_socket();
     const auto address = fd_server_address::of_datagrams(to);
-    const bool listens = policy() != path_policy::tcp && socket.get() >= 0 &&
+    const bool listens = policy() != transport_word::tcp && socket.get() >= 0 &&
                          connect(socket.get(), address.get(), address.size) == 0 &&
                          process_of_own_user(socket.get()).has_value();
     const unique_fd file = listens ? create_ring_file() : unique_fd();

@@ -24,7 +24,7 @@ void report_unshared(const address_text &peer, const char *reason)
     log::write(log::level::info, "peer %s: shared memory not used: %s", peer.data(), reason);
     if (required())
         fprintf(stderr, "softrdma: no local path to the peer (%s); run without SOFTRDMA_TRANSPORT=%s\n", reason,
-                policy() == path_policy::direct ? "shm" : "shm-fd");
+                policy() == transport_word::shm ? "shm" : "shm-fd");
 }
 
 address_text name_of_peer(const packet_path &path)
@@ -89,7 +89,7 @@ bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, no_
     std::string text;
     const connection_ends ends = ends_of(path);
     const address_text peer = name_of_peer(path);
-    found = policy() == path_policy::descriptors ? nullptr : shm_ep::open(h, ends, text);
+    found = policy() == transport_word::shm_fd ? nullptr : shm_ep::open(h, ends, text);
     if (found != nullptr)
         return false;
     const auto take = [=](handover passed) { later(open_passed(h, ends, std::move(passed), peer)); };
@@ -104,7 +104,7 @@ bool reach(const shm_address &h, const packet_path &path, shm_ep_ptr &found, no_
 
 bool required()
 {
-    return policy() == path_policy::direct || policy() == path_policy::descriptors;
+    return policy() == transport_word::shm || policy() == transport_word::shm_fd;
 }
 
 } // namespace softrdma::discovery

@@ -40,12 +40,6 @@ struct peer_cache {
     }
 };
 
-peer_cache &cache()
-{
-    static constinit process::single<peer_cache> c;
-    return c.get();
-}
-
 // Messages of up to this size use the bounce buffer, which needs a second copy but no system call. Both methods take
 // the same time for 6 KiB on an Intel Xeon with 460 ns per call, and for more than 16 KiB if a call takes 1.5 us.
 constexpr std::uint32_t max_bounced_beside_a_call = 8 * 1024;
@@ -65,7 +59,7 @@ no_shm_reason check_local_shm()
 {
     if (arena::instance().shared())
         return no_shm_reason::none;
-    return policy() == path_policy::tcp ? no_shm_reason::unshared : no_shm_reason::denied;
+    return policy() == transport_word::tcp ? no_shm_reason::unshared : no_shm_reason::denied;
 }
 
 no_shm_reason check_shm(const shm_address &h)
@@ -122,7 +116,7 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
         reason = text_of(apart);
         return nullptr;
     }
-    peer_cache &all = cache();
+    peer_cache &all = process::instance<peer_cache>();
     const lock_guard guard(all.lock);
     auto &known = all.entry(h);
     if (auto peer = known.lock(); peer != nullptr && peer->identity_ == h.owner)
@@ -133,11 +127,11 @@ std::shared_ptr<peer_process> peer_process::adopt(const shm_address &h, handover
     peer->line_ = std::move(passed.to_peer);
     if (!peer->map_tables(h, reason))
         return nullptr;
-    if (policy() != path_policy::descriptors && peer->reaches_memory(passed.pid, h, reason))
+    if (policy() != transport_word::shm_fd && peer->reaches_memory(passed.pid, h, reason))
         peer->memory_pid_ = passed.pid;
-    else if (policy() == path_policy::direct)
+    else if (policy() == transport_word::shm)
         return nullptr;
-    else if (policy() == path_policy::automatic)
+    else if (policy() == transport_word::automatic)
         log::write(log::level::info, "process %u: private memory not accessible: %s (mapped files only)", h.owner.pid,
                 reason.c_str());
     peer->line_->serve(peer);

@@ -6,31 +6,19 @@
 namespace softrdma
 {
 
-// SOFTRDMA_TRANSPORT and SOFTRDMA_TRUST, read once.
-enum class path_policy {
-    tcp,         // all traffic uses the connection
-    automatic,   // the fastest path that both sides support
-    direct,      // a connection fails if a side cannot access the memory of the other
-    descriptors, // shared memory and passed files, but no private memory; otherwise a connection fails
-};
+using config::transport_word;
 
-inline path_policy policy() noexcept
+// Path to peers on this host, by SOFTRDMA_TRANSPORT and SOFTRDMA_TRUST: one of `tcp`, `automatic` (the fastest that
+// both sides support), `shm` (a connection fails if a side cannot access the memory of the other) and `shm_fd` (shared
+// memory and passed files, but no private memory; otherwise a connection fails).
+inline transport_word policy() noexcept
 {
     using config::setting;
+    const auto word = static_cast<transport_word>(config::value(setting::transport));
     // The undo log of a simulated power cut does not record direct stores of a peer.
-    if (config::is(setting::trust, config::trust_word::none) || config::text(setting::powercut) != nullptr)
-        return path_policy::tcp;
-    switch (static_cast<config::transport_word>(config::value(setting::transport))) {
-    case config::transport_word::tcp:
-    case config::transport_word::roce:
-        return path_policy::tcp;
-    case config::transport_word::shm_fd:
-        return path_policy::descriptors;
-    case config::transport_word::shm:
-        return path_policy::direct;
-    default:
-        return path_policy::automatic;
-    }
+    const bool is_local = word != transport_word::roce && config::is(setting::trust, config::trust_word::user) &&
+                          config::text(setting::powercut) == nullptr;
+    return is_local ? word : transport_word::tcp;
 }
 
 } // namespace softrdma

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/udp/udp_port.hpp"
+#include "base/or_no_memory.hpp"
 #include "base/gid_table.hpp"
 #include "base/log.hpp"
 #include "transport/udp/udp_message.hpp"
@@ -97,8 +98,7 @@ std::shared_ptr<udp_port> udp_port::open()
         }
     }
     log::write(log::level::error, "datagram queue pair: no UDP port: %s", strerror(error));
-    errno = error;
-    return nullptr;
+    return fail_with(nullptr, error);
 }
 
 bool udp_port::watch()
@@ -329,19 +329,13 @@ struct open_ports {
     std::vector<std::shared_ptr<udp_port>> list GUARDED_BY(lock);
 };
 
-open_ports &ports()
-{
-    static constinit process::single<open_ports> p;
-    return p.get();
-}
-
 class udp_path final : public datagram_path
 {
 public:
     udp_path(std::shared_ptr<udp_port> port, std::uint32_t number) : port_(std::move(port)), number_(number) {}
     ~udp_path() override
     {
-        open_ports &all = ports();
+        open_ports &all = process::instance<open_ports>();
         {
             const lock_guard guard(all.lock);
             if (!port_->release(number_))
@@ -367,7 +361,7 @@ private:
 
 std::unique_ptr<datagram_path> open_datagram_path()
 {
-    open_ports &all = ports();
+    open_ports &all = process::instance<open_ports>();
     const lock_guard guard(all.lock);
     for (const auto &port : all.list) {
         if (const std::uint32_t number = port->reserve(); number != 0)
