@@ -89,12 +89,12 @@ class Faults(unittest.TestCase):
         self.assert_reported("errors", "the header lacks RPMA_E_LATER of rpma_read")
 
     def test_an_error_that_no_page_lists(self):
-        self.damage("man/rpma_flush.3.md", "**RPMA_E_NOSUPP**\n:", "**Not supported**\n:")
-        self.assert_reported("errors", "RPMA_E_NOSUPP of rpma_flush is in flush_test.c but on no page")
+        self.damage("man/rpma_mr_advise.3.md", "**RPMA_E_NOSUPP**\n:", "**Not supported**\n:")
+        self.assert_reported("errors", "RPMA_E_NOSUPP of rpma_mr_advise is in mr_advise_test.c but on no page")
 
     def test_an_error_that_no_test_expects(self):
-        self.damage("tests/unit/conn_test.c", "RPMA_E_NOT_SHARED_CHNL", "RPMA_E_INVAL", -1)
-        self.assert_reported("tested", "no unit test expects RPMA_E_NOT_SHARED_CHNL of rpma_conn_get_compl_fd")
+        self.damage("tests/conformance/cases/conn.c", "RPMA_E_NOT_SHARED_CHNL", "RPMA_E_INVAL", -1)
+        self.assert_reported("tested", "no test expects RPMA_E_NOT_SHARED_CHNL of rpma_conn_get_compl_fd")
 
     def test_an_example_that_does_not_compile(self):
         for page in (self.copy / "man").glob("rpma_*.3.md"):

@@ -131,22 +131,6 @@ SERVER_TEST(a_shared_channel_serves_both_queues)
     drop_cfg(cfg);
 }
 
-SERVER_TEST(a_contradictory_configuration_is_refused_before_anything_is_called)
-{
-    struct rpma_srq *srq = NULL;
-    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
-    struct rpma_conn_cfg *cfg = make_cfg(true, 0);
-    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
-    struct rpma_conn_req *req = BOGUS;
-    fake_forget_calls();
-    assert_int_equal(rpma_conn_req_new(peer, "server", "7204", cfg, &req), RPMA_E_INVAL);
-    assert_calls("");
-    assert_ptr_equal(req, BOGUS);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
-    drop_cfg(cfg);
-    assert_int_equal(rpma_srq_delete(&srq), 0);
-}
-
 SERVER_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own)
 {
     fake_device()->addresses = 4;
@@ -208,52 +192,4 @@ SERVER_TEST(a_context_from_elsewhere_is_refused_by_the_provider)
     pd->context = &foreign;
     assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EINVAL);
     pd->context = own;
-}
-
-SERVER_TEST(a_receive_can_be_posted_before_connecting)
-{
-    struct rpma_conn_req *req = make_req(peer, NULL);
-    struct rpma_mr_local *mr = make_mr(peer);
-    errno = 77;
-    assert_int_equal(rpma_conn_req_recv(req, mr, 16, 32, CONTEXT), 0);
-    assert_int_equal(errno, 77);
-    const struct fake_work *const work = fake_last_work();
-    assert_int_equal(work->kind, FAKE_WORK_RECV);
-    assert_ptr_equal(work->queue, newest_qp());
-    assert_int_equal(work->wr_id, (uintptr_t)CONTEXT);
-    assert_int_equal(work->num_sge, 1);
-    assert_int_equal(work->sge.addr, (uintptr_t)test_memory + 16);
-    assert_int_equal(work->sge.length, 32);
-    assert_int_equal(work->sge.lkey, ((struct ibv_mr *)fake_live(FAKE_MR, 0))->lkey);
-    assert_int_equal(rpma_conn_req_recv(BOGUS, NULL, 0, 0, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_conn_req_recv(req, mr, 1, MR_SIZE, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_conn_req_recv(req, mr, SIZE_MAX, 2, NULL), RPMA_E_INVAL);
-    assert_int_equal(fake_work_count(), 1);
-    fake_fail_call(1, ENOMEM, false);
-    assert_provider(rpma_conn_req_recv(req, mr, 0, 8, CONTEXT), ENOMEM);
-    drop_mr(mr);
-    drop_req(req);
-}
-
-SERVER_TEST(deleting_an_incoming_request_rejects_it)
-{
-    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
-    fake_forget_calls();
-    drop_req(req);
-    assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id "
-                 "rdma_destroy_event_channel");
-}
-
-SERVER_TEST(deletion_completes_after_a_failure_and_reports_the_first)
-{
-    for (unsigned failing = 1; failing <= 4; ++failing) {
-        struct rpma_conn_req *req = make_incoming_req(ep, NULL);
-        fake_forget_calls();
-        fake_fail_call(failing, 1000, true);
-        assert_provider(rpma_conn_req_delete(&req), 1000);
-        fake_fail_call(0, 0, false);
-        assert_null(req);
-        assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id "
-                     "rdma_destroy_event_channel");
-    }
 }

@@ -12,11 +12,6 @@ static int begin(void **state)
 
 #define CONN_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
 
-static void establish(void *unused)
-{
-    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
-}
-
 static enum rpma_conn_event next_event(void)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
@@ -35,25 +30,6 @@ static void assert_private_data(const char *expected)
         assert_int_equal(pdata.len, strlen(expected) + 1);
         assert_string_equal(pdata.ptr, expected);
     }
-}
-
-CONN_TEST(getters_return_the_parts_of_the_connection)
-{
-    int fd = -1;
-    uint32_t qp_num = 0;
-    struct rpma_cq *cq = NULL, *again = NULL, *rcq = BOGUS;
-    assert_int_equal(rpma_conn_get_event_fd(conn, &fd), 0);
-    assert_int_equal(fd, id->channel->fd);
-    assert_int_equal(rpma_conn_get_qp_num(conn, &qp_num), 0);
-    assert_int_equal(qp_num, newest_qp()->qp_num);
-    assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
-    assert_int_equal(rpma_conn_get_cq(conn, &again), 0);
-    assert_non_null(cq);
-    assert_ptr_equal(cq, again);
-    assert_int_equal(rpma_conn_get_rcq(conn, &rcq), 0);
-    assert_null(rcq);
-    assert_int_equal(rpma_conn_get_compl_fd(conn, &fd), RPMA_E_NOT_SHARED_CHNL);
-    assert_calls("");
 }
 
 CONN_TEST(every_event_of_a_connection_is_mapped)
@@ -110,14 +86,6 @@ CONN_TEST(an_empty_nonblocking_channel_is_no_event)
     assert_int_equal(event, RPMA_CONN_UNDEFINED);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
-}
-
-CONN_TEST(a_signal_does_not_end_the_wait_for_an_event)
-{
-    interrupt_soon(establish, NULL);
-    errno = 77;
-    assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
-    assert_int_equal(errno, 77);
 }
 
 CONN_TEST(another_failure_to_get_an_event_is_a_provider_error)
@@ -206,23 +174,6 @@ CONN_TEST(deleting_destroys_the_queue_pair_before_the_buffer_of_flush)
     assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id "
                  "rdma_destroy_event_channel");
     assert_int_equal(rpma_conn_delete(&conn), 0);
-}
-
-CONN_TEST(deleting_completes_after_a_failure_and_reports_the_first)
-{
-    for (unsigned failing = 1; failing <= 4; ++failing) {
-        fake_forget_calls();
-        fake_fail_call(failing, 1000, true);
-        assert_provider(rpma_conn_delete(&conn), 1000);
-        fake_fail_call(0, 0, false);
-        assert_null(conn);
-        assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id "
-                     "rdma_destroy_event_channel");
-        conn = make_conn(peer, NULL);
-    }
-    drop_conn(conn);
-    conn = NULL;
-    assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
 }
 
 CONN_TEST(a_page_that_cannot_be_unmapped_is_invalid)

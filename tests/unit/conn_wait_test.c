@@ -25,11 +25,6 @@ static int begin(void **state)
 
 #define WAIT_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
 
-static void fire(void *queue)
-{
-    fake_fire(queue);
-}
-
 WAIT_TEST(the_queue_with_the_event_is_returned_and_armed)
 {
     struct ibv_cq *const faces[] = {main_face, receive_face};
@@ -50,17 +45,6 @@ WAIT_TEST(the_queue_with_the_event_is_returned_and_armed)
     }
 }
 
-WAIT_TEST(waiting_without_a_shared_channel_fails)
-{
-    struct rpma_conn *plain = make_conn(peer, NULL);
-    struct rpma_cq *fired = BOGUS;
-    fake_forget_calls();
-    assert_int_equal(rpma_conn_wait(plain, 0, &fired, NULL), RPMA_E_NOT_SHARED_CHNL);
-    assert_ptr_equal(fired, BOGUS);
-    assert_calls("");
-    drop_conn(plain);
-}
-
 WAIT_TEST(an_empty_nonblocking_channel_is_no_completion)
 {
     struct rpma_cq *fired = BOGUS;
@@ -71,16 +55,6 @@ WAIT_TEST(an_empty_nonblocking_channel_is_no_completion)
     assert_ptr_equal(fired, BOGUS);
     assert_true(is_rcq);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
-}
-
-WAIT_TEST(a_signal_does_not_end_the_wait)
-{
-    struct rpma_cq *fired = NULL;
-    interrupt_soon(fire, receive_face);
-    errno = 77;
-    assert_int_equal(rpma_conn_wait(conn, 0, &fired, NULL), 0);
-    assert_int_equal(errno, 77);
-    assert_ptr_equal(fired, rcq);
 }
 
 WAIT_TEST(an_unexpected_error_of_the_channel_is_returned_and_left_in_errno)

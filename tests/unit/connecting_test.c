@@ -179,51 +179,6 @@ SERVER_TEST(a_disconnect_before_the_establishment_is_repeated)
     drop_conn(conn);
 }
 
-SERVER_TEST(private_data_goes_with_the_request_and_the_answer)
-{
-    char bytes[] = "Random data";
-    const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
-    struct rpma_conn_req *reqs[] = {make_req(peer, NULL), make_incoming_req(ep, NULL)};
-    for (int i = 0; i < 2; ++i) {
-        conn = NULL;
-        assert_int_equal(rpma_conn_req_connect(&reqs[i], &pdata, &conn), 0);
-        assert_parameters(bytes, sizeof(bytes));
-        drop_conn(conn);
-    }
-}
-
-SERVER_TEST(more_private_data_than_the_transport_carries_is_a_provider_error)
-{
-    static char bytes[255];
-    const struct rpma_conn_private_data pdata = {bytes, sizeof(bytes)};
-    struct rpma_conn_req *reqs[] = {make_req(peer, NULL), make_incoming_req(ep, NULL)};
-    for (int i = 0; i < 2; ++i) {
-        conn = BOGUS;
-        assert_provider(rpma_conn_req_connect(&reqs[i], &pdata, &conn), EINVAL);
-        assert_null(reqs[i]);
-        assert_ptr_equal(conn, BOGUS);
-    }
-}
-
-SERVER_TEST(bad_arguments_consume_and_reject_the_request)
-{
-    char byte = 1;
-    const struct rpma_conn_private_data wrong[] = {{NULL, 1}, {&byte, 0}, {NULL, 0}};
-    for (int incoming = 0; incoming < 2; ++incoming)
-        for (int i = 0; i < 4; ++i) {
-            struct rpma_conn_req *req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
-            conn = BOGUS;
-            fake_forget_calls();
-            assert_int_equal(
-                    i < 3 ? rpma_conn_req_connect(&req, &wrong[i], &conn) : rpma_conn_req_connect(&req, NULL, NULL),
-                    RPMA_E_INVAL);
-            assert_null(req);
-            assert_ptr_equal(conn, BOGUS);
-            assert_int_equal(strstr(fake_calls(), "rdma_reject rdma_destroy_id") != NULL, incoming);
-            assert_non_null(strstr(fake_calls(), "rdma_destroy_id"));
-        }
-}
-
 // Connects while the n-th provider call fails. Returns the names of the calls.
 static const char *connect_with_failing_call(struct rpma_conn_req *req, unsigned n)
 {
@@ -248,13 +203,6 @@ SERVER_TEST(a_request_that_fails_before_the_accept_is_rejected)
     const char *const calls = connect_with_failing_call(make_incoming_req(ep, NULL), 1);
     assert_non_null(strstr(calls, "rdma_reject rdma_destroy_id"));
     assert_null(strstr(calls, "rdma_accept"));
-}
-
-SERVER_TEST(a_failed_connect_releases_everything)
-{
-    assert_string_equal(connect_with_failing_call(make_req(peer, NULL), 4),
-            "rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect rdma_destroy_qp ibv_dereg_mr "
-            "ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id rdma_destroy_event_channel");
 }
 
 SERVER_TEST(the_buffer_of_emulated_flush_is_8_bytes)

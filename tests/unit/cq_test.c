@@ -29,25 +29,6 @@ CQ_TEST(waiting_consumes_the_event_and_rearms_the_queue)
     }
 }
 
-CQ_TEST(waiting_on_an_empty_nonblocking_channel_is_no_completion)
-{
-    set_nonblocking(face->channel->fd);
-    assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
-    assert_int_equal(errno, EAGAIN);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
-}
-
-CQ_TEST(an_interrupted_call_is_repeated)
-{
-    fake_fire(face);
-    fake_fail_call(1, EINTR, false);
-    errno = 77;
-    assert_int_equal(rpma_cq_wait(cq), 0);
-    assert_int_equal(errno, 77);
-    assert_calls("ibv_get_cq_event ibv_get_cq_event ibv_ack_cq_events ibv_req_notify_cq");
-}
-
 CQ_TEST(an_unexpected_error_of_the_channel_is_returned_and_left_in_errno)
 {
     fake_fail_call(1, EBADF, false);
@@ -94,27 +75,6 @@ CQ_TEST(completions_come_unchanged_and_in_order)
     }
 }
 
-CQ_TEST(a_number_below_one_is_refused)
-{
-    struct ibv_wc wc;
-    int got = 7;
-    assert_int_equal(rpma_cq_get_wc(BOGUS, 0, &wc, &got), RPMA_E_INVAL);
-    assert_int_equal(rpma_cq_get_wc(BOGUS, -1, &wc, &got), RPMA_E_INVAL);
-    assert_int_equal(got, 7);
-    assert_calls("");
-}
-
-CQ_TEST(an_empty_queue_is_no_completion)
-{
-    struct ibv_wc wc[2];
-    int got = 7;
-    assert_int_equal(rpma_cq_get_wc(cq, 1, wc, &got), RPMA_E_NO_COMPLETION);
-    assert_int_equal(rpma_cq_get_wc(cq, 2, wc, &got), RPMA_E_NO_COMPLETION);
-    assert_int_equal(got, 7);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_DEBUG), 2);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
-}
-
 CQ_TEST(a_failed_poll_is_a_provider_error)
 {
     struct ibv_wc wc[2];
@@ -135,25 +95,4 @@ CQ_TEST(more_completions_than_requested_are_unknown)
     assert_int_equal(rpma_cq_get_wc(cq, 1, wc, &got), RPMA_E_UNKNOWN);
     assert_int_equal(rpma_cq_get_wc(cq, 2, wc, &got), RPMA_E_UNKNOWN);
     assert_int_equal(got, 7);
-}
-
-CQ_TEST(a_queue_on_a_shared_channel_is_not_waited_for_alone)
-{
-    struct rpma_conn_cfg *cfg = make_cfg(true, 5);
-    struct rpma_conn *sharing = make_conn(peer, cfg);
-    struct rpma_cq *queues[2] = {NULL, NULL};
-    assert_int_equal(rpma_conn_get_cq(sharing, &queues[0]), 0);
-    assert_int_equal(rpma_conn_get_rcq(sharing, &queues[1]), 0);
-    int shared_fd = -1;
-    assert_int_equal(rpma_conn_get_compl_fd(sharing, &shared_fd), 0);
-    for (int i = 0; i < 2; ++i) {
-        int fd = -1;
-        fake_forget_calls();
-        assert_int_equal(rpma_cq_wait(queues[i]), RPMA_E_SHARED_CHANNEL);
-        assert_calls("");
-        assert_int_equal(rpma_cq_get_fd(queues[i], &fd), 0);
-        assert_int_equal(fd, shared_fd);
-    }
-    drop_conn(sharing);
-    drop_cfg(cfg);
 }

@@ -5,11 +5,6 @@
     "rdma_get_cm_event ibv_create_comp_channel ibv_create_cq ibv_req_notify_cq rdma_create_qp_ex "                     \
     "rdma_create_event_channel rdma_migrate_id rdma_ack_cm_event"
 
-static void incoming(void *unused)
-{
-    fake_incoming(NULL, 0);
-}
-
 SERVER_TEST(listening_binds_the_resolved_address)
 {
     struct rpma_ep *another = make_ep(peer);
@@ -41,15 +36,6 @@ SERVER_TEST(listening_reports_the_first_error_when_no_address_can_be_bound)
     fake_device()->addresses = 2;
     fake_device()->bad_addresses = 2;
     assert_provider(rpma_ep_listen(peer, "here", "7204", &another), EADDRNOTAVAIL);
-    assert_ptr_equal(another, BOGUS);
-}
-
-SERVER_TEST(a_failed_listen_releases_everything)
-{
-    struct rpma_ep *another = BOGUS;
-    fake_fail_call(5, EADDRINUSE, false);
-    assert_provider(rpma_ep_listen(peer, "here", "7204", &another), EADDRINUSE);
-    assert_string_equal(fake_failed_call(), "rdma_listen");
     assert_ptr_equal(another, BOGUS);
 }
 
@@ -128,16 +114,6 @@ SERVER_TEST(an_empty_nonblocking_channel_is_no_event)
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
 }
 
-SERVER_TEST(a_signal_does_not_end_the_wait)
-{
-    struct rpma_conn_req *req = NULL;
-    interrupt_soon(incoming, NULL);
-    errno = 77;
-    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), 0);
-    assert_int_equal(errno, 77);
-    drop_req(req);
-}
-
 SERVER_TEST(another_failure_to_get_an_event_is_a_provider_error)
 {
     struct rpma_conn_req *req = BOGUS;
@@ -172,22 +148,6 @@ SERVER_TEST(a_request_that_cannot_be_built_is_rejected)
     assert_ptr_equal(req, BOGUS);
     assert_calls("rdma_get_cm_event ibv_create_comp_channel ibv_create_cq ibv_req_notify_cq rdma_create_qp_ex "
                  "ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id rdma_ack_cm_event");
-}
-
-SERVER_TEST(a_contradictory_configuration_rejects_the_request)
-{
-    struct rpma_srq *srq = NULL;
-    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
-    struct rpma_conn_cfg *cfg = make_cfg(true, 0);
-    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
-    struct rpma_conn_req *req = BOGUS;
-    fake_incoming(NULL, 0);
-    fake_forget_calls();
-    assert_int_equal(rpma_ep_next_conn_req(ep, cfg, &req), RPMA_E_INVAL);
-    assert_ptr_equal(req, BOGUS);
-    assert_calls("rdma_get_cm_event rdma_reject rdma_destroy_id rdma_ack_cm_event");
-    drop_cfg(cfg);
-    assert_int_equal(rpma_srq_delete(&srq), 0);
 }
 
 SERVER_TEST(a_failed_acknowledgement_rejects_the_request)
@@ -226,15 +186,4 @@ SERVER_TEST(private_data_without_memory_rejects_the_request)
     assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NOMEM);
     assert_ptr_equal(req, BOGUS);
     assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
-}
-
-SERVER_TEST(shutting_down_completes_after_a_failure)
-{
-    struct rpma_ep *another = make_ep(peer);
-    fake_fail_call(1, EIO, false);
-    fake_forget_calls();
-    assert_provider(rpma_ep_shutdown(&another), EIO);
-    assert_null(another);
-    assert_calls("rdma_destroy_id rdma_destroy_event_channel");
-    assert_int_equal(rpma_ep_shutdown(&another), 0);
 }

@@ -178,46 +178,6 @@ TEST(native_flush_needs_capability_and_grant)
     }
 }
 
-TEST(persistence_needs_the_remote_peers_word)
-{
-    for (int native = 0; native < 2; ++native) {
-        if (native)
-            fake_make_native();
-        const struct path path = make_path(REMOTE_BASE, MR_SIZE, BOTH);
-        struct rpma_conn *fresh = make_conn(path.peer, NULL);
-        fake_forget_calls();
-        const unsigned logged = log_count(RPMA_LOG_LEVEL_ERROR);
-        assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), RPMA_E_NOSUPP);
-        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), logged + 1);
-        assert_calls("");
-        assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, 3, NULL), 0);
-        // The region is not checked before.
-        assert_int_equal(
-                rpma_flush(fresh, path.remote, 0, SIZE_MAX, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), RPMA_E_NOSUPP);
-        apply_direct_write(fresh, true);
-        assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), 0);
-        apply_direct_write(fresh, false);
-        assert_int_equal(rpma_flush(fresh, path.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, 3, NULL), RPMA_E_NOSUPP);
-        drop_conn(fresh);
-        drop_path(path);
-    }
-}
-
-TEST(the_region_has_to_be_registered_for_the_type)
-{
-    const int usages[] = {
-            RPMA_MR_USAGE_WRITE_DST, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, BOTH};
-    for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); ++i) {
-        const struct path path = make_path(REMOTE_BASE, MR_SIZE, usages[i]);
-        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY),
-                (usages[i] & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY) != 0 ? 0 : RPMA_E_NOSUPP);
-        assert_int_equal(flush(&path, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT),
-                (usages[i] & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT) != 0 ? 0 : RPMA_E_NOSUPP);
-        drop_path(path);
-    }
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 4);
-}
-
 TEST(bad_arguments_are_refused)
 {
     const int unknown[] = {-1, 2, 7, 9, 32, 33};

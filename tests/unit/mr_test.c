@@ -58,31 +58,6 @@ TEST(native_flush_keeps_the_region_readable_for_emulated_flush)
     drop_peer(peer);
 }
 
-TEST(a_bad_usage_or_size_is_refused)
-{
-    const int usages[] = {0, 0x100, 0x101, ~0, INT_MIN};
-    struct rpma_mr_local *mr = BOGUS;
-    for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); ++i)
-        assert_int_equal(rpma_mr_reg(BOGUS, test_memory, 1, usages[i], &mr), RPMA_E_INVAL);
-    assert_int_equal(rpma_mr_reg(BOGUS, test_memory, 0, RPMA_MR_USAGE_SEND, &mr), RPMA_E_INVAL);
-    assert_ptr_equal(mr, BOGUS);
-    assert_calls("");
-}
-
-TEST(a_failed_registration_leaves_the_output_alone)
-{
-    peer = make_peer();
-    struct rpma_mr_local *mr = BOGUS;
-    const int errors[] = {EFAULT, ENOMEM, EOPNOTSUPP, EINVAL};
-    for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
-        fake_fail_call(1, errors[i], false);
-        assert_provider(rpma_mr_reg(peer, test_memory, 8, ALL_USAGES, &mr), errors[i]);
-        assert_ptr_equal(mr, BOGUS);
-        assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
-    }
-    drop_peer(peer);
-}
-
 TEST(memory_that_cannot_be_pinned_is_registered_on_demand)
 {
     fake_device()->odp_general = IBV_ODP_SUPPORT;
@@ -217,17 +192,6 @@ TEST(another_refusal_of_persistent_flush_is_final)
     assert_ptr_equal(mr, BOGUS);
     fake_fail_call(0, 0, false);
     drop_peer(peer);
-}
-
-TEST(a_failed_deregistration_still_forgets_the_region)
-{
-    peer = make_peer();
-    struct rpma_mr_local *mr = make_mr(peer);
-    fake_fail_call(1, EBUSY, false);
-    assert_provider(rpma_mr_dereg(&mr), EBUSY);
-    assert_null(mr);
-    assert_int_equal(rpma_mr_dereg(&mr), 0);
-    assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
 }
 
 TEST(deregistering_leaves_errno_alone)

@@ -342,16 +342,3 @@ OPERATION_TEST(a_refused_request_is_a_provider_error)
         assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), logged + 2);
     }
 }
-
-OPERATION_TEST(a_receive_on_a_connection_with_srq_is_refused_by_the_provider)
-{
-    struct rpma_srq *srq = NULL;
-    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
-    struct rpma_conn_cfg *cfg = make_cfg(false, 0);
-    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
-    struct rpma_conn *with_srq = make_conn(peer, cfg);
-    assert_provider(rpma_recv(with_srq, local, 0, 8, NULL), EINVAL);
-    drop_conn(with_srq);
-    drop_cfg(cfg);
-    assert_int_equal(rpma_srq_delete(&srq), 0);
-}

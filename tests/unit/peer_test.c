@@ -48,15 +48,6 @@ TEST(a_device_without_extended_query_has_no_capabilities)
     drop_peer(peer);
 }
 
-TEST(a_failed_query_is_a_provider_error)
-{
-    peer = BOGUS;
-    fake_fail_call(1, EIO, false);
-    assert_provider(rpma_peer_new(fake_context(), &peer), EIO);
-    assert_ptr_equal(peer, BOGUS);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
-}
-
 TEST(a_protection_domain_without_memory_is_nomem)
 {
     peer = BOGUS;
@@ -66,14 +57,6 @@ TEST(a_protection_domain_without_memory_is_nomem)
     assert_string_equal(fake_failed_call(), "ibv_alloc_pd");
 }
 
-TEST(a_refused_protection_domain_is_a_provider_error)
-{
-    peer = BOGUS;
-    fake_fail_call(3, EACCES, false);
-    assert_provider(rpma_peer_new(fake_context(), &peer), EACCES);
-    assert_ptr_equal(peer, BOGUS);
-}
-
 TEST(a_missing_protection_domain_without_errno_is_unknown)
 {
     peer = BOGUS;
@@ -81,18 +64,6 @@ TEST(a_missing_protection_domain_without_errno_is_unknown)
     errno = ENOMEM;
     assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_UNKNOWN);
     assert_ptr_equal(peer, BOGUS);
-}
-
-TEST(deleting_a_peer_in_use_fails_and_forgets_it)
-{
-    peer = make_peer();
-    struct rpma_mr_local *mr = make_mr(peer);
-    assert_provider(rpma_peer_delete(&peer), EBUSY);
-    assert_null(peer);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
-    assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), strerror(EBUSY)));
-    drop_mr(mr);
-    fake_abandon(FAKE_PD);
 }
 
 TEST(missing_capabilities_are_logged)

@@ -56,17 +56,6 @@ SRQ_TEST(without_a_configuration_the_defaults_apply)
     assert_calls("ibv_destroy_cq ibv_destroy_comp_channel ibv_destroy_srq");
 }
 
-SRQ_TEST(a_size_of_0_means_no_receive_queue)
-{
-    struct rpma_srq *srq = make_srq(5, 0);
-    struct rpma_cq *rcq = BOGUS;
-    assert_calls("ibv_create_srq");
-    assert_int_equal(fake_seen()->srq_attributes.attr.max_wr, 5);
-    assert_int_equal(rpma_srq_get_rcq(srq, &rcq), 0);
-    assert_null(rcq);
-    drop_srq(srq);
-}
-
 SRQ_TEST(the_receive_queue_is_clamped_to_what_an_int_holds)
 {
     struct rpma_srq *srq = make_srq(UINT32_MAX, UINT32_MAX);
@@ -97,18 +86,6 @@ SRQ_TEST(a_receive_is_posted_to_the_shared_queue)
     drop_srq(srq);
 }
 
-SRQ_TEST(a_receive_without_buffer_takes_an_empty_message)
-{
-    struct rpma_srq *srq = make_srq(5, 5);
-    assert_int_equal(rpma_srq_recv(srq, NULL, 0, 0, NULL), 0);
-    assert_int_equal(fake_last_work()->num_sge, 0);
-    assert_int_equal(fake_last_work()->wr_id, 0);
-    assert_int_equal(rpma_srq_recv(BOGUS, NULL, 1, 0, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_srq_recv(BOGUS, NULL, 0, 1, NULL), RPMA_E_INVAL);
-    assert_int_equal(fake_work_count(), 1);
-    drop_srq(srq);
-}
-
 SRQ_TEST(a_receive_outside_the_region_is_refused)
 {
     struct rpma_srq *srq = make_srq(5, 5);
@@ -128,20 +105,4 @@ SRQ_TEST(a_refused_receive_is_a_provider_error)
     fake_fail_call(1, ENOMEM, false);
     assert_provider(rpma_srq_recv(srq, NULL, 0, 0, NULL), ENOMEM);
     drop_srq(srq);
-}
-
-SRQ_TEST(deletion_completes_after_a_failure_and_reports_the_first)
-{
-    for (unsigned failing = 1; failing <= 3; ++failing) {
-        struct rpma_srq *srq = make_srq(5, 5);
-        fake_forget_calls();
-        fake_fail_call(failing, 1000, true);
-        assert_provider(rpma_srq_delete(&srq), 1000);
-        fake_fail_call(0, 0, false);
-        assert_null(srq);
-        assert_calls("ibv_destroy_cq ibv_destroy_comp_channel ibv_destroy_srq");
-    }
-    fake_abandon(FAKE_PD);
-    assert_int_equal(rpma_peer_delete(&peer), RPMA_E_PROVIDER);
-    peer = make_peer();
 }

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     LEVELS = RPMA_LOG_LEVEL_DEBUG + 1
@@ -303,36 +302,4 @@ bool is_readable(int fd)
 {
     struct pollfd waited = {.fd = fd, .events = POLLIN};
     return poll(&waited, 1, 0) == 1;
-}
-
-static void on_signal(int number) {}
-
-static struct {
-    pthread_t interrupted;
-    void (*call)(void *);
-    void *argument;
-} interruption;
-
-static void *interrupt(void *unused)
-{
-    const struct timespec pause = {.tv_nsec = 5000000};
-    for (int i = 0; i < 10; ++i) {
-        nanosleep(&pause, NULL);
-        pthread_kill(interruption.interrupted, SIGUSR1);
-    }
-    interruption.call(interruption.argument);
-    return NULL;
-}
-
-void interrupt_soon(void (*call)(void *), void *argument)
-{
-    // Without SA_RESTART a signal interrupts a system call.
-    const struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGUSR1, &action, NULL);
-    interruption.interrupted = pthread_self();
-    interruption.call = call;
-    interruption.argument = argument;
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, interrupt, NULL), 0);
-    pthread_detach(thread);
 }

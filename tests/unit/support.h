@@ -110,6 +110,3 @@ const char *log_texts(void);
 
 void set_nonblocking(int fd);
 bool is_readable(int fd);
-
-/* Interrupts this thread's next blocking call, and keeps doing so until call is made from another thread. */
-void interrupt_soon(void (*call)(void *), void *argument);

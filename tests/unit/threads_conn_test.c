@@ -108,33 +108,6 @@ THREADS_TEST(events_of_one_connection_are_taken_concurrently)
     run_together(runs);
 }
 
-static void collect_completions(unsigned index)
-{
-    struct rpma_cq *cq = NULL;
-    expect(rpma_conn_get_cq(conn, &cq) == 0);
-    for (unsigned got = 0; got < ROUNDS;) {
-        struct ibv_wc wc;
-        const int code = rpma_cq_get_wc(cq, 1, &wc, NULL);
-        expect(code == 0 || code == RPMA_E_NO_COMPLETION);
-        got += code == 0;
-    }
-}
-
-static void complete(unsigned index)
-{
-    struct ibv_cq *const face = fake_live(FAKE_CQ, 0);
-    for (unsigned i = 0; i < ROUNDS; ++i) {
-        const struct ibv_wc wc = {.wr_id = index};
-        fake_complete(face, &wc);
-    }
-}
-
-THREADS_TEST(completions_of_one_queue_are_polled_concurrently)
-{
-    static void (*const runs[THREADS])(unsigned) = {collect_completions, complete, collect_completions, complete};
-    run_together(runs);
-}
-
 static void wait_for_completions(unsigned index)
 {
     struct rpma_cq *cq = NULL;

@@ -16,12 +16,6 @@ static void register_memory(unsigned index)
     }
 }
 
-THREADS_TEST(regions_of_one_peer_are_registered_concurrently)
-{
-    run_all(register_memory);
-    assert_int_equal(fake_count(FAKE_MR), 2);
-}
-
 static void connect_and_delete(unsigned index)
 {
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
@@ -34,12 +28,6 @@ static void connect_and_delete(unsigned index)
         expect(rpma_conn_disconnect(own) == 0);
         expect(rpma_conn_delete(&own) == 0);
     }
-}
-
-THREADS_TEST(connections_of_one_peer_are_created_concurrently)
-{
-    run_all(connect_and_delete);
-    assert_int_equal(fake_count(FAKE_QP), 1);
 }
 
 static void listen_and_accept(unsigned index)

@@ -31,17 +31,6 @@ TEST(a_remote_address_is_resolved)
     assert_int_equal(fake_seen()->resolve_addr_timeout_ms, 1000);
 }
 
-TEST(an_unknown_type_is_refused)
-{
-    struct ibv_context *context = BOGUS;
-    const int types[] = {-1, 2};
-    for (int i = 0; i < 2; ++i)
-        assert_int_equal(
-                rpma_utils_get_ibv_context("here", (enum rpma_util_ibv_context_type)types[i], &context), RPMA_E_INVAL);
-    assert_ptr_equal(context, BOGUS);
-    assert_calls("");
-}
-
 TEST(a_wildcard_address_names_no_device)
 {
     const char *const addresses[] = {"0.0.0.0", "::"};
