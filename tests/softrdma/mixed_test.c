@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs that are flushed and read
- * back, and an atomic counter. Every other connection uses files. Either process is repeatedly stopped and continued:
- * all data must arrive at its place, and no request may fail. Then one process is killed: the other one must have
- * received only sent data, and every connection must end. TEST_MIXED_ROUNDS sets the number of rounds (default 8),
- * TEST_SEED the moments. */
+/* Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs with and without immediate
+ * data that are flushed and read back, and an atomic counter. Every other connection uses files. Either process is
+ * repeatedly stopped and continued: all data must arrive at its place, and no request may fail. Then one process is
+ * killed: the other one must have received only sent data, and every connection must end. TEST_MIXED_ROUNDS sets the
+ * number of rounds (default 8), TEST_SEED the moments. */
 #include "native.h"
 #include "remote.h"
 
@@ -116,6 +116,12 @@ static void serve_completion(struct served *s, unsigned connection, const struct
     if (wc->wr_id >= receives)
         return;
     const size_t at = receive_at + wc->wr_id * step_size;
+    if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) { /* follows the echo of the same step */
+        assert_int_equal(wc->byte_len, length_of(s->next - 1));
+        expect_pattern(s->p.server.memory, connection, s->next - 1);
+        s->broken = failed(post_receive(&s->p.server, wc->wr_id, at, step_size) != 0);
+        return;
+    }
     assert_int_equal(wc->byte_len, length_of(s->next));
     expect_pattern(s->p.server.memory + at, connection, s->next);
     memcpy(s->p.server.memory + echo_at, &s->next, sizeof(s->next));
@@ -220,7 +226,8 @@ static void begin_step(struct caller *k, unsigned connection)
         error = post(own, IBV_WR_SEND, own_send, 0, length, NULL, 0, 0);
         break;
     case 1:
-        error = post(own, IBV_WR_RDMA_WRITE, own_write, 0, length, &k->r.target, 0, 0);
+        error = post(own, k->n % 2 == 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, own_write, 0, length,
+                &k->r.target, 0, 0);
         break;
     case 2:
         error = post_flush(k, length);
@@ -380,6 +387,7 @@ TEST(sides_that_are_stopped_and_continued_lose_nothing)
 TEST(a_side_whose_peer_is_killed_ends_every_connection)
 {
     pid_t pids[2];
+    const unsigned own = entries_in("/proc/self/fd", "");
     for (unsigned i = 0; i < rounds(); ++i) {
         start_both(pids);
         usleep((useconds_t)(rand() % 30000));
@@ -388,6 +396,7 @@ TEST(a_side_whose_peer_is_killed_ends_every_connection)
         waitpid(pids[i % 2], NULL, 0);
         assert_int_equal(exit_code_of(pids[1 - i % 2]), 0);
     }
+    assert_int_equal(entries_in("/proc/self/fd", ""), own);
 }
 
 int main(void)
