@@ -41,28 +41,6 @@ INTEGRATION_TEST(read_fetches_the_bytes_at_the_offset_and_no_others)
     }
 }
 
-// More operations are queued than the connection queues at once; the flush posts them.
-INTEGRATION_TEST(a_batch_of_writes_is_flushed_as_a_whole)
-{
-    struct rpma_conn_cfg *cfg = NULL;
-    CHECK_OK(rpma_conn_cfg_new(&cfg));
-    CHECK_OK(rpma_conn_cfg_set_sq_size(cfg, 200));
-    struct session session = open_session(self, MEMORY_SIZE, cfg);
-    CHECK_OK(rpma_conn_cfg_delete(&cfg));
-    enum {
-        COUNT = 150,
-        LENGTH = 300
-    };
-    fill_pattern(session.local.ptr, COUNT * LENGTH, 9);
-    for (size_t i = 0; i < COUNT; ++i)
-        CHECK_OK(rpma_write(session.conn, session.remote, 5 + i * LENGTH, session.local.mr, i * LENGTH, LENGTH,
-                RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, NULL));
-    CHECK_OK(rpma_flush(session.conn, session.remote, 0, MEMORY_SIZE, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &session));
-    expect_flush(session.cq, &session);
-    ask(session.server->link, "check 5 %d 9", COUNT * LENGTH);
-    ask(session.server->link, "check %d %d 0", 5 + COUNT * LENGTH, MEMORY_SIZE - 5 - COUNT * LENGTH);
-}
-
 static void check_arrival(struct server *server, enum ibv_wc_opcode opcode, size_t length, bool has_imm, uint32_t imm)
 {
     struct ibv_wc wc = collect_completion(server);
@@ -114,17 +92,6 @@ INTEGRATION_TEST(recv_receives_the_message_of_the_server)
     CHECK_EQ(second.byte_len, 1);
     CHECK_EQ(ntohl(second.imm_data), 17);
     check_pattern(session.local.ptr + 5000, 1, 5);
-}
-
-INTEGRATION_TEST(flush_to_visibility_completes_after_the_write)
-{
-    struct session session = open_session(self, MEMORY_SIZE, NULL);
-    fill_pattern(session.local.ptr, 4096, 8);
-    CHECK_OK(
-            rpma_write(session.conn, session.remote, 512, session.local.mr, 0, 4096, RPMA_F_COMPLETION_ON_ERROR, NULL));
-    CHECK_OK(rpma_flush(session.conn, session.remote, 512, 4096, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &session));
-    expect_flush(session.cq, &session);
-    ask(session.server->link, "check 512 4096 8");
 }
 
 static void transfer_there_and_back(struct side *self, size_t size)

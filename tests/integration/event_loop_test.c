@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Descriptors in an event loop. */
-#include "support/memory_server.h"
+#include "support/rdma.h"
 
 #include <sys/epoll.h>
 
@@ -14,25 +14,6 @@ static int event_fd_of(const struct rpma_conn *conn)
     int fd = -1;
     CHECK_OK(rpma_conn_get_event_fd(conn, &fd));
     return fd;
-}
-
-INTEGRATION_TEST(completions_give_one_event_until_it_is_taken)
-{
-    struct session session = open_session(self, 4096, NULL);
-    make_nonblocking(cq_fd(session.cq));
-    for (int round = 0; round < 3; ++round) {
-        for (int i = 0; i < 3; ++i) {
-            CHECK_OK(rpma_write(session.conn, session.remote, 0, session.local.mr, 0, 64, ALWAYS, &session));
-            struct ibv_wc wc;
-            int64_t until = deadline();
-            while (rpma_cq_get_wc(session.cq, 1, &wc, NULL) == RPMA_E_NO_COMPLETION)
-                CHECK(now_ms() < until);
-            CHECK_EQ(wc.status, IBV_WC_SUCCESS);
-        }
-        CHECK(readable_by(cq_fd(session.cq), deadline()));
-        CHECK_OK(rpma_cq_wait(session.cq));
-        CHECK_RPMA(rpma_cq_wait(session.cq), RPMA_E_NO_COMPLETION);
-    }
 }
 
 /* A descriptor of the loop, and the function to call when it is readable. */

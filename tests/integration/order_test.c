@@ -2,13 +2,13 @@
 /* States that another server thread may observe while a client writes: order of operations, and atomicity of words. */
 #include "support/memory_server.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define RECORDS 400
 #define RECORD_SIZE 192
 #define POINTER_SIZE 64
 #define MEMORY_SIZE (POINTER_SIZE + RECORDS * RECORD_SIZE)
+#define WATCHED_AT 8
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
 
@@ -66,91 +66,42 @@ INTEGRATION_TEST(the_pointer_is_never_ahead_of_the_data)
     expect_line(server->link, "read all");
 }
 
-/* The watched bytes start at offset 8 of the memory. */
-#define CACHE_LINE 64
-#define LARGE 200000
-#define WATCHED_SIZE (8 + LARGE)
-
-static void check_words(const char *words, size_t size)
-{
-    for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
-        uint64_t word = load_word(words + i);
-        if (word != (word & 0xff) * 0x0101010101010101u)
-            check_failed(__FILE__, __LINE__, "torn word %#llx", (unsigned long long)word);
-    }
-}
-
 /*
- * Watches words that the client writes repeatedly. All eight bytes of a word must always be equal. argument: number of
- * bytes to watch. The last written value is 0xff.
+ * Watches a word that the client writes repeatedly. All eight bytes of the word must always be equal. The last written
+ * value is UINT64_MAX.
  */
 static void serve_a_word_watcher(struct side *self, const char *argument)
 {
-    size_t size = strtoul(argument, NULL, 10);
     struct rpma_peer *peer = make_peer(self);
-    struct region memory = make_region(self, peer, WATCHED_SIZE, USAGE_MEMORY);
+    struct region memory = make_region(self, peer, WATCHED_AT + sizeof(uint64_t), USAGE_MEMORY);
     struct greeting greeting = make_greeting(&memory, 1, false);
     char port[8];
     accept_next(self, make_ep(self, peer, port), NULL, &greeting);
     int64_t until = deadline();
-    do {
-        for (size_t words = 0; words < 1000; words += size / sizeof(uint64_t))
-            check_words(memory.ptr + 8, size);
+    for (uint64_t word = 0; word != UINT64_MAX;) {
         CHECK(now_ms() < until);
-    } while (load_word(memory.ptr + size) != UINT64_MAX); /* the last word watched */
-    send_line(self->link, "whole");
-}
-
-static int write_value(struct session *session, size_t size, int value, bool atomically, int flags)
-{
-    /* The source of a write in flight must not change, so the writes alternate between two sources. */
-    char *source = session->local.ptr + (value % 2 ? 0 : LARGE);
-    memset(source, value, size);
-    if (atomically)
-        return rpma_atomic_write(session->conn, session->remote, 8, source, flags, session);
-    return rpma_write(session->conn, session->remote, 8, session->local.mr, (size_t)(source - session->local.ptr), size,
-            flags, session);
-}
-
-static void write_words(struct side *self, size_t size, unsigned times, bool atomically)
-{
-    struct server *server = start_server(self, "word watcher", "%zu", size);
-    struct session session = open_session_with(self, server, 2 * LARGE, NULL);
-    for (unsigned i = 1; i <= times; ++i) {
-        int value = i == times ? 0xff : (int)(i % 254) + 1;
-        bool signalled = i % 2 == 0;
-        CHECK_OK(write_value(&session, size, value, atomically, signalled ? ALWAYS : ON_ERROR));
-        if (signalled && atomically)
-            expect_atomic_write(session.cq, &session);
-        else if (signalled)
-            expect_completion(session.cq, IBV_WC_RDMA_WRITE, &session);
+        for (int i = 0; i < 1000; ++i) {
+            word = load_word(memory.ptr + WATCHED_AT);
+            if (word != (word & 0xff) * 0x0101010101010101u)
+                check_failed(__FILE__, __LINE__, "torn word %#llx", (unsigned long long)word);
+        }
     }
-    expect_line(server->link, "whole");
+    send_line(self->link, "whole");
 }
 
 INTEGRATION_TEST(atomic_writes_are_never_seen_torn)
 {
-    write_words(self, sizeof(uint64_t), 10000, true);
-}
-
-/* Where the kernel copies between two processes, another thread can observe a partly written word: softrdma(1). */
-static void skip_where_the_kernel_copies(void)
-{
-    const char *path = getenv("SOFTRDMA_TRANSPORT");
-    if (path != NULL && strcmp(path, "tcp") != 0)
-        skip_because("the local path does not promise it for this memory");
-}
-
-INTEGRATION_TEST(aligned_words_of_a_small_write_are_never_seen_torn)
-{
-    skip_where_the_kernel_copies();
-    write_words(self, CACHE_LINE, 10000, false);
-}
-
-INTEGRATION_TEST(aligned_words_of_a_large_write_are_never_seen_torn)
-{
-    skip_where_the_kernel_copies();
-    write_words(self, LARGE, 400, false);
+    struct server *server = start_server(self, "word watcher", "-");
+    struct session session = open_session_with(self, server, 8, NULL);
+    for (int i = 1; i <= 10000; ++i) {
+        char word[8];
+        memset(word, i == 10000 ? 0xff : i % 254 + 1, sizeof(word));
+        CHECK_OK(
+                rpma_atomic_write(session.conn, session.remote, WATCHED_AT, word, i % 2 ? ON_ERROR : ALWAYS, &session));
+        if (i % 2 == 0)
+            expect_atomic_write(session.cq, &session);
+    }
+    expect_line(server->link, "whole");
 }
 
 INTEGRATION_MAIN_WITH_ROLES({"log reader", serve_a_log_reader}, {"word watcher", serve_a_word_watcher})

@@ -74,6 +74,7 @@ static void write_under_watch(size_t local_offset, size_t length, unsigned round
 DEFINE_TEST(a_written_word_is_never_torn, NULL, NULL)
 {
     write_under_watch(0, 8, 3000);
+    write_under_watch(0, 64, 3000);
 }
 
 DEFINE_TEST(words_of_a_large_write_from_an_odd_source_are_never_torn, NULL, NULL)

@@ -8,22 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct handling {
-    check_handler *handler;
-    void *argument;
-};
+static check_handler *failure_handler;
+static void *failure_argument;
 
-static struct handling process_handling;
-static _Thread_local struct handling thread_handling;
-
-void check_handle_in_process(check_handler *handler, void *argument)
+void check_handle(check_handler *handler, void *argument)
 {
-    process_handling = (struct handling){handler, argument};
-}
-
-void check_handle_in_thread(check_handler *handler, void *argument)
-{
-    thread_handling = (struct handling){handler, argument};
+    failure_handler = handler;
+    failure_argument = argument;
 }
 
 void check_failed(const char *file, int line, const char *format, ...)
@@ -35,9 +26,8 @@ void check_failed(const char *file, int line, const char *format, ...)
     vsnprintf(message + used, sizeof(message) - (size_t)used, format, arguments);
     va_end(arguments);
 
-    struct handling handling = thread_handling.handler ? thread_handling : process_handling;
-    if (handling.handler)
-        handling.handler(handling.argument, message);
+    if (failure_handler)
+        failure_handler(failure_argument, message);
     print_error("%s\n", message);
     _fail(file, line);
     abort();

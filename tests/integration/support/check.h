@@ -3,10 +3,7 @@
 
 #include <librpma.h>
 
-/*
- * A failed check ends the code that is running: in the test process the test; in a worker the thread, and then joining
- * it fails; in a server the process, which reports the cause to the test.
- */
+/* A failed check ends the test, or a server process, which reports the cause to the test. */
 _Noreturn void check_failed(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 void check_equal(const char *file, int line, const char *text, long long actual, long long expected);
@@ -20,6 +17,5 @@ void check_rpma(const char *file, int line, const char *text, int actual, int ex
 /* Called with the message of a failed check. Must not return. */
 typedef void check_handler(void *argument, const char *message);
 
-/* The handler of a thread takes precedence over the handler of the process. Without either, the cmocka test fails. */
-void check_handle_in_process(check_handler *handler, void *argument);
-void check_handle_in_thread(check_handler *handler, void *argument);
+/* Sets the handler of the process. Without one, the cmocka test fails. */
+void check_handle(check_handler *handler, void *argument);

@@ -71,13 +71,6 @@ struct rpma_cq *main_cq(const struct rpma_conn *conn)
     return cq;
 }
 
-struct rpma_cq *receive_cq(const struct rpma_conn *conn)
-{
-    struct rpma_cq *rcq = NULL;
-    CHECK_OK(rpma_conn_get_rcq(conn, &rcq));
-    return rcq;
-}
-
 int cq_fd(const struct rpma_cq *cq)
 {
     int fd = -1;

@@ -21,8 +21,6 @@ DEFINE_RELEASE(release_peer, rpma_peer, rpma_peer_delete)
 DEFINE_RELEASE(release_mr, rpma_mr_local, rpma_mr_dereg)
 DEFINE_RELEASE(release_remote, rpma_mr_remote, rpma_mr_remote_delete)
 DEFINE_RELEASE(release_cfg, rpma_conn_cfg, rpma_conn_cfg_delete)
-DEFINE_RELEASE(release_srq_cfg, rpma_srq_cfg, rpma_srq_cfg_delete)
-DEFINE_RELEASE(release_srq, rpma_srq, rpma_srq_delete)
 DEFINE_RELEASE(release_ep, rpma_ep, rpma_ep_shutdown)
 DEFINE_RELEASE(release_req, rpma_conn_req, rpma_conn_req_delete)
 DEFINE_RELEASE(release_conn, rpma_conn, rpma_conn_delete)
@@ -126,30 +124,11 @@ struct rpma_conn_cfg *make_cfg(struct side *self, struct queues queues)
     CHECK_OK(rpma_conn_cfg_set_timeout(cfg, deadline_ms() / 2));
     if (queues.cq)
         CHECK_OK(rpma_conn_cfg_set_cq_size(cfg, queues.cq));
-    if (queues.rcq)
-        CHECK_OK(rpma_conn_cfg_set_rcq_size(cfg, queues.rcq));
     if (queues.sq)
         CHECK_OK(rpma_conn_cfg_set_sq_size(cfg, queues.sq));
     if (queues.rq)
         CHECK_OK(rpma_conn_cfg_set_rq_size(cfg, queues.rq));
-    if (queues.shared)
-        CHECK_OK(rpma_conn_cfg_set_compl_channel(cfg, true));
-    if (queues.srq)
-        CHECK_OK(rpma_conn_cfg_set_srq(cfg, queues.srq));
     return cfg;
-}
-
-struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_size)
-{
-    struct rpma_srq_cfg *cfg = NULL;
-    CHECK_OK(rpma_srq_cfg_new(&cfg));
-    scope_add(&self->scope, release_srq_cfg, cfg);
-    CHECK_OK(rpma_srq_cfg_set_rq_size(cfg, rq_size));
-    CHECK_OK(rpma_srq_cfg_set_rcq_size(cfg, rcq_size));
-    struct rpma_srq *srq = NULL;
-    CHECK_OK(rpma_srq_new(peer, cfg, &srq));
-    scope_add(&self->scope, release_srq, srq);
-    return srq;
 }
 
 /* Returns a TCP socket that is bound to a free port. The caller closes it before listening at that port. */
@@ -178,11 +157,6 @@ static int bind_free_port(const struct side *self, char port[8])
 int release_fd(void *object)
 {
     return close((int)(intptr_t)object);
-}
-
-void reserve_port(struct side *self, char port[8])
-{
-    scope_add(&self->scope, release_fd, (void *)(intptr_t)bind_free_port(self, port));
 }
 
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8])

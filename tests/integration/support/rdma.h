@@ -10,8 +10,8 @@
             RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
 #define USAGE_MESSAGES (RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV)
 
-scope_release release_peer, release_mr, release_remote, release_cfg, release_srq_cfg, release_srq, release_ep,
-        release_req, release_conn, release_fd /* argument: a descriptor, cast to a pointer */;
+scope_release release_peer, release_mr, release_remote, release_cfg, release_ep, release_req, release_conn,
+        release_fd /* argument: a descriptor, cast to a pointer */;
 
 struct rpma_peer *make_peer(struct side *self);
 
@@ -40,17 +40,10 @@ __attribute__((no_sanitize_thread)) void check_pattern(const void *ptr, size_t l
 /* Sizes of queues; 0 means the default. */
 struct queues {
     uint32_t cq;
-    uint32_t rcq;
     uint32_t sq;
     uint32_t rq;
-    bool shared;
-    struct rpma_srq *srq;
 };
 struct rpma_conn_cfg *make_cfg(struct side *self, struct queues queues);
-struct rpma_srq *make_srq(struct side *self, struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_size);
-
-/* Reserves a port at which no program listens during the test. */
-void reserve_port(struct side *self, char port[8]);
 
 /* Listens at a free port, and reports the port to the test if this is a server. */
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8]);
@@ -70,7 +63,6 @@ void expect_event(struct rpma_conn *conn, enum rpma_conn_event expected);
 void expect_end(struct rpma_conn *conn);
 
 struct rpma_cq *main_cq(const struct rpma_conn *conn);
-struct rpma_cq *receive_cq(const struct rpma_conn *conn);
 
 int cq_fd(const struct rpma_cq *cq);
 void make_nonblocking(int fd);

@@ -3,7 +3,6 @@
 #include "memory_server.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,67 +65,6 @@ struct server *start_server(struct side *self, const char *role, const char *arg
 void kill_server(struct server *server)
 {
     link_kill(server->link);
-}
-
-struct worker {
-    pthread_t thread;
-    void (*run)(struct side *self, void *argument);
-    void *argument;
-    struct side side;
-    jmp_buf failed;
-    bool joined;
-    char failure[768];
-};
-
-static void worker_failed(void *argument, const char *message)
-{
-    struct worker *worker = argument;
-    snprintf(worker->failure, sizeof(worker->failure), "%s", message);
-    longjmp(worker->failed, 1);
-}
-
-static void *worker_main(void *argument)
-{
-    struct worker *worker = argument;
-    check_handle_in_thread(worker_failed, worker);
-    if (setjmp(worker->failed) == 0)
-        worker->run(&worker->side, worker->argument);
-    if (scope_close(&worker->side.scope) && !*worker->failure)
-        snprintf(worker->failure, sizeof(worker->failure), "an object of the worker could not be released");
-    return NULL;
-}
-
-static int release_worker(void *object)
-{
-    struct worker *worker = object;
-    if (!worker->joined)
-        pthread_join(worker->thread, NULL);
-    free(worker);
-    return 0;
-}
-
-struct worker *start_worker(struct side *self, void (*run)(struct side *self, void *argument), void *argument)
-{
-    struct worker *worker = calloc(1, sizeof(*worker));
-    CHECK(worker != NULL);
-    worker->run = run;
-    worker->argument = argument;
-    worker->side.addr = self->addr;
-    if (pthread_create(&worker->thread, NULL, worker_main, worker)) {
-        free(worker);
-        check_failed(__FILE__, __LINE__, "cannot start a thread");
-    }
-    scope_add(&self->scope, release_worker, worker);
-    return worker;
-}
-
-void join_worker(struct side *self, struct worker *worker)
-{
-    pthread_join(worker->thread, NULL);
-    worker->joined = true;
-    if (*worker->failure)
-        check_failed(__FILE__, __LINE__, "in a worker: %s", worker->failure);
-    scope_drop(&self->scope, worker);
 }
 
 static void test_check_failed(void *argument, const char *message)
@@ -213,7 +151,7 @@ static int run_role(const struct role *role, const char *addr, const char *argum
     alarm((unsigned)deadline_ms() / 1000 * SERVER_LIFETIME_DEADLINES);
     struct link link = {.fd = STDIN_FILENO};
     struct side self = {.addr = addr, .link = &link};
-    check_handle_in_process(server_check_failed, &link);
+    check_handle(server_check_failed, &link);
     role->run(&self, argument);
     char line[sizeof(link.buffer)];
     while (link_read(&link, line, sizeof(line)))
@@ -256,6 +194,6 @@ int integration_main(int argc, char **argv, const struct role *roles)
     }
     if (argc == 2)
         cmocka_set_test_filter(argv[1]);
-    check_handle_in_process(test_check_failed, NULL);
+    check_handle(test_check_failed, NULL);
     return run_registered_tests() ? 1 : 0;
 }

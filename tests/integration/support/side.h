@@ -7,7 +7,7 @@
 #include "registered_tests.h"
 #include "scope.h"
 
-/* One side of a scenario: the test, a server process or a worker thread. The state of every cmocka test. */
+/* One side of a scenario: the test, or a server process. The state of every cmocka test. */
 struct side {
     struct scope scope;
     const char *addr;
@@ -38,11 +38,6 @@ struct server *start_server(struct side *self, const char *role, const char *arg
         __attribute__((format(printf, 3, 4)));
 
 void kill_server(struct server *server);
-
-/* A thread with its own side. If one of its checks fails, join_worker fails. */
-struct worker;
-struct worker *start_worker(struct side *self, void (*run)(struct side *self, void *argument), void *argument);
-void join_worker(struct side *self, struct worker *worker);
 
 int side_setup(void **state);
 int side_teardown(void **state);
