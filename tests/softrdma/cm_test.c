@@ -52,30 +52,6 @@ TEST(private_data_is_padded_to_the_whole_field)
     assert_int_equal(rdma_ack_cm_event(passive), 0);
 }
 
-TEST(too_much_private_data_is_refused)
-{
-    PAIR p = {0};
-    uint8_t data[255] = {0};
-    struct rdma_conn_param param = plain;
-    param.private_data = data;
-    param.private_data_len = 57;
-    open_listener(&p, "127.0.0.1");
-    resolve_client(&p, NULL);
-    assert_int_equal(rdma_connect(p.client.id, &param), -1);
-    assert_int_equal(errno, EINVAL);
-    param.private_data_len = 56;
-    assert_int_equal(rdma_connect(p.client.id, &param), 0);
-    struct rdma_cm_event *request = take_request(&p);
-    create_queues(&p.server, NULL, NULL, true);
-    assert_int_equal(rdma_ack_cm_event(request), 0);
-    param.private_data_len = 197;
-    assert_int_equal(rdma_accept(p.server.id, &param), -1);
-    assert_int_equal(errno, EINVAL);
-    param.private_data_len = 196;
-    assert_int_equal(rdma_accept(p.server.id, &param), 0);
-    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-}
-
 TEST(rejection_carries_its_reason_and_data)
 {
     PAIR p;
@@ -89,16 +65,6 @@ TEST(rejection_carries_its_reason_and_data)
     assert_int_equal(rdma_ack_cm_event(rejected), 0);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_WR_FLUSH_ERR);
-}
-
-TEST(destroying_an_undecided_request_rejects_it)
-{
-    PAIR p;
-    struct rdma_cm_event *request = ask(&p, NULL);
-    assert_int_equal(rdma_ack_cm_event(request), 0);
-    assert_int_equal(rdma_destroy_id(p.server.id), 0);
-    p.server.id = NULL;
-    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 28);
 }
 
 TEST(destroying_the_listener_rejects_unseen_requests)

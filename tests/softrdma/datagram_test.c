@@ -382,46 +382,6 @@ TEST(test_many)
     close_datagram_side(&a, NULL);
 }
 
-/* An unknown program sends to a queue pair: from a port that does not match its number, in fragments, too long, and
- * then a valid datagram. */
-TEST(test_foreign_packets)
-{
-    skip_over_roce();
-    struct side b = open_ready();
-    assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
-    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr_in to = own;
-    socklen_t size = sizeof(own);
-    to.sin_port = htons((uint16_t)(b.qp->qp_num >> 8));
-    assert_int_equal(bind(fd, (struct sockaddr *)&own, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &size), 0);
-    uint8_t bytes[20 + mtu + 1] = {0x64, 0, 0xff, 0xff};
-    const uint32_t words[] = {htonl(b.qp->qp_num), 0, htonl(qkey), htonl((uint32_t)ntohs(own.sin_port) << 8 | 1)};
-    memcpy(bytes + 4, words, sizeof(words));
-    for (size_t length = 0; length < 20; ++length)
-        assert_int_equal(sendto(fd, bytes, length, 0, (struct sockaddr *)&to, size), (ssize_t)length);
-    assert_int_equal(sendto(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&to, size), (ssize_t)sizeof(bytes));
-    static const struct {
-        size_t at;
-        uint8_t value;
-    } wrong[] = {{0, 0x04}, {0, 0x6a}, {1, 0x01}, {2, 0}, {7, 0}, {15, 0}, {17, 0}};
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
-        const uint8_t right = bytes[wrong[i].at];
-        bytes[wrong[i].at] = (uint8_t)(wrong[i].value == right ? right + 1 : wrong[i].value);
-        assert_int_equal(sendto(fd, bytes, 28, 0, (struct sockaddr *)&to, size), 28);
-        bytes[wrong[i].at] = right;
-    }
-    expect_nothing(b.cq);
-    assert_int_equal(sendto(fd, bytes, 28, 0, (struct sockaddr *)&to, size), 28);
-    struct ibv_wc wc = next_completion(b.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.byte_len, header + 8);
-    assert_int_equal(wc.src_qp, (uint32_t)ntohs(own.sin_port) << 8 | 1);
-    close(fd);
-    close_datagram_side(&b, NULL);
-}
-
 /* An unknown program sends packets of RoCE to a queue pair: each has one wrong field, and then a valid one. */
 TEST(test_packets_of_roce)
 {

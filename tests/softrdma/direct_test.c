@@ -320,19 +320,6 @@ TEST(a_peer_that_exited_exceeds_the_retries)
     close_direct(&b);
 }
 
-TEST(a_peer_in_error_exceeds_the_retries)
-{
-    struct side a = open_side(), b = open_side();
-    join(&a, &b, this_host());
-    exchange(&a, &b, 1);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    assert_int_equal(ibv_modify_qp(b.qp, &attr, IBV_QP_STATE), 0);
-    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
-    expect_completion(a.cq, 1, IBV_WC_RETRY_EXC_ERR);
-    close_direct(&a);
-    close_direct(&b);
-}
-
 /* b expects a. c, which repeatedly tries to connect to b, is not connected, and has no effect. */
 TEST(only_the_expected_peer_is_connected)
 {

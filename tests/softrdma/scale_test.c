@@ -9,29 +9,8 @@
 #include <sys/socket.h>
 
 enum {
-    connections = 64,
-    threads = 6,
     rounds = 300,
 };
-
-TEST(sixty_four_connections_work_concurrently)
-{
-    struct pair *pairs = calloc(connections, sizeof(*pairs));
-    assert_non_null(pairs);
-    for (size_t i = 0; i < connections; ++i) {
-        open_pair(&pairs[i], NULL);
-        fill(pairs[i].client.memory, 4096, (unsigned)i);
-    }
-    for (size_t i = 0; i < connections; ++i)
-        assert_int_equal(post(&pairs[i].client, IBV_WR_RDMA_WRITE, i, 0, 4096, &pairs[i].server, 0, 0), 0);
-    for (size_t i = 0; i < connections; ++i) {
-        expect_completion(pairs[i].client.cq, i, IBV_WC_SUCCESS);
-        assert_memory_equal(pairs[i].server.memory, pairs[i].client.memory, 4096);
-    }
-    for (size_t i = 0; i < connections; ++i)
-        close_pair(&pairs[i]);
-    free(pairs);
-}
 
 /* Pacing would only slow down connections within a host. Over RoCE none of them has a TCP connection. */
 TEST(connections_within_a_host_are_not_paced)
@@ -52,79 +31,6 @@ TEST(connections_within_a_host_are_not_paced)
     }
     closedir(descriptors);
     assert_int_equal(ends, is_over_roce() ? 0 : 2);
-}
-
-struct job {
-    struct pair *pair;
-    size_t index;
-    atomic_uint *completed;
-};
-
-static void *write_own_slot(void *argument)
-{
-    struct job *job = argument;
-    struct pair *p = job->pair;
-    for (unsigned i = 0; i < rounds; ++i) {
-        memcpy(p->client.memory + 64 * job->index, &i, sizeof(i));
-        int error = 0;
-        do { /* the threads share a send queue and a completion queue */
-            error = post(&p->client, IBV_WR_RDMA_WRITE, job->index, 64 * job->index, 64, &p->server, 64 * job->index,
-                    IBV_SEND_INLINE);
-            struct ibv_wc wc;
-            while (ibv_poll_cq(p->client.cq, 1, &wc) == 1) {
-                assert_int_equal(wc.status, IBV_WC_SUCCESS);
-                atomic_fetch_add(job->completed, 1);
-            }
-        } while (error == ENOMEM);
-        assert_int_equal(error, 0);
-    }
-    return NULL;
-}
-
-TEST(threads_can_share_a_connection)
-{
-    OPEN_PAIR(p, NULL);
-    atomic_uint completed = 0;
-    struct job jobs[threads];
-    pthread_t ids[threads];
-    for (size_t i = 0; i < threads; ++i) {
-        jobs[i] = (struct job){&p, i, &completed};
-        assert_int_equal(pthread_create(&ids[i], NULL, write_own_slot, &jobs[i]), 0);
-    }
-    for (size_t i = 0; i < threads; ++i)
-        pthread_join(ids[i], NULL);
-    while (atomic_load(&completed) < threads * rounds) {
-        assert_int_equal(next_completion(p.client.cq).status, IBV_WC_SUCCESS);
-        atomic_fetch_add(&completed, 1);
-    }
-    for (size_t i = 0; i < threads; ++i) {
-        unsigned value = 0;
-        memcpy(&value, p.server.memory + 64 * i, sizeof(value));
-        assert_int_equal(value, rounds - 1);
-    }
-}
-
-static void *connect_and_write(void *argument)
-{
-    for (unsigned i = 0; i < 10; ++i) {
-        struct pair p;
-        open_pair(&p, NULL);
-        fill(p.client.memory, 256, i);
-        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 256, &p.server, 0, 0), 0);
-        expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-        assert_memory_equal(p.server.memory, p.client.memory, 256);
-        close_pair(&p);
-    }
-    return NULL;
-}
-
-TEST(threads_can_connect_concurrently)
-{
-    pthread_t ids[threads];
-    for (size_t i = 0; i < threads; ++i)
-        assert_int_equal(pthread_create(&ids[i], NULL, connect_and_write, NULL), 0);
-    for (size_t i = 0; i < threads; ++i)
-        pthread_join(ids[i], NULL);
 }
 
 struct churn {
