@@ -14,7 +14,6 @@ enum {
 
 /* A connected pair of queue pairs in one process. The completions of the server are in an extended CQ. */
 struct ends {
-    struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_cq_ex *cq_ex;
     struct ibv_cq *cq;
@@ -23,16 +22,6 @@ struct ends {
     struct ibv_mr *mr;
     uint8_t memory[4096];
 };
-
-static struct ibv_context *open_device_of_its_own(void)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    assert_non_null(list);
-    struct ibv_context *context = ibv_open_device(list[0]);
-    assert_non_null(context);
-    ibv_free_device_list(list);
-    return context;
-}
 
 static struct ibv_qp *make_qp(struct ends *e, struct ibv_cq *cq)
 {
@@ -45,13 +34,13 @@ static struct ibv_qp *make_qp(struct ends *e, struct ibv_cq *cq)
     return qp;
 }
 
-static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer, struct ibv_context *context)
+static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer)
 {
     struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_1024,
             .dest_qp_num = peer->qp_num,
             .max_dest_rd_atomic = 1,
             .min_rnr_timer = 12,
-            .ah_attr = own_address(context),
+            .ah_attr = own_address(device),
             .timeout = 14,
             .retry_cnt = 7,
             .rnr_retry = 7,
@@ -61,30 +50,28 @@ static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer, struct ibv_
     assert_int_equal(modify_to_rts(qp, &attr), 0);
 }
 
-static struct ibv_cq_ex *make_cq(struct ibv_context *context, struct ibv_pd *parent, unsigned flags)
+static struct ibv_cq_ex *make_cq(struct ibv_pd *parent, unsigned flags)
 {
     struct ibv_cq_init_attr_ex attr = {.cqe = 256,
             .wc_flags = fields,
             .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | (parent != NULL ? (unsigned)IBV_CQ_INIT_ATTR_MASK_PD : 0),
             .flags = flags,
             .parent_domain = parent};
-    return ibv_create_cq_ex(context, &attr);
+    return ibv_create_cq_ex(device, &attr);
 }
 
 static void open_ends(struct ends *e, struct ibv_pd *domain, unsigned flags)
 {
-    if (e->context == NULL)
-        e->context = open_device_of_its_own();
-    e->pd = domain != NULL ? domain : ibv_alloc_pd(e->context);
-    e->cq_ex = make_cq(e->context, NULL, flags);
+    e->pd = domain != NULL ? domain : ibv_alloc_pd(device);
+    e->cq_ex = make_cq(NULL, flags);
     assert_non_null(e->cq_ex);
-    e->cq = ibv_create_cq(e->context, 256, NULL, NULL, 0);
+    e->cq = ibv_create_cq(device, 256, NULL, NULL, 0);
     e->from = make_qp(e, e->cq);
     e->to = make_qp(e, ibv_cq_ex_to_cq(e->cq_ex));
     e->mr = ibv_reg_mr(e->pd, e->memory, sizeof(e->memory), (int)everything);
     assert_non_null(e->mr);
-    connect_to(e->from, e->to, e->context);
-    connect_to(e->to, e->from, e->context);
+    connect_to(e->from, e->to);
+    connect_to(e->to, e->from);
 }
 
 static void close_ends(struct ends *e)
@@ -126,7 +113,7 @@ static int start(struct ibv_cq_ex *cq)
     return found;
 }
 
-DEFINE_TEST(entries_are_read_field_by_field, NULL, NULL)
+DEFINE_TEST(entries_are_read_field_by_field, open_the_device, close_the_device)
 {
     struct ends e = {0};
     open_ends(&e, NULL, 0);
@@ -172,15 +159,13 @@ DEFINE_TEST(entries_are_read_field_by_field, NULL, NULL)
     assert_int_equal(e.cq_ex->status, IBV_WC_LOC_LEN_ERR);
     ibv_end_poll(e.cq_ex);
     close_ends(&e);
-    assert_int_equal(ibv_close_device(e.context), 0);
 }
 
 /* One thread polls both queues: it starts the second before it ends the first. Both orders of ending are tested. */
-DEFINE_TEST(two_queues_are_polled_at_once, NULL, NULL)
+DEFINE_TEST(two_queues_are_polled_at_once, open_the_device, close_the_device)
 {
     struct ends e[2] = {0};
     open_ends(&e[0], NULL, 0);
-    e[1].context = e[0].context;
     open_ends(&e[1], NULL, 0);
     for (unsigned turn = 0; turn < 2; ++turn) {
         for (unsigned i = 0; i < 2; ++i) {
@@ -199,32 +184,30 @@ DEFINE_TEST(two_queues_are_polled_at_once, NULL, NULL)
     }
     close_ends(&e[0]);
     close_ends(&e[1]);
-    assert_int_equal(ibv_close_device(e[0].context), 0);
 }
 
-DEFINE_TEST(unsupported_parameters_are_rejected, NULL, NULL)
+DEFINE_TEST(unsupported_parameters_are_rejected, open_the_device, close_the_device)
 {
-    struct ibv_context *context = open_device_of_its_own();
-    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_pd *pd = ibv_alloc_pd(device);
     const uint64_t missing[] = {IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG,
             IBV_WC_EX_WITH_TM_INFO, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, 1ULL << 40};
     for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); ++i) {
         struct ibv_cq_init_attr_ex attr = {.cqe = 1, .wc_flags = missing[i]};
-        assert_null(ibv_create_cq_ex(context, &attr));
+        assert_null(ibv_create_cq_ex(device, &attr));
         assert_int_equal(errno, EOPNOTSUPP);
     }
-    assert_null(make_cq(context, NULL, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN));
+    assert_null(make_cq(NULL, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN));
     assert_int_equal(errno, EOPNOTSUPP);
-    assert_null(make_cq(context, pd, 0)); /* not a parent domain */
+    assert_null(make_cq(pd, 0)); /* not a parent domain */
     assert_int_equal(errno, EINVAL);
     struct ibv_cq_init_attr_ex none = {.cqe = 0}, large = {.cqe = UINT32_MAX};
-    assert_null(ibv_create_cq_ex(context, &none));
+    assert_null(ibv_create_cq_ex(device, &none));
     assert_int_equal(errno, EINVAL);
-    assert_null(ibv_create_cq_ex(context, &large));
+    assert_null(ibv_create_cq_ex(device, &large));
     assert_int_equal(errno, EINVAL);
 
     struct ibv_cq_init_attr_ex bare = {.cqe = 1};
-    struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &bare);
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(device, &bare);
     assert_non_null(cq);
     assert_null(cq->read_byte_len);
     assert_null(cq->read_completion_ts);
@@ -234,17 +217,16 @@ DEFINE_TEST(unsupported_parameters_are_rejected, NULL, NULL)
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 
     struct ibv_device_attr_ex attr;
-    assert_int_equal(ibv_query_device_ex(context, NULL, &attr), 0);
+    assert_int_equal(ibv_query_device_ex(device, NULL, &attr), 0);
     assert_int_equal(attr.completion_timestamp_mask, 0);
     assert_int_equal(attr.hca_core_clock, 0);
     assert_int_equal(attr.cq_mod_caps.max_cq_count, 0);
     assert_int_equal(attr.tm_caps.max_num_tags, 0);
     struct ibv_xrcd_init_attr xrcd = {.fd = -1};
-    assert_null(ibv_open_xrcd(context, &xrcd));
+    assert_null(ibv_open_xrcd(device, &xrcd));
     assert_int_equal(errno, EOPNOTSUPP);
     assert_true((attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC) == 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
-    assert_int_equal(ibv_close_device(context), 0);
 }
 
 struct takers {
@@ -274,7 +256,7 @@ static void *take_entries(void *argument)
     return NULL;
 }
 
-DEFINE_TEST(threads_take_entries_of_one_queue, NULL, NULL)
+DEFINE_TEST(threads_take_entries_of_one_queue, open_the_device, close_the_device)
 {
     struct ends e = {0};
     pthread_t threads[2];
@@ -295,10 +277,9 @@ DEFINE_TEST(threads_take_entries_of_one_queue, NULL, NULL)
     assert_int_equal(t.taken, messages);
     assert_int_equal(t.wrong, 0);
     close_ends(&e);
-    assert_int_equal(ibv_close_device(e.context), 0);
 }
 
-DEFINE_TEST(a_queue_of_one_thread_is_polled_without_a_lock, NULL, NULL)
+DEFINE_TEST(a_queue_of_one_thread_is_polled_without_a_lock, open_the_device, close_the_device)
 {
     struct ends e = {0};
     open_ends(&e, NULL, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
@@ -311,27 +292,26 @@ DEFINE_TEST(a_queue_of_one_thread_is_polled_without_a_lock, NULL, NULL)
         ibv_end_poll(e.cq_ex);
     }
     close_ends(&e);
-    assert_int_equal(ibv_close_device(e.context), 0);
 }
 
-DEFINE_TEST(a_parent_domain_stands_for_its_domain, NULL, NULL)
+DEFINE_TEST(a_parent_domain_stands_for_its_domain, open_the_device, close_the_device)
 {
     struct ibv_td_init_attr no_hint = {0}, unknown = {.comp_mask = 1};
-    struct ends e = {.context = open_device_of_its_own()};
-    struct ibv_pd *pd = ibv_alloc_pd(e.context);
-    assert_null(ibv_alloc_td(e.context, &unknown));
-    struct ibv_td *td = ibv_alloc_td(e.context, &no_hint);
+    struct ends e = {0};
+    struct ibv_pd *pd = ibv_alloc_pd(device);
+    assert_null(ibv_alloc_td(device, &unknown));
+    struct ibv_td *td = ibv_alloc_td(device, &no_hint);
     assert_non_null(td);
     struct ibv_parent_domain_init_attr attr = {.pd = pd, .td = td};
-    struct ibv_pd *parent = ibv_alloc_parent_domain(e.context, &attr);
+    struct ibv_pd *parent = ibv_alloc_parent_domain(device, &attr);
     assert_non_null(parent);
     assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
     assert_int_equal(ibv_dealloc_td(td), EBUSY);
     attr.pd = parent;
-    assert_null(ibv_alloc_parent_domain(e.context, &attr));
+    assert_null(ibv_alloc_parent_domain(device, &attr));
     assert_int_equal(errno, EINVAL);
     attr.pd = NULL;
-    assert_null(ibv_alloc_parent_domain(e.context, &attr));
+    assert_null(ibv_alloc_parent_domain(device, &attr));
     assert_int_equal(errno, EINVAL);
 
     open_ends(&e, parent, 0);
@@ -347,7 +327,7 @@ DEFINE_TEST(a_parent_domain_stands_for_its_domain, NULL, NULL)
         expect_completion(ibv_cq_ex_to_cq(e.cq_ex), i, IBV_WC_SUCCESS);
     }
     e.mr = of_parent;
-    struct ibv_cq_ex *cq = make_cq(e.context, parent, 0);
+    struct ibv_cq_ex *cq = make_cq(parent, 0);
     assert_non_null(cq);
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
     assert_int_equal(ibv_dereg_mr(of_domain), 0);
@@ -355,5 +335,4 @@ DEFINE_TEST(a_parent_domain_stands_for_its_domain, NULL, NULL)
     close_ends(&e);
     assert_int_equal(ibv_dealloc_td(td), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
-    assert_int_equal(ibv_close_device(e.context), 0);
 }

@@ -167,10 +167,8 @@ PAIR_TEST(a_reposted_receive_has_its_new_length, connected)
     expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
 }
 
-DEFINE_TEST(
-        a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender, connected, tear_down_pair)
+PAIR_TEST(a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender, connected)
 {
-    struct pair *p = *state;
     const uint32_t gone = p->server.mr->lkey;
     use_all_receives(p, 16);
     assert_int_equal(ibv_dereg_mr(p->server.mr), 0);
@@ -273,9 +271,8 @@ PAIR_TEST(a_queue_pair_whose_peer_destroyed_its_own_runs_out_of_retries, connect
     expect_completion(p->client.cq, 1, IBV_WC_RETRY_EXC_ERR);
 }
 
-DEFINE_TEST(a_peer_in_error_makes_the_sender_run_out_of_retries, connected, tear_down_pair)
+PAIR_TEST(a_peer_in_error_makes_the_sender_run_out_of_retries, connected)
 {
-    struct pair *p = *state;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     assert_int_equal(ibv_modify_qp(p->server.qp, &attr, IBV_QP_STATE), 0);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 1, 0, 8, &p->server, 0, 0), 0);
@@ -307,9 +304,8 @@ DEFINE_TEST(
 }
 
 /* UndefinedBehaviorSanitizer reports a load of such a value as its enumeration. */
-DEFINE_TEST(values_outside_of_their_enumerations_are_rejected, connected, tear_down_pair)
+PAIR_TEST(values_outside_of_their_enumerations_are_rejected, connected)
 {
-    struct pair *p = *state;
     struct ibv_send_wr *bad = NULL;
     for (unsigned opcode = 31; opcode < 1u << 31; opcode = opcode * 2 + 1) {
         struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)opcode};

@@ -8,24 +8,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static int opened(void **state)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    assert_non_null(list);
-    assert_non_null(list[0]);
-    assert_null(list[1]);
-    *state = ibv_open_device(list[0]);
-    assert_non_null(*state);
-    ibv_free_device_list(list);
-    return 0;
-}
-
-static int closed(void **state)
-{
-    assert_int_equal(ibv_close_device(*state), 0);
-    return 0;
-}
-
 /* Without /proc. Only root can remove it; otherwise its files cannot be opened because no descriptor is left. */
 static int remove_proc(void)
 {
@@ -44,10 +26,9 @@ static int remove_proc(void)
 
 TEST_IN_OWN_PROCESS(registration_without_proc_fails_with_a_reason)
 {
-    void *context = NULL;
     setenv("SOFTRDMA_LOG", "error", 1);
-    opened(&context);
-    struct ibv_pd *pd = ibv_alloc_pd(context);
+    open_the_device(NULL);
+    struct ibv_pd *pd = ibv_alloc_pd(device);
     char *memory = calloc(1, 4096);
     const int log = memfd_create("log", 0), error_output = dup(STDERR_FILENO);
     assert_true(log >= 0 && error_output >= 0);
@@ -66,37 +47,38 @@ TEST_IN_OWN_PROCESS(registration_without_proc_fails_with_a_reason)
 }
 
 /* The first test, because it forks: the device has no thread yet. */
-DEFINE_TEST(the_device_describes_itself, opened, closed)
+DEFINE_TEST(the_device_describes_itself, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
     struct ibv_device_attr attr;
     struct ibv_device_attr_ex extended;
     struct ibv_port_attr port;
     union ibv_gid gid;
-    assert_int_equal(context->device->transport_type, IBV_TRANSPORT_IB);
-    assert_int_equal(ibv_query_device(context, &attr), 0);
+    int devices = 0;
+    ibv_free_device_list(ibv_get_device_list(&devices));
+    assert_int_equal(devices, 1);
+    assert_int_equal(device->device->transport_type, IBV_TRANSPORT_IB);
+    assert_int_equal(ibv_query_device(device, &attr), 0);
     assert_true(attr.max_qp_wr > 0 && attr.max_sge > 0 && attr.phys_port_cnt == 1);
     assert_int_equal(attr.atomic_cap, IBV_ATOMIC_HCA);
-    assert_int_equal(ibv_query_device_ex(context, NULL, &extended), 0);
+    assert_int_equal(ibv_query_device_ex(device, NULL, &extended), 0);
     assert_memory_equal(&extended.orig_attr, &attr, sizeof(attr));
     assert_int_equal(extended.odp_caps.general_caps, 0);
     assert_int_equal(extended.device_cap_flags_ex >> 38, 7); /* flush to both places, atomic write */
-    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    assert_int_equal(ibv_query_port(device, 1, &port), 0);
     assert_int_equal(port.state, IBV_PORT_ACTIVE);
     assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
     assert_true(port.gid_tbl_len > 0);
-    assert_int_not_equal(ibv_query_port(context, 2, &port), 0);
-    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
-    assert_int_equal(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
+    assert_int_not_equal(ibv_query_port(device, 2, &port), 0);
+    assert_int_equal(ibv_query_gid(device, 1, 0, &gid), 0);
+    assert_int_equal(ibv_query_gid(device, 1, port.gid_tbl_len, &gid), -1);
 }
 
-DEFINE_TEST(receive_capacities_are_ignored_with_a_shared_queue, opened, closed)
+DEFINE_TEST(receive_capacities_are_ignored_with_a_shared_queue, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
     struct ibv_device_attr device_attr;
-    assert_int_equal(ibv_query_device(context, &device_attr), 0);
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+    assert_int_equal(ibv_query_device(device, &device_attr), 0);
+    struct ibv_pd *pd = ibv_alloc_pd(device);
+    struct ibv_cq *cq = ibv_create_cq(device, 16, NULL, NULL, 0);
     struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
     struct ibv_srq *srq = ibv_create_srq(pd, &shared);
     assert_non_null(srq);
@@ -125,45 +107,42 @@ DEFINE_TEST(receive_capacities_are_ignored_with_a_shared_queue, opened, closed)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-DEFINE_TEST(the_device_has_a_vendor_and_a_descriptor, opened, closed)
+DEFINE_TEST(the_device_has_a_vendor_and_a_descriptor, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
     struct ibv_device_attr attr;
-    assert_int_equal(ibv_query_device(context, &attr), 0);
+    assert_int_equal(ibv_query_device(device, &attr), 0);
     assert_int_not_equal(attr.vendor_id, 0);
     assert_int_equal(attr.vendor_id, be64toh(attr.node_guid) >> 40);
     /* Programs set or clear close-on-exec for programs that they execute. */
-    assert_true((fcntl(context->cmd_fd, F_GETFD) & FD_CLOEXEC) != 0);
-    assert_int_equal(fcntl(context->cmd_fd, F_SETFD, FD_CLOEXEC), 0);
+    assert_true((fcntl(device->cmd_fd, F_GETFD) & FD_CLOEXEC) != 0);
+    assert_int_equal(fcntl(device->cmd_fd, F_SETFD, FD_CLOEXEC), 0);
 }
 
-DEFINE_TEST(a_table_of_addresses_is_read_whole_or_not_at_all, opened, closed)
+DEFINE_TEST(a_table_of_addresses_is_read_whole_or_not_at_all, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
     struct ibv_port_attr port;
-    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    assert_int_equal(ibv_query_port(device, 1, &port), 0);
     const size_t count = (size_t)port.gid_tbl_len;
     struct ibv_gid_entry *entries = calloc(count + 1, sizeof(*entries));
     assert_non_null(entries);
-    assert_int_equal(ibv_query_gid_table(context, entries, count + 1, 0), count);
+    assert_int_equal(ibv_query_gid_table(device, entries, count + 1, 0), count);
     assert_int_equal(entries[count - 1].gid_index, count - 1);
-    assert_int_equal(ibv_query_gid_table(context, entries, count, 0), count);
-    assert_int_equal(ibv_query_gid_table(context, entries, count - 1, 0), -EINVAL);
-    assert_int_equal(ibv_query_gid_table(context, entries, count, 1), -EINVAL);
+    assert_int_equal(ibv_query_gid_table(device, entries, count, 0), count);
+    assert_int_equal(ibv_query_gid_table(device, entries, count - 1, 0), -EINVAL);
+    assert_int_equal(ibv_query_gid_table(device, entries, count, 1), -EINVAL);
     free(entries);
 }
 
 /* Programs use the first RoCE v2 address for other hosts, and prefer some of these to private addresses. */
-DEFINE_TEST(loopback_addresses_are_of_roce_v1_if_there_are_others, opened, closed)
+DEFINE_TEST(loopback_addresses_are_of_roce_v1_if_there_are_others, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
     static const uint8_t loopback_v4[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
     struct ibv_port_attr port;
-    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    assert_int_equal(ibv_query_port(device, 1, &port), 0);
     bool has_others = false;
     for (int i = 0; i < port.gid_tbl_len; ++i) {
         struct ibv_gid_entry entry;
-        assert_int_equal(ibv_query_gid_ex(context, 1, (uint32_t)i, &entry, 0), 0);
+        assert_int_equal(ibv_query_gid_ex(device, 1, (uint32_t)i, &entry, 0), 0);
         const bool loopback = memcmp(entry.gid.raw, loopback_v4, sizeof(loopback_v4)) == 0 ||
                               memcmp(entry.gid.raw, in6addr_loopback.s6_addr, sizeof(entry.gid.raw)) == 0;
         has_others = has_others || !loopback; /* they come first */
@@ -171,16 +150,15 @@ DEFINE_TEST(loopback_addresses_are_of_roce_v1_if_there_are_others, opened, close
     }
 }
 
-DEFINE_TEST(a_shorter_port_structure_is_not_overrun, opened, closed)
+DEFINE_TEST(a_shorter_port_structure_is_not_overrun, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
     struct {
         struct ibv_port_attr attr;
         uint8_t guard[16];
     } port;
     memset(&port, 0x5a, sizeof(port));
     /* The function that programs compiled with old headers call. */
-    assert_int_equal((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr *)&port.attr), 0);
+    assert_int_equal((ibv_query_port)(device, 1, (struct _compat_ibv_port_attr *)&port.attr), 0);
     const uint8_t *bytes = (const uint8_t *)&port;
     for (size_t i = offsetof(struct ibv_port_attr, port_cap_flags2); i < sizeof(port); ++i)
         assert_int_equal(bytes[i], 0x5a);
@@ -199,13 +177,12 @@ DEFINE_TEST(a_device_closes_whatever_is_left_open, NULL, NULL)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-DEFINE_TEST(parents_with_children_are_busy, opened, closed)
+DEFINE_TEST(parents_with_children_are_busy, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
     uint8_t memory[64];
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, channel, 0);
+    struct ibv_pd *pd = ibv_alloc_pd(device);
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(device);
+    struct ibv_cq *cq = ibv_create_cq(device, 4, NULL, channel, 0);
     struct ibv_qp_init_attr attr = {.send_cq = cq,
             .recv_cq = cq,
             .qp_type = IBV_QPT_RC,
@@ -231,9 +208,9 @@ static void expect_no_region(struct ibv_pd *pd, void *addr, size_t length, int a
     assert_int_equal(errno, error);
 }
 
-DEFINE_TEST(registration_checks_rights_and_mappings, opened, closed)
+DEFINE_TEST(registration_checks_rights_and_mappings, open_the_device, close_the_device)
 {
-    struct ibv_pd *pd = ibv_alloc_pd(*state);
+    struct ibv_pd *pd = ibv_alloc_pd(device);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
@@ -257,9 +234,9 @@ DEFINE_TEST(registration_checks_rights_and_mappings, opened, closed)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-DEFINE_TEST(keys_are_not_handed_out_in_a_row, opened, closed)
+DEFINE_TEST(keys_are_not_handed_out_in_a_row, open_the_device, close_the_device)
 {
-    struct ibv_pd *pd = ibv_alloc_pd(*state);
+    struct ibv_pd *pd = ibv_alloc_pd(device);
     uint8_t memory[8];
     struct ibv_mr *mrs[64];
     unsigned near = 0;
@@ -275,14 +252,13 @@ DEFINE_TEST(keys_are_not_handed_out_in_a_row, opened, closed)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-DEFINE_TEST(impossible_objects_are_refused, opened, closed)
+DEFINE_TEST(impossible_objects_are_refused, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    assert_null(ibv_create_cq(context, 0, NULL, NULL, 0));
+    struct ibv_pd *pd = ibv_alloc_pd(device);
+    assert_null(ibv_create_cq(device, 0, NULL, NULL, 0));
     assert_int_equal(errno, EINVAL);
-    assert_null(ibv_create_cq(context, 4, NULL, NULL, 99));
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    assert_null(ibv_create_cq(device, 4, NULL, NULL, 99));
+    struct ibv_cq *cq = ibv_create_cq(device, 4, NULL, NULL, 0);
     struct ibv_qp_init_attr attr = {
             .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC, .cap = {.max_send_wr = 1, .max_send_sge = 1}};
     assert_null(ibv_create_qp(pd, &attr));
@@ -299,11 +275,10 @@ DEFINE_TEST(impossible_objects_are_refused, opened, closed)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-DEFINE_TEST(states_change_only_along_the_table, opened, closed)
+DEFINE_TEST(states_change_only_along_the_table, open_the_device, close_the_device)
 {
-    struct ibv_context *context = *state;
-    struct ibv_pd *pd = ibv_alloc_pd(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    struct ibv_pd *pd = ibv_alloc_pd(device);
+    struct ibv_cq *cq = ibv_create_cq(device, 4, NULL, NULL, 0);
     struct ibv_qp_init_attr init = {.send_cq = cq,
             .recv_cq = cq,
             .qp_type = IBV_QPT_RC,

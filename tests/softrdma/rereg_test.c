@@ -2,20 +2,6 @@
 /* Tests of ibv_rereg_mr(). */
 #include "fixture.h"
 
-static int open_plain(void **state)
-{
-    static struct pair p;
-    open_pair(&p, NULL);
-    *state = &p;
-    return 0;
-}
-
-static int close_it(void **state)
-{
-    close_pair(*state);
-    return 0;
-}
-
 static void use(struct pair *p, enum ibv_wr_opcode opcode, const uint8_t *at, enum ibv_wc_status status)
 {
     struct side target = p->server;
@@ -29,9 +15,8 @@ static int change(struct pair *p, int what, struct ibv_pd *pd, void *addr, size_
     return ibv_rereg_mr(p->server.mr, what, pd, addr, length, access);
 }
 
-DEFINE_TEST(a_revoked_right_is_not_in_the_key, open_plain, close_it)
+PAIR_TEST(a_revoked_right_is_not_in_the_key, connected)
 {
-    struct pair *p = *state;
     use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ), 0);
     use(p, IBV_WR_RDMA_READ, p->server.memory, IBV_WC_SUCCESS);
@@ -40,9 +25,8 @@ DEFINE_TEST(a_revoked_right_is_not_in_the_key, open_plain, close_it)
     assert_int_equal(p->server.memory[0], 0);
 }
 
-DEFINE_TEST(a_granted_right_is_in_the_key, open_plain, close_it)
+PAIR_TEST(a_granted_right_is_in_the_key, connected)
 {
-    struct pair *p = *state;
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, (int)everything), 0);
     fill(p->client.memory, 8, 3);
@@ -50,9 +34,8 @@ DEFINE_TEST(a_granted_right_is_in_the_key, open_plain, close_it)
     assert_memory_equal(p->server.memory, p->client.memory, 8);
 }
 
-DEFINE_TEST(a_region_can_be_elsewhere, open_plain, close_it)
+PAIR_TEST(a_region_can_be_elsewhere, connected)
 {
-    struct pair *p = *state;
     uint8_t *elsewhere = calloc(1, 8192);
     use(p, IBV_WR_RDMA_WRITE, p->server.memory, IBV_WC_SUCCESS);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, 8192, 0), 0);
@@ -67,9 +50,8 @@ DEFINE_TEST(a_region_can_be_elsewhere, open_plain, close_it)
     free(elsewhere);
 }
 
-DEFINE_TEST(a_region_can_go_to_another_domain, open_plain, close_it)
+PAIR_TEST(a_region_can_go_to_another_domain, connected)
 {
-    struct pair *p = *state;
     struct ibv_pd *pd = ibv_alloc_pd(p->server.id->verbs);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);
     assert_ptr_equal(p->server.mr->pd, pd);
@@ -79,9 +61,8 @@ DEFINE_TEST(a_region_can_go_to_another_domain, open_plain, close_it)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-DEFINE_TEST(a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is, open_plain, close_it)
+PAIR_TEST(a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is, connected)
 {
-    struct pair *p = *state;
     struct ibv_pd *pd = ibv_alloc_pd(p->server.id->verbs);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_PD, p->server.pd, NULL, 0, 0), 0);
@@ -89,9 +70,8 @@ DEFINE_TEST(a_domain_that_is_not_the_queue_pairs_serves_again_when_it_is, open_p
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-DEFINE_TEST(a_posted_receive_is_looked_up_again, open_plain, close_it)
+PAIR_TEST(a_posted_receive_is_looked_up_again, connected)
 {
-    struct pair *p = *state;
     uint8_t *elsewhere = calloc(1, 4096);
     assert_int_equal(post_receive(&p->server, 7, 0, 64), 0);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, 4096, 0), 0);
@@ -104,9 +84,8 @@ DEFINE_TEST(a_posted_receive_is_looked_up_again, open_plain, close_it)
     free(elsewhere);
 }
 
-DEFINE_TEST(invalid_arguments_change_nothing, open_plain, close_it)
+PAIR_TEST(invalid_arguments_change_nothing, connected)
 {
-    struct pair *p = *state;
     const struct {
         int what;
         void *addr;

@@ -40,6 +40,7 @@ static void write_under_watch(size_t local_offset, size_t length, unsigned round
     memset(aligned, 0, 1u << 20);
     mr = ibv_reg_mr(p.server.pd, aligned, 1u << 20, everything);
     assert_non_null(mr);
+    const struct side target = {.memory = (uint8_t *)aligned, .mr = mr};
     struct watch w = {.memory = (uint8_t *)aligned, .words = length / 8};
     pthread_t watcher;
     assert_int_equal(pthread_create(&watcher, NULL, watch_words, &w), 0);
@@ -49,18 +50,7 @@ static void write_under_watch(size_t local_offset, size_t length, unsigned round
         uint32_t half = round;
         for (size_t i = 0; i < length; i += 4)
             memcpy(p.client.memory + local_offset + i, &half, sizeof(half));
-        struct ibv_sge sge = {.addr = (uintptr_t)p.client.memory + local_offset,
-                .length = (uint32_t)length,
-                .lkey = p.client.mr->lkey};
-        struct ibv_send_wr wr = {.wr_id = round,
-                                   .sg_list = &sge,
-                                   .num_sge = 1,
-                                   .opcode = IBV_WR_RDMA_WRITE,
-                                   .send_flags = IBV_SEND_SIGNALED},
-                           *bad = NULL;
-        wr.wr.rdma.remote_addr = (uintptr_t)aligned;
-        wr.wr.rdma.rkey = mr->rkey;
-        assert_int_equal(ibv_post_send(p.client.qp, &wr, &bad), 0);
+        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, round, local_offset, length, &target, 0, 0), 0);
         expect_completion(p.client.cq, round, IBV_WC_SUCCESS);
     }
     atomic_store(&w.stop, true);
