@@ -570,6 +570,48 @@ class RoceTest(unittest.TestCase):
         self.right.socket.send(second)
         self.finish(client, server)
 
+    def connect_once(self, relay: Relay) -> bytes:
+        """Connects two programs. Returns the request."""
+        server, client = self.serve_rping()
+        self.finish(self.left.start(*client), server)
+        return next(frame for frame in relay.frames if is_management(frame) and attribute_of(frame) == REQ)
+
+    def send_request(self, frame: bytes, number: int, port: int, guid: bytes = b"stranger", mtu: int = MTU_1024) -> None:
+        """Sends a changed request to the right: a communication ID, and the port that it is for."""
+        frame = frame[:86] + number.to_bytes(4) + frame[90:94] + (RDMA_PS_TCP << 16 | port).to_bytes(8) + guid + \
+            frame[110:136] + bytes([mtu << 4 | frame[136] & 0xf]) + frame[137:]
+        self.right.socket.send(roce_packets.with_identification(frame, 0))
+
+    @staticmethod
+    def await_answers(relay: Relay, number: int) -> list[tuple[int, int]]:
+        """Waits for answers to the request with that communication ID. Returns their attributes, and reasons to reject it."""
+        def answers() -> list[tuple[int, int]]:
+            frames = [f for f in relay.frames if is_management(f) and f[90:94] == number.to_bytes(4)]
+            return [(attribute_of(f), int.from_bytes(f[96:98]) if attribute_of(f) == REJ else 0) for f in frames]
+        wait_until(answers, "an answer")
+        return answers()
+
+    def test_a_request_waits_for_a_listener(self) -> None:
+        relay = self.relay()
+        request = self.connect_once(relay)
+        self.serve_rping() # the process that receives the requests
+        self.send_request(request, 1, 1)
+        self.assertEqual([(REJ, 8)], self.await_answers(relay, 1)) # no program listens
+        numbers = itertools.count(2)
+        for port in range(20000, 20020):
+            server = self.right.start("ucmatose", "-b", RIGHT, "-p", str(port), "-c", "100")
+            self.addCleanup(server.communicate)
+            self.addCleanup(server.kill)
+            sent = number = 0
+            while not self.right.listens(port):
+                self.assertIsNone(server.poll())
+                if time.monotonic() - sent > 0.05:
+                    sent, number = time.monotonic(), next(numbers)
+                    self.send_request(request, number, port)
+            if time.monotonic() - sent < 0.3: # otherwise this process has been delayed
+                break
+        self.assertEqual({(REP, 0)}, set(self.await_answers(relay, number)))
+
     def serve_udaddy(self, *options: str, **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server at the right that datagram queue pairs find. Returns it and the command of its client."""
         server = self.right.start("udaddy", "-b", RIGHT, *options, **environment)

@@ -125,8 +125,50 @@ void take_request(const std::shared_ptr<roce_service> &service, const cm_mad &m,
     }
 }
 
-// Handles a request that no connection of this process has received before.
-void find_listener(const roce::management_packet &p, const cm_mad &m, bool is_handed_on) REQUIRES(lock())
+std::shared_ptr<roce_link> find_link(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock())
+{
+    std::shared_ptr<roce_link> link;
+    if (m.remote_id == 0) { // a request, or its end by a sender that knows no ID of this side
+        const auto at = state().passive.find({flow.source, m.local_id});
+        link = at == state().passive.end() ? nullptr : at->second.lock();
+    } else {
+        const auto at = state().links.find(m.remote_id);
+        link = at == state().links.end() ? nullptr : at->second;
+    }
+    return link != nullptr && link->route.destination == flow.source && link->route.source == flow.destination
+                   ? link
+                   : nullptr;
+}
+
+void find_listener(const roce::management_packet &p, const cm_mad &m, bool is_handed_on, unsigned checks)
+        REQUIRES(lock());
+
+// Checks for a listener again before it rejects a request: programs reopen their listener for each connection. Clients
+// of this device repeat a rejected request themselves.
+void await_listener(const roce::management_packet &p, const cm_mad &m, bool is_handed_on, unsigned checks)
+        REQUIRES(lock())
+{
+    constexpr auto first_pause = std::chrono::milliseconds(10);
+    constexpr unsigned max_checks = 6; // within 630 ms
+    constexpr std::size_t max_waiting = 64;
+    auto &requests = state().unlistened;
+    const peer_key key{p.flow.source, m.local_id};
+    if (requests.contains(key)) // a copy of it
+        return;
+    if (m.guid == device_guid || checks == max_checks || requests.size() == max_waiting)
+        return send_rejection(p.flow, m, reject_reason::invalid_service_id, roce::cm_subject::request);
+    const std::vector<std::byte> bytes(p.bytes.begin(), p.bytes.end());
+    event_loop::get()->after(first_pause * (1 << checks), [=, flow = p.flow] {
+        const lock_guard guard(lock());
+        state().unlistened.erase(key);
+        if (find_link(flow, m) == nullptr) // no copy has found a listener
+            find_listener({.flow = flow, .bytes = bytes, .message = {}}, m, is_handed_on, checks + 1);
+    });
+    requests.insert(key);
+}
+
+// Handles a request that no connection of this process has received before, and that was checked that many times.
+void find_listener(const roce::management_packet &p, const cm_mad &m, bool is_handed_on, unsigned checks)
 {
     auto &services = state().services;
     const auto [first, last] = services.equal_range(m.service_id);
@@ -141,7 +183,7 @@ void find_listener(const roce::management_packet &p, const cm_mad &m, bool is_ha
                              (port.hand_on(p, name_of_service(m.service_id, &p.flow.destination, v4)) ||
                                      port.hand_on(p, name_of_service(m.service_id, nullptr, v4)));
     if (!is_of_other)
-        send_rejection(p.flow, m, reject_reason::invalid_service_id, roce::cm_subject::request);
+        await_listener(p, m, is_handed_on, checks);
 }
 
 // Handles a message that belongs to no connection: those whose sender waits for a response get one.
@@ -158,21 +200,6 @@ void answer_unknown(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock()
         reply.reason = mad_exchange::alternate_path_invalid_id;
         send_message(route_to(flow), reply);
     }
-}
-
-std::shared_ptr<roce_link> find_link(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock())
-{
-    std::shared_ptr<roce_link> link;
-    if (m.remote_id == 0) { // a request, or its end by a sender that knows no ID of this side
-        const auto at = state().passive.find({flow.source, m.local_id});
-        link = at == state().passive.end() ? nullptr : at->second.lock();
-    } else {
-        const auto at = state().links.find(m.remote_id);
-        link = at == state().links.end() ? nullptr : at->second;
-    }
-    return link != nullptr && link->route.destination == flow.source && link->route.source == flow.destination
-                   ? link
-                   : nullptr;
 }
 
 void replied(cm_id &id, const cm_mad &m) REQUIRES(lock())
@@ -254,7 +281,7 @@ void received(const roce::management_packet &p, bool is_handed_on)
         link->is_answered = true;
         handle(*link, link->exchange.arrived(m, clock::now()), m);
     } else if (is_request) {
-        find_listener(p, m, is_handed_on);
+        find_listener(p, m, is_handed_on, 0);
     } else {
         answer_unknown(p.flow, m);
     }

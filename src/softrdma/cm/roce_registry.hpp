@@ -11,6 +11,7 @@
 #include <bit>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -79,6 +80,7 @@ struct registry {
     std::shared_ptr<roce::mailbox> box GUARDED_BY(lock());
     std::unordered_map<std::uint32_t, std::shared_ptr<roce_link>> links GUARDED_BY(lock()); // keys: own IDs
     std::map<peer_key, std::weak_ptr<roce_link>> passive GUARDED_BY(lock());
+    std::set<peer_key> unlistened GUARDED_BY(lock()); // requests that wait for a listener
     std::unordered_multimap<std::uint64_t, std::weak_ptr<roce_service>> services GUARDED_BY(
             lock());                                                 // keys: service IDs
     std::map<network_address, host_probe> probes GUARDED_BY(lock()); // keys: hosts
