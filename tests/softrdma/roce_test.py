@@ -612,6 +612,14 @@ class RoceTest(unittest.TestCase):
                 break
         self.assertEqual({(REP, 0)}, set(self.await_answers(relay, number)))
 
+    def test_requests_with_an_invalid_path_mtu(self) -> None:
+        relay = self.relay()
+        request = self.connect_once(relay)
+        self.serve_rping()
+        for mtu in (0, MTU_1024 + 1, 6, 15):
+            self.send_request(request, 100 + mtu, self.port, mtu=mtu)
+            self.assertEqual([(REJ, 26)], self.await_answers(relay, 100 + mtu))
+
     def serve_udaddy(self, *options: str, **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server at the right that datagram queue pairs find. Returns it and the command of its client."""
         server = self.right.start("udaddy", "-b", RIGHT, *options, **environment)

@@ -51,8 +51,9 @@ std::uint16_t check_request(
         return reject_reason::invalid_service_id;
     if (header.source != flow.source || header.destination != flow.destination)
         return reject_reason::invalid_gid;
-    return roce_connect::max_path_mtu(gid_index_of(flow.destination)) < m.mtu ? reject_reason::invalid_mtu
-                                                                              : std::uint16_t{0};
+    const bool has_mtu = m.attribute == cm_attribute::request;
+    const bool fits = m.mtu >= IBV_MTU_256 && m.mtu <= roce_connect::max_path_mtu(gid_index_of(flow.destination));
+    return has_mtu && !fits ? reject_reason::invalid_mtu : std::uint16_t{0};
 }
 
 void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t reason, roce::cm_subject subject)

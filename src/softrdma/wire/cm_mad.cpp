@@ -17,8 +17,6 @@ constexpr std::uint8_t management_class = 7; // communication management
 constexpr std::uint8_t class_version = 2;
 constexpr std::uint8_t method_send = 3;
 
-constexpr std::uint8_t reliable_connection = 0;
-constexpr std::uint8_t max_mtu = 5;              // IBV_MTU_4096
 constexpr std::uint16_t permissive_lid = 0xffff; // RoCE has no LIDs
 constexpr std::uint8_t path_hop_limit = 64;
 constexpr std::uint32_t packet_rate = 16; // IBV_RATE_100_GBPS
@@ -259,7 +257,6 @@ bool decode(std::span<const std::byte> bytes, cm_mad &m) noexcept
     switch (m.attribute) {
     case cm_attribute::request:
         get_request(r, m);
-        is_valid = m.transport != reliable_connection || (m.mtu > 0 && m.mtu <= max_mtu);
         break;
     case cm_attribute::reply:
         get_reply(r, m);
