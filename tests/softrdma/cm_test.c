@@ -284,6 +284,31 @@ TEST(binding_follows_the_rules_of_addresses)
     assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+TEST(numbers_of_no_queue_pair_are_exchanged)
+{
+    PAIR p = {0};
+    open_listener(&p, "127.0.0.1");
+    resolve_client(&p, NULL);
+    rdma_destroy_qp(p.client.id);
+    struct rdma_conn_param param = plain;
+    param.qp_num = 1000;
+    connect_client(&p, &param);
+    struct rdma_cm_event *request = take_request(&p);
+    assert_int_equal(request->param.conn.qp_num, 1000);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    param.qp_num = 2000;
+    assert_int_equal(rdma_accept(p.server.id, &param), 0);
+    struct rdma_cm_event *response = next_event(p.client.channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
+    assert_int_equal(response->param.conn.qp_num, 2000);
+    assert_int_equal(rdma_ack_cm_event(response), 0);
+    assert_int_equal(rdma_establish(p.client.id), 0);
+    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    assert_int_equal(rdma_disconnect(p.client.id), 0);
+    assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    assert_int_equal(rdma_disconnect(p.server.id), 0);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+}
+
 TEST(steps_out_of_order_are_refused)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();

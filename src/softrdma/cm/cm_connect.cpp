@@ -60,13 +60,14 @@ int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field
     return detail::choose_psn(id) ? 0 : EAGAIN;
 }
 
-std::shared_ptr<queue_pair> find_local_qp(cm_id &id) REQUIRES(lock())
+// Finds the queue pair of the number that the program has given. The connection manager works without one, as for
+// programs that measure it with numbers of no queue pair.
+void find_local_qp(cm_id &id) REQUIRES(lock())
 {
-    auto qp = number_table::instance().find(id.local.qpn);
+    const auto qp = number_table::instance().find(id.local.qpn);
     id.local_qp = qp;
     if (qp != nullptr && id.ack_timeout)
         qp->set_response_limit();
-    return qp;
 }
 
 void start_connecting(cm_id &id) REQUIRES(lock());
@@ -102,8 +103,8 @@ void start_connecting(cm_id &id)
         return detail::refused(id);
     if (error != 0)
         return detail::unreachable(id, error);
-    if (!detail::is_datagram(id) && !id.join())
-        return detail::unreachable(id, EINVAL);
+    if (!detail::is_datagram(id))
+        id.join();
     id.begin();
 }
 
@@ -233,7 +234,9 @@ int connect(cm_id &id, const rdma_conn_param *param)
     const int error = datagrams ? 0 : prepare_handshake(id, chosen, request_private_size);
     if (error != 0)
         return detail::fail(error);
-    if ((!datagrams && find_local_qp(id) == nullptr) || !random_bytes(id.local.key.data(), id.local.key.size()))
+    if (!datagrams)
+        find_local_qp(id);
+    if (!random_bytes(id.local.key.data(), id.local.key.size()))
         return detail::fail(EINVAL);
     id.active = true;
     if (roce_connect::is_selected()) {
@@ -253,8 +256,9 @@ int accept(cm_id &id, const rdma_conn_param *param)
     if (detail::is_datagram(id))
         return detail::send_qpn(id, param);
     const int error = prepare_handshake(id, param != nullptr ? *param : id.request, reply_private_size);
-    if (error != 0 || find_local_qp(id) == nullptr)
-        return detail::fail(error != 0 ? error : EINVAL);
+    if (error != 0)
+        return detail::fail(error);
+    find_local_qp(id);
     id.local.responder_resources = granted(id.local.responder_resources, id.remote.initiator_depth);
     id.local.initiator_depth = granted(id.local.initiator_depth, id.remote.responder_resources);
     bool searched = false;

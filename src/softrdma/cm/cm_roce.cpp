@@ -213,7 +213,9 @@ void over_roce::adopt_path(cm_id &id)
 int over_roce::join(cm_id &id)
 {
     const auto qp = id.local_qp.lock();
-    const int error = qp == nullptr ? EINVAL : roce_connect::join(*qp);
+    if (qp == nullptr)
+        return 0;
+    const int error = roce_connect::join(*qp);
     if (error == 0)
         id.local.qpn = qp->roce_number;
     return error;

@@ -20,7 +20,7 @@ void probe(cm_id &id) REQUIRES(lock());
 // Called when TCP refused it finally: requests the connection over RoCE. Returns false if the peer does not use RoCE. A
 // peer that does not answer in time refuses the connection, too.
 bool follow_refusal(cm_id &id) REQUIRES(lock());
-// Gives the queue pair of the id a number of RoCE. Returns 0 or an errno value.
+// Gives the queue pair of the id, if it exists, a number of RoCE. Returns 0 or an errno value.
 int join(cm_id &id) REQUIRES(lock());
 void leave(cm_id &id) REQUIRES(lock());
 void adopt_path(cm_id &id) REQUIRES(lock());

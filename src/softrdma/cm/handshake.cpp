@@ -167,7 +167,11 @@ void handshake::end_path()
 shm_address handshake::own_address() const
 {
     const auto qp = local_qp.lock();
-    return qp == nullptr ? shm_address{} : discovery::own_shm_address(*qp, *path);
+    if (qp != nullptr)
+        return discovery::own_shm_address(*qp, *path);
+    shm_address none;
+    none.absence_reason = no_shm_reason::unshared;
+    return none;
 }
 
 bool handshake::search(const shm_address &peer)
@@ -177,8 +181,8 @@ bool handshake::search(const shm_address &peer)
         path->hold(); // input waits until the queue pair is ready
     else if (qp != nullptr)
         qp->suspend();
-    no_shm_reason_ = peer.absence_reason;
-    if (peer.present || discovery::required())
+    no_shm_reason_ = qp == nullptr ? no_shm_reason::unshared : peer.absence_reason;
+    if (qp != nullptr && (peer.present || discovery::required()))
         searching_ = discovery::reach(
                 peer, *path, ep_, no_shm_reason_, [weak = std::weak_ptr(path)](discovery::shm_ep_ptr found) {
                     const auto from = weak.lock();

@@ -50,7 +50,7 @@ public:
     bool search(const shm_address &peer) REQUIRES(cm::lock());
     bool is_searching() const REQUIRES(cm::lock()) { return searching_; }
     void stop_searching() REQUIRES(cm::lock());
-    bool fails() const REQUIRES(cm::lock()) { return ep_ == nullptr && discovery::required(); }
+    bool fails() const REQUIRES(cm::lock()) { return ep_ == nullptr && !local_qp.expired() && discovery::required(); }
     void answer() REQUIRES(cm::lock()); // passive side, after the search: sends message 2
     void decide() REQUIRES(cm::lock()); // active side, after join(); message 3 follows
     void send_decision(opcode op) REQUIRES(cm::lock());
