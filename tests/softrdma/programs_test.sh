@@ -57,8 +57,12 @@ manager_programs() {
     fi
     both rdma_xserver -p %p // rdma_xclient -s %a -p %p
     both rstream -b %a -p %p -S 4096 -C 100 // rstream -s %a -p %p -S 4096 -C 100
-    # Later releases also connect queue pairs whose numbers do not exist.
-    if ! cmtime -h 2>&1 | grep -q base_qpn; then
+    # Later releases end, connect numbers of no queue pair, and listen at the TCP port of the same number.
+    if cmtime -h 2>&1 | grep -q base_qpn; then
+        cmtime=cmtime
+        [ "$lane" = roce ] || cmtime="env SOFTRDMA_PORT_OFFSET=-1000 cmtime"
+        both $cmtime -b %a -p %p -c 20 // $cmtime -s %a -p %p -c 20
+    else
         serving cmtime -b %a -p %p // cmtime -s %a -p %p -c 20
     fi
 }

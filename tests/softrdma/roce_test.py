@@ -612,6 +612,11 @@ class RoceTest(unittest.TestCase):
                 break
         self.assertEqual({(REP, 0)}, set(self.await_answers(relay, number)))
 
+    def test_a_program_listens_at_the_tcp_port_of_its_listener(self) -> None:
+        self.serve_rping()
+        program = f"import socket; socket.create_server(('{RIGHT}', {self.port}))"
+        subprocess.run([*self.right.enter, sys.executable, "-c", program], check=True)
+
     def test_requests_with_an_invalid_path_mtu(self) -> None:
         relay = self.relay()
         request = self.connect_once(relay)

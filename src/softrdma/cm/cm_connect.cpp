@@ -206,8 +206,8 @@ int listen(cm_id &id, int backlog)
         if (const int error = over_roce::listen(id); error != 0)
             return detail::fail(error);
     }
-    if (!roce_connect::is_selected()) { // otherwise the bound socket reserves the port on the host
-        detail::share_port(id.socket);
+    detail::share_port(id.socket);
+    if (!roce_connect::is_selected()) { // otherwise the bound socket keeps the system from choosing its port for others
         id.listening = listener::open(std::exchange(id.socket, -1), SOMAXCONN,
                 [serial = id.serial](int socket) { return handshake::accepted(socket, serial); });
         if (id.listening == nullptr) {
