@@ -55,8 +55,8 @@ void history::check_word(std::size_t slot, std::size_t part, std::uint64_t word,
                 slot, seen_[slot][part]);
 }
 
-// Returns the newest valid slot of the file, as it is after a power failure.
-replica::mirror_state history::durable_state(const place &of) const
+// Returns the newest valid slot of the file: as processes see it, or as it is after a power failure.
+replica::mirror_state history::state(const place &of, bool durable)
 {
     constexpr std::size_t slot_size = 4096, head = 20;
     constexpr std::size_t checked = head + replica::encoded_state_size + replica::encoded_stamp_size;
@@ -64,7 +64,7 @@ replica::mirror_state history::durable_state(const place &of) const
     replica::mirror_state newest;
     std::uint64_t newest_sequence = 0;
     for (std::size_t at = 0; f != nullptr && at + slot_size <= f->size(); at += slot_size) {
-        const std::byte *const slot = &f->durable[at];
+        const std::byte *const slot = durable ? &f->durable[at] : f->live + at;
         const replica::siphash_result sum = replica::siphash_128(replica::siphash_key{}, {slot, checked});
         byte_reader from({slot + 12, checked});
         const auto sequence = from.get<std::uint64_t>();
@@ -107,7 +107,7 @@ std::vector<replica::mirror_promise> history::promises() const
 {
     std::vector<replica::mirror_promise> all;
     for (const place &p : copies)
-        all.push_back(p.data.empty() ? replica::mirror_promise() : durable_state(p).promised);
+        all.push_back(p.data.empty() ? replica::mirror_promise() : state(p, false).promised);
     return all;
 }
 

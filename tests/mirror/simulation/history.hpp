@@ -92,11 +92,13 @@ public:
     // Length of the set: found by an opening, or reached by a growth.
     std::uint64_t set_length() const { return set_length_; }
     std::uint64_t requested_length = 0; // maximum of all growths
-    // Durable state: the newest record of these copies and the arbiter, that of one copy, and all promises.
+    // Durable state: the newest record of these copies and the arbiter, and that of one copy.
     replica::mirror_record newest_record(std::uint32_t of = UINT32_MAX) const;
     replica::mirror_record record_of(unsigned copy) const { return durable_state(copies[copy]).committed; }
     // Indexes of the copies in sync of a record. A replica of a pool can have another number than its target.
     std::uint32_t in_sync(const replica::mirror_record &r) const;
+    // Promises as processes see them. A process that is killed before its promise is durable leaves it in the file, and
+    // the next process that reads the file makes it durable.
     std::vector<replica::mirror_promise> promises() const;
     // Consistency points. Writers use increasing numbers.
     std::uint64_t next_mark() { return ++marks_; }
@@ -125,7 +127,8 @@ public:
     std::uint64_t flushes = 0, openings = 0, forcings = 0, growths = 0, cuts = 0;
 
 private:
-    replica::mirror_state durable_state(const place &of) const;
+    static replica::mirror_state state(const place &of, bool durable);
+    static replica::mirror_state durable_state(const place &of) { return state(of, true); }
     bool is_stored(std::size_t slot, std::uint64_t word) const;
     std::uint64_t word(const place &of, std::uint64_t offset, bool durable) const;
     // Checks that copies in sync have a length within these limits durably.
