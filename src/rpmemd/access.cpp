@@ -86,10 +86,9 @@ access::access(const std::string &identity, const std::vector<grant> &grants)
     std::ranges::copy_if(grants, std::back_inserter(grants_), [&](const grant &g) { return g.identity == identity; });
 }
 
-void access::check(const replica::request &request) const
+void access::check(replica::request::BodyCase kind, const std::string &set) const
 {
-    const unsigned permitting = permitting_roles(request.body_case());
-    const std::string &set = request.set_name();
+    const unsigned permitting = permitting_roles(kind);
     if (is_limited_ && std::ranges::none_of(grants_, [&](const grant &g) {
             return (g.roles & permitting) != 0 && fnmatch(g.pattern.c_str(), set.c_str(), 0) == 0;
         }))

@@ -33,7 +33,8 @@ public:
     access() = default;
     access(const std::string &identity, const std::vector<grant> &grants);
 
-    void check(const replica::request &request) const;
+    // Throws failure unless the client may send a request of this kind for the set.
+    void check(replica::request::BodyCase kind, const std::string &set) const;
 
 private:
     bool is_limited_ = false;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mirror_session.hpp"
 
+#include <filesystem>
 #include <sys/socket.h>
 
 #include "log.hpp"
+#include "set_file.hpp"
 
 namespace rpmemd
 {
@@ -18,11 +20,22 @@ constexpr std::size_t max_sets = 1024; // limit of the sets in memory, because a
 
 } // namespace
 
-mirror_set &mirror_sets::of(const std::string &name)
+mirror_set *mirror_sets::find(const std::string &name)
 {
     const std::lock_guard guard(lock_);
     const auto found = sets_.find(name);
-    if (found != sets_.end())
+    return found == sets_.end() ? nullptr : found->second.get();
+}
+
+// Names without a set file use no memory: a client can invent any number of them.
+mirror_set &mirror_sets::of(const std::string &name)
+{
+    if (mirror_set *const found = find(name); found != nullptr)
+        return *found;
+    // Without the lock: the disk can hang.
+    (void)read_set_file(settings_.poolset_dir, name);
+    const std::lock_guard guard(lock_);
+    if (const auto found = sets_.find(name); found != sets_.end())
         return *found->second;
     if (sets_.size() >= max_sets)
         throw failure(EMFILE, "rpmemd: limit of " + std::to_string(max_sets) + " sets reached (restart it)");
@@ -94,8 +107,10 @@ void mirror_session::execute(const replica::request &request, replica::response 
         return;
     if (request.body_case() < kind::kCreateCopy)
         throw failure(ENOTSUP, "request not supported: this rpmemd serves only mirrored sets");
-    rights_.check(request);
-    const std::string &name = request.set_name();
+    // A set file has one name, because a second mirror_set would find its state locked.
+    check_set_name(request.set_name());
+    const std::string name = std::filesystem::path(request.set_name()).lexically_normal();
+    rights_.check(request.body_case(), name);
     mirror_set &set = sets_.of(name);
     const set_claim claim{replica::array_of<replica::set_uuid>(request.set()), replica::from_wire(request.promise())};
     const auto respond = [&](const replica::mirror_state &state) { to_wire(state, *response.mutable_state()); };

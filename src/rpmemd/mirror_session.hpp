@@ -21,6 +21,7 @@ class mirror_sets
 {
 public:
     mirror_sets(const config &settings, std::string address) : settings_(settings), address_(std::move(address)) {}
+    // Returns the set, which need not have a copy yet. Throws failure.
     mirror_set &of(const std::string &name);
     // Calls f with the name and the metrics of each set. f must not block.
     template<class F>
@@ -32,6 +33,8 @@ public:
     }
 
 private:
+    mirror_set *find(const std::string &name);
+
     const config &settings_;
     const std::string address_;
     mutable std::mutex lock_;

@@ -49,6 +49,31 @@ FIXTURE_TEST(running_daemon, a_set_is_created_once)
     assert_int_equal(daemon.end(), 0);
 }
 
+// The daemon forgets no set, and has a limit of 1024 sets.
+FIXTURE_TEST(running_daemon, names_without_a_set_file_take_no_capacity)
+{
+    writer w(daemon);
+    replica::request missing = w.about(kind::kGetState);
+    for (int i = 0; i < 1100; ++i) {
+        missing.set_set_name("missing" + std::to_string(i));
+        assert_int_equal(status_of(w.ask(missing)), status::missing);
+    }
+    assert_int_equal(status_of(w.create()), status::success);
+}
+
+TEST(all_names_of_a_set_file_are_one_set)
+{
+    const place at;
+    std::optional<standing_daemon> daemon(at);
+    writer(*daemon).create();
+    daemon.emplace(at); // has not used the set yet
+    writer w(*daemon);
+    replica::request other = w.about(kind::kPrepare, first);
+    other.set_set_name(".//a.set");
+    assert_int_equal(status_of(w.ask(other)), status::success);
+    assert_true(state_of(w.state()).promised == first);
+}
+
 FIXTURE_TEST(with_copy, flushed_data_is_in_the_part)
 {
     assert_int_equal(status_of(w.attach(first)), status::fenced); // not promised yet
