@@ -111,7 +111,8 @@ std::size_t copy_bulk(std::byte *, const std::byte *, std::size_t)
 void gather_segments(std::byte *to, std::span<const iovec> from) noexcept
 {
     for (const iovec &segment : from) {
-        memcpy(to, segment.iov_base, segment.iov_len);
+        if (segment.iov_len > 0) // otherwise the pointers may be NULL
+            memcpy(to, segment.iov_base, segment.iov_len);
         to += segment.iov_len;
     }
 }
