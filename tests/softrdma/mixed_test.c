@@ -2,8 +2,8 @@
 /* Two processes with eight connections of mixed traffic: messages and their echoes, WRITEs with and without immediate
  * data that are flushed and read back, and an atomic counter. Every other connection uses files. Either process is
  * repeatedly stopped and continued: all data must arrive at its place, and no request may fail. Then one process is
- * killed: the other one must have received only sent data, and every connection must end. TEST_MIXED_ROUNDS sets the
- * number of rounds (default 8), TEST_SEED the moments. */
+ * killed: the other one must have received only sent data, and every connection must end. A side that ends has no
+ * resources of its peer. TEST_MIXED_ROUNDS sets the number of rounds (default 8), TEST_SEED the moments. */
 #include "native.h"
 #include "remote.h"
 
@@ -47,6 +47,17 @@ struct shared {
 };
 
 static struct shared *all;
+static struct resources without_peer;
+
+/* Counts after one use, because some objects are created only once per process. */
+static void count_resources(void)
+{
+    struct pair alone = {0};
+    open_listener(&alone, "127.0.0.1");
+    resolve_client(&alone, NULL);
+    close_pair(&alone);
+    without_peer = resources_of(getpid());
+}
 
 struct greeting {
     uint16_t port;
@@ -139,7 +150,7 @@ static void accept_connection(struct served *s, int out, bool file)
     struct rdma_cm_event *request = take_request(&s->p);
     create_queues(&s->p.server, NULL,
             &(struct options){.size = side_size,
-                    .server_memory = file ? map_file(side_size, MAP_SHARED, NULL) : NULL,
+                    .server_file = file ? MAP_SHARED : 0,
                     .server_access = (int)everything | IBV_ACCESS_REMOTE_ATOMIC | access_flush_persistent},
             true);
     for (unsigned i = 0; i < receives; ++i)
@@ -173,6 +184,7 @@ static void serve(int out)
     }
     for (unsigned c = 0; c < connections; ++c)
         close_pair(&sides[c].p);
+    expect_resources(getpid(), &without_peer);
     exit(0);
 }
 
@@ -328,6 +340,7 @@ static void work(int in)
     }
     for (unsigned c = 0; c < connections; ++c)
         close_pair(&callers[c].r.pair);
+    expect_resources(getpid(), &without_peer);
     exit(0);
 }
 
@@ -339,6 +352,7 @@ static pid_t start(void (*side)(int), int end, int other)
         close(other);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(hang_s);
+        count_resources();
         side(end);
     }
     return pid;
