@@ -105,23 +105,6 @@ TEST(a_device_that_refuses_the_operation_on_its_queue_pairs_emulates)
     drop_path(path);
 }
 
-TEST(bad_arguments_are_refused)
-{
-    for (int native = 0; native < 2; ++native) {
-        if (native)
-            fake_make_native();
-        const struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
-        assert_int_equal(rpma_atomic_write(NULL, path.remote, 0, word, 3, NULL), RPMA_E_INVAL);
-        assert_int_equal(rpma_atomic_write(BOGUS, NULL, 0, word, 3, NULL), RPMA_E_INVAL);
-        assert_int_equal(rpma_atomic_write(BOGUS, BOGUS, 0, NULL, 3, NULL), RPMA_E_INVAL);
-        assert_int_equal(rpma_atomic_write(BOGUS, BOGUS, 0, word, 0, NULL), RPMA_E_INVAL);
-        for (size_t offset = 1; offset < 8; ++offset)
-            assert_int_equal(rpma_atomic_write(BOGUS, BOGUS, 8 + offset, word, 3, NULL), RPMA_E_INVAL);
-        assert_calls("");
-        drop_path(path);
-    }
-}
-
 TEST(ranges_outside_the_region_are_rejected)
 {
     const uint64_t sizes[] = {7, 8, 12, 16, MR_SIZE};

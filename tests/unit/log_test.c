@@ -40,15 +40,6 @@ TEST(an_errno_without_a_name_is_logged_by_number)
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "123456"));
 }
 
-TEST(provider_errors_are_returned_with_logging_off)
-{
-    peer = make_peer();
-    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED), 0);
-    fake_fail_call(1, EIO, false);
-    assert_provider(rpma_peer_delete(&peer), EIO);
-    assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
-}
-
 int main(void)
 {
     rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &initial[RPMA_LOG_THRESHOLD]);

@@ -173,25 +173,6 @@ OPERATION_TEST(only_the_always_flag_signals)
     }
 }
 
-OPERATION_TEST(bad_arguments_are_refused_without_touching_the_connection)
-{
-    FOR_EACH_ROW(row)
-    {
-        assert_int_equal(row->call(NULL, local, 0, remote, 0, 8, ODD_FLAGS, NULL), RPMA_E_INVAL);
-        assert_int_equal(row->call(NULL, NULL, 0, NULL, 0, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
-        assert_int_equal(row->call(BOGUS, local, 0, remote, 0, 8, 0, NULL), RPMA_E_INVAL);
-        assert_int_equal(row->call(BOGUS, NULL, 0, NULL, 0, 0, 0, NULL), RPMA_E_INVAL);
-        assert_int_equal(row->call(BOGUS, NULL, 1, NULL, 0, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
-        assert_int_equal(row->call(BOGUS, NULL, 0, NULL, 0, 1, ODD_FLAGS, NULL), RPMA_E_INVAL);
-        if (!row->one_sided)
-            continue;
-        assert_int_equal(row->call(BOGUS, NULL, 0, NULL, 1, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
-        assert_int_equal(row->call(BOGUS, BOGUS, 0, NULL, 0, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
-        assert_int_equal(row->call(BOGUS, NULL, 0, BOGUS, 0, 0, ODD_FLAGS, NULL), RPMA_E_INVAL);
-    }
-    assert_calls("");
-}
-
 OPERATION_TEST(ranges_outside_a_region_are_rejected_before_posting)
 {
     const struct {

@@ -98,11 +98,3 @@ SRQ_TEST(a_receive_outside_the_region_is_refused)
     drop_mr(mr);
     drop_srq(srq);
 }
-
-SRQ_TEST(a_refused_receive_is_a_provider_error)
-{
-    struct rpma_srq *srq = make_srq(5, 5);
-    fake_fail_call(1, ENOMEM, false);
-    assert_provider(rpma_srq_recv(srq, NULL, 0, 0, NULL), ENOMEM);
-    drop_srq(srq);
-}
