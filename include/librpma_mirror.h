@@ -77,7 +77,7 @@ enum rpma_mirror_level {
 };
 
 enum rpma_mirror_device {
-    RPMA_MIRROR_DEVICE_ANY, /* kernel if the target has one, else softrdma; here preferably the same; default */
+    RPMA_MIRROR_DEVICE_ANY, /* default; kernel if the target has one, else softrdma; here the same kind if possible */
     RPMA_MIRROR_DEVICE_KERNEL,
     RPMA_MIRROR_DEVICE_SOFTRDMA
 };
@@ -169,7 +169,7 @@ struct rpma_mirror_event {
     struct rpma_mirror_error error; /* kind NONE without an error */
 };
 
-/* Event function, called by any thread. Calls in it that need the membership return RPMA_MIRROR_E_BUSY. */
+/* Event function, called by any thread. In it, calls that need the membership return RPMA_MIRROR_E_BUSY. */
 typedef void (*rpma_mirror_event_function)(void *context, const struct rpma_mirror_event *event);
 int rpma_mirror_cfg_set_event_function(struct rpma_mirror_cfg *cfg, rpma_mirror_event_function function, void *context);
 
@@ -191,7 +191,7 @@ struct rpma_mirror_progress {
     uint32_t seconds_left; /* at the current rate; UINT32_MAX if unknown */
     uint64_t compared_bytes;
     uint64_t total_bytes;
-    uint64_t sent_bytes;       /* sent because they, or the batch before, differed */
+    uint64_t sent_bytes;       /* in segments that differed, or that followed batches that differed completely */
     uint64_t bytes_per_second; /* rate of compared_bytes */
 };
 typedef int (*rpma_mirror_progress_function)(void *context, const struct rpma_mirror_progress *progress);
@@ -217,7 +217,7 @@ int rpma_mirror_cfg_get_admin_socket(const struct rpma_mirror_cfg *cfg, char **p
 
 struct rpma_mirror;
 
-#define RPMA_MIRROR_F_FORCE (1 << 0) /* open without a target in sync that does not respond: its data is lost */
+#define RPMA_MIRROR_F_FORCE (1 << 0) /* open without a target in sync that does not respond: its newer data is lost */
 
 /* Creates the local file if it is missing, its state, and a copy on each target. Does not open the set. */
 int rpma_mirror_create(const struct rpma_mirror_cfg *cfg);
@@ -290,7 +290,7 @@ int rpma_mirror_optimized_flush_and_verify(struct rpma_mirror *mirror, unsigned 
 
 /* SYNC: flushes one range. flags: RPMA_MIRROR_F_DEEP or 0. */
 int rpma_mirror_sync(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t length, unsigned flags);
-/* Stores value at offset, a multiple of 8, on each copy in sync after all earlier flushes of the lane are durable. */
+/* Stores value at offset, a multiple of 8, on each copy in sync, after all earlier flushes of the lane are durable. */
 int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value);
 
 /* Stores the number of a point at which all flushed data is consistent for the program, durably on each copy. */
@@ -360,7 +360,7 @@ struct rpma_mirror_attributes {
     uint32_t deep_flush_capable;
     uint32_t error_event_capable; /* events are reported */
     uint32_t error_event_precise; /* errors contain the range */
-    uint32_t error_event_live;    /* and the program can continue */
+    uint32_t error_event_live;    /* the program can continue after an error */
 };
 
 /* Returns the attributes of a copy; RPMA_MIRROR_ALL_COPIES selects the weakest of the copies in sync. */
@@ -384,7 +384,7 @@ struct rpma_mirror_statistics {
     uint64_t evictions;
     uint64_t resyncs;
     uint64_t compared_bytes; /* compared by resync and verify */
-    uint64_t sent_bytes;     /* sent because they, or the batch before, differed */
+    uint64_t sent_bytes;     /* sent by resyncs */
     uint64_t repaired_bytes;
     uint64_t late_confirmations; /* later than the limit of rpma_mirror_cfg_set_slow_limit */
     uint64_t slow_evictions;     /* due to this limit */
@@ -469,23 +469,23 @@ struct rpma_mirror_reader;
 /* Reads the image of the next consistency point from a target, within timeout_ms (-1: the timeout of opening). */
 int rpma_mirror_map_read_only(
         const struct rpma_mirror_cfg *cfg, unsigned flags, int timeout_ms, struct rpma_mirror_reader **reader_ptr);
-/* Reads a newer image. The image before stays mapped until the next call; after an error the last one is valid. */
+/* Reads a newer image. The previous one stays mapped until the next call, and remains current after an error. */
 int rpma_mirror_refresh(struct rpma_mirror_reader *reader, unsigned flags, int timeout_ms);
 
 enum rpma_mirror_image_consistency {
     RPMA_MIRROR_IMAGE_POINT = 1, /* content at the consistency point */
     RPMA_MIRROR_IMAGE_CLOSED,    /* content at the end of the writer, which closed the set cleanly */
-    RPMA_MIRROR_IMAGE_ANY_TIME   /* content at any time */
+    RPMA_MIRROR_IMAGE_ANY_TIME   /* mixture of old and new content */
 };
 
 struct rpma_mirror_image {
     uint32_t size;
-    uint32_t copy; /* from which it was read */
+    uint32_t copy; /* source of the image */
     const void *address;
     uint64_t length;
     enum rpma_mirror_image_consistency consistency;
     uint32_t age_is_proven; /* 0 if a target in sync did not respond, or a writer can have continued alone */
-    uint64_t age_ms;        /* the image contains each flush that was acknowledged before; now - age_ms */
+    uint64_t age_ms;        /* the image contains each flush that was acknowledged at least this time ago */
     uint64_t epoch;         /* epoch and version of the record of the image */
     uint64_t version;
     uint64_t consistency_point; /* last consistency point before the image, or 0 */
