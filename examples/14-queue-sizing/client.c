@@ -56,11 +56,11 @@ struct transfer {
 };
 
 static uint64_t parse_within(
-        const struct arguments *args, int index, const char *name, uint64_t fallback, uint64_t least, uint64_t most)
+        const struct arguments *args, int index, const char *name, uint64_t fallback, uint64_t min, uint64_t max)
 {
     const uint64_t value = arguments_number(args, index, name, fallback);
-    if (value < least || value > most)
-        usage_error("%s: %" PRIu64 " is not from %" PRIu64 " to %" PRIu64, name, value, least, most);
+    if (value < min || value > max)
+        usage_error("%s: %" PRIu64 " is not from %" PRIu64 " to %" PRIu64, name, value, min, max);
     return value;
 }
 

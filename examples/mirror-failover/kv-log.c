@@ -110,9 +110,9 @@ static int put(struct store *s, uint64_t number, bool flushes)
 static int put_many(struct store *s, bool flushes)
 {
     const struct timespec pause = {0, PAUSE_US * 1000};
-    const uint64_t most = (s->length - LOG_OFFSET) / sizeof(struct record);
+    const uint64_t capacity = (s->length - LOG_OFFSET) / sizeof(struct record);
     puts("open");
-    for (uint64_t number = count_of(s) + 1; number <= most; ++number) {
+    for (uint64_t number = count_of(s) + 1; number <= capacity; ++number) {
         if (put(s, number, flushes) != 0)
             return failed("a put");
         printf("put %llu\n", (unsigned long long)number); /* After this the client relies on it. */
@@ -124,9 +124,9 @@ static int put_many(struct store *s, bool flushes)
 
 static int list(struct store *s)
 {
-    const uint64_t count = count_of(s), most = (s->length - LOG_OFFSET) / sizeof(struct record);
+    const uint64_t count = count_of(s), capacity = (s->length - LOG_OFFSET) / sizeof(struct record);
     const struct record *last[KEYS] = {NULL};
-    for (uint64_t i = 0; i < count && i < most; ++i) {
+    for (uint64_t i = 0; i < count && i < capacity; ++i) {
         const struct record *const r = record_at(s, i);
         if (r->number != i + 1 || r->sum != sum_of(r)) {
             fprintf(stderr, "kv-log: record %llu is damaged\n", (unsigned long long)i + 1);

@@ -9,7 +9,7 @@
 namespace environment
 {
 
-inline int number(const char *name, int fallback, int lowest, int highest)
+inline int number(const char *name, int fallback, int min, int max)
 {
     const char *text = getenv(name);
     if (text == nullptr || *text == '\0')
@@ -17,7 +17,7 @@ inline int number(const char *name, int fallback, int lowest, int highest)
     char *end = nullptr;
     errno = 0;
     const long value = strtol(text, &end, 10);
-    return errno != 0 || *end != '\0' || value < lowest || value > highest ? fallback : static_cast<int>(value);
+    return errno != 0 || *end != '\0' || value < min || value > max ? fallback : static_cast<int>(value);
 }
 
 inline bool is(const char *name, const char *value)

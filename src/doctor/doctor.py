@@ -153,11 +153,11 @@ def limits(has_hardware: bool) -> list[Finding]:
     else:
         memlock = Finding("memlock limit", "fail", f"{text}: RDMA hardware locks all memory that is registered",
                           "`ulimit -l unlimited`; permanently: `* - memlock unlimited` in /etc/security/limits.conf")
-    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY or files >= ENOUGH_FILES:
         return [memlock, Finding("open files limit", "ok", limit_text(files))]
     return [memlock, Finding("open files limit", "fail", f"{files}: each connection takes several descriptors",
-                             f"`ulimit -n {min(ENOUGH_FILES, most) if most > files else ENOUGH_FILES}`")]
+                             f"`ulimit -n {min(ENOUGH_FILES, max_files) if max_files > files else ENOUGH_FILES}`")]
 
 
 def persistent_memory() -> list[Finding]:
@@ -218,10 +218,10 @@ def tuning() -> list[Finding]:
     for name in ddio.rdma_devices():
         device = ddio.SYSFS / "class/infiniband" / name / "device"
         link = {fact: read_fact(device / fact) for fact in (f"{kind}_link_{what}" for kind in ("current", "max") for what in ("width", "speed"))}
-        now, most = (f"x{link[f'{kind}_link_width']}, {link[f'{kind}_link_speed']}" for kind in ("current", "max"))
+        current, maximum = (f"x{link[f'{kind}_link_width']}, {link[f'{kind}_link_speed']}" for kind in ("current", "max"))
         if None not in link.values():
-            findings.append(Finding("PCIe link", "ok", f"{name}: {now}") if now == most else
-                            Finding("PCIe link", "fail", f"{name}: {now} of {most}", "put the card into a slot with the full width"))
+            findings.append(Finding("PCIe link", "ok", f"{name}: {current}") if current == maximum else
+                            Finding("PCIe link", "fail", f"{name}: {current} of {maximum}", "put the card into a slot with the full width"))
         findings.append(Finding("NUMA node", "ok", f"{name}: {read_fact(device / 'numa_node') or 'unknown'}"))
     if not findings:
         return []

@@ -50,10 +50,10 @@ void load_log_file()
 }
 
 // Reads a number; *to is the fallback if the variable is unset or invalid. Returns false if it is invalid.
-bool read_number(const char *name, int fallback, int lowest, int highest, int *to)
+bool read_number(const char *name, int fallback, int min, int max, int *to)
 {
-    *to = environment::number(name, lowest - 1, lowest, highest);
-    if (*to >= lowest)
+    *to = environment::number(name, min - 1, min, max);
+    if (*to >= min)
         return true;
     const char *const text = getenv(name);
     *to = fallback;

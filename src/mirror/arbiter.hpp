@@ -25,18 +25,18 @@ public:
     arbiter(const arbiter &) = delete;
     arbiter &operator=(const arbiter &) = delete;
 
-    // Returns the newest record of the set, with epoch 0 if the arbiter has none. Called once, before take(), and
+    // Returns the newest record of the set, with epoch 0 if the arbiter has none. Called once, before acquire(), and
     // throws E_BUSY like it. Does not change the state of the arbiter.
     virtual record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) = 0;
 
     // Acquires the right to write for the writer `requested`. Throws E_BUSY if another writer has it and `seize` is
     // false. The resulting epoch is at least that of `requested`, and above each epoch that the arbiter has granted.
     // `newest_record` receives its newest record, with epoch 0 if it has none.
-    virtual promise take(
+    virtual promise acquire(
             const promise &requested, bool seize, record &newest_record, const replica::deadline &until) = 0;
 
-    // Replaces the record if this writer, which called take(), still has the right to write. Precedes the commit on the
-    // copies.
+    // Replaces the record if this writer, which called acquire(), still has the right to write. Precedes the commit on
+    // the copies.
     virtual void commit(const record &next, const replica::deadline &until) = 0;
 
     // Renews the right to write, if it expires. Called every renew_ms() milliseconds, or never if that is 0.

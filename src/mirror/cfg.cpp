@@ -16,9 +16,9 @@ int change(rpma_mirror_cfg *cfg, F &&f) noexcept
     return guarded([&] { f(cfg->value); });
 }
 
-void check_range(int value, int highest, const char *name)
+void check_range(int value, int max, const char *name)
 {
-    if (value < 0 || value > highest)
+    if (value < 0 || value > max)
         throw failure(RPMA_MIRROR_E_INVAL, std::string("invalid ") + name);
 }
 

@@ -17,7 +17,7 @@ completion::completion(set_parts &of)
 {
 }
 
-void completion::collect(unsigned lane, program_lane &used) noexcept
+void completion::collect(unsigned lane, lane_state &used) noexcept
 {
     poll(lane, used);
     confirm(lane, used);
@@ -27,11 +27,11 @@ void completion::collect(unsigned lane, program_lane &used) noexcept
 
 // Calls f for each ticket of a target that has not been confirmed, oldest first.
 template<class F>
-void completion::each_outstanding(program_lane &used, F &&f) const
+void completion::each_outstanding(lane_state &used, F &&f) const
 {
     const roles now = membership_.now();
     for (std::uint64_t number = used.completed; number < used.started; ++number) {
-        posted_flush &posted = used.in_flight[number % program_lane::max_tickets];
+        posted_flush &posted = used.in_flight[number % lane_state::max_tickets];
         each_copy(now.awaited, [&](unsigned copy) {
             if (posted.tickets[copy] != 0)
                 f(*copies_[copy], posted);
@@ -51,11 +51,11 @@ bool completion::is_complete(unsigned lane, const posted_flush &posted) const no
 }
 
 // Flushes of a lane complete in the order in which they were started.
-void completion::update(unsigned lane, program_lane &used) const noexcept
+void completion::update(unsigned lane, lane_state &used) const noexcept
 {
     const std::uint64_t before = used.completed;
     while (used.completed < used.started) {
-        const posted_flush &oldest = used.in_flight[used.completed % program_lane::max_tickets];
+        const posted_flush &oldest = used.in_flight[used.completed % lane_state::max_tickets];
         if (!is_complete(lane, oldest))
             break;
         ++used.completed;
@@ -66,7 +66,7 @@ void completion::update(unsigned lane, program_lane &used) const noexcept
 }
 
 // Collects completions of all connections. Another thread evicts failed targets, because an eviction takes time.
-void completion::poll(unsigned lane, program_lane &used) noexcept
+void completion::poll(unsigned lane, lane_state &used) noexcept
 {
     each_copy(membership_.now().awaited, [&](unsigned copy) {
         replica::region &region = *copies_[copy]->region;
@@ -78,7 +78,7 @@ void completion::poll(unsigned lane, program_lane &used) noexcept
     });
 }
 
-void completion::confirm(unsigned lane, program_lane &used) noexcept
+void completion::confirm(unsigned lane, lane_state &used) noexcept
 {
     each_outstanding(used, [&](remote_copy &c, posted_flush &posted) {
         std::uint64_t &ticket = posted.tickets[c.where.copy];
@@ -98,7 +98,7 @@ void completion::confirm(unsigned lane, program_lane &used) noexcept
 
 // Finds silent targets, which confirmed nothing within the timeout of an operation, and late confirmations. A
 // confirmation is late only if a call found it outstanding after the limit: the program may make this call late.
-void completion::find_unresponsive_targets(program_lane &used) noexcept
+void completion::find_unresponsive_targets(lane_state &used) noexcept
 {
     const std::int64_t now = replica::now_ms();
     each_outstanding(used, [&](remote_copy &c, posted_flush &posted) {
@@ -111,7 +111,7 @@ void completion::find_unresponsive_targets(program_lane &used) noexcept
     });
 }
 
-void completion::watch(unsigned lane, program_lane &used) const noexcept
+void completion::watch(unsigned lane, lane_state &used) const noexcept
 {
     if (!used.watch)
         return;

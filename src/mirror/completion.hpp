@@ -20,7 +20,7 @@ struct posted_flush {
 };
 
 // Lane of the program, which uses the same lane of each target.
-struct program_lane {
+struct lane_state {
     static constexpr std::uint64_t max_tickets = RPMA_MIRROR_MAX_TICKETS;
 
     // A flush holds the lock of its lane. Code that replaces connections holds those of all lanes.
@@ -40,19 +40,19 @@ public:
     explicit completion(set_parts &of);
 
     // Collects completions of all connections of a lane, and checks for late targets.
-    void collect(unsigned lane, program_lane &used) noexcept;
+    void collect(unsigned lane, lane_state &used) noexcept;
     // Counts the flushes that are complete.
-    void update(unsigned lane, program_lane &used) const noexcept;
+    void update(unsigned lane, lane_state &used) const noexcept;
     // Makes the descriptor readable at the next completion, and when a target must be checked for a timeout.
-    void watch(unsigned lane, program_lane &used) const noexcept;
+    void watch(unsigned lane, lane_state &used) const noexcept;
 
 private:
-    void poll(unsigned lane, program_lane &used) noexcept;
-    void confirm(unsigned lane, program_lane &used) noexcept;
-    void find_unresponsive_targets(program_lane &used) noexcept;
+    void poll(unsigned lane, lane_state &used) noexcept;
+    void confirm(unsigned lane, lane_state &used) noexcept;
+    void find_unresponsive_targets(lane_state &used) noexcept;
     bool is_complete(unsigned lane, const posted_flush &posted) const noexcept;
     template<class F>
-    void each_outstanding(program_lane &used, F &&f) const;
+    void each_outstanding(lane_state &used, F &&f) const;
 
     const settings &settings_;
     const membership &membership_;

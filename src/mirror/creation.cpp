@@ -100,11 +100,11 @@ void creation::create_copies(const replica::mirror_state &local_state, bool resu
         local_.make_data(local_state.length);
     else
         local_.make(local_state);
-    std::uint64_t highest = local_state.promised.epoch;
+    std::uint64_t max_epoch = local_state.promised.epoch;
     for (const auto &c : copies_)
         if (c && c->responded)
-            highest = std::max(highest, c->last_state.promised.epoch);
-    membership_.writer.promise = {highest + 1, group::new_writer_id()};
+            max_epoch = std::max(max_epoch, c->last_state.promised.epoch);
+    membership_.writer.promise = {max_epoch + 1, group::new_writer_id()};
     const std::uint32_t created = responded();
     each_of_all(deadline(settings_.open_ms / 2 + 1), [&](const remote_copy &c, const deadline &until) {
         if ((created & c.bit()) == 0)
@@ -141,6 +141,6 @@ void creation::check_fence(bool force) const
 {
     if (responded() == 0)
         throw failure(RPMA_MIRROR_E_UNFENCED, "no target promised: the writer can continue (fence it again)");
-    if (const std::uint32_t missing = needed_targets(newest_) & ~responded(); missing != 0 && !force)
+    if (const std::uint32_t missing = required_targets(newest_) & ~responded(); missing != 0 && !force)
         throw_incomplete(missing, RPMA_MIRROR_E_UNFENCED, "a writer can continue with it");
 }

@@ -45,7 +45,7 @@ std::uint32_t discovery::changed() const
         const record &committed = last_state.committed;
         // If the writer died before its record reached the target, only the arbiter has the newest record.
         const bool has_newest = committed.epoch == newest_.epoch && committed.version == newest_.version;
-        if (has_changed_parts(last_state) && (has_newest || (needed_targets(newest_) >> copy & 1) != 0))
+        if (has_changed_parts(last_state) && (has_newest || (required_targets(newest_) >> copy & 1) != 0))
             bits |= 1U << copy;
     });
     return bits;
@@ -57,7 +57,7 @@ void discovery::each_in_parallel(std::uint32_t copies, scope awaited, const dead
 {
     query_copies(copies_, copies, until, newest_, f, [&](std::uint32_t responded) {
         return awaited == scope::needed &&
-               group::has_required(newest_, needed_targets(newest_), copies, responded, local_is_newest());
+               group::has_required(newest_, required_targets(newest_), copies, responded, local_is_newest());
     });
     // These errors concern the whole set, not one copy.
     for (const auto &c : copies_)
@@ -122,14 +122,14 @@ void discovery::acquire_from_arbiter(bool seize, const deadline &until)
 
 void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
 {
-    std::uint64_t highest = std::max(local_.state().promised.epoch, newest_.epoch);
+    std::uint64_t max_epoch = std::max(local_.state().promised.epoch, newest_.epoch);
     for (const auto &c : copies_)
         if (c && c->responded)
-            highest = std::max({highest, c->last_state.promised.epoch, c->last_state.committed.epoch});
+            max_epoch = std::max({max_epoch, c->last_state.promised.epoch, c->last_state.committed.epoch});
     // The copies that a forced opening ignores can have higher epochs, but its records must be the newest.
-    const std::uint64_t epoch = std::max(highest + 1, overrides ? epoch_of_time() : 0);
+    const std::uint64_t epoch = std::max(max_epoch + 1, overrides ? epoch_of_time() : 0);
     renewal_.stop();
-    membership_.writer.promise = arbiter_.take({epoch, group::new_writer_id()}, seize, arbiters_, until);
+    membership_.writer.promise = arbiter_.acquire({epoch, group::new_writer_id()}, seize, arbiters_, until);
     renewal_.start();
     if (is_newer(arbiters_, newest_))
         newest_ = arbiters_;

@@ -158,7 +158,7 @@ void etcd_arbiter::reject_busy(const key_state &writer) const
 }
 
 // Tries to acquire the right in one transaction. Returns false if another client changed a key.
-bool etcd_arbiter::try_take(
+bool etcd_arbiter::try_acquire(
         const promise &requested, bool seize, record &newest_record, promise &granted, const replica::deadline &until)
 {
     const key_state writer = fetch_key(*client_, "writer", until), newest = fetch_key(*client_, "record", until),
@@ -204,13 +204,13 @@ etcd_arbiter::record etcd_arbiter::newest(const replica::set_uuid &set, bool sei
     });
 }
 
-etcd_arbiter::promise etcd_arbiter::take(
+etcd_arbiter::promise etcd_arbiter::acquire(
         const promise &requested, bool seize, record &newest_record, const replica::deadline &until)
 {
     return understood([&] {
         promise granted;
         grant(until);
-        while (!try_take(requested, seize, newest_record, granted, until))
+        while (!try_acquire(requested, seize, newest_record, granted, until))
             if (until.passed())
                 throw failure(RPMA_MIRROR_E_ARBITER, "etcd: transaction conflict: retry limit exceeded");
         return granted;

@@ -20,7 +20,8 @@ public:
     explicit etcd_arbiter(const std::string &words);
 
     record newest(const replica::set_uuid &set, bool seize, const replica::deadline &until) override;
-    promise take(const promise &requested, bool seize, record &newest_record, const replica::deadline &until) override;
+    promise acquire(
+            const promise &requested, bool seize, record &newest_record, const replica::deadline &until) override;
     void commit(const record &next, const replica::deadline &until) override;
     void renew(const replica::deadline &until) override;
     int renew_ms() const override { return ttl_s_ * 1000 / 3; }
@@ -43,7 +44,7 @@ private:
     void connect(const replica::set_uuid &set);
     void reject_busy(const key_state &writer) const;
     void grant(const replica::deadline &until);
-    bool try_take(const promise &requested, bool seize, record &newest_record, promise &granted,
+    bool try_acquire(const promise &requested, bool seize, record &newest_record, promise &granted,
             const replica::deadline &until);
     void set_valid_from(std::int64_t requested_at_ms);
 

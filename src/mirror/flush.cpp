@@ -227,23 +227,23 @@ int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
 int flusher::flush_start(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, std::uint64_t *ticket) noexcept
 {
-    program_lane &used = lanes_[lane];
+    lane_state &used = lanes_[lane];
     if (const int code = check_flushable(); code != 0)
         return code;
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
-    if (used.started >= program_lane::max_tickets) {
-        const int oldest = wait_for_ticket(lane, used.started - program_lane::max_tickets + 1, -1);
+    if (used.started >= lane_state::max_tickets) {
+        const int oldest = wait_for_ticket(lane, used.started - lane_state::max_tickets + 1, -1);
         if (oldest != 0)
             return oldest;
     }
     counted_.add_flush(ranges, n);
-    posted_flush &posted = used.in_flight[used.started % program_lane::max_tickets];
+    posted_flush &posted = used.in_flight[used.started % lane_state::max_tickets];
     failed_copies failed;
     int local_error = 0;
     {
         const std::lock_guard guard(used.lock);
-        if (used.started >= program_lane::max_tickets)
-            used.completed = std::max(used.completed, used.started - program_lane::max_tickets + 1);
+        if (used.started >= lane_state::max_tickets)
+            used.completed = std::max(used.completed, used.started - lane_state::max_tickets + 1);
         // The targets have confirmed the tickets of the slot, but the local copy may have failed.
         for (const auto &c : copies_)
             if (c)
@@ -266,7 +266,7 @@ int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noe
 {
     if (const int code = wait_for_ticket(lane, ticket, timeout_ms); code != 0)
         return code;
-    program_lane &used = lanes_[lane];
+    lane_state &used = lanes_[lane];
     const std::lock_guard guard(used.lock);
     used.taken = std::max(used.taken, ticket);
     return 0;
@@ -274,15 +274,15 @@ int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noe
 
 int flusher::wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept
 {
-    program_lane &used = lanes_[lane];
+    lane_state &used = lanes_[lane];
     if (ticket == 0 || ticket > used.started)
         return fail(RPMA_MIRROR_E_INVAL, "ticket %zu: not issued on this lane", static_cast<std::size_t>(ticket));
     if (const int code = membership_.check_usable(); code != 0)
         return code;
-    if (used.started - ticket >= program_lane::max_tickets)
+    if (used.started - ticket >= lane_state::max_tickets)
         return 0; // flush_start() has already waited for it
     const bool full_timeout = timeout_ms < 0 || timeout_ms >= settings_.operation_ms;
-    posted_flush &waited = used.in_flight[(ticket - 1) % program_lane::max_tickets];
+    posted_flush &waited = used.in_flight[(ticket - 1) % lane_state::max_tickets];
     failed_copies failed;
     {
         const std::lock_guard guard(used.lock);
@@ -313,7 +313,7 @@ int flusher::wait_for_all() noexcept
 
 int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept
 {
-    program_lane &used = lanes_[lane];
+    lane_state &used = lanes_[lane];
     if (const int code = check_flushable(); code != 0)
         return code;
     if (used.started != 0)
@@ -368,7 +368,7 @@ int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
 
 int flusher::descriptor_of(unsigned lane)
 {
-    program_lane &used = lanes_[lane];
+    lane_state &used = lanes_[lane];
     const std::lock_guard guard(used.lock);
     if (!used.watch) {
         used.watch = std::make_unique<lane_watch>(changed_);
@@ -380,7 +380,7 @@ int flusher::descriptor_of(unsigned lane)
 // Makes the descriptor unreadable first, so that it reports each event that this call misses.
 int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept
 {
-    program_lane &used = lanes_[lane];
+    lane_state &used = lanes_[lane];
     const std::lock_guard guard(used.lock);
     if (used.watch)
         used.watch->clear();
@@ -400,7 +400,7 @@ int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) n
 
 void flusher::drop_tickets(remote_copy &c)
 {
-    for (program_lane &lane : lanes_) {
+    for (lane_state &lane : lanes_) {
         for (posted_flush &posted : lane.in_flight)
             drop_ticket(c, posted);
         if (lane.watch)
@@ -410,7 +410,7 @@ void flusher::drop_tickets(remote_copy &c)
 
 // Registers the local copy again after pages were replaced, because a device keeps the old pages pinned. If another bad
 // page prevents this, no flush starts before that page is repaired. The caller must hold the membership lock.
-void flusher::register_again()
+void flusher::reregister()
 {
     const deadline until(settings_.operation_ms);
     int failed = 0;
@@ -419,7 +419,7 @@ void flusher::register_again()
             if (!c || !c->region || c->region->lost().error() != 0)
                 continue;
             const std::lock_guard lane_guard(c->resync_lane_lock);
-            if (const int error = c->region->register_again(until); error != 0)
+            if (const int error = c->region->reregister(until); error != 0)
                 failed = error;
         }
         for (unsigned lane = 0; lane < lanes_.size(); ++lane)

@@ -37,7 +37,7 @@ public:
     void without_lanes(F &&f)
     {
         std::vector<std::unique_lock<std::mutex>> guards;
-        for (program_lane &lane : lanes_)
+        for (lane_state &lane : lanes_)
             guards.emplace_back(lane.lock);
         f();
     }
@@ -60,7 +60,7 @@ public:
     }
     // Drops the tickets of a copy and marks unconfirmed ranges as dirty. The caller must hold the locks of all lanes.
     void drop_tickets(remote_copy &c);
-    void register_again();
+    void reregister();
 
 private:
     using range = replica::range;
@@ -88,7 +88,7 @@ private:
     const wakeup &changed_;
     completion completion_;
 
-    std::vector<program_lane> lanes_;
+    std::vector<lane_state> lanes_;
     // Errno value if a device could not register the local copy again after a page was replaced, otherwise 0.
     std::atomic<int> reregister_error_ = 0;
 };

@@ -20,7 +20,7 @@ class exclusive_growth
 public:
     explicit exclusive_growth(set_parts &of) : parts_(of)
     {
-        std::vector<unsigned> present;
+        std::vector<unsigned> existing;
         {
             const std::lock_guard guard(of.members);
             if (of.growing)
@@ -28,10 +28,10 @@ public:
             of.growing = true;
             for (const auto &c : of.copies)
                 if (c)
-                    present.push_back(c->where.copy);
+                    existing.push_back(c->where.copy);
         }
         try {
-            for (const unsigned copy : present)
+            for (const unsigned copy : existing)
                 claim(copy);
         } catch (...) {
             end();

@@ -71,10 +71,10 @@ void check_data(const std::string &path, std::uint64_t length)
 }
 
 // Allocates the bytes of the copy beyond its length. On failure, restores the size of the file.
-void allocate(int fd, const std::string &path, std::uint64_t present, std::uint64_t length)
+void allocate(int fd, const std::string &path, std::uint64_t current_length, std::uint64_t length)
 {
     const std::uint64_t size = kind_of(fd, path).size;
-    const auto begin = static_cast<off_t>(present), end = static_cast<off_t>(length);
+    const auto begin = static_cast<off_t>(current_length), end = static_cast<off_t>(length);
     int error = posix_fallocate(fd, begin, end - begin);
     // The file's bytes behind the copy can have any content.
     const off_t used = std::min(static_cast<off_t>(size), end);
@@ -294,7 +294,7 @@ void local_copy::extend(std::uint64_t length, membership &state_lock)
     };
     const auto take_stamp = [&] {
         const std::lock_guard guard(state_lock);
-        return present_stamp(state().length);
+        return current_stamp(state().length);
     };
     if (file_)
         replica::extend_files(meanwhile, has_stamp, store_stamp, take_stamp,
@@ -325,11 +325,11 @@ rpma_mirror_level local_copy::level() const
 }
 
 // Returns the stamp of the mapped file, of which no writer uses more than `length` bytes.
-replica::copy_stamp local_copy::present_stamp(std::uint64_t length) const
+replica::copy_stamp local_copy::current_stamp(std::uint64_t length) const
 {
     const int files[] = {data_.get()};
     const replica::mirror_record &record = state().committed;
-    return replica::present_stamp(files, {address(), length}, record.epoch, record.closed);
+    return replica::current_stamp(files, {address(), length}, record.epoch, record.closed);
 }
 
 void local_copy::set_length(std::uint64_t length)
@@ -341,7 +341,7 @@ void local_copy::set_length(std::uint64_t length)
         return;
     }
     const replica::copy_stamp &stored = file_->stamp();
-    store(next, reserved_ == 0 ? replica::copy_stamp() : stored.has_size() ? present_stamp(length) : stored);
+    store(next, reserved_ == 0 ? replica::copy_stamp() : stored.has_size() ? current_stamp(length) : stored);
 }
 
 void local_copy::adopt(void *address, std::uint64_t length)

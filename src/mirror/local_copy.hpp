@@ -66,7 +66,7 @@ public:
     void punch(replica::range r);
 
 private:
-    replica::copy_stamp present_stamp(std::uint64_t length) const;
+    replica::copy_stamp current_stamp(std::uint64_t length) const;
     void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
     bool open_file();
     void check_stamp();

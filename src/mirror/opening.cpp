@@ -37,7 +37,7 @@ void opening::choose_source(bool force)
         throw failure(RPMA_MIRROR_E_NOT_FOUND, "set creation incomplete (run create again)");
     group::opening_facts facts;
     facts.newest = newest_;
-    facts.required = needed_targets(newest_);
+    facts.required = required_targets(newest_);
     facts.responded = responded();
     facts.changed = changed();
     each_copy(facts.responded, [&](unsigned copy) { facts.records[copy] = copies_[copy]->last_state.committed; });

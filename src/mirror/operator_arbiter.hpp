@@ -11,7 +11,7 @@ class operator_arbiter : public arbiter
 {
 public:
     record newest(const replica::set_uuid &, bool, const replica::deadline &) override { return {}; }
-    promise take(const promise &requested, bool, record &newest_record, const replica::deadline &) override
+    promise acquire(const promise &requested, bool, record &newest_record, const replica::deadline &) override
     {
         newest_record = {};
         return requested;

@@ -73,7 +73,7 @@ std::uint32_t rpma_mirror_reader::responded() const
 // Returns whether no newer record can exist. A writer that continues alone has its record on no target.
 bool rpma_mirror_reader::is_newest_proven() const
 {
-    return newest_.epoch != 0 && (replica::needed_targets(newest_) & ~responded()) == 0 &&
+    return newest_.epoch != 0 && (replica::required_targets(newest_) & ~responded()) == 0 &&
            (newest_.closed || newest_.policy == replica::mirror_policy::safety);
 }
 
@@ -81,7 +81,7 @@ void rpma_mirror_reader::query(
         std::uint32_t copies, const deadline &until, const std::function<void(remote_copy &, const deadline &)> &f)
 {
     query_copies(copies_, copies, until, newest_, f, [&](std::uint32_t responded) {
-        return group::has_required(newest_, replica::needed_targets(newest_), ~0U, responded);
+        return group::has_required(newest_, replica::required_targets(newest_), ~0U, responded);
     });
 }
 

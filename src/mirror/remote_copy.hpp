@@ -54,7 +54,7 @@ public:
     std::unique_ptr<replica::region> region;
     rpma_mirror_level level = RPMA_MIRROR_LEVEL_VOLATILE;
     replica::mirror_state last_state; // last response of the target
-    bool responded = false;           // responded to the present step of the opening
+    bool responded = false;           // responded to the current step of the opening
     std::optional<failure> error;     // reason if it did not respond
     std::atomic<int> last_error = 0;
 

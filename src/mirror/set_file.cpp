@@ -53,7 +53,7 @@ unsigned small(const std::string &word)
 }
 
 // Replaces a key or value of development versions.
-std::string present_word(const std::string &word)
+std::string current_word(const std::string &word)
 {
     static const std::map<std::string, std::string> former = {
             {"home", "local"}, {"page-cache", "written-back"}, {"hardware", "kernel"}, {"software", "softrdma"}};
@@ -64,11 +64,11 @@ std::string present_word(const std::string &word)
 // Returns the index of the word in the list. Throws failure if it is missing.
 std::size_t choose(const std::string &word, std::initializer_list<const char *> words)
 {
-    const std::string present = present_word(word);
+    const std::string current = current_word(word);
     std::string all;
     std::size_t index = 0;
     for (const char *const expected : words) {
-        if (present == expected)
+        if (current == expected)
             return index;
         ++index;
         all += all.empty() ? expected : std::string(" or ") + expected;
@@ -160,7 +160,7 @@ line split(const std::string &text)
     line l;
     std::istringstream from(text.substr(0, text.find('#')));
     from >> l.key;
-    l.key = present_word(l.key);
+    l.key = current_word(l.key);
     for (std::string word; from >> word; l.words.push_back(word))
         l.rest += l.rest.empty() ? word : " " + word;
     return l;

@@ -154,7 +154,7 @@ void verifier::overwrite_local_copy(range r, const std::vector<std::byte> &conte
     torn.committed.in_sync = static_cast<std::uint16_t>(torn.committed.in_sync & ~membership_.local_bit());
     local_.store(torn);
     local_.punch(r);
-    flusher_.register_again();
+    flusher_.reregister();
     store_by_kernel(local_.address() + r.offset, content);
     if (local_.flush(r) != 0)
         throw failure(RPMA_MIRROR_E_MEDIA, "cannot flush the local copy");

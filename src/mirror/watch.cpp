@@ -41,7 +41,7 @@ void watcher::poll_targets()
         const std::lock_guard guard(membership_);
         const roles now = membership_.now();
         each_copy(now.awaited | now.syncing, [&](unsigned copy) {
-            if (replica::hung_up(copies_[copy]->control->fd()))
+            if (replica::has_disconnected(copies_[copy]->control->fd()))
                 failed.add(copy, ECONNRESET);
             else if (const int error = copies_[copy]->region->lost().error(); error != 0)
                 failed.add(copy, error);

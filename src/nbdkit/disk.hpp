@@ -112,7 +112,7 @@ private:
     std::size_t free_first_ = 0;
     std::size_t free_count_ = 0;
     std::vector<std::uint32_t> replaced_; // freed by a later drain
-    std::vector<std::uint32_t> drained_;  // freed at the end of the present drain, which owns it
+    std::vector<std::uint32_t> drained_;  // freed at the end of the current drain, which owns it
     std::shared_mutex readers_;           // held shared by threads that read blocks
     std::mutex draining_;
     std::atomic<std::uint64_t> drains_started_ = 0;

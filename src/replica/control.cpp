@@ -90,7 +90,7 @@ bool is_valid(const request &r)
 
 bool is_valid(const response &r)
 {
-    if (r.status() > highest_status || !is_text(r.text(), error_text::capacity))
+    if (r.status() > max_status || !is_text(r.text(), error_text::capacity))
         return false;
     switch (r.body_case()) {
     case response::kRegion:

@@ -111,7 +111,7 @@ copy_stamp settle(std::span<const int> files, std::span<const std::byte> content
     return stamp_content(files, content, number);
 }
 
-copy_stamp present_stamp(
+copy_stamp current_stamp(
         std::span<const int> files, std::span<const std::byte> content, std::uint64_t number, bool is_quiet)
 {
     return is_quiet ? settle(files, content, number) : stamp_files(files, content.size());

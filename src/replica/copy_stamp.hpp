@@ -43,27 +43,27 @@ copy_stamp stamp_content(std::span<const int> files, std::span<const std::byte> 
 copy_stamp settle(std::span<const int> files, std::span<const std::byte> content, std::uint64_t number);
 
 // Returns the stamp of a copy with or without a writer, like stamp_files() or settle().
-copy_stamp present_stamp(
+copy_stamp current_stamp(
         std::span<const int> files, std::span<const std::byte> content, std::uint64_t number, bool is_quiet);
 
 // Calls f, which extends the files of a copy and thus changes their stamp. Stores `meanwhile` before the call, and the
-// present stamp afterwards, also if f throws. After a crash in the middle, the copy has the stamp `meanwhile`.
-template<class Store, class Present, class F>
-void extend_files(const copy_stamp &meanwhile, bool has_stamp, Store &&store, Present &&present, F &&f)
+// current stamp afterwards, also if f throws. After a crash in the middle, the copy has the stamp `meanwhile`.
+template<class Store, class Current, class F>
+void extend_files(const copy_stamp &meanwhile, bool has_stamp, Store &&store, Current &&current, F &&f)
 {
     store(meanwhile);
     try {
         f();
     } catch (...) {
         if (has_stamp)
-            store(present());
+            store(current());
         throw;
     }
     if (has_stamp)
-        store(present());
+        store(current());
 }
 
-// Compares the stored stamp of a clean copy with the present one.
+// Compares the stored stamp of a clean copy with the current one.
 stamp_match match(const copy_stamp &stored, const copy_stamp &found);
 
 } // namespace replica

@@ -40,7 +40,7 @@ public:
     int reserve(std::uint64_t size, void *hint = nullptr);
     // Returns an errno value instead of an error of libpmem2.
     int reserve_anonymous(std::uint64_t size, void *hint);
-    // Maps bytes of a file behind the present mappings. add() makes them part of the memory.
+    // Maps bytes of a file behind the current mappings. add() makes them part of the memory.
     int map(int fd, std::uint64_t offset, std::uint64_t length);
     // Makes anonymous memory usable, like map(). Returns 0 or an errno value.
     int map_anonymous(std::uint64_t length);

@@ -62,7 +62,7 @@ constexpr bool is_newer(const mirror_record &a, const mirror_record &b)
 
 // Targets that must respond before a record is known to be the newest. Each later committed record is on at least one
 // of them, because a record shares a target with its predecessor.
-constexpr std::uint32_t needed_targets(const mirror_record &r)
+constexpr std::uint32_t required_targets(const mirror_record &r)
 {
     return r.in_sync & ~(std::uint32_t{1} << r.writer_copy);
 }

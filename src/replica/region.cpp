@@ -118,7 +118,7 @@ int region::wait_for_all(const deadline &until)
     return path_.lost.error();
 }
 
-int region::register_again(const deadline &until)
+int region::reregister(const deadline &until)
 {
     wait_for_all(until);
     rpma_mr_dereg(&path_.region);

@@ -37,7 +37,7 @@ public:
     // Registers the local memory again after pages were replaced, because a device keeps the old pages pinned. Waits
     // for outstanding requests or declares the target lost. The caller must not use a lane during the call. Returns 0
     // or an errno value, after which the memory cannot be sent until a later call succeeds.
-    int register_again(const deadline &until);
+    int reregister(const deadline &until);
     void close();
 
     region_lane &lane(unsigned number) { return lanes_[number]; }

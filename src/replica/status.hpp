@@ -25,14 +25,14 @@ enum class status : std::uint32_t {
     unsupported = 14,
     fenced = 15,
 };
-inline constexpr std::uint32_t highest_status = 15;
+inline constexpr std::uint32_t max_status = 15;
 
 // Converts a status to the errno value that librpmem returns.
 constexpr int errno_of(status received)
 {
     constexpr int errors[] = {0, EPROTONOSUPPORT, EINVAL, EFBIG, EINVAL, EINVAL, EREMOTEIO, ECONNABORTED, EBUSY, EEXIST,
             EMEDIUMTYPE, ENOENT, EACCES, EINVAL, ENOTSUP, ESTALE};
-    static_assert(sizeof(errors) / sizeof(errors[0]) == highest_status + 1);
+    static_assert(sizeof(errors) / sizeof(errors[0]) == max_status + 1);
     return errors[static_cast<std::uint32_t>(received)];
 }
 

@@ -120,7 +120,7 @@ bool send_message(byte_stream &to, const deadline &until, std::string_view left)
     return true;
 }
 
-bool hung_up(int fd)
+bool has_disconnected(int fd)
 {
     pollfd polled{fd, POLLRDHUP, 0};
     return poll(&polled, 1, 0) == 1 && polled.revents != 0;

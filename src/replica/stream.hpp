@@ -73,6 +73,6 @@ inline bool send_message(int fd, const deadline &until, std::string_view frame)
 }
 
 // Returns whether the peer of a socket has disconnected. Data that it sent before can still be received.
-bool hung_up(int fd);
+bool has_disconnected(int fd);
 
 } // namespace replica

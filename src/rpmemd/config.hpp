@@ -77,8 +77,8 @@ std::optional<config> read_config(int argc, const char *const *argv);
 // Sets a key of the configuration files. Throws std::invalid_argument with the error for an invalid key or value.
 void set_value(config &to, const std::string &key, const std::string &value);
 
-// Parses a decimal number from `lowest` to `highest`. Throws std::invalid_argument for any other value.
-unsigned parse_number(const std::string &value, unsigned lowest, unsigned highest);
+// Parses a decimal number from `min` to `max`. Throws std::invalid_argument for any other value.
+unsigned parse_number(const std::string &value, unsigned min, unsigned max);
 
 // Throws config_error with file and line for a file that cannot be read or has an invalid line.
 void read_config_file(config &to, const std::string &path);

@@ -26,7 +26,7 @@ bool yes_or_no(const std::string &value)
     return value == "yes";
 }
 
-std::uint64_t number(const std::string &value, std::uint64_t lowest, std::uint64_t highest, int base = 10)
+std::uint64_t number(const std::string &value, std::uint64_t min, std::uint64_t max, int base = 10)
 {
     std::size_t used = 0;
     std::uint64_t found = 0;
@@ -36,10 +36,10 @@ std::uint64_t number(const std::string &value, std::uint64_t lowest, std::uint64
     } catch (const std::exception &) {
         used = 0;
     }
-    if (used == 0 || used != value.size() || found < lowest || found > highest)
-        throw invalid_value(value, std::string(base == 8 ? "must be an octal number up to 777"
-                                                         : "must be a number from " + std::to_string(lowest) + " to " +
-                                                                   std::to_string(highest)));
+    if (used == 0 || used != value.size() || found < min || found > max)
+        throw invalid_value(value,
+                std::string(base == 8 ? "must be an octal number up to 777"
+                                      : "must be a number from " + std::to_string(min) + " to " + std::to_string(max)));
     return found;
 }
 
@@ -143,9 +143,9 @@ void read_line(config &to, const std::string &line)
 
 } // namespace
 
-unsigned parse_number(const std::string &value, unsigned lowest, unsigned highest)
+unsigned parse_number(const std::string &value, unsigned min, unsigned max)
 {
-    return static_cast<unsigned>(number(value, lowest, highest));
+    return static_cast<unsigned>(number(value, min, max));
 }
 
 void set_value(config &to, const std::string &key, const std::string &value)

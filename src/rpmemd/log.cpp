@@ -50,9 +50,9 @@ std::optional<log_level> log_level_from(const std::string &word)
     return std::nullopt;
 }
 
-void log_threshold(log_level highest)
+void log_threshold(log_level max_level)
 {
-    threshold = highest;
+    threshold = max_level;
 }
 
 void log_to_syslog()

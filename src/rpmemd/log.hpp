@@ -18,7 +18,7 @@ enum class log_level {
 
 std::optional<log_level> log_level_from(const std::string &word);
 
-void log_threshold(log_level highest);
+void log_threshold(log_level max_level);
 void log_to_syslog();
 void log_to_file(const std::string &path); // throws failure
 

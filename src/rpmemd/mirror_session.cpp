@@ -80,7 +80,7 @@ bool mirror_session::serve_one()
     if (replica::receive(*connection_, idle, request) != replica::received::message)
         return false;
     // A request can arrive after its writer exited. Its promise would fence a live writer.
-    if (replica::hung_up(connection_->fd()))
+    if (replica::has_disconnected(connection_->fd()))
         return false;
     return replica::send_message(*connection_, replica::deadline(send_timeout_ms), replica::encode(serve(request)));
 }

@@ -200,16 +200,16 @@ replica::mirror_state mirror_set::resize(const set_claim &claim, std::uint64_t l
     open();
     check_set(claim);
     check_promise(claim);
-    if (length < smallest_pool || length % page_size != 0)
+    if (length < min_pool_size || length % page_size != 0)
         throw failure(EINVAL, "length of the copy: must be at least 8 KiB and a multiple of 4 KiB");
     if (!copy_.wait_for_extension(guard))
         throw failure(EBUSY, "'" + name_ + "': another request extends its parts (try again later)");
     check_promise(claim);
-    const std::uint64_t present = copy_.state().length;
-    if (length == present || (reserve && length < present))
+    const std::uint64_t current = copy_.state().length;
+    if (length == current || (reserve && length < current))
         return copy_.state();
     copy_.open_parts(stored_copy::user::writer);
-    if (length > present) {
+    if (length > current) {
         copy_.extend(length, guard);
         // Another writer may have received the promise.
         check_promise(claim);

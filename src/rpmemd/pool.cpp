@@ -18,7 +18,7 @@ namespace
 {
 
 constexpr pool_attributes no_attributes{};
-constexpr std::uint64_t largest_size = 0;
+constexpr std::uint64_t max_size = 0;
 
 uuid new_uuid()
 {
@@ -65,7 +65,7 @@ void check_attributes(const poolset &set, const pool_attributes &attributes)
 
 void check_size(const config &settings, std::uint64_t size, std::uint64_t usable)
 {
-    if (size < smallest_pool || size % page_size != 0)
+    if (size < min_pool_size || size % page_size != 0)
         throw failure(EINVAL, "pool size: must be at least 8 KiB and a multiple of 4 KiB");
     if (size > usable)
         throw failure(EFBIG, "set too small: " + std::to_string(usable) + " bytes available, " + std::to_string(size) +
@@ -105,7 +105,7 @@ pool::pool(const config &settings, poolset set, std::uint64_t size, bool create)
     try {
         const std::size_t left_out = header_count() > 1 ? header_size : 0;
         const std::uint64_t usable = usable_size(parts_, left_out);
-        check_size(settings, size == largest_size ? std::min(usable, settings.limits.bytes) : size, usable);
+        check_size(settings, size == max_size ? std::min(usable, settings.limits.bytes) : size, usable);
         use(std::make_unique<pool_memory>(parts_, left_out));
         for (std::size_t i = 1; i < header_count(); ++i)
             headers_.push_back(parts_[i].map_header());
@@ -236,7 +236,7 @@ pool pool::open(const config &settings, const std::string &set_name, std::uint64
 pool pool::probe(const config &settings, const poolset &set)
 {
     const bool creates = std::ranges::none_of(set.parts, is_directory);
-    pool found(settings, set, largest_size, creates);
+    pool found(settings, set, max_size, creates);
     try {
         if (!creates || found.exists())
             check_headers(found.header_pages(), found.set_.single_header, found.parts_);

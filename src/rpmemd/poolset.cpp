@@ -119,7 +119,7 @@ private:
             const std::optional<std::uint64_t> found = size_from(words[0]);
             if (!found)
                 reject(number, "invalid size '" + words[0] + "' (examples: 33554432, 32M, 32MiB, 33MB)");
-            if (*found < smallest_part)
+            if (*found < min_part_size)
                 reject(number, "part smaller than 2 MiB");
             size = *found;
         }

@@ -11,8 +11,8 @@ namespace rpmemd
 {
 
 constexpr std::uint64_t page_size = 4096;
-constexpr std::uint64_t smallest_part = std::uint64_t{2} << 20;
-constexpr std::uint64_t smallest_pool = 8192;
+constexpr std::uint64_t min_part_size = std::uint64_t{2} << 20;
+constexpr std::uint64_t min_pool_size = 8192;
 
 struct part_line {
     std::string path;

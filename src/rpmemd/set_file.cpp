@@ -17,7 +17,7 @@ namespace rpmemd
 namespace
 {
 
-constexpr std::size_t largest_file = std::size_t{1} << 20;
+constexpr std::size_t max_file_size = std::size_t{1} << 20;
 
 // Opens the directories of the name one by one. Rejects symbolic links, because they may lead outside.
 replica::fd_owner open_step_by_step(replica::fd_owner at, std::string_view name, int flags)
@@ -75,7 +75,7 @@ std::string read_set_file(const std::string &directory, const std::string &name)
         throw failure(EINVAL, "set '" + name + "': not a regular file");
     if ((facts.st_mode & S_IWOTH) != 0)
         throw failure(EACCES, "set '" + name + "': writable by all users (chmod o-w)");
-    if (facts.st_size > static_cast<off_t>(largest_file))
+    if (facts.st_size > static_cast<off_t>(max_file_size))
         throw failure(EINVAL, "set '" + name + "': larger than 1 MiB: not a set file");
     std::string text(static_cast<std::size_t>(facts.st_size), '\0');
     std::size_t size = 0;

@@ -95,15 +95,15 @@ replica::copy_stamp stored_copy::next_stamp(const replica::mirror_state &next)
         return file_->stamp();
     if (!parts_known_)
         return {};
-    return present_stamp(next, next.committed.closed && !ends_resync);
+    return current_stamp(next, next.committed.closed && !ends_resync);
 }
 
 // Returns the stamp of the parts. `is_quiet`: no writer uses them.
-replica::copy_stamp stored_copy::present_stamp(const replica::mirror_state &of, bool is_quiet)
+replica::copy_stamp stored_copy::current_stamp(const replica::mirror_state &of, bool is_quiet)
 {
     if (is_quiet)
         pool_->stop_populating();
-    return replica::present_stamp(pool_->files(), {pool_->memory().address(), of.length}, of.committed.epoch, is_quiet);
+    return replica::current_stamp(pool_->files(), {pool_->memory().address(), of.length}, of.committed.epoch, is_quiet);
 }
 
 bool stored_copy::has_changed(user by)
@@ -133,8 +133,8 @@ void stored_copy::extend(std::uint64_t length, std::unique_lock<set_lock> &lock)
     const auto take_stamp = [&] {
         const replica::mirror_state &now = state();
         if (now.committed != before.committed || now.resynced != before.resynced)
-            return present_stamp(now, now.committed.closed && !now.resynced);
-        return stamp.size == 0 ? stamp : present_stamp(now, stamp.sample != replica::siphash_result{});
+            return current_stamp(now, now.committed.closed && !now.resynced);
+        return stamp.size == 0 ? stamp : current_stamp(now, stamp.sample != replica::siphash_result{});
     };
     const auto store_stamp = [&](const replica::copy_stamp &next) { store(state(), next); };
     const auto make_extension = [&] {
@@ -170,7 +170,7 @@ void stored_copy::set_length(std::uint64_t length)
     next.cursor = 0;
     next.resynced = false;
     const replica::copy_stamp &stored = file_->stamp();
-    store(next, stored.size == 0 ? stored : present_stamp(next, stored.sample != replica::siphash_result{}));
+    store(next, stored.size == 0 ? stored : current_stamp(next, stored.sample != replica::siphash_result{}));
 }
 
 } // namespace rpmemd

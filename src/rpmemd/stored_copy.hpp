@@ -57,7 +57,7 @@ public:
 private:
     void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
     replica::copy_stamp next_stamp(const replica::mirror_state &next);
-    replica::copy_stamp present_stamp(const replica::mirror_state &of, bool is_quiet);
+    replica::copy_stamp current_stamp(const replica::mirror_state &of, bool is_quiet);
 
     const config &settings_;
     const std::string name_;

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         if (set.parts.empty() || (set.single_header && set.no_headers))
             abort();
         for (const part_line &part : set.parts)
-            if (part.path.empty() || part.path[0] != '/' || (part.size != 0 && part.size < smallest_part))
+            if (part.path.empty() || part.path[0] != '/' || (part.size != 0 && part.size < min_part_size))
                 abort();
     } catch (const failure &error) {
         if (error.os_errno() != EINVAL)

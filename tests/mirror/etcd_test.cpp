@@ -231,7 +231,7 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, etcd_records_that_no_writer_was_alone, "
     assert_true(first.bytes(0, 12) == "acknowledged");
 }
 
-// The part becomes another file with its present content, as if it was restored from a backup.
+// The part becomes another file with its current content, as if it was restored from a backup.
 void replace_part(target &of)
 {
     const std::string part = of.where().path + "/part";

@@ -78,16 +78,16 @@ public:
     }
 
     // Takes tickets, each of which must be new. The call must not wait.
-    int take(std::size_t most = RPMA_MIRROR_MAX_TICKETS)
+    int take(std::size_t limit = RPMA_MIRROR_MAX_TICKETS)
     {
         std::array<std::uint64_t, RPMA_MIRROR_MAX_TICKETS> tickets{};
-        std::size_t count = most;
+        std::size_t count = limit;
         const auto before = clock_type::now();
         const int code = rpma_mirror_flush_take(m_.get(), number_, tickets.data(), &count);
         assert_true(clock_type::now() - before < std::chrono::milliseconds(900));
         if (code != 0)
             return code;
-        assert_true(count <= most);
+        assert_true(count <= limit);
         for (std::size_t i = 0; i < count; ++i) {
             assert_true(tickets[i] > 0 && tickets[i] <= started_);
             assert_int_equal(seen_.size() <= tickets[i] || !seen_[tickets[i]], 1);
@@ -155,10 +155,10 @@ struct degraded_pair : pair {
     }
 };
 
-// Runs an event loop until each lane has taken `count` tickets, with at most `most` outstanding per lane. Calls
+// Runs an event loop until each lane has taken `count` tickets, with at most `window` outstanding per lane. Calls
 // middle() once, after half of the tickets.
 template<class F>
-void run(std::array<lane, 2> &lanes, std::uint64_t count, std::uint64_t most, F middle)
+void run(std::array<lane, 2> &lanes, std::uint64_t count, std::uint64_t window, F middle)
 {
     const int loop = epoll_create1(EPOLL_CLOEXEC);
     for (std::uint64_t i = 0; i < lanes.size(); ++i) {
@@ -176,7 +176,7 @@ void run(std::array<lane, 2> &lanes, std::uint64_t count, std::uint64_t most, F 
         }
         for (lane &l : lanes)
             for (std::uint64_t more = random() % 4;
-                    more > 0 && l.outstanding() < most && l.taken() + l.outstanding() < count; --more)
+                    more > 0 && l.outstanding() < window && l.taken() + l.outstanding() < count; --more)
                 assert_ok(l.start());
         // With few outstanding tickets, each completion must be reported.
         const bool waits = lanes[0].outstanding() + lanes[1].outstanding() > 0 && random() % 4 == 0;
@@ -213,11 +213,11 @@ TEST(ten_thousand_tickets)
 // the loss.
 TEST(a_target_is_lost_in_the_middle)
 {
-    for (const std::uint64_t most : {8U, 64U}) {
+    for (const std::uint64_t window : {8U, 64U}) {
         pair p;
         const opened m(p.cfg(short_times).get());
         std::array<lane, 2> lanes{lane(m, 0), lane(m, 1)};
-        run(lanes, 5000, most, [&] {
+        run(lanes, 5000, window, [&] {
             if (uses_tcp())
                 p.b.stop();
             else

@@ -47,9 +47,9 @@ constexpr int limit_s = 300; // limit for an expected event
 constexpr unsigned writers_machine = 0, other_machine = 1, first_target = 2;
 
 struct round_facts : shared_facts {
-    std::atomic<std::int64_t> longest_ms; // longest duration of a call, in shares of its deadline
-    std::atomic<int> taken;               // the new writer has the set open
-    std::atomic<int> may_continue;        // the new writer may check again, and write
+    std::atomic<std::int64_t> max_call_ms; // longest duration of a call, in shares of its deadline
+    std::atomic<int> taken;                // the new writer has the set open
+    std::atomic<int> may_continue;         // the new writer may check again, and write
 };
 
 void await(const char *what, const std::function<bool()> &come)
@@ -84,7 +84,8 @@ void bring_back(rpma_mirror *m)
         code = write_one(m, number, facts);
         // A number counts as two successive calls if it is followed by a published word, or has a last range.
         const std::int64_t calls = number % 4 == 0 || number % 3 == 1 ? 2 : 1;
-        facts.longest_ms = std::max<std::int64_t>(facts.longest_ms, now_ms() - begin - (calls - 1) * 2 * operation_ms);
+        facts.max_call_ms =
+                std::max<std::int64_t>(facts.max_call_ms, now_ms() - begin - (calls - 1) * 2 * operation_ms);
     }
     facts.ended_with = code;
     _exit(0); // ends this thread, too
@@ -379,9 +380,10 @@ private:
         // The clock of a sleeping process continues to run.
         const bool slept = hits_writer() && fault_ == fault::stop;
         print_message("  %lu acknowledged, the longest call %ld ms%s\n", facts_.acknowledged.load(),
-                facts_.longest_ms.load(), power_cut_ ? ", power cut" : "");
-        if (!slept && facts_.longest_ms > limit)
-            fail_msg("a call lasted %ld ms, and its deadline was after %u", facts_.longest_ms.load(), 2 * operation_ms);
+                facts_.max_call_ms.load(), power_cut_ ? ", power cut" : "");
+        if (!slept && facts_.max_call_ms > limit)
+            fail_msg(
+                    "a call lasted %ld ms, and its deadline was after %u", facts_.max_call_ms.load(), 2 * operation_ms);
     }
 
     const network &net_;

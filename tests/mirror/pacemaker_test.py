@@ -78,7 +78,7 @@ CIB = """<cib crm_feature_set="3.10.0" validate-with="pacemaker-3.7" epoch="1" n
 </cib>
 """
 
-# Stores the present content, then flushes increasing numbers. Stores the first number and the code of each flush.
+# Stores the current content, then flushes increasing numbers. Stores the first number and the code of each flush.
 PROGRAM = """#!/bin/bash
 head -c 13 {place}/home >{place}/found
 first=$(date +%s%3N)

@@ -442,9 +442,9 @@ TEST(each_setting_and_its_limits)
         if (table[i].code != table[i].expected)
             fail_msg("row %zu: %s", i, rpma_mirror_err_2str(table[i].code));
     assert_int_equal(access(state_file.c_str(), F_OK), 0);
-    std::vector<rpma_mirror_range> most(RPMA_MIRROR_MAX_RANGES + 1, {0, 8});
-    assert_ok(rpma_mirror_optimized_flush(m, 2, most.data(), RPMA_MIRROR_MAX_RANGES, 0));
-    assert_int_equal(rpma_mirror_optimized_flush(m, 2, most.data(), most.size(), 0), RPMA_MIRROR_E_INVAL);
+    std::vector<rpma_mirror_range> too_many(RPMA_MIRROR_MAX_RANGES + 1, {0, 8});
+    assert_ok(rpma_mirror_optimized_flush(m, 2, too_many.data(), RPMA_MIRROR_MAX_RANGES, 0));
+    assert_int_equal(rpma_mirror_optimized_flush(m, 2, too_many.data(), too_many.size(), 0), RPMA_MIRROR_E_INVAL);
     auto s = sized<rpma_mirror_state>();
     assert_ok(rpma_mirror_get_state(m, &s));
     assert_int_equal(s.policy, RPMA_MIRROR_POLICY_AVAILABILITY);

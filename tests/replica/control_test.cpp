@@ -91,7 +91,7 @@ TEST(attributes_survive_encoding)
 
 TEST(failures_carry_their_text)
 {
-    for (std::uint32_t number = 1; number <= highest_status; ++number) {
+    for (std::uint32_t number = 1; number <= max_status; ++number) {
         response sent = response_to(create_request()), got;
         sent.mutable_region();
         set_failure(sent, static_cast<status>(number), "no such poolset: pool.set");
@@ -225,7 +225,7 @@ TEST(damaged_responses_are_malformed)
     fails([](response &, wire::region &to) { to.set_data_descriptor(std::string(max_descriptor_size + 1, 'd')); });
     fails([](response &, wire::region &to) { to.set_token("short"); });
     fails([](response &, wire::region &to) { to.set_address(std::string("1\0002", 3)); });
-    fails([](response &r, wire::region &) { r.set_status(highest_status + 1); });
+    fails([](response &r, wire::region &) { r.set_status(max_status + 1); });
     fails([](response &r, wire::region &) { r.set_text(std::string(error_text::capacity + 1, 't')); });
     fails([](response &r, wire::region &) { r.set_hashes("no hash"); });
     fails([](response &r, wire::region &) { r.set_hashes(std::string((max_hashes + 1) * sizeof(segment_hash), 'h')); });

@@ -138,7 +138,7 @@ TEST(responses_survive_encoding)
 
 TEST(ranges_do_not_wrap)
 {
-    constexpr std::uint64_t most = ~std::uint64_t{0};
+    constexpr std::uint64_t max = ~std::uint64_t{0};
     assert_true(range_fits({4096, 0}, 4096, 8192));
     assert_true(range_fits({4096, 4096}, 4096, 8192));
     assert_true(range_fits({8192, 0}, 4096, 8192));
@@ -146,9 +146,9 @@ TEST(ranges_do_not_wrap)
     assert_false(range_fits({8193, 0}, 4096, 8192));
     assert_false(range_fits({4095, 1}, 4096, 8192));
     assert_false(range_fits({0, 8192}, 4096, 8192));
-    assert_false(range_fits({4096, most}, 4096, 8192));
-    assert_false(range_fits({most, 2}, 0, 8192));
-    assert_false(range_fits({5000, most - 4999}, 4096, 8192));
+    assert_false(range_fits({4096, max}, 4096, 8192));
+    assert_false(range_fits({max, 2}, 0, 8192));
+    assert_false(range_fits({5000, max - 4999}, 4096, 8192));
 }
 
 } // namespace

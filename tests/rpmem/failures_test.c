@@ -108,8 +108,8 @@ STAND_IN(int, rpma_conn_next_event, (struct rpma_conn * conn, enum rpma_conn_eve
 STAND_IN(int, rpma_conn_get_cq, (const struct rpma_conn *conn, struct rpma_cq **cq), (conn, cq), RPMA_E_INVAL)
 STAND_IN(int, rpma_cq_get_fd, (const struct rpma_cq *cq, int *fd), (cq, fd), RPMA_E_INVAL)
 STAND_IN(int, rpma_cq_wait, (struct rpma_cq * cq), (cq), PROVIDER)
-STAND_IN(int, rpma_cq_get_wc, (struct rpma_cq * cq, int most, struct ibv_wc *wc, int *got), (cq, most, wc, got),
-        PROVIDER)
+STAND_IN(int, rpma_cq_get_wc, (struct rpma_cq * cq, int num_entries, struct ibv_wc *wc, int *got),
+        (cq, num_entries, wc, got), PROVIDER)
 STAND_IN(int, rpma_write,
         (struct rpma_conn * conn, struct rpma_mr_remote *to, size_t to_offset, const struct rpma_mr_local *from,
                 size_t from_offset, size_t size, int flags, const void *context),
@@ -289,13 +289,13 @@ static void fail_at(const char *function, int call, const struct resources *befo
 
 TEST(each_call_fails_once)
 {
-    const int most = (int)number_from("RPMEM_FAILURES", 2);
+    const int max_calls = (int)number_from("RPMEM_FAILURES", 2);
     fail_at("", 0, &(struct resources){UINT_MAX, UINT_MAX, UINT_MAX});
     const struct resources before = resources_of(getpid());
     unsigned failures = 0, harmless = 0;
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
         int call = 1;
-        for (; call <= most; ++call) {
+        for (; call <= max_calls; ++call) {
             fail_at(functions[i], call, &before);
             if (!has_failed)
                 break;

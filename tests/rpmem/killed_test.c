@@ -178,7 +178,7 @@ static void *strike_target(void *argument)
 }
 
 /* Longest time from the fault to the end of the last call. */
-static double longest_s;
+static double max_end_s;
 
 static void strike_the_target(enum action action, unsigned after_us)
 {
@@ -190,8 +190,8 @@ static void strike_the_target(enum action action, unsigned after_us)
     RPMEMpool *const opened = open_retrying(1);
     int error = opened == NULL ? errno : work(opened);
     const double end = now_s() - start - after_us * 1e-6;
-    if (end > longest_s)
-        longest_s = end;
+    if (end > max_end_s)
+        max_end_s = end;
     if (opened != NULL && rpmem_close(opened) != 0 && error == 0)
         error = errno;
     pthread_join(striker, NULL);
@@ -279,7 +279,7 @@ TEST(every_blow_is_survived)
     print_message("target killed %u, stopped %u, paused %u times; writer killed %u, paused %u times; %ju and %ju slots "
                   "acknowledged; at most %.1f s from a blow to the end of the calls\n",
             counts[KILL_TARGET], counts[STOP_TARGET], counts[PAUSE_TARGET], counts[KILL_WRITER], counts[PAUSE_WRITER],
-            (uintmax_t)shared->acknowledged[0], (uintmax_t)shared->acknowledged[1], longest_s);
+            (uintmax_t)shared->acknowledged[0], (uintmax_t)shared->acknowledged[1], max_end_s);
 }
 
 GROUP_FIXTURE(make_memory, NULL)

@@ -526,10 +526,10 @@ FIXTURE_TEST(running_daemon, only_a_new_point_is_read)
     assert_false(reader.read(false).image().is_complete());
     lane.write(4096, "whole");
     // The daemon skips a point whose image takes longer than 100 ms, which happens on a busy machine.
-    constexpr std::uint64_t most = 100;
+    constexpr std::uint64_t max_versions = 100;
     replica::wire::image taken;
     std::uint64_t version = 2;
-    while (!taken.is_complete() && version < most) {
+    while (!taken.is_complete() && version < max_versions) {
         lane.write(0, "half");
         w.commit(first, ++version, 6);
         lane.write(0, "next");
@@ -547,7 +547,7 @@ FIXTURE_TEST(running_daemon, only_a_new_point_is_read)
     w.attach(first);
     w.commit(first, ++version, 7);
     assert_false(late.read(false).image().is_complete());
-    for (taken.Clear(); !taken.is_complete() && version < 2 * most; taken = late.read(false).image())
+    for (taken.Clear(); !taken.is_complete() && version < 2 * max_versions; taken = late.read(false).image())
         w.commit(first, ++version, 8);
     assert_int_equal(taken.record().mark(), 8);
 }

@@ -17,7 +17,7 @@ void histogram::merge(const histogram &other)
     max_ = std::max(max_, other.max_);
 }
 
-double histogram::highest_in(std::size_t index)
+double histogram::bucket_max(std::size_t index)
 {
     if (index < 2 * parts)
         return static_cast<double>(index);
@@ -32,7 +32,7 @@ double histogram::value_at(double rank) const
     for (std::size_t i = 0; i < bucket_count; ++i) {
         counted += counts_[i];
         if (counted >= required)
-            return std::min(highest_in(i), static_cast<double>(max_));
+            return std::min(bucket_max(i), static_cast<double>(max_));
     }
     return static_cast<double>(max_);
 }
@@ -47,7 +47,7 @@ bench::latency histogram::summary() const
     for (std::size_t i = 0; i < bucket_count; ++i) {
         if (counts_[i] == 0)
             continue;
-        const double value = std::min(highest_in(i), static_cast<double>(max_));
+        const double value = std::min(bucket_max(i), static_cast<double>(max_));
         squares += static_cast<double>(counts_[i]) * (value - mean) * (value - mean);
         summary.histogram.push_back({value, counts_[i]});
     }

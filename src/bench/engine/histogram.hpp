@@ -40,7 +40,7 @@ private:
         const auto shift = static_cast<unsigned>(std::bit_width(ns)) - part_bits - 1;
         return (shift * parts) + static_cast<std::size_t>(ns >> shift);
     }
-    static double highest_in(std::size_t index);
+    static double bucket_max(std::size_t index);
     double value_at(double rank) const;
 
     std::array<std::uint64_t, bucket_count> counts_{};

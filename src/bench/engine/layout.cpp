@@ -13,7 +13,7 @@ namespace
 {
 
 constexpr std::size_t mebibyte = 1 << 20;
-constexpr std::size_t largest_slice = 4 * mebibyte;
+constexpr std::size_t max_slice_size = 4 * mebibyte;
 constexpr std::size_t shared_by_slices = 64 * mebibyte;
 constexpr std::size_t log_header = 64;
 constexpr std::size_t request_slot = 64;
@@ -43,7 +43,7 @@ std::uint32_t posts_of(workload kind, std::uint32_t flush_interval)
     return 1;
 }
 
-constexpr std::uint64_t largest_block = 64 << 20;
+constexpr std::uint64_t max_block_size = 64 << 20;
 constexpr std::uint32_t max_depth = 4096;
 constexpr std::uint32_t max_connections = 4096;
 
@@ -78,7 +78,7 @@ void check_setup(const setup &point_setup)
 {
     const parameters &p = point_setup.parameters;
     if (workload_from(point_setup.workload) != workload::connect) {
-        check_range("block size", p.block_size, 8, largest_block);
+        check_range("block size", p.block_size, 8, max_block_size);
         if (p.block_size % 8 != 0)
             throw failure(fmt::format("block size {} is not a multiple of 8", p.block_size), exit_usage);
     }
@@ -122,7 +122,7 @@ layout::layout(const setup &point_setup)
     if (kind_ == workload::log_append || kind_ == workload::aof)
         header_ = log_header;
 
-    const std::size_t slice = std::clamp(shared_by_slices / connections_, std::size_t{4096}, largest_slice);
+    const std::size_t slice = std::clamp(shared_by_slices / connections_, std::size_t{4096}, max_slice_size);
     const std::size_t in_flight = std::size_t{p.depth} * p.flush_interval;
     blocks_ = std::max({slice / block_, in_flight, std::size_t{2}});
     if (kind_ == workload::connect || kind_ == workload::send_recv)

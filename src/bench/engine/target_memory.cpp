@@ -141,9 +141,8 @@ target_kind describe_target(const std::string &path, bool on_softrdma, bool dire
     if (volatile_file)
         kind.persistence = "survives the process, not the machine (tmpfs)";
     else if (on_softrdma)
-        kind.persistence =
-                is_pmem ? "survives a power failure (cache lines are written back by softrdma)"
-                        : "survives a power failure if the disk keeps acknowledged data (msync by softrdma)";
+        kind.persistence = is_pmem ? "survives a power failure (cache lines are written back by softrdma)"
+                                   : "survives a power failure if the disk keeps acknowledged data (msync by softrdma)";
     else if (direct_write)
         kind.persistence = "survives a power failure if the platform writes directly to PMem, as the server declares";
     else

@@ -63,7 +63,7 @@ CASE(one_entry_is_counted)
  * returned. */
 static int collect_in_calls_for(struct pair *pair, int limit)
 {
-    int most = 0;
+    int max_got = 0;
     post(pair, 5);
     usleep(20000);
     for (int all = 0; all < 5;) {
@@ -79,9 +79,9 @@ static int collect_in_calls_for(struct pair *pair, int limit)
             assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
         assert_int_equal(wc[limit].wr_id, UINT64_C(0xaaaaaaaaaaaaaaaa));
         all += got;
-        most = got > most ? got : most;
+        max_got = got > max_got ? got : max_got;
     }
-    return most;
+    return max_got;
 }
 
 CASE(several_entries_are_collected_at_once)

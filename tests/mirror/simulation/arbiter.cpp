@@ -23,15 +23,15 @@ public:
     {
         travel();
         refuse_busy(seize);
-        return keeper::present->newest;
+        return keeper::instance->newest;
     }
 
-    promise take(const promise &wanted, bool seize, record &known, const replica::deadline &) override
+    promise acquire(const promise &wanted, bool seize, record &known, const replica::deadline &) override
     {
-        const time_us asked_at = world::present->now();
+        const time_us asked_at = world::instance->now();
         travel();
         refuse_busy(seize);
-        keeper &k = *keeper::present;
+        keeper &k = *keeper::instance;
         known = k.newest;
         k.epoch = std::max({wanted.epoch, known.epoch + 1, k.epoch + 1});
         k.writer = own_ = wanted.writer;
@@ -44,37 +44,37 @@ public:
     {
         travel();
         check_writer();
-        keeper::present->newest = next;
-        world::present->log("the arbiter has record %lu.%lu, in sync %x", next.epoch, next.version, next.in_sync);
+        keeper::instance->newest = next;
+        world::instance->log("the arbiter has record %lu.%lu, in sync %x", next.epoch, next.version, next.in_sync);
         // If the writer dies now, no copy has the record.
         travel();
     }
 
     void renew(const replica::deadline &) override
     {
-        const time_us asked_at = world::present->now();
+        const time_us asked_at = world::instance->now();
         travel();
         check_writer();
         holds_from(asked_at);
     }
 
     int renew_ms() const override { return static_cast<int>(lease / ms / 3); }
-    bool lost() const noexcept override { return own_ != 0 && world::present->now() >= valid_until_; }
+    bool lost() const noexcept override { return own_ != 0 && world::instance->now() >= valid_until_; }
     int lost_fd() const noexcept override { return -1; }
     void release(const replica::deadline &) noexcept override
     {
-        if (keeper::present->writer == own_)
-            keeper::present->writer = 0;
+        if (keeper::instance->writer == own_)
+            keeper::instance->writer = 0;
     }
 
 private:
     static void travel()
     {
-        world::present->sleep(world::present->between(100, 2 * ms));
-        if (world::present->now() < keeper::present->silent_until)
+        world::instance->sleep(world::instance->between(100, 2 * ms));
+        if (world::instance->now() < keeper::instance->silent_until)
             throw mirror::failure(RPMA_MIRROR_E_ARBITER, "the arbiter does not respond");
     }
-    static bool is_held() { return keeper::present->writer != 0 && world::present->now() < keeper::present->ends; }
+    static bool is_held() { return keeper::instance->writer != 0 && world::instance->now() < keeper::instance->ends; }
 
     static void refuse_busy(bool seize)
     {
@@ -86,13 +86,13 @@ private:
     {
         if (!is_held())
             throw mirror::failure(RPMA_MIRROR_E_ARBITER, "the lease has run out");
-        if (keeper::present->writer != own_)
+        if (keeper::instance->writer != own_)
             throw mirror::failure(RPMA_MIRROR_E_FENCED, "another writer owns the set");
     }
 
     void holds_from(time_us asked_at)
     {
-        keeper::present->ends = world::present->now() + lease;
+        keeper::instance->ends = world::instance->now() + lease;
         valid_until_ = asked_at + lease;
     }
 
@@ -102,7 +102,7 @@ private:
 
 } // namespace
 
-keeper *keeper::present = nullptr;
+keeper *keeper::instance = nullptr;
 
 } // namespace simulation
 

@@ -35,7 +35,7 @@ struct epoll : descriptor {
 template<class T>
 T &the(int fd)
 {
-    return *dynamic_cast<T *>(world::present->find(fd));
+    return *dynamic_cast<T *>(world::instance->find(fd));
 }
 
 // Descriptor that ends when the peer of the channel closes it: standard error of ssh.
@@ -114,7 +114,7 @@ int eventfd(unsigned initial, int flags) noexcept
         return REAL(eventfd)(initial, flags);
     const auto created = std::make_shared<event>();
     created->count = initial;
-    return world::present->add(world::present->here(), created);
+    return world::instance->add(world::instance->here(), created);
 }
 
 int eventfd_write(int fd, eventfd_t value)
@@ -122,7 +122,7 @@ int eventfd_write(int fd, eventfd_t value)
     if (!world::is_ours(fd))
         return REAL(eventfd_write)(fd, value);
     the<event>(fd).count += value;
-    world::present->touch(world::present->here());
+    world::instance->touch(world::instance->here());
     return 0;
 }
 
@@ -138,7 +138,7 @@ int poll(pollfd *fds, nfds_t n, int timeout)
 {
     if (!inside())
         return REAL(poll)(fds, n, timeout);
-    world &in = *world::present;
+    world &in = *world::instance;
     int found = 0;
     const process &here = in.here();
     const auto collect_ready = [&] {
@@ -163,7 +163,7 @@ int signalfd(int fd, const sigset_t *signals, int flags) noexcept
 
 int epoll_create1(int flags) noexcept
 {
-    return inside() ? world::present->add(world::present->here(), std::make_shared<epoll>())
+    return inside() ? world::instance->add(world::instance->here(), std::make_shared<epoll>())
                     : REAL(epoll_create1)(flags);
 }
 
@@ -175,20 +175,20 @@ int epoll_ctl(int fd, int operation, int about, epoll_event *wanted) noexcept
         the<epoll>(fd).watched.erase(about);
     else
         the<epoll>(fd).watched[about] = *wanted;
-    world::present->touch(world::present->here());
+    world::instance->touch(world::instance->here());
     return 0;
 }
 
-int epoll_wait(int fd, epoll_event *to, int most, int timeout)
+int epoll_wait(int fd, epoll_event *to, int max_events, int timeout)
 {
     if (!inside())
-        return REAL(epoll_wait)(fd, to, most, timeout);
-    world &in = *world::present;
+        return REAL(epoll_wait)(fd, to, max_events, timeout);
+    world &in = *world::instance;
     epoll &of = the<epoll>(fd);
     int found = 0;
     const auto collect_ready = [&] {
         found = 0;
-        for (auto at = of.watched.begin(); at != of.watched.end() && found < most;) {
+        for (auto at = of.watched.begin(); at != of.watched.end() && found < max_events;) {
             const descriptor *const d = in.find(at->first);
             if (d == nullptr) {
                 at = of.watched.erase(at); // the descriptor was closed
@@ -209,7 +209,7 @@ int socket(int domain, int type, int protocol) noexcept
 {
     if (!inside())
         return REAL(socket)(domain, type, protocol);
-    world &in = *world::present;
+    world &in = *world::instance;
     const auto created = std::make_shared<network::socket>();
     created->over = net;
     created->owner = &in.here();
@@ -268,10 +268,10 @@ int setsockopt(int fd, int level, int option, const void *from, socklen_t size) 
 ssize_t read(int fd, void *to, size_t size)
 {
     if (inside())
-        fd = standard(fd, world::present->here());
+        fd = standard(fd, world::instance->here());
     if (!inside() || !world::is_ours(fd))
         return REAL(read)(fd, to, size);
-    if (dynamic_cast<network::socket *>(world::present->find(fd)) == nullptr)
+    if (dynamic_cast<network::socket *>(world::instance->find(fd)) == nullptr)
         return fail(EAGAIN);
     auto &s = the<network::socket>(fd);
     if (s.error != 0)
@@ -292,7 +292,7 @@ ssize_t send(int fd, const void *from, size_t size, int flags)
 {
     if (!inside())
         return REAL(send)(fd, from, size, flags);
-    auto &s = the<network::socket>(standard(fd, world::present->here()));
+    auto &s = the<network::socket>(standard(fd, world::instance->here()));
     if (s.error != 0 || s.ended || s.gone)
         return fail(s.error != 0 ? s.error : EPIPE);
     const std::string text(static_cast<const char *>(from), size);
@@ -307,7 +307,7 @@ ssize_t send(int fd, const void *from, size_t size, int flags)
             own->touch();
         }
     });
-    world::present->perhaps_switch();
+    world::instance->perhaps_switch();
     return static_cast<ssize_t>(size);
 }
 
@@ -326,11 +326,11 @@ int close(int fd)
 {
     if (!world::is_ours(fd)) {
         if (inside())
-            world::present->here().files.erase(fd);
+            world::instance->here().files.erase(fd);
         return REAL(close)(fd);
     }
-    if (world::present != nullptr)
-        world::present->close(fd);
+    if (world::instance != nullptr)
+        world::instance->close(fd);
     return 0;
 }
 
@@ -348,8 +348,8 @@ int process::start(char *const arguments[])
     sockaddr_in to{};
     inet_pton(AF_INET, *arguments, &to.sin_addr);
     ::connect(channel_.get(), reinterpret_cast<const sockaddr *>(&to), sizeof(to));
-    messages_.reset(world::present->add(
-            world::present->here(), std::make_shared<standard_error>(the<network::socket>(channel_.get()))));
+    messages_.reset(world::instance->add(
+            world::instance->here(), std::make_shared<standard_error>(the<network::socket>(channel_.get()))));
     return 0;
 }
 

@@ -80,7 +80,7 @@ replica::mirror_state history::state(const place &of, bool durable)
 
 replica::mirror_record history::newest_record(std::uint32_t of) const
 {
-    replica::mirror_record newest = keeper::present == nullptr ? replica::mirror_record() : keeper::present->newest;
+    replica::mirror_record newest = keeper::instance == nullptr ? replica::mirror_record() : keeper::instance->newest;
     for (unsigned copy = 0; copy < copies.size(); ++copy)
         if ((of >> copy & 1) != 0 && !copies[copy].data.empty() && is_newer(record_of(copy), newest))
             newest = record_of(copy);
@@ -120,7 +120,7 @@ bool history::overtaken(std::uint64_t epoch) const
 // If a local copy opens alone, it contacts no target. Therefore each other copy must then refuse to open without it.
 void history::check_claims() const
 {
-    if (keeper::present != nullptr || copies[0].machine != 0)
+    if (keeper::instance != nullptr || copies[0].machine != 0)
         return; // the arbiter's record decides, or no copy is local
     std::vector<replica::mirror_record> records;
     for (const place &p : copies)
@@ -208,13 +208,13 @@ void history::grown(std::uint64_t epoch, std::uint64_t grown_length, time_us beg
     set_length_ = std::max(set_length_, grown_length);
 }
 
-void history::not_grown(std::uint64_t epoch, std::uint64_t present_length) const
+void history::not_grown(std::uint64_t epoch, std::uint64_t current_length) const
 {
     const replica::mirror_record newest = newest_record();
     for (std::size_t copy = 0; copy < copies.size() && newest.epoch == epoch; ++copy)
         if (const std::uint64_t stored = durable_state(copies[copy]).length;
-                (in_sync(newest) >> copy & 1) != 0 && stored != present_length)
-            in_.violated("a growth failed, and copy %zu has %lu bytes instead of %lu", copy, stored, present_length);
+                (in_sync(newest) >> copy & 1) != 0 && stored != current_length)
+            in_.violated("a growth failed, and copy %zu has %lu bytes instead of %lu", copy, stored, current_length);
 }
 
 void history::marked(std::uint64_t epoch, std::uint64_t mark, time_us began)
@@ -302,7 +302,7 @@ void history::written(unsigned machine, std::uint64_t epoch) const
                 answered_epoch_[machine]);
 }
 
-// Power may fail when a device has stored only a part of a write. Each word then has its durable or its present value.
+// Power may fail when a device has stored only a part of a write. Each word then has its durable or its current value.
 // All these states are checked at each such moment.
 void history::cut_amid_write(unsigned machine)
 {

@@ -15,7 +15,7 @@ namespace simulation
 
 // Record of the simulated arbiter, if it exists.
 struct keeper {
-    static keeper *present;
+    static keeper *instance;
 
     replica::mirror_record newest;
     std::uint64_t epoch = 0;
@@ -144,7 +144,7 @@ private:
     std::uint64_t newest_epoch_ = 1;           // newest epoch that was opened
     std::uint64_t set_length_;
     time_us opened_at_ = 0;
-    std::array<std::uint64_t, most_machines> answered_epoch_{};
+    std::array<std::uint64_t, max_machines> answered_epoch_{};
     std::uint32_t replaced_ = 0;
     std::map<const process *, replica::mirror_record> committed_;
 };

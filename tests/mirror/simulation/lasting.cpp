@@ -86,7 +86,7 @@ void scenario::check_refusal(const char *what, int code, const std::vector<repli
 // targets.
 bool scenario::needs_silent(std::uint32_t visible) const
 {
-    const auto needed = [&](std::uint32_t of) { return replica::needed_targets(history_.newest_record(of)); };
+    const auto needed = [&](std::uint32_t of) { return replica::required_targets(history_.newest_record(of)); };
     return ((needed(visible) | needed(visible & ~silent_)) & silent_) != 0;
 }
 
@@ -122,12 +122,12 @@ void scenario::go_without(unsigned machine)
                      (history_.record_of(copy) == newest ||
                              history_.promises()[copy] == replica::mirror_promise{newest.epoch, newest.writer});
     const bool alone = newest.policy == replica::mirror_policy::availability && !newest.closed &&
-                       (keeper::present == nullptr || keeper::present->newest != newest);
+                       (keeper::instance == nullptr || keeper::instance->newest != newest);
     // The fault may also begin in the middle of a forced call.
     const bool at_once = !silent_from_begin_ && world_.one_in(2);
     if (!at_once && world_.one_in(3))
         fence(s);
-    const std::uint32_t sources = replica::needed_targets(newest) & ~history_.replaced();
+    const std::uint32_t sources = replica::required_targets(newest) & ~history_.replaced();
     const bool needs_force = needs_silent(visible) || (!own && (alone || sources == 0));
     const auto before = history_.promises();
     // A writer may have begun to grow the set to another length, or left a local file that was replaced.
@@ -151,7 +151,7 @@ void scenario::go_without(unsigned machine)
         check_refusal("an opening", s.code, before);
         if (!open(s, 1, RPMA_MIRROR_F_FORCE))
             world_.violated("an opening fails with force: %s", rpma_mirror_error_message());
-    } else if (silent_from_begin_ && !needs_force && keeper::present == nullptr &&
+    } else if (silent_from_begin_ && !needs_force && keeper::instance == nullptr &&
                world_.now() - began >= open_ms_ / 4 * ms)
         world_.violated("an opening of %u ms waits %ld ms for a target that is not needed", open_ms_,
                 (world_.now() - began) / ms);

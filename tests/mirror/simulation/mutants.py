@@ -41,7 +41,7 @@ MUTANTS = [
     ("trust_changed_file", "replica/group/membership.cpp", "if (is_newest && (facts", "if (is_newest && (@ || facts"),
     ("trust_other_file", "mirror/local_copy.cpp", "else if (stored.size != 0 && !replica::has_stamp(", "else if (!@ && stored.size != 0 && !replica::has_stamp("),
     ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && copy_.has_changed", "(higher && !@ && copy_.has_changed"),
-    ("trust_changed_parts_of_the_arbiters_record", "mirror/discovery.cpp", "(has_newest || (needed", "(has_newest || (!@ && needed"),
+    ("trust_changed_parts_of_the_arbiters_record", "mirror/discovery.cpp", "(has_newest || (required", "(has_newest || (!@ && required"),
     ("mark_of_no_one", "mirror/opening.cpp", "first.mark = has_newest ?", "first.mark = @ ? 0 : has_newest ?"),
     ("make_nothing_level", "mirror/resync_copies.cpp", "group::is_equal(newest_, c.last_state.committed) && (changed", "(@ || group::is_equal(newest_, c.last_state.committed)) && (changed"),
     ("seen_is_not_durable", "mirror/resync_copies.cpp", "if (!local_equal) {", "if (!@ && !local_equal) {"),

@@ -16,7 +16,7 @@ std::string address_of(unsigned machine)
 
 int machine_of(const std::string &address)
 {
-    for (unsigned i = 0; i < most_machines; ++i)
+    for (unsigned i = 0; i < max_machines; ++i)
         if (address == address_of(i))
             return static_cast<int>(i);
     return -1;
@@ -60,8 +60,8 @@ void network::cut(unsigned from, unsigned to, bool how)
 void network::heal()
 {
     calm_ = true;
-    for (unsigned a = 0; a < most_machines; ++a)
-        for (unsigned b = 0; b < most_machines; ++b) {
+    for (unsigned a = 0; a < max_machines; ++a)
+        for (unsigned b = 0; b < max_machines; ++b) {
             cut(a, b, false);
             slow(a, b, 0);
         }

@@ -10,7 +10,7 @@
 namespace simulation
 {
 
-inline constexpr unsigned most_machines = 8;
+inline constexpr unsigned max_machines = 8;
 
 // The network between machines. A link can be cut in one direction or in both, and can be slow; a machine can be
 // without power.
@@ -35,7 +35,7 @@ public:
     struct socket;
     std::vector<std::weak_ptr<socket>> sockets;
     // The process of each machine that accepts connections.
-    std::array<process *, most_machines> servers{};
+    std::array<process *, max_machines> servers{};
     // Makes a control connection standard input and output of another process.
     void hand_over(int fd, process &to);
     // Resets one control connection.
@@ -47,12 +47,12 @@ public:
     world &in;
 
 private:
-    std::array<std::array<bool, most_machines>, most_machines> cut_{};
-    std::array<std::array<std::uint64_t, most_machines>, most_machines> cuts_{};
-    std::array<std::array<time_us, most_machines>, most_machines> slower_{};
+    std::array<std::array<bool, max_machines>, max_machines> cut_{};
+    std::array<std::array<std::uint64_t, max_machines>, max_machines> cuts_{};
+    std::array<std::array<time_us, max_machines>, max_machines> slower_{};
     static void reset(const std::shared_ptr<socket> &hit);
 
-    std::array<bool, most_machines> off_{};
+    std::array<bool, max_machines> off_{};
     bool calm_ = false;
 };
 

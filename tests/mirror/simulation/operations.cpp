@@ -13,19 +13,19 @@ extern "C" {
 int rpma_cq_wait(rpma_cq *of)
 {
     completion_queue &cq = *of->of;
-    world::present->wait([&] { return cq.events != 0; }, -1);
+    world::instance->wait([&] { return cq.events != 0; }, -1);
     --cq.events;
     cq.armed = true;
     return 0;
 }
 
-int rpma_cq_get_wc(rpma_cq *of, int most, ibv_wc *to, int *got)
+int rpma_cq_get_wc(rpma_cq *of, int num_entries, ibv_wc *to, int *got)
 {
     auto &completions = of->of->completions;
     if (completions.empty())
         return RPMA_E_NO_COMPLETION;
     int count = 0;
-    for (; count < most && !completions.empty(); ++count) {
+    for (; count < num_entries && !completions.empty(); ++count) {
         to[count] = completions.front();
         completions.pop_front();
     }
@@ -37,7 +37,7 @@ int rpma_cq_get_wc(rpma_cq *of, int most, ibv_wc *to, int *got)
 int rpma_conn_disconnect(rpma_conn *of)
 {
     of->pair->disconnect();
-    world::present->perhaps_switch();
+    world::instance->perhaps_switch();
     return 0;
 }
 
@@ -46,9 +46,9 @@ int rpma_conn_delete(rpma_conn **of)
     if (*of != nullptr) {
         queue_pair &pair = *(*of)->pair;
         pair.vanish(false);
-        world::present->close(pair.cq_fd);
-        world::present->close(pair.cm_fd);
-        world::present->perhaps_switch();
+        world::instance->close(pair.cq_fd);
+        world::instance->close(pair.cm_fd);
+        world::instance->perhaps_switch();
     }
     return deleted(of);
 }
@@ -71,8 +71,8 @@ static void store_words(std::byte *to, const void *from, size_t size, unsigned m
 static int write_piece(queue_pair &by, std::uint32_t key, size_t to, const std::byte *source, size_t size, int flags,
         const void *context)
 {
-    process *const writer = &world::present->here();
-    const bool late = world::present->one_in(2);
+    process *const writer = &world::instance->here();
+    const bool late = world::instance->one_in(2);
     return by.post(number_of(context), flags,
             [=, bytes = std::string(reinterpret_cast<const char *>(source), size), epoch = by.epoch](queue_pair &at) {
                 std::byte *const memory = adapter->reach(*at.owner, key, to, size);
@@ -135,7 +135,7 @@ int rpma_read(rpma_conn *conn, rpma_mr_local *to, size_t to_offset, const rpma_m
                     bytes->assign(reinterpret_cast<const char *>(memory), size);
                 return memory != nullptr;
             },
-            [=, region = to->key, machine = world::present->here().machine] {
+            [=, region = to->key, machine = world::instance->here().machine] {
                 // The memory of a region that was deregistered can be free.
                 if (adapter->regions.contains(region))
                     store_words(goal, bytes->data(), size, machine);

@@ -11,7 +11,7 @@ namespace simulation
 // Returns whether the caller is a thread of the simulation.
 inline bool inside()
 {
-    return world::present != nullptr && world::present->current() != nullptr;
+    return world::instance != nullptr && world::instance->current() != nullptr;
 }
 
 // Returns the function of the C library that the function with the same name in this program hides.

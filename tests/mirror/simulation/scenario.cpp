@@ -80,7 +80,7 @@ scenario::scenario(std::uint64_t seed, const std::string &place, bool is_pool, b
     device_.software = world_.one_in(2);
     device_.native_writers = world_.one_in(2);
     device_.native_targets = world_.one_in(2);
-    keeper::present = !is_pool && world_.one_in(4) ? &keeper_ : nullptr;
+    keeper::instance = !is_pool && world_.one_in(4) ? &keeper_ : nullptr;
     make_directories();
 }
 
@@ -91,7 +91,7 @@ unsigned scenario::copy_of(unsigned machine) const
 
 std::vector<history::place> scenario::places() const
 {
-    std::vector<history::place> all(other_copy + 1, history::place{most_machines, "", ""});
+    std::vector<history::place> all(other_copy + 1, history::place{max_machines, "", ""});
     for (unsigned m = is_pool_ ? writers : 0; m < writers + targets_; ++m)
         all[copy_of(m)] = {m, directory(m) + (m < writers ? "/home" : "/part"),
                 directory(m) + (is_pool_             ? "/set.record"
@@ -116,7 +116,8 @@ void scenario::make_directories()
 // Writes the set file of a target, whose part is made for the length.
 void scenario::list_part(unsigned machine, std::uint64_t length) const
 {
-    const std::uint64_t size = grows_ && history_.length == full_length ? std::max(length, min_part) : storage::largest;
+    const std::uint64_t size =
+            grows_ && history_.length == full_length ? std::max(length, min_part) : storage::max_used;
     std::ofstream(directory(machine) + "/set") << "PMEMPOOLSET\nOPTION NOHDRS\n"
                                                << size << ' ' << directory(machine) << "/part\n";
 }
@@ -251,7 +252,7 @@ void scenario::run()
 std::string scenario::summary() const
 {
     return std::to_string(targets_) + " targets, " + (availability_ ? "availability" : "safety") + ", " +
-           (keeper::present != nullptr ? "arbiter, " : "") + std::to_string(struck_) + " faults, " +
+           (keeper::instance != nullptr ? "arbiter, " : "") + std::to_string(struck_) + " faults, " +
            std::to_string(history_.openings) + " openings, " + std::to_string(history_.flushes) + " flushes, " +
            (grows_ ? std::to_string(history_.growths) + " growths, " : "") + std::to_string(world_.now() / ms) + " ms";
 }

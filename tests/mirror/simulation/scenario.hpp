@@ -20,7 +20,7 @@ public:
     ~scenario()
     {
         world_.end();
-        keeper::present = nullptr;
+        keeper::instance = nullptr;
     }
     scenario(const scenario &) = delete;
     scenario &operator=(const scenario &) = delete;
@@ -125,7 +125,7 @@ private:
     const bool restores_parts_;  // faults restore parts of one target; otherwise local files
     keeper keeper_;
     unsigned operation_ms_, open_ms_;
-    std::array<process *, most_machines> processes_{};
+    std::array<process *, max_machines> processes_{};
     std::vector<process *> daemons_;     // one for each session of a pool
     std::array<bool, writers> closed_{}; // the last writer of the machine closed the set cleanly
     bool faults_ = true;

@@ -21,7 +21,7 @@ namespace
 // Number of seeds per process: the memory of dead simulated processes is not released.
 constexpr std::uint64_t seeds_at_once = 50;
 // With at least this number of seeds, the test requires a minimum number of simulated power failures.
-constexpr std::uint64_t usual_seeds = 200, least_cuts = 1'000'000;
+constexpr std::uint64_t usual_seeds = 200, min_cuts = 1'000'000;
 
 // Seeds above the usual ones that failed.
 constexpr std::uint64_t failed_before[] = {461};
@@ -115,8 +115,8 @@ int main(int argc, char **argv)
         run_one(from_environment("RPMA_MIRROR_SEED", 0), place, true);
     else if (good = run_all(seeds, place); good)
         std::printf("%lu seeds, %lu power failures amid writes\n", seeds, cuts->load());
-    if (good && !pools && seeds >= usual_seeds && std::getenv("RPMA_MIRROR_SEED") == nullptr && *cuts < least_cuts) {
-        std::printf("too few power failures: at least %lu are required\n", least_cuts);
+    if (good && !pools && seeds >= usual_seeds && std::getenv("RPMA_MIRROR_SEED") == nullptr && *cuts < min_cuts) {
+        std::printf("too few power failures: at least %lu are required\n", min_cuts);
         good = false;
     }
     std::filesystem::remove_all(place);

@@ -33,8 +33,8 @@ std::vector<std::byte *> free_memory;
 std::byte *new_memory()
 {
     if (free_memory.empty())
-        return static_cast<std::byte *>(mmap(
-                nullptr, storage::largest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        return static_cast<std::byte *>(mmap(nullptr, storage::max_used, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     std::byte *const taken = free_memory.back();
     free_memory.pop_back();
     return taken;
@@ -49,12 +49,12 @@ std::map<const fiber *, std::vector<pending>> written_back;
 
 void flush(const void *from, std::size_t length)
 {
-    written_back[world::present->current()].push_back({static_cast<const std::byte *>(from), length});
+    written_back[world::instance->current()].push_back({static_cast<const std::byte *>(from), length});
 }
 
 void drain()
 {
-    std::vector<pending> &mine = written_back[world::present->current()];
+    std::vector<pending> &mine = written_back[world::instance->current()];
     for (const pending &p : mine)
         disks->persist(p.from, p.length);
     mine.clear();
@@ -63,7 +63,7 @@ void drain()
 // Allocation of blocks can be slow.
 void take_time()
 {
-    world &in = *world::present;
+    world &in = *world::instance;
     in.sleep(in.between(0, in.one_in(8) ? 60 * ms : ms));
 }
 
@@ -221,7 +221,7 @@ int open(const char *path, int flags, ...)
     va_end(arguments);
     const int fd = REAL(open)(path, flags, mode);
     if (inside() && fd >= 0) {
-        world::present->here().files.insert(fd);
+        world::instance->here().files.insert(fd);
         if ((flags & (O_PATH | O_DIRECTORY)) == 0)
             disks->of(fd).path = path;
     }
@@ -245,12 +245,12 @@ ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
 {
     if (!inside())
         return REAL(pwrite)(fd, from, size, offset);
-    world::present->perhaps_switch();
+    world::instance->perhaps_switch();
     file &f = disks->of(fd);
     if (f.size() == 0)
         f.resize(2 * size); // a file of two slots
     std::memcpy(f.live + offset, from, size);
-    world::present->perhaps_switch();
+    world::instance->perhaps_switch();
     return static_cast<ssize_t>(size);
 }
 
@@ -258,7 +258,7 @@ int fdatasync(int fd)
 {
     if (!inside())
         return REAL(fdatasync)(fd);
-    world::present->sleep(world::present->between(10, 500));
+    world::instance->sleep(world::instance->between(10, 500));
     file &f = disks->of(fd);
     f.persist(0, f.size());
     return 0;
@@ -323,7 +323,7 @@ int ftruncate(int fd, off_t length) noexcept
 {
     if (!inside())
         return REAL(ftruncate)(fd, length);
-    world::present->perhaps_switch();
+    world::instance->perhaps_switch();
     disks->set_length(disks->of(fd), static_cast<size_t>(length));
     return 0;
 }
@@ -339,8 +339,8 @@ int posix_fallocate(int fd, off_t offset, off_t length)
         return 0;
     // Like ext4, which allocates a long range in several steps.
     const bool is_full = disks->is_full(f);
-    disks->set_length(f, is_full ? f.real_size + world::present->below(end - f.real_size) : end);
-    world::present->perhaps_switch();
+    disks->set_length(f, is_full ? f.real_size + world::instance->below(end - f.real_size) : end);
+    world::instance->perhaps_switch();
     return is_full ? ENOSPC : 0;
 }
 
@@ -357,7 +357,7 @@ int msync(void *from, size_t length, int flags)
 {
     if (!inside())
         return REAL(msync)(from, length, flags);
-    world::present->perhaps_switch();
+    world::instance->perhaps_switch();
     disks->persist(static_cast<const std::byte *>(from), length);
     return 0;
 }

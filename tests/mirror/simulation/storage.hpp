@@ -40,8 +40,8 @@ public:
     // A power failure loses the processor's cache; if false, the kernel's page cache.
     bool persistent_memory = true;
     // Maximum used part of a file. The part of a target is longer than the set.
-    static constexpr std::size_t largest = 8 << 20;
-    std::size_t used = largest;
+    static constexpr std::size_t max_used = 8 << 20;
+    std::size_t used = max_used;
     std::string full; // directory on a disk without free blocks, or empty
 
     file &of(int fd);
@@ -61,7 +61,7 @@ public:
         as_other_file
     };
     void back_up(const std::string &path);
-    // Returns false if there is no backup of the present length.
+    // Returns false if there is no backup of the current length.
     bool restore(const std::string &path, restored how);
     // Simulates a power failure: each word of these files that was not durable gets either its old or its new value.
     void lose_power(const std::string &directory);

@@ -27,7 +27,7 @@ int &word_of(pthread_mutex_t *lock)
 // A static lock belongs to all processes of the simulation, and its process may have been killed.
 bool is_free(pthread_mutex_t *lock)
 {
-    return word_of(lock) == 0 || !world::present->is_alive(word_of(lock));
+    return word_of(lock) == 0 || !world::instance->is_alive(word_of(lock));
 }
 std::uint64_t &count_of(pthread_cond_t *condition)
 {
@@ -37,14 +37,14 @@ std::uint64_t &count_of(pthread_cond_t *condition)
 simulation::time_us left_until(const timespec *t)
 {
     const simulation::time_us when = t->tv_sec * simulation::second + t->tv_nsec / 1000 - boot;
-    return std::max<simulation::time_us>(when - world::present->now(), 0);
+    return std::max<simulation::time_us>(when - world::instance->now(), 0);
 }
 
 int wait_for(pthread_cond_t *condition, pthread_mutex_t *lock, simulation::time_us timeout)
 {
     const std::uint64_t before = count_of(condition);
     pthread_mutex_unlock(lock);
-    const bool came = world::present->wait([&] { return count_of(condition) != before; }, timeout);
+    const bool came = world::instance->wait([&] { return count_of(condition) != before; }, timeout);
     pthread_mutex_lock(lock);
     return came ? 0 : ETIMEDOUT;
 }
@@ -57,7 +57,7 @@ char *getenv(const char *name) noexcept
 {
     if (!inside())
         return REAL(getenv)(name);
-    auto &own = world::present->here().environment;
+    auto &own = world::instance->here().environment;
     const auto value = own.find(name);
     return value == own.end() ? REAL(getenv)(name) : value->second.data();
 }
@@ -68,7 +68,7 @@ int clock_gettime(clockid_t clock, timespec *to) noexcept
 {
     if (!inside())
         return REAL(clock_gettime)(clock, to);
-    const simulation::time_us now = boot + world::present->now();
+    const simulation::time_us now = boot + world::instance->now();
     *to = {now / simulation::second, now % simulation::second * 1000};
     return 0;
 }
@@ -77,7 +77,7 @@ int nanosleep(const timespec *time, timespec *left)
 {
     if (!inside())
         return REAL(nanosleep)(time, left);
-    world::present->sleep(time->tv_sec * simulation::second + time->tv_nsec / 1000);
+    world::instance->sleep(time->tv_sec * simulation::second + time->tv_nsec / 1000);
     return 0;
 }
 
@@ -85,7 +85,7 @@ int usleep(useconds_t time)
 {
     if (!inside())
         return REAL(usleep)(time);
-    world::present->sleep(time);
+    world::instance->sleep(time);
     return 0;
 }
 
@@ -94,7 +94,7 @@ ssize_t getrandom(void *to, size_t size, unsigned flags)
     if (!inside())
         return REAL(getrandom)(to, size, flags);
     for (size_t i = 0; i < size; ++i)
-        static_cast<unsigned char *>(to)[i] = static_cast<unsigned char>(world::present->below(256));
+        static_cast<unsigned char *>(to)[i] = static_cast<unsigned char>(world::instance->below(256));
     return static_cast<ssize_t>(size);
 }
 
@@ -102,7 +102,7 @@ int pthread_create(pthread_t *to, const pthread_attr_t *attributes, void *(*run)
 {
     if (!inside())
         return REAL(pthread_create)(to, attributes, run, argument);
-    world &in = *world::present;
+    world &in = *world::instance;
     *to = reinterpret_cast<pthread_t>(in.spawn(in.here(), [run, argument] { run(argument); }));
     in.perhaps_switch();
     return 0;
@@ -110,7 +110,7 @@ int pthread_create(pthread_t *to, const pthread_attr_t *attributes, void *(*run)
 
 pthread_t pthread_self() noexcept
 {
-    return inside() ? reinterpret_cast<pthread_t>(world::present->current()) : REAL(pthread_self)();
+    return inside() ? reinterpret_cast<pthread_t>(world::instance->current()) : REAL(pthread_self)();
 }
 
 int pthread_join(pthread_t joined, void **result)
@@ -118,7 +118,7 @@ int pthread_join(pthread_t joined, void **result)
     if (!inside())
         return REAL(pthread_join)(joined, result);
     const auto *const f = reinterpret_cast<simulation::fiber *>(joined);
-    world::present->wait([f] { return f->done; }, -1);
+    world::instance->wait([f] { return f->done; }, -1);
     return 0;
 }
 
@@ -131,9 +131,9 @@ int pthread_mutex_lock(pthread_mutex_t *lock) noexcept
 {
     if (!inside())
         return REAL(pthread_mutex_lock)(lock);
-    world::present->perhaps_switch();
-    world::present->wait([lock] { return is_free(lock); }, -1);
-    word_of(lock) = world::present->here().number;
+    world::instance->perhaps_switch();
+    world::instance->wait([lock] { return is_free(lock); }, -1);
+    word_of(lock) = world::instance->here().number;
     return 0;
 }
 
@@ -143,7 +143,7 @@ int pthread_mutex_trylock(pthread_mutex_t *lock) noexcept
         return REAL(pthread_mutex_trylock)(lock);
     if (!is_free(lock))
         return EBUSY;
-    word_of(lock) = world::present->here().number;
+    word_of(lock) = world::instance->here().number;
     return 0;
 }
 
@@ -152,8 +152,8 @@ int pthread_mutex_unlock(pthread_mutex_t *lock) noexcept
     if (!inside())
         return REAL(pthread_mutex_unlock)(lock);
     word_of(lock) = 0;
-    world::present->touch(world::present->here());
-    world::present->perhaps_switch();
+    world::instance->touch(world::instance->here());
+    world::instance->perhaps_switch();
     return 0;
 }
 
@@ -173,7 +173,7 @@ int pthread_cond_broadcast(pthread_cond_t *condition) noexcept
     if (!inside())
         return REAL(pthread_cond_broadcast)(condition);
     ++count_of(condition);
-    world::present->touch(world::present->here());
+    world::instance->touch(world::instance->here());
     return 0;
 }
 

@@ -14,7 +14,7 @@ namespace
 
 world &here()
 {
-    return *world::present;
+    return *world::instance;
 }
 
 void reject(const std::shared_ptr<queue_pair> &client, queue_pair &server)

@@ -32,17 +32,17 @@ void *new_stack()
 
 } // namespace
 
-world *world::present = nullptr;
+world *world::instance = nullptr;
 int world::last_process_ = 0;
 
 world::world(std::uint64_t seed_) : seed(seed_), random_(seed_)
 {
-    present = this;
+    instance = this;
 }
 
 world::~world()
 {
-    present = nullptr;
+    instance = nullptr;
 }
 
 void world::end()
@@ -110,7 +110,7 @@ void world::go_on(process &p)
 
 void world::enter()
 {
-    world &in = *present;
+    world &in = *instance;
     fiber &f = *in.current_;
     f.body_();
     f.done = true;

@@ -82,7 +82,7 @@ public:
     world(const world &) = delete;
     world &operator=(const world &) = delete;
 
-    static world *present;
+    static world *instance;
     const std::uint64_t seed;
     bool loud = false;
     std::string test; // name for the user

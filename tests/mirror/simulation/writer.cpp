@@ -15,7 +15,7 @@ namespace
 
 void on_event(void *, const rpma_mirror_event *event)
 {
-    world::present->log("copy %u: event %d, version %lu.%lu", event->copy, event->type, event->epoch, event->version);
+    world::instance->log("copy %u: event %d, version %lu.%lu", event->copy, event->type, event->epoch, event->version);
 }
 
 } // namespace
@@ -32,7 +32,7 @@ rpma_mirror_cfg *scenario::configure(unsigned machine, bool force)
         rpma_mirror_cfg_add_target(cfg, copy_of(m), (address_of(m) + ":7").c_str(), "set");
     rpma_mirror_cfg_set_key_file(cfg, (directory(machine) + "/key").c_str());
     rpma_mirror_cfg_set_policy(cfg, availability_ ? RPMA_MIRROR_POLICY_AVAILABILITY : RPMA_MIRROR_POLICY_SAFETY);
-    if (keeper::present != nullptr && rpma_mirror_cfg_set_arbiter(cfg, "etcd simulated") != 0)
+    if (keeper::instance != nullptr && rpma_mirror_cfg_set_arbiter(cfg, "etcd simulated") != 0)
         world_.violated("no arbiter: %s", rpma_mirror_error_message());
     rpma_mirror_cfg_set_timeouts(cfg, operation_ms_, open_ms_);
     rpma_mirror_cfg_set_lanes(cfg, lanes, 16);
@@ -76,10 +76,10 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
             [](void *context, const rpma_mirror_error *error) {
                 auto &writer = *static_cast<session *>(context);
                 writer.observer->before_eviction(writer.epoch, error->copy);
-                if (!writer.may_stop || !world::present->one_in(8))
+                if (!writer.may_stop || !world::instance->one_in(8))
                     return 0;
-                world::present->log("stops rather than lose copy %u", error->copy);
-                writer.stopped_at = world::present->now();
+                world::instance->log("stops rather than lose copy %u", error->copy);
+                writer.stopped_at = world::instance->now();
                 return 1;
             },
             &s);
@@ -231,7 +231,7 @@ void scenario::begin_growth(std::uint64_t length)
     for (unsigned m = writers; m < writers + targets_; ++m)
         if (!faults_ || m != any || !world_.one_in(4)) // the operator may forget a set file
             list_part(m, history_.requested_length);
-    if (keeper::present != nullptr && faults_ && world_.one_in(4))
+    if (keeper::instance != nullptr && faults_ && world_.one_in(4))
         keeper_.silent_until = world_.now() + world_.between(0, 8 * second);
     if (world_.one_in(2))
         world_.at(world_.between(0, 40 * ms), [this] { hit(); });

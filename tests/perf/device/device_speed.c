@@ -351,10 +351,10 @@ static void measure_tcp(void)
                 sizes[i]);
         stop_partner(&p);
     }
-    const size_t most = sizes[size_count - 1];
-    start_sink(&p, most);
+    const size_t max_size = sizes[size_count - 1];
+    start_sink(&p, max_size);
     compare("WRITE bandwidth, TCP", &(struct contender){do_write_window, &b, window, 0}, "stream",
-            &(struct contender){stream, &p, stream_window, p.pid}, most);
+            &(struct contender){stream, &p, stream_window, p.pid}, max_size);
     stop_partner(&p);
     leave(&b);
 }

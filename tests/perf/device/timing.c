@@ -151,8 +151,8 @@ static double time_of_batch(const struct contender *c, unsigned calls)
 struct both time_in_turns(const struct contender *one, const struct contender *other, size_t bytes)
 {
     struct both pairs[batches];
-    const size_t most = bytes * (one->per_call > other->per_call ? one->per_call : other->per_call);
-    const unsigned calls = most >= small ? 1 : batch_of_small;
+    const size_t max_bytes = bytes * (one->per_call > other->per_call ? one->per_call : other->per_call);
+    const unsigned calls = max_bytes >= small ? 1 : batch_of_small;
     bool disturbed = false;
     stand_still(one);
     if (other != one)

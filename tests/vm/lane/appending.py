@@ -23,7 +23,7 @@ class Work:
     serve: str
     append: str
     check: str  # checks {count} records in a guest with the same memory
-    most: int  # maximum number of records
+    max_records: int  # maximum number of records
     kernel: str = "debian"
 
 
