@@ -114,7 +114,7 @@ replica::tls_keys read_key(const std::string &path)
         replica::tls_keys keys = replica::read_key_file(path);
         if (keys.size() == 1)
             return keys;
-    } catch (const replica::key_file_error &error) {
+    } catch (const replica::file_error &error) {
         throw failure(RPMA_MIRROR_E_SYSTEM, error.what(), error.os_errno());
     }
     throw failure(RPMA_MIRROR_E_SYSTEM,

@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <curl/curl.h>
-#include <fcntl.h>
 #include <mutex>
 #include <netinet/in.h>
 #include <resolv.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "failure.hpp"
-#include "fd_owner.hpp"
+#include "text_file.hpp"
 
 namespace mirror
 {
@@ -39,21 +36,17 @@ struct list_deleter {
 // Reads a password from the first line of a file that only its owner may access.
 std::string read_password(const std::string &path)
 {
-    const replica::fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat found {
-    };
-    char text[1024]{};
-    if (!file.valid() || fstat(file.get(), &found) != 0)
-        throw system_failure("cannot read the password in " + path);
-    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        throw failure(
-                RPMA_MIRROR_E_SYSTEM, "password file " + path + ": accessible to other users (chmod 600)", EACCES);
-    const ssize_t size = read(file.get(), text, sizeof(text) - 1);
-    std::string password(text, strcspn(text, "\n"));
-    explicit_bzero(text, sizeof(text));
-    if (size <= 0 || password.empty())
-        throw failure(RPMA_MIRROR_E_SYSTEM, "password file " + path + ": empty", EBADMSG);
-    return password;
+    const std::string name = "password file " + path + ": ";
+    try {
+        std::string text = replica::read_text_file(path, replica::readable_by::owner);
+        std::string password = text.substr(0, text.find('\n'));
+        explicit_bzero(text.data(), text.size());
+        if (password.empty())
+            throw replica::file_error(EBADMSG, "empty");
+        return password;
+    } catch (const replica::file_error &error) {
+        throw failure(RPMA_MIRROR_E_SYSTEM, name + error.what(), error.os_errno());
+    }
 }
 
 const unsigned char *bytes_of(const std::string &text)

@@ -5,13 +5,13 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 
 #include "arbiter.hpp"
 #include "failure.hpp"
 #include "text.hpp"
+#include "text_file.hpp"
 
 namespace mirror
 {
@@ -170,10 +170,14 @@ line split(const std::string &text)
 
 settings read_set_file(const std::string &path)
 {
-    std::ifstream file(path);
-    if (!file)
-        throw errno == ENOENT ? failure(RPMA_MIRROR_E_NOT_FOUND, "set file not found: " + path, ENOENT)
-                              : system_failure("cannot read " + path);
+    std::istringstream file;
+    try {
+        file.str(replica::read_text_file(path));
+    } catch (const replica::file_error &error) {
+        throw error.os_errno() == ENOENT
+                ? failure(RPMA_MIRROR_E_NOT_FOUND, "set file not found: " + path, ENOENT)
+                : failure(RPMA_MIRROR_E_SYSTEM, "cannot read " + path + ": " + error.what(), error.os_errno());
+    }
     settings to;
     std::string text;
     for (unsigned number_of_line = 1; std::getline(file, text); ++number_of_line) {
@@ -194,8 +198,6 @@ settings read_set_file(const std::string &path)
             throw failure(error.code(), path + ":" + std::to_string(number_of_line) + ": " + error.what());
         }
     }
-    if (file.bad())
-        throw system_failure("cannot read " + path, EIO);
     try {
         to.check();
     } catch (const failure &error) {

@@ -4,12 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <gnutls/gnutls.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "fd_owner.hpp"
+#include <stdexcept>
 
 namespace replica
 {
@@ -20,7 +16,6 @@ namespace
 constexpr std::size_t min_key_size = 16;
 constexpr std::size_t max_key_size = 64;
 constexpr std::size_t max_name_len = 128;
-constexpr std::size_t max_file_size = 1 << 20;
 
 // Rejects '#', which marks a name in hexadecimal digits. No other program uses such names.
 bool is_name(const std::string &name)
@@ -70,29 +65,16 @@ tls_keys parse_keys(const std::string &text)
 
 tls_keys read_key_file(const std::string &path)
 {
-    const fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat found {
-    };
-    if (!file.valid() || fstat(file.get(), &found) != 0)
-        throw key_file_error(errno, "cannot read the key file " + path + ": " + std::strerror(errno));
-    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        throw key_file_error(EACCES, "key file " + path + ": accessible to other users (chmod 600)");
-    std::string text(max_file_size, '\0');
-    std::size_t size = 0;
-    ssize_t got = 1;
-    while (got > 0 && size < text.size()) {
-        got = read(file.get(), &text[size], text.size() - size);
-        size += got > 0 ? static_cast<std::size_t>(got) : 0;
-    }
-    if (got < 0)
-        throw key_file_error(errno, "cannot read the key file " + path + ": " + std::strerror(errno));
-    text.resize(size);
+    const std::string name = "key file " + path + ": ";
     try {
+        std::string text = read_text_file(path, readable_by::owner);
         tls_keys keys = parse_keys(text);
         explicit_bzero(text.data(), text.size());
         return keys;
+    } catch (const file_error &error) {
+        throw file_error(error.os_errno(), name + error.what());
     } catch (const std::invalid_argument &error) {
-        throw key_file_error(EBADMSG, "key file " + path + ": " + error.what());
+        throw file_error(EBADMSG, name + error.what());
     }
 }
 

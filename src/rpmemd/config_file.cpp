@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <map>
+#include <sstream>
 
 #include "config.hpp"
 #include "listener.hpp"
+#include "text_file.hpp"
 
 namespace rpmemd
 {
@@ -158,9 +158,12 @@ void set_value(config &to, const std::string &key, const std::string &value)
 
 void read_config_file(config &to, const std::string &path)
 {
-    std::ifstream file(path);
-    if (!file)
-        throw config_error(exit_failed, path + ": cannot be opened: " + std::strerror(errno));
+    std::istringstream file;
+    try {
+        file.str(replica::read_text_file(path));
+    } catch (const replica::file_error &error) {
+        throw config_error(exit_failed, path + ": cannot be read: " + error.what());
+    }
     std::string line;
     for (int number = 1; std::getline(file, line); ++number) {
         try {
@@ -170,8 +173,6 @@ void read_config_file(config &to, const std::string &path)
         }
     }
     to.files.push_back(path);
-    if (!file.eof())
-        throw config_error(exit_failed, path + ": cannot be read: " + std::strerror(errno));
 }
 
 } // namespace rpmemd

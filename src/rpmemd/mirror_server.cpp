@@ -31,7 +31,7 @@ replica::tls_keys read_keys(const std::string &path)
 {
     try {
         return replica::read_key_file(path);
-    } catch (const replica::key_file_error &error) {
+    } catch (const replica::file_error &error) {
         throw failure(error.os_errno(), std::string("--key-file: ") + error.what());
     }
 }

@@ -3,6 +3,7 @@
 #include "fixture.hpp"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace
@@ -158,6 +159,24 @@ TEST(set_files_of_other_systems)
     assert_non_null(std::strstr(rpma_mirror_error_message(), "carriage return"));
     assert_int_equal(read("RPMAMIRROR\ntarget 1 user@127.0.0.1:1 set\n"), RPMA_MIRROR_E_INVAL);
     assert_non_null(std::strstr(rpma_mirror_error_message(), "user names are not supported"));
+}
+
+// Reading a named pipe that no process writes to would never end.
+TEST(files_are_not_named_pipes)
+{
+    const host h;
+    const std::string pipe = h.where.path + "/pipe";
+    assert_int_equal(mkfifo(pipe.c_str(), 0600), 0);
+    rpma_mirror_cfg *cfg = nullptr;
+    alarm(60);
+    assert_int_equal(rpma_mirror_cfg_from_file(pipe.c_str(), &cfg), RPMA_MIRROR_E_SYSTEM);
+    assert_string_equal(rpma_mirror_error_message(), ("cannot read " + pipe + ": not a regular file").c_str());
+    const target a;
+    const cfg_ptr created = h.create({&a});
+    assert_ok(rpma_mirror_cfg_set_key_file(created.get(), pipe.c_str()));
+    assert_int_equal(map_code(created.get()), RPMA_MIRROR_E_SYSTEM);
+    assert_string_equal(rpma_mirror_error_message(), ("key file " + pipe + ": not a regular file").c_str());
+    alarm(0);
 }
 
 TEST(an_incomplete_set_file_is_named)

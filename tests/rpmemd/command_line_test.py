@@ -59,7 +59,7 @@ class CommandLine(DaemonTest):
     def test_a_bad_configuration_gives_1(self):
         (self.place / ".rpmemd.conf").write_text("\n\nnthreads = 1\n")
         self.refused(self.rpmemd("--remove", "a"), 1, r"/\.rpmemd\.conf:3: unknown key 'nthreads'")
-        self.refused(self.rpmemd("--config", "/nonexistent/c"), 1, "/nonexistent/c: cannot be opened")
+        self.refused(self.rpmemd("--config", "/nonexistent/c"), 1, "/nonexistent/c: cannot be read")
         (self.place / ".rpmemd.conf").unlink()
         self.refused(self.rpmemd("--poolset-dir", "here"), 1, "absolute")
         self.refused(self.rpmemd("--poolset-dir", "/nonexistent/dir"), 1, "/nonexistent/dir")
@@ -107,7 +107,7 @@ class CommandLine(DaemonTest):
         for everywhere in ("0.0.0.0:0", "[::]:0"):
             self.refused(self.rpmemd("--listen", everywhere, "--key-file", key), 255, "wildcard address not allowed")
         self.refused(self.rpmemd("--listen", "192.0.2.1:0", "--key-file", key), 1, "cannot listen on 192.0.2.1:0")
-        self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", "/nonexistent"), 1, "cannot read the key file /nonexistent")
+        self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", "/nonexistent"), 1, "key file /nonexistent: No such file")
         key.chmod(0o640)
         self.refused(self.rpmemd("--listen", "127.0.0.1:0", "--key-file", key), 1, "chmod 600")
         key.chmod(0o600)

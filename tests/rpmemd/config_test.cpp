@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "fixture.hpp"
 
 using namespace rpmemd;
@@ -91,8 +94,15 @@ DEFINE_TEST(bad_lines_name_file_and_line, nullptr, nullptr)
     }
     const ending missing = ending_of({"--config", "/nonexistent/c"});
     assert_int_equal(missing.status, exit_failed);
-    assert_string_equal(missing.text.c_str(), "/nonexistent/c: cannot be opened: No such file or directory");
+    assert_string_equal(missing.text.c_str(), "/nonexistent/c: cannot be read: No such file or directory");
     assert_int_equal(ending_of({"--config", ""}).status, exit_failed);
+    // Reading a named pipe that no process writes to would never end.
+    const std::string pipe = home.path + "/pipe";
+    assert_int_equal(mkfifo(pipe.c_str(), 0600), 0);
+    alarm(60);
+    assert_string_equal(
+            ending_of({"-c", pipe.c_str()}).text.c_str(), (pipe + ": cannot be read: not a regular file").c_str());
+    alarm(0);
 }
 
 DEFINE_TEST(later_wins, nullptr, nullptr)

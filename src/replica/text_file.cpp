@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "text_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fd_owner.hpp"
+
+namespace replica
+{
+
+namespace
+{
+
+constexpr std::size_t max_file_size = 1 << 20;
+
+file_error system_error()
+{
+    return {errno, std::strerror(errno)};
+}
+
+} // namespace
+
+std::string read_text_file(const std::string &path, readable_by users)
+{
+    const fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat found {
+    };
+    if (!file.valid() || fstat(file.get(), &found) != 0)
+        throw system_error();
+    if (!S_ISREG(found.st_mode) && !S_ISCHR(found.st_mode))
+        throw file_error(EINVAL, "not a regular file");
+    if (users == readable_by::owner && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        throw file_error(EACCES, "accessible to other users (chmod 600)");
+    std::string text(max_file_size + 1, '\0');
+    std::size_t size = 0;
+    ssize_t got = 1;
+    while (got > 0 && size < text.size()) {
+        got = read(file.get(), &text[size], text.size() - size);
+        size += got > 0 ? static_cast<std::size_t>(got) : 0;
+    }
+    if (got < 0)
+        throw system_error();
+    if (size > max_file_size)
+        throw file_error(EFBIG, "larger than 1 MiB");
+    text.resize(size);
+    return text;
+}
+
+} // namespace replica

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace replica
+{
+
+// Error of a file: an errno value, and the reason without the name of the file.
+class file_error : public std::runtime_error
+{
+public:
+    file_error(int error, const std::string &text) : std::runtime_error(text), error_(error) {}
+    int os_errno() const { return error_; }
+
+private:
+    int error_;
+};
+
+enum class readable_by {
+    any,
+    owner // the file contains a secret
+};
+
+// Reads a file of at most 1 MiB without waiting for a writer of a named pipe, which is rejected. A character device is
+// accepted: /dev/null is an empty file. Throws file_error.
+std::string read_text_file(const std::string &path, readable_by users = readable_by::any);
+
+} // namespace replica
