@@ -155,6 +155,14 @@ void check_state_is_not(const std::string &path, const std::string &state_path)
                 "after the length)");
 }
 
+// Rejects a second line with a key of which a set file can have only one line.
+void check_single(std::map<std::string, unsigned> &lines, const std::string &key, unsigned number_of_line)
+{
+    if (const auto [first, is_new] = lines.emplace(key, number_of_line); !is_new && key != "target")
+        throw failure(RPMA_MIRROR_E_INVAL, "second line '" + key + "': line " + std::to_string(first->second) +
+                                                   " already has this key (remove one of them)");
+}
+
 line split(const std::string &text)
 {
     line l;
@@ -179,6 +187,7 @@ settings read_set_file(const std::string &path)
                 : failure(RPMA_MIRROR_E_SYSTEM, "cannot read " + path + ": " + error.what(), error.os_errno());
     }
     settings to;
+    std::map<std::string, unsigned> lines; // first line of each key
     std::string text;
     for (unsigned number_of_line = 1; std::getline(file, text); ++number_of_line) {
         const line l = split(text);
@@ -190,8 +199,10 @@ settings read_set_file(const std::string &path)
                 throw failure(RPMA_MIRROR_E_INVAL, "contains a carriage return (end each line with a line feed)");
             if (number_of_line == 1 && (l.key != first_line || !l.words.empty()))
                 throw failure(RPMA_MIRROR_E_INVAL, std::string("the first line of a set file is ") + first_line);
-            if (number_of_line > 1 && !l.key.empty())
+            if (number_of_line > 1 && !l.key.empty()) {
+                check_single(lines, l.key, number_of_line);
                 apply(to, l);
+            }
             if (l.key == "local")
                 check_state_is_not(path, to.state_path);
         } catch (const failure &error) {

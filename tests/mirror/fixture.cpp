@@ -92,14 +92,15 @@ cfg_ptr host::cfg(const std::vector<const target *> &targets, const std::string 
     where.write("key", rpmemd_key);
     std::string text = "RPMAMIRROR\nlocal " + std::to_string(copy) +
                        (anonymous ? " anonymous" : " " + where.path + "/home") + " 8M\nkey-file " + where.path +
-                       "/key\ndevice softrdma\ntimeouts 20000 60000\n";
+                       "/key\n";
     unsigned number = 0;
     for (const target *const t : targets)
         if (++number, t != nullptr)
             text += "target " + std::to_string(number) + " " + t->place() + " set\n";
-    // Tests determine when a target returns.
-    if (more.find("background-resync") == std::string::npos)
-        text += "background-resync off\n";
+    // Tests determine when a target returns. A line of the test replaces that with the same key.
+    for (const std::string usual : {"device softrdma", "timeouts 20000 60000", "background-resync off"})
+        if (more.find(usual.substr(0, usual.find(' '))) == std::string::npos)
+            text += usual + "\n";
     where.write("set", text + more);
     rpma_mirror_cfg *cfg = nullptr;
     assert_ok(rpma_mirror_cfg_from_file((where.path + "/set").c_str(), &cfg));

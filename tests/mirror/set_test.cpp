@@ -161,6 +161,23 @@ TEST(set_files_of_other_systems)
     assert_non_null(std::strstr(rpma_mirror_error_message(), "user names are not supported"));
 }
 
+TEST(a_key_has_one_line)
+{
+    const host h;
+    const std::string path = h.where.path + "/set";
+    const std::string text = "RPMAMIRROR\nlocal 0 anonymous 8M\nkey-file /k\ntarget 1 127.0.0.1:1 set\n";
+    rpma_mirror_cfg *cfg = nullptr;
+    for (const std::string again : {"key-file /other", "local 0 anonymous 8M", "home 0 anonymous 8M"}) {
+        h.where.write("set", text + "# the second one\n" + again + "\n");
+        assert_int_equal(rpma_mirror_cfg_from_file(path.c_str(), &cfg), RPMA_MIRROR_E_INVAL);
+        const std::string first = again[0] == 'k' ? "second line 'key-file': line 3" : "second line 'local': line 2";
+        assert_non_null(std::strstr(rpma_mirror_error_message(), ("set:6: " + first).c_str()));
+    }
+    h.where.write("set", text + "target 2 127.0.0.1:2 set\n");
+    assert_ok(rpma_mirror_cfg_from_file(path.c_str(), &cfg));
+    assert_ok(rpma_mirror_cfg_delete(&cfg));
+}
+
 // Reading a named pipe that no process writes to would never end.
 TEST(files_are_not_named_pipes)
 {

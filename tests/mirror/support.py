@@ -89,7 +89,7 @@ class MirrorTest(unittest.TestCase):
         lines = [f"target {number} {t.address} set" for number, t in enumerate(targets, 1)]
         (place / "set").write_text("\n".join(
             ["RPMAMIRROR", f"local {copy} {place}/home 8M", f"key-file {place}/key", "device softrdma",
-             "timeouts 20000 60000", more, *lines]) + "\n")
+             *([] if "timeouts" in more else ["timeouts 20000 60000"]), more, *lines]) + "\n")
         return place / "set"
 
     def tool(self, *words, before=(), **options):
