@@ -42,6 +42,7 @@ struct set_reader {
     std::shared_ptr<image> taken; // complete image
     bool waits = false;           // the next consistency point must be copied
     unsigned slow_copies = 0;     // copies that exceeded their time
+    int copy_error = 0;           // errno value with which the last copy failed otherwise
     std::optional<lane_server> lanes;
 };
 

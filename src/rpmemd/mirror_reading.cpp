@@ -90,8 +90,9 @@ void mirror_set::copy_point()
                 reader->empty->memory().size() != copy_.content().size())
             continue;
         if (!taken) {
-            if (reader->empty->copy(copy_.content(), max_copy_ms) != 0) {
-                ++reader->slow_copies;
+            if (const int error = reader->empty->copy(copy_.content(), max_copy_ms); error != 0) {
+                reader->slow_copies += error == ETIMEDOUT;
+                reader->copy_error = error == ETIMEDOUT ? 0 : error;
                 return;
             }
             taken = reader->empty;
@@ -122,6 +123,8 @@ void mirror_set::read(const set_claim &claim, bool any_time, std::uint64_t clien
     }
     copy_now(*reader, !any_time);
     const auto guard = lock_for_request(lock_);
+    if (const int error = std::exchange(reader->copy_error, 0); error != 0 && !reader->taken)
+        throw unreadable_parts(name_, error);
     if (!reader->taken && reader->slow_copies == max_slow_copies)
         throw failure(EFBIG, "'" + name_ + "': copies of consistency points take longer than " +
                                      std::to_string(max_copy_ms) + " ms");

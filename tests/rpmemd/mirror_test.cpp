@@ -177,6 +177,20 @@ FIXTURE_TEST(with_copy, a_truncated_part_is_reported)
     assert_int_equal(daemon.end(), 0);
 }
 
+FIXTURE_TEST(with_copy, a_reader_receives_the_reason_for_a_missing_point)
+{
+    writer reader(daemon);
+    w.prepare(first);
+    w.attach(first);
+    w.commit(first, 1, 5);
+    assert_false(reader.read(false).image().is_complete());
+    std::filesystem::resize_file(at.path + "/p0", replica::page_size);
+    w.commit(first, 2, 6);
+    const replica::response rejected = reader.read(false);
+    assert_int_equal(status_of(rejected), status::fatal);
+    assert_non_null(std::strstr(rejected.text().c_str(), "cannot read the parts"));
+}
+
 std::uint64_t store_cursor(writer &w)
 {
     return w.ask(writer::cursor_at(4 << 20, first)).state().cursor();
@@ -542,13 +556,15 @@ FIXTURE_TEST(running_daemon, only_a_new_point_is_read)
         test_lane reading(image, 0, token_of(image));
         assert_true(reading.read(0, 4) == "half" && reading.read(4096, 5) == "whole");
     }
-    // The writer attaches again, as a target does that returns. Its record contains an earlier point.
+    // The writer connects again, as to a target that returns. Its record contains an earlier point.
     assert_false(late.read(false).image().is_complete());
-    w.attach(first);
-    w.commit(first, ++version, 7);
+    writer again(daemon);
+    again.prepare(first);
+    again.attach(first);
+    again.commit(first, ++version, 7);
     assert_false(late.read(false).image().is_complete());
     for (taken.Clear(); !taken.is_complete() && version < 2 * max_versions; taken = late.read(false).image())
-        w.commit(first, ++version, 8);
+        again.commit(first, ++version, 8);
     assert_int_equal(taken.record().mark(), 8);
 }
 
