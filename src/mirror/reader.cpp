@@ -171,6 +171,12 @@ void rpma_mirror_reader::fetch(remote_copy &c, const deadline &until)
     replica::request r = c.make_request(set_);
     r.mutable_attach_reader()->set_devices(devices_of(settings_.device));
     const replica::wire::region target = c.control->call(r, until).region();
+    // The set can have grown since the request for the image. Before the first image, the last one is empty.
+    length_ = target.size();
+    if (image_.address == nullptr)
+        memory_[current_].allocate(length_);
+    memory_[1 - current_].allocate(length_);
+    memory_[1 - current_].protect(false);
     replica::region::settings params;
     params.address = memory_[1 - current_].address();
     params.size = length_;
@@ -204,7 +210,6 @@ void rpma_mirror_reader::read_from(remote_copy &c, bool any_time, std::int64_t s
     query(responded(), until.share(4), [&](remote_copy &of, const deadline &within) {
         of.last_state = replica::from_wire(of.control->call(of.make_state_request(set_), within).state());
     });
-    next.protect(false);
     fetch(c, until);
     c.region.reset();
     next.protect(true);
@@ -246,11 +251,6 @@ void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
     });
     for (; candidates != 0; candidates &= candidates - 1) {
         remote_copy &c = *copies_[static_cast<unsigned>(std::countr_zero(candidates))];
-        length_ = c.last_state.length;
-        // Before the first image, the previous one is empty.
-        if (image_.address == nullptr)
-            memory_[current_].allocate(length_);
-        memory_[1 - current_].allocate(length_);
         try {
             return read_from(c, any_time, started_ms, until);
         } catch (const failure &error) {

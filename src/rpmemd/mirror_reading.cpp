@@ -58,14 +58,13 @@ void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
     std::span<const std::byte> from;
     {
         const auto guard = lock_for_request(lock_);
-        if (reader.taken || (needs_quiet && !is_quiet()))
+        // The length can have changed since the request.
+        if (reader.taken || (needs_quiet && !is_quiet()) || reader.empty->memory().size() != copy_.content().size())
             return;
         reader.waits = false; // copy_point() must not use the same memory
         attachments = attachments_;
         record = copy_.state().committed;
         from = copy_.content();
-        if (from.size() != reader.empty->memory().size())
-            throw failure(EIO, "'" + name_ + "': its length has changed (read again)");
     }
     if (const int error = reader.empty->copy(from, 0); error != 0)
         throw unreadable_parts(name_, error);
@@ -114,6 +113,11 @@ void mirror_set::read(const set_claim &claim, bool any_time, std::uint64_t clien
         check_set(claim);
         reader = &add_reader(client);
         length = copy_.state().length;
+        // The set has grown since the last request.
+        if (reader->empty && !reader->taken && reader->empty->memory().size() != length) {
+            reader->waits = false;
+            reader->empty.reset();
+        }
     }
     if (!reader->empty && !reader->taken)
         reader->empty = std::make_shared<image>(length, settings_.limits.reader_bytes);

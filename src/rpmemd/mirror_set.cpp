@@ -151,10 +151,12 @@ void mirror_set::attach(const set_claim &claim, lane_request request, std::uint6
     const replica::mirror_state &stored = copy_.state();
     if (request.lanes == 0)
         throw failure(EINVAL, "attach rejected: at least one lane is required");
+    // A writer whose set grows attaches again without a further record.
+    if (!lanes_ || client_ != client)
+        point_.reset();
     revoke();
     copy_.open_parts(stored_copy::user::writer);
     ++attachments_;
-    point_.reset();
     request.pool_size = stored.length;
     lanes_.emplace(settings_, copy_.parts(), request, lane_params{address_, claim.promise.epoch, &metrics_, {}});
     lanes_->describe(to);

@@ -391,6 +391,45 @@ FIXTURE_TEST(two_hosts<one>, a_reader_follows_a_set_that_grows, "max-length 16M\
     }
 }
 
+// The set grows while a reader waits for the next consistency point.
+TEST(a_waiting_reader_follows_a_set_that_grows)
+{
+    const target a("--max-readers 1");
+    const host h, other(5);
+    const cfg_ptr here = h.create({&a}, "max-length 16M\n"), there = other.cfg({&a});
+    a.list_part("16M");
+    opened m(here.get());
+    m.put(0, "before");
+    const pid_t waiting = start_reader([&](const std::function<void()> &waits) {
+        waits();
+        rpma_mirror_reader *r = nullptr;
+        auto now = sized<rpma_mirror_image>();
+        const bool is_read = rpma_mirror_map_read_only(there.get(), 0, 20'000, &r) == 0 &&
+                             rpma_mirror_get_image(r, &now) == 0 && now.length == 2 * length &&
+                             std::memcmp(static_cast<const char *>(now.address) + 2 * length - 6, "newest", 6) == 0;
+        _exit(is_read ? 0 : 1);
+    });
+    rpma_mirror_reader *second = nullptr;
+    int code = 0;
+    for (int i = 0; i < enough_ms / 10 && code != RPMA_MIRROR_E_BUSY; ++i) {
+        code = rpma_mirror_map_read_only(there.get(), 0, 1, &second);
+        usleep(10'000);
+    }
+    assert_int_equal(code, RPMA_MIRROR_E_BUSY);
+    assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+    m.put(2 * length - 6, "newest");
+    int status = -1;
+    pid_t ended = 0;
+    for (std::uint64_t number = 1; number < enough_ms / 10 && ended == 0; ++number) {
+        assert_ok(rpma_mirror_set_consistency_point(m.get(), number));
+        usleep(10'000);
+        ended = waitpid(waiting, &status, WNOHANG);
+    }
+    assert_int_equal(ended, waiting);
+    assert_int_equal(status, 0);
+    m.close();
+}
+
 TEST(an_image_above_the_limit_is_rejected)
 {
     const target a("--max-reader-bytes 4194304");

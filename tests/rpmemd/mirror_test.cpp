@@ -191,6 +191,32 @@ FIXTURE_TEST(with_copy, a_reader_receives_the_reason_for_a_missing_point)
     assert_non_null(std::strstr(rejected.text().c_str(), "cannot read the parts"));
 }
 
+// A set that grows has the same lanes, and the next point is one.
+FIXTURE_TEST(running_daemon, a_point_after_a_growth_is_read)
+{
+    writer w(daemon), reader(daemon);
+    w.create();
+    w.prepare(first);
+    w.attach(first);
+    w.commit(first, 1, 5);
+    assert_false(reader.read(false).image().is_complete());
+    at.write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n16M @p0\n");
+    // A busy machine can need more than 100 ms for a copy, which the daemon leaves out then. It permits three of these.
+    std::uint64_t grown = length;
+    replica::wire::image taken;
+    for (std::uint64_t version = 2; version < 5 && !taken.is_complete(); ++version) {
+        grown += replica::page_size;
+        assert_int_equal(status_of(w.ask(writer::resize_to(grown, false, first))), status::success);
+        w.attach(first);
+        // This poll gives the image the new length.
+        assert_false(reader.read(false).image().is_complete());
+        w.commit(first, version, version + 5);
+        taken = reader.read(false).image();
+    }
+    assert_true(taken.is_complete() && taken.is_consistent());
+    assert_int_equal(reader.attach_reader().region().size(), grown);
+}
+
 std::uint64_t store_cursor(writer &w)
 {
     return w.ask(writer::cursor_at(4 << 20, first)).state().cursor();
