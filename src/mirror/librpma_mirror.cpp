@@ -19,6 +19,18 @@ int null(const char *name) noexcept
     return fail(RPMA_MIRROR_E_INVAL, "%s cannot be NULL", name);
 }
 
+// Returns whether the handle is NULL, or was opened by the parent of this process, whose connections it has.
+bool is_unusable(const struct rpma_mirror *mirror) noexcept
+{
+    if (mirror == nullptr)
+        null("mirror");
+    else if (mirror->is_inherited())
+        fail(RPMA_MIRROR_E_INVAL, "mirror: opened by the parent of this process (open the set after fork)");
+    else
+        return false;
+    return true;
+}
+
 bool has_unknown(unsigned flags, unsigned supported) noexcept
 {
     if ((flags & ~supported) == 0)
@@ -47,14 +59,14 @@ int fill(T *to, F &&f) noexcept
 int check_range(const struct rpma_mirror *mirror, std::uint64_t offset, std::uint64_t length) noexcept
 {
     const rpma_mirror_range r{offset, length};
-    return mirror == nullptr ? null("mirror") : mirror->lanes.check_ranges(0, &r, 1);
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL : mirror->lanes.check_ranges(0, &r, 1);
 }
 
 int check_flush(const struct rpma_mirror *mirror, unsigned lane, const rpma_mirror_range *ranges, std::size_t n_ranges,
         unsigned flags, unsigned supported) noexcept
 {
-    if (mirror == nullptr)
-        return null("mirror");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     if (has_unknown(flags, supported))
         return RPMA_MIRROR_E_INVAL;
     return mirror->lanes.check_ranges(lane, ranges, n_ranges);
@@ -66,7 +78,11 @@ int unmap(struct rpma_mirror **mirror_ptr, closing how) noexcept
         return null("mirror_ptr");
     if (*mirror_ptr != nullptr && (*mirror_ptr)->is_in_callback())
         return fail(RPMA_MIRROR_E_BUSY, "rpma_mirror_unmap: not allowed in a callback of the same mirror");
-    const std::unique_ptr<rpma_mirror> ended(std::exchange(*mirror_ptr, nullptr));
+    std::unique_ptr<rpma_mirror> ended(std::exchange(*mirror_ptr, nullptr));
+    if (ended != nullptr && is_unusable(ended.get())) {
+        (void)ended.release(); // its destructor would end the connections of the parent, and the lease of its arbiter
+        return RPMA_MIRROR_E_INVAL;
+    }
     return ended == nullptr ? 0 : guarded([&] { ended->close(how); });
 }
 
@@ -150,8 +166,8 @@ int rpma_mirror_flush_start(struct rpma_mirror *mirror, unsigned lane, const str
 
 int rpma_mirror_flush_wait(struct rpma_mirror *mirror, unsigned lane, uint64_t ticket, int timeout_ms)
 {
-    if (mirror == nullptr)
-        return null("mirror");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     if (const int code = mirror->lanes.check_ranges(lane, nullptr, 0); code != 0)
         return code;
     return mirror->lanes.flush_wait(lane, ticket, timeout_ms);
@@ -161,6 +177,8 @@ int rpma_mirror_get_lane_fd(struct rpma_mirror *mirror, unsigned lane, int *fd)
 {
     if (mirror == nullptr || fd == nullptr)
         return null("mirror and fd");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     if (const int code = mirror->lanes.check_ranges(lane, nullptr, 0); code != 0)
         return code;
     return guarded([&] { *fd = mirror->lanes.descriptor_of(lane); });
@@ -170,6 +188,8 @@ int rpma_mirror_flush_take(struct rpma_mirror *mirror, unsigned lane, uint64_t *
 {
     if (mirror == nullptr || tickets == nullptr || n_tickets == nullptr)
         return null("mirror, tickets and n_tickets");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     if (const int code = mirror->lanes.check_ranges(lane, nullptr, 0); code != 0)
         return code;
     return mirror->lanes.flush_take(lane, tickets, n_tickets);
@@ -201,8 +221,8 @@ int rpma_mirror_sync(struct rpma_mirror *mirror, unsigned lane, uint64_t offset,
 int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t offset, uint64_t value)
 {
     const struct rpma_mirror_range r = {offset, sizeof(value)};
-    if (mirror == nullptr)
-        return null("mirror");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     if (const int code = mirror->lanes.check_ranges(lane, &r, 1); code != 0)
         return code;
     if (offset % sizeof(value) != 0)
@@ -212,7 +232,8 @@ int rpma_mirror_atomic_write(struct rpma_mirror *mirror, unsigned lane, uint64_t
 
 int rpma_mirror_set_consistency_point(struct rpma_mirror *mirror, uint64_t point)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->parts.members.set_consistency_point(point); });
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL
+                               : guarded([&] { mirror->parts.members.set_consistency_point(point); });
 }
 
 int rpma_mirror_read(
@@ -221,6 +242,8 @@ int rpma_mirror_read(
     const struct rpma_mirror_range r = {offset, length};
     if (mirror == nullptr || dst == nullptr)
         return null("mirror and dst");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     if (const int code = mirror->lanes.check_ranges(lane, &r, 1); code != 0)
         return code;
     return length == 0 ? 0 : mirror->lanes.read(lane, copy, dst, {offset, length});
@@ -228,7 +251,7 @@ int rpma_mirror_read(
 
 int rpma_mirror_get_state(struct rpma_mirror *mirror, struct rpma_mirror_state *state)
 {
-    return mirror == nullptr ? null("mirror") : fill(state, [&](rpma_mirror_state &to) { mirror->state(to); });
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL : fill(state, [&](rpma_mirror_state &to) { mirror->state(to); });
 }
 
 int rpma_mirror_inspect(const struct rpma_mirror_cfg *cfg, struct rpma_mirror_state *state)
@@ -239,22 +262,24 @@ int rpma_mirror_inspect(const struct rpma_mirror_cfg *cfg, struct rpma_mirror_st
 
 int rpma_mirror_get_attributes(struct rpma_mirror *mirror, unsigned copy, struct rpma_mirror_attributes *attributes)
 {
-    return mirror == nullptr ? null("mirror")
-                             : fill(attributes, [&](rpma_mirror_attributes &to) { mirror->attributes(copy, to); });
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL
+                               : fill(attributes, [&](rpma_mirror_attributes &to) { mirror->attributes(copy, to); });
 }
 
 int rpma_mirror_get_event_fd(const struct rpma_mirror *mirror, int *fd)
 {
     if (mirror == nullptr || fd == nullptr)
         return null("mirror and fd");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     *fd = mirror->parts.published.fd();
     return 0;
 }
 
 int rpma_mirror_next_event(struct rpma_mirror *mirror, struct rpma_mirror_event *event)
 {
-    if (mirror == nullptr)
-        return null("mirror");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     return fill(event, [&](rpma_mirror_event &to) {
         if (!mirror->parts.published.next(to))
             throw failure(RPMA_MIRROR_E_NOT_FOUND, "no event is available");
@@ -265,20 +290,24 @@ int rpma_mirror_get_error_info(struct rpma_mirror *mirror, struct rpma_mirror_er
 {
     if (mirror == nullptr || n_errors == nullptr || (errors == nullptr && *n_errors != 0))
         return null("mirror, errors and n_errors");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     *n_errors = mirror->parts.published.errors(errors, *n_errors);
     return 0;
 }
 
 int rpma_mirror_get_statistics(struct rpma_mirror *mirror, struct rpma_mirror_statistics *statistics)
 {
-    return mirror == nullptr ? null("mirror")
-                             : fill(statistics, [&](rpma_mirror_statistics &to) { mirror->statistics(to); });
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL
+                               : fill(statistics, [&](rpma_mirror_statistics &to) { mirror->statistics(to); });
 }
 
 int rpma_mirror_get_metrics(struct rpma_mirror *mirror, char **text)
 {
     if (mirror == nullptr || text == nullptr)
         return null("mirror and text");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     return guarded([&] { *text = copy_for_caller(mirror->metrics()); });
 }
 
@@ -303,14 +332,15 @@ int rpma_mirror_repair_range(struct rpma_mirror *mirror, uint64_t offset, uint64
 
 int rpma_mirror_resync(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->targets.resync(copy, limits_of(options)); });
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL
+                               : guarded([&] { mirror->targets.resync(copy, limits_of(options)); });
 }
 
 int rpma_mirror_verify(struct rpma_mirror *mirror, unsigned copy, const struct rpma_mirror_resync_options *options,
         struct rpma_mirror_verify_report *report)
 {
-    if (mirror == nullptr)
-        return null("mirror");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     bool different = false;
     const int code = fill(report, [&](rpma_mirror_verify_report &to) {
         mirror->verification.verify(copy, limits_of(options), to);
@@ -331,7 +361,7 @@ int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char
 
 int rpma_mirror_remove_target(struct rpma_mirror *mirror, unsigned copy)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->targets.remove_target(copy); });
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL : guarded([&] { mirror->targets.remove_target(copy); });
 }
 
 int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struct rpma_mirror_recovery_report *report)
@@ -352,7 +382,7 @@ int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struc
 
 int rpma_mirror_grow(struct rpma_mirror *mirror, size_t length)
 {
-    return mirror == nullptr ? null("mirror") : guarded([&] { mirror->growth.grow(length); });
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL : guarded([&] { mirror->growth.grow(length); });
 }
 
 int rpma_mirror_grow_closed(const struct rpma_mirror_cfg *cfg, size_t length)
@@ -369,8 +399,8 @@ int rpma_mirror_grow_closed(const struct rpma_mirror_cfg *cfg, size_t length)
 
 int rpma_mirror_get_recovery_report(const struct rpma_mirror *mirror, struct rpma_mirror_recovery_report *report)
 {
-    return mirror == nullptr ? null("mirror")
-                             : fill(report, [&](rpma_mirror_recovery_report &to) { to = mirror->report(); });
+    return is_unusable(mirror) ? RPMA_MIRROR_E_INVAL
+                               : fill(report, [&](rpma_mirror_recovery_report &to) { to = mirror->report(); });
 }
 
 int rpma_mirror_fence(const struct rpma_mirror_cfg *cfg, unsigned flags, uint64_t *epoch)

@@ -4,7 +4,22 @@
 #include "failure.hpp"
 #include "opening.hpp"
 
+#include <pthread.h>
+
 using namespace mirror;
+
+namespace
+{
+
+// Number of forks between loading the library and this process. A process of its own has another one than its parent.
+unsigned fork_generation = 0;
+
+[[gnu::constructor]] void count_forks()
+{
+    pthread_atfork(nullptr, nullptr, [] { ++fork_generation; });
+}
+
+} // namespace
 
 set_parts::set_parts(const settings &of)
     : configured(of), published(configured), decider(make_arbiter(of.arbiter)), local(configured),
@@ -21,9 +36,14 @@ set_parts::~set_parts()
 
 rpma_mirror::rpma_mirror(const settings &of)
     : parts(of), lanes(parts), comparer_(parts), targets(parts, lanes, comparer_),
-      verification(parts, lanes, comparer_), growth(parts, lanes), background_(parts, targets),
-      watcher_(parts, background_), administration_(*this)
+      verification(parts, lanes, comparer_), growth(parts, lanes), fork_generation_(fork_generation),
+      background_(parts, targets), watcher_(parts, background_), administration_(*this)
 {
+}
+
+bool rpma_mirror::is_inherited() const
+{
+    return fork_generation_ != fork_generation;
 }
 
 void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to)

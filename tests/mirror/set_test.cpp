@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace
@@ -194,6 +195,32 @@ TEST(files_are_not_named_pipes)
     assert_int_equal(map_code(created.get()), RPMA_MIRROR_E_SYSTEM);
     assert_string_equal(rpma_mirror_error_message(), ("key file " + pipe + ": not a regular file").c_str());
     alarm(0);
+}
+
+// A child that ends the handle of its parent, as a function of atexit() does, has the connections of the parent.
+FIXTURE_TEST(open_set<two>, a_child_cannot_use_the_set_of_its_parent)
+{
+    m.put(0, "parent");
+    const pid_t child = fork_writer();
+    if (child == 0) {
+        rpma_mirror *inherited = m.get();
+        const rpma_mirror_range range{0, 8};
+        auto state = sized<rpma_mirror_state>();
+        const bool rejected = rpma_mirror_optimized_flush(inherited, 0, &range, 1, 0) == RPMA_MIRROR_E_INVAL &&
+                              rpma_mirror_get_state(inherited, &state) == RPMA_MIRROR_E_INVAL &&
+                              rpma_mirror_resync(inherited, 1, nullptr) == RPMA_MIRROR_E_INVAL &&
+                              rpma_mirror_set_consistency_point(inherited, 9) == RPMA_MIRROR_E_INVAL &&
+                              rpma_mirror_unmap(&inherited) == RPMA_MIRROR_E_INVAL && inherited == nullptr;
+        _exit(rejected ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    m.put(8, "again");
+    assert_ok(rpma_mirror_set_consistency_point(m.get(), 1));
+    assert_true(m.state().in_sync == 7 && m.statistics().evictions == 0);
+    m.close();
+    assert_int_equal(inspected(cfg.get())->clean, 1);
 }
 
 TEST(an_incomplete_set_file_is_named)
