@@ -93,6 +93,7 @@ void comparer::compare(comparison &c, std::uint64_t begin, std::uint64_t end)
 // max_unchecked). At most as much data is sent unnecessarily as differed before.
 batch comparer::begin_batch(comparison &c, std::uint64_t at, std::uint64_t end)
 {
+    throw_if_failed(local_.check_file());
     batch created;
     created.extent = {at, std::min(group::max_batch_size, end - at)};
     if (c.unchecked > 0)

@@ -25,7 +25,7 @@ int flusher::check_flushable() const noexcept
     if (const int error = reregister_error_; error != 0)
         return fail(RPMA_MIRROR_E_MEDIA,
                 "local copy not registered after a page repair: %s (repair the other bad pages)", std::strerror(error));
-    return 0;
+    return local_.check_file();
 }
 
 int flusher::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::size_t n) const noexcept

@@ -92,6 +92,13 @@ void allocate(int fd, const std::string &path, std::uint64_t current_length, std
     }
 }
 
+void write_state(replica::mirror_file &to, const std::string &path, const replica::mirror_state &next,
+        const replica::copy_stamp &stamp)
+{
+    if (const int error = to.store(next, stamp); error != 0)
+        throw system_failure("cannot write " + path, error);
+}
+
 } // namespace
 
 std::uint64_t configured_length(const settings &of)
@@ -228,13 +235,7 @@ void local_copy::store(const replica::mirror_state &next)
         else if (!committed.closed)
             stamp = replica::settle(files, {address(), length_}, next.committed.epoch);
     }
-    store(next, stamp);
-}
-
-void local_copy::store(const replica::mirror_state &next, const replica::copy_stamp &stamp)
-{
-    if (const int error = file_->store(next, stamp); error != 0)
-        throw system_failure("cannot write " + settings_.state_path, error);
+    write_state(*file_, settings_.state_path, next, stamp);
 }
 
 void local_copy::map(void *hint, std::uint64_t max_length)
@@ -290,7 +291,7 @@ void local_copy::extend(std::uint64_t length, membership &state_lock)
     const auto store_stamp = [&](const replica::copy_stamp &stamp) {
         const std::lock_guard guard(state_lock);
         extending_ = !stamp.has_size();
-        store(state(), stamp);
+        write_state(*file_, settings_.state_path, state(), stamp);
     };
     const auto take_stamp = [&] {
         const std::lock_guard guard(state_lock);
@@ -341,7 +342,10 @@ void local_copy::set_length(std::uint64_t length)
         return;
     }
     const replica::copy_stamp &stored = file_->stamp();
-    store(next, reserved_ == 0 ? replica::copy_stamp() : stored.has_size() ? current_stamp(length) : stored);
+    write_state(*file_, settings_.state_path, next,
+            reserved_ == 0      ? replica::copy_stamp()
+            : stored.has_size() ? current_stamp(length)
+                                : stored);
 }
 
 void local_copy::adopt(void *address, std::uint64_t length)
@@ -358,6 +362,20 @@ void local_copy::adopt(void *address, std::uint64_t length)
     else
         memory_.adopt_file(data_.get(), address, length);
     check_stamp();
+}
+
+int local_copy::check_file() const noexcept
+{
+    struct stat found {
+    };
+    if (!data_.valid() || fstat(data_.get(), &found) != 0 || !S_ISREG(found.st_mode))
+        return 0;
+    const auto size = static_cast<std::uint64_t>(found.st_size);
+    return size >= length_ ? 0
+                           : fail(RPMA_MIRROR_E_CHANGED,
+                                     "%s: truncated to %lu bytes while the set is open (end the program, remove the "
+                                     "file and %s, and open the set again)",
+                                     settings_.local_path.c_str(), size, settings_.state_path.c_str());
 }
 
 int local_copy::flush(replica::range r) const noexcept

@@ -57,6 +57,8 @@ public:
     const replica::mirror_state &state() const { return file_ ? file_->state() : volatile_state_; }
     void store(const replica::mirror_state &next);
 
+    // Returns 0, or an error code if the file became shorter: an access to the missing pages raises SIGBUS.
+    int check_file() const noexcept;
     // Flush a range: durable after flush() and drain(), or after deep_flush(). Return 0 or an errno value.
     int flush(replica::range r) const noexcept;
     void drain() const noexcept { memory_.drain(); }
@@ -67,7 +69,6 @@ public:
 
 private:
     replica::copy_stamp current_stamp(std::uint64_t length) const;
-    void store(const replica::mirror_state &next, const replica::copy_stamp &stamp);
     bool open_file();
     void check_stamp();
 

@@ -64,7 +64,8 @@ void rpma_mirror::compare_copies()
             job.total = parts.local.length();
             comparer_.compare(job, 0, job.total);
         } catch (const failure &error) {
-            if (error.code() == RPMA_MIRROR_E_FENCED)
+            // These do not concern the target.
+            if (error.code() == RPMA_MIRROR_E_FENCED || error.code() == RPMA_MIRROR_E_CHANGED)
                 throw;
             failed.add(copy, error.code() == RPMA_MIRROR_E_TIMEOUT ? ETIMEDOUT : ECONNRESET);
         }

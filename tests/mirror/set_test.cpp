@@ -223,6 +223,23 @@ FIXTURE_TEST(open_set<two>, a_child_cannot_use_the_set_of_its_parent)
     assert_int_equal(inspected(cfg.get())->clean, 1);
 }
 
+FIXTURE_TEST(open_set<one>, a_truncated_local_file_is_reported)
+{
+    m.put(0, "before");
+    assert_int_equal(truncate((h.where.path + "/home").c_str(), megabyte), 0);
+    // The data of this flush is in the file, and the flush does not use the missing pages.
+    assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_CHANGED);
+    assert_non_null(std::strstr(rpma_mirror_error_message(), "home: truncated to 1048576 bytes while the set is open"));
+    auto report = sized<rpma_mirror_verify_report>();
+    assert_int_equal(rpma_mirror_verify(m.get(), 1, nullptr, &report), RPMA_MIRROR_E_CHANGED);
+    rpma_mirror *ended = m.release();
+    assert_int_equal(rpma_mirror_unmap(&ended), RPMA_MIRROR_E_CHANGED);
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_CHANGED);
+    assert_int_equal(unlink((h.where.path + "/home").c_str()) + unlink((h.where.path + "/home.mirror").c_str()), 0);
+    const opened again(cfg.get());
+    assert_memory_equal(again.address(), "before", 6);
+}
+
 TEST(an_incomplete_set_file_is_named)
 {
     const host h;
