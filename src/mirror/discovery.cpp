@@ -144,13 +144,23 @@ void discovery::prepare_all(const deadline &until)
 
 void discovery::throw_incomplete(std::uint32_t missing, int code, const char *consequence) const
 {
-    const auto &first = copies_[static_cast<unsigned>(std::countr_zero(missing))];
-    const std::optional<failure> &reason = first ? first->error : std::nullopt;
+    // The reason of a target that responded is a fault that can be removed.
+    const failure *reason = nullptr;
+    bool rejected = false;
+    each_copy(missing, [&](unsigned copy) {
+        const auto &c = copies_[copy];
+        if (rejected || !c || !c->error)
+            return;
+        rejected = c->error->code() != RPMA_MIRROR_E_TIMEOUT && c->error->code() != RPMA_MIRROR_E_CONNECTION;
+        if (rejected || reason == nullptr)
+            reason = &*c->error;
+    });
     throw failure(code,
-            settings_.names_of(missing) + " in sync but unreachable" +
-                    (reason ? std::string(" (") + reason->what() + ")" : "") + ": " + consequence +
-                    " (use force to override)",
-            reason ? reason->system() : 0);
+            settings_.names_of(missing) +
+                    (rejected ? " in sync, but rejected the request" : " in sync but unreachable") +
+                    (reason != nullptr ? std::string(" (") + reason->what() + ")" : "") + ": " + consequence +
+                    (rejected ? " (remove the cause, or use force to override)" : " (use force to override)"),
+            reason != nullptr ? reason->system() : 0);
 }
 
 // Returns whether the local copy is the newest. A writer commits a record at the arbiter first: if it died then, its

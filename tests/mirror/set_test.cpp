@@ -240,6 +240,19 @@ FIXTURE_TEST(open_set<one>, a_truncated_local_file_is_reported)
     assert_memory_equal(again.address(), "before", 6);
 }
 
+// The target responds, and cannot serve the set.
+FIXTURE_TEST(set_of<two>, a_target_that_rejects_is_not_unreachable)
+{
+    b.kill();
+    b.where().write("set", "not a set\n");
+    b.start();
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
+    const std::string message = rpma_mirror_error_message();
+    if (message.find("copy 2 (" + b.place() + ") in sync, but rejected the request (target " + b.place()) ==
+            message.npos)
+        fail_msg("%s", message.c_str());
+}
+
 TEST(an_incomplete_set_file_is_named)
 {
     const host h;
