@@ -119,6 +119,9 @@ int mirror_file::create(const char *path, const mirror_state &first)
     if (!file_.valid())
         return errno;
     int error = lock();
+    // Allocates both slots, so that a full disk cannot fail a later record.
+    if (error == 0)
+        error = posix_fallocate(file_.get(), 0, slots * slot_size);
     if (error == 0)
         error = write_slot(first, {}, 1);
     // link() does not replace an existing file.

@@ -118,6 +118,18 @@ TEST(a_state_survives_its_process)
     }
 }
 
+// Otherwise a disk that is full later fails the first record in the second slot.
+TEST(both_slots_are_allocated_at_creation)
+{
+    const place at;
+    assert_int_equal(mirror_file().create(at.path.c_str(), some_state()), 0);
+    struct stat file {
+    };
+    assert_int_equal(stat(at.path.c_str(), &file), 0);
+    assert_int_equal(file.st_size, 2 * 4096);
+    assert_true(file.st_blocks * 512 >= file.st_size);
+}
+
 TEST(a_torn_slot_leaves_the_state_before)
 {
     const place at;

@@ -247,7 +247,7 @@ ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
         return REAL(pwrite)(fd, from, size, offset);
     world::instance->perhaps_switch();
     file &f = disks->of(fd);
-    if (f.size() == 0)
+    if (f.size() < 2 * size)
         f.resize(2 * size); // a file of two slots
     std::memcpy(f.live + offset, from, size);
     world::instance->perhaps_switch();
@@ -261,6 +261,7 @@ int fdatasync(int fd)
     world::instance->sleep(world::instance->between(10, 500));
     file &f = disks->of(fd);
     f.persist(0, f.size());
+    f.durable_size = f.real_size;
     return 0;
 }
 
