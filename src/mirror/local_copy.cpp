@@ -138,10 +138,19 @@ bool local_copy::open_state()
     }
 }
 
-void local_copy::release_state()
+// Without a lock if the file system is read-only, for example after an error of its disk.
+bool local_copy::read_state()
 {
-    volatile_state_ = state();
-    file_.reset();
+    try {
+        const bool found = open_state();
+        volatile_state_ = state();
+        file_.reset();
+        return found;
+    } catch (const failure &error) {
+        if (error.system() != EROFS || replica::mirror_file::read(settings_.state_path.c_str(), volatile_state_) != 0)
+            throw;
+        return true;
+    }
 }
 
 // Opens the file of the copy and checks its length. A file that is longer than the set must have had this length when

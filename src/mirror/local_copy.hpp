@@ -28,8 +28,8 @@ public:
 
     // Opens the state file. Returns false if it does not exist.
     bool open_state();
-    // Closes the state file, so that another process can open it. state() stays valid.
-    void release_state();
+    // Reads the state. Returns false if its file does not exist. Throws E_BUSY if another process has the set open.
+    bool read_state();
     // Creates the file unless it exists.
     void make_data(std::uint64_t length);
     // Creates the file unless it exists, and the state file.

@@ -83,8 +83,7 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     discovery found(parts);
     bool has_local_state = false, local_in_use = false;
     try {
-        has_local_state = parts.local.open_state();
-        parts.local.release_state();
+        has_local_state = parts.local.read_state();
     } catch (const failure &error) {
         // A writer on this machine has the set open.
         local_in_use = error.code() == RPMA_MIRROR_E_BUSY;

@@ -176,7 +176,7 @@ int mirror_file::read(const char *path, mirror_state &to)
 {
     constexpr int max_attempts = 10;
     mirror_file file;
-    file.file_.reset(::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    file.file_.reset(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (!file.file_.valid())
         return errno;
     // Both reads fail if a process writes both slots at the same time.

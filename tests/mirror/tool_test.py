@@ -265,6 +265,13 @@ class Tool(MirrorTest):
         self.done("status", host)
         self.assertEqual(list(host.parent.glob("set.*")), [])
 
+    def test_status_of_a_set_on_a_read_only_file_system(self):
+        host = self.created(self.target())
+        mount = f'mount --bind {host.parent} {host.parent} && mount -o remount,bind,ro {host.parent} && exec "$@"'
+        read_only = ("unshare", "-rm", "sh", "-c", mount, "sh")
+        self.assertIn("all copies are in sync", self.done("status", host, before=read_only))
+        self.refused(1, "Read-only file system", "resync", host, before=read_only)
+
     def test_a_signal_stops_it_and_it_continues_later(self):
         a = self.target()
         host = self.created(a)
