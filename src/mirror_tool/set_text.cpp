@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <sstream>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +34,44 @@ std::string read(const std::string &path)
     return text.str();
 }
 
+// Lock of a set file that another administrator can replace at the same time. Fails after 10 s: its holder can be
+// stopped.
+class set_file_lock
+{
+public:
+    set_file_lock() = default;
+    ~set_file_lock() { close(fd_); }
+    set_file_lock(const set_file_lock &) = delete;
+    set_file_lock &operator=(const set_file_lock &) = delete;
+
+    // Returns 0 or an errno value.
+    int lock(const std::string &path)
+    {
+        for (int attempt = 0; attempt < max_attempts; ++attempt) {
+            close(fd_);
+            fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+            const bool is_locked = fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0;
+            if (!is_locked && errno != EWOULDBLOCK)
+                return errno;
+            struct stat locked {
+            };
+            struct stat present {
+            };
+            if (is_locked && fstat(fd_, &locked) == 0 && stat(path.c_str(), &present) == 0 &&
+                    locked.st_dev == present.st_dev && locked.st_ino == present.st_ino)
+                return 0;
+            usleep(pause_us);
+        }
+        return EBUSY;
+    }
+
+private:
+    static constexpr int max_attempts = 1000;
+    static constexpr useconds_t pause_us = 10'000;
+
+    int fd_ = -1;
+};
+
 // Replaces a file atomically: a concurrent reader gets the old or the new content.
 bool replace(const std::string &path, const std::string &text)
 {
@@ -54,6 +94,15 @@ bool replace(const std::string &path, const std::string &text)
     return replaced;
 }
 
+// Replaces the text of the set file by change(text), atomically and with the lock. Returns false with errno.
+template<class F>
+bool edit(const std::string &path, F change)
+{
+    set_file_lock holder;
+    errno = holder.lock(path);
+    return errno == 0 && replace(path, change(read(path)));
+}
+
 } // namespace
 
 void check_target_words(const std::string &location, const std::string &pool_set)
@@ -69,25 +118,30 @@ void add_target_line(
         const std::string &set_file, unsigned copy, const std::string &location, const std::string &pool_set)
 {
     const std::string line = fmt::format("target {} {} {}", copy, location, pool_set);
-    std::string text = read(set_file);
-    if (!text.empty() && text.back() != '\n')
-        text += '\n';
-    if (!replace(set_file, text + line + '\n'))
+    const auto add = [&](std::string text) {
+        if (!text.empty() && text.back() != '\n')
+            text += '\n';
+        return text + line + '\n';
+    };
+    if (!edit(set_file, add))
         fail(set_file, "add the line '" + line + "'");
 }
 
 void remove_target_line(const std::string &set_file, unsigned copy)
 {
-    std::istringstream lines(read(set_file));
-    std::string kept;
-    for (std::string line; std::getline(lines, line);) {
-        std::istringstream words(line);
-        std::string key, number;
-        words >> key >> number;
-        if (key != "target" || number != std::to_string(copy))
-            kept += line + '\n';
-    }
-    if (!replace(set_file, kept))
+    const auto remove = [&](const std::string &text) {
+        std::istringstream lines(text);
+        std::string kept;
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line);
+            std::string key;
+            unsigned number = 0;
+            if (!(words >> key >> number) || key != "target" || number != copy)
+                kept += line + '\n';
+        }
+        return kept;
+    };
+    if (!edit(set_file, remove))
         fail(set_file, fmt::format("remove the line of target {}", copy));
 }
 

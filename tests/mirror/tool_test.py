@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rpma-mirror with real targets: its output, its effect on the copies, and its exit codes."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import subprocess
 import unittest
 import unittest.mock
 
-from support import LIBRARY, TOOL, MirrorTest, wait_until
+from support import LIBRARY, LIMIT_S, TOOL, MirrorTest, wait_until
 
 FENCED, INCOMPLETE = -110004, -110007
 
@@ -271,6 +272,22 @@ class Tool(MirrorTest):
         read_only = ("unshare", "-rm", "sh", "-c", mount, "sh")
         self.assertIn("all copies are in sync", self.done("status", host, before=read_only))
         self.refused(1, "Read-only file system", "resync", host, before=read_only)
+
+    def test_changes_of_two_administrators_are_in_the_set_file(self):
+        host = self.created(self.target(), self.target())
+        text = host.read_text()
+        with open(host, encoding="utf-8") as locked:
+            fcntl.flock(locked, fcntl.LOCK_EX)  # the other administrator
+            remove = subprocess.Popen([TOOL, "remove", host, "2"], stdout=subprocess.DEVNULL)
+            self.addCleanup(remove.wait)
+            self.addCleanup(remove.kill)
+            wait_until(lambda: '"members": [\n    0,\n    1\n  ]' in self.tool("status", "--json", host).stdout)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                remove.wait(1)
+            (host.parent / "new").write_text(text + "# kept\n")
+            (host.parent / "new").rename(host)
+        self.assertEqual(remove.wait(LIMIT_S), 0)
+        self.assertEqual(host.read_text(), re.sub("target 2.*\n", "", text) + "# kept\n")
 
     def test_a_signal_stops_it_and_it_continues_later(self):
         a = self.target()
