@@ -216,7 +216,20 @@ void administration::stop()
     listener_.reset();
     for (const auto &c : clients_)
         c->cancel.declare(ECANCELED);
+    for (const auto &c : clients_)
+        send_result(*c);
     clients_.clear();
+}
+
+// Waits for the end of the request. It can have changed the set before it was canceled, which the client must know.
+void administration::send_result(client &c)
+{
+    if (c.worker.joinable())
+        c.worker.join();
+    if (!c.is_running || !c.connection.valid())
+        return;
+    c.unsent += c.result;
+    send(c.connection.get(), c.unsent.data(), c.unsent.size(), MSG_NOSIGNAL);
 }
 
 void administration::serve()

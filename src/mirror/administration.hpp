@@ -40,6 +40,7 @@ private:
     bool advance(client &c, short happened);
     bool receive_request(client &c);
     bool send_lines(client &c);
+    static void send_result(client &c);
     void run(client &c, const std::string &request);
 
     rpma_mirror &set_;

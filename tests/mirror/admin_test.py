@@ -163,6 +163,18 @@ class Admin(MirrorTest):
         self.done("resync", host)
         self.assertFalse(left.exists())
 
+    def test_a_program_that_closes_the_set_reports_the_result_of_a_command(self):
+        host = self.created(self.target())
+        c = self.target()
+        self.done("resync", host)
+        verify = self.slow("verify", host)
+        add = self.slow("add", host, 3, c.address, "set")
+        verify.send_signal(signal.SIGINT)
+        verify.communicate()
+        _, rest = add.communicate()
+        self.assertEqual((add.returncode, "rpma-mirror: canceled\n" in rest), (1, True), rest)
+        self.assertEqual(self.json("status", host)["members"], [0, 1])
+
     def test_the_socket_of_a_dead_program_in_its_child(self):
         host, writer = self.opened(self.target())
         writer.stdin.write("fork\n")
