@@ -113,33 +113,4 @@ INTEGRATION_TEST(mebibytes_go_there_and_back)
     transfer_there_and_back(self, 64 << 20);
 }
 
-INTEGRATION_TEST(one_mebibyte_fits_one_message)
-{
-    size_t size = 1 << 20;
-    struct server *server = start_server(self, "memory", "4096 %d - %zu", USAGE_MEMORY, size);
-    struct session session = open_session_with(self, server, size, NULL);
-    ask(server->link, "recv 0 %zu 1", size);
-    fill_pattern(session.local.ptr, size, 2);
-    CHECK_OK(rpma_send(session.conn, session.local.mr, 0, size, ALWAYS, &session));
-    expect_completion(session.cq, IBV_WC_SEND, &session);
-    check_arrival(server, IBV_WC_RECV, size, false, 0);
-    ask(server->link, "message 0 %zu 2", size);
-}
-
-INTEGRATION_TEST(a_server_can_start_before_and_after_other_servers)
-{
-    struct session sessions[4];
-    for (unsigned i = 0; i < 4; ++i)
-        sessions[i] = open_session(self, 4096, NULL);
-    for (unsigned i = 0; i < 4; ++i) {
-        fill_pattern(sessions[i].local.ptr, 4096, i + 1);
-        CHECK_OK(rpma_write(
-                sessions[i].conn, sessions[i].remote, 0, sessions[i].local.mr, 0, 4096, ALWAYS, &sessions[i]));
-    }
-    for (unsigned i = 0; i < 4; ++i) {
-        expect_completion(sessions[i].cq, IBV_WC_RDMA_WRITE, &sessions[i]);
-        ask(sessions[i].server->link, "check 0 4096 %u", i + 1);
-    }
-}
-
 INTEGRATION_MAIN(NULL)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rdma.h"
 
-#include <fcntl.h>
-
 /* Defined since rdma-core 45 and 44. */
 #define WC_FLUSH 8
 #define WC_ATOMIC_WRITE 9
@@ -76,12 +74,6 @@ int cq_fd(const struct rpma_cq *cq)
     int fd = -1;
     CHECK_OK(rpma_cq_get_fd(cq, &fd));
     return fd;
-}
-
-void make_nonblocking(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    CHECK(flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0);
 }
 
 struct ibv_wc next_completion(struct rpma_cq *cq)

@@ -65,7 +65,6 @@ void expect_end(struct rpma_conn *conn);
 struct rpma_cq *main_cq(const struct rpma_conn *conn);
 
 int cq_fd(const struct rpma_cq *cq);
-void make_nonblocking(int fd);
 
 /* Waits on the CQ's own channel. Must not be used for a CQ on a shared channel. */
 struct ibv_wc next_completion(struct rpma_cq *cq);
